@@ -1,0 +1,49 @@
+"""The compiler switch: the loops that touch every packet are compiled by Numba, or run as plain Python.
+
+A kernel is a module-level function under `@jit`: NumPy arrays and integers in, arrays filled in place, no objects,
+no exceptions. With ``KDISSECT_JIT=0`` in the environment the same source runs uncompiled, which the tests do too.
+
+Compiled code is kept in the user's cache directory, under a name made of everything it depends on (the sources of
+the package, the versions of Python, NumPy and Numba). Numba's own cache looks only at the file of the outermost
+function; the name closes that hole, and makes two versions or two users never meet. Losing the cache costs time, nothing else.
+"""
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+PACKAGE = Path(__file__).parent
+
+
+def cache_home() -> Path:
+    """Give the directory where kdissect may keep what it can make again (XDG Base Directory: XDG_CACHE_HOME)."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kdissect"
+
+
+def _kernel_fingerprint() -> str:
+    digest = hashlib.sha256()
+    for name in (sys.version, version("numpy"), version("numba")):
+        digest.update(name.encode())
+    for source in sorted(PACKAGE.rglob("*.py")):
+        text = source.read_bytes()
+        if b"@jit" in text:
+            digest.update(text)
+    return digest.hexdigest()[:16]
+
+
+def _compiler() -> Callable[[Function], Function]:
+    if os.environ.get("KDISSECT_JIT") == "0":
+        return lambda function: function
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_home() / f"kernels-{_kernel_fingerprint()}"))
+    import numba
+
+    return numba.njit(cache=True, nogil=True)  # type: ignore[no-any-return]
+
+
+jit: Callable[[Any], Any] = _compiler()
