@@ -1,0 +1,79 @@
+"""A split: an exact byte range of one capture file, with everything needed to read it alone.
+
+The survey cuts files into splits; a task reads one split without looking at anything before it. A split begins at the
+header of its first packet record and stops after its last one, a record is never cut, and a split never holds records
+of two byte orders or of two pcapng sections. Splits are small and picklable: they travel to the workers.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+BINARY_RESOLUTION = 0x80  # high bit of if_tsresol: the rest is a negative power of 2, not of 10 (pcapng, 4.2)
+LATEST_NS = (1 << 62) - 1  # times are kept within 0 .. 2116 so that any difference of two fits an int64
+
+
+class Format(StrEnum):
+    """How records are laid out in the file."""
+
+    PCAP = "pcap"
+    PCAPNG = "pcapng"
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What a capture says of the interface its packets were taken on (one for a pcap file, any number in pcapng)."""
+
+    link_type: int
+    snap_length: int  # longest packet kept, 0: no limit
+    resolution: int = 6  # as if_tsresol: 6 is microseconds, 9 nanoseconds, 0x80 | n is 2^-n seconds
+    offset_s: int = 0  # seconds to add to every timestamp (if_tsoffset)
+    defined_at: int = 0  # file offset of its description; packets before it cannot mean it
+
+
+# Columns of the kernels' interface table, one row per interface.
+LINK, SNAP, MULTIPLY, DIVIDE, SHIFT, ADD_NS, DEFINED_AT = range(7)
+
+
+def interface_table(interfaces: tuple[Interface, ...]) -> NDArray[np.int64]:
+    """Give the interfaces as int64 rows (LINK … DEFINED_AT): what a kernel needs to turn ticks into nanoseconds."""
+    table = np.zeros((len(interfaces), DEFINED_AT + 1), dtype=np.int64)
+    for row, interface in zip(table, interfaces, strict=True):
+        row[:] = (
+            interface.link_type,
+            interface.snap_length,
+            *_resolution_factors(interface.resolution),
+            max(-LATEST_NS, min(LATEST_NS, interface.offset_s * 1_000_000_000)),
+            interface.defined_at,
+        )
+    return table
+
+
+def _resolution_factors(resolution: int) -> tuple[int, int, int]:
+    """Give (multiply, divide, shift): nanoseconds = ticks * multiply // divide, or seconds = ticks / 2**shift."""
+    power = resolution & ~BINARY_RESOLUTION
+    if resolution & BINARY_RESOLUTION:
+        return 1, 1, min(power, 63)
+    if power <= 9:
+        return int(10 ** (9 - power)), 1, -1
+    return 1, int(10 ** min(power - 9, 18)), -1
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One byte range of one capture file. `first_packet` is 1-based, as Wireshark counts."""
+
+    index: int  # ordinal among all splits: files by the time of their first packet, then by place in the file
+    path: str  # where a worker reads it
+    name: str  # how the user knows the file
+    start: int  # file offset of the header of the first record
+    stop: int  # file offset after the last record
+    first_packet: int
+    packets: int
+    format: Format
+    big_endian: bool
+    record_header: int  # bytes before the packet in pcap: 16, or 24 in the "modified" format; 0 in pcapng
+    interfaces: tuple[Interface, ...]
+    time_before_ns: int  # time of the packet before the split, for pcapng simple packets, which carry none
