@@ -1,0 +1,167 @@
+"""The error codes of Kafka 4.3: what a number in a response means, and whether asking again may help.
+
+A code is an int16 that any broker may invent, so every number has a name; the unknown ones say their number.
+"""
+
+from typing import NamedTuple
+
+
+class Error(NamedTuple):
+    """One error code."""
+
+    code: int
+    name: str
+    retriable: bool = False
+
+
+def error_name(code: int) -> str:
+    """Name an error code as Kafka does; a code that Kafka 4.3 does not have is UNKNOWN(<code>)."""
+    error = ERRORS.get(code)
+    return error.name if error else f"UNKNOWN({code})"
+
+
+def is_retriable(code: int) -> bool:
+    """Tell whether a client may send the same request again after this error; of unknown codes it may not."""
+    error = ERRORS.get(code)
+    return error is not None and error.retriable
+
+
+_TABLE = (
+    Error(-1, "UNKNOWN_SERVER_ERROR"),
+    Error(0, "NONE"),
+    Error(1, "OFFSET_OUT_OF_RANGE"),
+    Error(2, "CORRUPT_MESSAGE", retriable=True),
+    Error(3, "UNKNOWN_TOPIC_OR_PARTITION", retriable=True),
+    Error(4, "INVALID_FETCH_SIZE"),
+    Error(5, "LEADER_NOT_AVAILABLE", retriable=True),
+    Error(6, "NOT_LEADER_OR_FOLLOWER", retriable=True),
+    Error(7, "REQUEST_TIMED_OUT", retriable=True),
+    Error(8, "BROKER_NOT_AVAILABLE"),
+    Error(9, "REPLICA_NOT_AVAILABLE", retriable=True),
+    Error(10, "MESSAGE_TOO_LARGE"),
+    Error(11, "STALE_CONTROLLER_EPOCH"),
+    Error(12, "OFFSET_METADATA_TOO_LARGE"),
+    Error(13, "NETWORK_EXCEPTION", retriable=True),
+    Error(14, "COORDINATOR_LOAD_IN_PROGRESS", retriable=True),
+    Error(15, "COORDINATOR_NOT_AVAILABLE", retriable=True),
+    Error(16, "NOT_COORDINATOR", retriable=True),
+    Error(17, "INVALID_TOPIC_EXCEPTION"),
+    Error(18, "RECORD_LIST_TOO_LARGE"),
+    Error(19, "NOT_ENOUGH_REPLICAS", retriable=True),
+    Error(20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", retriable=True),
+    Error(21, "INVALID_REQUIRED_ACKS"),
+    Error(22, "ILLEGAL_GENERATION"),
+    Error(23, "INCONSISTENT_GROUP_PROTOCOL"),
+    Error(24, "INVALID_GROUP_ID"),
+    Error(25, "UNKNOWN_MEMBER_ID"),
+    Error(26, "INVALID_SESSION_TIMEOUT"),
+    Error(27, "REBALANCE_IN_PROGRESS"),
+    Error(28, "INVALID_COMMIT_OFFSET_SIZE"),
+    Error(29, "TOPIC_AUTHORIZATION_FAILED"),
+    Error(30, "GROUP_AUTHORIZATION_FAILED"),
+    Error(31, "CLUSTER_AUTHORIZATION_FAILED"),
+    Error(32, "INVALID_TIMESTAMP"),
+    Error(33, "UNSUPPORTED_SASL_MECHANISM"),
+    Error(34, "ILLEGAL_SASL_STATE"),
+    Error(35, "UNSUPPORTED_VERSION"),
+    Error(36, "TOPIC_ALREADY_EXISTS"),
+    Error(37, "INVALID_PARTITIONS"),
+    Error(38, "INVALID_REPLICATION_FACTOR"),
+    Error(39, "INVALID_REPLICA_ASSIGNMENT"),
+    Error(40, "INVALID_CONFIG"),
+    Error(41, "NOT_CONTROLLER", retriable=True),
+    Error(42, "INVALID_REQUEST"),
+    Error(43, "UNSUPPORTED_FOR_MESSAGE_FORMAT"),
+    Error(44, "POLICY_VIOLATION"),
+    Error(45, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+    Error(46, "DUPLICATE_SEQUENCE_NUMBER"),
+    Error(47, "INVALID_PRODUCER_EPOCH"),
+    Error(48, "INVALID_TXN_STATE"),
+    Error(49, "INVALID_PRODUCER_ID_MAPPING"),
+    Error(50, "INVALID_TRANSACTION_TIMEOUT"),
+    Error(51, "CONCURRENT_TRANSACTIONS", retriable=True),
+    Error(52, "TRANSACTION_COORDINATOR_FENCED"),
+    Error(53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+    Error(54, "SECURITY_DISABLED"),
+    Error(55, "OPERATION_NOT_ATTEMPTED"),
+    Error(56, "KAFKA_STORAGE_ERROR", retriable=True),
+    Error(57, "LOG_DIR_NOT_FOUND"),
+    Error(58, "SASL_AUTHENTICATION_FAILED"),
+    Error(59, "UNKNOWN_PRODUCER_ID"),
+    Error(60, "REASSIGNMENT_IN_PROGRESS"),
+    Error(61, "DELEGATION_TOKEN_AUTH_DISABLED"),
+    Error(62, "DELEGATION_TOKEN_NOT_FOUND"),
+    Error(63, "DELEGATION_TOKEN_OWNER_MISMATCH"),
+    Error(64, "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"),
+    Error(65, "DELEGATION_TOKEN_AUTHORIZATION_FAILED"),
+    Error(66, "DELEGATION_TOKEN_EXPIRED"),
+    Error(67, "INVALID_PRINCIPAL_TYPE"),
+    Error(68, "NON_EMPTY_GROUP"),
+    Error(69, "GROUP_ID_NOT_FOUND"),
+    Error(70, "FETCH_SESSION_ID_NOT_FOUND", retriable=True),
+    Error(71, "INVALID_FETCH_SESSION_EPOCH", retriable=True),
+    Error(72, "LISTENER_NOT_FOUND", retriable=True),
+    Error(73, "TOPIC_DELETION_DISABLED"),
+    Error(74, "FENCED_LEADER_EPOCH", retriable=True),
+    Error(75, "UNKNOWN_LEADER_EPOCH", retriable=True),
+    Error(76, "UNSUPPORTED_COMPRESSION_TYPE"),
+    Error(77, "STALE_BROKER_EPOCH"),
+    Error(78, "OFFSET_NOT_AVAILABLE", retriable=True),
+    Error(79, "MEMBER_ID_REQUIRED"),
+    Error(80, "PREFERRED_LEADER_NOT_AVAILABLE", retriable=True),
+    Error(81, "GROUP_MAX_SIZE_REACHED"),
+    Error(82, "FENCED_INSTANCE_ID"),
+    Error(83, "ELIGIBLE_LEADERS_NOT_AVAILABLE", retriable=True),
+    Error(84, "ELECTION_NOT_NEEDED", retriable=True),
+    Error(85, "NO_REASSIGNMENT_IN_PROGRESS"),
+    Error(86, "GROUP_SUBSCRIBED_TO_TOPIC"),
+    Error(87, "INVALID_RECORD"),
+    Error(88, "UNSTABLE_OFFSET_COMMIT", retriable=True),
+    Error(89, "THROTTLING_QUOTA_EXCEEDED", retriable=True),
+    Error(90, "PRODUCER_FENCED"),
+    Error(91, "RESOURCE_NOT_FOUND"),
+    Error(92, "DUPLICATE_RESOURCE"),
+    Error(93, "UNACCEPTABLE_CREDENTIAL"),
+    Error(94, "INCONSISTENT_VOTER_SET"),
+    Error(95, "INVALID_UPDATE_VERSION"),
+    Error(96, "FEATURE_UPDATE_FAILED"),
+    Error(97, "PRINCIPAL_DESERIALIZATION_FAILURE"),
+    Error(98, "SNAPSHOT_NOT_FOUND"),
+    Error(99, "POSITION_OUT_OF_RANGE"),
+    Error(100, "UNKNOWN_TOPIC_ID", retriable=True),
+    Error(101, "DUPLICATE_BROKER_REGISTRATION"),
+    Error(102, "BROKER_ID_NOT_REGISTERED"),
+    Error(103, "INCONSISTENT_TOPIC_ID", retriable=True),
+    Error(104, "INCONSISTENT_CLUSTER_ID"),
+    Error(105, "TRANSACTIONAL_ID_NOT_FOUND"),
+    Error(106, "FETCH_SESSION_TOPIC_ID_ERROR", retriable=True),
+    Error(107, "INELIGIBLE_REPLICA"),
+    Error(108, "NEW_LEADER_ELECTED"),
+    Error(109, "OFFSET_MOVED_TO_TIERED_STORAGE"),
+    Error(110, "FENCED_MEMBER_EPOCH"),
+    Error(111, "UNRELEASED_INSTANCE_ID"),
+    Error(112, "UNSUPPORTED_ASSIGNOR"),
+    Error(113, "STALE_MEMBER_EPOCH"),
+    Error(114, "MISMATCHED_ENDPOINT_TYPE"),
+    Error(115, "UNSUPPORTED_ENDPOINT_TYPE"),
+    Error(116, "UNKNOWN_CONTROLLER_ID"),
+    Error(117, "UNKNOWN_SUBSCRIPTION_ID"),
+    Error(118, "TELEMETRY_TOO_LARGE"),
+    Error(119, "INVALID_REGISTRATION"),
+    Error(120, "TRANSACTION_ABORTABLE"),
+    Error(121, "INVALID_RECORD_STATE"),
+    Error(122, "SHARE_SESSION_NOT_FOUND", retriable=True),
+    Error(123, "INVALID_SHARE_SESSION_EPOCH", retriable=True),
+    Error(124, "FENCED_STATE_EPOCH"),
+    Error(125, "INVALID_VOTER_KEY"),
+    Error(126, "DUPLICATE_VOTER"),
+    Error(127, "VOTER_NOT_FOUND"),
+    Error(128, "INVALID_REGULAR_EXPRESSION"),
+    Error(129, "REBOOTSTRAP_REQUIRED"),
+    Error(130, "STREAMS_INVALID_TOPOLOGY"),
+    Error(131, "STREAMS_INVALID_TOPOLOGY_EPOCH"),
+    Error(132, "STREAMS_TOPOLOGY_FENCED"),
+    Error(133, "SHARE_SESSION_LIMIT_REACHED", retriable=True),
+)
+
+ERRORS = {error.code: error for error in _TABLE}
