@@ -1,0 +1,60 @@
+"""Read big-endian integers and varints out of a byte array: the kernels that everything compiled in this package reads by.
+
+None of the fixed-size readers looks at bounds: the caller has checked that the bytes are there. The varint reader does,
+as only it learns the size.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from kdissect.kernel import jit
+
+ENDS_EARLY, TOO_LONG = -1, -2  # what stands in place of the next position when a varint cannot be read
+
+
+@jit
+def int8_at(data: Any, at: int) -> Any:
+    return ((np.int64(data[at])) ^ 0x80) - 0x80
+
+
+@jit
+def uint16_at(data: Any, at: int) -> Any:
+    return np.int64(data[at]) << 8 | np.int64(data[at + 1])
+
+
+@jit
+def int16_at(data: Any, at: int) -> Any:
+    return (uint16_at(data, at) ^ 0x8000) - 0x8000
+
+
+@jit
+def uint32_at(data: Any, at: int) -> Any:
+    high = np.int64(data[at]) << 24 | np.int64(data[at + 1]) << 16
+    return high | np.int64(data[at + 2]) << 8 | np.int64(data[at + 3])
+
+
+@jit
+def int32_at(data: Any, at: int) -> Any:
+    return (uint32_at(data, at) ^ 0x80000000) - 0x80000000
+
+
+@jit
+def int64_at(data: Any, at: int) -> Any:
+    return int32_at(data, at) << 32 | uint32_at(data, at + 4)
+
+
+@jit
+def uvarint_at(data: Any, at: int, stop: int) -> Any:
+    """Read an unsigned varint of at most 32 bits: give its value and the position after it, or why there is none."""
+    value = np.int64(0)
+    for index in range(5):
+        if at + index >= stop:
+            return np.int64(0), ENDS_EARLY
+        byte = np.int64(data[at + index])
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            if value > 0xFFFFFFFF:
+                return np.int64(0), TOO_LONG
+            return value, at + index + 1
+    return np.int64(0), TOO_LONG
