@@ -1,0 +1,114 @@
+"""Just enough Kafka to ask a broker whether it is ready: Metadata v1, sent and read by hand.
+
+Kept apart from kdissect and from every client library on purpose, so that neither can hide a fault of the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_METADATA = struct.pack(">hhih3si", 3, 1, 7, 3, b"lab", -1)
+
+
+class Partition(NamedTuple):
+    leader: int
+    in_sync: tuple[int, ...]
+
+
+class ClusterView(NamedTuple):
+    """What one broker says about its cluster: broker ids to ports, and per topic its partitions by number."""
+
+    brokers: dict[int, int]
+    topics: dict[str, dict[int, Partition]]
+
+
+def free_ports(count: int) -> list[int]:
+    """Return `count` different TCP ports that nothing on this machine listens on, below the ephemeral range."""
+    ports: list[int] = []
+    with contextlib.ExitStack() as held:
+        for port in _shuffled_ports():
+            listener = held.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                listener.bind(("127.0.0.1", port))
+                ports.append(port)
+            if len(ports) == count:
+                return ports
+    raise RuntimeError("no free ports")
+
+
+def _shuffled_ports() -> Iterator[int]:
+    # An ephemeral port could be taken by an outgoing connection before the broker binds it.
+    start = 19_000 + time.monotonic_ns() // 1000 % 10_000
+    yield from (19_000 + (start + step) % 12_000 for step in range(12_000))
+
+
+def view(port: int, timeout: float = 2.0) -> ClusterView | None:
+    """Ask the broker on `port` for all it knows; None if it does not answer (yet)."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout) as connection:
+            connection.sendall(struct.pack(">i", len(_METADATA)) + _METADATA)
+            (size,) = struct.unpack(">i", _receive(connection, 4))
+            return _parse_metadata(_receive(connection, size))
+    except (OSError, struct.error):
+        return None
+
+
+def wait_for_brokers(ports: list[int], patience: float = 90.0) -> None:
+    """Return when every broker of `ports` lists all of them; raise TimeoutError if that takes too long."""
+    deadline = time.monotonic() + patience
+    for port in ports:
+        while True:
+            seen = view(port)
+            if seen is not None and set(seen.brokers.values()) >= set(ports):
+                break
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"broker on port {port} is not ready: {seen}")
+            time.sleep(0.1)
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise OSError("closed")
+        data += more
+    return bytes(data)
+
+
+def _parse_metadata(frame: bytes) -> ClusterView:
+    position = 4
+
+    def take(layout: str) -> int:
+        nonlocal position
+        (value,) = struct.unpack_from(layout, frame, position)
+        position += struct.calcsize(layout)
+        return int(value)
+
+    def text() -> str:
+        nonlocal position
+        size = max(take(">h"), 0)
+        position += size
+        return frame[position - size : position].decode()
+
+    brokers = {}
+    for _ in range(take(">i")):
+        node, _host, port, _rack = take(">i"), text(), take(">i"), text()
+        brokers[node] = port
+    take(">i")
+    topics = {}
+    for _ in range(take(">i")):
+        _error, name, _internal = take(">h"), text(), take(">b")
+        partitions = {}
+        for _ in range(take(">i")):
+            _error, number, leader = take(">h"), take(">i"), take(">i")
+            for _ in range(take(">i")):
+                take(">i")
+            partitions[number] = Partition(leader, tuple(take(">i") for _ in range(take(">i"))))
+        topics[name] = partitions
+    return ClusterView(brokers, topics)
