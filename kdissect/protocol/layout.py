@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 NONE = range(0)
 
+UNKNOWN_TAGS = "_tags"  # no field of Kafka starts with an underscore
+
 Default = int | float | str | bytes | tuple[()] | None
 
 
@@ -29,9 +31,9 @@ class Field:
     fields: tuple["Field", ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Message:
-    """One body: a request, a response, or a message carried elsewhere."""
+    """One body: a request, a response, or a message carried elsewhere. Equal to itself only, so a cheap key for caches."""
 
     name: str
     versions: range

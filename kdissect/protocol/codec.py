@@ -1,0 +1,94 @@
+"""The plain codec: bytes of a message to dicts and lists, and back to the same bytes.
+
+A `Message` at one version is compiled, once, to closures over `wire`'s readers and writers. `decode` gives a dict per
+struct and a list per array, with exactly the tagged fields that were on the wire; tagged fields that the schema does not
+know stand under `UNKNOWN_TAGS` as (tag, bytes). `encode` takes the same tree; what is missing in it takes its default.
+
+Wrong bytes never raise: `decode` stops at the first one, keeps what it has read until there, and says in a `Fault` which
+field it was in and at which byte that field starts. Wrong are, besides bytes that are missing or left over: lengths below
+-1, counts that cannot fit, a nullable struct that is marked neither present (1) nor absent (-1), a tagged field whose size
+is not that of its value, and tags that do not ascend. Work and memory are bounded by the bytes given, depth by the schema.
+
+A caller's mistake does raise: `ValueError` for a field or version that the message does not have, and whatever `struct`
+says of a number that does not fit.
+"""
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, NamedTuple
+
+from kdissect.protocol.layout import UNKNOWN_TAGS, Message
+from kdissect.protocol.reading import struct_reader
+from kdissect.protocol.wire import Reader, Writer, Wrong
+from kdissect.protocol.writing import struct_writer
+
+__all__ = ["UNKNOWN_TAGS", "Decoded", "Fault", "decode", "decode_start", "encode", "reader", "writer"]
+
+
+class Fault(NamedTuple):
+    """Where captured bytes stop making sense."""
+
+    path: str  # the field, as in topics[2].partitions[0].records; "" is the message itself
+    offset: int  # where that field starts in the bytes that were given
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path or 'message'} at byte {self.offset}: {self.reason}"
+
+
+class Decoded(NamedTuple):
+    """What was read: all of it, or all that stands before the fault."""
+
+    value: dict[str, Any]
+    consumed: int  # the position after the last byte that was read; where the fault is, if there is one
+    fault: Fault | None
+
+
+def decode(message: Message, version: int, data: bytes, at: int = 0) -> Decoded:
+    """Decode a message that fills `data` from `at` on; bytes left over are a fault too."""
+    decoded = decode_start(message, version, data, at)
+    left = len(data) - decoded.consumed
+    if decoded.fault is None and left:
+        return decoded._replace(fault=Fault("", decoded.consumed, f"{left} bytes left over"))
+    return decoded
+
+
+def decode_start(message: Message, version: int, data: bytes, at: int = 0) -> Decoded:
+    """Decode a message that starts at `at`; whatever follows it is left alone."""
+    try:
+        value, stop = reader(message, version)(data, at, len(data))
+    except Wrong as wrong:
+        return Decoded(wrong.partial, wrong.offset, Fault(_path(wrong.path), wrong.offset, wrong.reason))
+    return Decoded(value, stop, None)
+
+
+def encode(message: Message, version: int, value: dict[str, Any]) -> bytes:
+    """Encode a message; of a decoded one this gives back the bytes it was decoded from."""
+    out = bytearray()
+    writer(message, version)(out, value)
+    return bytes(out)
+
+
+@cache
+def reader(message: Message, version: int) -> Reader:
+    """Compile the reader of a message in one version."""
+    _check_version(message, version)
+    return struct_reader(message, version, version in message.flexible)
+
+
+@cache
+def writer(message: Message, version: int) -> Writer:
+    """Compile the writer of a message in one version."""
+    _check_version(message, version)
+    return struct_writer(message, version, version in message.flexible)
+
+
+def _check_version(message: Message, version: int) -> None:
+    if version not in message.versions:
+        raise ValueError(f"{message.name} has no version {version}")
+
+
+def _path(parts: Iterable[str]) -> str:
+    return "".join(
+        part if part.startswith("[") else f".{part}" for part in reversed(list(parts))
+    ).removeprefix(".")
