@@ -53,9 +53,10 @@ def struct_reader(owner: Message | Field, version: int, flexible: bool) -> Reade
 
 def _steps(fields: list[Field], version: int, flexible: bool) -> Iterator[Step]:
     """Make the steps of a struct: neighbours of fixed size are read at once, everything else one by one."""
-    for fixed, run in groupby(fields, key=lambda field: not field.array and field.type in FIXED):
-        if fixed:
-            yield _run_step(list(run))
+    for fixed, neighbours in groupby(fields, key=lambda field: not field.array and field.type in FIXED):
+        run = list(neighbours)
+        if fixed and len(run) > 1:
+            yield _run_step(run)
         else:
             yield from (_field_step(field.name, _field_reader(field, version, flexible)) for field in run)
 
@@ -82,7 +83,7 @@ def _run_step(run: list[Field]) -> Step:
         if end - at < size:
             for single in singles:
                 at = single(value, data, at, end)
-        value.update(zip(names, unpack(data, at), strict=True))
+        value.update(zip(names, unpack(data, at)))
         for name in bools:
             value[name] = as_bool(value[name])
         return at + size
@@ -108,7 +109,7 @@ def _field_reader(field: Field, version: int, flexible: bool) -> Reader:
             one = _optional_reader(one)
         least = least_size(field, version, flexible)
     elif field.type in FIXED:
-        return fixed_reader(field.type)  # only a tagged one comes here
+        return fixed_reader(field.type)
     else:
         one = sized_reader(field.type, flexible)
         least = _least_primitive(field.type, flexible)

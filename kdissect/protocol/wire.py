@@ -71,6 +71,8 @@ def _read_int32(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _read_compact(data: bytes, at: int, end: int) -> tuple[int, int]:
+    if at < end and data[at] < 0x80:
+        return data[at] - 1, at + 1
     value, at = read_uvarint(data, at, end)
     return value - 1, at
 
@@ -137,15 +139,18 @@ def _write_text(text: str) -> bytes:
 def fixed_reader(kind: str) -> Reader:
     """Make the reader of one value of a type of `FIXED`."""
     layout = Struct(f">{FIXED[kind]}")
-    meaning = as_bool if kind == "bool" else lambda value: value
     size, unpack = layout.size, layout.unpack_from
 
     def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
         if end - at < size:
             raise Wrong(at, f"ends early: {size} bytes needed, {end - at} left")
-        return meaning(unpack(data, at)[0]), at + size
+        return unpack(data, at)[0], at + size
 
-    return read
+    def read_bool(data: bytes, at: int, end: int) -> tuple[Any, int]:
+        byte, at = read(data, at, end)
+        return as_bool(byte), at
+
+    return read_bool if kind == "bool" else read
 
 
 def as_bool(byte: int) -> bool | int:
