@@ -4,8 +4,8 @@ One row of PIECES is one connection's part of one split: who talked, what was co
 packet that matters to reassembly. Payload stays in the capture file; a descriptor tells where it lies. Rows of one
 connection, ordered by (split, piece), hold its packets in capture order.
 
-A descriptor is eight integers (the columns TIME … FLAGS below). Packed, they are variable-length integers (LEB128, signed
-ones zigzag) of differences to the descriptor before: about 12 bytes each. `seq` is the difference to the byte that its
+A descriptor is eight integers (the columns TIME … FLAGS below). Packed, they are variable-length integers (LEB128,
+signed ones zigzag) of differences to the descriptor before: about 12 bytes each. `seq` is the difference to the byte that its
 direction was expected to send next and `ack` to the one the other direction was: mostly a single zero byte.
 
 Besides the pieces a split gives one row with bucket and piece -1: its `Counts`, for the quality of the capture.
@@ -116,7 +116,7 @@ def _write_varint(value: int, out: Bytes, at: int) -> int:
 
 @jit
 def _write_signed(value: int, out: Bytes, at: int) -> int:
-    return _write_varint(value << 1 if value >= 0 else ((-value) << 1) - 1, out, at)
+    return int(_write_varint(value << 1 if value >= 0 else ((-value) << 1) - 1, out, at))
 
 
 @jit
@@ -130,7 +130,7 @@ def _read_varint(data: Bytes, at: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 127) << shift
         shift += 7
-    return value, at
+    return int(value), at
 
 
 @jit

@@ -37,18 +37,21 @@ class Interface:
 LINK, SNAP, MULTIPLY, DIVIDE, SHIFT, ADD_NS, DEFINED_AT = range(7)
 
 
+def interface_row(interface: Interface) -> tuple[int, ...]:
+    """Give what a kernel needs to turn ticks into nanoseconds: LINK … DEFINED_AT."""
+    return (
+        interface.link_type,
+        interface.snap_length,
+        *_resolution_factors(interface.resolution),
+        max(-LATEST_NS, min(LATEST_NS, interface.offset_s * 1_000_000_000)),
+        interface.defined_at,
+    )
+
+
 def interface_table(interfaces: tuple[Interface, ...]) -> NDArray[np.int64]:
-    """Give the interfaces as int64 rows (LINK … DEFINED_AT): what a kernel needs to turn ticks into nanoseconds."""
-    table = np.zeros((len(interfaces), DEFINED_AT + 1), dtype=np.int64)
-    for row, interface in zip(table, interfaces, strict=True):
-        row[:] = (
-            interface.link_type,
-            interface.snap_length,
-            *_resolution_factors(interface.resolution),
-            max(-LATEST_NS, min(LATEST_NS, interface.offset_s * 1_000_000_000)),
-            interface.defined_at,
-        )
-    return table
+    """Give one row (LINK … DEFINED_AT) for each interface."""
+    rows = [interface_row(interface) for interface in interfaces]
+    return np.array(rows, dtype=np.int64).reshape(len(rows), DEFINED_AT + 1)
 
 
 def _resolution_factors(resolution: int) -> tuple[int, int, int]:

@@ -1,0 +1,61 @@
+"""The record table: what a packet record says, in the same form for every capture format.
+
+Kernels that walk over a file fill it, the survey counts it, the scan reads the packets behind it.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kdissect.capture.splits import LATEST_NS
+from kdissect.kernel import jit
+
+Bytes = NDArray[np.uint8]
+Int64s = NDArray[np.int64]
+
+# Columns of a record table, one row per packet. Positions are file offsets.
+(
+    START,  # of the record's header
+    STOP,  # after the record, padding included
+    AT,  # of the packet's first byte
+    CAPTURED,  # packet bytes in the file
+    ORIGINAL,  # packet bytes on the wire, as the capture tells
+    TIME_NS,
+    LINK_TYPE,  # -1: the interface was never described
+    RECORD_COLUMNS,
+) = range(8)
+
+# The state of a walk.
+(
+    POSITION,  # file offset of the first byte not passed
+    COUNT,  # rows filled
+    OUTCOME,  # walk.Outcome
+    CLOCK_NS,  # time of the last packet passed, for records that carry none
+    WALK_FIELDS,
+) = range(5)
+
+END, MORE, FULL, CUT, DAMAGED, BLOCK = range(6)
+
+MOST_RECORD_BYTES = 64 << 20  # a longer record is no record: the file is damaged there
+
+
+@jit
+def u16(data: Bytes, at: int, big_endian: bool) -> int:
+    """Read two bytes."""
+    if big_endian:
+        return int(np.int64(data[at]) << 8 | np.int64(data[at + 1]))
+    return int(np.int64(data[at + 1]) << 8 | np.int64(data[at]))
+
+
+@jit
+def u32(data: Bytes, at: int, big_endian: bool) -> int:
+    """Read four bytes."""
+    a, b, c, d = np.int64(data[at]), np.int64(data[at + 1]), np.int64(data[at + 2]), np.int64(data[at + 3])
+    if big_endian:
+        return int(a << 24 | b << 16 | c << 8 | d)
+    return int(d << 24 | c << 16 | b << 8 | a)
+
+
+@jit
+def within_range(time_ns: int) -> int:
+    """Keep a time between 1970 and 2116, so that differences of times never overflow."""
+    return min(max(time_ns, 0), LATEST_NS)

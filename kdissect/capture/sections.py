@@ -1,0 +1,117 @@
+"""What a pcapng file says of itself on the way: sections, interfaces, statistics, secrets.
+
+The walk stops at such blocks; `Sections` reads them one by one and holds what is in force. Hostile files may hold nothing
+but descriptions, so there is a limit to their number.
+"""
+
+import os
+import struct
+from collections.abc import Callable
+from enum import Enum, auto
+
+import numpy as np
+
+from kdissect.capture import pcapng
+from kdissect.capture.records import Int64s
+from kdissect.capture.splits import DEFINED_AT, Interface, interface_row
+
+MOST_BLOCKS = 100_000  # descriptions in one file: far more than any capture tool writes
+MOST_BLOCK_BYTES = 1 << 20  # read of one description; options behind that are not looked at
+
+
+class Reading(Enum):
+    """What became of a block."""
+
+    WHOLE = auto()
+    CUT = auto()
+    DAMAGED = auto()
+    TOO_MANY = auto()
+
+
+class Sections:
+    """The section in force and its interfaces; drops and secrets of the whole file."""
+
+    def __init__(self) -> None:
+        self.big_endian = False
+        self.secrets: list[pcapng.Secrets] = []
+        self._interfaces: list[Interface] = []
+        self._frozen: tuple[Interface, ...] = ()
+        self._table = np.empty((4, DEFINED_AT + 1), dtype=np.int64)
+        self._drops: dict[tuple[int, int], pcapng.Statistics] = {}
+        self._sections = self._blocks = 0
+
+    @property
+    def interfaces(self) -> tuple[Interface, ...]:
+        """The interfaces of this section that are described up to here."""
+        if len(self._frozen) != len(self._interfaces):
+            self._frozen = tuple(self._interfaces)
+        return self._frozen
+
+    @property
+    def table(self) -> Int64s:
+        """The same interfaces as `splits.interface_table` gives them."""
+        return self._table[: len(self._interfaces)]
+
+    @property
+    def drops(self) -> tuple[int, int]:
+        """Packets lost by the interfaces and by the operating systems; statistics count from the start of a capture."""
+        last = self._drops.values()
+        return sum(each.interface_drops for each in last), sum(each.system_drops for each in last)
+
+    def only(self, big_endian: bool, interface: Interface) -> None:
+        """Be the one section of a pcap file, which knows no blocks."""
+        self.big_endian = big_endian
+        self._add(interface)
+
+    def read(
+        self, descriptor: int, position: int, size: int, before_section: Callable[[], None]
+    ) -> tuple[Reading, int]:
+        """Read the block at `position` of a file of `size` bytes; give what became of it and the position after it.
+
+        Calls `before_section` when the block ends the section in force, as long as that still is in force.
+        """
+        first = os.pread(descriptor, pcapng.SECTION_BYTES, position)
+        opens = first[:4] == pcapng.SECTION_MAGIC
+        if opens:
+            if len(first) < pcapng.SECTION_BYTES:
+                return Reading.CUT, position
+            order = pcapng.section_order(first)
+            if order is None:
+                return Reading.DAMAGED, position
+            before_section()
+            self.big_endian = order
+        kind, length = struct.unpack_from(">II" if self.big_endian else "<II", first)
+        stop = position + (length + 3 & ~3)
+        self._blocks += 1
+        if stop > size:
+            return Reading.CUT, position
+        if self._blocks > MOST_BLOCKS:
+            return Reading.TOO_MANY, position
+        if opens:
+            self._open_section()
+            return Reading.WHOLE, stop
+        wanted = min(length - pcapng.BLOCK_OVERHEAD, MOST_BLOCK_BYTES)
+        body = os.pread(descriptor, wanted, position + pcapng.BLOCK_HEADER)
+        self._take(pcapng.Block(kind, position, stop, self.big_endian, body))
+        return Reading.WHOLE, stop
+
+    def _open_section(self) -> None:
+        self._sections += 1
+        self._interfaces = []
+        self._frozen = ()
+
+    def _take(self, block: pcapng.Block) -> None:
+        if block.kind == pcapng.INTERFACE:
+            self._add(pcapng.read_interface(block))
+        elif block.kind == pcapng.STATISTICS:
+            statistics = pcapng.read_statistics(block)
+            self._drops[self._sections, statistics.interface] = statistics
+        elif block.kind == pcapng.SECRETS:
+            self.secrets.append(pcapng.read_secrets(block))
+
+    def _add(self, interface: Interface) -> None:
+        count = len(self._interfaces)
+        if count == len(self._table):
+            self._table = np.concatenate([self._table, np.empty_like(self._table)])
+        self._table[count] = interface_row(interface)
+        self._interfaces.append(interface)

@@ -1,0 +1,89 @@
+"""Count packet records and mark where splits end: the part of the survey that touches every record."""
+
+import numpy as np
+
+from kdissect.capture.records import CAPTURED, LINK_TYPE, ORIGINAL, START, STOP, TIME_NS, Int64s
+from kdissect.kernel import jit
+
+# What is counted of one file.
+(
+    PACKETS,
+    CAPTURED_BYTES,
+    WIRE_BYTES,
+    TRUNCATED,
+    FIRST_NS,
+    LAST_NS,
+    EARLIEST_NS,
+    LATEST_NS,
+    BACKWARD_STEPS,
+    OPEN_START,  # the split that is not finished: file offset of its first record, -1: there is none
+    OPEN_STOP,
+    OPEN_FIRST_PACKET,
+    OPEN_CLOCK_NS,  # time of the packet before it
+    TALLY_FIELDS,
+) = range(14)
+
+# A finished split.
+CUT_START, CUT_STOP, CUT_FIRST_PACKET, CUT_PACKETS, CUT_CLOCK_NS, CUT_FIELDS = range(6)
+
+
+def new_tally() -> Int64s:
+    """Give a tally of nothing."""
+    counts = np.zeros(TALLY_FIELDS, dtype=np.int64)
+    counts[OPEN_START] = -1
+    return counts
+
+
+@jit
+def _close(counts: Int64s, cut: Int64s) -> None:
+    cut[CUT_START] = counts[OPEN_START]
+    cut[CUT_STOP] = counts[OPEN_STOP]
+    cut[CUT_FIRST_PACKET] = counts[OPEN_FIRST_PACKET]
+    cut[CUT_PACKETS] = counts[PACKETS] - counts[OPEN_FIRST_PACKET] + 1
+    cut[CUT_CLOCK_NS] = counts[OPEN_CLOCK_NS]
+    counts[OPEN_START] = -1
+
+
+@jit
+def tally(records: Int64s, split_bytes: int, counts: Int64s, links: Int64s, cuts: Int64s) -> int:
+    """Count `records` into `counts` and, by link type, into `links` (the last of them for link type -1).
+
+    A split ends with the first record that makes it as long as `split_bytes`: finished splits become rows of `cuts`,
+    which has room for as many as there are records. Gives their number.
+    """
+    finished = 0
+    for i in range(len(records)):
+        record = records[i]
+        time_ns = record[TIME_NS]
+        if counts[PACKETS] == 0:
+            counts[FIRST_NS] = time_ns
+            counts[LAST_NS] = time_ns
+            counts[EARLIEST_NS] = time_ns
+            counts[LATEST_NS] = time_ns
+        if counts[OPEN_START] < 0:
+            counts[OPEN_START] = record[START]
+            counts[OPEN_FIRST_PACKET] = counts[PACKETS] + 1
+            counts[OPEN_CLOCK_NS] = counts[LAST_NS] if counts[PACKETS] else 0
+        counts[PACKETS] += 1
+        counts[CAPTURED_BYTES] += record[CAPTURED]
+        counts[WIRE_BYTES] += record[ORIGINAL]
+        counts[TRUNCATED] += 1 if record[CAPTURED] < record[ORIGINAL] else 0
+        counts[BACKWARD_STEPS] += 1 if time_ns < counts[LAST_NS] else 0
+        counts[LAST_NS] = time_ns
+        counts[EARLIEST_NS] = min(counts[EARLIEST_NS], time_ns)
+        counts[LATEST_NS] = max(counts[LATEST_NS], time_ns)
+        counts[OPEN_STOP] = record[STOP]
+        links[record[LINK_TYPE]] += 1
+        if record[STOP] - counts[OPEN_START] >= split_bytes:
+            _close(counts, cuts[finished])
+            finished += 1
+    return finished
+
+
+def close_split(counts: Int64s) -> Int64s:
+    """Finish the open split, if there is one; give it as rows of cuts."""
+    cuts = np.empty((1, CUT_FIELDS), dtype=np.int64)
+    if counts[OPEN_START] < 0:
+        return cuts[:0]
+    _close(counts, cuts[0])
+    return cuts
