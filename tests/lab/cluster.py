@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from . import wire
 from .maven import Release, classpath, need
@@ -52,6 +53,8 @@ class Node:
 
 class Cluster:
     """What both kinds of cluster share. Use as a context manager; `folder` is removed at the end unless given."""
+
+    create_topics_version: int
 
     def __init__(
         self,
@@ -96,17 +99,30 @@ class Cluster:
     def wait_until_ready(self) -> None:
         wire.wait_for_brokers([node.client_port for node in self.nodes if node.child.running])
 
-    def wait_until_in_sync(self, topics: list[str], patience: float = 60.0) -> None:
-        """Return when every partition of `topics` has a leader and all running brokers see each other."""
+    def create_topic(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> None:
+        """Create a topic and return when all its partitions are in sync. Leaves no connection open."""
+        # Old brokers answer only where the controller is, newer ones pass it on.
+        codes = []
+        for port in self.client_ports:
+            codes.append(
+                wire.create_topic(port, name, partitions, replicas, config, self.create_topics_version)
+            )
+            if codes[-1] == 0:
+                return self.wait_until_in_sync(name, replicas)
+        raise RuntimeError(f"topic {name} was not created: {codes}")
+
+    def wait_until_in_sync(self, topic: str, replicas: int, patience: float = 60.0) -> None:
+        """Return when every partition of `topic` has a leader and `replicas` in-sync replicas, on all brokers."""
         deadline = time.monotonic() + patience
-        wanted = sum(node.child.running for node in self.nodes)
-        while time.monotonic() < deadline:
-            seen = self.view().topics
-            parts = [p for t in topics for p in seen.get(t, {}).values()]
-            if all(seen.get(t) for t in topics) and all(len(p.in_sync) >= min(3, wanted) for p in parts):
-                return
-            time.sleep(0.1)
-        raise TimeoutError(f"topics {topics} did not become in sync")
+        for port in self.client_ports:
+            while True:
+                seen = wire.view(port)
+                partitions = seen.topics.get(topic, {}).values() if seen else ()
+                if partitions and all(p.leader >= 0 and len(p.in_sync) >= replicas for p in partitions):
+                    break
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"topic {topic} did not become in sync: {partitions}")
+                time.sleep(0.1)
 
     def start(self) -> None:
         for node in self.nodes:
@@ -125,7 +141,12 @@ class Cluster:
         for node in reversed(self.nodes):
             node.stop()
 
-    def __enter__(self) -> Cluster:
+    def kill(self) -> None:
+        """End all nodes at once; nothing they were asked by now is lost from their request logs."""
+        for node in self.nodes:
+            node.kill()
+
+    def __enter__(self) -> Self:
         try:
             self.start()
         except BaseException:
@@ -136,7 +157,7 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        self.kill()
         if self._temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -168,6 +189,8 @@ class Cluster:
 class KraftCluster(Cluster):
     """A cluster without ZooKeeper; every node is broker and controller."""
 
+    create_topics_version = 2
+
     def start(self) -> None:
         voters = ",".join(f"{n.number}@127.0.0.1:{n.controller_port}" for n in self.nodes)
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
@@ -185,7 +208,10 @@ class KraftCluster(Cluster):
 
     def _roles(self, node: Node, voters: str) -> dict[str, str]:
         count = str(min(3, len(self.nodes)))
-        client, internal = f"CLIENT://127.0.0.1:{node.client_port}", f"INTERNAL://127.0.0.1:{node.internal_port}"
+        client, internal = (
+            f"CLIENT://127.0.0.1:{node.client_port}",
+            f"INTERNAL://127.0.0.1:{node.internal_port}",
+        )
         return {
             "process.roles": "broker,controller",
             "node.id": str(node.number),
@@ -216,11 +242,15 @@ class KraftCluster(Cluster):
 class ZookeeperCluster(Cluster):
     """A cluster of a release that keeps its metadata in ZooKeeper."""
 
+    create_topics_version = 1
+
     def start(self) -> None:
         (self.zookeeper_port,) = wire.free_ports(1)
         folder = self.folder / "zookeeper"
         folder.mkdir(exist_ok=True)
-        settings = f"dataDir={folder / 'data'}\nclientPort={self.zookeeper_port}\nclientPortAddress=127.0.0.1\n"
+        settings = (
+            f"dataDir={folder / 'data'}\nclientPort={self.zookeeper_port}\nclientPortAddress=127.0.0.1\n"
+        )
         (folder / "zoo.properties").write_text(settings)
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         command = self._java(folder, main, str(folder / "zoo.properties"))
@@ -233,6 +263,10 @@ class ZookeeperCluster(Cluster):
         super().stop()
         self._zookeeper.stop()
 
+    def kill(self) -> None:
+        super().kill()
+        self._zookeeper.kill()
+
     @property
     def zookeeper(self) -> str:
         return f"127.0.0.1:{self.zookeeper_port}"
@@ -243,7 +277,10 @@ class ZookeeperCluster(Cluster):
         Child(main, self._java(self.folder, main, *arguments), output).start().wait()
 
     def _listeners(self, node: Node) -> dict[str, str]:
-        client, internal = f"CLIENT://127.0.0.1:{node.client_port}", f"INTERNAL://127.0.0.1:{node.internal_port}"
+        client, internal = (
+            f"CLIENT://127.0.0.1:{node.client_port}",
+            f"INTERNAL://127.0.0.1:{node.internal_port}",
+        )
         return {
             "broker.id": str(node.number),
             "zookeeper.connect": self.zookeeper,

@@ -72,7 +72,14 @@ def classpath(release: Release, *more: Path) -> str:
 def _resolve(pom: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".resolving-") as scratch:
         Path(scratch, "pom.xml").write_text(pom)
-        command = ["mvn", "-B", "-q", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=jars"]
+        command = [
+            "mvn",
+            "-B",
+            "-q",
+            "dependency:copy-dependencies",
+            "-DincludeScope=runtime",
+            "-DoutputDirectory=jars",
+        ]
         done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
         if done.returncode:
             reason = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr)

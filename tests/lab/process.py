@@ -11,6 +11,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 # Small machines run three brokers and several clients at once: little heap, cheap compiler, one collector thread.
 SMALL_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
@@ -73,7 +74,7 @@ class Child:
             self.process.kill()
             self.process.wait()
 
-    def __enter__(self) -> Child:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(

@@ -1,4 +1,4 @@
-"""Just enough Kafka to ask a broker whether it is ready: Metadata v1, sent and read by hand.
+"""Just enough Kafka to ask a broker whether it is ready and to create topics, sent and read by hand.
 
 Kept apart from kdissect and from every client library on purpose, so that neither can hide a fault of the other.
 """
@@ -9,7 +9,7 @@ import contextlib
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 _METADATA = struct.pack(">hhih3si", 3, 1, 7, 3, b"lab", -1)
@@ -50,12 +50,42 @@ def _shuffled_ports() -> Iterator[int]:
 def view(port: int, timeout: float = 2.0) -> ClusterView | None:
     """Ask the broker on `port` for all it knows; None if it does not answer (yet)."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout) as connection:
-            connection.sendall(struct.pack(">i", len(_METADATA)) + _METADATA)
-            (size,) = struct.unpack(">i", _receive(connection, 4))
-            return _parse_metadata(_receive(connection, size))
+        return _parse_metadata(_ask(port, _METADATA, timeout))
     except (OSError, struct.error):
         return None
+
+
+def create_topic(
+    port: int, name: str, partitions: int, replicas: int, config: Mapping[str, str], version: int
+) -> int:
+    """Ask the broker on `port` to create a topic (CreateTopics `version`, 1 or 2); return its error code."""
+    settings = b"".join(_text(key) + _text(value) for key, value in config.items())
+    request = (
+        struct.pack(">hhi", 19, version, 8)
+        + _text("lab")
+        + struct.pack(">i", 1)
+        + _text(name)
+        + struct.pack(">ihi", partitions, replicas, 0)
+        + struct.pack(">i", len(config))
+        + settings
+        + struct.pack(">i?", 20_000, False)
+    )
+    answer = _ask(port, request, timeout=30.0)
+    # correlation id, since version 2 the throttle time, the count of topics, the name; then the code.
+    start = (8 if version < 2 else 12) + len(_text(name))
+    (code,) = struct.unpack_from(">h", answer, start)
+    return int(code)
+
+
+def _ask(port: int, request: bytes, timeout: float) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout) as connection:
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        (size,) = struct.unpack(">i", _receive(connection, 4))
+        return _receive(connection, size)
+
+
+def _text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
 
 
 def wait_for_brokers(ports: list[int], patience: float = 90.0) -> None:

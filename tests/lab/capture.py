@@ -1,0 +1,83 @@
+"""Records what passes on the loopback interface, with tcpdump.
+
+Rule: a capture is whole or it is an error. tcpdump must be listening before the traffic starts, must have written
+every packet before it is stopped, and must not have lost one.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from .maven import need
+
+
+class Capture:
+    """A context manager: what `ports` send and receive while it is open ends up in `path` (.pcap or .pcapng)."""
+
+    def __init__(
+        self, path: Path, ports: list[int], *, nanoseconds: bool = False, buffer_mib: int = 64
+    ) -> None:
+        need("tcpdump", *(["editcap"] if path.suffix == ".pcapng" else []))
+        self.path = path
+        self._raw = path.with_suffix(".recording")
+        self._said = path.with_suffix(".tcpdump")
+        precision = "nano" if nanoseconds else "micro"
+        self._command = [
+            "tcpdump", "-i", "lo", "-n", "-s", "0", "-U", "--immediate-mode", "-B", str(buffer_mib * 1024),
+            f"--time-stamp-precision={precision}", "-Z", "root", "-w", str(self._raw),
+            " or ".join(f"tcp port {port}" for port in ports),
+        ]  # fmt: skip
+
+    def __enter__(self) -> Self:
+        with open(self._said, "wb") as said:
+            self._process = subprocess.Popen(self._command, stdout=said, stderr=said, start_new_session=True)
+        deadline = time.monotonic() + 10
+        while "listening on" not in self._said.read_text():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self._process.kill()
+                raise RuntimeError(f"tcpdump does not listen: {self._said.read_text()}")
+            time.sleep(0.02)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._wait_until_quiet()
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(60)
+            if error is None:
+                self._check()
+                self._publish()
+        finally:
+            if self._process.poll() is None:
+                self._process.kill()
+                self._process.wait()
+            self._raw.unlink(missing_ok=True)
+            self._said.unlink(missing_ok=True)
+
+    def _wait_until_quiet(self) -> None:
+        size = -1
+        while size != (size := self._raw.stat().st_size):
+            time.sleep(0.5)
+
+    def _check(self) -> None:
+        said = self._said.read_text()
+        counts = {what: int(number) for number, what in re.findall(r"(\d+) packets? (.*)", said)}
+        # The filter of a loopback interface sees every packet twice: going out and coming in.
+        received = counts["received by filter"]
+        if counts["dropped by kernel"] or received not in (counts["captured"], 2 * counts["captured"]):
+            raise RuntimeError(f"tcpdump lost packets: {counts}")
+
+    def _publish(self) -> None:
+        if self.path.suffix == ".pcapng":
+            subprocess.run(["editcap", "-F", "pcapng", str(self._raw), str(self.path)], check=True)
+        else:
+            shutil.move(self._raw, self.path)

@@ -1,0 +1,125 @@
+"""Starts client programs, each in its own process, and reads back what they did.
+
+In: a `Job`, the library that is to do it, and a folder. Out: a running `Client` with its log and, at the end, its
+`Outcome`. Java programs are compiled once against the jars of the release they speak for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..maven import Release, cache_folder, classpath, jars, need
+from ..process import SMALL_JVM, Child
+from .job import Job, Outcome
+
+_HERE = Path(__file__).parent
+_TEMPLATES = _HERE.parent / "templates"
+_PYTHON_PROGRAMS = {"librdkafka": "librdkafka", "kafka-python": "kafka_python", "aiokafka": "aio"}
+
+
+@dataclass(slots=True)
+class Client:
+    """One running client program."""
+
+    library: str
+    job: Job
+    child: Child
+    outcome_file: Path
+    log_names_requests: bool = True
+
+    @property
+    def log(self) -> Path:
+        return self.child.output
+
+    def finish(self) -> Outcome:
+        """Wait until it has done all its work, and read its counts."""
+        self.child.wait()
+        return self.outcome()
+
+    def leave(self) -> Outcome:
+        """Ask it to close in good order, and read its counts."""
+        self.child.stop()
+        return self.outcome()
+
+    def outcome(self) -> Outcome:
+        if not self.outcome_file.exists():
+            raise RuntimeError(f"{self.job.client_id} left no counts:\n{self.child.tail()}")
+        said = json.loads(self.outcome_file.read_text())
+        counters = {name: Counter(said[name]) for name in ("records", "failed")}
+        return Outcome(**{**said, **counters})
+
+
+def start(library: str, job: Job, folder: Path, release: Release | None = None) -> Client:
+    """Start `job` with `library`; Java needs the `release` whose client it is."""
+    path = folder / f"{job.client_id}.json"
+    job.write(path)
+    outcome = path.with_suffix(".outcome")
+    environment = dict(os.environ)
+    if library == "java":
+        assert release is not None
+        command = _java_command(release, job, outcome)
+    else:
+        command = [sys.executable, "-m", f"lab.clients.{_PYTHON_PROGRAMS[library]}", str(path)]
+        environment["PYTHONPATH"] = str(_HERE.parent.parent)
+    child = Child(job.client_id, command, path.with_suffix(".log"), environment, patience=120)
+    child.start()
+    return Client(library, job, child, outcome)
+
+
+def _java_command(release: Release, job: Job, outcome: Path) -> list[str]:
+    modern = any(jars(release).glob("log4j-core-2*"))
+    program = "LabClient" if modern else "OldClient"
+    words = {
+        "client_id": job.client_id,
+        "role": job.role,
+        "bootstrap": job.bootstrap,
+        "topics": ",".join(job.topics),
+        "records": str(job.records),
+        "per_second": str(job.per_second),
+        "burst": str(job.burst),
+        "value_bytes": str(job.value_bytes),
+        "group": job.group,
+        "outcome": str(outcome),
+        **{f"config:{name}": value for name, value in job.config.items()},
+    }
+    logging = (
+        f"-Dlog4j2.configurationFile={_TEMPLATES / 'client-log4j2.xml'}"
+        if modern
+        else f"-Dlog4j.configuration=file:{_TEMPLATES / 'client-log4j.properties'}"
+    )
+    path = classpath(release, compiled(release, program))
+    return ["java", *SMALL_JVM, logging, "-cp", path, program, *(f"{k}={v}" for k, v in words.items())]
+
+
+def compiled(release: Release, program: str, folder: Path = _HERE / "java") -> Path:
+    """Return the folder with `program`.class, compiled against `release` unless the cache has it."""
+    source = folder / f"{program}.java"
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    target = cache_folder() / "classes" / f"{program}-{release.name}-{digest}"
+    if not target.is_dir():
+        need("javac")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            classes = Path(scratch, "classes")
+            command = [
+                "javac",
+                "-nowarn",
+                "-Xlint:-options",
+                "-d",
+                str(classes),
+                "-cp",
+                classpath(release),
+                str(source),
+            ]
+            subprocess.run(command, check=True)
+            if not target.is_dir():
+                os.rename(classes, target)
+    return target

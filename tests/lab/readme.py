@@ -1,0 +1,59 @@
+"""Writes captures/README.md, for people, from captures/manifest.json, for programs."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_OPENING = """\
+# Captures
+
+Small captures of real Kafka clusters and real clients, made by `python -m tests.lab.record` on one machine's loopback
+interface (so segments are up to 64 KiB, and TCP checksums are the unfinished ones of offloading).
+
+`manifest.json` says what each must hold. Its counts come from the brokers' request logs, the clients' own logs and
+counters, and tcpdump; kdissect had no part in it. Where `exact` is false the counts are lower bounds.
+This page is written from the manifest.
+"""
+
+
+def write(folder: Path) -> None:
+    """Write the page for the captures in `folder`."""
+    entries = json.loads((folder / "manifest.json").read_text())["captures"]
+    (folder / "README.md").write_text("\n".join(_page(entries)) + "\n")
+
+
+def _page(entries: list[dict[str, Any]]) -> Iterator[str]:
+    yield _OPENING
+    yield "| file | broker | packets | bytes | connections | requests | exact |"
+    yield "|---|---|---:|---:|---:|---:|---|"
+    for entry in entries:
+        total = sum(row["requests"] for row in entry["expected"]["requests"])
+        yield (
+            f"| {entry['file']} | {entry['broker']['release']} × {entry['broker']['nodes']} | {entry['packets']:,} "
+            f"| {entry['bytes']:,} | {entry['connections']['attempted']} | {total:,} | {'yes' if entry['exact'] else 'no'} |"
+        )
+    for entry in entries:
+        yield from _section(entry)
+
+
+def _section(entry: dict[str, Any]) -> Iterator[str]:
+    yield f"\n## {entry['file']}\n\n{entry['told']}\n"
+    yield "| client | library | role | requests | records |"
+    yield "|---|---|---|---:|---|"
+    for client in entry["clients"]:
+        records = ", ".join(f"{topic}: {count:,}" for topic, count in client["records"].items())
+        yield (
+            f"| {client['client_id']} | {client['library']} {client['version']} | {client['role']} "
+            f"| {client['requests']:,} | {records} |"
+        )
+    versions: defaultdict[str, list[str]] = defaultdict(list)
+    for row in entry["expected"]["requests"]:
+        versions[row["api_name"]].append(f"v{row['api_version']} × {row['requests']:,}")
+    yield "\nRequests: " + "; ".join(f"{name} {', '.join(each)}" for name, each in versions.items()) + "."
+    if errors := entry["expected"]["errors"]:
+        told = (f"{row['api_name']} {row['error_name']} × {row['responses']}" for row in errors)
+        yield "\nErrors: " + "; ".join(told) + "."

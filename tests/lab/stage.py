@@ -1,0 +1,98 @@
+"""The stage of a scenario: a cluster, clients that come and go, and the capture of what they say.
+
+A scenario only tells who does what when; the stage keeps account, and makes the manifest entry at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import manifest, requestlog
+from .capture import Capture
+from .clients import launch
+from .clients.job import Job
+from .clients.launch import Client
+from .cluster import Cluster
+from .maven import Release
+from .requestlog import Served
+
+
+@dataclass(slots=True)
+class Stage:
+    """One scenario's account. `served` is filled when the capture ends."""
+
+    name: str
+    capture: Path
+    folder: Path
+    clients: list[Client] = field(default_factory=list)
+    served: list[Served] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
+    cluster: Cluster | None = None
+
+    @contextlib.contextmanager
+    def recording(
+        self, cluster: Cluster, ports: list[int] | None = None, *, nanoseconds: bool = False
+    ) -> Iterator[None]:
+        """Record what the clients' ports of `cluster` see; end it after all clients have closed."""
+        self.cluster = cluster
+        wanted = ports or cluster.client_ports
+        time.sleep(0.5)  # connections of the set-up have closed by then
+        since = requestlog.sizes(cluster.request_logs)
+        try:
+            with Capture(self.capture, wanted, nanoseconds=nanoseconds):
+                yield
+        finally:
+            for client in self.clients:
+                client.child.stop()
+        self.served = [s for s in requestlog.read(since) if s.server_port in wanted]
+
+    def start(self, library: str, release: Release | None = None, **fields: Any) -> Client:
+        """Start a client; `fields` are those of `Job` but for the bootstrap address."""
+        assert self.cluster is not None
+        client = launch.start(library, Job(bootstrap=self.cluster.bootstrap, **fields), self.folder, release)
+        self.clients.append(client)
+        return client
+
+    def topics(
+        self, cluster: Cluster, partitions: Mapping[str, int], config: Mapping[str, str] | None = None
+    ) -> None:
+        """Create topics before the recording."""
+        for name, count in partitions.items():
+            cluster.create_topic(name, count, min(3, len(cluster.nodes)), config or {})
+
+    def entry(self, told: str) -> dict[str, Any]:
+        """Return the manifest's entry, with what every observer counted."""
+        assert self.cluster is not None
+        differences = {
+            client.job.client_id: found
+            for client in self.clients
+            if client.log_names_requests
+            if (
+                found := manifest.disagreements(client.library, client.log, client.job.client_id, self.served)
+            )
+        }
+        finished = [client for client in self.clients if client.outcome_file.exists()]
+        return {
+            "name": self.name,
+            **manifest.file_facts(self.capture),
+            "told": told,
+            "broker": {"release": self.cluster.release.version, "nodes": len(self.cluster.nodes)},
+            "server_ports": sorted({s.server_port for s in self.served}),
+            "exact": not differences,
+            "expected": {
+                "connections_with_requests": len({s.connection for s in self.served}),
+                "requests": manifest.requests(self.served),
+                "errors": manifest.errors(self.served),
+            },
+            "clients": [
+                manifest.client_facts(client.job.client_id, client.job.role, client.outcome(), self.served)
+                for client in finished
+            ],
+            **({"disagreements": differences} if differences else {}),
+            **self.notes,
+        }
