@@ -93,15 +93,14 @@ def walk(
         if at + record_header + min(head, captured) > len(data):
             break
         ticks = u32(data, at + 4, big_endian)
-        record = records[count]
-        record[START] = position
-        record[AT] = position + record_header
-        record[CAPTURED] = captured
-        record[ORIGINAL] = u32(data, at + 12, big_endian)
-        record[TIME_NS] = within_range(u32(data, at, big_endian) * 1_000_000_000 + ticks * multiply)
-        record[LINK_TYPE] = link_type
+        records[count, START] = position
+        records[count, AT] = position + record_header
+        records[count, CAPTURED] = captured
+        records[count, ORIGINAL] = u32(data, at + 12, big_endian)
+        records[count, TIME_NS] = within_range(u32(data, at, big_endian) * 1_000_000_000 + ticks * multiply)
+        records[count, LINK_TYPE] = link_type
         position += record_header + captured
-        record[STOP] = position
+        records[count, STOP] = position
         count += 1
     if count:
         state[CLOCK_NS] = records[count - 1, TIME_NS]

@@ -41,6 +41,7 @@ from kdissect.capture.splits import (
     DIVIDE,
     LATEST_NS,
     LINK,
+    MOST_TICKS,
     MULTIPLY,
     SHIFT,
     SNAP,
@@ -164,15 +165,17 @@ def _binary_time_ns(high: int, low: int, shift: int) -> int:
 
 
 @jit
-def time_ns(high: int, low: int, interface: Int64s) -> int:
-    """Turn the two halves of a timestamp into nanoseconds since the epoch, as its interface counts."""
-    if interface[SHIFT] >= 0:
-        since = _binary_time_ns(high, low, interface[SHIFT])
-    elif high >= 0x80000000 or (high << 32 | low) > LATEST_NS // interface[MULTIPLY]:
+def time_ns(high: int, low: int, interfaces: Int64s, number: int) -> int:
+    """Turn the two halves of a timestamp into nanoseconds since the epoch, as interface `number` counts."""
+    if interfaces[number, SHIFT] >= 0:
+        since = _binary_time_ns(high, low, interfaces[number, SHIFT])
+    elif high >= 0x80000000 or (high << 32 | low) > interfaces[number, MOST_TICKS]:
         since = LATEST_NS
     else:
-        since = (high << 32 | low) * interface[MULTIPLY] // interface[DIVIDE]
-    return int(within_range(min(since, LATEST_NS) + interface[ADD_NS]))
+        since = (high << 32 | low) * interfaces[number, MULTIPLY]
+        if interfaces[number, DIVIDE] > 1:
+            since //= interfaces[number, DIVIDE]
+    return int(within_range(min(since, LATEST_NS) + interfaces[number, ADD_NS]))
 
 
 @jit
@@ -220,7 +223,8 @@ def walk(
                 break
             if at + PACKET_HEADER > len(data):
                 break
-            captured, original = u32(data, at + 20, big_endian), u32(data, at + 24, big_endian)
+            captured = u32(data, at + 20, big_endian)
+            original = u32(data, at + 24, big_endian)
             number = (
                 u32(data, at + 8, big_endian) if kind == ENHANCED_PACKET else u16(data, at + 8, big_endian)
             )
@@ -250,15 +254,14 @@ def walk(
         known = number < len(interfaces) and interfaces[number, DEFINED_AT] < position
         if known and kind != SIMPLE_PACKET:
             high, low = u32(data, at + 12, big_endian), u32(data, at + 16, big_endian)
-            clock_ns = time_ns(high, low, interfaces[number])
-        record = records[count]
-        record[START] = position
-        record[STOP] = following
-        record[AT] = position + header
-        record[CAPTURED] = captured
-        record[ORIGINAL] = original
-        record[TIME_NS] = clock_ns
-        record[LINK_TYPE] = interfaces[number, LINK] if known else -1
+            clock_ns = time_ns(high, low, interfaces, number)
+        records[count, START] = position
+        records[count, STOP] = following
+        records[count, AT] = position + header
+        records[count, CAPTURED] = captured
+        records[count, ORIGINAL] = original
+        records[count, TIME_NS] = clock_ns
+        records[count, LINK_TYPE] = interfaces[number, LINK] if known else -1
         position = following
         count += 1
     state[POSITION], state[COUNT], state[OUTCOME], state[CLOCK_NS] = position, count, outcome, clock_ns

@@ -94,6 +94,15 @@ def pack(columns: Int64s) -> bytes:
     return out[: pack_into(np.ascontiguousarray(columns), np.arange(count), 0, count, out, 0)].tobytes()
 
 
+def pack_rows(columns: Int64s, order: Int64s, firsts: Int64s, stops: Int64s) -> pa.Array:
+    """Give a `segments` column whose blob i packs the descriptors order[firsts[i]:stops[i]] of `columns`."""
+    out = np.empty(len(order) * MOST_PACKED, dtype=np.uint8)
+    offsets = np.zeros(len(firsts) + 1, dtype=np.int32)
+    pack_each(columns, order, firsts, stops, out, offsets)
+    data = pa.py_buffer(out[: offsets[-1]].tobytes())
+    return pa.BinaryArray.from_buffers(pa.binary(), len(firsts), [None, pa.py_buffer(offsets), data])
+
+
 def unpack(blobs: pa.Array, counts: Int64s) -> Int64s:
     """Unpack a `segments` column (with its `count` column) into one descriptor table, rows one after another."""
     _, offsets, data = blobs.buffers()
@@ -172,6 +181,17 @@ def pack_into(columns: Int64s, order: Int64s, first: int, stop: int, out: Bytes,
             expected_a = following
         time, packet, offset = columns[TIME, row], columns[PACKET, row], columns[OFFSET, row] + captured
     return at
+
+
+@jit
+def pack_each(
+    columns: Int64s, order: Int64s, firsts: Int64s, stops: Int64s, out: Bytes, offsets: NDArray[np.int32]
+) -> None:
+    """Pack order[firsts[i]:stops[i]] one after another to `out`; offsets[i + 1] is where the blob of i ends."""
+    at = 0
+    for i in range(len(firsts)):
+        at = pack_into(columns, order, firsts[i], stops[i], out, at)
+        offsets[i + 1] = at
 
 
 @jit

@@ -13,7 +13,7 @@ import numpy as np
 
 from kdissect.capture import pcapng
 from kdissect.capture.records import Int64s
-from kdissect.capture.splits import DEFINED_AT, Interface, interface_row
+from kdissect.capture.splits import INTERFACE_FIELDS, Interface, interface_row
 
 MOST_BLOCKS = 100_000  # descriptions in one file: far more than any capture tool writes
 MOST_BLOCK_BYTES = 1 << 20  # read of one description; options behind that are not looked at
@@ -36,7 +36,7 @@ class Sections:
         self.secrets: list[pcapng.Secrets] = []
         self._interfaces: list[Interface] = []
         self._frozen: tuple[Interface, ...] = ()
-        self._table = np.empty((4, DEFINED_AT + 1), dtype=np.int64)
+        self._table = np.empty((4, INTERFACE_FIELDS), dtype=np.int64)
         self._drops: dict[tuple[int, int], pcapng.Statistics] = {}
         self._sections = self._blocks = 0
 

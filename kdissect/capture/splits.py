@@ -34,34 +34,39 @@ class Interface:
 
 
 # Columns of the kernels' interface table, one row per interface.
-LINK, SNAP, MULTIPLY, DIVIDE, SHIFT, ADD_NS, DEFINED_AT = range(7)
+(
+    LINK,
+    SNAP,
+    MULTIPLY,  # nanoseconds = ticks * MULTIPLY // DIVIDE, for at most MOST_TICKS …
+    DIVIDE,
+    MOST_TICKS,
+    SHIFT,  # … or seconds = ticks / 2**SHIFT when it is not -1
+    ADD_NS,
+    DEFINED_AT,
+    INTERFACE_FIELDS,
+) = range(9)
 
 
 def interface_row(interface: Interface) -> tuple[int, ...]:
     """Give what a kernel needs to turn ticks into nanoseconds: LINK … DEFINED_AT."""
-    return (
-        interface.link_type,
-        interface.snap_length,
-        *_resolution_factors(interface.resolution),
-        max(-LATEST_NS, min(LATEST_NS, interface.offset_s * 1_000_000_000)),
-        interface.defined_at,
-    )
+    power = interface.resolution & ~BINARY_RESOLUTION
+    multiply, divide, shift = 1, 1, -1
+    if interface.resolution & BINARY_RESOLUTION:
+        shift = min(power, 63)
+    elif power <= 9:
+        multiply = 10 ** (9 - power)
+    else:
+        divide = 10 ** min(power - 9, 18)
+    most_ticks = LATEST_NS // multiply if divide == 1 else (1 << 63) - 1
+    add_ns = max(-LATEST_NS, min(LATEST_NS, interface.offset_s * 1_000_000_000))
+    link_type, snap_length = interface.link_type, interface.snap_length
+    return link_type, snap_length, multiply, divide, most_ticks, shift, add_ns, interface.defined_at
 
 
 def interface_table(interfaces: tuple[Interface, ...]) -> NDArray[np.int64]:
     """Give one row (LINK … DEFINED_AT) for each interface."""
     rows = [interface_row(interface) for interface in interfaces]
-    return np.array(rows, dtype=np.int64).reshape(len(rows), DEFINED_AT + 1)
-
-
-def _resolution_factors(resolution: int) -> tuple[int, int, int]:
-    """Give (multiply, divide, shift): nanoseconds = ticks * multiply // divide, or seconds = ticks / 2**shift."""
-    power = resolution & ~BINARY_RESOLUTION
-    if resolution & BINARY_RESOLUTION:
-        return 1, 1, min(power, 63)
-    if power <= 9:
-        return int(10 ** (9 - power)), 1, -1
-    return 1, int(10 ** min(power - 9, 18)), -1
+    return np.array(rows, dtype=np.int64).reshape(len(rows), INTERFACE_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,28 +53,27 @@ def tally(records: Int64s, split_bytes: int, counts: Int64s, links: Int64s, cuts
     """
     finished = 0
     for i in range(len(records)):
-        record = records[i]
-        time_ns = record[TIME_NS]
+        time_ns = records[i, TIME_NS]
         if counts[PACKETS] == 0:
             counts[FIRST_NS] = time_ns
             counts[LAST_NS] = time_ns
             counts[EARLIEST_NS] = time_ns
             counts[LATEST_NS] = time_ns
         if counts[OPEN_START] < 0:
-            counts[OPEN_START] = record[START]
+            counts[OPEN_START] = records[i, START]
             counts[OPEN_FIRST_PACKET] = counts[PACKETS] + 1
             counts[OPEN_CLOCK_NS] = counts[LAST_NS] if counts[PACKETS] else 0
         counts[PACKETS] += 1
-        counts[CAPTURED_BYTES] += record[CAPTURED]
-        counts[WIRE_BYTES] += record[ORIGINAL]
-        counts[TRUNCATED] += 1 if record[CAPTURED] < record[ORIGINAL] else 0
+        counts[CAPTURED_BYTES] += records[i, CAPTURED]
+        counts[WIRE_BYTES] += records[i, ORIGINAL]
+        counts[TRUNCATED] += 1 if records[i, CAPTURED] < records[i, ORIGINAL] else 0
         counts[BACKWARD_STEPS] += 1 if time_ns < counts[LAST_NS] else 0
         counts[LAST_NS] = time_ns
         counts[EARLIEST_NS] = min(counts[EARLIEST_NS], time_ns)
         counts[LATEST_NS] = max(counts[LATEST_NS], time_ns)
-        counts[OPEN_STOP] = record[STOP]
-        links[record[LINK_TYPE]] += 1
-        if record[STOP] - counts[OPEN_START] >= split_bytes:
+        counts[OPEN_STOP] = records[i, STOP]
+        links[records[i, LINK_TYPE]] += 1
+        if records[i, STOP] - counts[OPEN_START] >= split_bytes:
             _close(counts, cuts[finished])
             finished += 1
     return finished

@@ -1,0 +1,113 @@
+"""Pass one: packet headers of one split become pieces.
+
+A split comes in, one Arrow batch of PIECES goes out: a row for every connection that has packets in the split, in the
+order of their first packets, and a row of counts. Only headers are interpreted; payload is described by its place in
+the file. Memory is bounded by the size of the split.
+
+A pure SYN that does not belong to the connection's piece (another initial sequence number, or packets without a known
+start before it) begins a new piece: the port pair is being used again. Whether the first piece of a split continues a
+connection of an earlier split is for pass two to tell.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.capture.gather import (
+    A_HOST,
+    A_PORT,
+    B_HOST,
+    B_PORT,
+    BUCKET,
+    COUNT,
+    FIRST_NS,
+    LAST_NS,
+    PACKETS_AB,
+    PACKETS_BA,
+    ZERO_WINDOWS,
+    Gathering,
+)
+from kdissect.capture.packets import HEAD_BYTES
+from kdissect.capture.pieces import PIECES, Counts, pack_counts, pack_rows
+from kdissect.capture.records import Int64s
+from kdissect.capture.splits import Split, interface_table
+from kdissect.capture.walk import CHUNK_BYTES, Layout, Outcome, Walk
+
+ROW_SEGMENTS = 1 << 20  # descriptors in one row: about 12 MiB; a longer piece goes on in the next rows
+
+
+def scan(
+    split: Split, ports: Iterable[int] = (), chunk_bytes: int = CHUNK_BYTES, row_segments: int = ROW_SEGMENTS
+) -> pa.RecordBatch:
+    """Read one split; give its PIECES. With `ports`, TCP packets on none of them are only counted."""
+    found = Gathering(split.first_packet, ports)
+    descriptor = os.open(split.path, os.O_RDONLY)
+    try:
+        walk = Walk(descriptor, split.start, split.stop, HEAD_BYTES, chunk_bytes, split.time_before_ns)
+        layout = Layout(
+            split.format, split.big_endian, split.record_header, interface_table(split.interfaces)
+        )
+        outcome = Outcome.MORE
+        while outcome in (Outcome.MORE, Outcome.FULL):
+            outcome = walk.advance(layout)
+            found.add(walk.buffer, walk.base, walk.records)
+    finally:
+        os.close(descriptor)
+    return pa.concat_batches([_piece_rows(split.index, found, row_segments), _counts_row(split.index, found)])
+
+
+def scan_batches(
+    batches: Iterable[pa.RecordBatch], splits: Sequence[Split], ports: Iterable[int] = ()
+) -> Iterator[pa.RecordBatch]:
+    """Scan the splits whose ordinals come in the column `split`; give one batch of PIECES for each."""
+    wanted = frozenset(ports)
+    for batch in batches:
+        for ordinal in batch.column("split").to_pylist():
+            yield scan(splits[ordinal], wanted)
+
+
+def _piece_rows(split: int, found: Gathering, row_segments: int) -> pa.RecordBatch:
+    order, starts = found.by_piece()
+    parts = np.maximum(1, -(-found.pieces[:, COUNT] // row_segments))
+    piece_of = np.repeat(np.arange(len(parts)), parts)
+    part = np.arange(len(piece_of)) - np.repeat(np.cumsum(parts) - parts, parts)
+    pieces = found.pieces[piece_of]
+    first = starts[piece_of] + part * row_segments
+    count = np.minimum(pieces[:, COUNT] - part * row_segments, row_segments)
+    counted = part == 0  # what is counted stands in the first row of a piece only
+    columns = {
+        "bucket": pieces[:, BUCKET],
+        "split": np.full(len(pieces), split),
+        "piece": np.arange(len(pieces)),
+        "a_host": _hosts(pieces, A_HOST),
+        "a_port": pieces[:, A_PORT],
+        "b_host": _hosts(pieces, B_HOST),
+        "b_port": pieces[:, B_PORT],
+        "packets_ab": pieces[:, PACKETS_AB] * counted,
+        "packets_ba": pieces[:, PACKETS_BA] * counted,
+        "zero_windows": pieces[:, ZERO_WINDOWS] * counted,
+        "first_time_ns": pieces[:, FIRST_NS],
+        "last_time_ns": pieces[:, LAST_NS],
+        "count": count,
+        "segments": pack_rows(found.segments.T, order, first, first + count),
+    }
+    return pa.RecordBatch.from_arrays(
+        [
+            column if isinstance(column, pa.Array) else pa.array(column, PIECES.field(name).type)
+            for name, column in columns.items()
+        ],
+        schema=PIECES,
+    )
+
+
+def _hosts(pieces: Int64s, first_word: int) -> pa.Array:
+    words = pieces[:, first_word : first_word + 4].astype(">u4").tobytes()
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(pieces), [None, pa.py_buffer(words)])
+
+
+def _counts_row(split: int, found: Gathering) -> pa.RecordBatch:
+    row = dict.fromkeys(PIECES.names, 0) | {"bucket": -1, "split": split, "piece": -1}
+    row |= {"a_host": bytes(16), "b_host": bytes(16), "segments": pack_counts(Counts(*found.counts.tolist()))}
+    return pa.RecordBatch.from_pylist([row], schema=PIECES)
