@@ -1,0 +1,90 @@
+"""Log-linear buckets: how latencies are counted so that counts from anywhere can be added up.
+
+In come non-negative int64 values; out go bucket numbers, and from sparse (bucket, count) rows percentiles again. Every
+octave [2^n, 2^(n+1)) is cut into 128 equal buckets, values below 256 have one bucket each. A bucket of width w thus starts
+at 128 w or higher, and its middle is never further than 1/256 (0.39 %) from any value in it: that is the error of every
+percentile. All arithmetic is on integers, so figures do not depend on how rows were spread over tasks.
+
+A percentile is nearest-rank: of n values in ascending order the one at position ceil(p n), counted from 1.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+
+SUB_BITS = 7
+"""Bits kept after the leading one: 128 buckets to an octave."""
+
+MANTISSA_BITS = 52  # IEEE 754 binary64, which is used as a fast integer logarithm
+EXPONENT_BIAS = 1023
+
+
+def bucket_of(values: Ints) -> Ints:
+    """Give the bucket number of each value; values are 0 .. 2^63-1."""
+    exact = np.where(values >> (MANTISSA_BITS + 1) == 0, values, values & ~np.int64(0xFFF))  # keep float64 from rounding up
+    bits = exact.astype(np.float64).view(np.int64) >> (MANTISSA_BITS - SUB_BITS)
+    first_octave = (EXPONENT_BIAS + SUB_BITS - 1) << SUB_BITS
+    return np.where(values < 1 << SUB_BITS, values, bits - first_octave)
+
+
+def bounds(buckets: Ints) -> tuple[Ints, Ints]:
+    """Give the lowest and the highest value that falls into each bucket."""
+    shift = np.maximum((buckets >> SUB_BITS) - 1, 0)
+    lowest = (buckets - (shift << SUB_BITS)) << shift
+    return lowest, lowest + (np.int64(1) << shift) - 1
+
+
+def middle(buckets: Ints) -> Ints:
+    """Give the value that stands for everything in each bucket."""
+    lowest, highest = bounds(buckets)
+    return lowest + (highest - lowest) // 2
+
+
+class Counted(NamedTuple):
+    """Sparse histograms of many groups, in order of (group, bucket); each pair occurs once."""
+
+    group: Ints
+    bucket: Ints
+    count: Ints
+
+
+def gather(group: Ints, bucket: Ints, count: Ints) -> Counted:
+    """Add up rows that share group and bucket, in any order, into `Counted`."""
+    if not len(group):
+        return Counted(group, bucket, count)
+    order = np.lexsort((bucket, group))
+    group, bucket, count = group[order], bucket[order], count[order]
+    starts = np.flatnonzero(np.r_[True, (np.diff(group) != 0) | (np.diff(bucket) != 0)])
+    return Counted(group[starts], bucket[starts], np.add.reduceat(count, starts))
+
+
+def percentiles(counted: Counted, groups: int, per_mille: Sequence[int]) -> list[Ints]:
+    """Give, for each of `per_mille`, one value per group 0 .. groups-1 (0 for a group without values)."""
+    totals = np.zeros(groups, np.int64)
+    np.add.at(totals, counted.group, counted.count)
+    before = np.cumsum(totals) - totals
+    running = np.cumsum(counted.count)
+    found = []
+    for mille in per_mille:
+        rank = (totals * mille + 999) // 1000
+        at = np.searchsorted(running, before + rank, side="left")
+        values = np.zeros(groups, np.int64)
+        filled = totals > 0
+        values[filled] = middle(counted.bucket[at[filled]])
+        found.append(values)
+    return found
+
+
+def variance(counted: Counted, groups: int) -> npt.NDArray[np.float64]:
+    """Give the population variance of each group, each value taken as the middle of its bucket."""
+    value = middle(counted.bucket).astype(np.float64)
+    totals = np.bincount(counted.group, counted.count, groups)
+    safe = np.maximum(totals, 1)
+    mean = np.bincount(counted.group, counted.count * value, groups) / safe
+    deviation = value - mean[counted.group]
+    spread: npt.NDArray[np.float64] = np.bincount(counted.group, counted.count * deviation**2, groups) / safe
+    return spread

@@ -1,0 +1,89 @@
+"""Partial summaries: what one batch of the public tables contributes to a report, and how contributions add up.
+
+In come batches of connections, exchanges and partitions (and of the side tables names and brokers) wherever they were
+made; out goes a `Partial`, a set of small Arrow tables (see `parts`). Partials of any batches merge in any order to the
+same result. One rule binds the maker of batches: the partitions of an exchange come with it, in the same call.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from kdissect.report.calls import callers, count_calls
+from kdissect.report.columns import Columns
+from kdissect.report.parts import BROKERS, FACTS, NAMES, PARTS, SIGHTINGS, Part, rollup
+from kdissect.report.sightings import sight
+from kdissect.report.topics import count_topics, locate
+from kdissect.tables import PARTITIONS, TEXT
+
+PARTIAL = pa.schema([("part", TEXT), ("rows", pa.binary())])
+"""A partial on the wire: one row per part, its table as an Arrow IPC stream."""
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """A mergeable summary: one table for each part that has rows."""
+
+    parts: Mapping[str, pa.Table]
+
+    def part(self, part: Part) -> pa.Table:
+        """Give the rows of a part."""
+        return self.parts.get(part.name, part.schema.empty_table())
+
+
+EMPTY = Partial({})
+
+
+def summarise(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> Partial:
+    """Give the partial summary of batches of `connections`, `exchanges`, `partitions`, `names` and `brokers`; any may be absent."""
+    parts = {}
+    for part in (FACTS, NAMES, BROKERS):
+        if part.name in tables:
+            parts[part.name] = rollup(part, _as_table(tables[part.name]).select(part.schema.names).cast(part.schema))
+    if "exchanges" in tables:
+        exchanges, partitions = Columns(tables["exchanges"]), Columns(tables.get("partitions", PARTITIONS.empty_table()))
+        caller, located = callers(exchanges), locate(partitions, exchanges)
+        parts |= count_calls(exchanges, caller)
+        parts[SIGHTINGS.name] = sight(exchanges, partitions, located)
+        parts |= count_topics(partitions, exchanges, located, caller)
+    return Partial({name: rows for name, rows in parts.items() if rows.num_rows})
+
+
+def merge(partials: Iterable[Partial]) -> Partial:
+    """Add partials up; associative, commutative, and `EMPTY` changes nothing."""
+    gathered: dict[str, list[pa.Table]] = {}
+    for partial in partials:
+        for name, rows in partial.parts.items():
+            gathered.setdefault(name, []).append(rows)
+    return Partial(
+        {
+            name: tables[0] if len(tables) == 1 else rollup(PARTS[name], pa.concat_tables(tables))
+            for name, tables in gathered.items()
+        }
+    )
+
+
+def to_arrow(partial: Partial) -> pa.RecordBatch:
+    """Give a partial as a batch of schema `PARTIAL`."""
+    blobs = [_serialised(rows) for rows in partial.parts.values()]
+    return pa.record_batch([pa.array(list(partial.parts), TEXT), pa.array(blobs, pa.binary())], schema=PARTIAL)
+
+
+def from_arrow(batches: Iterable[pa.RecordBatch]) -> Partial:
+    """Merge the partials in batches of schema `PARTIAL`; rows may be in any order."""
+    return merge(
+        Partial({name: pa.ipc.open_stream(blob).read_all()})
+        for batch in batches
+        for name, blob in zip(batch["part"].to_pylist(), batch["rows"].to_pylist(), strict=True)
+    )
+
+
+def _as_table(batch: pa.RecordBatch | pa.Table) -> pa.Table:
+    return pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
+
+
+def _serialised(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
+        stream.write_table(rows)
+    return sink.getvalue().to_pybytes()

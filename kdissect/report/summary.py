@@ -1,0 +1,294 @@
+"""What a report says, as values: every figure that the terminal shows and the JSON carries.
+
+A `Summary` is made by `summarise.summary` from a merged partial and the facts of the capture. Times are nanoseconds since
+the epoch, durations nanoseconds (or milliseconds where Kafka says so), sizes bytes; None is "not known" or "none seen".
+"""
+
+from dataclasses import dataclass
+
+SCHEMA_VERSION = 1
+
+HISTOGRAM_EDGES_NS = tuple(step * 10**power for power in range(4, 11) for step in (1, 2, 5)) + (10**11,)
+"""10 µs, 20 µs, 50 µs … 50 s, 100 s: cell 0 of a histogram is below the first edge, the last one from the last edge on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureFacts:
+    """What the survey of the files found, before anything was decoded."""
+
+    files: tuple[str, ...] = ()
+    packets: int = 0
+    bytes: int = 0
+    first_time_ns: int | None = None
+    last_time_ns: int | None = None
+    link_types: tuple[str, ...] = ()
+    tcp_packets: int = 0
+    non_tcp_packets: int = 0
+    fragments: int = 0
+    truncated_packets: int = 0
+    clock_steps: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Times of answered exchanges; percentiles are nearest-rank and within 0.4 %, everything else is exact."""
+
+    count: int
+    sum_ns: int
+    mean_ns: int
+    min_ns: int
+    p50_ns: int
+    p90_ns: int
+    p99_ns: int
+    p99_9_ns: int
+    max_ns: int
+    variance_to_mean_ns: int
+    histogram: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What is counted for any set of exchanges."""
+
+    exchanges: int
+    answered: int
+    no_response_expected: int
+    unanswered: int
+    unanswered_closed: int
+    """Of these: the connection was closed before an answer, and the capture lost nothing of it."""
+    unanswered_open: int
+    """Of these: the connection was still open when the capture ended."""
+    unanswered_lossy: int
+    """Of these: the capture misses bytes of the connection, or all of one direction; an answer may have come."""
+    orphan_responses: int
+    error_responses: int
+    errors: int
+    faults: int
+    request_bytes: int
+    response_bytes: int
+    throttled: int
+    throttle_ms: int
+    throttle_max_ms: int
+    pipelined: int
+    in_flight_max: int
+    acks_none: int
+    acks_leader: int
+    acks_all: int
+    transfer_ns: int
+    transfer_max_ns: int
+    untimed: int
+    """Answered, but with a latency that cannot be: negative or of days."""
+    doubtful: int
+    """Exchanges on connections of which the capture misses bytes."""
+    first_time_ns: int | None
+    last_time_ns: int | None
+    time_share: float
+    """Part of the service time of the whole capture, 0 to 1."""
+    service: Latency | None
+    idle: Latency | None
+    """Long polls and waits for group members: not service time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One sighting: where to look in the capture."""
+
+    time_ns: int | None
+    capture_file: str | None
+    request_packet: int | None
+    response_packet: int | None
+    connection: int | None
+    client_host: str | None
+    client_port: int | None
+    server_host: str | None
+    server_port: int | None
+    client_id: str | None
+    topic: str | None
+    partition: int | None
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api:
+    """One API at one version; all null for answers whose request was not captured."""
+
+    api_key: int | None
+    api_name: str | None
+    api_version: int | None
+    figures: Figures
+    slowest: Place | None
+    first_unanswered: Place | None
+    first_orphan: Place | None
+    first_throttled: Place | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientName:
+    """Who a client says it is, and where it calls from."""
+
+    client_id: str | None
+    client_software_name: str | None
+    client_software_version: str | None
+    client_host: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """One client id, software and host."""
+
+    name: ClientName
+    connections: int
+    figures: Figures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """One server address; the node id comes from Metadata and similar answers."""
+
+    server_host: str | None
+    server_port: int | None
+    node_id: int | None
+    connections: int
+    figures: Figures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicClient:
+    """One client's part in a topic."""
+
+    name: ClientName
+    exchanges: int
+    records: int
+    record_bytes: int
+    errors: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicUse:
+    """What one API did with a topic; `errors` counts partitions, `codecs` record bytes by codec."""
+
+    api_key: int
+    api_name: str | None
+    exchanges: int
+    mentions: int
+    records: int
+    batches: int
+    record_bytes: int
+    errors: int
+    codecs: dict[str, int]
+    service: Latency | None
+    idle: Latency | None
+    clients: tuple[TopicClient, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """One topic; without a name in the capture its id stands for it, and `resolved` is false."""
+
+    topic: str
+    topic_ids: tuple[str, ...]
+    resolved: bool
+    partitions: int
+    uses: tuple[TopicUse, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorSeen:
+    """One error code of one API: exchanges that carry it, partitions that carry it, and the first place."""
+
+    api_key: int | None
+    api_name: str | None
+    error_code: int
+    error_name: str | None
+    exchanges: int
+    partitions: int
+    first: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultSeen:
+    """Captured bytes that could not be decoded; `#` stands for numbers in `shape`, `first.detail` is an example."""
+
+    api_key: int | None
+    api_name: str | None
+    api_version: int | None
+    shape: str
+    exchanges: int
+    first: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """Connections that speak one protocol."""
+
+    protocol: str
+    connections: int
+    packets: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connections:
+    """All TCP connections; everything from `opened_by_handshake` on is about those that speak Kafka."""
+
+    count: int
+    protocols: tuple[Protocol, ...]
+    opened_by_handshake: int
+    midstream: int
+    one_way: int
+    closed_by_fin: int
+    closed_by_rst: int
+    still_open: int
+    lossy: int
+    lost_bytes: int
+    packets: int
+    bytes_to_server: int
+    bytes_to_client: int
+    retransmitted_segments: int
+    out_of_order_segments: int
+    zero_windows: int
+    faults: int
+    server_rtt: Latency | None
+    client_rtt: Latency | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """Something the capture cannot tell: how often, of how many, and which figures it touches."""
+
+    name: str
+    count: int
+    of: int | None
+    means: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Omitted:
+    """Rows left out of lists that would be endless."""
+
+    clients: int
+    brokers: int
+    topics: int
+    topic_clients: int
+    faults: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A whole report. Lists are ranked: by service time, topics by bytes, errors and faults by count."""
+
+    schema_version: int
+    kdissect_version: str
+    histogram_edges_ns: tuple[int, ...]
+    capture: CaptureFacts
+    connections: Connections
+    totals: Figures
+    apis: tuple[Api, ...]
+    clients: tuple[Client, ...]
+    brokers: tuple[Broker, ...]
+    topics: tuple[Topic, ...]
+    errors: tuple[ErrorSeen, ...]
+    faults: tuple[FaultSeen, ...]
+    doubts: tuple[Doubt, ...]
+    omitted: Omitted
