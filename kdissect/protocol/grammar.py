@@ -27,6 +27,7 @@ mistake in it is a bug, unlike wrong bytes, which are faults.
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from kdissect.protocol.layout import NONE, PRIMITIVES, ROLES, Api, Default, Field, Message
@@ -55,8 +56,8 @@ def parse(file: str, text: str) -> list[Api | Message]:
     starts = [at for at, line in enumerate(lines) if line.depth == 0]
     if lines and lines[0].depth:
         raise lines[0].error("indented, but nothing stands above it")
-    ends = [*starts[1:], len(lines)]
-    return [_block(lines[start], lines[start + 1 : end]) for start, end in zip(starts, ends, strict=True)]
+    bounds = pairwise([*starts, len(lines)])
+    return [_block(lines[start], lines[start + 1 : end]) for start, end in bounds]
 
 
 def _lines(file: str, text: str) -> Iterator[Line]:
