@@ -1,0 +1,535 @@
+"""The loop of pass two: one segment after another through reassembly, framing and pairing.
+
+`advance` is the only place that knows the order of things: a segment is received, holes are settled, then every complete
+frame that has become available is taken off the stream and paired. It stops when a pool is full and says which; the
+caller makes room and calls again with the number of the next segment. `finish` ends connections. `carry_over` moves
+what is not consumed to the front of a new arena, so that the bytes of a slab can be let go.
+"""
+
+import numpy as np
+
+from kdissect.capture.frames import (
+    HEADER_VIEW,
+    MAX_FRAME,
+    SHORTEST_REQUEST,
+    SHORTEST_RESPONSE,
+    can_be_request,
+    find_request,
+    find_response,
+    header_evidence,
+    int32_at,
+    is_tls_record,
+)
+from kdissect.capture.pieces import (
+    ACK,
+    CAPTURED,
+    FLAG_ACK,
+    FLAG_B_TO_A,
+    FLAG_BARE_ACK,
+    FLAG_FIN,
+    FLAG_RST,
+    FLAG_SYN,
+    FLAGS,
+    MISSING,
+    SEQ,
+)
+from kdissect.capture.pieces import PACKET as SEGMENT_PACKET
+from kdissect.capture.pieces import TIME as SEGMENT_TIME
+from kdissect.capture.sessions import (
+    expects_token,
+    give_up_all,
+    on_request,
+    on_response,
+    on_token,
+    rows_needed,
+)
+from kdissect.capture.state import (
+    ACK_NS,
+    AHEAD,
+    ASSEMBLY,
+    AT,
+    BASE,
+    BYTE_PACKET,
+    CLIENT_WAY,
+    DONE,
+    ENDED,
+    EXCHANGE_COUNT,
+    FIN_SEEN,
+    FIRST_BYTE_NS,
+    FIRST_EARLY,
+    FIRST_WAITING,
+    FRAME,
+    FRAME_STOP,
+    FREE_CHUNK_COUNT,
+    FREE_WAITING_COUNT,
+    FULL_ARENA,
+    FULL_CHUNKS,
+    FULL_EXCHANGES,
+    FULL_WAITING,
+    HANDSHAKE,
+    HEAD,
+    KAFKA,
+    LAST_BYTE_NS,
+    LENGTH,
+    NEXT,
+    NEXT_CHUNK,
+    NEXT_WAITING,
+    OPEN,
+    OTHER,
+    PACKET,
+    POSITION,
+    PROTOCOL,
+    RAW_SASL,
+    REQUEST_SIDE,
+    RESPONSE_SIDE,
+    RST_SEEN,
+    SCRATCH,
+    SIDE_FIELDS,
+    SKIPPED,
+    START,
+    STARTED,
+    STOP,
+    SYN_ACK_NS,
+    SYN_NS,
+    SYN_SEQ,
+    SYNCED,
+    TIME,
+    TLS,
+    UNDECIDED,
+    WHOLE,
+    Bytes,
+    Int64s,
+    State,
+)
+from kdissect.capture.streams import (
+    acknowledge,
+    chunks_needed,
+    copy_bytes,
+    discard,
+    give_up_hole,
+    receive,
+    settle,
+    skip,
+    view,
+)
+from kdissect.kernel import jit
+
+# Without a single frame in so many bytes, a connection seen from its start is not Kafka; one seen from its middle may be
+# inside one huge frame and gets longer.
+NOT_KAFKA_AFTER = 1 << 20
+NOT_KAFKA_AFTER_MIDSTREAM = 64 << 20
+MAX_HELD = 1 << 18  # bytes of the other direction that are kept until it is known who the client is
+TOKEN_LIMIT = 1 << 20  # SASL tokens are small; a larger "token" is a lost place
+
+
+@jit
+def _take_frame(state: State, way: int, size: int, side: Int64s) -> bool:
+    """Take the frame at FRAME, with a body of `size` bytes, off the stream; False when the arena has no room for it.
+
+    Fills `side` (SIDE columns). A frame that lies in one chunk stays where it is, another is assembled; after a gap
+    the rest of a frame is of no use, so STOP is where the first gap begins.
+    """
+    ways = state.ways
+    arena = state.arena
+    begin = ways[way, FRAME]
+    end = min(begin + 4 + size, ways[way, NEXT])
+    node = ways[way, HEAD]
+    side[FIRST_BYTE_NS] = state.chunks[node, TIME]
+    side[BYTE_PACKET] = state.chunks[node, PACKET]
+    inside = begin - state.chunks[node, POSITION]
+    if state.chunks[node, AT] >= 0 and state.chunks[node, LENGTH] - inside >= 4 + size:
+        side[START] = state.chunks[node, AT] + inside + 4
+        side[STOP] = side[START] + size
+        side[LAST_BYTE_NS] = state.chunks[node, TIME]
+    else:
+        at = state.counters[ASSEMBLY]
+        if at + end - begin + SCRATCH > len(arena):
+            return False
+        contiguous = True
+        last_ns = np.int64(-1)
+        position = begin
+        filled = at
+        while node >= 0 and position < end:
+            chunks = state.chunks
+            inside = position - chunks[node, POSITION]
+            take = min(end - position, chunks[node, LENGTH] - inside)
+            contiguous = contiguous and chunks[node, AT] >= 0
+            if contiguous:
+                source = chunks[node, AT] + inside
+                copy_bytes(arena, source, arena, filled, take)
+                filled += take
+            last_ns = chunks[node, TIME]
+            position += take
+            node = chunks[node, NEXT_CHUNK]
+        side[START] = at + 4
+        side[STOP] = max(filled, at + 4)
+        side[LAST_BYTE_NS] = last_ns if end == begin + 4 + size else -1
+        state.counters[ASSEMBLY] = filled
+    side[FRAME_STOP] = side[START] + size
+    discard(state, way, end)
+    return True
+
+
+@jit
+def _lose_place(state: State, way: int, bytes_on: int) -> None:
+    """The stream is out of step: search for the next frame `bytes_on` bytes further on."""
+    ways = state.ways
+    ways[way, SYNCED] = 0
+    skip(state, way, min(ways[way, FRAME] + bytes_on, ways[way, NEXT]))
+
+
+@jit
+def _drop_leading_gaps(state: State, way: int) -> None:
+    ways = state.ways
+    while ways[way, HEAD] >= 0 and state.chunks[ways[way, HEAD], AT] < 0:
+        ways[way, SYNCED] = 0
+        gap = ways[way, HEAD]
+        discard(state, way, state.chunks[gap, POSITION] + state.chunks[gap, LENGTH])
+
+
+@jit
+def _recognise(state: State, connection: int, way: int) -> None:
+    """Decide from the first bytes of a direction whether this connection speaks Kafka, and who is the client."""
+    connections = state.connections
+    ways = state.ways
+    _drop_leading_gaps(state, way)
+    offset, length = view(state, way, ways[way, FRAME], HEADER_VIEW)
+    if length == 0:
+        return
+    if is_tls_record(state.arena, offset, length):
+        record = 5 + ((np.int64(state.arena[offset + 3]) << 8) | np.int64(state.arena[offset + 4]))
+        behind, more = view(state, way, ways[way, FRAME] + record, 6)
+        if more < 6 or is_tls_record(state.arena, behind, more):
+            connections[connection, PROTOCOL] = TLS
+            return
+        offset, length = view(state, way, ways[way, FRAME], HEADER_VIEW)
+    client = connections[connection, CLIENT_WAY]
+    if client >= 0 and client != way - 2 * connection:
+        return
+    if ways[way, WHOLE] and ways[way, FRAME] == 0:
+        if length >= 14 and header_evidence(state.arena, offset, length, state.max_versions) > 0:
+            ways[way, SYNCED] = 1
+        elif length >= 5 and 0 < int32_at(state.arena, offset) < TOKEN_LIMIT and state.arena[offset + 4] == 0x60:
+            # Kafka 0.9 sent GSSAPI tokens (RFC 2743, section 3.1: tag 0x60) without any handshake before them.
+            ways[way, SYNCED] = 1
+            connections[connection, RAW_SASL] = 1
+        elif length < 14 and (length < 4 or 8 <= int32_at(state.arena, offset) <= MAX_FRAME):
+            return
+    if ways[way, SYNCED] == 0 and not find_request(state, connection, way):
+        return
+    connections[connection, PROTOCOL] = KAFKA
+    connections[connection, CLIENT_WAY] = way - 2 * connection
+    other = 4 * connection + 1 - way
+    if ways[other, WHOLE] and ways[other, FRAME] == 0:
+        ways[other, SYNCED] = 1
+
+
+@jit
+def _forget_what_cannot_be_kafka(state: State, connection: int, way: int) -> None:
+    """Bound what is kept of a connection in which no frame was found so far."""
+    connections = state.connections
+    ways = state.ways
+    if ways[way, NEXT] - ways[way, FRAME] > MAX_HELD:
+        skip(state, way, ways[way, NEXT] - HEADER_VIEW)
+    limit = NOT_KAFKA_AFTER if connections[connection, HANDSHAKE] else NOT_KAFKA_AFTER_MIDSTREAM
+    if ways[way, SKIPPED] > limit:
+        connections[connection, PROTOCOL] = OTHER
+
+
+@jit
+def _take_request(state: State, connection: int, way: int, side: Int64s) -> int:
+    """Take one request off the stream; 1: taken or place lost, 0: nothing complete is there, -1: no room in the arena."""
+    ways = state.ways
+    offset, length = view(state, way, ways[way, FRAME], HEADER_VIEW)
+    if length < 4:
+        if ways[way, NEXT] - ways[way, FRAME] < 4:
+            return 0
+        _lose_place(state, way, length)
+        return 1
+    size = int32_at(state.arena, offset)
+    raw = state.connections[connection, RAW_SASL] != 0
+    token = raw and 0 <= size < TOKEN_LIMIT
+    if not token and (size < SHORTEST_REQUEST or size > MAX_FRAME):
+        _lose_place(state, way, 1)
+        return 1
+    header_known = length >= min(4 + size, 14)
+    if header_known and size >= SHORTEST_REQUEST:
+        if raw and header_evidence(state.arena, offset, length, state.max_versions) == 0:
+            pass
+        elif can_be_request(state.arena, offset, min(length, 4 + size)):
+            token = False
+            if raw and ways[way, NEXT] - ways[way, FRAME] >= 4 + size and not _is_handshake(state, offset):
+                state.connections[connection, RAW_SASL] = 0
+        elif not token:
+            _lose_place(state, way, 1)
+            return 1
+    if ways[way, NEXT] - ways[way, FRAME] < 4 + size:
+        return 0
+    if not _take_frame(state, way, size, side):
+        return -1
+    if token:
+        on_token(state, connection)
+    elif side[STOP] - side[START] >= SHORTEST_REQUEST:
+        on_request(state, connection, side)
+    return 1
+
+
+@jit
+def _is_handshake(state: State, offset: int) -> bool:
+    return bool(state.arena[offset + 4] == 0 and state.arena[offset + 5] == 17)
+
+
+@jit
+def _take_response(state: State, connection: int, way: int, side: Int64s) -> int:
+    """Take one response off the stream; the result is as in `_take_request`."""
+    ways = state.ways
+    offset, length = view(state, way, ways[way, FRAME], 8)
+    if length < 4:
+        if ways[way, NEXT] - ways[way, FRAME] < 4:
+            return 0
+        _lose_place(state, way, length)
+        return 1
+    size = int32_at(state.arena, offset)
+    shortest = 0 if expects_token(state, connection) else SHORTEST_RESPONSE
+    if size < shortest or size > MAX_FRAME:
+        _lose_place(state, way, 1)
+        return 1
+    if ways[way, NEXT] - ways[way, FRAME] < 4 + size:
+        return 0
+    if not _take_frame(state, way, size, side):
+        return -1
+    if side[STOP] - side[START] >= shortest:
+        on_response(state, connection, side)
+    return 1
+
+
+@jit
+def _consume(state: State, connection: int, way: int, side: Int64s) -> int:
+    """Take all frames off one direction that are complete by now."""
+    connections = state.connections
+    ways = state.ways
+    while ways[way, HEAD] >= 0:
+        if connections[connection, PROTOCOL] != KAFKA:
+            if connections[connection, PROTOCOL] == UNDECIDED:
+                _recognise(state, connection, way)
+            if connections[connection, PROTOCOL] == UNDECIDED:
+                _forget_what_cannot_be_kafka(state, connection, way)
+            if connections[connection, PROTOCOL] != KAFKA:
+                if connections[connection, PROTOCOL] != UNDECIDED:
+                    skip(state, way, ways[way, NEXT])
+                return DONE
+        client = way - 2 * connection == connections[connection, CLIENT_WAY]
+        _drop_leading_gaps(state, way)
+        if ways[way, HEAD] < 0:
+            return DONE
+        if ways[way, SYNCED] == 0:
+            found = find_request(state, connection, way) if client else find_response(state, connection, way)
+            if not found:
+                keep = HEADER_VIEW if client else 8
+                if ways[way, NEXT] - ways[way, FRAME] > keep:
+                    skip(state, way, ways[way, NEXT] - keep)
+                return DONE
+        if state.counters[EXCHANGE_COUNT] + rows_needed(state, connection) > len(state.exchanges):
+            return FULL_EXCHANGES
+        if state.counters[FREE_WAITING_COUNT] < 2:
+            return FULL_WAITING
+        taken = _take_request(state, connection, way, side) if client else _take_response(state, connection, way, side)
+        if taken < 0:
+            return FULL_ARENA
+        if taken == 0:
+            return DONE
+    return DONE
+
+
+@jit
+def _consume_both(state: State, connection: int, way: int, side: Int64s) -> int:
+    """Take frames off the direction that just grew, and off the other one if it was only now recognised."""
+    undecided = state.connections[connection, PROTOCOL] == UNDECIDED
+    code = _consume(state, connection, way, side)
+    if code == DONE and undecided and state.connections[connection, PROTOCOL] != UNDECIDED:
+        code = _consume(state, connection, 4 * connection + 1 - way, side)
+    return code
+
+
+@jit
+def _note_flags(state: State, connection: int, way: int, flags: int, time: int, sequence: int, ack: int) -> None:
+    """Follow the opening and the closing of a connection (RFC 9293, section 3.5)."""
+    connections = state.connections
+    side = way - 2 * connection
+    if flags & FLAG_SYN:
+        ways = state.ways
+        if ways[way, STARTED] == 0:
+            ways[way, STARTED] = 1
+            ways[way, WHOLE] = 1
+            ways[way, BASE] = (sequence + 1) & 0xFFFFFFFF
+        connections[connection, HANDSHAKE] = 1
+        if flags & FLAG_ACK:
+            other = 4 * connection + 1 - way
+            if ways[other, STARTED] == 0:
+                ways[other, STARTED] = 1
+                ways[other, WHOLE] = 1
+                ways[other, BASE] = ack
+            if connections[connection, SYN_ACK_NS] == 0:
+                connections[connection, SYN_ACK_NS] = time
+            connections[connection, CLIENT_WAY] = 1 - side
+        else:
+            if connections[connection, SYN_ACK_NS] == 0:
+                connections[connection, SYN_NS] = time
+            connections[connection, SYN_SEQ] = sequence
+            connections[connection, CLIENT_WAY] = side
+    elif flags & FLAG_ACK and connections[connection, SYN_ACK_NS] != 0 and connections[connection, ACK_NS] == 0 and side == connections[connection, CLIENT_WAY]:
+        connections[connection, ACK_NS] = time
+    if connections[connection, ENDED] == OPEN:
+        if flags & FLAG_RST:
+            connections[connection, ENDED] = RST_SEEN
+        elif flags & FLAG_FIN:
+            connections[connection, ENDED] = FIN_SEEN
+
+
+@jit
+def advance(state: State, segments: Int64s, connection_of: Int64s, at_of: Int64s, first: int) -> tuple[int, int]:
+    """Process segments[:, first:] in order; give (what is full or DONE, number of the next segment to process).
+
+    `segments` has the columns of `pieces`, `connection_of` the row of each segment's connection and `at_of` where its
+    payload lies in the arena. When a pool was full, the segment before the returned number is taken in but its
+    frames are not all consumed: the next call goes on with them.
+    """
+    side = np.zeros(SIDE_FIELDS, np.int64)
+    if first > 0:
+        connection = connection_of[first - 1]
+        for way in range(2 * connection, 2 * connection + 2):
+            code = _consume(state, connection, way, side)
+            if code != DONE:
+                return code, first
+    for index in range(first, segments.shape[1]):
+        connection = connection_of[index]
+        flags = segments[FLAGS, index]
+        way = 2 * connection + (1 if flags & FLAG_B_TO_A else 0)
+        other = 4 * connection + 1 - way
+        if state.counters[FREE_CHUNK_COUNT] < chunks_needed(state, way) + chunks_needed(state, other):
+            return FULL_CHUNKS, index
+        time = segments[SEGMENT_TIME, index]
+        sequence = segments[SEQ, index]
+        length = segments[CAPTURED, index] + segments[MISSING, index]
+        if flags & (FLAG_SYN | FLAG_FIN | FLAG_RST | FLAG_BARE_ACK) or state.connections[connection, ACK_NS] == 0:
+            _note_flags(state, connection, way, flags, time, sequence, segments[ACK, index])
+        if flags & FLAG_SYN:
+            sequence = (sequence + 1) & 0xFFFFFFFF
+        if length > 0 and not flags & FLAG_RST:
+            receive(
+                state,
+                way,
+                time,
+                segments[SEGMENT_PACKET, index],
+                at_of[index],
+                segments[CAPTURED, index],
+                segments[MISSING, index],
+                sequence,
+            )
+        if state.ways[other, AHEAD] >= 0:
+            if flags & FLAG_ACK:
+                acknowledge(state, other, segments[ACK, index], time)
+            if settle(state, other, time):
+                code = _consume_both(state, connection, other, side)
+                if code != DONE:
+                    return code, index + 1
+        if state.ways[way, AHEAD] >= 0:
+            settle(state, way, time)
+        code = _consume_both(state, connection, way, side)
+        if code != DONE:
+            return code, index + 1
+    return DONE, segments.shape[1]
+
+
+@jit
+def _take_rest(state: State, connection: int, way: int, side: Int64s) -> int:
+    """Take the last frame of a direction, which the capture has only the beginning of."""
+    connections = state.connections
+    ways = state.ways
+    client = way - 2 * connection == connections[connection, CLIENT_WAY]
+    if connections[connection, PROTOCOL] == KAFKA and ways[way, SYNCED] and ways[way, HEAD] >= 0 and not connections[connection, RAW_SASL]:
+        offset, length = view(state, way, ways[way, FRAME], HEADER_VIEW)
+        if length >= 4 + (SHORTEST_REQUEST if client else SHORTEST_RESPONSE):
+            if state.counters[EXCHANGE_COUNT] + rows_needed(state, connection) > len(state.exchanges):
+                return FULL_EXCHANGES
+            if state.counters[FREE_WAITING_COUNT] < 2:
+                return FULL_WAITING
+            if not _take_frame(state, way, int32_at(state.arena, offset), side):
+                return FULL_ARENA
+            if client:
+                on_request(state, connection, side)
+            else:
+                on_response(state, connection, side)
+    skip(state, way, ways[way, NEXT])
+    return DONE
+
+
+@jit
+def finish(state: State, connections: Int64s) -> tuple[int, int]:
+    """End connections: give up holes, take what is left, and close the books; the result is as in `advance`."""
+    side = np.zeros(SIDE_FIELDS, np.int64)
+    for index in range(len(connections)):
+        connection = connections[index]
+        # The client's direction comes first: the server's last frames may answer requests that only now complete.
+        client = max(state.connections[connection, CLIENT_WAY], 0)
+        for turn in range(4):
+            way = 2 * connection + (client if turn % 2 == 0 else 1 - client)
+            if state.counters[FREE_CHUNK_COUNT] < chunks_needed(state, way):
+                return FULL_CHUNKS, index
+            while state.ways[way, AHEAD] >= 0:
+                give_up_hole(state, way)
+            code = _consume_both(state, connection, way, side)
+            if code == DONE and turn >= 2:
+                code = _take_rest(state, connection, way, side)
+            if code != DONE:
+                return code, index
+        if state.counters[EXCHANGE_COUNT] + rows_needed(state, connection) > len(state.exchanges):
+            return FULL_EXCHANGES, index
+        give_up_all(state, connection)
+    return DONE, len(connections)
+
+
+@jit
+def _carried_chunks(state: State, node: int, arena: Bytes, at: int, copy: bool) -> int:
+    while node >= 0:
+        chunks = state.chunks
+        if chunks[node, AT] >= 0:
+            if copy:
+                copy_bytes(state.arena, chunks[node, AT], arena, at, chunks[node, LENGTH])
+                chunks[node, AT] = at
+            at += chunks[node, LENGTH]
+        node = chunks[node, NEXT_CHUNK]
+    return at
+
+
+@jit
+def _carried_side(state: State, node: int, column: int, arena: Bytes, at: int, copy: bool) -> int:
+    waiting = state.waiting
+    while node >= 0:
+        start = waiting[node, column + START]
+        length = waiting[node, column + STOP] - start
+        if copy:
+            copy_bytes(state.arena, start, arena, at, length)
+            waiting[node, column + START] = at
+            waiting[node, column + STOP] = at + length
+            waiting[node, column + FRAME_STOP] += at - start
+        at += length
+        node = waiting[node, NEXT_WAITING]
+    return at
+
+
+@jit
+def carry_over(state: State, count: int, arena: Bytes, copy: bool) -> int:
+    """Give how many bytes of the arena are still needed by the first `count` connections; with `copy`, move them.
+
+    They go to the front of `arena`, a new one, and everything that points to them is changed to point there.
+    """
+    at = 0
+    for connection in range(count):
+        for way in range(2 * connection, 2 * connection + 2):
+            at = _carried_chunks(state, state.ways[way, HEAD], arena, at, copy)
+            at = _carried_chunks(state, state.ways[way, AHEAD], arena, at, copy)
+        connections = state.connections
+        at = _carried_side(state, connections[connection, FIRST_WAITING], REQUEST_SIDE, arena, at, copy)
+        at = _carried_side(state, connections[connection, FIRST_EARLY], RESPONSE_SIDE, arena, at, copy)
+    return at

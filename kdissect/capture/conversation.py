@@ -1,0 +1,196 @@
+"""Pass two without meaning: pieces in, paired exchanges out, as spans of bytes.
+
+A `Conversations` object follows a set of connections through the splits of a capture, one split after the other. It knows
+which 4-tuple is which connection (a port pair that is used again is a new one), reads payload, and drives the compiled
+loop of `advance`, making room where that asks for it. What it gives is a `Harvest`: finished exchanges and the arena in
+which their bytes lie, valid until the next one is asked for.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.capture.advance import advance, carry_over, finish
+from kdissect.capture.payload import plan, read_ranges
+from kdissect.capture.pieces import (
+    CAPTURED,
+    FLAG_ACK,
+    FLAG_SYN,
+    FLAGS,
+    OFFSET,
+    PACKET,
+    SEGMENT_COLUMNS,
+    SEQ,
+    unpack_rows,
+)
+from kdissect.capture.splits import Split
+from kdissect.capture.state import (
+    ASSEMBLY,
+    DONE,
+    EXCHANGE_COUNT,
+    FIRST_NS,
+    FULL_ARENA,
+    FULL_CHUNKS,
+    FULL_EXCHANGES,
+    FULL_WAITING,
+    LAST_NS,
+    PACKET_BITS,
+    PACKETS,
+    SCRATCH,
+    SERVER_PORT_WAY,
+    SYN_SEQ,
+    ZERO_WINDOWS,
+    Bytes,
+    Int64s,
+    new_state,
+    with_more_arena,
+    with_more_chunks,
+    with_more_connections,
+    with_more_exchanges,
+    with_more_waiting,
+)
+
+FLUSH_AT = 1 << 16  # finished exchanges that are handed on together
+
+
+class Endpoints(NamedTuple):
+    """The canonical 4-tuple of a connection: A is the lower end; addresses as 16 bytes."""
+
+    a_host: bytes
+    a_port: int
+    b_host: bytes
+    b_port: int
+
+
+class Harvest(NamedTuple):
+    """Finished exchanges, one row of EXCHANGE columns (see `state`) each, and the arena that they point into."""
+
+    exchanges: Int64s
+    arena: Bytes
+
+
+def connection_identity(ends: Endpoints, first_time_ns: int) -> int:
+    """Name a connection: 52 bits (exact in any JSON reader) that depend on nothing but who spoke and since when."""
+    text = b"%b %d %b %d %d" % (*ends, first_time_ns)
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) >> 12
+
+
+class Conversations:
+    """Connections in the making; see the module's text for the rules."""
+
+    def __init__(self, splits: Sequence[Split], max_versions: Int64s) -> None:
+        self._splits = splits
+        self._current: dict[Endpoints, int] = {}
+        self.state = new_state(max_versions)
+        self.endpoints: list[Endpoints] = []
+        self.identities: list[int] = []
+
+    def feed(self, pieces: pa.RecordBatch) -> Iterator[Harvest]:
+        """Take in the pieces of one split (rows of PIECES in order of `piece`); give what was finished by them."""
+        if pieces.num_rows == 0:
+            return
+        split = self._splits[pieces["split"][0].as_py()]
+        counts = pieces["count"].to_numpy().astype(np.int64)
+        segments = _unpacked(pieces["segments"], counts)
+        rows = self._connections_of(pieces, segments, counts)
+        connection_of = np.repeat(rows, counts)
+        segments[PACKET] |= split.index << PACKET_BITS
+        at_of = self._load(split, segments)
+        code, following = advance(self.state, segments, connection_of, at_of, 0)
+        while code != DONE:
+            yield from self._make_room(code)
+            code, following = advance(self.state, segments, connection_of, at_of, following)
+        yield from self._flush()
+
+    def close(self) -> Iterator[Harvest]:
+        """End all connections; give what they still held."""
+        rows = np.arange(len(self.endpoints), dtype=np.int64)
+        while len(rows):
+            code, ended = finish(self.state, rows)
+            rows = rows[ended:]
+            if code != DONE:
+                yield from self._make_room(code)
+        yield from self._flush()
+
+    def _connections_of(self, pieces: pa.RecordBatch, segments: Int64s, counts: Int64s) -> Int64s:
+        """Give the row of each piece's connection, and add up what pass one counted."""
+        first_segment = np.cumsum(counts) - counts
+        rows = np.empty(pieces.num_rows, np.int64)
+        columns = [pieces[name].to_pylist() for name in (*Endpoints._fields, "first_time_ns")]
+        for piece, (a_host, a_port, b_host, b_port, first_ns) in enumerate(zip(*columns, strict=True)):
+            ends = Endpoints(a_host, a_port, b_host, b_port)
+            row = self._current.get(ends)
+            opening = _opening_sequence(segments, first_segment[piece], counts[piece])
+            if row is None or (opening >= 0 and self.state.connections[row, SYN_SEQ] not in (-1, opening)):
+                row = self._new_connection(ends, first_ns)
+            if opening >= 0 and self.state.connections[row, SYN_SEQ] < 0:
+                self.state.connections[row, SYN_SEQ] = opening
+            rows[piece] = row
+        connections = self.state.connections
+        packets = pieces["packets_ab"].to_numpy() + pieces["packets_ba"].to_numpy()
+        np.add.at(connections[:, PACKETS], rows, packets)
+        np.add.at(connections[:, ZERO_WINDOWS], rows, pieces["zero_windows"].to_numpy())
+        np.minimum.at(connections[:, FIRST_NS], rows, pieces["first_time_ns"].to_numpy())
+        np.maximum.at(connections[:, LAST_NS], rows, pieces["last_time_ns"].to_numpy())
+        return rows
+
+    def _new_connection(self, ends: Endpoints, first_ns: int) -> int:
+        row = len(self.endpoints)
+        self.state = with_more_connections(self.state, row + 1)
+        self.state.connections[row, SERVER_PORT_WAY] = 0 if ends.b_port < ends.a_port else 1
+        self.state.connections[row, [FIRST_NS, LAST_NS]] = first_ns
+        self.endpoints.append(ends)
+        self.identities.append(connection_identity(ends, first_ns))
+        self._current[ends] = row
+        return row
+
+    def _load(self, split: Split, segments: Int64s) -> Int64s:
+        """Make a new arena of what is still needed of the old one and the payload of these segments."""
+        starts, stops, positions = plan(segments[OFFSET], segments[CAPTURED])
+        size = int((stops - starts).sum())
+        count = len(self.endpoints)
+        carried = carry_over(self.state, count, self.state.arena, False)
+        arena = np.empty(2 * (carried + size) + SCRATCH, np.uint8)
+        carry_over(self.state, count, arena, True)
+        read_ranges(split.path, starts, stops, arena[carried : carried + size])
+        self.state = self.state._replace(arena=arena)
+        self.state.counters[ASSEMBLY] = carried + size
+        return positions + carried
+
+    def _make_room(self, code: int) -> Iterator[Harvest]:
+        if code == FULL_CHUNKS:
+            self.state = with_more_chunks(self.state, len(self.state.chunks))
+        elif code == FULL_WAITING:
+            self.state = with_more_waiting(self.state, len(self.state.waiting))
+        elif code == FULL_ARENA:
+            self.state = with_more_arena(self.state, 1 << 20)
+        elif code == FULL_EXCHANGES:
+            if len(self.state.exchanges) >= FLUSH_AT:
+                yield from self._flush()
+            else:
+                self.state = with_more_exchanges(self.state, len(self.state.exchanges))
+
+    def _flush(self) -> Iterator[Harvest]:
+        count = int(self.state.counters[EXCHANGE_COUNT])
+        if count:
+            yield Harvest(self.state.exchanges[:count], self.state.arena)
+            self.state.counters[EXCHANGE_COUNT] = 0
+
+
+def _unpacked(blobs: pa.Array, counts: Int64s) -> Int64s:
+    columns = np.empty((SEGMENT_COLUMNS, int(counts.sum())), np.int64)
+    offsets = np.frombuffer(blobs.buffers()[1], np.int32)[blobs.offset : blobs.offset + len(blobs)]
+    unpack_rows(np.frombuffer(blobs.buffers()[2], np.uint8), offsets.astype(np.int64), counts, columns)
+    return columns
+
+
+def _opening_sequence(segments: Int64s, first: int, count: int) -> int:
+    """Give the sequence number of a piece's first segment if that is a bare SYN, else -1."""
+    if count == 0 or segments[FLAGS, first] & (FLAG_SYN | FLAG_ACK) != FLAG_SYN:
+        return -1
+    return int(segments[SEQ, first])
+
+

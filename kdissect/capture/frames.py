@@ -1,0 +1,254 @@
+"""Frames in a byte stream: what a Kafka header must look like, and how to find the next one when the place is lost.
+
+A frame is an int32 length and that many bytes. A request begins with API key, API version (int16 each), correlation id
+(int32) and client id (int16 length and text, also in header version 2: KIP-482); a response begins with the correlation
+id alone. Once a stream is in step the length leads from frame to frame. It is out of step at a start in the
+middle of a connection, behind a gap that swallowed a length, and when a header is impossible; then the next boundary is
+searched byte by byte: a request by its header and the header behind it, a response by the correlation id of a waiting
+request or by a chain of lengths that ends exactly where a packet ends.
+"""
+
+import numpy as np
+
+from kdissect.capture.state import (
+    AT,
+    CLIENT_WAY,
+    CORRELATION_ID,
+    FIRST_WAITING,
+    FRAME,
+    HEAD,
+    LENGTH,
+    NEXT,
+    NEXT_CHUNK,
+    NEXT_WAITING,
+    POSITION,
+    SCANNED,
+    SERVER_PORT_WAY,
+    SYNCED,
+    Bytes,
+    Int64s,
+    State,
+)
+from kdissect.capture.streams import skip, view
+from kdissect.kernel import jit
+
+MAX_FRAME = 256 << 20  # Kafka's own limit, socket.request.max.bytes, is 100 MiB unless raised
+HEADER_VIEW = 270  # a length, a request header and a client id of the usual longest size
+SHORTEST_REQUEST = 8  # ControlledShutdown 0 has no client id in its header
+SHORTEST_RESPONSE = 4
+CONTROLLED_SHUTDOWN = 7
+NEWER_VERSIONS = 2  # a search accepts versions that much newer than the newest known
+
+
+@jit
+def int16_at(data: Bytes, offset: int) -> int:
+    """Read a big-endian int16."""
+    value = (np.int64(data[offset]) << 8) | np.int64(data[offset + 1])
+    return value - 0x10000 if value >= 0x8000 else value  # type: ignore[return-value]
+
+
+@jit
+def int32_at(data: Bytes, offset: int) -> int:
+    """Read a big-endian int32."""
+    value = (
+        (np.int64(data[offset]) << 24)
+        | (np.int64(data[offset + 1]) << 16)
+        | (np.int64(data[offset + 2]) << 8)
+        | np.int64(data[offset + 3])
+    )
+    return value - 0x100000000 if value >= 0x80000000 else value  # type: ignore[return-value]
+
+
+@jit
+def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s) -> int:
+    """Say how much `length` bytes at an offset look like a length prefix and a request header of a known API.
+
+    0: they cannot be one, or are too few to say; 1: they can; 2: they can, and carry a client id in plain text.
+    """
+    if length < 12:
+        return 0
+    size = int32_at(data, offset)
+    if size < SHORTEST_REQUEST or size > MAX_FRAME:
+        return 0
+    key = int16_at(data, offset + 4)
+    if key < 0 or key >= len(max_versions) or max_versions[key] < 0:
+        return 0
+    version = int16_at(data, offset + 6)
+    if version < 0 or version > max_versions[key] + NEWER_VERSIONS:
+        return 0
+    if int32_at(data, offset + 8) < 0:
+        return 0
+    if key == CONTROLLED_SHUTDOWN and version == 0:
+        return 1 if size == 12 else 0
+    if length < 14:
+        return 0
+    text = int16_at(data, offset + 12)
+    if text < -1 or text > size - 10:
+        return 0
+    for index in range(min(text, length - 14)):
+        if data[offset + 14 + index] < 0x20 or data[offset + 14 + index] == 0x7F:
+            return 0
+    return 2 if text > 0 else 1
+
+
+@jit
+def can_be_request(data: Bytes, offset: int, length: int) -> bool:
+    """Say whether a stream that is in step may go on with this header: any API, any version, nothing impossible."""
+    key = int16_at(data, offset + 4)
+    version = int16_at(data, offset + 6)
+    if key < 0 or key > 1000 or version < 0 or version > 100:
+        return False
+    if length < 14:
+        return True
+    text = int16_at(data, offset + 12)
+    return -1 <= text <= int32_at(data, offset) - 10 or key == CONTROLLED_SHUTDOWN
+
+
+@jit
+def is_tls_record(data: Bytes, offset: int, length: int) -> bool:
+    """Say whether bytes look like a TLS record header (RFC 8446, section 5.1): type, version 3.x, length up to 2^14 + 2048."""
+    if length < 6:
+        return False
+    if data[offset] < 20 or data[offset] > 23 or data[offset + 1] != 3 or data[offset + 2] > 4:
+        return False
+    size = (np.int64(data[offset + 3]) << 8) | np.int64(data[offset + 4])
+    if size == 0 or size > (1 << 14) + 2048:
+        return False
+    return bool(data[offset] != 22 or data[offset + 5] <= 24)
+
+
+@jit
+def _request_follows(state: State, way: int, position: int) -> bool:
+    """Say whether what lies at a position, if anything does yet, may be the next request."""
+    offset, length = view(state, way, position, HEADER_VIEW)
+    return length < 14 or header_evidence(state.arena, offset, length, state.max_versions) > 0
+
+
+@jit
+def find_request(state: State, connection: int, way: int) -> bool:
+    """Search a stream that is out of step for a request header; skip what lies before it and say whether it was found."""
+    ways = state.ways
+    arena = state.arena
+    hinted = state.connections[connection, CLIENT_WAY] >= 0 or (
+        way - 2 * connection == state.connections[connection, SERVER_PORT_WAY]
+    )
+    node = ways[way, HEAD]
+    while node >= 0:
+        chunks = state.chunks
+        if chunks[node, AT] >= 0:
+            begin = max(ways[way, FRAME], ways[way, SCANNED], chunks[node, POSITION])
+            stop = chunks[node, POSITION] + chunks[node, LENGTH]
+            for position in range(begin, stop):
+                if arena[chunks[node, AT] + position - chunks[node, POSITION]] > MAX_FRAME >> 24:
+                    continue
+                offset, length = view(state, way, position, HEADER_VIEW)
+                evidence = header_evidence(arena, offset, length, state.max_versions)
+                if evidence == 0:
+                    continue
+                end = position + 4 + int32_at(arena, offset)
+                # A header without a client id is weak: zeros look like one. It must be confirmed by its surroundings.
+                weak = evidence == 1 and (not hinted or (position != chunks[node, POSITION] and end >= ways[way, NEXT]))
+                if not weak and _request_follows(state, way, end):
+                    skip(state, way, position)
+                    ways[way, SYNCED] = 1
+                    return True
+        node = chunks[node, NEXT_CHUNK]
+    ways[way, SCANNED] = ways[way, NEXT] - HEADER_VIEW
+    return False
+
+
+@jit
+def _is_waiting(state: State, connection: int, correlation_id: int) -> bool:
+    node = state.connections[connection, FIRST_WAITING]
+    while node >= 0:
+        if state.waiting[node, CORRELATION_ID] == correlation_id:
+            return True
+        node = state.waiting[node, NEXT_WAITING]
+    return False
+
+
+@jit
+def _chain_ends_with_chunk(state: State, way: int, position: int, stop: int) -> bool:
+    """Say whether lengths lead from a position exactly to where a packet's payload ends."""
+    while position < stop:
+        offset, length = view(state, way, position, 8)
+        if length < 8:
+            return False
+        size = int32_at(state.arena, offset)
+        if size < SHORTEST_RESPONSE or size > MAX_FRAME or int32_at(state.arena, offset + 4) < 0:
+            return False
+        position += 4 + size
+    return position == stop
+
+
+@jit
+def find_response(state: State, connection: int, way: int) -> bool:
+    """Search a stream that is out of step for a response; skip what lies before it and say whether it was found."""
+    ways = state.ways
+    arena = state.arena
+    node = ways[way, HEAD]
+    while node >= 0:
+        chunks = state.chunks
+        if chunks[node, AT] >= 0:
+            begin = max(ways[way, FRAME], chunks[node, POSITION])
+            stop = chunks[node, POSITION] + chunks[node, LENGTH]
+            for position in range(begin, stop):
+                if arena[chunks[node, AT] + position - chunks[node, POSITION]] > MAX_FRAME >> 24:
+                    continue
+                offset, length = view(state, way, position, 8)
+                if length < 8:
+                    continue
+                size = int32_at(arena, offset)
+                if size < SHORTEST_RESPONSE or size > MAX_FRAME:
+                    continue
+                known = _is_waiting(state, connection, int32_at(arena, offset + 4))
+                if known or (position == chunks[node, POSITION] and _chain_ends_with_chunk(state, way, position, stop)):
+                    skip(state, way, position)
+                    ways[way, SYNCED] = 1
+                    return True
+        node = chunks[node, NEXT_CHUNK]
+    return False
+
+
+@jit
+def produce_acks(data: Bytes, start: int, stop: int, version: int) -> int:
+    """Read the acks field of a Produce request (frame body at start..stop); 1 when the bytes end before it.
+
+    acks stands first in versions 0-2; from 3 on the nullable transactional id comes before it, compact from 9 on, where
+    the tagged fields of the header (KIP-482) come first of all.
+    """
+    at = start + 8
+    if at + 2 > stop:
+        return 1
+    at += 2 + max(0, int16_at(data, at))
+    if version >= 9:
+        fields, at = varint_at(data, at, stop)
+        while fields > 0 and at < stop:
+            _, at = varint_at(data, at, stop)
+            size, at = varint_at(data, at, stop)
+            at += size
+            fields -= 1
+        size, at = varint_at(data, at, stop)
+        at += max(0, size - 1)
+    elif version >= 3:
+        if at + 2 > stop:
+            return 1
+        at += 2 + max(0, int16_at(data, at))
+    return int16_at(data, at) if at + 2 <= stop else 1
+
+
+@jit
+def varint_at(data: Bytes, at: int, stop: int) -> tuple[int, int]:
+    """Read an unsigned varint of up to 5 bytes; return its value and the offset behind it."""
+    value = np.int64(0)
+    for shift in range(0, 35, 7):
+        if at >= stop:
+            break
+        byte = np.int64(data[at])
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+    return value, at
+
+

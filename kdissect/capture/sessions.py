@@ -1,0 +1,272 @@
+"""Pairing: which response belongs to which request of one connection.
+
+A broker answers the requests of a connection one after the other, in the order in which they came (protocol guide,
+"Network"). So the waiting requests form a queue: a response belongs to the first one with its correlation id, and
+those before it will never be answered. The same rule keeps clients right that use an id again, or use one id always.
+
+Three kinds of frames leave the rule: a Produce with acks=0 gets no response; raw SASL tokens after SaslHandshake 0
+have no Kafka header and answer each other in order; a response may be captured shortly before its request, and then
+waits for it in `FIRST_EARLY`.
+"""
+
+from kdissect.capture.frames import int16_at, int32_at, produce_acks
+from kdissect.capture.state import (
+    ANSWERED,
+    API_KEY,
+    API_VERSION,
+    CONNECTION,
+    CORRELATION_ID,
+    EARLY_COUNT,
+    EXCHANGE_COUNT,
+    EXCHANGE_FIELDS,
+    FIRST_BYTE_NS,
+    FIRST_EARLY,
+    FIRST_WAITING,
+    FREE_WAITING,
+    FREE_WAITING_COUNT,
+    IN_FLIGHT,
+    LAST_WAITING,
+    NEXT_ORDINAL,
+    NEXT_WAITING,
+    NO_ANSWER,
+    NO_RESPONSE_EXPECTED,
+    ORDINAL,
+    ORPHAN_RESPONSE,
+    ORPHANS,
+    RAW_SASL,
+    REQUEST_SIDE,
+    REQUESTS,
+    RESPONSE_SIDE,
+    RESPONSES,
+    SASL_TOKEN,
+    SIDE_FIELDS,
+    START,
+    STATUS,
+    STOP,
+    UNANSWERED,
+    WAITING_COUNT,
+    WAITING_FIELDS,
+    Int64s,
+    State,
+)
+from kdissect.kernel import jit
+
+PRODUCE = 0
+SASL_HANDSHAKE = 17
+EARLY_NS = 50_000_000  # a response captured more than 50 ms before its request is not its response
+MAX_EARLY = 64
+MAX_WAITING = 4096  # far beyond any client's pipelining; reached only where the responses are not in the capture
+
+
+@jit
+def _new_waiting(state: State) -> int:
+    node = state.counters[FREE_WAITING]
+    state.counters[FREE_WAITING] = state.waiting[node, NEXT_WAITING]
+    state.counters[FREE_WAITING_COUNT] -= 1
+    for column in range(WAITING_FIELDS):
+        state.waiting[node, column] = 0
+    state.waiting[node, NEXT_WAITING] = -1
+    return node  # type: ignore[no-any-return]
+
+
+@jit
+def _set_side(state: State, node: int, first: int, side: Int64s) -> None:
+    for column in range(SIDE_FIELDS):
+        state.waiting[node, first + column] = side[column]
+
+
+@jit
+def _free_waiting(state: State, node: int) -> int:
+    following = state.waiting[node, NEXT_WAITING]
+    state.waiting[node, NEXT_WAITING] = state.counters[FREE_WAITING]
+    state.counters[FREE_WAITING] = node
+    state.counters[FREE_WAITING_COUNT] += 1
+    return following  # type: ignore[no-any-return]
+
+
+@jit
+def _finish(state: State, node: int, status: int) -> None:
+    """Turn a waiting row into a finished exchange."""
+    row = state.counters[EXCHANGE_COUNT]
+    for column in range(EXCHANGE_FIELDS):
+        state.exchanges[row, column] = state.waiting[node, column]
+    state.exchanges[row, STATUS] = status
+    state.counters[EXCHANGE_COUNT] += 1
+
+
+@jit
+def _drop_first_waiting(state: State, connection: int) -> None:
+    connections = state.connections
+    connections[connection, FIRST_WAITING] = _free_waiting(state, connections[connection, FIRST_WAITING])
+    connections[connection, WAITING_COUNT] -= 1
+    if connections[connection, FIRST_WAITING] < 0:
+        connections[connection, LAST_WAITING] = -1
+
+
+@jit
+def _give_up_first_waiting(state: State, connection: int) -> None:
+    node = state.connections[connection, FIRST_WAITING]
+    if state.waiting[node, STATUS] != SASL_TOKEN:
+        _finish(state, node, NO_ANSWER)
+        state.connections[connection, UNANSWERED] += 1
+    _drop_first_waiting(state, connection)
+
+
+@jit
+def _give_up_first_early(state: State, connection: int) -> None:
+    connections = state.connections
+    _finish(state, connections[connection, FIRST_EARLY], ORPHAN_RESPONSE)
+    connections[connection, FIRST_EARLY] = _free_waiting(state, connections[connection, FIRST_EARLY])
+    connections[connection, EARLY_COUNT] -= 1
+    connections[connection, ORPHANS] += 1
+
+
+@jit
+def rows_needed(state: State, connection: int) -> int:
+    """Give an upper bound of the finished exchanges that the next frame of this connection may bring."""
+    connections = state.connections
+    return connections[connection, WAITING_COUNT] + connections[connection, EARLY_COUNT] + 2  # type: ignore[no-any-return]
+
+
+@jit
+def _take_early(state: State, connection: int, correlation_id: int, request_ns: int) -> int:
+    """Take the early response with this correlation id out of its list; give its node, -1 when there is none.
+
+    Those that are too old for any request still to come are orphans.
+    """
+    connections = state.connections
+    while connections[connection, FIRST_EARLY] >= 0 and (
+        request_ns - state.waiting[connections[connection, FIRST_EARLY], RESPONSE_SIDE + FIRST_BYTE_NS] > EARLY_NS
+    ):
+        _give_up_first_early(state, connection)
+    before = -1
+    node = connections[connection, FIRST_EARLY]
+    while node >= 0 and state.waiting[node, CORRELATION_ID] != correlation_id:
+        before = node
+        node = state.waiting[node, NEXT_WAITING]
+    if node >= 0:
+        following = state.waiting[node, NEXT_WAITING]
+        if before < 0:
+            connections[connection, FIRST_EARLY] = following
+        else:
+            state.waiting[before, NEXT_WAITING] = following
+        connections[connection, EARLY_COUNT] -= 1
+    return node
+
+
+@jit
+def on_request(state: State, connection: int, side: Int64s) -> None:
+    """Take in one request frame; `side` holds the SIDE columns of its bytes, at least 8 of them."""
+    connections = state.connections
+    start = side[START]
+    node = _new_waiting(state)
+    waiting = state.waiting
+    _set_side(state, node, REQUEST_SIDE, side)
+    waiting[node, CONNECTION] = connection
+    waiting[node, ORDINAL] = connections[connection, NEXT_ORDINAL]
+    waiting[node, API_KEY] = int16_at(state.arena, start)
+    waiting[node, API_VERSION] = int16_at(state.arena, start + 2)
+    waiting[node, CORRELATION_ID] = int32_at(state.arena, start + 4)
+    waiting[node, IN_FLIGHT] = connections[connection, WAITING_COUNT] + 1
+    connections[connection, NEXT_ORDINAL] += 1
+    connections[connection, REQUESTS] += 1
+    if waiting[node, API_KEY] == PRODUCE and produce_acks(state.arena, start, side[STOP], waiting[node, API_VERSION]) == 0:
+        _finish(state, node, NO_RESPONSE_EXPECTED)
+        _free_waiting(state, node)
+        return
+    if waiting[node, API_KEY] == SASL_HANDSHAKE and waiting[node, API_VERSION] == 0:
+        connections[connection, RAW_SASL] = 1
+    if connections[connection, FIRST_EARLY] >= 0:
+        early = _take_early(state, connection, waiting[node, CORRELATION_ID], side[FIRST_BYTE_NS])
+        if early >= 0:
+            for column in range(RESPONSE_SIDE, RESPONSE_SIDE + SIDE_FIELDS):
+                waiting[node, column] = waiting[early, column]
+            _free_waiting(state, early)
+            _finish(state, node, ANSWERED)
+            _free_waiting(state, node)
+            return
+    _wait(state, connection, node)
+
+
+@jit
+def _wait(state: State, connection: int, node: int) -> None:
+    connections = state.connections
+    if connections[connection, WAITING_COUNT] >= MAX_WAITING:
+        _give_up_first_waiting(state, connection)
+    if connections[connection, LAST_WAITING] < 0:
+        connections[connection, FIRST_WAITING] = node
+    else:
+        state.waiting[connections[connection, LAST_WAITING], NEXT_WAITING] = node
+    connections[connection, LAST_WAITING] = node
+    connections[connection, WAITING_COUNT] += 1
+
+
+@jit
+def on_token(state: State, connection: int) -> None:
+    """Take in a client's raw SASL token: its answer is the next frame of the other direction."""
+    node = _new_waiting(state)
+    state.waiting[node, STATUS] = SASL_TOKEN
+    _wait(state, connection, node)
+
+
+@jit
+def expects_token(state: State, connection: int) -> bool:
+    """Say whether the next frame from the server answers a raw SASL token."""
+    node = state.connections[connection, FIRST_WAITING]
+    return node >= 0 and state.waiting[node, STATUS] == SASL_TOKEN
+
+
+@jit
+def on_response(state: State, connection: int, side: Int64s) -> None:
+    """Take in one response frame; `side` holds the SIDE columns of its bytes, at least 4 of them."""
+    connections = state.connections
+    if expects_token(state, connection):
+        _drop_first_waiting(state, connection)
+        return
+    connections[connection, RESPONSES] += 1
+    correlation_id = int32_at(state.arena, side[START])
+    node = connections[connection, FIRST_WAITING]
+    while node >= 0 and (
+        state.waiting[node, CORRELATION_ID] != correlation_id or state.waiting[node, STATUS] == SASL_TOKEN
+    ):
+        node = state.waiting[node, NEXT_WAITING]
+    if node >= 0:
+        while connections[connection, FIRST_WAITING] != node:
+            _give_up_first_waiting(state, connection)
+        _set_side(state, node, RESPONSE_SIDE, side)
+        _finish(state, node, ANSWERED)
+        _drop_first_waiting(state, connection)
+        return
+    _keep_early(state, connection, correlation_id, side)
+
+
+@jit
+def _keep_early(state: State, connection: int, correlation_id: int, side: Int64s) -> None:
+    connections = state.connections
+    if connections[connection, EARLY_COUNT] >= MAX_EARLY:
+        _give_up_first_early(state, connection)
+    node = _new_waiting(state)
+    waiting = state.waiting
+    _set_side(state, node, RESPONSE_SIDE, side)
+    waiting[node, CONNECTION] = connection
+    waiting[node, ORDINAL] = -1
+    waiting[node, API_KEY] = -1
+    waiting[node, API_VERSION] = -1
+    waiting[node, CORRELATION_ID] = correlation_id
+    last = connections[connection, FIRST_EARLY]
+    if last < 0:
+        connections[connection, FIRST_EARLY] = node
+    else:
+        while state.waiting[last, NEXT_WAITING] >= 0:
+            last = state.waiting[last, NEXT_WAITING]
+        state.waiting[last, NEXT_WAITING] = node
+    connections[connection, EARLY_COUNT] += 1
+
+
+@jit
+def give_up_all(state: State, connection: int) -> None:
+    """The connection is over: what still waits gets no answer, what came early has no request."""
+    while state.connections[connection, FIRST_WAITING] >= 0:
+        _give_up_first_waiting(state, connection)
+    while state.connections[connection, FIRST_EARLY] >= 0:
+        _give_up_first_early(state, connection)

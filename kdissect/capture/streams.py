@@ -1,0 +1,313 @@
+"""TCP reassembly: segments in capture order become the bytes of each direction, in order.
+
+`receive` takes one segment. Bytes that continue the stream become chunks behind `TAIL`; bytes beyond a hole wait in
+`AHEAD`, sorted; bytes that were there before are dropped (the first copy wins). A hole is given up, and becomes a gap
+chunk, when nothing can fill it any more:
+
+- the receiver has acknowledged what lies behind it, and `ACK_GRACE_NS` later the capture still has not got it: the bytes
+  did arrive (RFC 9293, section 3.8.6), the capture lost them;
+- more lies beyond it than a window can hold, or it is older than any retransmission;
+- the connection is over.
+
+A packet that the capture cut short (snaplen) leaves a gap at once, whose time and packet number are known.
+"""
+
+import numpy as np
+
+from kdissect.capture.state import (
+    AHEAD,
+    AHEAD_COUNT,
+    AT,
+    BASE,
+    FRAME,
+    FREE_CHUNK,
+    FREE_CHUNK_COUNT,
+    HEAD,
+    HIGH,
+    HOLE_ACKED_NS,
+    HOLE_NS,
+    LENGTH,
+    LOST,
+    NEXT,
+    NEXT_CHUNK,
+    PACKET,
+    PAYLOAD,
+    POSITION,
+    REORDERED,
+    RETRANSMITTED,
+    SKIPPED,
+    STARTED,
+    TAIL,
+    TIME,
+    Bytes,
+    State,
+)
+from kdissect.kernel import jit
+
+ACK_GRACE_NS = 20_000_000  # packets of one moment may be captured out of order; 20 ms is far beyond any queue
+HOLE_MAX_AGE_NS = 120_000_000_000  # RFC 6298 section 5.7: a sender may wait a minute and more before it tries again
+MAX_AHEAD_BYTES = 16 << 20  # more than the receive window of any usual host
+MAX_AHEAD_CHUNKS = 4096
+GAP = -1
+
+
+@jit
+def unwrap(sequence: int, base: int, near: int) -> int:
+    """Give the stream position of a 32-bit sequence number: the one closest to position `near`."""
+    distance = (sequence - base - near) & 0xFFFFFFFF
+    if distance >= 0x80000000:
+        distance -= 0x100000000
+    return near + distance
+
+
+@jit
+def copy_bytes(source: Bytes, begin: int, target: Bytes, at: int, count: int) -> None:
+    """Copy bytes; a loop, because slices make a kernel slow to compile."""
+    for index in range(count):
+        target[at + index] = source[begin + index]
+
+
+@jit
+def _new_chunk(state: State, position: int, at: int, length: int, time: int, packet: int) -> int:
+    node = state.counters[FREE_CHUNK]
+    chunks = state.chunks
+    state.counters[FREE_CHUNK] = chunks[node, NEXT_CHUNK]
+    state.counters[FREE_CHUNK_COUNT] -= 1
+    chunks[node, POSITION] = position
+    chunks[node, AT] = at
+    chunks[node, LENGTH] = length
+    chunks[node, TIME] = time
+    chunks[node, PACKET] = packet
+    chunks[node, NEXT_CHUNK] = -1
+    return node  # type: ignore[no-any-return]
+
+
+@jit
+def free_chunk(state: State, node: int) -> int:
+    """Put a chunk back into the pool and return the one that followed it."""
+    following = state.chunks[node, NEXT_CHUNK]
+    state.chunks[node, NEXT_CHUNK] = state.counters[FREE_CHUNK]
+    state.counters[FREE_CHUNK] = node
+    state.counters[FREE_CHUNK_COUNT] += 1
+    return following  # type: ignore[no-any-return]
+
+
+@jit
+def _append(state: State, way: int, node: int) -> None:
+    ways = state.ways
+    if ways[way, TAIL] < 0:
+        ways[way, HEAD] = node
+    else:
+        state.chunks[ways[way, TAIL], NEXT_CHUNK] = node
+    ways[way, TAIL] = node
+    ways[way, NEXT] = state.chunks[node, POSITION] + state.chunks[node, LENGTH]
+
+
+@jit
+def _append_ready(state: State, way: int) -> None:
+    """Move what no longer lies beyond a hole from AHEAD to the stream."""
+    ways = state.ways
+    while ways[way, AHEAD] >= 0 and state.chunks[ways[way, AHEAD], POSITION] <= ways[way, NEXT]:
+        node = ways[way, AHEAD]
+        ways[way, AHEAD] = state.chunks[node, NEXT_CHUNK]
+        state.chunks[node, NEXT_CHUNK] = -1
+        ways[way, AHEAD_COUNT] -= 1
+        _append(state, way, node)
+    if ways[way, AHEAD] < 0:
+        ways[way, HOLE_NS] = 0
+    ways[way, HOLE_ACKED_NS] = 0
+
+
+@jit
+def give_up_hole(state: State, way: int) -> None:
+    """Replace the hole after NEXT by a gap and go on behind it."""
+    ways = state.ways
+    missing = state.chunks[ways[way, AHEAD], POSITION] - ways[way, NEXT]
+    ways[way, LOST] += missing
+    _append(state, way, _new_chunk(state, ways[way, NEXT], GAP, missing, -1, -1))
+    _append_ready(state, way)
+
+
+@jit
+def _insert_ahead(state: State, way: int, begin: int, at: int, end: int, time: int, packet: int) -> int:
+    """Keep bytes begin..end for later, as far as they are new; return how many were."""
+    ways = state.ways
+    added = 0
+    before = -1
+    after = ways[way, AHEAD]
+    while begin < end:
+        while after >= 0 and state.chunks[after, POSITION] + state.chunks[after, LENGTH] <= begin:
+            before = after
+            after = state.chunks[after, NEXT_CHUNK]
+        if after >= 0 and state.chunks[after, POSITION] <= begin:
+            known_to = state.chunks[after, POSITION] + state.chunks[after, LENGTH]
+            if at >= 0:
+                at += known_to - begin
+            begin = known_to
+            continue
+        stop = end
+        if after >= 0 and state.chunks[after, POSITION] < end:
+            stop = state.chunks[after, POSITION]
+        node = _new_chunk(state, begin, at, stop - begin, time, packet)
+        state.chunks[node, NEXT_CHUNK] = after
+        if before < 0:
+            ways[way, AHEAD] = node
+        else:
+            state.chunks[before, NEXT_CHUNK] = node
+        ways[way, AHEAD_COUNT] += 1
+        before = node
+        added += stop - begin
+        if at >= 0:
+            at += stop - begin
+        begin = stop
+    return added
+
+
+@jit
+def chunks_needed(state: State, way: int) -> int:
+    """Give an upper bound of the nodes that the next segment of this direction may take from the pool."""
+    return 2 * state.ways[way, AHEAD_COUNT] + 8  # type: ignore[no-any-return]
+
+
+@jit
+def receive(
+    state: State, way: int, time: int, packet: int, at: int, captured: int, missing: int, sequence: int
+) -> None:
+    """Add one segment's payload: `captured` bytes at arena[at:], then `missing` bytes that the capture cut off."""
+    ways = state.ways
+    length = captured + missing
+    ways[way, PAYLOAD] += length
+    if ways[way, STARTED] == 0:
+        ways[way, STARTED] = 1
+        ways[way, BASE] = sequence
+    begin = unwrap(sequence, ways[way, BASE], ways[way, NEXT])
+    middle = begin + captured
+    end = begin + length
+    if end <= ways[way, NEXT]:
+        # A keep-alive probe repeats one byte by design (RFC 9293, section 3.8.4); it is no sign of loss.
+        if length > 1 or end != ways[way, NEXT]:
+            ways[way, RETRANSMITTED] += 1
+        return
+    high = ways[way, HIGH]
+    if begin < ways[way, NEXT]:
+        skip = ways[way, NEXT] - begin
+        ways[way, RETRANSMITTED] += 1
+        begin += skip
+        at += skip
+        middle = max(middle, begin)
+    if begin == ways[way, NEXT] and (ways[way, AHEAD] < 0 or end <= state.chunks[ways[way, AHEAD], POSITION]):
+        if end < high:
+            ways[way, REORDERED] += 1
+        if middle > begin:
+            _append(state, way, _new_chunk(state, begin, at, middle - begin, time, packet))
+        if end > middle:
+            ways[way, LOST] += end - middle
+            _append(state, way, _new_chunk(state, middle, GAP, end - middle, time, packet))
+        if ways[way, AHEAD] >= 0:
+            _append_ready(state, way)
+    else:
+        added = 0
+        if middle > begin:
+            added = _insert_ahead(state, way, begin, at, middle, time, packet)
+        if end > middle:
+            cut = _insert_ahead(state, way, middle, GAP, end, time, packet)
+            ways[way, LOST] += cut
+            added += cut
+        if added == 0:
+            ways[way, RETRANSMITTED] += 1
+        elif end < high:
+            ways[way, REORDERED] += 1
+        if ways[way, HOLE_NS] == 0:
+            ways[way, HOLE_NS] = time
+        if state.chunks[ways[way, AHEAD], POSITION] <= ways[way, NEXT]:
+            _append_ready(state, way)
+    ways[way, HIGH] = max(high, end)
+
+
+@jit
+def acknowledge(state: State, way: int, acknowledgment: int, time: int) -> None:
+    """Take note that the receiver of this direction has all bytes before a 32-bit acknowledgment number."""
+    ways = state.ways
+    if ways[way, AHEAD] < 0 or ways[way, HOLE_ACKED_NS] != 0:
+        return
+    if unwrap(acknowledgment, ways[way, BASE], ways[way, NEXT]) >= state.chunks[ways[way, AHEAD], POSITION]:
+        ways[way, HOLE_ACKED_NS] = time
+
+
+@jit
+def settle(state: State, way: int, time: int) -> bool:
+    """Give up the hole of this direction when nothing can fill it any more; say whether that happened."""
+    ways = state.ways
+    given_up = False
+    while ways[way, AHEAD] >= 0 and (
+        (ways[way, HOLE_ACKED_NS] != 0 and time - ways[way, HOLE_ACKED_NS] > ACK_GRACE_NS)
+        or time - ways[way, HOLE_NS] > HOLE_MAX_AGE_NS
+        or ways[way, HIGH] - ways[way, NEXT] > MAX_AHEAD_BYTES
+        or ways[way, AHEAD_COUNT] > MAX_AHEAD_CHUNKS
+    ):
+        give_up_hole(state, way)
+        if ways[way, AHEAD] >= 0:
+            ways[way, HOLE_NS] = time
+        given_up = True
+    return given_up
+
+
+@jit
+def discard(state: State, way: int, position: int) -> None:
+    """Forget the chunks of this direction before a position: they are consumed."""
+    ways = state.ways
+    while ways[way, HEAD] >= 0:
+        chunks = state.chunks
+        node = ways[way, HEAD]
+        if chunks[node, POSITION] + chunks[node, LENGTH] > position:
+            break
+        ways[way, HEAD] = free_chunk(state, ways[way, HEAD])
+    if ways[way, HEAD] < 0:
+        ways[way, TAIL] = -1
+    ways[way, FRAME] = position
+
+
+@jit
+def skip(state: State, way: int, position: int) -> None:
+    """Forget the chunks before a position as bytes that belong to no frame; gaps among them are counted as lost already."""
+    ways = state.ways
+    node = ways[way, HEAD]
+    while node >= 0 and state.chunks[node, POSITION] < position:
+        chunks = state.chunks
+        if chunks[node, AT] >= 0:
+            begin = max(ways[way, FRAME], chunks[node, POSITION])
+            ways[way, SKIPPED] += min(position, chunks[node, POSITION] + chunks[node, LENGTH]) - begin
+        node = chunks[node, NEXT_CHUNK]
+    discard(state, way, position)
+
+
+@jit
+def view(state: State, way: int, position: int, wanted: int) -> tuple[int, int]:
+    """Give (offset, length) of stream bytes from a position on, contiguous in the arena, at most `wanted` of them.
+
+    The length stops at a gap and at the end of what is known. Bytes that are spread over chunks are put together in
+    the arena's scratch, which the next call uses again; `wanted` may not exceed `SCRATCH`.
+    """
+    arena = state.arena
+    node = state.ways[way, HEAD]
+    while node >= 0 and state.chunks[node, POSITION] + state.chunks[node, LENGTH] <= position:
+        node = state.chunks[node, NEXT_CHUNK]
+    if node < 0 or state.chunks[node, AT] < 0:
+        return 0, 0
+    offset = state.chunks[node, AT] + position - state.chunks[node, POSITION]
+    length = state.chunks[node, POSITION] + state.chunks[node, LENGTH] - position
+    if length >= wanted:
+        return offset, wanted
+    following = state.chunks[node, NEXT_CHUNK]
+    if following < 0 or state.chunks[following, AT] < 0:
+        return offset, length
+    scratch = len(arena) - np.int64(512)
+    filled = np.int64(0)
+    while node >= 0 and state.chunks[node, AT] >= 0 and filled < wanted:
+        chunks = state.chunks
+        inside = position + filled - chunks[node, POSITION]
+        take = min(wanted - filled, chunks[node, LENGTH] - inside)
+        copy_bytes(arena, chunks[node, AT] + inside, arena, scratch + filled, take)
+        filled += take
+        node = chunks[node, NEXT_CHUNK]
+    return scratch, filled
