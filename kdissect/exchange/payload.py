@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 
-from kdissect.capture.state import Bytes, Int64s
+from kdissect.exchange.state import Bytes, Int64s
 
 READ_THROUGH = 32 << 10  # bytes: a hole up to this size costs less than another system call and a lost read-ahead
 

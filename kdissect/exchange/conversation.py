@@ -13,8 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kdissect.capture.advance import advance, carry_over, finish
-from kdissect.capture.payload import plan, read_ranges
 from kdissect.capture.pieces import (
     CAPTURED,
     FLAG_ACK,
@@ -27,7 +25,9 @@ from kdissect.capture.pieces import (
     unpack_rows,
 )
 from kdissect.capture.splits import Split
-from kdissect.capture.state import (
+from kdissect.exchange.advance import advance, carry_over, finish
+from kdissect.exchange.payload import plan, read_ranges
+from kdissect.exchange.state import (
     ASSEMBLY,
     DONE,
     EXCHANGE_COUNT,

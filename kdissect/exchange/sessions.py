@@ -9,8 +9,8 @@ have no Kafka header and answer each other in order; a response may be captured 
 waits for it in `FIRST_EARLY`.
 """
 
-from kdissect.capture.frames import int16_at, int32_at, produce_acks
-from kdissect.capture.state import (
+from kdissect.exchange.frames import int16_at, int32_at, produce_acks
+from kdissect.exchange.state import (
     ANSWERED,
     API_KEY,
     API_VERSION,

@@ -14,7 +14,7 @@ A packet that the capture cut short (snaplen) leaves a gap at once, whose time a
 
 import numpy as np
 
-from kdissect.capture.state import (
+from kdissect.exchange.state import (
     AHEAD,
     AHEAD_COUNT,
     AT,

@@ -8,18 +8,6 @@ what is not consumed to the front of a new arena, so that the bytes of a slab ca
 
 import numpy as np
 
-from kdissect.capture.frames import (
-    HEADER_VIEW,
-    MAX_FRAME,
-    SHORTEST_REQUEST,
-    SHORTEST_RESPONSE,
-    can_be_request,
-    find_request,
-    find_response,
-    header_evidence,
-    int32_at,
-    is_tls_record,
-)
 from kdissect.capture.pieces import (
     ACK,
     CAPTURED,
@@ -35,7 +23,19 @@ from kdissect.capture.pieces import (
 )
 from kdissect.capture.pieces import PACKET as SEGMENT_PACKET
 from kdissect.capture.pieces import TIME as SEGMENT_TIME
-from kdissect.capture.sessions import (
+from kdissect.exchange.frames import (
+    HEADER_VIEW,
+    MAX_FRAME,
+    SHORTEST_REQUEST,
+    SHORTEST_RESPONSE,
+    can_be_request,
+    find_request,
+    find_response,
+    header_evidence,
+    int32_at,
+    is_tls_record,
+)
+from kdissect.exchange.sessions import (
     expects_token,
     give_up_all,
     on_request,
@@ -43,7 +43,7 @@ from kdissect.capture.sessions import (
     on_token,
     rows_needed,
 )
-from kdissect.capture.state import (
+from kdissect.exchange.state import (
     ACK_NS,
     AHEAD,
     ASSEMBLY,
@@ -101,7 +101,7 @@ from kdissect.capture.state import (
     Int64s,
     State,
 )
-from kdissect.capture.streams import (
+from kdissect.exchange.streams import (
     acknowledge,
     chunks_needed,
     copy_bytes,

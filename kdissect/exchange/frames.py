@@ -10,7 +10,7 @@ request or by a chain of lengths that ends exactly where a packet ends.
 
 import numpy as np
 
-from kdissect.capture.state import (
+from kdissect.exchange.state import (
     AT,
     CLIENT_WAY,
     CORRELATION_ID,
@@ -29,7 +29,7 @@ from kdissect.capture.state import (
     Int64s,
     State,
 )
-from kdissect.capture.streams import skip, view
+from kdissect.exchange.streams import skip, view
 from kdissect.kernel import jit
 
 MAX_FRAME = 256 << 20  # Kafka's own limit, socket.request.max.bytes, is 100 MiB unless raised
