@@ -1,0 +1,221 @@
+"""Spark, starting in the background while the captures are looked over.
+
+`Engine.start` returns at once; `Engine.session` waits for what it gives. Between them a JVM comes up, the Spark session is
+built, and at the same time a first empty job starts the Python workers and lets them load what the real job will need.
+Locally everything stays on the loopback interface and in one temporary directory, which goes away with the engine.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from kdissect import kernel
+from kdissect.pipeline.archive import ClassArchive, Use
+from kdissect.pipeline.gateway import Gateway, GatewayFailed, Launch, spark_jars
+from kdissect.pipeline.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL_HEAP = "768m"
+LOCAL_MASTER = "local[*]"
+
+QUIET_SETTINGS = {
+    "spark.app.name": "kdissect",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.structuredLogging.enabled": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.adaptive.enabled": "false",  # the plan is fixed, one shuffle with a known number of partitions
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
+    "spark.sql.execution.pythonUDF.arrow.enabled": "false",
+    "spark.python.worker.reuse": "true",
+}
+
+LOCAL_SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Spark compiles the few rows' plumbing of a plan with a Java compiler of its own: dearer here than interpreting it.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.shuffle.compress": "true",
+    "spark.io.compression.codec": "lz4",
+    "spark.shuffle.sort.bypassMergeThreshold": "64",
+    "spark.memory.fraction": "0.5",
+    "spark.cleaner.referenceTracking": "false",
+    "spark.python.daemon.module": "kdissect.pipeline.daemon",
+    "spark.task.maxFailures": "1",
+    "spark.driver.maxResultSize": "0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to run Spark. `confs` are set over everything else; `notice` is told one line now and then."""
+
+    master: str = LOCAL_MASTER
+    confs: Mapping[str, str] = field(default_factory=dict)
+    cache: Path = field(default_factory=kernel.cache_home)
+    notice: Callable[[str], None] = lambda _line: None
+
+    @property
+    def local(self) -> bool:
+        """Whether the work is done on this machine, within the process that is started here."""
+        return self.master == "local" or self.master.startswith("local[")
+
+    def spark_confs(self) -> dict[str, str]:
+        """Give Spark's settings."""
+        return {
+            "spark.master": self.master,
+            **QUIET_SETTINGS,
+            **(LOCAL_SETTINGS if self.local else {}),
+            **self.confs,
+        }
+
+
+class Engine:
+    """One Spark for one run. A context manager; closing it ends everything that it started."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.home = Path(tempfile.mkdtemp(prefix="kdissect-"))
+        self._archive: ClassArchive | None = None
+        self._gateway: Gateway | None = None
+        self._session: SparkSession | None = None
+        self._failure: BaseException | None = None
+        self._ready = threading.Thread(target=self._bring_up, name="spark-start", daemon=True)
+
+    @classmethod
+    def start(cls, settings: Settings) -> Self:
+        """Start Spark. Raises JavaMissing at once; what goes wrong later is raised by `session`."""
+        java = find_java()
+        engine = cls(settings)
+        try:
+            launch = Launch(java, engine.home, LOCAL_HEAP, settings.local, settings.spark_confs())
+            if settings.local:
+                engine._archive = ClassArchive(settings.cache, java, spark_jars(), launch.options())
+            engine._gateway = Gateway(launch, engine._archive)
+        except BaseException:
+            engine.close()
+            raise
+        engine._ready.start()
+        return engine
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(finished=error is None)
+
+    @property
+    def temporary(self) -> Path:
+        """A directory that lasts as long as the engine, for spooled captures."""
+        return self.home
+
+    def session(self) -> "SparkSession":
+        """Wait until Spark is there and give its session; raise what kept it from starting."""
+        self._ready.join()
+        if self._failure is not None:
+            raise self._failure
+        assert self._session is not None
+        return self._session
+
+    def close(self, finished: bool = False) -> None:
+        """End Spark. A run that has `finished` its job, the first of its kind, keeps the JVM's classes for later runs."""
+        try:
+            if self._gateway is None:
+                return
+            if self._session is not None:
+                _silence(self._session)
+                if not self.settings.local:
+                    self._session.stop()
+            if finished and self._archive and self._archive.use is Use.RECORD and self._session is not None:
+                self.settings.notice(f"first run: keeping Spark's classes in {self._archive.path.parent} for faster starts")
+                self._gateway.end()
+                self._archive.keep()
+            else:
+                self._gateway.kill()
+        finally:
+            if self._archive:
+                self._archive.release()
+            shutil.rmtree(self.home, ignore_errors=True)
+
+    def _bring_up(self) -> None:
+        try:
+            self._session = self._build_session(self._connect())
+        except BaseException as error:  # noqa: BLE001 - handed to whoever asks for the session
+            self._failure = error
+
+    def _connect(self) -> Any:
+        """Give the Py4J gateway of the JVM; when the JVM fails over the class archive, once more without it."""
+        import pyspark.java_gateway as py4j
+
+        assert self._gateway is not None
+        try:
+            port, secret = self._gateway.address()
+        except GatewayFailed:
+            if self._archive is None or self._archive.use is Use.NOTHING:
+                raise
+            self._archive.discard()
+            self._gateway = Gateway(self._gateway.launch, None)
+            port, secret = self._gateway.address()
+        os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
+        try:
+            return py4j.launch_gateway()
+        finally:
+            del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+
+    def _build_session(self, gateway: Any) -> "SparkSession":
+        from pyspark import SparkConf, SparkContext
+        from pyspark.sql import SparkSession
+
+        if self.settings.local:
+            os.environ["PYSPARK_PYTHON"] = sys.executable
+        confs = self.settings.spark_confs()
+        if self.settings.local:
+            confs |= {"spark.local.dir": str(self.home / "tmp"), "spark.sql.warehouse.dir": str(self.home / "warehouse")}
+        conf = SparkConf(loadDefaults=not self.settings.local, _jvm=gateway.jvm)
+        for name, value in confs.items():
+            conf.set(name, value)
+        context = SparkContext(gateway=gateway, conf=conf)
+        if self.settings.local:
+            threading.Thread(target=_warm_up, args=(context,), name="spark-warm-up", daemon=True).start()
+        else:
+            context.addPyFile(_zipped_package(self.home))
+        return SparkSession(context)
+
+
+def _warm_up(context: Any) -> None:
+    """Start as many Python workers as there are slots; a failure shows again, and better, in the real job."""
+    slots = context.defaultParallelism
+    try:
+        context.parallelize(range(slots), slots).foreachPartition(_nothing)
+    except Exception:  # noqa: BLE001, S110
+        pass
+
+
+def _nothing(_rows: object) -> None:
+    """What the warm-up job does."""
+
+
+def _zipped_package(home: Path) -> str:
+    """Pack this package so that it can be sent to executors."""
+    return shutil.make_archive(str(home / "kdissect"), "zip", root_dir=kernel.PACKAGE.parent, base_dir="kdissect")
+
+
+def _silence(session: "SparkSession") -> None:
+    """Keep PySpark's accumulator server from printing a traceback when the JVM's end cuts its connection."""
+    server = session.sparkContext._accumulatorServer
+    if server is not None:
+        server.handle_error = lambda request, client_address: None
