@@ -99,7 +99,7 @@ def decode_embedded(name: str, data: bytes) -> Decoded:
     """
     message = MESSAGES[name]
     if len(data) < 2:
-        return Decoded({}, 0, Fault("", 0, f"ends early: 2 bytes needed, {len(data)} left"))
+        return Decoded({}, 0, Fault("", 0, f"only {len(data)} of 2 bytes"))
     claimed = int.from_bytes(data[:2], "big", signed=True)
     if claimed < message.versions[0]:
         return Decoded({}, 0, Fault("", 0, f"unknown version {claimed} of {name}"))

@@ -121,7 +121,7 @@ def _optional_reader(read_struct: Reader) -> Reader:
 
     def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
         if at >= end:
-            raise Wrong(at, "ends early: 1 byte needed, 0 left")
+            raise Wrong(at, "only 0 of 1 bytes")
         if data[at] == 0xFF:
             return None, at + 1
         if data[at] == 1:

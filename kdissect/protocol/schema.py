@@ -52,6 +52,7 @@ def response_header_version(key: int, version: int) -> int:
 
 
 def _header_version(message: Message, version: int, plain: int) -> int:
+    version = min(version, message.versions[-1])  # a newer version than ours has the header of the newest
     if message.header and version in message.header[0]:
         return message.header[1]
     return plain + (version in message.flexible)

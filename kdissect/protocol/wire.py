@@ -60,13 +60,13 @@ def write_uvarint(out: bytearray, value: int) -> None:
 
 def _read_int16(data: bytes, at: int, end: int) -> tuple[int, int]:
     if end - at < 2:
-        raise Wrong(at, f"ends early: 2 bytes needed, {end - at} left")
+        raise Wrong(at, f"only {end - at} of 2 bytes")
     return int.from_bytes(data[at : at + 2], "big", signed=True), at + 2
 
 
 def _read_int32(data: bytes, at: int, end: int) -> tuple[int, int]:
     if end - at < 4:
-        raise Wrong(at, f"ends early: 4 bytes needed, {end - at} left")
+        raise Wrong(at, f"only {end - at} of 4 bytes")
     return int.from_bytes(data[at : at + 4], "big", signed=True), at + 4
 
 
@@ -143,7 +143,7 @@ def fixed_reader(kind: str) -> Reader:
 
     def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
         if end - at < size:
-            raise Wrong(at, f"ends early: {size} bytes needed, {end - at} left")
+            raise Wrong(at, f"only {end - at} of {size} bytes")
         return unpack(data, at)[0], at + size
 
     def read_bool(data: bytes, at: int, end: int) -> tuple[Any, int]:

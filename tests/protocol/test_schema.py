@@ -76,7 +76,8 @@ def test_highest_versions_are_indexed_by_key() -> None:
     assert (highest[0], highest[1], highest[17], highest[18]) == (13, 18, 1, 4)
 
 
-# Header versions follow flexibility, but for ControlledShutdown 0 and for the responses of ApiVersions.
+# Header versions follow flexibility, but for ControlledShutdown 0 and for the responses of ApiVersions; versions newer
+# than ours have the header of the newest.
 @pytest.mark.parametrize(
     ("key", "version", "request_version", "response_version"),
     [
@@ -88,6 +89,10 @@ def test_highest_versions_are_indexed_by_key() -> None:
         (18, 2, 1, 0),
         (18, 3, 2, 0),
         (17, 1, 1, 0),
+        (0, 99, 2, 1),
+        (18, 99, 2, 0),
+        (17, 9, 1, 0),
+        (0, -1, 1, 0),
     ],
 )
 def test_header_versions(key: int, version: int, request_version: int, response_version: int) -> None:
