@@ -2,14 +2,13 @@
 
 import importlib
 import pkgutil
+import warnings
 from collections.abc import Iterable
 from random import Random
 from typing import Any
 from uuid import UUID
 
-import kafka.protocol
 import pytest
-from kafka.protocol.api_message import ApiMessage
 from protocol.trees import complete, default, present
 from strategies import random_message
 
@@ -33,7 +32,12 @@ def their_classes() -> dict[str, Any]:
     return {entity.__name__: entity for entity in ApiMessage.__subclasses__()}
 
 
-CLASSES = their_classes()
+with warnings.catch_warnings(action="ignore"):  # of importlib, over how it reads its definitions
+    import kafka.protocol
+    from kafka.protocol.api_message import ApiMessage
+
+    CLASSES = their_classes()
+
 MESSAGES = [
     message for api in APIS.values() for message in (api.request, api.response) if message.name in CLASSES
 ]
