@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kdissect.report.columns import Columns, Groups, Mask, added
-from kdissect.report.histogram import Counted, Ints, gather, middle, percentiles, variance
+from kdissect.report.histogram import Counted, Ints, bucket_of, gather, middle, percentiles, variance
 from kdissect.report.parts import CALLS
 from kdissect.report.summary import HISTOGRAM_EDGES_NS, Figures, Latency
 
@@ -64,8 +64,6 @@ def waits(groups: int, buckets: Counted, counts: tuple[Ints, Ints, Ints, Ints, I
 
 def exact_waits(values: Ints) -> Waits:
     """Give the latencies of one group from single values, by the same buckets."""
-    from kdissect.report.histogram import bucket_of
-
     one = np.zeros(len(values), np.int64)
     return waits(1, gather(one, bucket_of(values), one + 1), (one, one + 1, values, values, values))
 

@@ -1,0 +1,50 @@
+"""The last step: a merged partial and the facts of the capture become a `Summary`."""
+
+from kdissect import __version__
+from kdissect.report import doubts, places
+from kdissect.report.facts import connections, facts_of
+from kdissect.report.partials import Partial
+from kdissect.report.parts import FACTS
+from kdissect.report.rankings import Ranking
+from kdissect.report.summary import HISTOGRAM_EDGES_NS, SCHEMA_VERSION, CaptureFacts, Omitted, Summary
+from kdissect.report.topic_rows import Topics, topic_names
+
+MOST_ROWS = 10_000
+"""Rows of any list; a capture can name millions of clients or topics, and the rest is counted as omitted."""
+
+MOST_TOPIC_CLIENTS = 1_000
+
+
+def compose(partial: Partial, capture: CaptureFacts) -> Summary:
+    """Give the whole report."""
+    facts, names = facts_of(partial.part(FACTS)), topic_names(partial)
+    found, faults_left = places.sightings(partial, facts, names, MOST_ROWS)
+    ranking = Ranking(partial, facts)
+    apis = ranking.apis(places.first_places(found))
+    clients, clients_left = ranking.clients(MOST_ROWS)
+    brokers, brokers_left = ranking.servers(MOST_ROWS)
+    api_names = {row.api_key: row.api_name for row in apis if row.api_key is not None and row.api_name is not None}
+    topics, topics_left, topic_clients_left = Topics(partial, facts, names, api_names).rank(MOST_ROWS, MOST_TOPIC_CLIENTS)
+    totals, seen = ranking.totals(), connections(facts)
+    return Summary(
+        schema_version=SCHEMA_VERSION,
+        kdissect_version=__version__,
+        histogram_edges_ns=HISTOGRAM_EDGES_NS,
+        capture=capture,
+        connections=seen,
+        totals=totals,
+        apis=apis,
+        clients=clients,
+        brokers=brokers,
+        topics=topics,
+        errors=places.errors(found),
+        faults=places.faults(found),
+        doubts=doubts.doubts(doubts.Evidence(capture, seen, totals)),
+        omitted=Omitted(
+            clients=clients_left,
+            brokers=brokers_left,
+            topics=topics_left,
+            topic_clients=topic_clients_left,
+            faults=faults_left,
+        ),
+    )

@@ -1,0 +1,126 @@
+"""What the capture cannot tell: one rule per kind of doubt, each a count and the figures it touches. Quiet when zero."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kdissect.report.summary import CaptureFacts, Connections, Doubt, Figures
+
+
+class Evidence(NamedTuple):
+    """What the rules look at."""
+
+    capture: CaptureFacts
+    connections: Connections
+    totals: Figures
+
+
+class Rule(NamedTuple):
+    """A kind of doubt: how many, of how many, and what it means for the reader."""
+
+    name: str
+    count: Callable[[Evidence], int]
+    of: Callable[[Evidence], int | None]
+    means: str
+
+
+def doubts(evidence: Evidence) -> tuple[Doubt, ...]:
+    """Give the doubts that there is a reason for."""
+    return tuple(
+        Doubt(name=rule.name, count=rule.count(evidence), of=rule.of(evidence), means=rule.means)
+        for rule in RULES
+        if rule.count(evidence)
+    )
+
+
+def _kafka_connections(evidence: Evidence) -> int:
+    seen = evidence.connections
+    return seen.opened_by_handshake + seen.midstream
+
+
+def _all_bytes(evidence: Evidence) -> int:
+    return sum(row.bytes for row in evidence.connections.protocols)
+
+
+def _bytes_of(evidence: Evidence, *protocols: str) -> int:
+    return sum(row.bytes for row in evidence.connections.protocols if row.protocol in protocols)
+
+
+def _awaited(evidence: Evidence) -> int:
+    totals = evidence.totals
+    return totals.exchanges - totals.no_response_expected
+
+
+RULES = (
+    Rule(
+        "lost_bytes",
+        lambda seen: seen.connections.lost_bytes,
+        lambda seen: seen.connections.lost_bytes + seen.connections.bytes_to_server + seen.connections.bytes_to_client,
+        "bytes the capture lost: some exchanges are missing or look unanswered",
+    ),
+    Rule(
+        "one_way_connections",
+        lambda seen: seen.connections.one_way,
+        _kafka_connections,
+        "connections with one direction only: no latencies, no errors",
+    ),
+    Rule(
+        "midstream_connections",
+        lambda seen: seen.connections.midstream,
+        _kafka_connections,
+        "connections older than the capture: client software may be unknown, first answers lack their request",
+    ),
+    Rule(
+        "unmatched",
+        lambda seen: seen.totals.unanswered + seen.totals.orphan_responses,
+        _awaited,
+        "requests without answer or answers without request: they have no latency",
+    ),
+    Rule(
+        "truncated_packets",
+        lambda seen: seen.capture.truncated_packets,
+        lambda seen: seen.capture.packets,
+        "packets cut by the snap length: names, errors and records in the missing part are not counted",
+    ),
+    Rule(
+        "faults",
+        lambda seen: seen.totals.faults,
+        lambda seen: seen.totals.exchanges,
+        "messages not fully decoded: their latency counts, what follows the fault does not",
+    ),
+    Rule(
+        "untimed",
+        lambda seen: seen.totals.untimed,
+        lambda seen: seen.totals.answered,
+        "answers with a time before their request, or days later: left out of latencies",
+    ),
+    Rule(
+        "clock_steps",
+        lambda seen: seen.capture.clock_steps,
+        lambda seen: None,
+        "times that jump back between packets: latencies around them are wrong",
+    ),
+    Rule(
+        "fragments",
+        lambda seen: seen.capture.fragments,
+        lambda seen: seen.capture.packets,
+        "IP fragments: what they carry may be missing",
+    ),
+    Rule(
+        "encrypted_bytes",
+        lambda seen: _bytes_of(seen, "tls"),
+        _all_bytes,
+        "bytes under TLS: whatever is inside is not in this report",
+    ),
+    Rule(
+        "other_bytes",
+        lambda seen: _all_bytes(seen) - _bytes_of(seen, "kafka", "kafka-0.7", "tls"),
+        _all_bytes,
+        "bytes that are not Kafka, or not recognised",
+    ),
+    Rule(
+        "kafka_0_7_bytes",
+        lambda seen: _bytes_of(seen, "kafka-0.7"),
+        _all_bytes,
+        "bytes of the protocol before Kafka 0.8, which is recognised but not decoded",
+    ),
+)

@@ -1,0 +1,106 @@
+"""Facts of connections, looked up from any part of a partial that carries connection numbers."""
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.report.columns import Columns, Mask, nullable
+from kdissect.report.figures import Fate, exact_waits
+from kdissect.report.histogram import Ints
+from kdissect.report.parts import FACTS
+from kdissect.report.summary import ClientName, Connections, Protocol
+
+CLIENT_COLUMNS = ("client_software_name", "client_software_version", "client_host")
+KAFKA = ("kafka", "kafka-0.7")
+
+
+class Facts:
+    """The connections table in order of connection number."""
+
+    def __init__(self, connections: pa.Table) -> None:
+        self.columns = Columns(connections.sort_by("connection"))
+        self.numbers = self.columns.ints("connection")
+        one_way = (self.columns.ints("bytes_to_server") == 0) | (self.columns.ints("bytes_to_client") == 0)
+        self.one_way: Mask = one_way & (self.columns.ints("bytes_to_server") + self.columns.ints("bytes_to_client") > 0)
+        self.lossy: Mask = (self.columns.ints("lost_bytes") > 0) | self.one_way
+        self.closed: Mask = self.columns.equals("closed", "fin") | self.columns.equals("closed", "rst")
+
+    def rows(self, connection: Columns) -> Ints:
+        """Give the row of each `connection` in these facts, -1 where there is none."""
+        wanted = connection.ints("connection")
+        if not len(self.numbers):
+            return np.full(len(wanted), -1, np.int64)
+        found = np.minimum(np.searchsorted(self.numbers, wanted), len(self.numbers) - 1)
+        return np.where((self.numbers[found] == wanted) & connection.known("connection"), found, -1)
+
+    def taken(self, name: str, rows: Ints) -> pa.Array:
+        """Give a column for rows found by `rows`, null for -1."""
+        return self.columns.plain(name).take(nullable(rows, rows >= 0))
+
+    def fate(self, rows: Ints) -> Fate:
+        """Tell what became of the connections at `rows`; of an unknown one nothing is held against it."""
+        there = rows >= 0
+        if not len(self.numbers):
+            return Fate(there, there)
+        return Fate(there & self.lossy[rows], there & self.closed[rows])
+
+
+def client_name(client_id: str | None, facts: list[str | None]) -> ClientName:
+    """Put a client's name together from its id and `CLIENT_COLUMNS`."""
+    software, version, host = facts
+    return ClientName(
+        client_id=client_id, client_software_name=software, client_software_version=version, client_host=host
+    )
+
+
+def connections(facts: Facts) -> Connections:
+    """Give the figures of all connections."""
+    columns = facts.columns
+    names = columns.plain("protocol").to_pylist()
+    kafka = np.array([name in KAFKA for name in names], bool)
+    traffic = columns.ints("bytes_to_server") + columns.ints("bytes_to_client")
+    protocols = [
+        Protocol(
+            protocol=name,
+            connections=int(mask.sum()),
+            packets=int(columns.ints("packets")[mask].sum()),
+            bytes=int(traffic[mask].sum()),
+        )
+        for name in sorted({name for name in names if name is not None})
+        for mask in (columns.equals("protocol", name),)
+    ]
+
+    def total(name: str) -> int:
+        return int(columns.ints(name)[kafka].sum())
+
+    def count(mask: Mask) -> int:
+        return int((mask & kafka).sum())
+
+    def rtt(name: str) -> Ints:
+        values = columns.ints(name)
+        return values[kafka & columns.known(name) & (values >= 0)]
+
+    return Connections(
+        count=columns.rows,
+        protocols=tuple(sorted(protocols, key=lambda row: (-row.bytes, row.protocol))),
+        opened_by_handshake=count(columns.equals("opened", "handshake")),
+        midstream=count(columns.equals("opened", "midstream")),
+        one_way=count(facts.one_way),
+        closed_by_fin=count(columns.equals("closed", "fin")),
+        closed_by_rst=count(columns.equals("closed", "rst")),
+        still_open=count(columns.equals("closed", "open")),
+        lossy=count(columns.ints("lost_bytes") > 0),
+        server_rtt=exact_waits(rtt("server_rtt_ns")).latency(0),
+        client_rtt=exact_waits(rtt("client_rtt_ns")).latency(0),
+        **{
+            name: total(name)
+            for name in (
+                "lost_bytes", "packets", "bytes_to_server", "bytes_to_client", "retransmitted_segments",
+                "out_of_order_segments", "zero_windows", "faults",
+            )
+        },
+    )  # fmt: skip
+
+
+def facts_of(parts: pa.Table) -> Facts:
+    """Read the FACTS part."""
+    return Facts(parts.select(FACTS.schema.names))

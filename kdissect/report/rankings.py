@@ -1,0 +1,127 @@
+"""Rankings: the same figures per API and version, per client, per broker."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.report.columns import Columns, Groups, as_key, coded, grouped
+from kdissect.report.facts import CLIENT_COLUMNS, Facts, client_name
+from kdissect.report.figures import Profile, profile
+from kdissect.report.histogram import Ints
+from kdissect.report.partials import Partial
+from kdissect.report.parts import BROKERS, CALLS, LATENCIES
+from kdissect.report.summary import Api, Broker, Client, Figures, Place
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class Ranked(NamedTuple):
+    """Groups of calls in their order, with what they are grouped by."""
+
+    profile: Profile
+    order: list[int]
+    keys: list[list[object]]
+    connections: Ints
+
+
+class Ranking:
+    """Calls and latencies of a whole capture, ready to be grouped."""
+
+    def __init__(self, partial: Partial, facts: Facts) -> None:
+        self.facts = facts
+        keys = [(name, "ascending") for name, _ in CALLS.keys]  # a fixed order, so that ties rank the same in every run
+        self.calls, self.latencies = Columns(partial.part(CALLS).sort_by(keys)), Columns(partial.part(LATENCIES))
+        self.rows, self.latency_rows = facts.rows(self.calls), facts.rows(self.latencies)
+        self.brokers = partial.part(BROKERS)
+
+    def by(self, own: tuple[str, ...], of_connection: tuple[str, ...] = ()) -> Ranked:
+        """Group by columns of the calls and of their connections."""
+        columns = [pa.concat_arrays([part.plain(name) for part in (self.calls, self.latencies)]) for name in own]
+        rows = np.concatenate([self.rows, self.latency_rows])
+        columns += [self.facts.taken(name, rows) for name in of_connection]
+        both = grouped(*(coded(column) for column in columns)) if columns else _one_group(len(rows))
+        calls = Groups(both.of[: self.calls.rows], both.count, both.first)
+        figures = profile(
+            self.calls, self.latencies, self.facts.fate(self.rows), calls, both.of[self.calls.rows :]
+        )  # fmt: skip
+        pairs = grouped(as_key(calls), coded(self.calls.plain("connection")))
+        keys = [column.take(pa.array(both.first)).to_pylist() for column in columns]
+        return Ranked(figures, figures.ranked(), keys, np.bincount(calls.of[pairs.first], minlength=both.count))
+
+    def totals(self) -> Figures:
+        """Give the figures of everything."""
+        return self.by(()).profile.figures(0)
+
+    def apis(self, places: dict[tuple[str, int | None, int | None], Place]) -> tuple[Api, ...]:
+        """Give the figures per API key and version."""
+        names = dict(zip(self.calls.plain("api_key").to_pylist(), self.calls.plain("api_name").to_pylist(), strict=True))
+        ranked = self.by(("api_key", "api_version"))
+        found = []
+        for group in ranked.order:
+            key, version = (column[group] for column in ranked.keys)
+            found.append(
+                Api(
+                    api_key=key,
+                    api_name=names.get(key),
+                    api_version=version,
+                    figures=ranked.profile.figures(group),
+                    slowest=places.get(("slowest", key, version)),
+                    first_unanswered=places.get(("unanswered", key, version)),
+                    first_orphan=places.get(("orphan", key, version)),
+                    first_throttled=places.get(("throttled", key, version)),
+                )
+            )
+        return tuple(found)
+
+    def clients(self, limit: int) -> tuple[tuple[Client, ...], int]:
+        """Give the figures per client, and how many clients were left out beyond `limit`."""
+        ranked = self.by(("client_id",), CLIENT_COLUMNS)
+        found = tuple(
+            Client(
+                name=client_name(ranked.keys[0][group], [column[group] for column in ranked.keys[1:]]),
+                connections=int(ranked.connections[group]),
+                figures=ranked.profile.figures(group),
+            )
+            for group in ranked.order[:limit]
+        )
+        return found, max(len(ranked.order) - limit, 0)
+
+    def servers(self, limit: int) -> tuple[tuple[Broker, ...], int]:
+        """Give the figures per broker address, and how many were left out beyond `limit`."""
+        ranked = self.by((), ("server_host", "server_port"))
+        addresses = list(zip(*ranked.keys, strict=True))
+        nodes = node_ids(addresses, self.brokers.to_pylist())
+        found = tuple(
+            Broker(
+                server_host=addresses[group][0],
+                server_port=addresses[group][1],
+                node_id=nodes.get(addresses[group]),
+                connections=int(ranked.connections[group]),
+                figures=ranked.profile.figures(group),
+            )
+            for group in ranked.order[:limit]
+        )
+        return found, max(len(ranked.order) - limit, 0)
+
+
+def _one_group(rows: int) -> Groups:
+    return Groups(np.zeros(rows, np.int64), 1, np.zeros(1, np.int64))
+
+
+def node_ids(addresses: list[tuple[str | None, int | None]], brokers: list[dict]) -> dict:  # type: ignore[type-arg]
+    """Give the node id of each address: by the same host and port, else by a port that one broker and one address have."""
+    by_address: dict[tuple[str, int], set[int]] = {}
+    by_port: dict[int, set[int]] = {}
+    for row in brokers:
+        for host in LOOPBACK if row["host"] in LOOPBACK else (row["host"],):
+            by_address.setdefault((host, row["port"]), set()).add(row["node_id"])
+        by_port.setdefault(row["port"], set()).add(row["node_id"])
+    ports = [port for _, port in addresses]
+    found = {}
+    for address in addresses:
+        host, port = address
+        nodes = by_address.get(address) or (by_port.get(port) if ports.count(port) == 1 else None)
+        if nodes and len(nodes) == 1:
+            found[address] = next(iter(nodes))
+    return found
