@@ -164,7 +164,7 @@ def check_roles(message: str, theirs: list[Any], structs: dict[str, Any], fields
         if entity == "brokerId":
             assert mine.role in ("broker", "replica"), mine.name
         elif entity:
-            assert mine.role == ENTITIES[entity], mine.name
+            assert mine.role in (ENTITIES[entity], f"ongoing_{ENTITIES[entity]}"), mine.name
         check_roles(
             message,
             field.get("fields") or structs.get(field["type"].removeprefix("[]"), []),
