@@ -19,10 +19,19 @@ from .maven import need
 
 
 class Capture:
-    """A context manager: what `ports` send and receive while it is open ends up in `path` (.pcap or .pcapng)."""
+    """A context manager: what `ports` send and receive while it is open ends up in `path` (.pcap or .pcapng).
+
+    `eager` writes every packet as it comes; without it tcpdump keeps up with a hundred thousand packets a second.
+    """
 
     def __init__(
-        self, path: Path, ports: list[int], *, nanoseconds: bool = False, buffer_mib: int = 64
+        self,
+        path: Path,
+        ports: list[int],
+        *,
+        nanoseconds: bool = False,
+        buffer_mib: int = 64,
+        eager: bool = True,
     ) -> None:
         need("tcpdump", *(["editcap"] if path.suffix == ".pcapng" else []))
         self.path = path
@@ -30,7 +39,9 @@ class Capture:
         self._said = path.with_suffix(".tcpdump")
         precision = "nano" if nanoseconds else "micro"
         self._command = [
-            "tcpdump", "-i", "lo", "-n", "-s", "0", "-U", "--immediate-mode", "-B", str(buffer_mib * 1024),
+            # Ahead of the brokers and clients that it must keep up with.
+            "nice", "-n", "-15", "tcpdump", "-i", "lo", "-n", "-s", "0", *(["-U", "--immediate-mode"] if eager else []),
+            "-B", str(buffer_mib * 1024),
             f"--time-stamp-precision={precision}", "-Z", "root", "-w", str(self._raw),
             " or ".join(f"tcp port {port}" for port in ports),
         ]  # fmt: skip

@@ -62,12 +62,13 @@ class Cluster:
         brokers: int = 3,
         config: Mapping[str, str] | None = None,
         folder: Path | None = None,
-        heap: str = "256m",
+        jvm: tuple[str, ...] = SMALL_JVM,
+        request_log: bool = True,
     ) -> None:
         need("java")
         self.release = release
         self.config = dict(config or {})
-        self.heap = heap
+        self.jvm = (*jvm, f"-Dlab.requests.level={'TRACE' if request_log else 'OFF'}")
         self._temporary = folder is None
         self.folder = Path(tempfile.mkdtemp(prefix="kdissect-lab-")) if folder is None else folder
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -236,7 +237,7 @@ class KraftCluster(Cluster):
             f"-Dlab.requests={folder / 'requests.log'}",
         ]
         path = classpath(self.release)
-        return ["java", *SMALL_JVM, f"-Xmx{self.heap}", *logging, "-cp", path, *arguments]
+        return ["java", *self.jvm, *logging, "-cp", path, *arguments]
 
 
 class ZookeeperCluster(Cluster):
@@ -295,4 +296,4 @@ class ZookeeperCluster(Cluster):
             f"-Dlab.requests={folder / 'requests.log'}",
         ]
         path = classpath(self.release)
-        return ["java", *SMALL_JVM, f"-Xmx{self.heap}", *logging, "-cp", path, *arguments]
+        return ["java", *self.jvm, *logging, "-cp", path, *arguments]

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ..maven import Release, cache_folder, classpath, jars, need
 from ..process import SMALL_JVM, Child
+from ..releases import CURRENT
 from .job import Job, Outcome
 
 _HERE = Path(__file__).parent
@@ -71,12 +72,13 @@ def start(library: str, job: Job, folder: Path, release: Release | None = None) 
         environment["PYTHONPATH"] = str(_HERE.parent.parent)
     child = Child(job.client_id, command, path.with_suffix(".log"), environment, patience=120)
     child.start()
-    return Client(library, job, child, outcome)
+    # The old Java clients do not say what they send.
+    return Client(library, job, child, outcome, library != "java" or release == CURRENT)
 
 
 def _java_command(release: Release, job: Job, outcome: Path) -> list[str]:
     modern = any(jars(release).glob("log4j-core-2*"))
-    program = "LabClient" if modern else "OldClient"
+    program = "LabClient" if modern else {"produce": "OldProducer", "consume": "OldConsumer"}[job.role]
     words = {
         "client_id": job.client_id,
         "role": job.role,
@@ -87,6 +89,7 @@ def _java_command(release: Release, job: Job, outcome: Path) -> list[str]:
         "burst": str(job.burst),
         "value_bytes": str(job.value_bytes),
         "group": job.group,
+        "release": release.version,
         "outcome": str(outcome),
         **{f"config:{name}": value for name, value in job.config.items()},
     }

@@ -1,0 +1,50 @@
+"""Makes a chatty capture: many small exchanges, each client with one request in flight.
+
+`python -m tests.bench.record_chatty OUT.pcap [--exchanges 1000000] [--clients 6]`. Beside OUT.pcap it writes
+OUT.json: how many requests of each API and version the clients sent. Needs root (tcpdump), Java and mvn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from ..lab import releases
+from ..lab.capture import Capture
+from ..lab.clients.launch import compiled
+from ..lab.cluster import KraftCluster
+from ..lab.maven import classpath
+
+_HERE = Path(__file__).parent
+# The broker must not be what the clients wait for: full compiler, no request log.
+_FAST_JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--exchanges", type=int, default=1_000_000)
+    parser.add_argument("--clients", type=int, default=6)
+    asked = parser.parse_args()
+    settings = {"group.max.session.timeout.ms": "600000", "log.retention.check.interval.ms": "3600000"}
+    with KraftCluster(releases.CURRENT, 1, settings, jvm=_FAST_JVM, request_log=False) as cluster:
+        cluster.create_topic("chatty", 6, 1, {})
+        time.sleep(1)
+        logging = f"-Dlog4j2.configurationFile={_HERE.parent / 'lab' / 'templates' / 'quiet-log4j2.xml'}"
+        path = classpath(releases.CURRENT, compiled(releases.CURRENT, "Chatty", _HERE / "java"))
+        command = ["java", "-Xmx512m", "-XX:+UseSerialGC", logging, "-cp", path, "Chatty"]
+        command += [str(cluster.client_ports[0]), "chatty", str(asked.exchanges), str(asked.clients)]
+        start = time.monotonic()
+        with Capture(asked.out, cluster.client_ports, buffer_mib=1024, eager=False):
+            said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+            took = time.monotonic() - start
+    asked.out.with_suffix(".json").write_text(said)
+    print(f"{asked.out}: {asked.out.stat().st_size:,} bytes, {took:.0f} s, {said.strip()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""A bad day: under load, one broker is restarted in good order and another is killed and comes back."""
+
+from __future__ import annotations
+
+import time
+
+from .. import releases
+from ..cluster import KraftCluster
+from ..stage import Stage
+
+FILE = "broker-restart.pcapng"
+TOLD = (
+    "Under load, broker 2 is stopped in good order and started again, then broker 3 is killed and started again. "
+    "Leadership moves away and back, so clients see errors, refused connections and connections cut in mid-request."
+)
+
+PRODUCERS = (
+    ("orders-rdkafka", "librdkafka", {"acks": "all", "linger.ms": "50"}),
+    ("orders-java", "java", {"acks": "all", "linger.ms": "50"}),
+    ("orders-python", "kafka-python", {"acks": "1", "enable_idempotence": "False", "linger_ms": "50"}),
+    ("orders-aio", "aiokafka", {"acks": "1", "linger_ms": "50"}),
+)
+CONSUMERS = (("billing", "librdkafka"), ("shipping", "java"))
+_BROKER = {"leader.imbalance.check.interval.seconds": "4", "leader.imbalance.per.broker.percentage": "0"}
+
+
+def record(stage: Stage) -> None:
+    with KraftCluster(releases.CURRENT, 3, _BROKER, folder=stage.folder / "cluster") as cluster:
+        stage.topics(cluster, {"orders": 6})
+        with stage.recording(cluster):
+            consumers = [
+                stage.start(library, releases.CURRENT, role="consume", client_id=f"{group}-1", topics=("orders",),
+                            group=group, config={"session.timeout.ms": "10000"})
+                for group, library in CONSUMERS
+            ]  # fmt: skip
+            producers = [
+                stage.start(library, releases.CURRENT, role="produce", client_id=client_id, topics=("orders",),
+                            records=400, per_second=10, burst=5, value_bytes=120, config=config)
+                for client_id, library, config in PRODUCERS
+            ]  # fmt: skip
+            time.sleep(6)
+            two, three = cluster.nodes[1:]
+            two.stop()
+            time.sleep(3)
+            two.start()
+            cluster.wait_until_ready()
+            time.sleep(7)
+            three.kill()
+            time.sleep(6)
+            three.start()
+            for producer in producers:
+                producer.finish()
+            time.sleep(2)
+            for consumer in consumers:
+                consumer.leave()

@@ -1,0 +1,80 @@
+"""Groups that find no rest: members join, leave and die, with the classic protocol and with the new one (KIP-848)."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from .. import releases
+from ..clients.launch import Client
+from ..cluster import KraftCluster
+from ..stage import Stage
+
+FILE = "rebalances.pcapng"
+TOLD = (
+    "Groups rebalance again and again: for each, members join one by one, one leaves in good order and comes back, "
+    "one is killed and times out. Classic protocol with Java, librdkafka, kafka-python and aiokafka members "
+    "(eager and cooperative), and KIP-848 with Java and librdkafka members."
+)
+
+_COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+
+
+class Group(NamedTuple):
+    """A consumer group: its members' library and that library's settings."""
+
+    name: str
+    library: str
+    config: dict[str, str]
+
+
+GROUPS = (
+    Group("eager-rdkafka", "librdkafka", {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"}),
+    Group("cooperative-java", "java", {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000",
+                                       "partition.assignment.strategy": _COOPERATIVE}),
+    Group("eager-python", "kafka-python", {"session_timeout_ms": "6000", "heartbeat_interval_ms": "1000"}),
+    Group("eager-aio", "aiokafka", {"session_timeout_ms": "6000", "heartbeat_interval_ms": "1000"}),
+    Group("new-java", "java", {"group.protocol": "consumer"}),
+    Group("new-rdkafka", "librdkafka", {"group.protocol": "consumer"}),
+)  # fmt: skip
+_BROKER = {
+    "group.min.session.timeout.ms": "3000",
+    "group.consumer.min.session.timeout.ms": "3000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "1000",
+}
+
+
+def record(stage: Stage) -> None:
+    with KraftCluster(releases.CURRENT, 3, _BROKER, folder=stage.folder / "cluster") as cluster:
+        stage.topics(cluster, {"jobs": 4})
+        with stage.recording(cluster):
+            source = stage.start("librdkafka", role="produce", client_id="source", topics=("jobs",), records=400,
+                                 per_second=8, burst=4, value_bytes=80, config={"acks": "all"})  # fmt: skip
+            first = _join(stage, 1)
+            time.sleep(5)
+            second = _join(stage, 2)
+            time.sleep(5)
+            third = _join(stage, 3)
+            time.sleep(5)
+            for member in second:
+                member.leave()
+            time.sleep(3)
+            second = _join(stage, 4)
+            time.sleep(5)
+            for member in third:
+                member.child.kill()
+            time.sleep(10)  # until the coordinators miss the killed ones
+            source.finish()
+            time.sleep(1)
+            for member in (*first, *second):
+                member.leave()
+
+
+def _join(stage: Stage, number: int) -> list[Client]:
+    return [
+        stage.start(group.library, releases.CURRENT, role="consume", client_id=f"{group.name}-{number}",
+                    topics=("jobs",), group=group.name, config=group.config)
+        for group in GROUPS
+    ]  # fmt: skip
