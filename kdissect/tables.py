@@ -30,6 +30,7 @@ CONNECTIONS = _table(
     retransmitted_segments=INT64,
     out_of_order_segments=INT64,
     lost_bytes=INT64,
+    skipped_bytes=INT64,  # captured, but of no frame: not Kafka, or the place was lost
     zero_windows=INT64,
     server_rtt_ns=INT64,
     client_rtt_ns=INT64,
@@ -80,7 +81,7 @@ PARTITIONS = _table(
     ordinal=INT64,
     api_key=INT16,
     topic=TEXT,
-    topic_id=TEXT,  # UUID in its canonical 8-4-4-4-12 form
+    topic_id=TEXT,  # as Kafka prints it: 22 characters of base64url
     partition=INT32,
     error_code=INT16,
     error_name=TEXT,
@@ -97,3 +98,7 @@ PARTITIONS = _table(
 )
 
 TABLES = {"connections": CONNECTIONS, "exchanges": EXCHANGES, "partitions": PARTITIONS}
+
+# What is learnt beside the tables: which topic an id means, and where a node listens.
+NAMES = _table(topic_id=TEXT, topic=TEXT)
+BROKERS = _table(node_id=INT32, host=TEXT, port=INT32)

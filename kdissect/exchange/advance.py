@@ -209,7 +209,11 @@ def _recognise(state: State, connection: int, way: int) -> None:
     if ways[way, WHOLE] and ways[way, FRAME] == 0:
         if length >= 14 and header_evidence(state.arena, offset, length, state.max_versions) > 0:
             ways[way, SYNCED] = 1
-        elif length >= 5 and 0 < int32_at(state.arena, offset) < TOKEN_LIMIT and state.arena[offset + 4] == 0x60:
+        elif (
+            length >= 5
+            and 0 < int32_at(state.arena, offset) < TOKEN_LIMIT
+            and state.arena[offset + 4] == 0x60
+        ):
             # Kafka 0.9 sent GSSAPI tokens (RFC 2743, section 3.1: tag 0x60) without any handshake before them.
             ways[way, SYNCED] = 1
             connections[connection, RAW_SASL] = 1
@@ -333,7 +337,11 @@ def _consume(state: State, connection: int, way: int, side: Int64s) -> int:
             return FULL_EXCHANGES
         if state.counters[FREE_WAITING_COUNT] < 2:
             return FULL_WAITING
-        taken = _take_request(state, connection, way, side) if client else _take_response(state, connection, way, side)
+        taken = (
+            _take_request(state, connection, way, side)
+            if client
+            else _take_response(state, connection, way, side)
+        )
         if taken < 0:
             return FULL_ARENA
         if taken == 0:
@@ -352,7 +360,9 @@ def _consume_both(state: State, connection: int, way: int, side: Int64s) -> int:
 
 
 @jit
-def _note_flags(state: State, connection: int, way: int, flags: int, time: int, sequence: int, ack: int) -> None:
+def _note_flags(
+    state: State, connection: int, way: int, flags: int, time: int, sequence: int, ack: int
+) -> None:
     """Follow the opening and the closing of a connection (RFC 9293, section 3.5)."""
     connections = state.connections
     side = way - 2 * connection
@@ -377,7 +387,12 @@ def _note_flags(state: State, connection: int, way: int, flags: int, time: int, 
                 connections[connection, SYN_NS] = time
             connections[connection, SYN_SEQ] = sequence
             connections[connection, CLIENT_WAY] = side
-    elif flags & FLAG_ACK and connections[connection, SYN_ACK_NS] != 0 and connections[connection, ACK_NS] == 0 and side == connections[connection, CLIENT_WAY]:
+    elif (
+        flags & FLAG_ACK
+        and connections[connection, SYN_ACK_NS] != 0
+        and connections[connection, ACK_NS] == 0
+        and side == connections[connection, CLIENT_WAY]
+    ):
         connections[connection, ACK_NS] = time
     if connections[connection, ENDED] == OPEN:
         if flags & FLAG_RST:
@@ -387,7 +402,9 @@ def _note_flags(state: State, connection: int, way: int, flags: int, time: int, 
 
 
 @jit
-def advance(state: State, segments: Int64s, connection_of: Int64s, at_of: Int64s, first: int) -> tuple[int, int]:
+def advance(
+    state: State, segments: Int64s, connection_of: Int64s, at_of: Int64s, first: int
+) -> tuple[int, int]:
     """Process segments[:, first:] in order; give (what is full or DONE, number of the next segment to process).
 
     `segments` has the columns of `pieces`, `connection_of` the row of each segment's connection and `at_of` where its
@@ -411,7 +428,10 @@ def advance(state: State, segments: Int64s, connection_of: Int64s, at_of: Int64s
         time = segments[SEGMENT_TIME, index]
         sequence = segments[SEQ, index]
         length = segments[CAPTURED, index] + segments[MISSING, index]
-        if flags & (FLAG_SYN | FLAG_FIN | FLAG_RST | FLAG_BARE_ACK) or state.connections[connection, ACK_NS] == 0:
+        if (
+            flags & (FLAG_SYN | FLAG_FIN | FLAG_RST | FLAG_BARE_ACK)
+            or state.connections[connection, ACK_NS] == 0
+        ):
             _note_flags(state, connection, way, flags, time, sequence, segments[ACK, index])
         if flags & FLAG_SYN:
             sequence = (sequence + 1) & 0xFFFFFFFF
@@ -447,7 +467,12 @@ def _take_rest(state: State, connection: int, way: int, side: Int64s) -> int:
     connections = state.connections
     ways = state.ways
     client = way - 2 * connection == connections[connection, CLIENT_WAY]
-    if connections[connection, PROTOCOL] == KAFKA and ways[way, SYNCED] and ways[way, HEAD] >= 0 and not connections[connection, RAW_SASL]:
+    if (
+        connections[connection, PROTOCOL] == KAFKA
+        and ways[way, SYNCED]
+        and ways[way, HEAD] >= 0
+        and not connections[connection, RAW_SASL]
+    ):
         offset, length = view(state, way, ways[way, FRAME], HEADER_VIEW)
         if length >= 4 + (SHORTEST_REQUEST if client else SHORTEST_RESPONSE):
             if state.counters[EXCHANGE_COUNT] + rows_needed(state, connection) > len(state.exchanges):

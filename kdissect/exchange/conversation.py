@@ -192,5 +192,3 @@ def _opening_sequence(segments: Int64s, first: int, count: int) -> int:
     if count == 0 or segments[FLAGS, first] & (FLAG_SYN | FLAG_ACK) != FLAG_SYN:
         return -1
     return int(segments[SEQ, first])
-
-

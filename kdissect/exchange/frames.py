@@ -147,7 +147,9 @@ def find_request(state: State, connection: int, way: int) -> bool:
                     continue
                 end = position + 4 + int32_at(arena, offset)
                 # A header without a client id is weak: zeros look like one. It must be confirmed by its surroundings.
-                weak = evidence == 1 and (not hinted or (position != chunks[node, POSITION] and end >= ways[way, NEXT]))
+                weak = evidence == 1 and (
+                    not hinted or (position != chunks[node, POSITION] and end >= ways[way, NEXT])
+                )
                 if not weak and _request_follows(state, way, end):
                     skip(state, way, position)
                     ways[way, SYNCED] = 1
@@ -202,7 +204,9 @@ def find_response(state: State, connection: int, way: int) -> bool:
                 if size < SHORTEST_RESPONSE or size > MAX_FRAME:
                     continue
                 known = _is_waiting(state, connection, int32_at(arena, offset + 4))
-                if known or (position == chunks[node, POSITION] and _chain_ends_with_chunk(state, way, position, stop)):
+                if known or (
+                    position == chunks[node, POSITION] and _chain_ends_with_chunk(state, way, position, stop)
+                ):
                     skip(state, way, position)
                     ways[way, SYNCED] = 1
                     return True
@@ -250,5 +254,3 @@ def varint_at(data: Bytes, at: int, stop: int) -> tuple[int, int]:
         if byte < 0x80:
             break
     return value, at
-
-

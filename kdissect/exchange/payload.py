@@ -11,7 +11,9 @@ import numpy as np
 
 from kdissect.exchange.state import Bytes, Int64s
 
-READ_THROUGH = 32 << 10  # bytes: a hole up to this size costs less than another system call and a lost read-ahead
+READ_THROUGH = (
+    32 << 10
+)  # bytes: a hole up to this size costs less than another system call and a lost read-ahead
 
 
 class CaptureChanged(Exception):

@@ -55,7 +55,9 @@ PRODUCE = 0
 SASL_HANDSHAKE = 17
 EARLY_NS = 50_000_000  # a response captured more than 50 ms before its request is not its response
 MAX_EARLY = 64
-MAX_WAITING = 4096  # far beyond any client's pipelining; reached only where the responses are not in the capture
+MAX_WAITING = (
+    4096  # far beyond any client's pipelining; reached only where the responses are not in the capture
+)
 
 
 @jit
@@ -136,7 +138,8 @@ def _take_early(state: State, connection: int, correlation_id: int, request_ns: 
     """
     connections = state.connections
     while connections[connection, FIRST_EARLY] >= 0 and (
-        request_ns - state.waiting[connections[connection, FIRST_EARLY], RESPONSE_SIDE + FIRST_BYTE_NS] > EARLY_NS
+        request_ns - state.waiting[connections[connection, FIRST_EARLY], RESPONSE_SIDE + FIRST_BYTE_NS]
+        > EARLY_NS
     ):
         _give_up_first_early(state, connection)
     before = -1
@@ -170,7 +173,10 @@ def on_request(state: State, connection: int, side: Int64s) -> None:
     waiting[node, IN_FLIGHT] = connections[connection, WAITING_COUNT] + 1
     connections[connection, NEXT_ORDINAL] += 1
     connections[connection, REQUESTS] += 1
-    if waiting[node, API_KEY] == PRODUCE and produce_acks(state.arena, start, side[STOP], waiting[node, API_VERSION]) == 0:
+    if (
+        waiting[node, API_KEY] == PRODUCE
+        and produce_acks(state.arena, start, side[STOP], waiting[node, API_VERSION]) == 0
+    ):
         _finish(state, node, NO_RESPONSE_EXPECTED)
         _free_waiting(state, node)
         return

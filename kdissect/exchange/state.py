@@ -186,7 +186,9 @@ def with_more_chunks(state: State, least: int) -> State:
 def with_more_waiting(state: State, least: int) -> State:
     """Grow the pool of waiting requests so that `least` nodes are free."""
     room = len(state.waiting) + max(least, len(state.waiting))
-    return state._replace(waiting=_with_more_nodes(state.waiting, state.counters, NEXT_WAITING, FREE_WAITING, room))
+    return state._replace(
+        waiting=_with_more_nodes(state.waiting, state.counters, NEXT_WAITING, FREE_WAITING, room)
+    )
 
 
 def with_more_exchanges(state: State, least: int) -> State:

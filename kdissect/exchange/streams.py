@@ -45,7 +45,9 @@ from kdissect.exchange.state import (
 from kdissect.kernel import jit
 
 ACK_GRACE_NS = 20_000_000  # packets of one moment may be captured out of order; 20 ms is far beyond any queue
-HOLE_MAX_AGE_NS = 120_000_000_000  # RFC 6298 section 5.7: a sender may wait a minute and more before it tries again
+HOLE_MAX_AGE_NS = (
+    120_000_000_000  # RFC 6298 section 5.7: a sender may wait a minute and more before it tries again
+)
 MAX_AHEAD_BYTES = 16 << 20  # more than the receive window of any usual host
 MAX_AHEAD_CHUNKS = 4096
 GAP = -1

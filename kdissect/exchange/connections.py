@@ -1,0 +1,143 @@
+"""Rows of the table `connections`: what was seen of each TCP connection from its first packet to its last."""
+
+import socket
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.exchange.conversation import Conversations, Endpoints, Harvest
+from kdissect.exchange.sides import Bools, Side
+from kdissect.exchange.spans import int_column, name_column, text_column
+from kdissect.exchange.state import (
+    ACK_NS,
+    CLIENT_WAY,
+    CONNECTION,
+    ENDED,
+    ENDED_NAMES,
+    FIRST_NS,
+    HANDSHAKE,
+    LAST_NS,
+    LOST,
+    ORPHANS,
+    PACKETS,
+    PAYLOAD,
+    PROTOCOL,
+    PROTOCOL_NAMES,
+    REORDERED,
+    REQUESTS,
+    RESPONSES,
+    RETRANSMITTED,
+    SERVER_PORT_WAY,
+    SKIPPED,
+    SYN_ACK_NS,
+    SYN_NS,
+    UNANSWERED,
+    ZERO_WINDOWS,
+    Int64s,
+)
+from kdissect.tables import CONNECTIONS
+
+MAPPED = bytes(10) + b"\xff\xff"  # RFC 4291, section 2.5.5.2: an IPv4 address in IPv6 form
+LEARNT = {
+    "client_id": "client_id",
+    "client_software_name": "client_software_name",
+    "client_software_version": "client_software_version",
+    "sasl_mechanism": "sasl_mechanism",
+}
+
+
+def host_text(address: bytes) -> str:
+    """Write a 16-byte address as people do."""
+    if address.startswith(MAPPED):
+        return socket.inet_ntop(socket.AF_INET, address[len(MAPPED) :])
+    return socket.inet_ntop(socket.AF_INET6, address)
+
+
+class Learnt:
+    """What exchanges say of the connection they are on: for each connection the first value seen of each column."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, dict[int, str]] = {name: {} for name in LEARNT}
+        self._faults: dict[int, int] = {}
+
+    def add(self, harvest: Harvest, request: Side, faulty: Bools) -> None:
+        """Learn from a batch of exchanges."""
+        connection = harvest.exchanges[:, CONNECTION]
+        for name, column in LEARNT.items():
+            known = self._values[name]
+            start, length = request.spans(column)
+            there = np.flatnonzero(start >= 0)
+            where, first = np.unique(connection[there], return_index=True)
+            texts = text_column(harvest.arena, start[there[first]], length[there[first]]).to_pylist()
+            for row, text in zip(where.tolist(), texts, strict=True):
+                known.setdefault(row, text)
+        where, counts = np.unique(connection[faulty], return_counts=True)
+        for row, count in zip(where.tolist(), counts.tolist(), strict=True):
+            self._faults[row] = self._faults.get(row, 0) + count
+
+    def texts(self, name: str, count: int) -> pa.Array:
+        """Give a column for the first `count` connections."""
+        known = self._values[name]
+        return pa.array([known.get(row) for row in range(count)], pa.string())
+
+    def faults(self, count: int) -> pa.Array:
+        """Give how many exchanges of each connection have a fault."""
+        return pa.array([self._faults.get(row, 0) for row in range(count)], pa.int64())
+
+
+def connection_rows(conversations: Conversations, learnt: Learnt) -> pa.RecordBatch:
+    """Give one row per connection, in the order in which they were first seen."""
+    count = len(conversations.endpoints)
+    facts = conversations.state.connections[:count]
+    # Without a handshake or a request nobody knows who is the client; servers mostly have the lower port.
+    client = np.where(facts[:, CLIENT_WAY] >= 0, facts[:, CLIENT_WAY], facts[:, SERVER_PORT_WAY])
+    to_server = conversations.state.ways[2 * np.arange(count) + client]
+    to_client = conversations.state.ways[2 * np.arange(count) + 1 - client]
+    both = to_server + to_client
+    server_rtt = facts[:, SYN_ACK_NS] - facts[:, SYN_NS]
+    client_rtt = facts[:, ACK_NS] - facts[:, SYN_ACK_NS]
+    columns = {
+        "connection": pa.array(conversations.identities, pa.int64()),
+        **_endpoints(conversations.endpoints, client),
+        "first_time_ns": pa.array(facts[:, FIRST_NS]),
+        "last_time_ns": pa.array(facts[:, LAST_NS]),
+        "opened": name_column({0: "midstream", 1: "handshake"}, facts[:, HANDSHAKE]),
+        "closed": name_column(dict(enumerate(ENDED_NAMES)), facts[:, ENDED]),
+        "protocol": name_column(dict(enumerate(PROTOCOL_NAMES)), facts[:, PROTOCOL]),
+        "packets": pa.array(facts[:, PACKETS]),
+        "bytes_to_server": pa.array(to_server[:, PAYLOAD]),
+        "bytes_to_client": pa.array(to_client[:, PAYLOAD]),
+        "retransmitted_segments": pa.array(both[:, RETRANSMITTED]),
+        "out_of_order_segments": pa.array(both[:, REORDERED]),
+        "lost_bytes": pa.array(both[:, LOST]),
+        "skipped_bytes": pa.array(both[:, SKIPPED]),
+        "zero_windows": pa.array(facts[:, ZERO_WINDOWS]),
+        "server_rtt_ns": int_column(
+            server_rtt, (facts[:, SYN_NS] > 0) & (facts[:, SYN_ACK_NS] > 0), pa.int64()
+        ),
+        "client_rtt_ns": int_column(client_rtt, facts[:, ACK_NS] > 0, pa.int64()),
+        **{name: learnt.texts(name, count) for name in LEARNT},
+        "requests": pa.array(facts[:, REQUESTS]),
+        "responses": pa.array(facts[:, RESPONSES]),
+        "unanswered": pa.array(facts[:, UNANSWERED]),
+        "orphan_responses": pa.array(facts[:, ORPHANS]),
+        "faults": learnt.faults(count),
+    }
+    return pa.record_batch([columns[name] for name in CONNECTIONS.names], schema=CONNECTIONS)
+
+
+def _endpoints(endpoints: Sequence[Endpoints], client: Int64s) -> dict[str, pa.Array]:
+    swapped = client.tolist()
+    hosts = [(host_text(ends.a_host), host_text(ends.b_host)) for ends in endpoints]
+    ports = [(ends.a_port, ends.b_port) for ends in endpoints]
+    return {
+        "client_host": pa.array([pair[way] for pair, way in zip(hosts, swapped, strict=True)], pa.string()),
+        "client_port": pa.array([pair[way] for pair, way in zip(ports, swapped, strict=True)], pa.int32()),
+        "server_host": pa.array(
+            [pair[1 - way] for pair, way in zip(hosts, swapped, strict=True)], pa.string()
+        ),
+        "server_port": pa.array(
+            [pair[1 - way] for pair, way in zip(ports, swapped, strict=True)], pa.int32()
+        ),
+    }
