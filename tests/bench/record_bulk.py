@@ -1,6 +1,6 @@
 """Makes a bulk capture: few, large exchanges, at least a gigabyte of records in batches of about 1 MB.
 
-`python -m tests.bench.record_bulk OUT.pcap [--megabytes 1100]`. Kafka's own performance tools write and read one topic
+`python -m tests.bench.record_bulk OUT.pcap [--megabytes 1200]`. Kafka's own performance tools write and read one topic
 without compression and one with lz4; beside OUT.pcap, OUT.json tells how many records. Needs root (tcpdump), Java, mvn.
 """
 
@@ -49,7 +49,7 @@ def _produce(bootstrap: str, topic: str, codec: str, records: int) -> None:
         "enable.idempotence": "false",
         "compression.type": codec,
     }
-    properties = [word for k, v in settings.items() for word in ("--command-property", f"{k}={v}")]
+    properties = ["--command-property", *(f"{key}={value}" for key, value in settings.items())]
     _tool("ProducerPerformance", "--topic", topic, "--num-records", str(records), "--throughput", "-1",
           "--record-size", str(_RECORD_BYTES), *properties)  # fmt: skip
 
@@ -62,7 +62,7 @@ def _consume(bootstrap: str, topic: str, codec: str, records: int) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--megabytes", type=int, default=1_100)
+    parser.add_argument("--megabytes", type=int, default=1_200)
     asked = parser.parse_args()
     each_way = asked.megabytes * 1_000_000 // _RECORD_BYTES // 2  # every record is written and read
     with KraftCluster(
