@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kdissect.capture import pieces as packed
 from kdissect.capture.packets import (
@@ -60,29 +61,58 @@ KEY_FIELDS = 10
 PIECE = packed.SEGMENT_COLUMNS
 
 # The state of the loop.
-PIECES, SEGMENTS, PACKET, SEED, STATE_FIELDS = range(5)
+PIECES, SEGMENTS, PACKET = range(3)
 
 # Counts, in the order of pieces.Counts; classes of packets stand from CLASSES on.
 PACKETS, CLASSES, TRUNCATED, PAYLOAD_BYTES, MISSING_BYTES = 0, 1, 7, 8, 9
 
 BUCKETS = 1 << 16
+BUCKET_MULTIPLIERS = np.array(  # odd numbers without meaning; every worker must find the same bucket
+    [
+        0x2C1B3C6D,
+        0x297A2D39,
+        0x3B2E1F4B,
+        0x51ED270B,
+        0x68E31DA5,
+        0x1B873593,
+        0x4CF5AD43,
+        0x2745937F,
+        0x38B34AE5,
+        0x5851F42D,
+    ],
+    dtype=np.int64,
+)
+B_OPENED = 1 << 32  # above the sequence number in OPENED_BY
+
+Int32s = NDArray[np.int32]
 
 
 class Gathering:
-    """What was found in a split: `pieces`, `segments` (in capture order) and `counts`."""
+    """What was found in a split: `pieces`, `segments` (in capture order) and `counts`.
 
-    def __init__(self, first_packet: int, ports: Iterable[int]) -> None:
-        self.counts = np.zeros(len(packed.Counts._fields), dtype=np.int64)
+    `begin` makes it ready for a split; its arrays are used again for the next one.
+    """
+
+    def __init__(self, ports: Iterable[int] = ()) -> None:
         self._ports = np.zeros(1 << 16, dtype=np.uint8)
         self._ports[[port for port in ports if 0 <= port < 1 << 16]] = 1
         if not self._ports.any():
             self._ports[:] = 1
-        self._pieces = np.empty((64, PIECE_FIELDS), dtype=np.int64)
-        self._segments = np.empty((1024, PIECE + 1), dtype=np.int64)
-        self._slots = np.full(256, -1, dtype=np.int32)
+        self._pieces = np.empty((256, PIECE_FIELDS), dtype=np.int64)
+        self._segments = np.empty((0, PIECE + 1), dtype=np.int64)
         self._segment = np.zeros(SEGMENT_FIELDS, dtype=np.int64)
-        # A seed of its own for every scan: a capture cannot be made to fill one chain of the table.
-        self._state = np.array([0, 0, first_packet, secrets.randbits(32)], dtype=np.int64)
+        # Multipliers of its own for every process: no capture can be made to fill one chain of the table.
+        self._multipliers = np.array(
+            [secrets.randbits(30) * 2 + 1 for _ in range(KEY_FIELDS)], dtype=np.int64
+        )
+
+    def begin(self, first_packet: int, most_packets: int) -> None:
+        """Forget everything; expect up to `most_packets`, the first of which has the number `first_packet`."""
+        self.counts = np.zeros(len(packed.Counts._fields), dtype=np.int64)
+        self._state = np.array([0, 0, first_packet], dtype=np.int64)
+        self._slots = np.full(4 * len(self._pieces), -1, dtype=np.int32)
+        if most_packets > len(self._segments):
+            self._segments = np.empty((most_packets, PIECE + 1), dtype=np.int64)
 
     @property
     def pieces(self) -> Int64s:
@@ -106,6 +136,7 @@ class Gathering:
                 self._ports,
                 self._slots,
                 self._pieces,
+                self._multipliers,
                 self._segments,
                 self._segment,
                 self._state,
@@ -113,12 +144,9 @@ class Gathering:
             )
             if done == len(records):
                 return
-            if self._state[SEGMENTS] == len(self._segments):
-                self._segments = _doubled(self._segments)
-            if self._state[PIECES] == len(self._pieces):
-                self._pieces = _doubled(self._pieces)
-                self._slots = np.full(4 * len(self._pieces), -1, dtype=np.int32)
-                fill_slots(self._slots, self._pieces, self._state)
+            self._pieces = np.concatenate([self._pieces, np.empty_like(self._pieces)])
+            self._slots = np.full(4 * len(self._pieces), -1, dtype=np.int32)
+            fill_slots(self._slots, self._pieces, self._multipliers, self._state[PIECES])
 
     def by_piece(self) -> tuple[Int64s, Int64s]:
         """Give the numbers of the segments sorted by piece, and where each piece begins among them."""
@@ -128,27 +156,24 @@ class Gathering:
         return order, starts
 
 
-def _doubled(rows: Int64s) -> Int64s:
-    return np.concatenate([rows, np.empty_like(rows)])
-
-
 @jit
-def _hash(key: Int64s, row: int, seed: int) -> int:
-    """Mix a key to 32 bits. Products stay below 2**63, so that the sum is the same with and without the compiler."""
-    mixed = seed
+def _hash(pieces: Int64s, row: int, multipliers: Int64s) -> int:
+    """Hash a key to 32 bits (multilinear: every field has a multiplier of its own, below 2**31)."""
+    total = 0
     for field in range(KEY_FIELDS):
-        mixed = ((mixed ^ key[row, field]) * 0x2C1B3C6D) & 0xFFFFFFFF
-        mixed ^= mixed >> 15
-    return int(mixed)
+        product = pieces[row, field] * multipliers[field]
+        total += (product & 0xFFFFFFFF) ^ (product >> 32)
+    return int((total ^ (total >> 15)) & 0xFFFFFFFF)
 
 
 @jit
 def _b_to_a(segment: Int64s) -> bool:
     """Say whether the packet came from the higher endpoint."""
-    for word in range(4):
-        if segment[SOURCE + word] != segment[TARGET + word]:
-            return bool(segment[SOURCE + word] > segment[TARGET + word])
-    return bool(segment[SOURCE_PORT] > segment[TARGET_PORT])
+    word = 0
+    while word < 3 and segment[SOURCE + word] == segment[TARGET + word]:
+        word += 1
+    order = segment[SOURCE + word] - segment[TARGET + word]
+    return bool(order > 0 or (order == 0 and segment[SOURCE_PORT] > segment[TARGET_PORT]))
 
 
 @jit
@@ -162,62 +187,75 @@ def _write_key(segment: Int64s, backwards: bool, pieces: Int64s, row: int) -> No
 
 
 @jit
-def _slot_of(slots: np.ndarray, pieces: Int64s, row: int, seed: int) -> int:
+def _differ(pieces: Int64s, row: int, other: int) -> bool:
+    difference = 0
+    for field in range(KEY_FIELDS):
+        difference |= pieces[row, field] ^ pieces[other, field]
+    return difference != 0
+
+
+@jit
+def _slot_of(slots: Int32s, pieces: Int64s, multipliers: Int64s, row: int) -> int:
     """Give the slot that holds a piece with the key of `row`, or the free one where it belongs."""
-    slot = _hash(pieces, row, seed) & (len(slots) - 1)
-    while slots[slot] >= 0:
-        same = True
-        for field in range(KEY_FIELDS):
-            if pieces[slots[slot], field] != pieces[row, field]:
-                same = False
-                break
-        if same:
-            break
-        slot = (slot + 1) & (len(slots) - 1)
+    last = len(slots) - 1
+    slot = _hash(pieces, row, multipliers) & last
+    while slots[slot] >= 0 and _differ(pieces, slots[slot], row):
+        slot = (slot + 1) & last
     return int(slot)
 
 
 @jit
-def fill_slots(slots: np.ndarray, pieces: Int64s, state: Int64s) -> None:
-    """Enter all pieces into an empty table; the last one of a key stays."""
-    for row in range(state[PIECES]):
-        slots[_slot_of(slots, pieces, row, state[SEED])] = row
+def fill_slots(slots: Int32s, pieces: Int64s, multipliers: Int64s, count: int) -> None:
+    """Enter the pieces into an empty table; the last one of a key stays."""
+    for row in range(count):
+        slots[_slot_of(slots, pieces, multipliers, row)] = row
+
+
+@jit
+def _opened_by(segment: Int64s, backwards: bool) -> int:
+    """Give direction and number of the SYN that a SYN or SYN|ACK belongs to; -1 for all other segments."""
+    handshake = segment[CONTROL] & (CONTROL_SYN | CONTROL_ACK)
+    opened_by = -1
+    if handshake == CONTROL_SYN:
+        opened_by = segment[SEQUENCE] | (B_OPENED if backwards else 0)
+    elif handshake == CONTROL_SYN | CONTROL_ACK:
+        opened_by = ((segment[ACKNOWLEDGED] - 1) & 0xFFFFFFFF) | (0 if backwards else B_OPENED)
+    return int(opened_by)
 
 
 @jit
 def _piece_of(
-    segment: Int64s, backwards: bool, time_ns: int, slots: np.ndarray, pieces: Int64s, state: Int64s
+    segment: Int64s,
+    backwards: bool,
+    time_ns: int,
+    slots: Int32s,
+    pieces: Int64s,
+    multipliers: Int64s,
+    state: Int64s,
 ) -> int:
     """Give the piece that a segment belongs to, a new one if it begins one; there is room for it."""
     new = state[PIECES]
     _write_key(segment, backwards, pieces, new)
-    slot = _slot_of(slots, pieces, new, state[SEED])
+    slot = _slot_of(slots, pieces, multipliers, new)
     piece = np.int64(slots[slot])
-    handshake = segment[CONTROL] & (CONTROL_SYN | CONTROL_ACK)
-    opened_by = segment[SEQUENCE] | (1 << 32 if backwards else 0)
-    if piece >= 0 and (handshake != CONTROL_SYN or pieces[piece, OPENED_BY] == opened_by):
-        if handshake == CONTROL_SYN | CONTROL_ACK and pieces[piece, OPENED_BY] < 0:
-            # The SYN may have been captured after its answer.
-            pieces[piece, OPENED_BY] = ((segment[ACKNOWLEDGED] - 1) & 0xFFFFFFFF) | (
-                0 if backwards else 1 << 32
-            )
-        return int(piece)
-    for field in range(KEY_FIELDS, PIECE_FIELDS):
-        pieces[new, field] = 0
-    pieces[new, BUCKET] = _hash(pieces, new, 0) & (BUCKETS - 1)
-    pieces[new, FIRST_NS] = time_ns
-    pieces[new, OPENED_BY] = -1
-    if handshake == CONTROL_SYN:
-        pieces[new, OPENED_BY] = opened_by
-    elif handshake == CONTROL_SYN | CONTROL_ACK:
-        pieces[new, OPENED_BY] = ((segment[ACKNOWLEDGED] - 1) & 0xFFFFFFFF) | (0 if backwards else 1 << 32)
-    slots[slot] = new
-    state[PIECES] = new + 1
-    return int(new)
+    opened_by = _opened_by(segment, backwards)
+    pure_syn = segment[CONTROL] & (CONTROL_SYN | CONTROL_ACK) == CONTROL_SYN
+    if piece < 0 or (pure_syn and pieces[piece, OPENED_BY] != opened_by):
+        piece = new
+        for field in range(KEY_FIELDS, PIECE_FIELDS):
+            pieces[piece, field] = 0
+        pieces[piece, BUCKET] = _hash(pieces, piece, BUCKET_MULTIPLIERS) & (BUCKETS - 1)
+        pieces[piece, FIRST_NS] = time_ns
+        pieces[piece, OPENED_BY] = opened_by
+        slots[slot] = piece
+        state[PIECES] = piece + 1
+    elif opened_by >= 0 and pieces[piece, OPENED_BY] < 0:
+        pieces[piece, OPENED_BY] = opened_by  # the SYN may have been captured after its answer
+    return int(piece)
 
 
 @jit
-def _describe(segment: Int64s, backwards: bool, pieces: Int64s, piece: int) -> int:
+def _flags(segment: Int64s, backwards: bool, pieces: Int64s, piece: int) -> int:
     """Give the descriptor's flags, or -1 for a packet that is only counted."""
     control = segment[CONTROL]
     flags = packed.FLAG_B_TO_A if backwards else 0
@@ -225,15 +263,15 @@ def _describe(segment: Int64s, backwards: bool, pieces: Int64s, piece: int) -> i
     flags |= packed.FLAG_ACK if control & CONTROL_ACK else 0
     flags |= packed.FLAG_FIN if control & CONTROL_FIN else 0
     flags |= packed.FLAG_RST if control & CONTROL_RST else 0
-    if segment[PAYLOAD_CAPTURED] + segment[PAYLOAD_MISSING] or control & (
-        CONTROL_SYN | CONTROL_FIN | CONTROL_RST
-    ):
-        return int(flags)
-    way = 2 if backwards else 1
-    if not control & CONTROL_ACK or pieces[piece, ACKNOWLEDGING] & way:
-        return -1
-    pieces[piece, ACKNOWLEDGING] |= way
-    return int(flags | packed.FLAG_BARE_ACK)
+    payload = segment[PAYLOAD_CAPTURED] + segment[PAYLOAD_MISSING]
+    if payload == 0 and not control & (CONTROL_SYN | CONTROL_FIN | CONTROL_RST):
+        way = 2 if backwards else 1
+        if control & CONTROL_ACK and not pieces[piece, ACKNOWLEDGING] & way:
+            pieces[piece, ACKNOWLEDGING] |= way
+            flags |= packed.FLAG_BARE_ACK
+        else:
+            flags = -1
+    return int(flags)
 
 
 @jit
@@ -243,8 +281,9 @@ def gather(
     records: Int64s,
     first: int,
     ports: Bytes,
-    slots: np.ndarray,
+    slots: Int32s,
     pieces: Int64s,
+    multipliers: Int64s,
     segments: Int64s,
     segment: Int64s,
     state: Int64s,
@@ -252,7 +291,7 @@ def gather(
 ) -> int:
     """Take the packets of records[first:]; give the number of the first one for which there was no room."""
     for i in range(first, len(records)):
-        if state[SEGMENTS] == len(segments) or state[PIECES] == len(pieces):
+        if state[PIECES] == len(pieces) or state[SEGMENTS] == len(segments):
             return i
         link_type, captured, original = records[i, LINK_TYPE], records[i, CAPTURED], records[i, ORIGINAL]
         packet = state[PACKET]
@@ -280,12 +319,12 @@ def gather(
         counts[PAYLOAD_BYTES] += segment[PAYLOAD_CAPTURED] + missing
         counts[MISSING_BYTES] += missing
         time_ns, backwards = records[i, TIME_NS], _b_to_a(segment)
-        piece = _piece_of(segment, backwards, time_ns, slots, pieces, state)
+        piece = _piece_of(segment, backwards, time_ns, slots, pieces, multipliers, state)
         pieces[piece, PACKETS_BA if backwards else PACKETS_AB] += 1
         if segment[WINDOW] == 0 and not segment[CONTROL] & (CONTROL_SYN | CONTROL_RST):
             pieces[piece, ZERO_WINDOWS] += 1
         pieces[piece, LAST_NS] = time_ns
-        flags = _describe(segment, backwards, pieces, piece)
+        flags = _flags(segment, backwards, pieces, piece)
         if flags < 0:
             continue
         pieces[piece, COUNT] += 1

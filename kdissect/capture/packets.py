@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kdissect.capture.records import Bytes, Int64s, u16, u32
+from kdissect.capture.records import Bytes, Int64s, u8, u16, u32
 from kdissect.kernel import jit
 
 HEAD_BYTES = 512  # link, VLAN, IPv6 extension and TCP headers of any real packet
@@ -59,7 +59,7 @@ HOP_BY_HOP, ROUTING, FRAGMENT_HEADER, AUTHENTICATION, DESTINATION, MOBILITY, HIP
     140,
 )
 IPV4, IPV6, VLAN, MPLS, MPLS_UPSTREAM, PPPOE = 0x0800, 0x86DD, 0x8100, 0x8847, 0x8848, 0x8864
-PROVIDER_VLAN, OLD_PROVIDER_VLAN, OLDER_PROVIDER_VLAN = 0x88A8, 0x9100, 0x9200
+PROVIDER_VLAN, OLD_VLAN, OLDER_VLAN = 0x88A8, 0x9100, 0x9200
 PPP_IPV4, PPP_IPV6 = 0x0021, 0x0057
 
 
@@ -67,7 +67,7 @@ PPP_IPV4, PPP_IPV6 = 0x0021, 0x0057
 def read_packet(
     data: Bytes, at: int, captured: int, original: int, kind: int, type_at: int, skip: int, out: Int64s
 ) -> int:
-    """Read the packet of `captured` bytes at data[at:] into `out` (SOURCE … PAYLOAD_MISSING); give what it is.
+    """Read the packet of `captured` bytes at data[at:] into `out` (SOURCE …); give what it is.
 
     `kind`, `type_at` and `skip` are of the packet's link type: how its header tells the network layer, where, and
     the length of that header.
@@ -75,143 +75,173 @@ def read_packet(
     end = at + min(captured, HEAD_BYTES)
     start = at + skip
     if start > end:
-        return MALFORMED
-    if kind == BY_ETHERTYPE:
+        start = CUT_OFF
+    elif kind == BY_ETHERTYPE:
         start = _behind_ethertype(data, start, end, u16(data, at + type_at, True))
     elif kind == BY_FAMILY:
         start = _behind_family(data, start)
     elif kind == BY_PPP:
         start = _behind_ppp(data, start, end)
-    if start < 0:
-        return NOT_TCP if start == -1 else MALFORMED
-    if start >= end:
-        return MALFORMED
-    version = data[start] >> 4
-    if version == 4:
-        return int(_read_ipv4(data, at, start, end, captured, original, out))
-    if version == 6:
-        return int(_read_ipv6(data, at, start, end, captured, original, out))
-    return MALFORMED
+    what = NOT_TCP if start == NOT_IP else MALFORMED
+    if 0 <= start < end:
+        version = u8(data, start) >> 4
+        wire = max(captured, original) - (start - at)
+        if version == 4:
+            what = _read_ipv4(data, at, start, end, captured, wire, out)
+        elif version == 6:
+            what = _read_ipv6(data, at, start, end, captured, wire, out)
+    return int(what)
 
 
-# The functions below give the position of the IP header, -1: something else than IP, -2: the header is cut off.
+# The next functions give the position of the IP header, or one of these.
+NOT_IP, CUT_OFF = -1, -2
+
+
+@jit
+def _is_vlan(ethertype: int) -> bool:
+    return ethertype == VLAN or ethertype == PROVIDER_VLAN or ethertype == OLD_VLAN or ethertype == OLDER_VLAN
 
 
 @jit
 def _behind_ethertype(data: Bytes, start: int, end: int, ethertype: int) -> int:
-    while (
-        ethertype == VLAN
-        or ethertype == PROVIDER_VLAN
-        or ethertype == OLD_PROVIDER_VLAN
-        or ethertype == OLDER_PROVIDER_VLAN
-    ):
-        if start + 4 > end:
-            return -2
+    while _is_vlan(ethertype) and start + 4 <= end:
         ethertype = u16(data, start + 2, True)
         start += 4
+    behind = NOT_IP
     if ethertype == IPV4 or ethertype == IPV6:
-        return start
-    if ethertype == PPPOE:
-        return int(_behind_ppp(data, start + 6, end))
-    if ethertype == MPLS or ethertype == MPLS_UPSTREAM:
-        while start + 4 <= end:
-            start += 4
-            if data[start - 2] & 1:
-                return start if start < end and (data[start] >> 4 == 4 or data[start] >> 4 == 6) else -1
-        return -2
-    return -1
+        behind = start
+    elif ethertype == PPPOE:
+        behind = _behind_ppp(data, start + 6, end)
+    elif ethertype == MPLS or ethertype == MPLS_UPSTREAM:
+        behind = _behind_mpls(data, start, end)
+    elif _is_vlan(ethertype):
+        behind = CUT_OFF
+    return int(behind)
+
+
+@jit
+def _behind_mpls(data: Bytes, start: int, end: int) -> int:
+    """Pass over labels up to the bottom of the stack (RFC 3032); what follows is not told, so it must look like IP."""
+    bottom = 0
+    while bottom == 0 and start + 4 < end:
+        bottom = u8(data, start + 2) & 1
+        start += 4
+    version = u8(data, start) >> 4 if bottom else 0
+    return start if version == 4 or version == 6 else NOT_IP if bottom else CUT_OFF
 
 
 @jit
 def _behind_family(data: Bytes, start: int) -> int:
-    """Read the address family of the BSDs, in the byte order of whoever captured: 2 is IPv4 everywhere, IPv6 is not."""
+    """Read the address family of the BSDs, in the byte order of whoever captured: 2 is IPv4 everywhere, IPv6 differs."""
     family = u32(data, start - 4, False)
     if family > 0xFFFF:
         family = u32(data, start - 4, True)
-    return start if family == 2 or family == 24 or family == 28 or family == 30 or family == 10 else -1
+    return start if family == 2 or family == 10 or family == 24 or family == 28 or family == 30 else NOT_IP
 
 
 @jit
 def _behind_ppp(data: Bytes, start: int, end: int) -> int:
-    if start + 4 > end:
-        return -2
-    if data[start] == 0xFF and data[start + 1] == 0x03:  # address and control of HDLC framing (RFC 1662)
-        start += 2
-    protocol = np.int64(data[start])
-    if protocol & 1:  # compressed to one byte (RFC 1661, section 6.5)
-        start += 1
-    else:
-        protocol = u16(data, start, True)
-        start += 2
-    return start if protocol == PPP_IPV4 or protocol == PPP_IPV6 else -1
+    behind = CUT_OFF
+    if start + 4 <= end:
+        if u16(data, start, True) == 0xFF03:  # address and control of HDLC framing (RFC 1662)
+            start += 2
+        protocol, behind = u8(data, start), start + 1
+        if protocol & 1 == 0:  # else compressed to one byte (RFC 1661, section 6.5)
+            protocol, behind = u16(data, start, True), start + 2
+        if protocol != PPP_IPV4 and protocol != PPP_IPV6:
+            behind = NOT_IP
+    return int(behind)
+
+
+# The next functions are given the bytes that were on the wire from `start` on, or that the capture supposes there were.
 
 
 @jit
-def _read_ipv4(data: Bytes, at: int, start: int, end: int, captured: int, original: int, out: Int64s) -> int:
-    header = (np.int64(data[start]) & 15) * 4
-    if start + header > end or header < 20:
-        return MALFORMED
-    if data[start + 9] != TCP:
-        return NOT_TCP
-    if u16(data, start + 6, True) & 0x3FFF:  # more fragments, or not the first
-        return FRAGMENT
-    for side, position in ((SOURCE, start + 12), (TARGET, start + 16)):
-        out[side], out[side + 1], out[side + 2] = 0, 0, 0xFFFF
-        out[side + 3] = u32(data, position, True)
-    total = u16(data, start + 2, True)
-    wire = total if total else max(captured, original) - (start - at)
-    return int(_read_tcp(data, at, start + header, end, captured, wire - header, out))
-
-
-@jit
-def _read_ipv6(data: Bytes, at: int, start: int, end: int, captured: int, original: int, out: Int64s) -> int:
-    if start + 40 > end:
-        return MALFORMED
-    following, position = np.int64(data[start + 6]), start + 40
-    while following != TCP:
-        if (
-            following == HOP_BY_HOP
-            or following == ROUTING
-            or following == DESTINATION
-            or following == MOBILITY
-            or following == HIP
-            or following == SHIM6
-        ):
-            unit, least = 8, 8
-        elif following == AUTHENTICATION:
-            unit, least = 4, 8
-        elif following == FRAGMENT_HEADER:
-            unit, least = 0, 8
+def _read_ipv4(data: Bytes, at: int, start: int, end: int, captured: int, wire: int, out: Int64s) -> int:
+    header = (u8(data, start) & 15) * 4
+    what = MALFORMED
+    if 20 <= header <= end - start:
+        if u8(data, start + 9) != TCP:
+            what = NOT_TCP
+        elif u16(data, start + 6, True) & 0x3FFF:  # more fragments, or not the first
+            what = FRAGMENT
         else:
-            return NOT_TCP
-        if position + 8 > end:
-            return MALFORMED
-        if following == FRAGMENT_HEADER and u16(data, position + 2, True) & 0xFFF9:
-            return FRAGMENT if data[position] == TCP else NOT_TCP
-        following = np.int64(data[position])
-        position += least + np.int64(data[position + 1]) * unit
-    for word in range(8):
-        out[SOURCE + word] = u32(data, start + 8 + 4 * word, True)
-    payload = u16(data, start + 4, True)  # 0: a jumbogram (RFC 2675) or offloading
-    wire = 40 + payload if payload else max(captured, original) - (start - at)
-    return int(_read_tcp(data, at, position, end, captured, wire - (position - start), out))
+            for side in range(2):
+                out[SOURCE + 4 * side] = 0
+                out[SOURCE + 4 * side + 1] = 0
+                out[SOURCE + 4 * side + 2] = 0xFFFF
+                out[SOURCE + 4 * side + 3] = u32(data, start + 12 + 4 * side, True)
+            total = u16(data, start + 2, True)
+            what = _read_tcp(
+                data, at, start + header, end, captured, (total if total else wire) - header, out
+            )
+    return int(what)
+
+
+@jit
+def _read_ipv6(data: Bytes, at: int, start: int, end: int, captured: int, wire: int, out: Int64s) -> int:
+    what, position = MALFORMED, start + 40
+    if position <= end:
+        for word in range(8):
+            out[SOURCE + word] = u32(data, start + 8 + 4 * word, True)
+        total = u16(data, start + 4, True)  # 0: a jumbogram (RFC 2675) or offloading
+        if total:
+            wire = 40 + total
+        following, step = u8(data, start + 6), 1
+        while following != TCP and step and position + 8 <= end:
+            step = _extension_length(following, u8(data, position + 1))
+            if following == FRAGMENT_HEADER and u16(data, position + 2, True) & 0xFFF9:
+                what = FRAGMENT if u8(data, position) == TCP else NOT_TCP
+                step = 0
+            elif step:
+                following = u8(data, position)
+                position += step
+            else:
+                what = NOT_TCP
+        if following == TCP:
+            what = _read_tcp(data, at, position, end, captured, wire - (position - start), out)
+    return int(what)
+
+
+@jit
+def _extension_length(kind: int, length: int) -> int:
+    """Give the bytes of an IPv6 extension header whose length field is `length`; 0: it is none."""
+    size = 0
+    if kind == FRAGMENT_HEADER:
+        size = 8
+    elif kind == AUTHENTICATION:
+        size = 8 + 4 * length
+    elif (
+        kind == HOP_BY_HOP
+        or kind == ROUTING
+        or kind == DESTINATION
+        or kind == MOBILITY
+        or kind == HIP
+        or kind == SHIM6
+    ):
+        size = 8 + 8 * length
+    return size
 
 
 @jit
 def _read_tcp(data: Bytes, at: int, start: int, end: int, captured: int, wire: int, out: Int64s) -> int:
-    """Read the TCP header; `wire` bytes were on the wire from there on, header included."""
-    if start + 20 > end:
-        return MALFORMED
-    header = (np.int64(data[start + 12]) >> 4) * 4
-    if header < 20 or header > wire:
-        return MALFORMED
-    out[SOURCE_PORT], out[TARGET_PORT] = u16(data, start, True), u16(data, start + 2, True)
-    out[SEQUENCE], out[ACKNOWLEDGED] = u32(data, start + 4, True), u32(data, start + 8, True)
-    out[CONTROL], out[WINDOW] = np.int64(data[start + 13]), u16(data, start + 14, True)
-    payload = min(start + header - at, captured)
-    kept = min(wire - header, captured - payload)
-    out[PAYLOAD], out[PAYLOAD_CAPTURED], out[PAYLOAD_MISSING] = payload, kept, wire - header - kept
-    return SEGMENT
+    what = MALFORMED
+    if start + 20 <= end:
+        header = (u8(data, start + 12) >> 4) * 4
+        if 20 <= header <= wire:
+            out[SOURCE_PORT] = u16(data, start, True)
+            out[TARGET_PORT] = u16(data, start + 2, True)
+            out[SEQUENCE] = u32(data, start + 4, True)
+            out[ACKNOWLEDGED] = u32(data, start + 8, True)
+            out[CONTROL] = u8(data, start + 13)
+            out[WINDOW] = u16(data, start + 14, True)
+            payload = min(start + header - at, captured)
+            kept = min(wire - header, captured - payload)
+            out[PAYLOAD] = payload
+            out[PAYLOAD_CAPTURED] = kept
+            out[PAYLOAD_MISSING] = wire - header - kept
+            what = SEGMENT
+    return what
 
 
 class LinkType(NamedTuple):

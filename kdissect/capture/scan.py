@@ -39,10 +39,18 @@ ROW_SEGMENTS = 1 << 20  # descriptors in one row: about 12 MiB; a longer piece g
 
 
 def scan(
-    split: Split, ports: Iterable[int] = (), chunk_bytes: int = CHUNK_BYTES, row_segments: int = ROW_SEGMENTS
+    split: Split,
+    ports: Iterable[int] = (),
+    chunk_bytes: int = CHUNK_BYTES,
+    row_segments: int = ROW_SEGMENTS,
+    gathering: Gathering | None = None,
 ) -> pa.RecordBatch:
-    """Read one split; give its PIECES. With `ports`, TCP packets on none of them are only counted."""
-    found = Gathering(split.first_packet, ports)
+    """Read one split; give its PIECES. With `ports`, TCP packets on none of them are only counted.
+
+    A `gathering` made for the same ports is used again; that saves its memory from being made anew.
+    """
+    found = gathering or Gathering(ports)
+    found.begin(split.first_packet, split.packets)
     descriptor = os.open(split.path, os.O_RDONLY)
     try:
         walk = Walk(descriptor, split.start, split.stop, HEAD_BYTES, chunk_bytes, split.time_before_ns)
@@ -62,10 +70,10 @@ def scan_batches(
     batches: Iterable[pa.RecordBatch], splits: Sequence[Split], ports: Iterable[int] = ()
 ) -> Iterator[pa.RecordBatch]:
     """Scan the splits whose ordinals come in the column `split`; give one batch of PIECES for each."""
-    wanted = frozenset(ports)
+    gathering = Gathering(ports)
     for batch in batches:
         for ordinal in batch.column("split").to_pylist():
-            yield scan(splits[ordinal], wanted)
+            yield scan(splits[ordinal], gathering=gathering)
 
 
 def _piece_rows(split: int, found: Gathering, row_segments: int) -> pa.RecordBatch:
