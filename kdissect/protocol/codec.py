@@ -9,8 +9,8 @@ field it was in and at which byte that field starts. Wrong are, besides bytes th
 -1, counts that cannot fit, a nullable struct that is marked neither present (1) nor absent (-1), a tagged field whose size
 is not that of its value, and tags that do not ascend. Work and memory are bounded by the bytes given, depth by the schema.
 
-A caller's mistake does raise: `ValueError` for a field or version that the message does not have, and whatever `struct`
-says of a number that does not fit.
+A caller's mistake does raise: `ValueError` for a field or version that the message does not have, `struct.error` for a
+number or a length that does not fit.
 """
 
 from collections.abc import Iterable

@@ -10,12 +10,25 @@ may be longer than it need be (the one thing that is written back differently). 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 from uuid import UUID
 
 Reader = Callable[[bytes, int, int], tuple[Any, int]]
 Writer = Callable[[bytearray, Any], None]
+
+# Types of fixed size, as struct codes (all big-endian).
+FIXED = {
+    "bool": "B",
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "int64": "q",
+    "float64": "d",
+    "uuid": "16s",
+}
 
 NOTHING: Any = object()  # stands for a value of which no part could be read
 
@@ -38,6 +51,38 @@ def uuid_text(raw: bytes) -> str:
     return str(UUID(bytes=raw))
 
 
+def fixed_reader(kind: str) -> Reader:
+    """Make the reader of one value of a type of `FIXED`."""
+    layout = Struct(f">{FIXED[kind]}")
+    size, unpack = layout.size, layout.unpack_from
+
+    def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
+        if end - at < size:
+            raise Wrong(at, f"only {end - at} of {size} bytes")
+        return unpack(data, at)[0], at + size
+
+    def read_bool(data: bytes, at: int, end: int) -> tuple[Any, int]:
+        byte, at = read(data, at, end)
+        return as_bool(byte), at
+
+    return read_bool if kind == "bool" else read
+
+
+def fixed_writer(kind: str) -> Writer:
+    """Make the writer of one value of a type of `FIXED`."""
+    pack = Struct(f">{FIXED[kind]}").pack
+
+    def write(out: bytearray, value: Any) -> None:
+        out += pack(value)
+
+    return write
+
+
+def as_bool(byte: int) -> bool | int:
+    """Give a bool its meaning: a byte that is neither 0 nor 1 stays what it is."""
+    return byte == 1 if byte < 2 else byte
+
+
 def read_uvarint(data: bytes, at: int, end: int) -> tuple[int, int]:
     """Read an unsigned varint of at most 32 bits in at most 5 bytes (KIP-482)."""
     if at < end and data[at] < 0x80:
@@ -58,18 +103,6 @@ def write_uvarint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-def _read_int16(data: bytes, at: int, end: int) -> tuple[int, int]:
-    if end - at < 2:
-        raise Wrong(at, f"only {end - at} of 2 bytes")
-    return int.from_bytes(data[at : at + 2], "big", signed=True), at + 2
-
-
-def _read_int32(data: bytes, at: int, end: int) -> tuple[int, int]:
-    if end - at < 4:
-        raise Wrong(at, f"only {end - at} of 4 bytes")
-    return int.from_bytes(data[at : at + 4], "big", signed=True), at + 4
-
-
 def _read_compact(data: bytes, at: int, end: int) -> tuple[int, int]:
     if at < end and data[at] < 0x80:
         return data[at] - 1, at + 1
@@ -77,23 +110,17 @@ def _read_compact(data: bytes, at: int, end: int) -> tuple[int, int]:
     return value - 1, at
 
 
-def _write_int16(out: bytearray, value: int) -> None:
-    out += value.to_bytes(2, "big", signed=True)
-
-
-def _write_int32(out: bytearray, value: int) -> None:
-    out += value.to_bytes(4, "big", signed=True)
-
-
 def _write_compact(out: bytearray, value: int) -> None:
     write_uvarint(out, value + 1)
 
 
+@dataclass(frozen=True, slots=True)
 class Length:
     """How a length or a count is written: -1 says null."""
 
-    def __init__(self, read: Reader, write: Writer, size: int) -> None:
-        self.read, self.write, self.size = read, write, size
+    read: Reader
+    write: Writer
+    size: int  # the fewest bytes it takes
 
     def reader(self, decode: Callable[[bytes], Any], keep_cut: bool = False) -> Reader:
         """Make the reader of a value that is a length and as many bytes; `keep_cut` keeps what is there of one cut off."""
@@ -136,43 +163,9 @@ def _write_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def fixed_reader(kind: str) -> Reader:
-    """Make the reader of one value of a type of `FIXED`."""
-    layout = Struct(f">{FIXED[kind]}")
-    size, unpack = layout.size, layout.unpack_from
-
-    def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
-        if end - at < size:
-            raise Wrong(at, f"only {end - at} of {size} bytes")
-        return unpack(data, at)[0], at + size
-
-    def read_bool(data: bytes, at: int, end: int) -> tuple[Any, int]:
-        byte, at = read(data, at, end)
-        return as_bool(byte), at
-
-    return read_bool if kind == "bool" else read
-
-
-def as_bool(byte: int) -> bool | int:
-    """Give a bool its meaning: a byte that is neither 0 nor 1 stays what it is."""
-    return byte == 1 if byte < 2 else byte
-
-
-INT16_LENGTH = Length(_read_int16, _write_int16, 2)
-INT32_LENGTH = Length(_read_int32, _write_int32, 4)
+INT16_LENGTH = Length(fixed_reader("int16"), fixed_writer("int16"), 2)
+INT32_LENGTH = Length(fixed_reader("int32"), fixed_writer("int32"), 4)
 COMPACT_LENGTH = Length(_read_compact, _write_compact, 1)
-
-# Types of fixed size, as struct codes (all big-endian).
-FIXED = {
-    "bool": "B",
-    "int8": "b",
-    "int16": "h",
-    "uint16": "H",
-    "int32": "i",
-    "int64": "q",
-    "float64": "d",
-    "uuid": "16s",
-}
 
 # Types with a length: (length outside flexible versions, length in them).
 SIZED = {

@@ -4,11 +4,10 @@ Tagged fields are written when they are in the dict, and in the order of their t
 written as its default. A field that the message does not have in this version raises: it would be lost in silence.
 """
 
-from struct import Struct
 from typing import Any
 
 from kdissect.protocol.layout import UNKNOWN_TAGS, Field, Message, fields_at
-from kdissect.protocol.wire import FIXED, Writer, count_length, sized_writer, write_uvarint
+from kdissect.protocol.wire import FIXED, Writer, count_length, fixed_writer, sized_writer, write_uvarint
 
 
 def struct_writer(owner: Message | Field, version: int, flexible: bool) -> Writer:
@@ -63,19 +62,10 @@ def _field_writer(field: Field, version: int, flexible: bool) -> Writer:
         if version in field.nullable and not field.array:
             one = _optional_writer(one)
     elif field.type in FIXED:
-        one = _fixed_writer(Struct(f">{FIXED[field.type]}"))
+        one = fixed_writer(field.type)
     else:
         one = sized_writer(field.type, flexible)
     return _array_writer(one, flexible) if field.array else one
-
-
-def _fixed_writer(layout: Struct) -> Writer:
-    pack = layout.pack
-
-    def write(out: bytearray, value: Any) -> None:
-        out += pack(value)
-
-    return write
 
 
 def _optional_writer(write_struct: Writer) -> Writer:

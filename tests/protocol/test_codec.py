@@ -3,6 +3,7 @@
 Wrong bytes - cut off, left over, changed - give a fault that names the field and its place, never an exception.
 """
 
+import struct
 from random import Random
 from typing import Any
 
@@ -255,6 +256,12 @@ def test_what_is_missing_is_written_as_its_default() -> None:
 def test_a_mistake_of_the_caller_raises(version: int, value: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         encode(small("a {}", "  d int8", "b int8 1+"), version, value)
+
+
+@pytest.mark.parametrize("value", [{"a": 1 << 31}, {"b": "x" * 40_000}])
+def test_a_number_or_length_that_does_not_fit_raises(value: dict[str, Any]) -> None:
+    with pytest.raises(struct.error):
+        encode(small("a int32", "b string"), 0, value)
 
 
 def test_a_version_that_does_not_exist_raises() -> None:

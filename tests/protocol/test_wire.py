@@ -4,10 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kdissect.protocol.layout import PRIMITIVES
 from kdissect.protocol.wire import (
     COMPACT_LENGTH,
+    FIXED,
     INT16_LENGTH,
     INT32_LENGTH,
+    SIZED,
     VARINT_LIMIT,
     Wrong,
     read_uvarint,
@@ -76,3 +79,8 @@ def test_lengths(length: object, value: int, text: str) -> None:
 
 def test_uuid_text() -> None:
     assert uuid_text(bytes(range(16))) == "00010203-0405-0607-0809-0a0b0c0d0e0f"
+
+
+def test_every_type_of_the_schema_can_be_read_and_written() -> None:
+    assert {*FIXED, *SIZED} == set(PRIMITIVES)
+    assert not FIXED.keys() & SIZED.keys()
