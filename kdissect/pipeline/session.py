@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kdissect import kernel
+from kdissect.cache import cache_home
 from kdissect.pipeline.archive import ClassArchive, Use
 from kdissect.pipeline.gateway import Gateway, GatewayFailed, Launch, spark_jars
 from kdissect.pipeline.java import find_java
@@ -24,6 +24,7 @@ from kdissect.pipeline.java import find_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+PACKAGE = Path(__file__).parents[1]
 LOCAL_HEAP = "768m"
 LOCAL_MASTER = "local[*]"
 
@@ -64,7 +65,7 @@ class Settings:
 
     master: str = LOCAL_MASTER
     confs: Mapping[str, str] = field(default_factory=dict)
-    cache: Path = field(default_factory=kernel.cache_home)
+    cache: Path = field(default_factory=cache_home)
     notice: Callable[[str], None] = lambda _line: None
 
     @property
@@ -122,6 +123,11 @@ class Engine:
     def temporary(self) -> Path:
         """A directory that lasts as long as the engine, for spooled captures."""
         return self.home
+
+    @property
+    def log(self) -> Path:
+        """What the JVM prints."""
+        return self.home / "java.log"
 
     def session(self) -> "SparkSession":
         """Wait until Spark is there and give its session; raise what kept it from starting."""
@@ -211,7 +217,7 @@ def _nothing(_rows: object) -> None:
 
 def _zipped_package(home: Path) -> str:
     """Pack this package so that it can be sent to executors."""
-    return shutil.make_archive(str(home / "kdissect"), "zip", root_dir=kernel.PACKAGE.parent, base_dir="kdissect")
+    return shutil.make_archive(str(home / "kdissect"), "zip", root_dir=PACKAGE.parent, base_dir="kdissect")
 
 
 def _silence(session: "SparkSession") -> None:

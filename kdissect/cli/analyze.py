@@ -1,0 +1,57 @@
+"""`kdissect analyze`: captures in, a report out."""
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from kdissect.cli.work import NothingToReport, nothing_found, prepared
+from kdissect.pipeline.tabledir import OutputRefused
+
+
+def analyze(chosen: argparse.Namespace) -> None:
+    """Run the command."""
+    folder = usable_folder(Path(chosen.out)) if chosen.out else None
+    with prepared(chosen) as ready:
+        session = ready.engine.session()
+
+        from kdissect.pipeline import jobs
+        from kdissect.pipeline.facts import capture_facts
+        from kdissect.pipeline.progress import Progress
+        from kdissect.report.compose import compose
+        from kdissect.report.json import to_json
+        from kdissect.report.terminal import to_text
+
+        with Progress(session, chosen.quiet):
+            analysis = jobs.analyze(session, ready.work)
+        summary = compose(analysis.partial, capture_facts(ready.survey, analysis.counts))
+        connections = summary.connections
+        kafka = sum(row.connections for row in connections.protocols if row.protocol.startswith("kafka"))
+        if why := nothing_found(ready.survey, analysis.counts, connections.count, kafka, ready.work.ports):
+            raise NothingToReport(why)
+        sys.stdout.write(to_json(summary) + "\n" if chosen.format == "json" else to_text(summary))
+        sys.stdout.flush()
+        if folder:
+            write_whole(folder / "report.json", to_json(summary) + "\n")
+            write_whole(folder / "report.txt", to_text(summary))
+
+
+def usable_folder(folder: Path) -> Path:
+    """Make the folder and try to write there; raise OutputRefused if that cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        raise OutputRefused(f"cannot write to {folder}: {(error.strerror or str(error)).lower()}") from None
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is either the old or the new one, never half of either."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, "utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

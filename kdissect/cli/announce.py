@@ -1,0 +1,46 @@
+"""The first lines: what the survey found, told while Spark is still starting."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from kdissect.capture.survey import FileSurvey, Survey
+from kdissect.pipeline.facts import link_names
+
+FILES_LISTED = 12
+
+
+def lines_about(found: Survey) -> Iterator[str]:
+    """Give a line for each of the first files and, if there are several, one for all."""
+    for file in found.files[:FILES_LISTED]:
+        yield f"{file.file.name}: {_contents(file)}"
+    if len(found.files) > FILES_LISTED:
+        yield f"… and {len(found.files) - FILES_LISTED} more captures"
+    if found.packets:
+        yield (
+            f"{found.packets:,} packets, {size(found.captured_bytes)}, {', '.join(link_names(found))}"
+            f"{span(found.earliest_time_ns, found.latest_time_ns)}"
+        )
+
+
+def _contents(file: FileSurvey) -> str:
+    if not file.packets:
+        return f"{file.format}, no packets"
+    cut = f", {file.truncated_packets:,} of them cut short by the capture" if file.truncated_packets else ""
+    return f"{file.format}, {size(file.size)}, {file.packets:,} packets{cut}"
+
+
+def size(count: int) -> str:
+    """Write a number of bytes for people (powers of ten)."""
+    for power, unit in ((9, "GB"), (6, "MB"), (3, "kB")):
+        if count >= 10**power:
+            return f"{count / 10**power:.1f} {unit}"
+    return f"{count} bytes"
+
+
+def span(first_ns: int | None, last_ns: int | None) -> str:
+    """Write from when to when, in UTC, and how long that is."""
+    if first_ns is None or last_ns is None:
+        return ""
+    first, last = (datetime.fromtimestamp(time // 10**9, UTC) for time in (first_ns, last_ns))
+    until = f"{last:%H:%M:%S}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M:%S}"
+    return f", {first:%Y-%m-%d %H:%M:%S} to {until} UTC ({(last_ns - first_ns) / 1e9:,.1f} s)"

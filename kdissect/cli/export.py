@@ -1,0 +1,27 @@
+"""`kdissect export`: captures in, public tables out."""
+
+import argparse
+from pathlib import Path
+
+from kdissect.cli.arguments import TABLES
+from kdissect.cli.work import prepared, say
+from kdissect.pipeline.tabledir import Format, TableDirectory
+
+
+def export(chosen: argparse.Namespace) -> None:
+    """Run the command."""
+    wanted = [table for table in TABLES if table in chosen.table or "all" in chosen.table]
+    target = TableDirectory(Path(chosen.out), chosen.overwrite)
+    try:
+        with prepared(chosen) as ready:
+            session = ready.engine.session()
+
+            from kdissect.pipeline import jobs
+            from kdissect.pipeline.progress import Progress
+
+            with Progress(session, chosen.quiet):
+                target.write(jobs.tables(session, ready.work, wanted), Format(chosen.format))
+        if not chosen.quiet:
+            say(f"kdissect: {', '.join(wanted)} written to {chosen.out}")
+    finally:
+        target.abandon()

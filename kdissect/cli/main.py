@@ -1,0 +1,61 @@
+"""From arguments to an exit code; every failure becomes one sentence on standard error.
+
+`KDISSECT_DEBUG=1` shows tracebacks and keeps nothing back.
+"""
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn
+
+from kdissect.cli.arguments import parse
+
+DONE, FAILED, REFUSED, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+
+REFUSALS = frozenset({"InputError", "JavaMissing", "OutputRefused", "NothingToReport"})
+"""Exceptions for what the user can put right; told by name, since importing them all would take time."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; give the exit code."""
+    chosen = parse(sys.argv[1:] if arguments is None else arguments)
+    try:
+        signal.signal(signal.SIGTERM, _terminated)
+    except ValueError:  # not the main thread: whoever runs us there deals with signals
+        pass
+    try:
+        if chosen.command == "analyze":
+            from kdissect.cli.analyze import analyze
+
+            analyze(chosen)
+        else:
+            from kdissect.cli.export import export
+
+            export(chosen)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except Exception as error:  # noqa: BLE001 - the last stop: one sentence instead of a traceback
+        return _told(error)
+    return DONE
+
+
+def _told(error: Exception) -> int:
+    if os.environ.get("KDISSECT_DEBUG") == "1":
+        traceback.print_exc()
+    sentence = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        sentence = f"{error.filename}: {error.strerror.lower()}" if error.filename else error.strerror.lower()
+    sys.stderr.write(f"kdissect: {sentence}\n")
+    return REFUSED if any(kind.__name__ in REFUSALS for kind in type(error).__mro__) else FAILED
+
+
+def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
+    """Leave by the ordinary way, so that Spark ends and temporary files go."""
+    raise SystemExit(TERMINATED)

@@ -1,0 +1,44 @@
+"""What the survey and pass one found becomes the capture's facts in a report."""
+
+from kdissect.capture.pieces import Counts
+from kdissect.capture.survey import Survey
+from kdissect.report.summary import CaptureFacts
+
+LINK_NAMES = {
+    0: "loopback (BSD)",
+    1: "Ethernet",
+    12: "raw IP",
+    14: "raw IP",
+    101: "raw IP",
+    108: "loopback (OpenBSD)",
+    113: "Linux cooked",
+    228: "raw IPv4",
+    229: "raw IPv6",
+    276: "Linux cooked 2",
+    -1: "not described",
+}
+"""Names of link types (https://www.tcpdump.org/linktypes.html) that people meet; others keep their number."""
+
+
+def link_names(survey: Survey) -> tuple[str, ...]:
+    """Name the link types of all files."""
+    kinds = sorted({kind for file in survey.files for kind in file.link_types})
+    return tuple(dict.fromkeys(LINK_NAMES.get(kind, f"link type {kind}") for kind in kinds))
+
+
+def capture_facts(survey: Survey, counts: Counts) -> CaptureFacts:
+    """Put both together."""
+    return CaptureFacts(
+        files=tuple(file.file.name for file in survey.files),
+        packets=survey.packets,
+        bytes=survey.captured_bytes,
+        first_time_ns=survey.earliest_time_ns,
+        last_time_ns=survey.latest_time_ns,
+        link_types=link_names(survey),
+        tcp_packets=counts.tcp + counts.filtered,
+        non_tcp_packets=counts.packets - counts.tcp - counts.filtered - counts.fragments,
+        fragments=counts.fragments,
+        truncated_packets=survey.truncated_packets,
+        clock_steps=sum(file.backward_steps for file in survey.files),
+        warnings=survey.warnings,
+    )

@@ -1,0 +1,61 @@
+"""What went wrong in Spark, in one sentence: the Python worker's, the JVM's or the connection's failure, without traces."""
+
+import re
+from pathlib import Path
+
+from kdissect.pipeline.gateway import GatewayFailed, last_line
+
+_SPARK_NOISE = re.compile(r"^(?:[\w.$]+(?:Exception|Error)): *")
+
+_PLAIN = {
+    "java.lang.OutOfMemoryError": "Spark ran out of memory",
+    "No space left on device": "no space left on the disk for temporary files (set TMPDIR to a larger one)",
+    "MemoryError": "a worker ran out of memory",
+    "Python worker exited unexpectedly": "a worker process ended unexpectedly (killed for its memory?)",
+}
+
+
+class JobFailed(Exception):
+    """A Spark job failed; the message is one sentence for the user."""
+
+
+def explained(error: BaseException, log: Path | None = None) -> str:
+    """Give one sentence for an exception out of Spark; `log` is what the JVM printed."""
+    if isinstance(error, GatewayFailed):
+        return str(error)
+    text = _text_of(error)
+    for sign, sentence in _PLAIN.items():
+        if sign in text:
+            return sentence
+    if worker := last_of_python(text):
+        return worker
+    if type(error).__module__.startswith("py4j") or isinstance(error, EOFError | ConnectionError):
+        said = last_line(log) if log and log.exists() else "it said nothing"
+        return f"Spark ended unexpectedly: {said}" if not _cause(text) else _cause(text)
+    first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    return _SPARK_NOISE.sub("", first)
+
+
+def last_of_python(text: str) -> str:
+    """Give the message at the end of the first Python traceback in `text`; empty if there is none."""
+    _, found, rest = text.partition("Traceback (most recent call last):")
+    if not found:
+        return ""
+    for line in rest.splitlines():
+        if line and not line[0].isspace() and (parts := re.match(r"([\w.]+)(?:: (.*))?$", line)):
+            kind, message = parts[1].rpartition(".")[2], parts[2] or ""
+            return message if kind in ("InputError", "CaptureChanged") else f"{kind}: {message}".rstrip(": ")
+    return ""
+
+
+def _text_of(error: BaseException) -> str:
+    java = getattr(error, "java_exception", None)
+    try:
+        return str(java.toString()) if java is not None else str(error)
+    except Exception:  # noqa: BLE001 - the JVM may be gone by now
+        return str(error.args[0]) if error.args else ""
+
+
+def _cause(text: str) -> str:
+    first = next((line.strip() for line in text.splitlines() if re.match(r"[\w.$]+(Exception|Error): ", line.strip())), "")
+    return _SPARK_NOISE.sub("", first)

@@ -1,0 +1,69 @@
+"""How far a Spark job is, on standard error: one line that renews itself on a terminal, a rare line elsewhere."""
+
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+POLL_SECONDS = 0.25
+TERMINAL_DELAY = 1.0  # a job that is done by then needs no progress
+FILE_SECONDS = 30.0
+
+PASSES = ("reading packets", "dissecting")
+
+
+class Progress:
+    """Watches a session's jobs from a thread of its own while the `with` block runs."""
+
+    def __init__(self, session: Any, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self._tracker = session.sparkContext.statusTracker()
+        self._stream = stream or sys.stderr
+        self._terminal = self._stream.isatty()
+        self._quiet = quiet
+        self._done = threading.Event()
+        self._shown = ""
+        self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
+
+    def __enter__(self) -> Self:
+        if not self._quiet:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=2)
+        if self._shown and self._terminal:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def _watch(self) -> None:
+        begun = last = time.monotonic()
+        while not self._done.wait(POLL_SECONDS):
+            now = time.monotonic()
+            if now - (begun if self._terminal else last) < (TERMINAL_DELAY if self._terminal else FILE_SECONDS):
+                continue
+            try:
+                text = self._state()
+            except Exception:  # noqa: BLE001 - the job itself tells what is wrong
+                return
+            if text and text != self._shown:
+                self._stream.write(f"\r\x1b[K{text}" if self._terminal else f"{text}\n")
+                self._stream.flush()
+                self._shown, last = text, now
+
+    def _state(self) -> str:
+        for number in sorted(self._tracker.getActiveStageIds()):
+            stage = self._tracker.getStageInfo(number)
+            if stage is not None and stage.numTasks:
+                return described(stage.name, stage.numCompletedTasks, stage.numTasks)
+        return ""
+
+
+def described(stage: str, completed: int, tasks: int) -> str:
+    """Say how far a stage is. Spark names the stage that ends in a shuffle after the shuffle, the last after the action."""
+    name = PASSES[0] if "mapPartitionsInternal" in stage or "repartition" in stage else PASSES[1]
+    return f"kdissect: {name}, {completed} of {tasks} parts"
