@@ -63,7 +63,7 @@ def int32_at(data: Bytes, offset: int) -> int:
 def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s) -> int:
     """Say how much `length` bytes at an offset look like a length prefix and a request header of a known API.
 
-    0: they cannot be one, or are too few to say; 1: they can; 2: they can, and carry a client id in plain text.
+    0: they cannot be one, or are too few to say; 1: they can; 2: they can, and carry a whole client id in plain text.
     """
     if length < 12:
         return 0
@@ -83,12 +83,12 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
     if length < 14:
         return 0
     text = int16_at(data, offset + 12)
-    if text < -1 or text > size - 10:
+    if text < -1 or text > min(size - 10, HEADER_VIEW - 14):
         return 0
     for index in range(min(text, length - 14)):
         if data[offset + 14 + index] < 0x20 or data[offset + 14 + index] == 0x7F:
             return 0
-    return 2 if text > 0 else 1
+    return 2 if 0 < text <= length - 14 else 1
 
 
 @jit

@@ -15,11 +15,12 @@ from kdissect.capture.pieces import FLAG_ACK, FLAG_B_TO_A, FLAG_FIN, FLAG_RST, F
 from kdissect.capture.splits import Format, Interface, Split
 
 CLIENT, SERVER = 0, 1
-ISN = {CLIENT: 0xFFFFFF00, SERVER: 1000}  # the client's sequence numbers wrap early
 MS = 1_000_000
 
 
-def request(key: int, version: int, correlation: int, body: bytes = b"", client: bytes | None = b"tester") -> bytes:
+def request(
+    key: int, version: int, correlation: int, body: bytes = b"", client: bytes | None = b"tester"
+) -> bytes:
     """A request frame with header version 1, length prefix included."""
     text = struct.pack(">h", -1) if client is None else struct.pack(">h", len(client)) + client
     return frame(struct.pack(">hhi", key, version, correlation) + text + body)
@@ -41,6 +42,7 @@ class Wire:
     path: Path
     server_is_a: bool = False
     packets: list[tuple[int, int, int, int, bytes, int, int]] = field(default_factory=list)
+    isn: tuple[int, int] = (0xFFFFFF00, 1000)  # the client's sequence numbers wrap early
     sent: dict[int, int] = field(default_factory=lambda: {CLIENT: 0, SERVER: 0})
     now_ns: int = 1_700_000_000_000_000_000
 
@@ -56,7 +58,9 @@ class Wire:
         self.sent[side] += len(payload) + missing
         return self
 
-    def packet(self, side: int, position: int, payload: bytes, *, after_ms: float = 1, missing: int = 0) -> "Wire":
+    def packet(
+        self, side: int, position: int, payload: bytes, *, after_ms: float = 1, missing: int = 0
+    ) -> "Wire":
         """A segment at any stream position: a retransmission, an early one, an overlap."""
         self.now_ns += int(after_ms * MS)
         self._add(side, position, payload, FLAG_ACK, missing)
@@ -78,11 +82,13 @@ class Wire:
 
     def _add(self, side: int, position: int, payload: bytes, flags: int, missing: int = 0) -> None:
         way = (side == CLIENT) == self.server_is_a
-        seq = (ISN[side] + 1 + position) & 0xFFFFFFFF
-        ack = (ISN[1 - side] + 1 + self.sent[1 - side]) & 0xFFFFFFFF if flags & FLAG_ACK else 0
-        self.packets.append((self.now_ns, seq, ack, missing, payload, flags | (FLAG_B_TO_A if way else 0), side))
+        seq = (self.isn[side] + 1 + position) & 0xFFFFFFFF
+        ack = (self.isn[1 - side] + 1 + self.sent[1 - side]) & 0xFFFFFFFF if flags & FLAG_ACK else 0
+        self.packets.append(
+            (self.now_ns, seq, ack, missing, payload, flags | (FLAG_B_TO_A if way else 0), side)
+        )
 
-    def splits(self, count: int = 1) -> tuple[list[Split], list[pa.RecordBatch]]:
+    def splits(self, count: int = 1, first_index: int = 0) -> tuple[list[Split], list[pa.RecordBatch]]:
         """Write the payload and cut the packets into `count` splits of about the same number of packets."""
         offset = 0
         columns = np.zeros((8, len(self.packets)), np.int64)
@@ -93,7 +99,7 @@ class Wire:
                 offset += len(payload)
         edges = np.linspace(0, len(self.packets), count + 1).astype(int)
         splits, pieces = [], []
-        for index, (first, stop) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+        for index, (first, stop) in enumerate(zip(edges[:-1], edges[1:], strict=True), first_index):
             splits.append(
                 Split(index, str(self.path), self.path.name, 0, offset, int(first) + 1, int(stop - first),
                       Format.PCAP, False, 16, (Interface(1, 0),), 0)
