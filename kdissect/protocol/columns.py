@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kdissect.protocol.library import library
-from kdissect.protocol.record_sets import FAULT, RECORDS, SUMMARY, WRAPPERS, RecordSetFault
+from kdissect.protocol.record_sets import FAULT as SET_FAULT
+from kdissect.protocol.record_sets import RECORDS, SUMMARY, WRAPPERS, RecordSetFault
 from kdissect.protocol.records import RecordFault, count_records
 from kdissect.protocol.registers import (
     BROKER,
@@ -32,13 +33,17 @@ from kdissect.protocol.registers import (
     slots,
 )
 from kdissect.protocol.state import (
+    ERROR_CODE,
+    ERROR_COUNT,
+    ERROR_SEEN,
+    FAULT,
+    FAULT_AT,
+    FAULT_ROW,
+    OWNER,
+    OWNER_PRESENT,
+    OWNER_WIDTH,
+    PRESENT,
     REASONS,
-    VERDICT_ERROR_CODE,
-    VERDICT_ERROR_COUNT,
-    VERDICT_ERROR_SEEN,
-    VERDICT_FAULT,
-    VERDICT_FAULT_AT,
-    VERDICT_FAULT_ROW,
     VERDICT_WIDTH,
     Reason,
 )
@@ -64,14 +69,35 @@ class Spans(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of what was read, by column name (see `registers`)."""
+    """Rows of what was read. Columns are made when they are asked for, by the names in `registers`."""
 
+    registers: tuple[Register, ...]
     message: Ints  # the message each row belongs to
-    integers: Mapping[str, Integers]
-    spans: Mapping[str, Spans]
+    present: Ints  # one bit per register that has a value
+    values: Ints
 
     def __len__(self) -> int:
         return len(self.message)
+
+    def integers(self, column: str) -> Integers:
+        """Give a column of numbers."""
+        slot = self._slot(column, "integer")
+        return Integers(self.values[:, slot], self._present(slot))
+
+    def spans(self, column: str) -> Spans:
+        """Give a column of byte strings, as positions in the arena."""
+        slot = self._slot(column, "span")
+        there = self._present(slot)
+        return Spans(np.where(there, self.values[:, slot], -1), np.where(there, self.values[:, slot + 1], 0))
+
+    def _slot(self, column: str, kind: str) -> int:
+        if (column, kind) not in [(register.column, register.kind) for register in self.registers]:
+            raise KeyError(f"no {kind} {column!r}")
+        return slots(self.registers)[column]
+
+    def _present(self, slot: int) -> NDArray[np.bool_]:
+        there: NDArray[np.bool_] = (self.present >> slot & 1) != 0
+        return there
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +147,22 @@ def read(
     output = _Output(len(entries))
     done = 0
     while done < len(entries):
-        done = walk(library().table, entries, arena, spans, done, *output.arrays())
+        done = walk(
+            library().table,
+            entries,
+            arena,
+            spans,
+            done,
+            output.used,
+            output.messages,
+            output.rows,
+            output.nodes,
+        )
         if done < len(entries):
             output.grow()
     unread = entries < 0
-    output.verdicts[unread, VERDICT_FAULT] = -entries[unread]
-    output.verdicts[unread, VERDICT_FAULT_AT] = -1
+    output.messages[unread, FAULT] = -entries[unread]
+    output.messages[unread, FAULT_AT] = -1
     columns = output.columns()
     _count_wrapped(arena, columns)
     return columns
@@ -137,90 +173,51 @@ class _Output:
 
     def __init__(self, messages: int) -> None:
         self.used = np.zeros(4, np.int64)  # rows and nodes written; then rows and nodes wanted
-        self.messages = np.zeros((messages, MESSAGE_WIDTH), np.int64)
-        self.message_present = np.zeros(messages, np.int64)
-        self.verdicts = np.zeros((messages, VERDICT_WIDTH), np.int64)
-        self._make_rows(FIRST_ROOM)
-        self._make_nodes(FIRST_ROOM)
-
-    def _make_rows(self, room: int) -> None:
-        self.rows = np.empty((room, ROW_WIDTH), np.int64)
-        self.row_present = np.empty(room, np.int64)
-        self.row_message = np.empty(room, np.int64)
-
-    def _make_nodes(self, room: int) -> None:
-        self.nodes = np.empty((room, BROKER_WIDTH), np.int64)
-        self.node_message = np.empty(room, np.int64)
-
-    def arrays(self) -> tuple[NDArray[np.int64], ...]:
-        return (
-            self.used,
-            self.messages,
-            self.message_present,
-            self.verdicts,
-            self.rows,
-            self.row_present,
-            self.row_message,
-            self.nodes,
-            self.node_message,
-        )
+        self.messages = np.zeros((messages, VERDICT_WIDTH + MESSAGE_WIDTH), np.int64)
+        self.rows = np.empty((max(FIRST_ROOM, messages), OWNER_WIDTH + ROW_WIDTH), np.int64)
+        self.nodes = np.empty((FIRST_ROOM, OWNER_WIDTH + BROKER_WIDTH), np.int64)
 
     def grow(self) -> None:
         """Make room for what is wanted, at least twice what there is."""
         rows, nodes, wanted_rows, wanted_nodes = self.used.tolist()
-        if wanted_rows > len(self.rows):
-            written = self.rows[:rows], self.row_present[:rows], self.row_message[:rows]
-            self._make_rows(max(wanted_rows, 2 * len(self.rows)))
-            self.rows[:rows], self.row_present[:rows], self.row_message[:rows] = written
-        if wanted_nodes > len(self.nodes):
-            written_nodes = self.nodes[:nodes], self.node_message[:nodes]
-            self._make_nodes(max(wanted_nodes, 2 * len(self.nodes)))
-            self.nodes[:nodes], self.node_message[:nodes] = written_nodes
+        self.rows = _grown(self.rows, rows, wanted_rows)
+        self.nodes = _grown(self.nodes, nodes, wanted_nodes)
 
     def columns(self) -> Columns:
-        rows, nodes = int(self.used[0]), int(self.used[1])
-        numbers = np.arange(len(self.messages))
-        everything = np.full(nodes, -1, np.int64)
-        verdicts = self.verdicts
+        rows, nodes = self.rows[: self.used[0]], self.nodes[: self.used[1]]
+        summary = rows[:, OWNER_WIDTH + ROW_VALUES :]
+        verdicts, values = self.messages[:, :VERDICT_WIDTH], self.messages[:, VERDICT_WIDTH:]
         return Columns(
-            messages=_table(MESSAGE, self.messages, self.message_present, numbers),
-            partitions=_table(ROW, self.rows[:rows], self.row_present[:rows], self.row_message[:rows]),
-            nodes=_table(BROKER, self.nodes[:nodes], everything, self.node_message[:nodes]),
-            records={name: self.rows[:rows, ROW_VALUES + at] for at, name in enumerate(SUMMARY)},
-            error_code=verdicts[:, VERDICT_ERROR_CODE].astype(np.int16),
-            error_count=verdicts[:, VERDICT_ERROR_COUNT].astype(np.int32),
-            has_error=verdicts[:, VERDICT_ERROR_SEEN] != 0,
-            fault_reason=verdicts[:, VERDICT_FAULT].astype(np.int8),
-            fault_position=verdicts[:, VERDICT_FAULT_AT].astype(np.int32),
-            fault_row=verdicts[:, VERDICT_FAULT_ROW].astype(np.int32),
+            messages=Table(MESSAGE, np.arange(len(verdicts)), verdicts[:, PRESENT], values),
+            partitions=Table(ROW, rows[:, OWNER], rows[:, OWNER_PRESENT], rows[:, OWNER_WIDTH:]),
+            nodes=Table(BROKER, nodes[:, OWNER], nodes[:, OWNER_PRESENT], nodes[:, OWNER_WIDTH:]),
+            records={name: summary[:, at] for at, name in enumerate(SUMMARY)},
+            error_code=verdicts[:, ERROR_CODE].astype(np.int16),
+            error_count=verdicts[:, ERROR_COUNT].astype(np.int32),
+            has_error=verdicts[:, ERROR_SEEN] != 0,
+            fault_reason=verdicts[:, FAULT].astype(np.int8),
+            fault_position=verdicts[:, FAULT_AT].astype(np.int32),
+            fault_row=verdicts[:, FAULT_ROW].astype(np.int32),
         )
 
 
-def _table(registers: tuple[Register, ...], values: Ints, present: Ints, message: Ints) -> Table:
-    at = slots(registers)
-    integers, spans = {}, {}
-    for register in registers:
-        slot = at[register.column]
-        there = (present >> slot & 1) != 0
-        if register.kind == "integer":
-            integers[register.column] = Integers(values[:, slot], there)
-        else:
-            start, length = (
-                np.where(there, values[:, slot + part], absent) for part, absent in ((0, -1), (1, 0))
-            )
-            spans[register.column] = Spans(start, length)
-    return Table(message, integers, spans)
+def _grown(array: Ints, written: int, wanted: int) -> Ints:
+    if wanted <= len(array):
+        return array
+    larger = np.empty((max(wanted, 2 * len(array)), array.shape[1]), np.int64)
+    larger[:written] = array[:written]
+    return larger
 
 
 def _count_wrapped(arena: NDArray[np.uint8], columns: Columns) -> None:
     """Count the records in compressed messages of magic 0 and 1, which the walk could not; -1 where it cannot be done."""
-    record_set = columns.partitions.spans["record_set"]
+    record_set = columns.partitions.spans("record_set")
     for row in np.flatnonzero(columns.records[SUMMARY[WRAPPERS]] > 0).tolist():
         start, length = int(record_set.start[row]), int(record_set.length[row])
         counted = count_records(arena[start : start + length].tobytes())
         if isinstance(counted, RecordFault):
             columns.records[SUMMARY[RECORDS]][row] = -1
-            if not columns.records[SUMMARY[FAULT]][row]:
-                columns.records[SUMMARY[FAULT]][row] = RecordSetFault.COMPRESSION
+            if not columns.records[SUMMARY[SET_FAULT]][row]:
+                columns.records[SUMMARY[SET_FAULT]][row] = RecordSetFault.COMPRESSION
         else:
             columns.records[SUMMARY[RECORDS]][row] = counted

@@ -21,7 +21,7 @@ class Library:
     """The programs compiled so far."""
 
     def __init__(self) -> None:
-        self.table: NDArray[np.int32] = np.zeros((0, 5), np.int32)
+        self.table: NDArray[np.int64] = np.zeros((0, 5), np.int64)
         self.paths: list[str] = []
         self._entries = np.full((2, KEYS, VERSIONS), -UNKNOWN_KEY, np.int64)
         for key, api in APIS.items():

@@ -1,6 +1,6 @@
 """Compile the schema: one message in one version becomes a short program of integers, which `walk` runs over bytes.
 
-A program is a table of int32, one instruction per row: an operation (`Op`) and up to four numbers. It says how to step over
+A program is a table of integers, one instruction per row: an operation (`Op`) and up to four numbers. It says how to step over
 every field, header first, and which values to keep in which register (see `registers`). Fields without a role that is kept are
 stepped over, but never unchecked. Next to the table stands the path of the field that each row reads, so a fault found in a row
 can name its field.
@@ -49,17 +49,20 @@ API_VERSIONS = 18
 
 
 class Op(IntEnum):
-    """The operations, with what their numbers mean; `keep` and `keep too` are registers, or -1."""
+    """The operations, with what their numbers mean; `keep` and `keep too` are registers, or -1.
+
+    Up to RECORDS they take a value of some size; from SIZED on its length, or the count of elements, stands before it.
+    """
 
     SKIP = 0  # size
-    INTEGER = 1  # size (negative: unsigned), keep, keep too, 1 to keep only the first
-    ERROR = 2  # -, -, keep too: an error code, which is counted
-    FIXED = 3  # size, keep, keep too, first: bytes of a fixed size
+    FIXED = 1  # size, keep, keep too, 1 to keep only the first: bytes of a fixed size
+    INTEGER = 2  # size (negative: unsigned), keep, keep too, first
+    ERROR = 3  # size, keep, keep too, first: an error code, which is counted
     SIZED = 4  # prefix, keep, keep too, first: bytes with their length in front, or null
-    RECORDS = 5  # prefix, -, keep too: a records field, whose batch headers are read
-    ARRAY = 6  # prefix, row behind the array, smallest element, depth: opens a loop
-    NEXT = 7  # first row of the element, -, -, depth: closes a loop
-    STEP = 8  # prefix, size of an element: an array of elements of one size, stepped over
+    STEP = 5  # prefix, size of an element: an array of elements of one size
+    RECORDS = 6  # prefix, keep, keep too, first: a records field, whose batch headers are read
+    ARRAY = 7  # prefix, row behind the array, smallest element, depth: opens a loop
+    NEXT = 8  # first row of the element, -, -, depth: closes a loop
     OPTION = 9  # row behind the struct: a struct that may be null (KIP-893)
     TAGS = 10  # row behind the section, -, -, depth: opens a section of tagged fields
     TAG = 11  # row behind the section, cases, -, depth: reads a tag and finds its case among the next rows
@@ -84,7 +87,7 @@ class Prefix(IntEnum):
 class Program(NamedTuple):
     """The instructions of one message in one version, and the field path each belongs to."""
 
-    table: NDArray[np.int32]  # shape (rows, 5)
+    table: NDArray[np.int64]  # shape (rows, 5)
     paths: tuple[str, ...]
 
 
@@ -93,7 +96,7 @@ def compile_message(key: int, version: int, response: bool) -> Program:
 
     >>> print(show(compile_message(12, 0, response=True)))
     0 SKIP 4 0 0 0 header.correlation_id
-    1 ERROR 0 -1 -1 0 error_code
+    1 ERROR 2 -1 -1 0 error_code
     2 END 0 0 0 0
     """
     api = APIS[key]
@@ -145,7 +148,7 @@ class _Assembler:
         return rows
 
     def program(self) -> Program:
-        return Program(np.array(self.rows, np.int32), tuple(self.paths))
+        return Program(np.array(self.rows, np.int64), tuple(self.paths))
 
 
 class _Scope(NamedTuple):
@@ -306,7 +309,7 @@ def _compile_value(assembler: _Assembler, field: Field, scope: _Scope, keeps: _K
         op = Op.RECORDS if field.role == "records" and keeps.row >= 0 else Op.SIZED
         assembler.add(op, path, prefix, *keeps)
     elif field.role == "error":
-        assembler.add(Op.ERROR, path, 0, -1, keeps.row)
+        assembler.add(Op.ERROR, path, SIZES[field.type], *keeps)
     elif not kept:
         assembler.add(Op.SKIP, path, abs(SIZES[field.type]))
     elif field.type == "uuid":

@@ -1,7 +1,6 @@
-"""What a walk has in hand between two operations: the numbering of its small arrays, and of the faults it may find.
+"""The numbers that a walk works with: its registers, the columns it writes, and the faults it may find.
 
-Kernels know numbers only, so everything here is one. STATE numbers the elements of the walk's state; LOOP those of one
-open loop or section of tagged fields, of which there is one row per depth of nesting.
+Kernels know plain numbers only, so what is an enum for people stands here as numbers too.
 """
 
 from enum import IntEnum
@@ -50,41 +49,23 @@ REASONS = {
 (NONE, UNKNOWN_KEY, UNKNOWN_VERSION, ENDS_EARLY, CUT, NEGATIVE, COUNT, VARINT) = range(8)
 (OPTION, TAG_ORDER, TAG_SIZE, LEFT_OVER, TOO_MANY) = range(8, 13)
 
-STATE_WIDTH = 14
+DEPTH = 16  # of loops and tagged fields inside one another; the schema needs 7
+
+# The columns that are written of every message, in front of its registers.
+VERDICT_WIDTH = 7
 (
-    AT,  # the next byte to read
-    STOP,  # where the bytes end
-    LIMIT,  # where the frame, or the tagged field at hand, ends by its own word
     PRESENT,  # one bit per register that has a value
-    ROWS,  # rows written so far
-    FIRST_ROW,  # rows written before this message
-    TOPIC_ROW,  # rows written before the topic at hand
-    NODES,  # nodes written so far
-    ERROR_CODE,  # the first that is not 0
+    ERROR_CODE,  # the first that is not 0, or 0
     ERROR_COUNT,  # how many are not 0
-    ERROR_SEEN,  # 1 after any error code, 0 or not
+    ERROR_SEEN,  # 1 after any error code, be it 0
     FAULT,  # a Reason
-    FAULT_AT,  # the first byte of what could not be read
-    MESSAGE,
-) = range(STATE_WIDTH)
-
-DEPTH, LOOP_WIDTH = 16, 4
-(
-    LEFT,  # elements or tagged fields still to come
-    OUTER_LIMIT,  # the LIMIT outside of the tagged field at hand
-    VALUE_START,  # where the tagged field at hand starts
-    LAST_TAG,
-) = range(LOOP_WIDTH)
-
-VERDICT_WIDTH = 6
-(
-    VERDICT_ERROR_CODE,
-    VERDICT_ERROR_COUNT,
-    VERDICT_ERROR_SEEN,
-    VERDICT_FAULT,
-    VERDICT_FAULT_AT,  # from the first byte of the message
-    VERDICT_FAULT_ROW,  # the row of the program table that met it
+    FAULT_AT,  # the first byte of the field that cannot be read, from the start of the message; or -1
+    FAULT_ROW,  # the row of the program table that met it, or -1
 ) = range(VERDICT_WIDTH)
+
+# The columns of every row and every node, in front of its registers.
+OWNER_WIDTH = 2
+OWNER, OWNER_PRESENT = range(OWNER_WIDTH)  # the message it belongs to; one bit per register that has a value
 
 # Registers: those of the message, then of the row, then of the node.
 ROW_FIRST, NODE_FIRST = MESSAGE_WIDTH, MESSAGE_WIDTH + ROW_VALUES
@@ -96,6 +77,5 @@ PARTITION_BIT = 1 << (ROW_FIRST + ROW_SLOTS["partition"])
 RECORDS_BIT = 1 << (ROW_FIRST + ROW_SLOTS["record_set"])
 PRODUCER_BITS = 1 << PRODUCER_ID | 1 << PRODUCER_EPOCH
 NODE_BIT = 1 << (NODE_FIRST + BROKER_SLOTS["node_id"])
-MESSAGE_BITS, ROW_BITS = (1 << MESSAGE_WIDTH) - 1, (1 << ROW_VALUES) - 1
 
 MOST_ROWS = 1 << 20  # of one message: a row takes a hundred times the bytes that may ask for it
