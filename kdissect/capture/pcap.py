@@ -8,6 +8,7 @@ smaller than what they captured. Layout: https://www.ietf.org/archive/id/draft-i
 import struct
 from typing import NamedTuple
 
+from kdissect.capture.flat import jit_flat
 from kdissect.capture.records import (
     AT,
     CAPTURED,
@@ -32,7 +33,6 @@ from kdissect.capture.records import (
     within_range,
 )
 from kdissect.capture.splits import LINK, MULTIPLY, SNAP, Interface
-from kdissect.kernel import jit
 
 HEADER_BYTES = 24
 LARGEST_USUAL = 262144  # libpcap's MAXIMUM_SNAPLEN: writers keep to it whatever snaplen they declare
@@ -57,7 +57,7 @@ def read_header(first: bytes) -> Header | None:
     return Header(big_endian, record_header, Interface(network & 0xFFFF, snap_length, resolution))
 
 
-@jit
+@jit_flat
 def walk(
     data: Bytes,
     base: int,

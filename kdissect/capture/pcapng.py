@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kdissect.capture.flat import jit_flat
 from kdissect.capture.records import (
     AT,
     BLOCK,
@@ -47,7 +48,6 @@ from kdissect.capture.splits import (
     SNAP,
     Interface,
 )
-from kdissect.kernel import jit
 
 SECTION_MAGIC = b"\x0a\x0d\x0d\x0a"
 SECTION, INTERFACE, PACKET, SIMPLE_PACKET, STATISTICS, ENHANCED_PACKET, SECRETS = (
@@ -148,7 +148,7 @@ def read_secrets(block: Block) -> Secrets:
     return Secrets(kind, begin, max(0, min(length, block.stop - 4 - begin)))
 
 
-@jit
+@jit_flat
 def _binary_time_ns(high: int, low: int, shift: int) -> int:
     if shift >= 32:
         seconds = high >> (shift - 32)
@@ -164,7 +164,7 @@ def _binary_time_ns(high: int, low: int, shift: int) -> int:
     return min(seconds, LATEST_NS // 1_000_000_000) * 1_000_000_000 + (fraction * 1_000_000_000 >> shift)
 
 
-@jit
+@jit_flat
 def time_ns(high: int, low: int, interfaces: Int64s, number: int) -> int:
     """Turn the two halves of a timestamp into nanoseconds since the epoch, as interface `number` counts."""
     if interfaces[number, SHIFT] >= 0:
@@ -178,7 +178,7 @@ def time_ns(high: int, low: int, interfaces: Int64s, number: int) -> int:
     return int(within_range(min(since, LATEST_NS) + interfaces[number, ADD_NS]))
 
 
-@jit
+@jit_flat
 def walk(
     data: Bytes,
     base: int,

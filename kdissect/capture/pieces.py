@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kdissect.kernel import jit
+from kdissect.capture.flat import jit_flat
 
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -113,7 +113,7 @@ def unpack(blobs: pa.Array, counts: Int64s) -> Int64s:
     return columns
 
 
-@jit
+@jit_flat
 def _write_varint(value: int, out: Bytes, at: int) -> int:
     while value >= 128:
         out[at] = (value & 127) | 128
@@ -123,12 +123,12 @@ def _write_varint(value: int, out: Bytes, at: int) -> int:
     return at + 1
 
 
-@jit
+@jit_flat
 def _write_signed(value: int, out: Bytes, at: int) -> int:
     return int(_write_varint(value << 1 if value >= 0 else ((-value) << 1) - 1, out, at))
 
 
-@jit
+@jit_flat
 def _read_varint(data: Bytes, at: int) -> tuple[int, int]:
     byte = np.int64(data[at])
     at += 1
@@ -142,19 +142,19 @@ def _read_varint(data: Bytes, at: int) -> tuple[int, int]:
     return int(value), at
 
 
-@jit
+@jit_flat
 def _read_signed(data: Bytes, at: int) -> tuple[int, int]:
     value, at = _read_varint(data, at)
     return (-((value + 1) >> 1) if value & 1 else value >> 1), at
 
 
-@jit
+@jit_flat
 def _sequence_distance(expected: int, seq: int) -> int:
     ahead = (seq - expected) & 0xFFFFFFFF
     return ahead if ahead < 0x80000000 else ahead - 0x100000000
 
 
-@jit
+@jit_flat
 def pack_into(columns: Int64s, order: Int64s, first: int, stop: int, out: Bytes, at: int) -> int:
     """Pack the descriptors order[first:stop] of `columns` to out[at:]; give the position after them."""
     time, packet, offset, expected_a, expected_b = 0, 0, 0, 0, 0
@@ -183,7 +183,7 @@ def pack_into(columns: Int64s, order: Int64s, first: int, stop: int, out: Bytes,
     return at
 
 
-@jit
+@jit_flat
 def pack_each(
     columns: Int64s, order: Int64s, firsts: Int64s, stops: Int64s, out: Bytes, offsets: NDArray[np.int32]
 ) -> None:
@@ -194,7 +194,7 @@ def pack_each(
         offsets[i + 1] = at
 
 
-@jit
+@jit_flat
 def unpack_into(data: Bytes, at: int, count: int, columns: Int64s, first: int) -> int:
     """Unpack `count` descriptors from data[at:] to columns[:, first:]; give the position after them."""
     time, packet, offset, expected_a, expected_b = 0, 0, 0, 0, 0
@@ -229,7 +229,7 @@ def unpack_into(data: Bytes, at: int, count: int, columns: Int64s, first: int) -
     return at
 
 
-@jit
+@jit_flat
 def unpack_rows(data: Bytes, starts: Int64s, counts: Int64s, columns: Int64s) -> None:
     """Unpack the blob at each of `starts`, one after another, into `columns`."""
     first = 0

@@ -6,8 +6,8 @@ Kernels that walk over a file fill it, the survey counts it, the scan reads the 
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.capture.flat import jit_flat
 from kdissect.capture.splits import LATEST_NS
-from kdissect.kernel import jit
 
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
@@ -38,27 +38,27 @@ END, MORE, FULL, CUT, DAMAGED, BLOCK = range(6)
 MOST_RECORD_BYTES = 64 << 20  # a longer record is no record: the file is damaged there
 
 
-@jit
+@jit_flat
 def u8(data: Bytes, at: int) -> int:
     """Read a byte. An unsigned index spares the check for negative ones, and lets the compiler join neighbours."""
     return int(np.int64(data[np.uint64(at)]))
 
 
-@jit
+@jit_flat
 def u16(data: Bytes, at: int, big_endian: bool) -> int:
     """Read two bytes."""
     a, b = u8(data, at), u8(data, at + 1)
     return a << 8 | b if big_endian else b << 8 | a
 
 
-@jit
+@jit_flat
 def u32(data: Bytes, at: int, big_endian: bool) -> int:
     """Read four bytes."""
     a, b, c, d = u8(data, at), u8(data, at + 1), u8(data, at + 2), u8(data, at + 3)
     return a << 24 | b << 16 | c << 8 | d if big_endian else d << 24 | c << 16 | b << 8 | a
 
 
-@jit
+@jit_flat
 def within_range(time_ns: int) -> int:
     """Keep a time between 1970 and 2116, so that differences of times never overflow."""
     return min(max(time_ns, 0), LATEST_NS)

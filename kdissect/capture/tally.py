@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from kdissect.capture.flat import jit_flat
 from kdissect.capture.records import CAPTURED, LINK_TYPE, ORIGINAL, START, STOP, TIME_NS, Int64s
-from kdissect.kernel import jit
 
 # What is counted of one file.
 (
@@ -34,7 +34,7 @@ def new_tally() -> Int64s:
     return counts
 
 
-@jit
+@jit_flat
 def _close(counts: Int64s, cut: Int64s) -> None:
     cut[CUT_START] = counts[OPEN_START]
     cut[CUT_STOP] = counts[OPEN_STOP]
@@ -44,7 +44,7 @@ def _close(counts: Int64s, cut: Int64s) -> None:
     counts[OPEN_START] = -1
 
 
-@jit
+@jit_flat
 def tally(records: Int64s, split_bytes: int, counts: Int64s, links: Int64s, cuts: Int64s) -> int:
     """Count `records` into `counts` and, by link type, into `links` (the last of them for link type -1).
 
