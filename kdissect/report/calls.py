@@ -31,7 +31,9 @@ def callers(exchanges: Columns) -> Groups:
 
 def api_codes(exchanges: Columns) -> tuple[Coded, Coded]:
     """Give API key and version as columns to group by; both are null for a response without a request."""
-    key, version = (narrow(exchanges.ints(name), exchanges.known(name)) for name in ("api_key", "api_version"))
+    key, version = (
+        narrow(exchanges.ints(name), exchanges.known(name)) for name in ("api_key", "api_version")
+    )
     return key, version
 
 
@@ -49,7 +51,9 @@ def count_calls(exchanges: Columns, caller: Groups) -> dict[str, pa.Table]:
     rows = np.flatnonzero(sound)
     bucket = bucket_of(latency[rows])
     buckets = grouped(Coded(kinds.of[rows], kinds.count), narrow(bucket))
-    by_bucket = {name: picked(keys[name], rows[buckets.first]) for name, _ in LATENCIES.keys if name != "bucket"}
+    by_bucket = {
+        name: picked(keys[name], rows[buckets.first]) for name, _ in LATENCIES.keys if name != "bucket"
+    }
     by_bucket["bucket"] = bucket[buckets.first]
     return {
         CALLS.name: assembled(CALLS, calls, taken, _measures(exchanges, latency, sound)),

@@ -23,8 +23,12 @@ def compose(partial: Partial, capture: CaptureFacts) -> Summary:
     apis = ranking.apis(places.first_places(found))
     clients, clients_left = ranking.clients(MOST_ROWS)
     brokers, brokers_left = ranking.servers(MOST_ROWS)
-    api_names = {row.api_key: row.api_name for row in apis if row.api_key is not None and row.api_name is not None}
-    topics, topics_left, topic_clients_left = Topics(partial, facts, names, api_names).rank(MOST_ROWS, MOST_TOPIC_CLIENTS)
+    api_names = {
+        row.api_key: row.api_name for row in apis if row.api_key is not None and row.api_name is not None
+    }
+    topics, topics_left, topic_clients_left = Topics(partial, facts, names, api_names).rank(
+        MOST_ROWS, MOST_TOPIC_CLIENTS
+    )
     totals, seen = ranking.totals(), connections(facts)
     return Summary(
         schema_version=SCHEMA_VERSION,

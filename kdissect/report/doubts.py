@@ -54,7 +54,9 @@ RULES = (
     Rule(
         "lost_bytes",
         lambda seen: seen.connections.lost_bytes,
-        lambda seen: seen.connections.lost_bytes + seen.connections.bytes_to_server + seen.connections.bytes_to_client,
+        lambda seen: (
+            seen.connections.lost_bytes + seen.connections.bytes_to_server + seen.connections.bytes_to_client
+        ),
         "bytes the capture lost: some exchanges are missing or look unanswered",
     ),
     Rule(

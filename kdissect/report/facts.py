@@ -20,7 +20,9 @@ class Facts:
         self.columns = Columns(connections.sort_by("connection"))
         self.numbers = self.columns.ints("connection")
         one_way = (self.columns.ints("bytes_to_server") == 0) | (self.columns.ints("bytes_to_client") == 0)
-        self.one_way: Mask = one_way & (self.columns.ints("bytes_to_server") + self.columns.ints("bytes_to_client") > 0)
+        self.one_way: Mask = one_way & (
+            self.columns.ints("bytes_to_server") + self.columns.ints("bytes_to_client") > 0
+        )
         self.lossy: Mask = (self.columns.ints("lost_bytes") > 0) | self.one_way
         self.closed: Mask = self.columns.equals("closed", "fin") | self.columns.equals("closed", "rst")
 

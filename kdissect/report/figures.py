@@ -4,6 +4,8 @@
 rows; `figures` makes the object of one group when it is shown.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +21,8 @@ STATUSES = ("answered", "no_response_expected", "unanswered", "orphan_response")
 ABSENT_LOW, ABSENT_HIGH = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 
-class Waits(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Waits:
     """Latencies by group, one entry per group in each array (`cells` has a row per group)."""
 
     count: Ints
@@ -45,27 +48,26 @@ class Waits(NamedTuple):
         )  # fmt: skip
 
 
-def waits(groups: int, buckets: Counted, counts: tuple[Ints, Ints, Ints, Ints, Ints]) -> Waits:
-    """Put together (group, count, sum, lowest, highest) rows and the buckets of the same groups."""
-    of, count, total, low, high = counts
-    sums = [np.zeros(groups, np.int64) for _ in range(2)]
-    np.add.at(sums[0], of, count)
-    np.add.at(sums[1], of, total)
+def waits(groups: int, buckets: Counted, of: Ints, counts: Sequence[Ints]) -> Waits:
+    """Put together rows of groups `of` with (count, sum, lowest, highest), and the buckets of the same groups."""
+    count, total, low, high = counts
+    counts_by_group, totals = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
+    np.add.at(counts_by_group, of, count)
+    np.add.at(totals, of, total)
     lowest, highest = np.full(groups, ABSENT_LOW), np.full(groups, ABSENT_HIGH)
     np.minimum.at(lowest, of, low)
     np.maximum.at(highest, of, high)
     cell = np.searchsorted(np.array(HISTOGRAM_EDGES_NS), middle(buckets.bucket), side="right")
     cells = np.zeros((groups, len(HISTOGRAM_EDGES_NS) + 1), np.int64)
     np.add.at(cells, (buckets.group, cell), buckets.count)
-    return Waits(
-        *sums, lowest, highest, percentiles(buckets, groups, PER_MILLE), variance(buckets, groups), cells
-    )  # fmt: skip
+    ranked, spread = percentiles(buckets, groups, PER_MILLE), variance(buckets, groups)
+    return Waits(counts_by_group, totals, lowest, highest, ranked, spread, cells)
 
 
 def exact_waits(values: Ints) -> Waits:
     """Give the latencies of one group from single values, by the same buckets."""
     one = np.zeros(len(values), np.int64)
-    return waits(1, gather(one, bucket_of(values), one + 1), (one, one + 1, values, values, values))
+    return waits(1, gather(one, bucket_of(values), one + 1), one, (one + 1, values, values, values))
 
 
 class Profile(NamedTuple):
@@ -116,7 +118,8 @@ class Profile(NamedTuple):
 
     def ranked(self) -> list[int]:
         """Give the groups in order of service time, then of exchanges."""
-        return np.lexsort((np.arange(self.groups), -self.sums["exchanges"], -self.service.total)).tolist()
+        ranks = (np.arange(self.groups), -self.sums["exchanges"], -self.service.total)
+        return [int(group) for group in np.lexsort(ranks)]
 
 
 class Fate(NamedTuple):
@@ -126,14 +129,19 @@ class Fate(NamedTuple):
     closed: Mask
 
 
-def profile(calls: Columns, latencies: Columns, fate: Fate, call_groups: Groups, latency_groups: Ints) -> Profile:
+def profile(
+    calls: Columns, latencies: Columns, fate: Fate, call_groups: Groups, latency_groups: Ints
+) -> Profile:
     """Give the figures of calls grouped by `call_groups`; `latency_groups` tells the same for the rows of latencies."""
     groups = call_groups
     status = {name: calls.equals("status", name) for name in STATUSES}
     exchanges, idle = calls.ints("exchanges"), calls.truths("idle_wait")
     unanswered = np.where(status["unanswered"], exchanges, 0)
     extremes = {}
-    for names, start, pick in ((CALLS.lowest, ABSENT_LOW, np.minimum), (CALLS.highest, ABSENT_HIGH, np.maximum)):
+    for names, start, pick in (
+        (CALLS.lowest, ABSENT_LOW, np.minimum),
+        (CALLS.highest, ABSENT_HIGH, np.maximum),
+    ):
         for name in names:
             extremes[name] = np.full(groups.count, start)
             there = calls.known(name)
@@ -159,8 +167,10 @@ def _waits(
     calls: Columns, latencies: Columns, groups: Groups, latency_groups: Ints, rows: Mask, bucket_rows: Mask
 ) -> Waits:
     rows = rows & (calls.ints("timed") > 0)
-    counts = tuple(calls.ints(name)[rows] for name in ("timed", "latency_ns", "latency_min_ns", "latency_max_ns"))
+    counts = [calls.ints(name)[rows] for name in ("timed", "latency_ns", "latency_min_ns", "latency_max_ns")]
     buckets = gather(
-        latency_groups[bucket_rows], latencies.ints("bucket")[bucket_rows], latencies.ints("count")[bucket_rows]
+        latency_groups[bucket_rows],
+        latencies.ints("bucket")[bucket_rows],
+        latencies.ints("count")[bucket_rows],
     )
-    return waits(groups.count, buckets, (groups.of[rows], *counts))  # type: ignore[arg-type]
+    return waits(groups.count, buckets, groups.of[rows], counts)

@@ -9,7 +9,7 @@ A percentile is nearest-rank: of n values in ascending order the one at position
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,9 @@ EXPONENT_BIAS = 1023
 
 def bucket_of(values: Ints) -> Ints:
     """Give the bucket number of each value; values are 0 .. 2^63-1."""
-    exact = np.where(values >> (MANTISSA_BITS + 1) == 0, values, values & ~np.int64(0xFFF))  # keep float64 from rounding up
+    exact = np.where(
+        values >> (MANTISSA_BITS + 1) == 0, values, values & ~np.int64(0xFFF)
+    )  # keep float64 from rounding up
     bits = exact.astype(np.float64).view(np.int64) >> (MANTISSA_BITS - SUB_BITS)
     first_octave = (EXPONENT_BIAS + SUB_BITS - 1) << SUB_BITS
     return np.where(values < 1 << SUB_BITS, values, bits - first_octave)
@@ -44,7 +46,8 @@ def middle(buckets: Ints) -> Ints:
     return lowest + (highest - lowest) // 2
 
 
-class Counted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Counted:
     """Sparse histograms of many groups, in order of (group, bucket); each pair occurs once."""
 
     group: Ints

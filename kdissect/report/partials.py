@@ -20,6 +20,7 @@ from kdissect.tables import PARTITIONS, TEXT
 PARTIAL = pa.schema([("part", TEXT), ("rows", pa.binary())])
 """A partial on the wire: one row per part, its table as an Arrow IPC stream."""
 
+
 @dataclass(frozen=True, slots=True)
 class Partial:
     """A mergeable summary: one table for each part that has rows."""
@@ -39,9 +40,14 @@ def summarise(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> Partial:
     parts = {}
     for part in (FACTS, NAMES, BROKERS):
         if part.name in tables:
-            parts[part.name] = rollup(part, _as_table(tables[part.name]).select(part.schema.names).cast(part.schema))
+            parts[part.name] = rollup(
+                part, _as_table(tables[part.name]).select(part.schema.names).cast(part.schema)
+            )
     if "exchanges" in tables:
-        exchanges, partitions = Columns(tables["exchanges"]), Columns(tables.get("partitions", PARTITIONS.empty_table()))
+        exchanges, partitions = (
+            Columns(tables["exchanges"]),
+            Columns(tables.get("partitions", PARTITIONS.empty_table())),
+        )
         caller, located = callers(exchanges), locate(partitions, exchanges)
         parts |= count_calls(exchanges, caller)
         parts[SIGHTINGS.name] = sight(exchanges, partitions, located)
@@ -66,7 +72,9 @@ def merge(partials: Iterable[Partial]) -> Partial:
 def to_arrow(partial: Partial) -> pa.RecordBatch:
     """Give a partial as a batch of schema `PARTIAL`."""
     blobs = [_serialised(rows) for rows in partial.parts.values()]
-    return pa.record_batch([pa.array(list(partial.parts), TEXT), pa.array(blobs, pa.binary())], schema=PARTIAL)
+    return pa.record_batch(
+        [pa.array(list(partial.parts), TEXT), pa.array(blobs, pa.binary())], schema=PARTIAL
+    )
 
 
 def from_arrow(batches: Iterable[pa.RecordBatch]) -> Partial:
@@ -86,4 +94,5 @@ def _serialised(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
         stream.write_table(rows)
-    return sink.getvalue().to_pybytes()
+    blob: bytes = sink.getvalue().to_pybytes()
+    return blob

@@ -186,7 +186,9 @@ PARTS = {
 }
 
 
-def assembled(part: Part, groups: Groups, taken: Mapping[str, Column], measures: Mapping[str, Measure]) -> pa.Table:
+def assembled(
+    part: Part, groups: Groups, taken: Mapping[str, Column], measures: Mapping[str, Measure]
+) -> pa.Table:
     """Make one row per group of `taken`, which has keys and `first` by group, and of `measures` by row.
 
     A measure is a column of whole numbers, a mask to count, or numbers with a mask of those that are there.
@@ -198,7 +200,9 @@ def assembled(part: Part, groups: Groups, taken: Mapping[str, Column], measures:
     for names, extreme in ((part.lowest, lowest), (part.highest, highest)):
         for name in names:
             values = measures[name]
-            made[name] = extreme(groups, *(values if isinstance(values, tuple) else (values, np.ones(len(values), bool))))
+            made[name] = extreme(
+                groups, *(values if isinstance(values, tuple) else (values, np.ones(len(values), bool)))
+            )
     return pa.table({name: made[name] for name in part.schema.names}).cast(part.schema)
 
 

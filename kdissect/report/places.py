@@ -6,8 +6,8 @@ import numpy as np
 
 from kdissect.report.columns import Columns
 from kdissect.report.facts import Facts
-from kdissect.report.parts import SIGHTINGS
 from kdissect.report.partials import Partial
+from kdissect.report.parts import SIGHTINGS
 from kdissect.report.summary import ErrorSeen, FaultSeen, Place
 
 ADDRESS = ("client_host", "client_port", "server_host", "server_port")
@@ -30,7 +30,9 @@ class Sighting(NamedTuple):
     place: Place
 
 
-def sightings(partial: Partial, facts: Facts, names: dict[str, str], limit: int) -> tuple[list[Sighting], int]:
+def sightings(
+    partial: Partial, facts: Facts, names: dict[str, str], limit: int
+) -> tuple[list[Sighting], int]:
     """Give the sightings, most frequent first, and how many faults were left out beyond `limit`."""
     seen = Columns(partial.part(SIGHTINGS))
     is_fault = seen.equals("kind", "fault")
@@ -40,8 +42,19 @@ def sightings(partial: Partial, facts: Facts, names: dict[str, str], limit: int)
     table = seen.table.take(kept)
     rows = facts.rows(Columns(table))
     addresses = zip(*(facts.taken(name, rows).to_pylist() for name in ADDRESS), strict=True)
-    found = [_sighting(row, address, names) for row, address in zip(table.to_pylist(), addresses, strict=True)]
-    found.sort(key=lambda row: (-row.exchanges, -row.partitions, row.api_key or 0, row.api_version or 0, row.code or 0, row.name or ""))
+    found = [
+        _sighting(row, address, names) for row, address in zip(table.to_pylist(), addresses, strict=True)
+    ]
+    found.sort(
+        key=lambda row: (
+            -row.exchanges,
+            -row.partitions,
+            row.api_key or 0,
+            row.api_version or 0,
+            row.code or 0,
+            row.name or "",
+        )
+    )
     return found, max(len(faults) - limit, 0)
 
 
@@ -50,7 +63,7 @@ def _sighting(row: dict[str, Any], address: tuple[Any, ...], names: dict[str, st
     place = Place(
         **{name: row[name] for name in SAME}, **dict(zip(ADDRESS, address, strict=True)), topic=topic
     )  # fmt: skip
-    return Sighting(*(row[name] for name in Sighting._fields if name != "place"), place)
+    return Sighting(**{name: row[name] for name in Sighting._fields if name != "place"}, place=place)
 
 
 def errors(found: list[Sighting]) -> tuple[ErrorSeen, ...]:
@@ -79,4 +92,8 @@ def faults(found: list[Sighting]) -> tuple[FaultSeen, ...]:
 
 def first_places(found: list[Sighting]) -> dict[tuple[str, int | None, int | None], Place]:
     """Give the place of each kind, API key and version."""
-    return {(row.kind, row.api_key, row.api_version): row.place for row in found if row.kind not in ("error", "fault")}
+    return {
+        (row.kind, row.api_key, row.api_version): row.place
+        for row in found
+        if row.kind not in ("error", "fault")
+    }

@@ -1,6 +1,6 @@
 """Rankings: the same figures per API and version, per client, per broker."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ class Ranked(NamedTuple):
 
     profile: Profile
     order: list[int]
-    keys: list[list[object]]
+    keys: list[list[Any]]
     connections: Ints
 
 
@@ -30,14 +30,21 @@ class Ranking:
 
     def __init__(self, partial: Partial, facts: Facts) -> None:
         self.facts = facts
-        keys = [(name, "ascending") for name, _ in CALLS.keys]  # a fixed order, so that ties rank the same in every run
-        self.calls, self.latencies = Columns(partial.part(CALLS).sort_by(keys)), Columns(partial.part(LATENCIES))
+        keys = [
+            (name, "ascending") for name, _ in CALLS.keys
+        ]  # a fixed order, so that ties rank the same in every run
+        self.calls, self.latencies = (
+            Columns(partial.part(CALLS).sort_by(keys)),
+            Columns(partial.part(LATENCIES)),
+        )
         self.rows, self.latency_rows = facts.rows(self.calls), facts.rows(self.latencies)
         self.brokers = partial.part(BROKERS)
 
     def by(self, own: tuple[str, ...], of_connection: tuple[str, ...] = ()) -> Ranked:
         """Group by columns of the calls and of their connections."""
-        columns = [pa.concat_arrays([part.plain(name) for part in (self.calls, self.latencies)]) for name in own]
+        columns = [
+            pa.concat_arrays([part.plain(name) for part in (self.calls, self.latencies)]) for name in own
+        ]
         rows = np.concatenate([self.rows, self.latency_rows])
         columns += [self.facts.taken(name, rows) for name in of_connection]
         both = grouped(*(coded(column) for column in columns)) if columns else _one_group(len(rows))
@@ -47,7 +54,9 @@ class Ranking:
         )  # fmt: skip
         pairs = grouped(as_key(calls), coded(self.calls.plain("connection")))
         keys = [column.take(pa.array(both.first)).to_pylist() for column in columns]
-        return Ranked(figures, figures.ranked(), keys, np.bincount(calls.of[pairs.first], minlength=both.count))
+        return Ranked(
+            figures, figures.ranked(), keys, np.bincount(calls.of[pairs.first], minlength=both.count)
+        )
 
     def totals(self) -> Figures:
         """Give the figures of everything."""
@@ -55,7 +64,11 @@ class Ranking:
 
     def apis(self, places: dict[tuple[str, int | None, int | None], Place]) -> tuple[Api, ...]:
         """Give the figures per API key and version."""
-        names = dict(zip(self.calls.plain("api_key").to_pylist(), self.calls.plain("api_name").to_pylist(), strict=True))
+        names = dict(
+            zip(
+                self.calls.plain("api_key").to_pylist(), self.calls.plain("api_name").to_pylist(), strict=True
+            )
+        )
         ranked = self.by(("api_key", "api_version"))
         found = []
         for group in ranked.order:
@@ -109,7 +122,7 @@ def _one_group(rows: int) -> Groups:
     return Groups(np.zeros(rows, np.int64), 1, np.zeros(1, np.int64))
 
 
-def node_ids(addresses: list[tuple[str | None, int | None]], brokers: list[dict]) -> dict:  # type: ignore[type-arg]
+def node_ids(addresses: list[tuple[Any, Any]], brokers: list[dict[str, Any]]) -> dict[tuple[Any, Any], int]:
     """Give the node id of each address: by the same host and port, else by a port that one broker and one address have."""
     by_address: dict[tuple[str, int], set[int]] = {}
     by_port: dict[int, set[int]] = {}

@@ -8,6 +8,7 @@ An error is counted once per exchange that carries it, at the top or in any part
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,10 +16,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kdissect.report.calls import api_codes
-from kdissect.report.columns import NOWHERE, Coded, Columns, Groups, Mask, added, coded, grouped, narrow, nullable, timed
+from kdissect.report.columns import (
+    NOWHERE,
+    Coded,
+    Columns,
+    Groups,
+    Mask,
+    added,
+    coded,
+    grouped,
+    narrow,
+    nullable,
+    timed,
+)
 from kdissect.report.histogram import Ints
 from kdissect.report.parts import SIGHTINGS, Column, picked, rollup
-from kdissect.tables import INT16, TEXT
+from kdissect.tables import INT16
 
 NUMBERS = r"[0-9]+"
 """Lengths, offsets and indexes vary from fault to fault of the same shape; `#` stands for each in its name."""
@@ -44,7 +57,7 @@ def _plain(exchanges: Columns) -> Iterator[pa.Table]:
     )
     for kind, mask, order, time in kinds:
         rows = np.flatnonzero(mask)
-        seen = Seen(kind, rows, api._replace(of=api.of[rows]), order[rows], time[rows])
+        seen = Seen(kind, rows, replace(api, of=api.of[rows]), order[rows], time[rows])
         yield _sightings(seen, exchanges, {"exchanges": np.ones(len(rows), bool)})
 
 
@@ -66,7 +79,9 @@ def _top_errors(exchanges: Columns, partitions: Columns, located: Ints) -> Itera
     code = exchanges.ints("error_code")[rows]
     time = exchanges.either("response_first_ns", "request_first_ns")[rows]
     name = picked(exchanges.plain("error_name"), rows)
-    seen = Seen("error", rows, grouped(narrow(exchanges.ints("api_key")[rows]), narrow(code), coded(name)), time, time)
+    seen = Seen(
+        "error", rows, grouped(narrow(exchanges.ints("api_key")[rows]), narrow(code), coded(name)), time, time
+    )
     columns: dict[str, Column] = {"exchanges": np.ones(len(rows), bool), "code": code, "name": name}
     yield _sightings(seen, exchanges, columns | {"api_version": pa.nulls(len(rows), INT16)})
 
@@ -80,14 +95,23 @@ def _partition_errors(exchanges: Columns, partitions: Columns, located: Ints) ->
     time = np.full(len(parts), NOWHERE.max)
     time[there] = exchanges.either("response_first_ns", "request_first_ns")[rows[there]]
     name = picked(partitions.plain("error_name"), parts)
-    seen = Seen("error", rows, grouped(narrow(partitions.ints("api_key")[parts]), narrow(code), coded(name)), time, time)
+    seen = Seen(
+        "error",
+        rows,
+        grouped(narrow(partitions.ints("api_key")[parts]), narrow(code), coded(name)),
+        time,
+        time,
+    )
     columns: dict[str, Column] = {
         "exchanges": once & there,
         "partitions": np.ones(len(parts), bool),
         "code": code,
         "name": name,
         "api_version": pa.nulls(len(parts), INT16),
-        **{column: picked(partitions.plain(column), parts) for column in ("api_key", "topic", "topic_id", "partition")},
+        **{
+            column: picked(partitions.plain(column), parts)
+            for column in ("api_key", "topic", "topic_id", "partition")
+        },
     }
     yield _sightings(seen, exchanges, columns)
 
@@ -126,7 +150,9 @@ def _sightings(seen: Seen, exchanges: Columns, columns: dict[str, Column]) -> pa
     for field in SIGHTINGS.schema:
         if field.name in SIGHTINGS.sums:
             total = np.zeros(len(kept), np.int64)
-            total[leaders] = added(seen.groups, columns.get(field.name, np.zeros(len(seen.rows), bool)))[groups]
+            total[leaders] = added(seen.groups, columns.get(field.name, np.zeros(len(seen.rows), bool)))[
+                groups
+            ]
             made[field.name] = total
         elif field.name in columns:
             made[field.name] = picked(columns[field.name], kept)

@@ -1,6 +1,7 @@
 """Topics of a whole capture: names found for ids, volumes, latencies, who writes and who reads."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,11 @@ def topic_names(partial: Partial) -> dict[str, str]:
     """Give the name of each topic id; of several names the one first in the alphabet, so that runs agree."""
     rows = partial.part(NAMES).to_pylist()
     rows.sort(key=lambda row: row["topic"] or "", reverse=True)
-    return {row["topic_id"]: row["topic"] for row in rows if row["topic_id"] is not None and row["topic"] is not None}
+    return {
+        row["topic_id"]: row["topic"]
+        for row in rows
+        if row["topic_id"] is not None and row["topic"] is not None
+    }
 
 
 class Labelled(NamedTuple):
@@ -35,16 +40,21 @@ class Labelled(NamedTuple):
 class Topics:
     """The topic parts of a partial under common names."""
 
-    def __init__(self, partial: Partial, facts: Facts, names: dict[str, str], api_names: dict[int, str]) -> None:
+    def __init__(
+        self, partial: Partial, facts: Facts, names: dict[str, str], api_names: dict[int, str]
+    ) -> None:
         self.facts, self.names, self.api_names = facts, names, api_names
         self.flows, self.calls, self.latencies, self.partitions = (
-            self._labelled(partial, part) for part in (TOPIC_FLOWS, TOPIC_CALLS, TOPIC_LATENCIES, TOPIC_PARTITIONS)
+            self._labelled(partial, part)
+            for part in (TOPIC_FLOWS, TOPIC_CALLS, TOPIC_LATENCIES, TOPIC_PARTITIONS)
         )
 
     def _labelled(self, partial: Partial, part: Part) -> Labelled:
         columns = Columns(partial.part(part))
         ids = columns.plain("topic_id").dictionary_encode()
-        resolved = pa.array([self.names.get(value, value) for value in ids.dictionary.to_pylist()], pa.string())
+        resolved = pa.array(
+            [self.names.get(value, value) for value in ids.dictionary.to_pylist()], pa.string()
+        )
         meant = resolved.take(ids.indices)
         own = columns.plain("topic")
         return Labelled(columns, pc.coalesce(own, meant))
@@ -53,7 +63,9 @@ class Topics:
         """Give topics by bytes, mentions and name; how many were left out; how many of their clients were left out."""
         topics = grouped(coded(self.flows.topic))
         labels = self.flows.topic.take(pa.array(topics.first)).to_pylist()
-        size, mentions = (added(topics, self.flows.columns.ints(name)) for name in ("record_bytes", "mentions"))
+        size, mentions = (
+            added(topics, self.flows.columns.ints(name)) for name in ("record_bytes", "mentions")
+        )
         order = sorted(range(topics.count), key=lambda at: (-size[at], -mentions[at], labels[at]))
         kept = [labels[at] for at in order[:limit]]
         uses, left_out = self._uses(kept, client_limit)
@@ -84,8 +96,11 @@ class Topics:
         by_flow, by_call, by_latency = np.split(both.of, ends)
         groups = Groups(by_flow, both.count, both.first)
         volumes = {name: added(groups, flows.columns.ints(name)) for name in VOLUMES}
-        exchanges = added(groups._replace(of=by_call), calls.columns.ints("exchanges"))
-        service, idle = (_waits(calls.columns, latencies.columns, by_call, by_latency, both.count, wait) for wait in (False, True))
+        exchanges = added(replace(groups, of=by_call), calls.columns.ints("exchanges"))
+        service, idle = (
+            _waits(calls.columns, latencies.columns, by_call, by_latency, both.count, wait)
+            for wait in (False, True)
+        )
         codecs = self._codecs(flows.columns, by_flow)
         clients = self._clients(flows.columns, by_flow, calls.columns, by_call)
         found: dict[str, list[TopicUse]] = {label: [] for label in kept}
@@ -111,25 +126,41 @@ class Topics:
     def _codecs(self, flows: Columns, use: Ints) -> dict[int, dict[str, int]]:
         groups = grouped(*_pairs(use), coded(flows.plain("codec")))
         size = added(groups, flows.ints("record_bytes"))
-        rows = zip(use[groups.first].tolist(), flows.plain("codec").take(pa.array(groups.first)).to_pylist(), size.tolist(), strict=True)
+        rows = zip(
+            use[groups.first].tolist(),
+            flows.plain("codec").take(pa.array(groups.first)).to_pylist(),
+            size.tolist(),
+            strict=True,
+        )
         found: dict[int, dict[str, int]] = {}
         for group, codec, amount in sorted(row for row in rows if row[1] is not None):
             found.setdefault(group, {})[codec] = amount
         return found
 
-    def _clients(self, flows: Columns, use: Ints, calls: Columns, call_use: Ints) -> dict[int, list[TopicClient]]:
+    def _clients(
+        self, flows: Columns, use: Ints, calls: Columns, call_use: Ints
+    ) -> dict[int, list[TopicClient]]:
         rows = np.concatenate([self.facts.rows(flows), self.facts.rows(calls)])
         columns = [pa.concat_arrays([flows.plain("client_id"), calls.plain("client_id")])]
         columns += [self.facts.taken(name, rows) for name in CLIENT_COLUMNS]
         both = np.concatenate([use, call_use])
         groups = grouped(*_pairs(both), *(coded(column) for column in columns))
-        by_flow, by_call = groups._replace(of=groups.of[: flows.rows]), groups._replace(of=groups.of[flows.rows :])
-        sums = [added(by_call, calls.ints("exchanges")), *(added(by_flow, flows.ints(name)) for name in ("records", "record_bytes", "errors"))]
+        by_flow, by_call = (
+            replace(groups, of=groups.of[: flows.rows]),
+            replace(groups, of=groups.of[flows.rows :]),
+        )
+        sums = [
+            added(by_call, calls.ints("exchanges")),
+            *(added(by_flow, flows.ints(name)) for name in ("records", "record_bytes", "errors")),
+        ]
         names = zip(*(column.take(pa.array(groups.first)).to_pylist() for column in columns), strict=True)
         found: dict[int, list[TopicClient]] = {}
-        for group, name, amounts in zip(both[groups.first].tolist(), names, zip(*(one.tolist() for one in sums), strict=True), strict=True):
+        for group, name, amounts in zip(
+            both[groups.first].tolist(), names, zip(*(one.tolist() for one in sums), strict=True), strict=True
+        ):
             client = TopicClient(
-                name=client_name(name[0], list(name[1:])), **dict(zip(("exchanges", "records", "record_bytes", "errors"), amounts, strict=True))
+                name=client_name(name[0], list(name[1:])),
+                **dict(zip(("exchanges", "records", "record_bytes", "errors"), amounts, strict=True)),
             )
             found.setdefault(group, []).append(client)
         for clients in found.values():
@@ -139,7 +170,9 @@ class Topics:
     def _ids(self, kept: Sequence[str]) -> dict[str, set[str]]:
         seen = _within(self.partitions, kept)
         found: dict[str, set[str]] = {label: set() for label in kept}
-        for label, topic_id in zip(seen.topic.to_pylist(), seen.columns.plain("topic_id").to_pylist(), strict=True):
+        for label, topic_id in zip(
+            seen.topic.to_pylist(), seen.columns.plain("topic_id").to_pylist(), strict=True
+        ):
             if topic_id is not None:
                 found[label].add(topic_id)
         return found
@@ -147,7 +180,9 @@ class Topics:
     def _partitions(self, kept: Sequence[str]) -> dict[str, set[Any]]:
         seen = _within(self.partitions, kept)
         found: dict[str, set[Any]] = {label: set() for label in kept}
-        for label, number in zip(seen.topic.to_pylist(), seen.columns.plain("partition").to_pylist(), strict=True):
+        for label, number in zip(
+            seen.topic.to_pylist(), seen.columns.plain("partition").to_pylist(), strict=True
+        ):
             if number is not None:
                 found[label].add(number)
         return found
@@ -164,9 +199,13 @@ def _within(part: Labelled, kept: Sequence[str]) -> Labelled:
     return Labelled(part.columns.filtered(mask), part.topic.filter(pa.array(mask)))
 
 
-def _waits(calls: Columns, latencies: Columns, use: Ints, latency_use: Ints, groups: int, wait: bool) -> Waits:
+def _waits(
+    calls: Columns, latencies: Columns, use: Ints, latency_use: Ints, groups: int, wait: bool
+) -> Waits:
     rows = (calls.truths("idle_wait") == wait) & (calls.ints("timed") > 0)
     buckets = latencies.truths("idle_wait") == wait
-    counts = tuple(calls.ints(name)[rows] for name in ("timed", "latency_ns", "latency_min_ns", "latency_max_ns"))
-    counted = gather(latency_use[buckets], latencies.ints("bucket")[buckets], latencies.ints("count")[buckets])
-    return waits(groups, counted, (use[rows], *counts))  # type: ignore[arg-type]
+    counts = [calls.ints(name)[rows] for name in ("timed", "latency_ns", "latency_min_ns", "latency_max_ns")]
+    counted = gather(
+        latency_use[buckets], latencies.ints("bucket")[buckets], latencies.ints("count")[buckets]
+    )
+    return waits(groups, counted, use[rows], counts)

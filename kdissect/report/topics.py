@@ -7,9 +7,29 @@ there are client and latency. An exchange that names a topic in eight partitions
 import numpy as np
 import pyarrow as pa
 
-from kdissect.report.columns import Coded, Columns, Groups, Mask, as_key, coded, coded_runs, grouped, narrow, nullable, timed
+from kdissect.report.columns import (
+    Coded,
+    Columns,
+    Groups,
+    Mask,
+    as_key,
+    coded,
+    coded_runs,
+    grouped,
+    narrow,
+    nullable,
+    timed,
+)
 from kdissect.report.histogram import Ints, bucket_of
-from kdissect.report.parts import TOPIC_CALLS, TOPIC_FLOWS, TOPIC_LATENCIES, TOPIC_PARTITIONS, assembled, picked
+from kdissect.report.parts import (
+    TOPIC_CALLS,
+    TOPIC_FLOWS,
+    TOPIC_LATENCIES,
+    TOPIC_PARTITIONS,
+    Measure,
+    assembled,
+    picked,
+)
 
 
 def locate(partitions: Columns, exchanges: Columns) -> Ints:
@@ -17,7 +37,9 @@ def locate(partitions: Columns, exchanges: Columns) -> Ints:
     rows = np.flatnonzero(exchanges.known("ordinal"))
     if not len(rows) or not partitions.rows:
         return np.full(partitions.rows, -1, np.int64)
-    connection = coded_runs(np.concatenate([exchanges.ints("connection")[rows], partitions.ints("connection")]))
+    connection = coded_runs(
+        np.concatenate([exchanges.ints("connection")[rows], partitions.ints("connection")])
+    )
     ordinal = narrow(np.concatenate([exchanges.ints("ordinal")[rows], partitions.ints("ordinal")]))
     place = connection.numbers * ordinal.bound + ordinal.numbers
     there, wanted = place[: len(rows)], place[len(rows) :]
@@ -28,7 +50,9 @@ def locate(partitions: Columns, exchanges: Columns) -> Ints:
     return np.where((there[found] == wanted) & partitions.known("ordinal"), rows[found], -1)
 
 
-def count_topics(partitions: Columns, exchanges: Columns, located: Ints, caller: Groups) -> dict[str, pa.Table]:
+def count_topics(
+    partitions: Columns, exchanges: Columns, located: Ints, caller: Groups
+) -> dict[str, pa.Table]:
     """Give the parts TOPIC_FLOWS, TOPIC_PARTITIONS, TOPIC_CALLS and TOPIC_LATENCIES."""
     named = partitions.known("topic") | partitions.known("topic_id")
     partitions, located = partitions.filtered(named), located[named]
@@ -37,7 +61,9 @@ def count_topics(partitions: Columns, exchanges: Columns, located: Ints, caller:
     seen = _taken(partitions, partition.first, ("topic", "topic_id", "partition"))
     return {
         TOPIC_FLOWS.name: _flows(partitions, exchanges, located, caller, topic),
-        TOPIC_PARTITIONS.name: assembled(TOPIC_PARTITIONS, partition, seen, {"mentions": np.ones(len(located), bool)}),
+        TOPIC_PARTITIONS.name: assembled(
+            TOPIC_PARTITIONS, partition, seen, {"mentions": np.ones(len(located), bool)}
+        ),
         **_timings(partitions, exchanges, located, caller, topic),
     }
 
@@ -48,8 +74,10 @@ def _flows(partitions: Columns, exchanges: Columns, located: Ints, caller: Group
     connection, api = coded_runs(partitions.ints("connection")), narrow(partitions.ints("api_key"))
     flows = grouped(as_key(topic), client, connection, api, coded(partitions.plain("codec")))
     taken = _taken(partitions, flows.first, ("topic", "topic_id", "api_key", "connection", "codec"))
-    taken["client_id"] = exchanges.plain("client_id").take(nullable(located, there).take(pa.array(flows.first)))
-    measures = {
+    taken["client_id"] = exchanges.plain("client_id").take(
+        nullable(located, there).take(pa.array(flows.first))
+    )
+    measures: dict[str, Measure] = {
         "mentions": np.ones(len(located), bool),
         "errors": partitions.ints("error_code") != 0,
         **{name: np.maximum(partitions.ints(name), 0) for name in ("records", "batches", "record_bytes")},
@@ -65,7 +93,8 @@ def _timings(
     pairs = grouped(Coded(located[inside], exchanges.rows), Coded(topic.of[inside], topic.count))
     rows = inside[pairs.first]
     exchange = located[rows]
-    latency, sound = (values[exchange] for values in timed(exchanges))
+    latency, sound = timed(exchanges)
+    latency, sound = latency[exchange], sound[exchange]
     idle = exchanges.truths("idle_wait")[exchange]
     api, wait = narrow(partitions.ints("api_key")[rows]), narrow(idle.astype(np.int64))
     kind = grouped(Coded(topic.of[rows], topic.count), api, wait)
@@ -73,7 +102,7 @@ def _timings(
     by_client = _taken(partitions, rows[calls.first], ("topic", "topic_id", "api_key"))
     by_client |= _taken(exchanges, exchange[calls.first], ("connection", "client_id"))
     by_client["idle_wait"] = idle[calls.first]
-    measures = {
+    measures: dict[str, Measure] = {
         "exchanges": np.ones(len(rows), bool),
         "timed": sound,
         "latency_ns": np.where(sound, latency, 0),

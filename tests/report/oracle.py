@@ -33,6 +33,9 @@ def latency(values):
         "max_ns": max(values),
         "variance_to_mean_ns": round(sum((value - mean) ** 2 for value in values) / len(values) / mean),
         "histogram": cells,
+        "near_edges": sum(
+            abs(value - edge) <= 0.004 * edge for value in values for edge in HISTOGRAM_EDGES_NS
+        ),
     }
 
 
@@ -43,7 +46,9 @@ def sound(row):
 
 def lossy(connection):
     """Tell whether the capture misses bytes of a connection."""
-    return connection["lost_bytes"] > 0 or (connection["bytes_to_server"] == 0) != (connection["bytes_to_client"] == 0)
+    return connection["lost_bytes"] > 0 or (connection["bytes_to_server"] == 0) != (
+        connection["bytes_to_client"] == 0
+    )
 
 
 def figures(rows, connections, service_total):
@@ -53,10 +58,18 @@ def figures(rows, connections, service_total):
     highest = lambda values: max(values, default=0)  # noqa: E731
     unanswered = [connections[row["connection"]] for row in rows if row["status"] == "unanswered"]
     transfers = [
-        row["response_last_ns"] - row["response_first_ns"] for row in rows if row["response_first_ns"] is not None
+        row["response_last_ns"] - row["response_first_ns"]
+        for row in rows
+        if row["response_first_ns"] is not None
     ]
-    begins = [row["request_first_ns"] if row["request_first_ns"] is not None else row["response_first_ns"] for row in rows]
-    ends = [row["response_last_ns"] if row["response_last_ns"] is not None else row["request_last_ns"] for row in rows]
+    begins = [
+        row["request_first_ns"] if row["request_first_ns"] is not None else row["response_first_ns"]
+        for row in rows
+    ]
+    ends = [
+        row["response_last_ns"] if row["response_last_ns"] is not None else row["request_last_ns"]
+        for row in rows
+    ]
     service = [row["latency_ns"] for row in rows if sound(row) and not row["idle_wait"]]
     return {
         "exchanges": len(rows),
@@ -125,7 +138,9 @@ def report(tables):
         "totals": figures(rows, connections, total),
         "apis": by(lambda row: (row["api_key"], row["api_version"])),
         "clients": by(lambda row: client_of(row, connections[row["connection"]])),
-        "brokers": by(lambda row: tuple(connections[row["connection"]][name] for name in ("server_host", "server_port"))),
+        "brokers": by(
+            lambda row: tuple(connections[row["connection"]][name] for name in ("server_host", "server_port"))
+        ),
         "topics": topics(partitions, exchange, connections),
         "errors": errors(rows, partitions, exchange),
     }
@@ -135,7 +150,9 @@ def topics(partitions, exchange, connections):
     """Give figures per topic and API."""
     found = {}
     for key, some in grouped(partitions, lambda row: (row["label"], row["api_key"])).items():
-        named = {(row["connection"], row["ordinal"]): exchange[row["connection"], row["ordinal"]] for row in some}
+        named = {
+            (row["connection"], row["ordinal"]): exchange[row["connection"], row["ordinal"]] for row in some
+        }
         codecs, clients = defaultdict(int), defaultdict(lambda: [0, 0, 0, 0])
         for row in named.values():
             clients[client_of(row, connections[row["connection"]])][0] += 1
@@ -144,7 +161,9 @@ def topics(partitions, exchange, connections):
                 codecs[row["codec"]] += row["record_bytes"]
             sender = exchange[row["connection"], row["ordinal"]]
             sums = clients[client_of(sender, connections[row["connection"]])]
-            for at, amount in enumerate((row["records"] or 0, row["record_bytes"] or 0, row["error_code"] not in (None, 0)), 1):
+            for at, amount in enumerate(
+                (row["records"] or 0, row["record_bytes"] or 0, row["error_code"] not in (None, 0)), 1
+            ):
                 sums[at] += amount
         found[key] = {
             "exchanges": len(named),
@@ -154,7 +173,9 @@ def topics(partitions, exchange, connections):
             "record_bytes": sum(row["record_bytes"] or 0 for row in some),
             "errors": sum(row["error_code"] not in (None, 0) for row in some),
             "codecs": dict(codecs),
-            "service": latency([row["latency_ns"] for row in named.values() if sound(row) and not row["idle_wait"]]),
+            "service": latency(
+                [row["latency_ns"] for row in named.values() if sound(row) and not row["idle_wait"]]
+            ),
             "idle": latency([row["latency_ns"] for row in named.values() if sound(row) and row["idle_wait"]]),
             "clients": {name: tuple(sums) for name, sums in clients.items()},
         }
@@ -171,18 +192,28 @@ def errors(rows, partitions, exchange):
             seen[row["api_key"], row["error_code"]].append((sender, row))
             repeated.add((row["connection"], row["ordinal"], row["error_code"]))
     for row in rows:
-        if row["error_code"] not in (None, 0) and (row["connection"], row["ordinal"], row["error_code"]) not in repeated:
+        if (
+            row["error_code"] not in (None, 0)
+            and (row["connection"], row["ordinal"], row["error_code"]) not in repeated
+        ):
             seen[row["api_key"], row["error_code"]].append((row, None))
     found = {}
     for key, sightings in seen.items():
-        time = lambda row: row["response_first_ns"] if row["response_first_ns"] is not None else row["request_first_ns"]  # noqa: E731
+        time = lambda row: (
+            row["response_first_ns"] if row["response_first_ns"] is not None else row["request_first_ns"]
+        )  # noqa: E731
         first = min(time(row) for row, _ in sightings)
         found[key] = {
             "exchanges": len({(row["connection"], row["ordinal"]) for row, _ in sightings}),
             "partitions": sum(part is not None for _, part in sightings),
             "time_ns": first,
             "places": {
-                (row["capture_file"], row["request_packet"], part and part["label"], part and part["partition"])
+                (
+                    row["capture_file"],
+                    row["request_packet"],
+                    part and part["label"],
+                    part and part["partition"],
+                )
                 for row, part in sightings
                 if time(row) == first
             },

@@ -8,7 +8,12 @@ import pyarrow as pa
 from kdissect.tables import CONNECTIONS, EXCHANGES, PARTITIONS
 
 APIS = {0: "Produce", 1: "Fetch", 3: "Metadata", 8: "OffsetCommit", 11: "JoinGroup", 18: "ApiVersions"}
-ERRORS = {3: "UNKNOWN_TOPIC_OR_PARTITION", 6: "NOT_LEADER_OR_FOLLOWER", -1: "UNKNOWN_SERVER_ERROR", 27: "REBALANCE_IN_PROGRESS"}
+ERRORS = {
+    3: "UNKNOWN_TOPIC_OR_PARTITION",
+    6: "NOT_LEADER_OR_FOLLOWER",
+    -1: "UNKNOWN_SERVER_ERROR",
+    27: "REBALANCE_IN_PROGRESS",
+}
 STATUSES = np.array(["answered", "no_response_expected", "unanswered", "orphan_response"])
 SOFTWARE = [("apache-kafka-java", "3.9.0"), ("librdkafka", "2.6.1"), (None, None)]
 CODECS = np.array(["none", "gzip", "snappy", "lz4", "zstd"])
@@ -20,13 +25,20 @@ def nulls_where(values, mask, kind):
     return pa.array(values, mask=np.asarray(mask)).cast(kind)
 
 
-def tables(rng: np.random.Generator, exchanges: int, connections: int = 12, topics: int = 6) -> Mapping[str, pa.Table]:
+def tables(
+    rng: np.random.Generator, exchanges: int, connections: int = 12, topics: int = 6
+) -> Mapping[str, pa.Table]:
     """Give connections, exchanges, partitions, names and brokers that belong together."""
     numbers = rng.permutation(connections * 7)[:connections].astype(np.int64)
     return {
         "connections": connection_rows(rng, numbers),
         **exchange_rows(rng, np.sort(numbers[rng.integers(0, connections, exchanges)]), topics),
-        "names": pa.table({"topic_id": [topic_uuid(n) for n in range(0, topics, 2)], "topic": [f"topic-{n}" for n in range(0, topics, 2)]}),
+        "names": pa.table(
+            {
+                "topic_id": [topic_uuid(n) for n in range(0, topics, 2)],
+                "topic": [f"topic-{n}" for n in range(0, topics, 2)],
+            }
+        ),
         "brokers": pa.table(
             {
                 "node_id": pa.array([1, 2], pa.int32()),
@@ -63,8 +75,12 @@ def connection_rows(rng, numbers):
         "client_software_version": [version for _, version in software],
         "sasl_mechanism": pa.nulls(count, pa.string()),
         "lost_bytes": np.where(rng.random(count) < 0.2, rng.integers(1, 9999, count), 0),
-        "server_rtt_ns": nulls_where(rng.integers(10_000, 900_000, count), rng.random(count) < 0.3, pa.int64()),
-        "client_rtt_ns": nulls_where(rng.integers(10_000, 900_000, count), rng.random(count) < 0.3, pa.int64()),
+        "server_rtt_ns": nulls_where(
+            rng.integers(10_000, 900_000, count), rng.random(count) < 0.3, pa.int64()
+        ),
+        "client_rtt_ns": nulls_where(
+            rng.integers(10_000, 900_000, count), rng.random(count) < 0.3, pa.int64()
+        ),
     }
     for field in CONNECTIONS:
         if field.name not in columns:
@@ -97,7 +113,11 @@ def exchange_rows(rng, connection, topics):
         "api_name": nulls_where(names, orphan, pa.string()),
         "api_version": nulls_where(rng.choice([7, 13], count), orphan, pa.int16()),
         "correlation_id": ordinal,
-        "client_id": nulls_where(np.array(["client-0", "client-1", "réné", "x"])[connection % 4], orphan | (connection % 11 == 0), pa.string()),
+        "client_id": nulls_where(
+            np.array(["client-0", "client-1", "réné", "x"])[connection % 4],
+            orphan | (connection % 11 == 0),
+            pa.string(),
+        ),
         "request_first_ns": nulls_where(sent, orphan, pa.int64()),
         "request_last_ns": nulls_where(sent + 1000, orphan, pa.int64()),
         "response_first_ns": nulls_where(received, ~has_response, pa.int64()),
@@ -113,12 +133,18 @@ def exchange_rows(rng, connection, topics):
         "error_code": nulls_where(error, ~answered | (api == 18), pa.int16()),
         "error_name": nulls_where(error_names, ~answered | (api == 18), pa.string()),
         "error_count": nulls_where((error != 0) * 2, ~answered | (api == 18), pa.int32()),
-        "throttle_ms": nulls_where(np.where(rng.random(count) < 0.01, rng.integers(1, 900, count), 0), ~answered, pa.int32()),
-        "acks": nulls_where(np.where(status == "no_response_expected", 0, rng.choice([1, -1], count)), api != 0, pa.int16()),
+        "throttle_ms": nulls_where(
+            np.where(rng.random(count) < 0.01, rng.integers(1, 900, count), 0), ~answered, pa.int32()
+        ),
+        "acks": nulls_where(
+            np.where(status == "no_response_expected", 0, rng.choice([1, -1], count)), api != 0, pa.int16()
+        ),
         "group_id": pa.nulls(count, pa.string()),
         "transactional_id": pa.nulls(count, pa.string()),
         "fault": nulls_where(
-            np.char.add("topics[2].name: length ", rng.integers(1, 999, count).astype(str)), rng.random(count) > 0.003, pa.string()
+            np.char.add("topics[2].name: length ", rng.integers(1, 999, count).astype(str)),
+            rng.random(count) > 0.003,
+            pa.string(),
         ),
     }
     table = pa.table({name: pa.array(exchanges[name]) for name in EXCHANGES.names}).cast(EXCHANGES)
@@ -161,10 +187,15 @@ def in_batches(rng, whole, count):
     keyed = {
         (connection, ordinal): call
         for connection, ordinal, call in zip(
-            whole["exchanges"]["connection"].to_pylist(), whole["exchanges"]["ordinal"].to_pylist(), where.tolist(), strict=True
+            whole["exchanges"]["connection"].to_pylist(),
+            whole["exchanges"]["ordinal"].to_pylist(),
+            where.tolist(),
+            strict=True,
         )
     }
-    pairs = zip(whole["partitions"]["connection"].to_pylist(), whole["partitions"]["ordinal"].to_pylist(), strict=True)
+    pairs = zip(
+        whole["partitions"]["connection"].to_pylist(), whole["partitions"]["ordinal"].to_pylist(), strict=True
+    )
     calls = {"exchanges": where, "partitions": np.array([keyed[pair] for pair in pairs], np.int64)}
     dealt = []
     for call in range(count):

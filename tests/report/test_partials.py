@@ -60,13 +60,19 @@ def test_nothing_at_all():
     assert merge([]) == EMPTY
     assert from_arrow([]) == EMPTY
     assert from_arrow([to_arrow(EMPTY)]) == EMPTY
-    empty = {name: table.slice(0, 0) for name, table in synthetic.tables(np.random.default_rng(7), 10).items()}
+    empty = {
+        name: table.slice(0, 0) for name, table in synthetic.tables(np.random.default_rng(7), 10).items()
+    }
     assert summarise(empty).parts == {}
 
 
 @pytest.mark.parametrize("missing", ["exchanges", "partitions", "connections", "names", "brokers"])
 def test_any_table_may_be_absent(missing):
-    tables = {name: table for name, table in synthetic.tables(np.random.default_rng(8), 300).items() if name != missing}
+    tables = {
+        name: table
+        for name, table in synthetic.tables(np.random.default_rng(8), 300).items()
+        if name != missing
+    }
     summary = compose(summarise(tables), CaptureFacts())
     assert summary.totals.exchanges == (0 if missing == "exchanges" else 300)
     assert bool(summary.connections.count) == (missing != "connections")

@@ -1,0 +1,49 @@
+"""The last section: what the capture cannot tell, one line per doubt, and what the marks in the tables mean."""
+
+import textwrap
+
+from kdissect.report.layout import DIM, YELLOW, Terminal, heading
+from kdissect.report.summary import Doubt, Figures, Latency, Summary
+from kdissect.report.units import number, share, size
+
+AMOUNT, SHARE = 9, 6
+
+
+def quality(summary: Summary, terminal: Terminal) -> list[str]:
+    """Give doubts, warnings and legend; nothing when there is nothing to say."""
+    lines = []
+    if summary.doubts:
+        lines += [heading("Capture quality", "what this capture cannot tell", terminal)]
+        lines += [line for doubt in summary.doubts for line in _lines(doubt, terminal)]
+    for warning in summary.capture.warnings:
+        lines += [
+            " " + terminal.paint(line, YELLOW)
+            for line in _folded("! " + terminal.captured(warning), terminal.width - 2)
+        ]
+    return lines + _legend(summary, terminal)
+
+
+def _lines(doubt: Doubt, terminal: Terminal) -> list[str]:
+    amount = size(doubt.count) if doubt.name.endswith("bytes") else number(doubt.count)
+    part = share(doubt.count / doubt.of) if doubt.of else ""
+    indent = AMOUNT + SHARE + 4
+    first, *rest = _folded(doubt.means, terminal.width - indent - 1)
+    figures = f" {terminal.paint(amount.rjust(AMOUNT), YELLOW)} {terminal.paint(part.rjust(SHARE), DIM)}"
+    return [f"{figures}  {first}", *(" " * indent + line for line in rest)]
+
+
+def _folded(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, max(width, 20)) or [""]
+
+
+def _legend(summary: Summary, terminal: Terminal) -> list[str]:
+    rows: list[Figures] = [row.figures for row in summary.apis]
+    rows += [row.figures for row in summary.clients]
+    rows += [row.figures for row in summary.brokers]
+    waits: list[Latency] = [wait for figures in rows for wait in (figures.service, figures.idle) if wait]
+    marks = []
+    if any(wait.count < 1000 for wait in waits):
+        marks.append("~ too few values: this percentile is the maximum")
+    if any(figures.doubtful for figures in rows):
+        marks.append("? rests on connections that were not captured in full")
+    return [" " + terminal.paint(mark, DIM) for mark in marks]
