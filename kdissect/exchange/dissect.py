@@ -74,25 +74,26 @@ def _rows(harvest: Harvest, conversations: Conversations, learnt: Learnt, splits
 
 def _names(harvest: Harvest, response: Side) -> pa.RecordBatch:
     """Give the topic ids that come with a name, once each."""
-    spans = response.columns.partitions.spans
-    both = np.flatnonzero((spans["topic"].start >= 0) & (spans["topic_id"].start >= 0))
+    rows = response.columns.partitions
+    topic, topic_id = rows.spans("topic"), rows.spans("topic_id")
+    both = np.flatnonzero((topic.start >= 0) & (topic_id.start >= 0))
     # A topic's partitions share its spans: one row per topic is enough.
-    both = both[np.unique(spans["topic_id"].start[both], return_index=True)[1]]
-    rows = pa.table(
+    both = both[np.unique(topic_id.start[both], return_index=True)[1]]
+    named = pa.table(
         {
-            "topic_id": uuid_column(harvest.arena, spans["topic_id"].start[both]),
-            "topic": text_column(harvest.arena, spans["topic"].start[both], spans["topic"].length[both]),
+            "topic_id": uuid_column(harvest.arena, topic_id.start[both]),
+            "topic": text_column(harvest.arena, topic.start[both], topic.length[both]),
         },
         schema=NAMES,
     )
-    rows = rows.filter(rows["topic_id"].is_valid()).group_by(NAMES.names).aggregate([])
-    return _one_batch(rows, NAMES)
+    named = named.filter(named["topic_id"].is_valid()).group_by(NAMES.names).aggregate([])
+    return _one_batch(named, NAMES)
 
 
 def _brokers(harvest: Harvest, response: Side) -> pa.RecordBatch:
     """Give the nodes whose address an answer tells, once each."""
     nodes = response.columns.nodes
-    node_id, port, host = nodes.integers["node_id"], nodes.integers["port"], nodes.spans["host"]
+    node_id, port, host = nodes.integers("node_id"), nodes.integers("port"), nodes.spans("host")
     rows = pa.table(
         {
             "node_id": int_column(node_id.values, node_id.present, pa.int32()),

@@ -43,7 +43,7 @@ def idle_waits(harvest: Harvest, request: Side, response: Side) -> Bools:
 def _waited_for_data(harvest: Harvest, request: Side, response: Side) -> Bools:
     max_wait, _ = request.integers("max_wait_ms")
     min_bytes, _ = request.integers("min_bytes")
-    sizes = response.columns.partitions.spans["record_set"].length
+    sizes = response.columns.partitions.spans("record_set").length
     found = response.per_exchange(np.maximum(sizes, 0), np.add, 0)
     newest = response.per_exchange(response.columns.records["max_timestamp_ms"], np.maximum, -1)
     asked_ms = harvest.exchanges[:, REQUEST_SIDE + LAST_BYTE_NS] // NS_PER_MS

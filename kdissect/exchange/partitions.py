@@ -124,15 +124,15 @@ class _Rows:
         self.side = side
         self.exchange = side.rows[table.message]
         self.keys = np.full((len(table), 4), -1, np.int64)
-        self.keys[:, TOPIC] = table.spans["topic"].start
-        self.keys[:, TOPIC_LENGTH] = table.spans["topic"].length
-        self.keys[:, TOPIC_ID] = table.spans["topic_id"].start
-        partition = table.integers["partition"]
+        self.keys[:, TOPIC] = table.spans("topic").start
+        self.keys[:, TOPIC_LENGTH] = table.spans("topic").length
+        self.keys[:, TOPIC_ID] = table.spans("topic_id").start
+        partition = table.integers("partition")
         self.keys[:, PARTITION] = np.where(partition.present, partition.values, -1)
 
     def integer(self, name: str, rows: Int64s) -> tuple[Int64s, Bools]:
         """Give a column at some rows; row -1 has nothing."""
-        column = self.side.columns.partitions.integers[name]
+        column = self.side.columns.partitions.integers(name)
         return _at(column.values, rows), _at(column.present, rows) & (rows >= 0)
 
     def record(self, name: str, rows: Int64s) -> Int64s:
@@ -141,7 +141,7 @@ class _Rows:
 
     def record_bytes(self, rows: Int64s) -> tuple[Int64s, Bools]:
         """Give the size of the records at some rows, and where there are any."""
-        span = self.side.columns.partitions.spans["record_set"]
+        span = self.side.columns.partitions.spans("record_set")
         return _at(span.length, rows), (_at(span.start, rows) >= 0) & (rows >= 0)
 
 

@@ -50,12 +50,12 @@ class Side:
 
     def integers(self, name: str) -> tuple[Int64s, Bools]:
         """Give a column of numbers per exchange, and where it is present."""
-        read = self.columns.messages.integers[name]
+        read = self.columns.messages.integers(name)
         return self.spread(read.values, 0), self.spread(read.present, False)
 
     def spans(self, name: str) -> tuple[Int64s, Int64s]:
         """Give a column of spans per exchange: start (-1: none) and length."""
-        read = self.columns.messages.spans[name]
+        read = self.columns.messages.spans(name)
         return self.spread(read.start, -1), self.spread(read.length, 0)
 
     def spread(self, values: NDArray[Number], absent: int | bool) -> NDArray[Number]:
@@ -77,7 +77,7 @@ class Side:
         for row in np.flatnonzero(self.columns.records["fault"] > 0)[::-1].tolist():
             reason = FAULT_TEXTS[RecordSetFault(int(self.columns.records["fault"][row]))]
             place = f"at byte {self.columns.records['fault_position'][row]} of the records"
-            partition = partitions.integers["partition"]
+            partition = partitions.integers("partition")
             where = f" of partition {partition.values[row]}" if partition.present[row] else ""
             texts[int(self.rows[partitions.message[row]])] = f"{reason} {place}{where}"
         for message in np.flatnonzero(self.columns.fault_reason).tolist():
