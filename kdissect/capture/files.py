@@ -1,9 +1,10 @@
 """Which files to read: PATH arguments become capture files that every worker can read at any offset.
 
-A path is a capture, a directory of captures (one level), or '-' for standard input. Captures may be compressed with gzip
-or zstd, told by their first bytes, not by their names. What cannot be read at an offset (compressed files, standard
-input, pipes) is spooled to a directory that the caller owns, in bounded memory. What is wrong with an argument is one
-`InputError` with one sentence; what is lost of a compressed file that was cut off is a warning on the file.
+A path is a capture, a directory of captures (one level), or '-' for standard input. Captures may be compressed
+with gzip or zstd, told by their first bytes, not by their names. What cannot be read at an offset (compressed files,
+standard input, pipes) is spooled to a directory that the caller owns, in bounded memory. What is wrong with an
+argument is one `InputError` with one sentence; what is lost of a compressed file that was cut off is a warning on
+the file.
 """
 
 import errno
@@ -44,7 +45,7 @@ class CaptureFile:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The captures that the arguments name, and the files of directories that are no captures, with the reason."""
+    """The captures that the arguments name, and why files in directories were left out."""
 
     files: tuple[CaptureFile, ...]
     skipped: tuple[str, ...] = ()
@@ -53,36 +54,40 @@ class Inputs:
 def open_inputs(paths: Sequence[str], spool: str, stdin: BinaryIO | None = None) -> Inputs:
     """Find the captures that `paths` name; put what must be spooled into the directory `spool`.
 
-    Raises InputError for a path that does not exist, cannot be read or is no capture, and for a directory without any.
-    A file named twice is read once.
+    Raises InputError for a path that does not exist, cannot be read or is no capture, and for a directory
+    without any. A file named twice is read once.
     """
     found: dict[object, CaptureFile] = {}
     skipped: list[str] = []
+
+    def take(name: str) -> None:
+        identity = _identity(name)
+        if identity not in found:
+            found[identity] = _open(name, os.path.join(spool, f"{len(found)}.capture"), stdin)
+
     for path in paths:
-        for name in _files_of(path):
-            identity = _identity(name)
-            if identity in found:
-                continue
+        if path == STANDARD_INPUT or not os.path.isdir(path):
+            take(path)
+            continue
+        names, refused = _files_in(path), []
+        for name in names:
             try:
-                found[identity] = _open(name, os.path.join(spool, f"{len(found)}.capture"), stdin)
+                take(name)
             except InputError as error:
-                if name == path:
-                    raise
-                skipped.append(str(error))
-        if os.path.isdir(path) and not any(os.path.dirname(file.name) == path for file in found.values()):
+                refused.append(str(error))
+        if len(refused) == len(names):
             raise InputError(f"{path}: no packet captures in this directory")
+        skipped += refused
     return Inputs(tuple(found.values()), tuple(skipped))
 
 
-def _files_of(path: str) -> list[str]:
-    """Give the path itself, or the regular files in the directory, by name."""
-    if not os.path.isdir(path):
-        return [path]
+def _files_in(directory: str) -> list[str]:
+    """Give the regular files in a directory, by name."""
     try:
-        with os.scandir(path) as entries:
+        with os.scandir(directory) as entries:
             return sorted(entry.path for entry in entries if entry.is_file())
     except OSError as error:
-        raise InputError.of(path, error) from None
+        raise InputError.of(directory, error) from None
 
 
 def _identity(name: str) -> object:
