@@ -9,6 +9,8 @@ from pathlib import Path
 from kdissect.cli.work import NothingToReport, nothing_found, prepared
 from kdissect.pipeline.tabledir import OutputRefused
 
+PAPER_WIDTH = 120  # columns of report.txt
+
 
 def analyze(chosen: argparse.Namespace) -> None:
     """Run the command."""
@@ -21,7 +23,8 @@ def analyze(chosen: argparse.Namespace) -> None:
         from kdissect.pipeline.progress import Progress
         from kdissect.report.compose import compose
         from kdissect.report.json import to_json
-        from kdissect.report.terminal import to_text
+        from kdissect.report.layout import Terminal
+        from kdissect.report.text import render, terminal_of
 
         with Progress(session, chosen.quiet):
             analysis = jobs.analyze(session, ready.work)
@@ -30,11 +33,14 @@ def analyze(chosen: argparse.Namespace) -> None:
         kafka = sum(row.connections for row in connections.protocols if row.protocol.startswith("kafka"))
         if why := nothing_found(ready.survey, analysis.counts, connections.count, kafka, ready.work.ports):
             raise NothingToReport(why)
-        sys.stdout.write(to_json(summary) + "\n" if chosen.format == "json" else to_text(summary))
+        as_json = to_json(summary) + "\n"
+        sys.stdout.write(as_json if chosen.format == "json" else render(summary, terminal_of(sys.stdout)))
         sys.stdout.flush()
         if folder:
-            write_whole(folder / "report.json", to_json(summary) + "\n")
-            write_whole(folder / "report.txt", to_text(summary))
+            write_whole(folder / "report.json", as_json)
+            write_whole(
+                folder / "report.txt", render(summary, Terminal(PAPER_WIDTH, colour=False, unicode=True))
+            )
 
 
 def usable_folder(folder: Path) -> Path:

@@ -14,7 +14,9 @@ FORMATS = ("parquet", "jsonl", "csv")
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 MASTERS = re.compile(r"local(\[(\*|[1-9]\d*)\])?|spark://.+|yarn|k8s://.+")
 
-WHAT_PATHS_ARE = "capture files (pcap or pcapng, plain, gzip or zstd), directories of them, or - for standard input"
+WHAT_PATHS_ARE = (
+    "capture files (pcap or pcapng, plain, gzip or zstd), directories of them, or - for standard input"
+)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -27,7 +29,9 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the arguments. Exits 2 when they are wrong, 0 after --help and --version."""
-    parser = _Parser(prog="kdissect", description="Dissect and explain Apache Kafka traffic from packet captures.")
+    parser = _Parser(
+        prog="kdissect", description="Dissect and explain Apache Kafka traffic from packet captures."
+    )
     parser.add_argument("--version", action="version", version=f"kdissect {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     _add_analyze(commands.add_parser("analyze", help="report on the Kafka traffic of captures"))
@@ -36,39 +40,65 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _add_analyze(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Report on the Kafka traffic of captures: who did what, how fast, and what went wrong."
+    parser.description = (
+        "Report on the Kafka traffic of captures: who did what, how fast, and what went wrong."
+    )
     _add_common(parser)
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="of the report on standard output")
-    parser.add_argument("--out", metavar="DIR", help="also write report.txt and report.json into this directory")
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="of the report on standard output"
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", help="also write report.txt and report.json into this directory"
+    )
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.description = "Write the public tables: connections, exchanges, partitions."
     _add_common(parser)
     parser.add_argument(
-        "--table", required=True, nargs="+", action="extend", choices=(*TABLES, "all"), help="one, several, or all"
+        "--table",
+        required=True,
+        nargs="+",
+        action="extend",
+        choices=(*TABLES, "all"),
+        help="one, several, or all",
     )
     parser.add_argument("--format", choices=FORMATS, default="parquet", help="file format (default: parquet)")
-    parser.add_argument("--out", required=True, metavar="DIR", help="directory to make; each table is a directory in it")
+    parser.add_argument(
+        "--out", required=True, metavar="DIR", help="directory to make; each table is a directory in it"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace DIR if it is there")
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help=WHAT_PATHS_ARE)
     parser.add_argument(
-        "--master", type=_master, default="local[*]", metavar="URL", help="where Spark runs (default: local[*], all cores)"
+        "--master",
+        type=_master,
+        default="local[*]",
+        metavar="URL",
+        help="where Spark runs (default: local[*], all cores)",
     )
     parser.add_argument(
-        "--port", type=_port, action="append", default=[], metavar="N", help="look only at this TCP port; repeatable"
+        "--port",
+        type=_port,
+        action="append",
+        default=[],
+        metavar="N",
+        help="look only at this TCP port; repeatable",
     )
     parser.add_argument("--quiet", action="store_true", help="nothing on standard error but what is wrong")
     parser.add_argument("--split-bytes", type=_size, metavar="N", help="capture bytes per task, such as 32m")
-    parser.add_argument("--partitions", type=_count, metavar="N", help="groups of connections to work in (default: by size)")
+    parser.add_argument(
+        "--partitions", type=_count, metavar="N", help="groups of connections to work in (default: by size)"
+    )
 
 
 def _master(text: str) -> str:
     if not MASTERS.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no Spark master; local[*], local[2] and spark://host:7077 are")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no Spark master; local[*], local[2] and spark://host:7077 are"
+        )
     return text
 
 

@@ -3,11 +3,13 @@
 `KDISSECT_DEBUG=1` shows tracebacks and keeps nothing back.
 """
 
+import logging
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -22,10 +24,10 @@ REFUSALS = frozenset({"InputError", "JavaMissing", "OutputRefused", "NothingToRe
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; give the exit code."""
     chosen = parse(sys.argv[1:] if arguments is None else arguments)
-    try:
+    if not _debugging():
+        logging.disable(logging.CRITICAL)  # Py4J logs what it also raises
+    with suppress(ValueError):  # not the main thread: whoever runs us there deals with signals
         signal.signal(signal.SIGTERM, _terminated)
-    except ValueError:  # not the main thread: whoever runs us there deals with signals
-        pass
     try:
         if chosen.command == "analyze":
             from kdissect.cli.analyze import analyze
@@ -47,13 +49,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _told(error: Exception) -> int:
-    if os.environ.get("KDISSECT_DEBUG") == "1":
+    if _debugging():
         traceback.print_exc()
     sentence = str(error) or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         sentence = f"{error.filename}: {error.strerror.lower()}" if error.filename else error.strerror.lower()
     sys.stderr.write(f"kdissect: {sentence}\n")
     return REFUSED if any(kind.__name__ in REFUSALS for kind in type(error).__mro__) else FAILED
+
+
+def _debugging() -> bool:
+    return os.environ.get("KDISSECT_DEBUG") == "1"
 
 
 def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:

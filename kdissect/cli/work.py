@@ -88,9 +88,15 @@ def nothing_found(found: "Survey", counts: Any, connections: int, kafka: int, po
 
 
 def _these(found: "Survey") -> str:
-    return f"{found.files[0].file.name} holds" if len(found.files) == 1 else f"these {len(found.files)} captures hold"
+    return (
+        f"{found.files[0].file.name} holds"
+        if len(found.files) == 1
+        else f"these {len(found.files)} captures hold"
+    )
 
 
 def _is_sparks(error: Exception) -> bool:
     names = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
-    return bool(names & {"pyspark", "py4j"}) or isinstance(error, EOFError | ConnectionResetError | ConnectionRefusedError)
+    return bool(names & {"pyspark", "py4j"}) or isinstance(
+        error, EOFError | ConnectionResetError | ConnectionRefusedError
+    )

@@ -19,7 +19,9 @@ from pathlib import Path
 
 from kdissect.pipeline.java import Java
 
-SEALED_ENDS = 1 << 20  # bytes at either end that the seal covers: the JVM checks the rest's structure by itself
+SEALED_ENDS = (
+    1 << 20
+)  # bytes at either end that the seal covers: the JVM checks the rest's structure by itself
 KEPT_SECONDS = 30 * 86400  # archives of other versions are removed when they are older
 
 

@@ -57,5 +57,8 @@ def _text_of(error: BaseException) -> str:
 
 
 def _cause(text: str) -> str:
-    first = next((line.strip() for line in text.splitlines() if re.match(r"[\w.$]+(Exception|Error): ", line.strip())), "")
+    first = next(
+        (line.strip() for line in text.splitlines() if re.match(r"[\w.$]+(Exception|Error): ", line.strip())),
+        "",
+    )
     return _SPARK_NOISE.sub("", first)

@@ -20,11 +20,24 @@ from kdissect.pipeline.java import Java
 
 # JavaModuleOptions of Spark, less what only its machine-learning library uses (jdk.incubator.vector).
 _OPENED = (
-    *("lang", "lang.invoke", "lang.reflect", "io", "net", "nio", "util", "util.concurrent", "util.concurrent.atomic"),
+    *(
+        "lang",
+        "lang.invoke",
+        "lang.reflect",
+        "io",
+        "net",
+        "nio",
+        "util",
+        "util.concurrent",
+        "util.concurrent.atomic",
+    ),
 )
 _MODULES = (
     *(f"java.base/java.{package}" for package in _OPENED),
-    *(f"java.base/{package}" for package in ("jdk.internal.ref", "sun.nio.ch", "sun.nio.cs", "sun.security.action")),
+    *(
+        f"java.base/{package}"
+        for package in ("jdk.internal.ref", "sun.nio.ch", "sun.nio.cs", "sun.security.action")
+    ),
     "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
 )
@@ -88,7 +101,15 @@ class Launch:
         class_path = [*self._settings_folders(), *map(str, spark_jars())]
         main = [LOCAL_MAIN] if self.local else [SUBMIT_MAIN, *self._submit_arguments()]
         shared = archive.options if archive else ()
-        return [str(self.java.program), *self.options(), *shared, *settings, "-cp", os.pathsep.join(class_path), *main]
+        return [
+            str(self.java.program),
+            *self.options(),
+            *shared,
+            *settings,
+            "-cp",
+            os.pathsep.join(class_path),
+            *main,
+        ]
 
     def child_environment(self) -> dict[str, str]:
         """Give the environment of the JVM, which its Python workers inherit."""

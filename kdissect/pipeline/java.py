@@ -14,7 +14,12 @@ from pathlib import Path
 
 OLDEST = 17  # https://spark.apache.org/docs/latest/: Spark 4 runs on Java 17 and newer
 
-INSTALLED = ("/usr/lib/jvm/*", "/usr/java/*", "/opt/java/*", "/Library/Java/JavaVirtualMachines/*/Contents/Home")
+INSTALLED = (
+    "/usr/lib/jvm/*",
+    "/usr/java/*",
+    "/opt/java/*",
+    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
+)
 
 ADVICE = (
     f"install Java {OLDEST} or newer (Debian and Ubuntu: apt install openjdk-{OLDEST}-jre-headless; "
@@ -42,9 +47,7 @@ class Java:
         return numbers[0] if numbers else 0
 
 
-def find_java(
-    environment: Mapping[str, str] = os.environ, installed: Sequence[str] = INSTALLED
-) -> Java:
+def find_java(environment: Mapping[str, str] = os.environ, installed: Sequence[str] = INSTALLED) -> Java:
     """Give the first Java that is new enough; raise JavaMissing if there is none."""
     seen = []
     for program in _programs(environment, installed):
@@ -53,7 +56,9 @@ def find_java(
             return java
         seen.append(java)
     if seen:
-        raise JavaMissing(f"Java {seen[0].version or 'of unknown version'} ({seen[0].program}) is too old for Spark: {ADVICE}")
+        raise JavaMissing(
+            f"Java {seen[0].version or 'of unknown version'} ({seen[0].program}) is too old for Spark: {ADVICE}"
+        )
     raise JavaMissing(f"Java was not found, and Spark needs it: {ADVICE}")
 
 
@@ -82,7 +87,9 @@ def stated_version(program: Path) -> str:
 def asked_version(program: Path) -> str:
     """Ask `program` for its version; empty if it does not run."""
     try:
-        answer = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=20, check=False)
+        answer = subprocess.run(
+            [program, "-version"], capture_output=True, text=True, timeout=20, check=False
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     found = re.search(r'version "([^"]+)"', answer.stderr)

@@ -92,7 +92,9 @@ def map_in_arrow(frame: "DataFrame", step: Step, schema: pa.Schema) -> "DataFram
     spark_schema = from_arrow_schema(schema)
     if not hasattr(frame, "_jdf"):  # Spark Connect
         return frame.mapInArrow(step, spark_schema)
-    function = UserDefinedFunction(step, spark_schema, name="kdissect", evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    function = UserDefinedFunction(
+        step, spark_schema, name="kdissect", evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    )
     column = function(*(frame[name] for name in frame.columns))
     return DataFrame(frame._jdf.mapInArrow(column._jc, False, None), frame.sparkSession)
 

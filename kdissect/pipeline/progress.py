@@ -44,7 +44,9 @@ class Progress:
         begun = last = time.monotonic()
         while not self._done.wait(POLL_SECONDS):
             now = time.monotonic()
-            if now - (begun if self._terminal else last) < (TERMINAL_DELAY if self._terminal else FILE_SECONDS):
+            if now - (begun if self._terminal else last) < (
+                TERMINAL_DELAY if self._terminal else FILE_SECONDS
+            ):
                 continue
             try:
                 text = self._state()

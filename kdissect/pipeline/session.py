@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -147,7 +148,9 @@ class Engine:
                 if not self.settings.local:
                     self._session.stop()
             if finished and self._archive and self._archive.use is Use.RECORD and self._session is not None:
-                self.settings.notice(f"first run: keeping Spark's classes in {self._archive.path.parent} for faster starts")
+                self.settings.notice(
+                    f"first run: keeping Spark's classes in {self._archive.path.parent} for faster starts"
+                )
                 self._gateway.end()
                 self._archive.keep()
             else:
@@ -178,7 +181,7 @@ class Engine:
             port, secret = self._gateway.address()
         os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
         try:
-            return py4j.launch_gateway()
+            return py4j.launch_gateway()  # type: ignore[no-untyped-call]
         finally:
             del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
 
@@ -190,7 +193,10 @@ class Engine:
             os.environ["PYSPARK_PYTHON"] = sys.executable
         confs = self.settings.spark_confs()
         if self.settings.local:
-            confs |= {"spark.local.dir": str(self.home / "tmp"), "spark.sql.warehouse.dir": str(self.home / "warehouse")}
+            confs |= {
+                "spark.local.dir": str(self.home / "tmp"),
+                "spark.sql.warehouse.dir": str(self.home / "warehouse"),
+            }
         conf = SparkConf(loadDefaults=not self.settings.local, _jvm=gateway.jvm)
         for name, value in confs.items():
             conf.set(name, value)
@@ -205,10 +211,8 @@ class Engine:
 def _warm_up(context: Any) -> None:
     """Start as many Python workers as there are slots; a failure shows again, and better, in the real job."""
     slots = context.defaultParallelism
-    try:
+    with suppress(Exception):
         context.parallelize(range(slots), slots).foreachPartition(_nothing)
-    except Exception:  # noqa: BLE001, S110
-        pass
 
 
 def _nothing(_rows: object) -> None:
@@ -222,6 +226,6 @@ def _zipped_package(home: Path) -> str:
 
 def _silence(session: "SparkSession") -> None:
     """Keep PySpark's accumulator server from printing a traceback when the JVM's end cuts its connection."""
-    server = session.sparkContext._accumulatorServer
+    server: Any = session.sparkContext._accumulatorServer
     if server is not None:
-        server.handle_error = lambda request, client_address: None
+        server.handle_error = lambda *_connection: None

@@ -27,7 +27,9 @@ _WRITERS: Mapping[Format, Callable[["DataFrame", str], None]] = {
     Format.PARQUET: lambda frame, path: frame.write.parquet(path, compression="zstd"),
     Format.JSONL: lambda frame, path: frame.write.json(path, ignoreNullFields=False),
     # RFC 4180: a quote inside quotes is doubled; null is empty, an empty text is ""
-    Format.CSV: lambda frame, path: frame.write.csv(path, header=True, escape='"', emptyValue='""', nullValue=""),
+    Format.CSV: lambda frame, path: frame.write.csv(
+        path, header=True, escape='"', emptyValue='""', nullValue=""
+    ),
 }
 
 _BOOKKEEPING = ("_SUCCESS", "._SUCCESS.crc", ".part-*.crc")  # of Hadoop's, of no use to anyone here
@@ -52,7 +54,9 @@ class TableDirectory:
             target.parent.mkdir(parents=True, exist_ok=True)
             self._part.mkdir()
         except OSError as error:
-            raise OutputRefused(f"cannot write to {target}: {(error.strerror or str(error)).lower()}") from None
+            raise OutputRefused(
+                f"cannot write to {target}: {(error.strerror or str(error)).lower()}"
+            ) from None
 
     def write(self, tables: Mapping[str, "DataFrame"], format: Format) -> None:
         """Write every table; the target appears when all are written."""
