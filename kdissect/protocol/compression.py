@@ -22,6 +22,7 @@ XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = len(XERIAL_MAGIC) + 4 + 4  # two version numbers follow the magic
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
 LZ4_HAS_CONTENT_SIZE, LZ4_HAS_DICTIONARY = 0x08, 0x01
+ZSTD_WINDOW = 64 << 20  # the memory that a frame may ask for before it gives a byte; level 19 takes 8 MiB
 MASK = 0xFFFFFFFF
 ZSTD_STEP = 1024  # one block of a few bytes makes 128 KiB: feeding so few bounds what one call can produce
 
@@ -155,7 +156,7 @@ def _rotated(value: int, bits: int) -> int:
 def _zstd(data: bytes, limit: int) -> bytes:
     pieces, size = [], 0
     while data:
-        stream = zstandard.ZstdDecompressor(max_window_size=max(limit, 1024)).decompressobj()
+        stream = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj()
         at = 0
         while at < len(data) and not stream.eof:
             pieces.append(stream.decompress(data[at : at + ZSTD_STEP]))

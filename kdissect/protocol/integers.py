@@ -15,32 +15,38 @@ ENDS_EARLY, TOO_LONG = -1, -2  # what stands in place of the next position when 
 
 @jit
 def int8_at(data: Any, at: int) -> Any:
-    return ((np.int64(data[at])) ^ 0x80) - 0x80
+    """Read a signed byte."""
+    return (np.int64(data[at]) ^ 0x80) - 0x80
 
 
 @jit
 def uint16_at(data: Any, at: int) -> Any:
+    """Read 2 bytes without a sign."""
     return np.int64(data[at]) << 8 | np.int64(data[at + 1])
 
 
 @jit
 def int16_at(data: Any, at: int) -> Any:
+    """Read 2 bytes."""
     return (uint16_at(data, at) ^ 0x8000) - 0x8000
 
 
 @jit
 def uint32_at(data: Any, at: int) -> Any:
+    """Read 4 bytes without a sign."""
     high = np.int64(data[at]) << 24 | np.int64(data[at + 1]) << 16
     return high | np.int64(data[at + 2]) << 8 | np.int64(data[at + 3])
 
 
 @jit
 def int32_at(data: Any, at: int) -> Any:
+    """Read 4 bytes."""
     return (uint32_at(data, at) ^ 0x80000000) - 0x80000000
 
 
 @jit
 def int64_at(data: Any, at: int) -> Any:
+    """Read 8 bytes."""
     return int32_at(data, at) << 32 | uint32_at(data, at + 4)
 
 

@@ -231,6 +231,8 @@ def _forgotten(roles: Iterable[str], scope: _Scope, names_topic: bool, is_partit
         forgotten |= ROW_REGISTERS.keys() - scope.inherited
     elif is_partition:
         forgotten |= set(roles) & ROW_REGISTERS.keys()
+        if "records" in roles:  # a batch names its producer
+            forgotten |= set(INHERITED)
     return sum(1 << (KEEP_TOO[role] - MESSAGE_WIDTH) for role in forgotten)
 
 

@@ -261,7 +261,7 @@ def walk(
                 at += 1
             elif op == OP_NODE:
                 if present & NODE_BIT:
-                    _write_node(nodes, node_count, message, registers)
+                    _write_node(nodes, node_count, message, present, registers)
                     node_count += 1
                 row += 1
             elif op == OP_FALLBACK:
@@ -270,8 +270,13 @@ def walk(
             else:
                 fault = NONE if at == limit else LEFT_OVER
                 break
-        if fault != NONE and (present & PARTITION_BIT or (row_count == topic_row and present & TOPIC_BITS)):
+        if fault != NONE and present & PARTITION_BIT:  # what was read of a partition is kept
             _write_row(rows, row_count, message, present, registers, summary)
+            row_count += 1
+        elif (
+            fault != NONE and row_count == topic_row and present & TOPIC_BITS
+        ):  # the rest may be a partition's
+            _write_row(rows, row_count, message, present & TOPIC_BITS, registers, summary)
             row_count += 1
         used[ROWS_WANTED], used[NODES_WANTED] = row_count, node_count
         if row_count > len(rows) or node_count > len(nodes):
@@ -347,10 +352,10 @@ def _write_row(rows: Any, here: int, message: int, present: int, registers: Any,
 
 
 @jit
-def _write_node(nodes: Any, here: int, message: int, registers: Any) -> None:
+def _write_node(nodes: Any, here: int, message: int, present: int, registers: Any) -> None:
     """Write the node at hand."""
     if here < len(nodes):
         nodes[here, OWNER] = message
-        nodes[here, OWNER_PRESENT] = -1
+        nodes[here, OWNER_PRESENT] = present >> NODE_FIRST
         for index in range(BROKER_WIDTH):
             nodes[here, OWNER_WIDTH + index] = registers[NODE_FIRST + index]
