@@ -75,8 +75,8 @@ class Capture:
             self._said.unlink(missing_ok=True)
 
     def _wait_until_quiet(self) -> None:
-        size = -1
-        while size != (size := self._raw.stat().st_size):
+        size, deadline = -1, time.monotonic() + 30
+        while size != (size := self._raw.stat().st_size) and time.monotonic() < deadline:
             time.sleep(0.5)
 
     def _check(self) -> None:

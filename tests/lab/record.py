@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -24,7 +25,8 @@ def record(name: str, out: Path, keep: Path | None = None) -> None:
     scenario = importlib.import_module(f".scenarios.{name}", __package__)
     with tempfile.TemporaryDirectory(prefix="kdissect-lab-") as scratch:
         folder = Path(scratch) if keep is None else keep / name
-        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         stage = Stage(name.replace("_", "-"), out / scenario.FILE, folder)
         scenario.record(stage)
         entry = stage.entry(scenario.TOLD)

@@ -43,12 +43,12 @@ class Stage:
         wanted = ports or cluster.client_ports
         time.sleep(0.5)  # connections of the set-up have closed by then
         since = requestlog.sizes(cluster.request_logs)
-        try:
-            with Capture(self.capture, wanted, nanoseconds=nanoseconds):
+        with Capture(self.capture, wanted, nanoseconds=nanoseconds):
+            try:
                 yield
-        finally:
-            for client in self.clients:
-                client.child.stop()
+            finally:
+                for client in self.clients:
+                    client.child.stop()
         self.served = [s for s in requestlog.read(since) if s.server_port in wanted]
 
     def start(self, library: str, release: Release | None = None, **fields: Any) -> Client:

@@ -27,6 +27,7 @@ class Job:
     per_second: float = 100.0
     burst: int = 1  # records sent together before the next pause
     value_bytes: int = 100
+    headers: bool = False  # whether records carry headers (message formats 0 and 1 cannot)
     group: str = ""
     config: dict[str, str] = field(default_factory=dict)
 

@@ -27,7 +27,8 @@ def produce(job: Job, outcome: Outcome) -> None:
     producer = kafka.KafkaProducer(**_settings(job))
     for number in job.paced():
         topic = job.topics[number % len(job.topics)]
-        sent = producer.send(topic, job.value(number), job.key(number), headers=[("trace", b"%d" % number)])
+        headers = [("trace", b"%d" % number)] if job.headers else None
+        sent = producer.send(topic, job.value(number), job.key(number), headers=headers)
         sent.add_callback(lambda _receipt, topic=topic: outcome.records.update([topic]))
         sent.add_errback(lambda error: outcome.failed.update([type(error).__name__]))
     producer.flush()

@@ -46,7 +46,8 @@ def _produce(job: Job, outcome: Outcome) -> None:
     note = _on_delivery(outcome)
     for number in job.paced():
         topic = job.topics[number % len(job.topics)]
-        producer.produce(topic, job.value(number), job.key(number), on_delivery=note)
+        headers = {"trace": b"%d" % number} if job.headers else None
+        producer.produce(topic, job.value(number), job.key(number), headers=headers, on_delivery=note)
         producer.poll(0)
     producer.flush(60)
     producer.close()

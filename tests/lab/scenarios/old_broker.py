@@ -29,12 +29,14 @@ PRODUCERS = (
     ("python-lz4", "kafka-python", None, "old", {"compression_type": "lz4", "acks": "1", "linger_ms": "50",
                                                  "enable_idempotence": "False"}),
 )  # fmt: skip
+_ALL = ("ancient", "old")
 CONSUMERS = (
-    ("java-0.9-reader", "java", releases.OLDER, {"session.timeout.ms": "10000"}),
-    ("java-0.10-reader", "java", releases.OLD, {"session.timeout.ms": "10000"}),
-    ("rdkafka-0.9-reader", "librdkafka", None, _NO_QUESTIONS),
-    ("rdkafka-reader", "librdkafka", None, {}),
-    ("python-reader", "kafka-python", None, {"session_timeout_ms": "10000"}),
+    ("java-0.9-reader", "java", releases.OLDER, _ALL, {"session.timeout.ms": "10000"}),
+    ("java-0.10-reader", "java", releases.OLD, _ALL, {"session.timeout.ms": "10000"}),
+    ("rdkafka-0.9-reader", "librdkafka", None, _ALL, _NO_QUESTIONS),
+    ("rdkafka-reader", "librdkafka", None, _ALL, {}),
+    # kafka-python reads the old lz4 framing only with a package that is not at hand.
+    ("python-reader", "kafka-python", None, ("old",), {"session_timeout_ms": "10000"}),
 )
 
 
@@ -44,9 +46,9 @@ def record(stage: Stage) -> None:
         cluster.create_topic("old", 2, 2, {})
         with stage.recording(cluster):
             readers = [
-                stage.start(library, release, role="consume", client_id=client_id, topics=("ancient", "old"),
+                stage.start(library, release, role="consume", client_id=client_id, topics=topics,
                             group=client_id, config=config)
-                for client_id, library, release, config in CONSUMERS
+                for client_id, library, release, topics, config in CONSUMERS
             ]  # fmt: skip
             writers = [
                 stage.start(library, release, role="produce", client_id=client_id, topics=(topic,), records=120,

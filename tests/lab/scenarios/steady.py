@@ -51,7 +51,7 @@ def record(stage: Stage) -> None:
             ]  # fmt: skip
             producers = [
                 stage.start(library, releases.CURRENT, role="produce", client_id=client_id, topics=(topic,),
-                            records=240, per_second=16, burst=8, value_bytes=160, config=config)
+                            records=240, per_second=16, burst=8, value_bytes=160, headers=True, config=config)
                 for client_id, library, topic, config in PRODUCERS
             ]  # fmt: skip
             for producer in producers:
