@@ -16,9 +16,9 @@ WIDE = 128
 LATENCY_COLUMNS = (
     Column("mean", drop=6),
     Column("p50"),
-    Column("p90"),
+    Column("p90", drop=1),
     Column("p99"),
-    Column("p99.9"),
+    Column("p99.9", drop=1),
     Column("max"),
 )
 ENOUGH = {"p50": 2, "p90": 10, "p99": 100, "p99.9": 1000}

@@ -106,7 +106,9 @@ def valid(column: pa.Array) -> Mask:
 
 def valid_truths(column: pa.Array) -> Mask:
     """Give a boolean column, null taken as false."""
-    mask: Mask = (column.fill_null(False) if column.null_count else column).to_numpy(zero_copy_only=False)
+    mask: Mask = (column.fill_null(fill_value=False) if column.null_count else column).to_numpy(
+        zero_copy_only=False
+    )
     return mask
 
 

@@ -19,14 +19,19 @@ class Rule(NamedTuple):
 
     name: str
     count: Callable[[Evidence], int]
-    of: Callable[[Evidence], int | None]
+    of: Callable[[Evidence], int] | None
     means: str
 
 
 def doubts(evidence: Evidence) -> tuple[Doubt, ...]:
     """Give the doubts that there is a reason for."""
     return tuple(
-        Doubt(name=rule.name, count=rule.count(evidence), of=rule.of(evidence), means=rule.means)
+        Doubt(
+            name=rule.name,
+            count=rule.count(evidence),
+            of=rule.of(evidence) if rule.of else None,
+            means=rule.means,
+        )
         for rule in RULES
         if rule.count(evidence)
     )
@@ -98,7 +103,7 @@ RULES = (
     Rule(
         "clock_steps",
         lambda seen: seen.capture.clock_steps,
-        lambda seen: None,
+        None,
         "times that jump back between packets: latencies around them are wrong",
     ),
     Rule(

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from kdissect.report.columns import Columns, Mask, nullable
+from kdissect.report.columns import Columns, Mask, added, coded, grouped, nullable
 from kdissect.report.figures import Fate, exact_waits
 from kdissect.report.histogram import Ints
 from kdissect.report.parts import FACTS
-from kdissect.report.summary import ClientName, Connections, Protocol
+from kdissect.report.summary import ClientName, Connections, Protocol, Software
 
 CLIENT_COLUMNS = ("client_software_name", "client_software_version", "client_host")
 KAFKA = ("kafka", "kafka-0.7")
@@ -37,6 +38,10 @@ class Facts:
     def taken(self, name: str, rows: Ints) -> pa.Array:
         """Give a column for rows found by `rows`, null for -1."""
         return self.columns.plain(name).take(nullable(rows, rows >= 0))
+
+    def client_ids(self, column: pa.Array, rows: Ints) -> pa.Array:
+        """Give client ids of exchanges; those of the connection where there is none (an answer without its request)."""
+        return pc.coalesce(column, self.taken("client_id", rows))
 
     def fate(self, rows: Ints) -> Fate:
         """Tell what became of the connections at `rows`; of an unknown one nothing is held against it."""
@@ -71,6 +76,14 @@ def connections(facts: Facts) -> Connections:
         for mask in (columns.equals("protocol", name),)
     ]
 
+    software = [columns.plain(name) for name in CLIENT_COLUMNS[:2]]
+    named = grouped(*(coded(column) for column in software))
+    made_by = zip(
+        *(column.take(pa.array(named.first)).to_pylist() for column in software),
+        added(named, kafka).tolist(),
+        strict=True,
+    )
+
     def total(name: str) -> int:
         return int(columns.ints(name)[kafka].sum())
 
@@ -84,6 +97,12 @@ def connections(facts: Facts) -> Connections:
     return Connections(
         count=columns.rows,
         protocols=tuple(sorted(protocols, key=lambda row: (-row.bytes, row.protocol))),
+        software=tuple(
+            sorted(
+                (Software(software_name=name, software_version=version, connections=count) for name, version, count in made_by if name and count),
+                key=lambda row: (-row.connections, row.software_name, row.software_version or ""),
+            )
+        ),
         opened_by_handshake=count(columns.equals("opened", "handshake")),
         midstream=count(columns.equals("opened", "midstream")),
         one_way=count(facts.one_way),

@@ -64,6 +64,25 @@ def waits(groups: int, buckets: Counted, of: Ints, counts: Sequence[Ints]) -> Wa
     return Waits(counts_by_group, totals, lowest, highest, ranked, spread, cells)
 
 
+class Timing(NamedTuple):
+    """The group of each row of calls, of each row of their latencies, and how many groups there are."""
+
+    calls: Ints
+    latencies: Ints
+    groups: int
+
+
+def waits_of(calls: Columns, latencies: Columns, timing: Timing, *, idle: bool) -> Waits:
+    """Give the latencies by group: of calls that wait idly, or of those that do not."""
+    rows = (calls.truths("idle_wait") == idle) & (calls.ints("timed") > 0)
+    buckets = latencies.truths("idle_wait") == idle
+    counts = [calls.ints(name)[rows] for name in ("timed", "latency_ns", "latency_min_ns", "latency_max_ns")]
+    counted = gather(
+        timing.latencies[buckets], latencies.ints("bucket")[buckets], latencies.ints("count")[buckets]
+    )
+    return waits(timing.groups, counted, timing.calls[rows], counts)
+
+
 def exact_waits(values: Ints) -> Waits:
     """Give the latencies of one group from single values, by the same buckets."""
     one = np.zeros(len(values), np.int64)
@@ -133,7 +152,7 @@ def profile(
     calls: Columns, latencies: Columns, fate: Fate, call_groups: Groups, latency_groups: Ints
 ) -> Profile:
     """Give the figures of calls grouped by `call_groups`; `latency_groups` tells the same for the rows of latencies."""
-    groups = call_groups
+    groups, timing = call_groups, Timing(call_groups.of, latency_groups, call_groups.count)
     status = {name: calls.equals("status", name) for name in STATUSES}
     exchanges, idle = calls.ints("exchanges"), calls.truths("idle_wait")
     unanswered = np.where(status["unanswered"], exchanges, 0)
@@ -157,20 +176,7 @@ def profile(
             "closed": added(groups, np.where(~fate.lossy & fate.closed, unanswered, 0)),
             "open": added(groups, np.where(~fate.lossy & ~fate.closed, unanswered, 0)),
         },
-        service=_waits(calls, latencies, groups, latency_groups, ~idle, ~latencies.truths("idle_wait")),
-        idle=_waits(calls, latencies, groups, latency_groups, idle, latencies.truths("idle_wait")),
+        service=waits_of(calls, latencies, timing, idle=False),
+        idle=waits_of(calls, latencies, timing, idle=True),
         service_total_ns=int(calls.ints("latency_ns")[~idle].sum()),
     )
-
-
-def _waits(
-    calls: Columns, latencies: Columns, groups: Groups, latency_groups: Ints, rows: Mask, bucket_rows: Mask
-) -> Waits:
-    rows = rows & (calls.ints("timed") > 0)
-    counts = [calls.ints(name)[rows] for name in ("timed", "latency_ns", "latency_min_ns", "latency_max_ns")]
-    buckets = gather(
-        latency_groups[bucket_rows],
-        latencies.ints("bucket")[bucket_rows],
-        latencies.ints("count")[bucket_rows],
-    )
-    return waits(groups.count, buckets, groups.of[rows], counts)

@@ -15,7 +15,9 @@ PLACE_COLUMNS = (
 )  # fmt: skip
 
 
-def place_cells(place: Place | None, terminal: Terminal, *, request: bool = False) -> list[Cell]:
+def place_cells(
+    place: Place | None, terminal: Terminal, *, request: bool = False, file: bool = True
+) -> list[Cell]:
     """Give the cells of `PLACE_COLUMNS`; the packet is the answer's unless the request is asked for or all there is."""
     if place is None:
         return [Cell("-", DIM)] * len(PLACE_COLUMNS)
@@ -28,7 +30,7 @@ def place_cells(place: Place | None, terminal: Terminal, *, request: bool = Fals
         ends = (place.client_host, place.client_port), (place.server_host, place.server_port)
         connection = terminal.own(" → ").join(host_port(host, port, terminal) for host, port in ends)
     return [
-        Cell(clock(place.time_ns)), Cell("-" if packet is None else f"#{packet}"), Cell(terminal.captured(place.capture_file)),
+        Cell(clock(place.time_ns)), Cell("-" if packet is None else f"#{packet}"), Cell(terminal.captured(place.capture_file) if file else ""),
         Cell(topic), Cell(terminal.captured(place.client_id)), Cell(connection),
     ]  # fmt: skip
 
@@ -45,7 +47,7 @@ def errors(summary: Summary, terminal: Terminal) -> list[str]:
         [
             Cell(terminal.captured(row.error_name or f"code {row.error_code}"), RED),
             Cell(terminal.captured(api_label(row.api_name, None, row.api_key))),
-            Cell(number(row.exchanges)), count_cell(row.partitions), *place_cells(row.first, terminal),
+            Cell(number(row.exchanges)), count_cell(row.partitions), *place_cells(row.first, terminal, file=len(summary.capture.files) > 1),
         ]
         for row in summary.errors[:ERRORS_SHOWN]
     ]  # fmt: skip
@@ -68,11 +70,11 @@ def unanswered(summary: Summary, terminal: Terminal) -> list[str]:
             Cell(terminal.captured(api_label(row.api_name, row.api_version, row.api_key)), CYAN),
             Cell(number(row.figures.unanswered)), count_cell(row.figures.unanswered_closed, RED),
             count_cell(row.figures.unanswered_open), count_cell(row.figures.unanswered_lossy, YELLOW),
-            *place_cells(row.first_unanswered, terminal, request=True),
+            *place_cells(row.first_unanswered, terminal, request=True, file=len(summary.capture.files) > 1),
         ]
         for row in silent[:UNANSWERED_SHOWN]
     ]  # fmt: skip
-    note = "connection closed first, still open at the end, or answer perhaps lost by the capture"
+    note = "lost?: the capture misses bytes, an answer may have come"
     lines = [heading("Unanswered", note, terminal), *fitted(columns, rows, terminal)]
     return lines + more(len(silent), UNANSWERED_SHOWN, "API versions", terminal)
 
@@ -102,9 +104,11 @@ def throttling(summary: Summary, terminal: Terminal) -> list[str]:
         if row.first_throttled and row.first_throttled.time_ns is not None
     ]
     first = min(firsts, key=lambda place: place.time_ns or 0, default=None)
-    note = "answers that ask the client to wait (quota)"
-    if first:
-        note += f", first at {clock(first.time_ns)} in packet #{first.response_packet}"
+    note = (
+        f"by quota, first at {clock(first.time_ns)} in packet #{first.response_packet}"
+        if first
+        else "by quota"
+    )
     lines = [heading("Throttling", note, terminal), *fitted(columns, rows, terminal)]
     return lines + more(len(slowed), THROTTLED_SHOWN, "clients", terminal)
 

@@ -1,6 +1,7 @@
 """The report as JSON: the fields of `Summary` under their own names, in their own order, and the schema it keeps to."""
 
 import json
+import re
 from dataclasses import fields, is_dataclass
 from importlib.resources import files
 from typing import Any
@@ -12,8 +13,13 @@ FLATTENED = ("figures", "name")
 
 
 def to_json(summary: Summary, *, indent: int | None = 2) -> str:
-    """Give the report as JSON text; the same summary gives the same bytes."""
-    return json.dumps(to_plain(summary), indent=indent, ensure_ascii=False, allow_nan=False)
+    """Give the report as JSON text in ASCII, so that no terminal is moved by it; the same summary gives the same bytes."""
+    text = json.dumps(to_plain(summary), indent=indent, allow_nan=False)
+    return re.sub(r"\[\n[\s\d,]+\]", _on_one_line, text) if indent else text
+
+
+def _on_one_line(numbers: re.Match[str]) -> str:
+    return re.sub(r"\s+", " ", numbers[0]).replace("[ ", "[").replace(" ]", "]")
 
 
 def json_schema() -> dict[str, Any]:

@@ -53,6 +53,13 @@ class Column(NamedTuple):
     shortest: int = 0
 
 
+NOTHING = ("", "-")
+"""Cells that say nothing; a column of nothing else is not shown if it may go."""
+
+SHORTEST = 4
+"""What any column is cut to when everything else has been tried."""
+
+
 class Cell(NamedTuple):
     """Escaped text in a style."""
 
@@ -62,22 +69,24 @@ class Cell(NamedTuple):
 
 def fitted(table: Sequence[Column], rows: Sequence[Sequence[Cell]], terminal: Terminal) -> list[str]:
     """Give the lines of a table, title line first, none wider than the terminal."""
-    kept = list(range(len(table)))
+    kept = [
+        at
+        for at, column in enumerate(table)
+        if not (column.drop and all(row[at].text in NOTHING for row in rows))
+    ]
     natural = [
-        max(columns(column.title), *(columns(row[at].text) for row in rows), 0) for at, column in enumerate(table)
-    ]  # fmt: skip
+        max(columns(column.title), *(columns(row[at].text) for row in rows), 0)
+        for at, column in enumerate(table)
+    ]
     gap = 2 if terminal.width >= 110 else 1
     while True:
-        widths = _shrunk(
-            [natural[at] for at in kept],
-            [table[at].shortest for at in kept],
-            terminal.width - 1 - gap * (len(kept) - 1),
-        )
+        room, wanted = terminal.width - 1 - gap * (len(kept) - 1), [natural[at] for at in kept]
+        widths = _shrunk(wanted, [table[at].shortest for at in kept], room)
         spare = [at for at in kept if table[at].drop]
         if widths is not None or not spare:
             break
         kept.remove(max(spare, key=lambda at: (table[at].drop, at)))
-    widths = widths or [natural[at] for at in kept]
+    widths = widths or _shrunk(wanted, [SHORTEST] * len(kept), room) or [SHORTEST] * len(kept)
     lines = [
         _line([Cell(table[at].title, DIM) for at in kept], [table[at] for at in kept], widths, gap, terminal)
     ]

@@ -90,15 +90,11 @@ def _traffic(summary: Summary) -> list[Cell]:
 
 
 def _software(summary: Summary, terminal: Terminal) -> list[Cell]:
-    versions: dict[str, int] = {}
-    for row in summary.clients:
-        if row.name.client_software_name:
-            name = f"{row.name.client_software_name} {row.name.client_software_version or ''}".strip()
-            versions[name] = versions.get(name, 0) + row.connections
-    ranked = sorted(versions.items(), key=lambda row: (-row[1], row[0]))
+    ranked = summary.connections.software
+    names = [f"{row.software_name} {row.software_version or ''}".strip() for row in ranked[:SOFTWARE_NAMED]]
     named = [
-        Cell(f"{terminal.captured(name)} ({counted(count, 'connections')})")
-        for name, count in ranked[:SOFTWARE_NAMED]
+        Cell(f"{terminal.captured(name)} ({counted(row.connections, 'connections')})")
+        for name, row in zip(names, ranked, strict=False)
     ]
     left = len(ranked) - SOFTWARE_NAMED
     return [*named, Cell(terminal.own(f"… and {number(left)} more"))] if left > 0 else named

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kdissect.report.columns import Columns
+from kdissect.report.columns import Columns, in_one
 from kdissect.report.facts import Facts
 from kdissect.report.partials import Partial
 from kdissect.report.parts import SIGHTINGS
@@ -41,6 +41,8 @@ def sightings(
     kept = np.concatenate([ranked[~is_fault[ranked]], faults[:limit]])
     table = seen.table.take(kept)
     rows = facts.rows(Columns(table))
+    client_ids = facts.client_ids(in_one(table["client_id"]), rows)
+    table = table.set_column(table.schema.get_field_index("client_id"), "client_id", client_ids)
     addresses = zip(*(facts.taken(name, rows).to_pylist() for name in ADDRESS), strict=True)
     found = [
         _sighting(row, address, names) for row, address in zip(table.to_pylist(), addresses, strict=True)

@@ -3,6 +3,7 @@
 import textwrap
 
 from kdissect.report.layout import DIM, YELLOW, Terminal, heading
+from kdissect.report.safe import columns
 from kdissect.report.summary import Doubt, Figures, Latency, Summary
 from kdissect.report.units import number, share, size
 
@@ -33,7 +34,8 @@ def _lines(doubt: Doubt, terminal: Terminal) -> list[str]:
 
 
 def _folded(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, max(width, 20)) or [""]
+    wide = columns(text) > len(text)
+    return textwrap.wrap(text, width // 2 if wide else width) or [""]
 
 
 def _legend(summary: Summary, terminal: Terminal) -> list[str]:

@@ -1,5 +1,6 @@
 """Rankings: the same figures per API and version, per client, per broker."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,11 +40,20 @@ class Ranking:
         )
         self.rows, self.latency_rows = facts.rows(self.calls), facts.rows(self.latencies)
         self.brokers = partial.part(BROKERS)
+        self.client_ids = [
+            facts.client_ids(part.plain("client_id"), rows)
+            for part, rows in ((self.calls, self.rows), (self.latencies, self.latency_rows))
+        ]
 
-    def by(self, own: tuple[str, ...], of_connection: tuple[str, ...] = ()) -> Ranked:
+    def by(self, own: Sequence[str] = (), of_connection: Sequence[str] = ()) -> Ranked:
         """Group by columns of the calls and of their connections."""
         columns = [
-            pa.concat_arrays([part.plain(name) for part in (self.calls, self.latencies)]) for name in own
+            pa.concat_arrays(
+                self.client_ids
+                if name == "client_id"
+                else [part.plain(name) for part in (self.calls, self.latencies)]
+            )
+            for name in own
         ]
         rows = np.concatenate([self.rows, self.latency_rows])
         columns += [self.facts.taken(name, rows) for name in of_connection]
@@ -51,7 +61,7 @@ class Ranking:
         calls = Groups(both.of[: self.calls.rows], both.count, both.first)
         figures = profile(
             self.calls, self.latencies, self.facts.fate(self.rows), calls, both.of[self.calls.rows :]
-        )  # fmt: skip
+        )
         pairs = grouped(as_key(calls), coded(self.calls.plain("connection")))
         keys = [column.take(pa.array(both.first)).to_pylist() for column in columns]
         return Ranked(
@@ -60,7 +70,7 @@ class Ranking:
 
     def totals(self) -> Figures:
         """Give the figures of everything."""
-        return self.by(()).profile.figures(0)
+        return self.by().profile.figures(0)
 
     def apis(self, places: dict[tuple[str, int | None, int | None], Place]) -> tuple[Api, ...]:
         """Give the figures per API key and version."""

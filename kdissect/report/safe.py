@@ -12,7 +12,7 @@ HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Mn", "Me", "Mc"}
 
 
 def escaped(text: str, *, ascii_only: bool = False) -> str:
-    """Give text with everything unprintable as \\x1b or \\u202e; with `ascii_only` also everything beyond ASCII."""
+    r"""Give text with everything unprintable as \x1b or \u202e; with `ascii_only` also everything beyond ASCII."""
     return "".join(_shown(character, ascii_only) for character in unicodedata.normalize("NFC", text))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 SCHEMA_VERSION = 1
 
-HISTOGRAM_EDGES_NS = tuple(step * 10**power for power in range(4, 11) for step in (1, 2, 5)) + (10**11,)
+HISTOGRAM_EDGES_NS = (*(step * 10**power for power in range(4, 11) for step in (1, 2, 5)), 10**11)
 """10 µs, 20 µs, 50 µs … 50 s, 100 s: cell 0 of a histogram is below the first edge, the last one from the last edge on."""
 
 
@@ -229,11 +229,21 @@ class Protocol:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Software:
+    """Client software, as clients name it in ApiVersions, and the Kafka connections it made."""
+
+    software_name: str
+    software_version: str | None
+    connections: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Connections:
-    """All TCP connections; everything from `opened_by_handshake` on is about those that speak Kafka."""
+    """All TCP connections; everything from `software` on is about those that speak Kafka."""
 
     count: int
     protocols: tuple[Protocol, ...]
+    software: tuple[Software, ...]
     opened_by_handshake: int
     midstream: int
     one_way: int

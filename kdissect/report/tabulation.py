@@ -191,7 +191,7 @@ def topics(summary: Summary, terminal: Terminal) -> list[str]:
         return []
     rows = [_topic_row(topic, terminal) for topic in summary.topics[:TOPICS_SHOWN]]
     total = len(summary.topics) + summary.omitted.topics
-    note = "by bytes of records; latencies of the Produce and Fetch that name a topic"
+    note = "by bytes of records, with latencies of Produce and of Fetch"
     lines = [heading("Topics", note, terminal), *fitted(TOPIC_COLUMNS, rows, terminal)]
     return lines + more(total, TOPICS_SHOWN, "topics", terminal)
 

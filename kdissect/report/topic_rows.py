@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from kdissect.report.columns import Columns, Groups, Mask, added, coded, grouped
 from kdissect.report.facts import CLIENT_COLUMNS, Facts, client_name
-from kdissect.report.figures import Waits, waits
-from kdissect.report.histogram import Ints, gather
+from kdissect.report.figures import Timing, waits_of
+from kdissect.report.histogram import Ints
 from kdissect.report.partials import Partial
 from kdissect.report.parts import NAMES, TOPIC_CALLS, TOPIC_FLOWS, TOPIC_LATENCIES, TOPIC_PARTITIONS, Part
 from kdissect.report.summary import Topic, TopicClient, TopicUse
@@ -69,7 +69,7 @@ class Topics:
         order = sorted(range(topics.count), key=lambda at: (-size[at], -mentions[at], labels[at]))
         kept = [labels[at] for at in order[:limit]]
         uses, left_out = self._uses(kept, client_limit)
-        ids, partitions = self._ids(kept), self._partitions(kept)
+        ids, partitions = self._seen(kept, "topic_id"), self._seen(kept, "partition")
         return (
             tuple(
                 Topic(
@@ -98,8 +98,8 @@ class Topics:
         volumes = {name: added(groups, flows.columns.ints(name)) for name in VOLUMES}
         exchanges = added(replace(groups, of=by_call), calls.columns.ints("exchanges"))
         service, idle = (
-            _waits(calls.columns, latencies.columns, by_call, by_latency, both.count, wait)
-            for wait in (False, True)
+            waits_of(calls.columns, latencies.columns, Timing(by_call, by_latency, both.count), idle=idle)
+            for idle in (False, True)
         )
         codecs = self._codecs(flows.columns, by_flow)
         clients = self._clients(flows.columns, by_flow, calls.columns, by_call)
@@ -124,7 +124,7 @@ class Topics:
         return found, left_out
 
     def _codecs(self, flows: Columns, use: Ints) -> dict[int, dict[str, int]]:
-        groups = grouped(*_pairs(use), coded(flows.plain("codec")))
+        groups = grouped(coded(pa.array(use)), coded(flows.plain("codec")))
         size = added(groups, flows.ints("record_bytes"))
         rows = zip(
             use[groups.first].tolist(),
@@ -141,10 +141,11 @@ class Topics:
         self, flows: Columns, use: Ints, calls: Columns, call_use: Ints
     ) -> dict[int, list[TopicClient]]:
         rows = np.concatenate([self.facts.rows(flows), self.facts.rows(calls)])
-        columns = [pa.concat_arrays([flows.plain("client_id"), calls.plain("client_id")])]
+        own = pa.concat_arrays([flows.plain("client_id"), calls.plain("client_id")])
+        columns = [self.facts.client_ids(own, rows)]
         columns += [self.facts.taken(name, rows) for name in CLIENT_COLUMNS]
         both = np.concatenate([use, call_use])
-        groups = grouped(*_pairs(both), *(coded(column) for column in columns))
+        groups = grouped(coded(pa.array(both)), *(coded(column) for column in columns))
         by_flow, by_call = (
             replace(groups, of=groups.of[: flows.rows]),
             replace(groups, of=groups.of[flows.rows :]),
@@ -167,29 +168,14 @@ class Topics:
             clients.sort(key=lambda row: (-row.record_bytes, -row.exchanges, repr(row.name)))
         return found
 
-    def _ids(self, kept: Sequence[str]) -> dict[str, set[str]]:
-        seen = _within(self.partitions, kept)
-        found: dict[str, set[str]] = {label: set() for label in kept}
-        for label, topic_id in zip(
-            seen.topic.to_pylist(), seen.columns.plain("topic_id").to_pylist(), strict=True
-        ):
-            if topic_id is not None:
-                found[label].add(topic_id)
-        return found
-
-    def _partitions(self, kept: Sequence[str]) -> dict[str, set[Any]]:
-        seen = _within(self.partitions, kept)
+    def _seen(self, kept: Sequence[str], name: str) -> dict[str, set[Any]]:
+        """Give the distinct values of a column of the partitions by topic."""
+        rows = _within(self.partitions, kept)
         found: dict[str, set[Any]] = {label: set() for label in kept}
-        for label, number in zip(
-            seen.topic.to_pylist(), seen.columns.plain("partition").to_pylist(), strict=True
-        ):
-            if number is not None:
-                found[label].add(number)
+        for label, value in zip(rows.topic.to_pylist(), rows.columns.plain(name).to_pylist(), strict=True):
+            if value is not None:
+                found[label].add(value)
         return found
-
-
-def _pairs(use: Ints) -> tuple[Any]:
-    return (coded(pa.array(use)),)
 
 
 def _within(part: Labelled, kept: Sequence[str]) -> Labelled:
@@ -197,15 +183,3 @@ def _within(part: Labelled, kept: Sequence[str]) -> Labelled:
     if mask.all():
         return part
     return Labelled(part.columns.filtered(mask), part.topic.filter(pa.array(mask)))
-
-
-def _waits(
-    calls: Columns, latencies: Columns, use: Ints, latency_use: Ints, groups: int, wait: bool
-) -> Waits:
-    rows = (calls.truths("idle_wait") == wait) & (calls.ints("timed") > 0)
-    buckets = latencies.truths("idle_wait") == wait
-    counts = [calls.ints(name)[rows] for name in ("timed", "latency_ns", "latency_min_ns", "latency_max_ns")]
-    counted = gather(
-        latency_use[buckets], latencies.ints("bucket")[buckets], latencies.ints("count")[buckets]
-    )
-    return waits(groups, counted, use[rows], counts)

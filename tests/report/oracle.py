@@ -116,7 +116,7 @@ def grouped(rows, key):
 def client_of(row, connection):
     """Give who sent a row."""
     return (
-        row["client_id"],
+        row["client_id"] if row["client_id"] is not None else connection["client_id"],
         connection["client_software_name"],
         connection["client_software_version"],
         connection["client_host"],
@@ -182,6 +182,11 @@ def topics(partitions, exchange, connections):
     return found
 
 
+def answered_at(row):
+    """Give when a row was answered, or else asked."""
+    return row["response_first_ns"] if row["response_first_ns"] is not None else row["request_first_ns"]
+
+
 def errors(rows, partitions, exchange):
     """Give, per API key and code: exchanges, partitions, and the first place (time, file, packets, topic, partition)."""
     seen = defaultdict(list)
@@ -199,10 +204,7 @@ def errors(rows, partitions, exchange):
             seen[row["api_key"], row["error_code"]].append((row, None))
     found = {}
     for key, sightings in seen.items():
-        time = lambda row: (
-            row["response_first_ns"] if row["response_first_ns"] is not None else row["request_first_ns"]
-        )  # noqa: E731
-        first = min(time(row) for row, _ in sightings)
+        first = min(answered_at(row) for row, _ in sightings)
         found[key] = {
             "exchanges": len({(row["connection"], row["ordinal"]) for row, _ in sightings}),
             "partitions": sum(part is not None for _, part in sightings),
@@ -215,7 +217,7 @@ def errors(rows, partitions, exchange):
                     part and part["partition"],
                 )
                 for row, part in sightings
-                if time(row) == first
+                if answered_at(row) == first
             },
         }
     return found

@@ -3,9 +3,8 @@
 import json
 
 import numpy as np
-import oracle
 import pytest
-import synthetic
+from report import oracle, synthetic
 
 from kdissect.report.compose import compose
 from kdissect.report.json import to_json

@@ -3,9 +3,9 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-import synthetic
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from report import synthetic
 
 from kdissect.report.compose import compose
 from kdissect.report.partials import EMPTY, PARTIAL, Partial, from_arrow, merge, summarise, to_arrow
