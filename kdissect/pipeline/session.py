@@ -144,9 +144,9 @@ class Engine:
             if self._gateway is None:
                 return
             if self._session is not None:
-                _silence(self._session)
                 if not self.settings.local:
                     self._session.stop()
+                _forget(self._session)
             if finished and self._archive and self._archive.use is Use.RECORD and self._session is not None:
                 self.settings.notice(
                     f"first run: keeping Spark's classes in {self._archive.path.parent} for faster starts"
@@ -224,8 +224,14 @@ def _zipped_package(home: Path) -> str:
     return shutil.make_archive(str(home / "kdissect"), "zip", root_dir=PACKAGE.parent, base_dir="kdissect")
 
 
-def _silence(session: "SparkSession") -> None:
-    """Keep PySpark's accumulator server from printing a traceback when the JVM's end cuts its connection."""
+def _forget(session: "SparkSession") -> None:
+    """Make PySpark forget a JVM that is about to end, and not print a traceback when its connection is cut."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
     server: Any = session.sparkContext._accumulatorServer
     if server is not None:
         server.handle_error = lambda *_connection: None
+    context: Any = SparkContext
+    context._active_spark_context = context._gateway = context._jvm = None
+    SparkSession._instantiatedSession = None

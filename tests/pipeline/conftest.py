@@ -1,0 +1,83 @@
+"""A Spark for all tests that need one, and the pipeline's steps without Spark."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kdissect.capture.files import open_inputs
+from kdissect.capture.splits import Split
+from kdissect.capture.survey import survey
+from kdissect.pipeline import steps
+from kdissect.pipeline.session import Engine, Settings
+from kdissect.tables import TABLES
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+PLACES = (
+    "capture_file",
+    "request_packet",
+    "response_packet",
+)  # where a row was found, which cutting a file changes
+
+Tables = dict[str, pa.Table]
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[Engine]:
+    with Engine.start(Settings(master="local[2]")) as started:
+        started.session()
+        yield started
+
+
+@pytest.fixture(params=sorted(CAPTURES.glob("*.pcap*")), ids=lambda path: path.name)
+def capture(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.param
+    return path
+
+
+@pytest.fixture
+def splits_of(tmp_path: Path) -> Callable[..., tuple[Split, ...]]:
+    def look(*paths: Path, split_bytes: int = 1 << 30) -> tuple[Split, ...]:
+        return survey(open_inputs([str(path) for path in paths], str(tmp_path)).files, split_bytes).splits
+
+    return look
+
+
+@pytest.fixture(scope="session")
+def dissected() -> Callable[..., Tables]:
+    return dissect
+
+
+def dissect(splits: tuple[Split, ...], partitions: int = 1, rows: int = 1 << 20) -> Tables:
+    """Run both passes here, routed and ordered as Spark does it, in batches of at most `rows`."""
+    ordinals = [pa.record_batch({"split": [split.index]}) for split in splits]
+    pieces = pa.Table.from_batches(steps.scan_step(ordinals, splits, ()), steps.SHUFFLED)
+    buckets = pieces["bucket"].to_numpy() % partitions
+    names = {}
+    parts = [
+        pieces.filter(pa.array(buckets == number)).sort_by([("split", "ascending"), ("piece", "ascending")])
+        for number in range(partitions)
+    ]
+    for part in parts:
+        for batch in steps.names_step(part.to_batches(rows), splits):
+            names |= dict(zip(batch["topic_id"].to_pylist(), batch["topic"].to_pylist(), strict=True))
+    return {
+        table: in_order(
+            pa.Table.from_batches(
+                [
+                    batch
+                    for part in parts
+                    for batch in steps.table_step(part.to_batches(rows), splits, table, names)
+                ],
+                TABLES[table],
+            )
+        )
+        for table in TABLES
+    }
+
+
+def in_order(table: pa.Table, without: tuple[str, ...] = ()) -> pa.Table:
+    """Give a table in an order that depends on its rows alone."""
+    kept = table.drop_columns([name for name in without if name in table.column_names])
+    return kept.sort_by([(name, "ascending") for name in kept.column_names]).combine_chunks()

@@ -1,0 +1,65 @@
+"""Failures of Spark in one sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from kdissect.pipeline.failures import explained, last_of_python
+from kdissect.pipeline.gateway import GatewayFailed, last_line
+from kdissect.pipeline.progress import described
+
+WORKER = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "worker.py", line 1, in main
+    process()
+    ~~~~~~~^^
+{line}
+
+\tat org.apache.spark.api.python.BasePythonRunner
+Caused by: something else
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("ValueError: no such split", "ValueError: no such split"),
+        ("kdissect.capture.files.InputError: a.pcap: permission denied", "a.pcap: permission denied"),
+        ("kdissect.exchange.payload.CaptureChanged: a.pcap was changed", "a.pcap was changed"),
+        ("KeyboardInterrupt", "KeyboardInterrupt"),
+    ],
+)
+def test_the_workers_own_words(line: str, sentence: str) -> None:
+    assert last_of_python(WORKER.format(line=line)) == sentence
+    assert explained(RuntimeError(WORKER.format(line=line))) == sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("job aborted: java.lang.OutOfMemoryError: Java heap space\n\tat x", "Spark ran out of memory"),
+        ("java.io.IOException: No space left on device\n\tat x", "no space left on the disk"),
+        (
+            "org.apache.spark.SparkException: Could not parse Master URL: 'x'\n\tat y",
+            "Could not parse Master URL: 'x'",
+        ),
+    ],
+)
+def test_known_signs(text: str, sentence: str) -> None:
+    assert explained(RuntimeError(text)).startswith(sentence)
+    assert "\n" not in explained(RuntimeError(text))
+
+
+def test_a_jvm_that_died_is_quoted(tmp_path: Path) -> None:
+    log = tmp_path / "java.log"
+    log.write_text("starting\nError: could not reserve memory\nlast words\n")
+    assert last_line(log) == "Error: could not reserve memory"
+    assert explained(EOFError(), log) == "Spark ended unexpectedly: Error: could not reserve memory"
+    assert explained(GatewayFailed("Java ended")) == "Java ended"
+    log.write_text("")
+    assert last_line(log) == "it said nothing"
+
+
+def test_progress_is_named_after_the_pass() -> None:
+    assert described("mapPartitionsInternal at X", 1, 4) == "kdissect: reading packets, 1 of 4 parts"
+    assert described("collectAsArrowToPython at X", 0, 2) == "kdissect: dissecting, 0 of 2 parts"

@@ -1,0 +1,120 @@
+"""The same steps on Spark: jobs, writers, and what is left when it ends."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from kdissect.capture.splits import Split
+from kdissect.pipeline import jobs, steps
+from kdissect.pipeline.jobs import Work
+from kdissect.pipeline.session import Engine
+from kdissect.pipeline.tabledir import Format, OutputRefused, TableDirectory
+from kdissect.report.compose import compose
+from kdissect.report.partials import from_arrow
+from kdissect.report.summary import CaptureFacts
+from kdissect.tables import TABLES
+
+from .conftest import CAPTURES, Tables, in_order
+
+pytestmark = pytest.mark.spark
+
+SplitsOf = Callable[..., tuple[Split, ...]]
+Dissected = Callable[..., Tables]
+FIRST = sorted(CAPTURES.glob("*.pcap*"))[0]
+
+
+def test_analysis_is_what_the_steps_give_without_spark(engine: Engine, splits_of: SplitsOf) -> None:
+    whole, cut = splits_of(FIRST), splits_of(FIRST, split_bytes=100_000)
+    pieces = [batch for split in whole for batch in steps.scan_step([ordinal(split)], whole, ())]
+    rows = list(steps.summary_step(pieces, whole))
+    analysis = jobs.analyze(engine.session(), Work(cut, partitions=5))
+    assert analysis.counts == steps.counts_in(rows)
+    assert analysis.counts.packets == sum(split.packets for split in whole)
+    facts = CaptureFacts()
+    assert compose(analysis.partial, facts) == compose(from_arrow(steps.partials_in(rows)), facts)
+
+
+def test_exported_tables_are_the_same_in_every_format(
+    engine: Engine, splits_of: SplitsOf, dissected: Dissected, tmp_path: Path
+) -> None:
+    expected = dissected(splits_of(FIRST))
+    work = Work(splits_of(FIRST, split_bytes=300_000), partitions=3)
+    for format in Format:
+        target = TableDirectory(tmp_path / format)
+        target.write(jobs.tables(engine.session(), work, list(TABLES)), format)
+        assert sorted(path.name for path in (tmp_path / format).iterdir()) == sorted(TABLES)
+        for name, table in expected.items():
+            found = READERS[format](tmp_path / format / name, TABLES[name])
+            assert in_order(found).equals(in_order(table)), (format, name)
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_failing_step_is_one_sentence(engine: Engine, splits_of: SplitsOf, tmp_path: Path) -> None:
+    from kdissect.pipeline.failures import explained
+
+    gone = tmp_path / "gone.pcapng"
+    gone.write_bytes(FIRST.read_bytes())
+    work = Work(splits_of(gone))
+    gone.unlink()
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - PySpark's, whatever it is
+        jobs.analyze(engine.session(), work)
+    sentence = explained(raised.value)
+    assert "gone.pcapng" in sentence
+    assert "\n" not in sentence
+
+
+def test_a_directory_with_something_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(OutputRefused, match="is not empty"):
+        TableDirectory(tmp_path)
+    with pytest.raises(OutputRefused, match="is not a directory"):
+        TableDirectory(tmp_path / "notes.txt")
+
+
+def test_an_abandoned_export_leaves_nothing(tmp_path: Path) -> None:
+    target = TableDirectory(tmp_path / "tables")
+    target.abandon()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("size", "cores", "given", "expected"),
+    [(1, 2, 0, 2), (1 << 30, 2, 0, 4), (3 << 30, 8, 0, 16), (1 << 40, 2, 0, 4096), (1, 2, 7, 7)],
+)
+def test_partitions_follow_size_and_cores(
+    splits_of: SplitsOf, size: int, cores: int, given: int, expected: int
+) -> None:
+    from dataclasses import replace
+
+    split = replace(splits_of(FIRST)[0], start=0, stop=size)
+    assert Work((split,), partitions=given).partitions_for(cores) == expected
+
+
+def ordinal(split: Split) -> pa.RecordBatch:
+    return pa.record_batch({"split": [split.index]})
+
+
+def read_parquet(folder: Path, schema: pa.Schema) -> pa.Table:
+    return pa.concat_tables([pa.parquet.read_table(path).cast(schema) for path in folder.iterdir()])
+
+
+def read_csv(folder: Path, schema: pa.Schema) -> pa.Table:
+    options = pa.csv.ConvertOptions(
+        column_types=schema, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+    )
+    parse = pa.csv.ParseOptions(newlines_in_values=True)
+    return pa.concat_tables([pa.csv.read_csv(path, None, parse, options) for path in folder.iterdir()])
+
+
+def read_jsonl(folder: Path, schema: pa.Schema) -> pa.Table:
+    rows = [json.loads(line) for path in folder.iterdir() for line in path.read_text().splitlines()]
+    assert all(list(row) == schema.names for row in rows)
+    return pa.Table.from_pylist(rows, schema)
+
+
+READERS = {Format.PARQUET: read_parquet, Format.CSV: read_csv, Format.JSONL: read_jsonl}
