@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import BinaryIO
 
 from kdissect.capture import pcap, pcapng
@@ -105,7 +106,7 @@ def _open(name: str, spool: str, stdin: BinaryIO | None) -> CaptureFile:
     if name == STANDARD_INPUT:
         return _open_stream(stdin or sys.stdin.buffer, "standard input", None, spool)
     try:
-        with open(name, "rb", buffering=0) as stream:
+        with Path(name).open("rb", buffering=0) as stream:
             regular = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
             return _open_stream(stream, name, name if regular else None, spool)
     except OSError as error:
@@ -147,7 +148,7 @@ def _spool(name: str, chunks: Iterator[bytes], spool: str) -> tuple[str, ...]:
     if not first:
         raise InputError(f"{name}: {warnings[0].split(';')[0]}" if warnings else f"{name} is empty")
     check_magic(name, first)
-    with open(spool, "wb") as file:
+    with Path(spool).open("wb") as file:
         try:
             file.write(first)
             for chunk in chunks:

@@ -15,9 +15,11 @@ from kdissect.kernel import jit
 def _compiler() -> Callable[[Any], Any]:
     if os.environ.get("KDISSECT_JIT") == "0":
         return jit
-    import numba
+    import numba  # noqa: PLC0415 - with KDISSECT_JIT=0 Numba is never loaded
 
-    return numba.njit(cache=True, nogil=True, _nrt=False)  # type: ignore[no-any-return]
+    options: Any = {"cache": True, "nogil": True, "_nrt": False}
+    compiler: Any = numba.njit(**options)
+    return compiler  # type: ignore[no-any-return]
 
 
 jit_flat: Callable[[Any], Any] = _compiler()

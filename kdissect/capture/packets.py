@@ -172,9 +172,7 @@ def _read_ipv4(data: Bytes, at: int, start: int, end: int, captured: int, wire: 
                 out[SOURCE + 4 * side + 2] = 0xFFFF
                 out[SOURCE + 4 * side + 3] = u32(data, start + 12 + 4 * side, True)
             total = u16(data, start + 2, True)
-            what = _read_tcp(
-                data, at, start + header, end, captured, (total if total else wire) - header, out
-            )
+            what = _read_tcp(data, at, start + header, end, captured, (total or wire) - header, out)
     return int(what)
 
 
@@ -187,39 +185,43 @@ def _read_ipv6(data: Bytes, at: int, start: int, end: int, captured: int, wire: 
         total = u16(data, start + 4, True)  # 0: a jumbogram (RFC 2675) or offloading
         if total:
             wire = 40 + total
-        following, step = u8(data, start + 6), 1
-        while following != TCP and step and position + 8 <= end:
-            step = _extension_length(following, u8(data, position + 1))
+        following, fragment = u8(data, start + 6), False
+        while _is_extension(following) and position + 8 <= end and not fragment:
             if following == FRAGMENT_HEADER and u16(data, position + 2, True) & 0xFFF9:
-                what = FRAGMENT if u8(data, position) == TCP else NOT_TCP
-                step = 0
-            elif step:
-                following = u8(data, position)
-                position += step
+                what, fragment = FRAGMENT if u8(data, position) == TCP else NOT_TCP, True
             else:
-                what = NOT_TCP
+                size = _extension_length(following, u8(data, position + 1))
+                following = u8(data, position)
+                position += size
         if following == TCP:
             what = _read_tcp(data, at, position, end, captured, wire - (position - start), out)
+        elif not _is_extension(following):
+            what = NOT_TCP
     return int(what)
 
 
 @jit_flat
-def _extension_length(kind: int, length: int) -> int:
-    """Give the bytes of an IPv6 extension header whose length field is `length`; 0: it is none."""
-    size = 0
-    if kind == FRAGMENT_HEADER:
-        size = 8
-    elif kind == AUTHENTICATION:
-        size = 8 + 4 * length
-    elif (
+def _is_extension(kind: int) -> bool:
+    return (
         kind == HOP_BY_HOP
         or kind == ROUTING
+        or kind == FRAGMENT_HEADER
+        or kind == AUTHENTICATION
         or kind == DESTINATION
         or kind == MOBILITY
         or kind == HIP
         or kind == SHIM6
-    ):
-        size = 8 + 8 * length
+    )
+
+
+@jit_flat
+def _extension_length(kind: int, length: int) -> int:
+    """Give the bytes of an IPv6 extension header whose length field is `length` (RFC 8200, RFC 4302)."""
+    size = 8 + 8 * length
+    if kind == FRAGMENT_HEADER:
+        size = 8
+    elif kind == AUTHENTICATION:
+        size = 8 + 4 * length
     return size
 
 

@@ -47,14 +47,18 @@ def u8(data: Bytes, at: int) -> int:
 @jit_flat
 def u16(data: Bytes, at: int, big_endian: bool) -> int:
     """Read two bytes."""
-    a, b = u8(data, at), u8(data, at + 1)
+    a: int = u8(data, at)
+    b: int = u8(data, at + 1)
     return a << 8 | b if big_endian else b << 8 | a
 
 
 @jit_flat
 def u32(data: Bytes, at: int, big_endian: bool) -> int:
     """Read four bytes."""
-    a, b, c, d = u8(data, at), u8(data, at + 1), u8(data, at + 2), u8(data, at + 3)
+    a: int = u8(data, at)
+    b: int = u8(data, at + 1)
+    c: int = u8(data, at + 2)
+    d: int = u8(data, at + 3)
     return a << 24 | b << 16 | c << 8 | d if big_endian else d << 24 | c << 16 | b << 8 | a
 
 

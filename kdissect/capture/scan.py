@@ -116,6 +116,7 @@ def _hosts(pieces: Int64s, first_word: int) -> pa.Array:
 
 
 def _counts_row(split: int, found: Gathering) -> pa.RecordBatch:
-    row = dict.fromkeys(PIECES.names, 0) | {"bucket": -1, "split": split, "piece": -1}
+    zeros: dict[str, object] = dict.fromkeys(PIECES.names, 0)
+    row = zeros | {"bucket": -1, "split": split, "piece": -1}
     row |= {"a_host": bytes(16), "b_host": bytes(16), "segments": pack_counts(Counts(*found.counts.tolist()))}
     return pa.RecordBatch.from_pylist([row], schema=PIECES)

@@ -13,7 +13,7 @@ import numpy as np
 from kdissect.capture import pcap, pcapng, tally
 from kdissect.capture.files import CaptureFile, InputError
 from kdissect.capture.records import Int64s
-from kdissect.capture.sections import MOST_BLOCKS, Reading, Sections
+from kdissect.capture.sections import Reading, Sections
 from kdissect.capture.splits import Format, Split
 from kdissect.capture.walk import CHUNK_BYTES, Layout, Outcome, Walk
 
@@ -238,5 +238,5 @@ class _Look:
 ENDS = {
     "CUT": "the file ends within a record",
     "DAMAGED": "the file is damaged",
-    "TOO_MANY": f"more than {MOST_BLOCKS} sections and interfaces, the last that was read is",
+    "TOO_MANY": "the file describes more sections and interfaces than any capture has, reading stopped",
 }

@@ -25,13 +25,13 @@ def tcp(
     options: bytes = b"",
 ) -> bytes:
     """Give an IP packet with a TCP segment."""
-    header = struct.pack(
-        ">HHIIBBHHH", *ports, seq, ack, (20 + len(options)) // 4 << 4, flags, window, 0, 0
-    )
+    header = struct.pack(">HHIIBBHHH", *ports, seq, ack, (20 + len(options)) // 4 << 4, flags, window, 0, 0)
     return ip(source, target, 6, header + options + payload)
 
 
-def ip(source: str, target: str, protocol: int, body: bytes, fragment: int = 0, options: bytes = b"") -> bytes:
+def ip(
+    source: str, target: str, protocol: int, body: bytes, fragment: int = 0, options: bytes = b""
+) -> bytes:
     """Give an IPv4 or IPv6 packet, as the addresses say."""
     a, b = ip_address(source), ip_address(target)
     if a.version == 6:
@@ -50,7 +50,11 @@ def ethernet(packet: bytes, tags: Sequence[int] = (), ethertype: int | None = No
 
 
 def pcap(
-    packets: Iterable[Packet], order: str = "<", magic: int = 0xA1B2C3D4, link_type: int = 1, snap: int = 262144
+    packets: Iterable[Packet],
+    order: str = "<",
+    magic: int = 0xA1B2C3D4,
+    link_type: int = 1,
+    snap: int = 262144,
 ) -> bytes:
     """Give a pcap file; `fraction` of a packet is in the ticks of the magic number."""
     out = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, snap, link_type)]
@@ -82,7 +86,9 @@ def interface(order: str = "<", link_type: int = 1, snap: int = 0, options: byte
     return block(1, struct.pack(order + "HHI", link_type, 0, snap) + options, order)
 
 
-def enhanced(ticks: int, data: bytes, order: str = "<", number: int = 0, original: int | None = None) -> bytes:
+def enhanced(
+    ticks: int, data: bytes, order: str = "<", number: int = 0, original: int | None = None
+) -> bytes:
     """Give an enhanced packet block."""
     wire = len(data) if original is None else original
     body = struct.pack(order + "IIIII", number, ticks >> 32, ticks & 0xFFFFFFFF, len(data), wire) + data

@@ -39,7 +39,9 @@ def test_a_plain_file_is_read_where_it_is(tmp_path: Path, spool: str, data: byte
 
 COMPRESSED = {
     "gzip": gzip.compress(PCAP),
-    "gzip in members": gzip.compress(PCAP[:1000]) + gzip.compress(PCAP[1000:1001]) + gzip.compress(PCAP[1001:]),
+    "gzip in members": gzip.compress(PCAP[:1000])
+    + gzip.compress(PCAP[1000:1001])
+    + gzip.compress(PCAP[1001:]),
     "gzip, padded": gzip.compress(PCAP) + bytes(1000),
     "zstd": zstandard.compress(PCAP),
     "zstd in frames": zstandard.compress(PCAP[:10]) + zstandard.compress(PCAP[10:]),

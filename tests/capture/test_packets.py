@@ -35,13 +35,17 @@ V4 = tcp("10.1.2.3", "192.168.0.9", (1234, 9092), b"payload", 0xFFFFFFF0, 77, AC
 V6 = tcp("2001:db8::1", "fe80::2", (1234, 9092), b"payload", 0xFFFFFFF0, 77, ACK | 8, 333)
 
 
-def read(data: bytes, link_type: int = 1, captured: int | None = None, original: int | None = None) -> tuple[int, list[int]]:
+def read(
+    data: bytes, link_type: int = 1, captured: int | None = None, original: int | None = None
+) -> tuple[int, list[int]]:
     """Read one packet that lies in the middle of a buffer; give what it is and the segment."""
     out = np.full(SEGMENT_FIELDS, -7, dtype=np.int64)
     captured = len(data) if captured is None else captured
     buffer = np.frombuffer(b"\xff" * 33 + data + b"\xff" * 64, dtype=np.uint8)
     kind, type_at, skip = LINK_TABLE[link_type].tolist()
-    what = read_packet(buffer, 33, captured, captured if original is None else original, kind, type_at, skip, out)
+    what = read_packet(
+        buffer, 33, captured, captured if original is None else original, kind, type_at, skip, out
+    )
     return int(what), out.tolist()
 
 
@@ -56,7 +60,12 @@ def assert_whole(data: bytes, link_type: int = 1) -> None:
     else:
         assert out[SOURCE : SOURCE + 4] == [0x20010DB8, 0, 0, 1]
         assert out[TARGET : TARGET + 4] == [0xFE800000, 0, 0, 2]
-    assert (out[SOURCE_PORT], out[TARGET_PORT], out[SEQUENCE], out[ACKNOWLEDGED]) == (1234, 9092, 0xFFFFFFF0, 77)
+    assert (out[SOURCE_PORT], out[TARGET_PORT], out[SEQUENCE], out[ACKNOWLEDGED]) == (
+        1234,
+        9092,
+        0xFFFFFFF0,
+        77,
+    )
     assert (out[CONTROL], out[WINDOW]) == (ACK | 8, 333)
     assert out[PAYLOAD] == data.index(b"payload")
     assert (out[PAYLOAD_CAPTURED], out[PAYLOAD_MISSING]) == (7, 0)
@@ -108,7 +117,9 @@ def test_every_link_type_is_tested() -> None:
 def extended(*headers: tuple[int, bytes]) -> bytes:
     """Put IPv6 extension headers before the TCP of V6."""
     kinds = [kind for kind, _ in headers] + [6]
-    body = b"".join(bytes([following]) + rest for following, (_, rest) in zip(kinds[1:], headers, strict=True))
+    body = b"".join(
+        bytes([following]) + rest for following, (_, rest) in zip(kinds[1:], headers, strict=True)
+    )
     return ethernet(ip("2001:db8::1", "fe80::2", kinds[0], body + V6[40:]))
 
 
@@ -118,7 +129,13 @@ def test_extension_headers() -> None:
     destination = (60, b"\1" + bytes(14))
     authentication = (51, b"\4" + bytes(22))
     atomic = (44, b"\0\0\0" + bytes(4))
-    for headers in ([hop], [hop, destination, routing], [authentication], [atomic], [hop, atomic, destination]):
+    for headers in (
+        [hop],
+        [hop, destination, routing],
+        [authentication],
+        [atomic],
+        [hop, atomic, destination],
+    ):
         what, out = read(extended(*headers))
         assert (what, out[SOURCE_PORT], out[PAYLOAD_CAPTURED], out[PAYLOAD_MISSING]) == (SEGMENT, 1234, 7, 0)
 

@@ -71,7 +71,9 @@ def test_a_file_cut_anywhere_keeps_the_whole_records(tmp_path: Path) -> None:
             assert file.warnings == ()
         else:
             at = one if whole else 24
-            assert file.warnings == (f"the file ends within a record at byte {at}; the {whole} packets before were read",)
+            assert file.warnings == (
+                f"the file ends within a record at byte {at}; the {whole} packets before were read",
+            )
 
 
 @pytest.mark.parametrize(

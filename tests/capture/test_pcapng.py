@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from capture.craft import block, enhanced, ethernet, interface, option, section, survey_bytes, tcp
 
-from kdissect.capture import pcapng
-from kdissect.capture.sections import MOST_BLOCKS
+from kdissect.capture import pcapng, sections
 from kdissect.capture.splits import LATEST_NS, Format
 from kdissect.capture.survey import FileSurvey
 
@@ -64,7 +63,9 @@ def test_times_at_every_resolution(
 
 @pytest.mark.parametrize("resolution", [28, 40, 127, 0xFF])
 def test_absurd_resolutions_do_no_harm(tmp_path: Path, resolution: int) -> None:
-    file = only(tmp_path, section() + interface(options=option(9, bytes([resolution]))) + enhanced(12345, FRAME))
+    file = only(
+        tmp_path, section() + interface(options=option(9, bytes([resolution]))) + enhanced(12345, FRAME)
+    )
     assert file.packets == 1
 
 
@@ -94,7 +95,9 @@ def test_several_interfaces_each_with_its_own_clock(tmp_path: Path) -> None:
 
 def test_an_interface_is_known_only_behind_its_description(tmp_path: Path) -> None:
     data = section() + interface() + enhanced(1_000_000, FRAME)
-    data += enhanced(2_000_000, FRAME, number=1) + interface(link_type=101) + enhanced(3_000_000, FRAME, number=1)
+    data += (
+        enhanced(2_000_000, FRAME, number=1) + interface(link_type=101) + enhanced(3_000_000, FRAME, number=1)
+    )
     found = survey_bytes(tmp_path, data)
     assert found.files[0].link_types == (1, 101, -1)
     assert found.files[0].last_time_ns == 3 * SECOND
@@ -119,7 +122,9 @@ def test_the_snap_length_bounds_simple_packets(tmp_path: Path) -> None:
 
 
 def test_other_blocks_are_passed_over(tmp_path: Path) -> None:
-    others = block(4, bytes(20)) + block(0xBAD, bytes(7)) + block(0x80000001, b"") + block(0x40000BAD, bytes(4))
+    others = (
+        block(4, bytes(20)) + block(0xBAD, bytes(7)) + block(0x80000001, b"") + block(0x40000BAD, bytes(4))
+    )
     file = only(tmp_path, section() + others + interface() + others + enhanced(1, FRAME) + others)
     assert (file.packets, file.warnings) == (1, ())
 
@@ -134,7 +139,9 @@ def test_padding_left_out_of_the_length(tmp_path: Path) -> None:
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_statistics_and_secrets(tmp_path: Path, order: str) -> None:
     def statistics(number: int, by_interface: int, by_system: int) -> bytes:
-        counts = option(5, struct.pack(order + "Q", by_interface), order) + option(7, struct.pack(order + "Q", by_system), order)
+        counts = option(5, struct.pack(order + "Q", by_interface), order) + option(
+            7, struct.pack(order + "Q", by_system), order
+        )
         return block(5, struct.pack(order + "III", number, 0, 0) + counts + option(0, b"", order), order)
 
     keys = b"CLIENT_RANDOM 00 11\n"
@@ -164,7 +171,14 @@ def test_damage_keeps_what_was_before(tmp_path: Path) -> None:
 
 
 def test_a_file_cut_anywhere_keeps_the_whole_blocks(tmp_path: Path) -> None:
-    parts = [section(), interface(), enhanced(1, FRAME), section(">"), interface(">"), enhanced(2, FRAME, ">")]
+    parts = [
+        section(),
+        interface(),
+        enhanced(1, FRAME),
+        section(">"),
+        interface(">"),
+        enhanced(2, FRAME, ">"),
+    ]
     data = b"".join(parts)
     ends = [sum(map(len, parts[: i + 1])) for i in range(len(parts))]
     for stop in range(ends[0], len(data) + 1):
@@ -173,8 +187,10 @@ def test_a_file_cut_anywhere_keeps_the_whole_blocks(tmp_path: Path) -> None:
         assert bool(file.warnings) == (stop not in ends)
 
 
-def test_nothing_but_descriptions_is_given_up(tmp_path: Path) -> None:
-    data = section() + interface() * MOST_BLOCKS + enhanced(1, FRAME)
-    file = only(tmp_path, data)
-    assert file.packets == 0
-    assert f"more than {MOST_BLOCKS} sections" in file.warnings[0]
+def test_nothing_but_descriptions_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sections, "MOST_BLOCKS", 200)
+    assert only(tmp_path, section() + interface() * 199 + enhanced(1, FRAME)).packets == 1
+    for data in (section() + interface() * 200, section() * 201):
+        file = only(tmp_path, data + enhanced(1, FRAME))
+        assert file.packets == 0
+        assert "more sections and interfaces than any capture has" in file.warnings[0]

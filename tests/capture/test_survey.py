@@ -13,13 +13,19 @@ from capture.traffic import packets, pcap_traffic, pcapng_traffic
 from kdissect.capture.files import CaptureFile, InputError
 from kdissect.capture.survey import Survey, survey
 
-MADE = {"pcap": pcap_traffic(1, 400), "big-endian": pcap_traffic(2, 300, ">"), "pcapng": pcapng_traffic(3, 400)}
+MADE = {
+    "pcap": pcap_traffic(1, 400),
+    "big-endian": pcap_traffic(2, 300, ">"),
+    "pcapng": pcapng_traffic(3, 400),
+}
 
 
 @pytest.mark.parametrize("name", MADE)
 def test_counts_against_the_traffic(tmp_path: Path, name: str) -> None:
     file = survey_bytes(tmp_path, MADE[name], name).files[0]
-    frames = list(packets({"pcap": 1, "big-endian": 2, "pcapng": 3}[name], {"big-endian": 300}.get(name, 400)))
+    frames = list(
+        packets({"pcap": 1, "big-endian": 2, "pcapng": 3}[name], {"big-endian": 300}.get(name, 400))
+    )
     times = [time_us * 1000 for time_us, _ in frames]
     if name == "pcapng":
         times = times[0::3] + times[1::3] + times[2::3]
