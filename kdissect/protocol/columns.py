@@ -50,7 +50,7 @@ from kdissect.protocol.state import (
 from kdissect.protocol.walk import walk
 
 Ints = NDArray[np.int64]
-FIRST_ROOM = 1024  # rows; doubled when they do not suffice
+FIRST_ROOM = 1024  # rows; at least doubled when they do not suffice
 
 
 class Integers(NamedTuple):
@@ -174,7 +174,7 @@ class _Output:
     def __init__(self, messages: int) -> None:
         self.used = np.zeros(4, np.int64)  # rows and nodes written; then rows and nodes wanted
         self.messages = np.zeros((messages, VERDICT_WIDTH + MESSAGE_WIDTH), np.int64)
-        self.rows = np.empty((max(FIRST_ROOM, messages), OWNER_WIDTH + ROW_WIDTH), np.int64)
+        self.rows = np.empty((FIRST_ROOM + 2 * messages, OWNER_WIDTH + ROW_WIDTH), np.int64)
         self.nodes = np.empty((FIRST_ROOM, OWNER_WIDTH + BROKER_WIDTH), np.int64)
 
     def grow(self) -> None:

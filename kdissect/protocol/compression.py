@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import lz4.frame  # type: ignore[import-untyped]
-import snappy  # type: ignore[import-untyped]
+import lz4.frame
+import snappy
 import zstandard
 
 LIMIT = 64 << 20
@@ -22,6 +22,7 @@ XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = len(XERIAL_MAGIC) + 4 + 4  # two version numbers follow the magic
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
 LZ4_HAS_CONTENT_SIZE, LZ4_HAS_DICTIONARY = 0x08, 0x01
+SNAPPY_RATIO = 22  # three bytes copy 64 at most
 ZSTD_WINDOW = 64 << 20  # the memory that a frame may ask for before it gives a byte; level 19 takes 8 MiB
 MASK = 0xFFFFFFFF
 ZSTD_STEP = 1024  # one block of a few bytes makes 128 KiB: feeding so few bounds what one call can produce
@@ -102,6 +103,8 @@ def _snappy_size(block: bytes) -> int:
     for index, byte in enumerate(block[:5]):
         size |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
+            if size > SNAPPY_RATIO * len(block):
+                raise _Stop("more is promised than the block can hold")
             return size
     raise _Stop("no uncompressed size")
 

@@ -20,7 +20,6 @@ import numpy as np
 from kdissect.kernel import jit
 from kdissect.protocol.integers import ENDS_EARLY as VARINT_ENDS
 from kdissect.protocol.integers import int8_at, int16_at, int32_at, int64_at, uint16_at, uvarint_at
-from kdissect.protocol.program import Op
 from kdissect.protocol.record_sets import MAGIC, summarise
 from kdissect.protocol.record_sets import PRODUCER_EPOCH as SUMMARY_EPOCH
 from kdissect.protocol.record_sets import PRODUCER_ID as SUMMARY_PRODUCER
@@ -63,14 +62,14 @@ from kdissect.protocol.state import (
     VERDICT_WIDTH,
 )
 
+# Kernels know plain numbers only; a test holds these against Op.
 OP_SKIP, OP_FIXED, OP_INTEGER, OP_ERROR, OP_SIZED, OP_STEP, OP_RECORDS = range(7)
 OP_ARRAY, OP_NEXT, OP_OPTION, OP_TAGS, OP_TAG, OP_CASE, OP_END_TAG = range(7, 14)
 OP_ENTER, OP_ROW, OP_TOPIC, OP_NODE, OP_FALLBACK, OP_END = range(14, 20)
-OP_NUMBERS = (OP_SKIP, OP_RECORDS, OP_ARRAY, OP_END_TAG, OP_ENTER, OP_END)
-assert OP_NUMBERS == (Op.SKIP, Op.RECORDS, Op.ARRAY, Op.END_TAG, Op.ENTER, Op.END)
 
 ROWS, NODES, ROWS_WANTED, NODES_WANTED = range(4)  # of `used`
-NULL, SMALLEST_TAGGED = -1, 2
+NULL, BELOW_NULL = -1, -3  # the latter beside the ways in which a varint goes wrong
+SMALLEST_TAGGED = 2  # a tag and a size
 ABSENT_STRUCT, PRESENT_STRUCT = 0xFF, 1
 UNSUPPORTED_VERSION = 35
 
@@ -304,9 +303,6 @@ def _size_at(arena: Any, at: int, readable: int, prefix: int) -> Any:
         return np.int64(0), np.int64(VARINT_ENDS)
     size = int16_at(arena, at) if prefix == 2 else int32_at(arena, at)
     return size, at + prefix if size >= NULL else np.int64(BELOW_NULL)
-
-
-BELOW_NULL = -3
 
 
 @jit

@@ -93,7 +93,7 @@ def _rows(
             _set(row, each.role, _plain(inside))
         elif each.role in INHERITED and not in_topic:
             row[each.role] = inside
-    if partition or (topic and not rows):
+    if partition or (not rows and topic and TOPICS & row.keys()):
         rows.append(row)
     return rows
 

@@ -81,9 +81,9 @@ def test_bombs_are_given_up() -> None:
             Damage("gzip: more than 1048576 bytes when decompressed"),
             Damage("zstd: more than 1048576 bytes when decompressed"),
         )
-    assert decompress(2, b"\xff\xff\xff\xff\x0f") == Damage(
-        "snappy: more than 67108864 bytes when decompressed"
-    )
+    for promise in (b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x08"):
+        assert decompress(2, promise) == Damage("snappy: more is promised than the block can hold")
+    assert decompress(2, snappy.compress(bytes(1 << 20))) == bytes(1 << 20)
 
 
 def test_unknown_codecs() -> None:

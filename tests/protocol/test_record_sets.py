@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from protocol.sets import FORMATS, RECORDS, record_set
 
+from kdissect.protocol import record_sets
 from kdissect.protocol.record_sets import FAULT_TEXTS, SUMMARY, WIDTH, RecordSetFault, summarise, summary_of
 
 
@@ -99,3 +100,10 @@ def test_random_changes_end_in_numbers() -> None:
             summary = summary_of(bytes(data[: rng.randrange(len(data) + 1)]))
             assert 0 <= summary["batches"] <= 6
             assert summary["fault"] in set(RecordSetFault)
+
+
+def test_the_numbers_in_the_kernel_are_those_of_the_enum() -> None:
+    numbers = [record_sets.NO_FAULT, record_sets.BAD_MAGIC, record_sets.BAD_LENGTH, record_sets.BAD_CODEC]
+    numbers += [record_sets.BAD_COUNT, record_sets.BAD_FILL]
+    assert numbers == list(RecordSetFault)[: len(numbers)]
+    assert FAULT_TEXTS.keys() == set(RecordSetFault) - {RecordSetFault.NONE}

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kdissect.protocol.state as state_module
+import kdissect.protocol.walk as walk_module
 from kdissect.protocol.program import Op
 from kdissect.protocol.registers import BROKER_WIDTH, MESSAGE_WIDTH, ROW_SLOTS, ROW_WIDTH
 from kdissect.protocol.state import (
@@ -157,11 +159,9 @@ def test_a_message_whose_rows_do_not_fit_is_walked_again() -> None:
 
 
 def test_rows_of_one_message_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    import kdissect.protocol.walk as module
-
     if hasattr(walk, "py_func"):
         pytest.skip("the limit is compiled in")
-    monkeypatch.setattr(module, "MOST_ROWS", 1)
+    monkeypatch.setattr(walk_module, "MOST_ROWS", 1)
     walked = Walked(PARTITIONS, bytes.fromhex("00000002 00000007 00000008"))
     assert walked.fault[0] == Reason.TOO_MANY
 
@@ -170,3 +170,10 @@ def test_errors_are_counted_and_the_first_is_kept() -> None:
     program: Any = [(Op.ARRAY, 4, 3, 2, 0), (Op.ERROR, 2, -1, -1), (Op.NEXT, 1), (Op.END,)]
     verdict = Walked(program, bytes.fromhex("00000003 0000 0005 0007")).messages[0]
     assert verdict[1:4].tolist() == [5, 2, 1]
+
+
+def test_the_numbers_in_kernels_are_those_of_the_enums() -> None:
+    assert {op: getattr(walk_module, f"OP_{op.name}") for op in Op} == {op: op.value for op in Op}
+    reasons = {reason: getattr(state_module, reason.name) for reason in Reason}
+    assert reasons == {reason: reason.value for reason in Reason}
+    assert state_module.REASONS.keys() == set(Reason) - {Reason.NONE}
