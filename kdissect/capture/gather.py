@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kdissect.capture import pieces as packed
-from kdissect.capture.flat import jit_flat
 from kdissect.capture.packets import (
     ACKNOWLEDGED,
     CONTROL,
@@ -40,6 +39,7 @@ from kdissect.capture.packets import (
     read_packet,
 )
 from kdissect.capture.records import AT, CAPTURED, LINK_TYPE, ORIGINAL, TIME_NS, Bytes, Int64s
+from kdissect.kernel import jit_flat
 
 # Columns of a piece. The first ten are its key; addresses are four 32-bit words.
 A_HOST, B_HOST, A_PORT, B_PORT = 0, 4, 8, 9

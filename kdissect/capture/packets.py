@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kdissect.capture.flat import jit_flat
 from kdissect.capture.records import Bytes, Int64s, u8, u16, u32
+from kdissect.kernel import jit_flat
 
 HEAD_BYTES = 512  # link, VLAN, IPv6 extension and TCP headers of any real packet
 

@@ -8,7 +8,6 @@ smaller than what they captured. Layout: https://www.ietf.org/archive/id/draft-i
 import struct
 from typing import NamedTuple
 
-from kdissect.capture.flat import jit_flat
 from kdissect.capture.records import (
     AT,
     CAPTURED,
@@ -33,6 +32,7 @@ from kdissect.capture.records import (
     within_range,
 )
 from kdissect.capture.splits import LINK, MULTIPLY, SNAP, Interface
+from kdissect.kernel import jit_flat
 
 HEADER_BYTES = 24
 LARGEST_USUAL = 262144  # libpcap's MAXIMUM_SNAPLEN: writers keep to it whatever snaplen they declare

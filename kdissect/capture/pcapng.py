@@ -10,7 +10,6 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kdissect.capture.flat import jit_flat
 from kdissect.capture.records import (
     AT,
     BLOCK,
@@ -48,6 +47,7 @@ from kdissect.capture.splits import (
     SNAP,
     Interface,
 )
+from kdissect.kernel import jit_flat
 
 SECTION_MAGIC = b"\x0a\x0d\x0d\x0a"
 SECTION, INTERFACE, PACKET, SIMPLE_PACKET, STATISTICS, ENHANCED_PACKET, SECRETS = (

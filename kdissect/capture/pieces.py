@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kdissect.capture.flat import jit_flat
+from kdissect.kernel import jit_flat
 
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -188,7 +188,7 @@ def pack_each(
     columns: Int64s, order: Int64s, firsts: Int64s, stops: Int64s, out: Bytes, offsets: NDArray[np.int32]
 ) -> None:
     """Pack order[firsts[i]:stops[i]] one after another to `out`; offsets[i + 1] is where the blob of i ends."""
-    at = 0
+    at = np.int64(0)  # a plain 0 would have pack_into compiled twice, once for a literal
     for i in range(len(firsts)):
         at = pack_into(columns, order, firsts[i], stops[i], out, at)
         offsets[i + 1] = at

@@ -6,8 +6,8 @@ Kernels that walk over a file fill it, the survey counts it, the scan reads the 
 import numpy as np
 from numpy.typing import NDArray
 
-from kdissect.capture.flat import jit_flat
 from kdissect.capture.splits import LATEST_NS
+from kdissect.kernel import jit_flat
 
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]

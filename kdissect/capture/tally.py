@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from kdissect.capture.flat import jit_flat
 from kdissect.capture.records import CAPTURED, LINK_TYPE, ORIGINAL, START, STOP, TIME_NS, Int64s
+from kdissect.kernel import jit_flat
 
 # What is counted of one file.
 (

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kdissect.capture import pcap, pcapng
+from kdissect.capture import pcap, pcapng, records
 from kdissect.capture.records import CLOCK_NS, COUNT, OUTCOME, POSITION, RECORD_COLUMNS, WALK_FIELDS
 from kdissect.capture.splits import Format
 
@@ -21,9 +21,7 @@ Int64s = NDArray[np.int64]
 
 CHUNK_BYTES = 1 << 20  # large enough to make calls rare, small enough to stay in the processor's cache
 SMALLEST_CHUNK = 64  # any record header fits
-BYTES_PER_RECORD = (
-    64  # the record table has room for so dense records; it is filled more often when they are denser
-)
+BYTES_PER_RECORD = 64  # the record table has room for a chunk of such records
 
 
 class Layout(NamedTuple):
@@ -119,12 +117,12 @@ class Walk:
 class Outcome(IntEnum):
     """Why a walk stopped."""
 
-    END = 0  # nothing is left
-    MORE = 1  # the buffer is used up
-    FULL = 2  # the record table is
-    CUT = 3  # the file ends within a record
-    DAMAGED = 4  # what should be a record header is none
-    BLOCK = 5  # a pcapng block that says how to read what follows
+    END = records.END  # nothing is left
+    MORE = records.MORE  # the buffer is used up
+    FULL = records.FULL  # the record table is
+    CUT = records.CUT  # the file ends within a record
+    DAMAGED = records.DAMAGED  # what should be a record header is none
+    BLOCK = records.BLOCK  # a pcapng block that says how to read what follows
 
 
 _KERNELS = {Format.PCAP: pcap.walk, Format.PCAPNG: pcapng.walk}

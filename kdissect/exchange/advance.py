@@ -84,7 +84,6 @@ from kdissect.exchange.state import (
     RESPONSE_SIDE,
     RST_SEEN,
     SCRATCH,
-    SIDE_FIELDS,
     SKIPPED,
     START,
     STARTED,
@@ -112,7 +111,7 @@ from kdissect.exchange.streams import (
     skip,
     view,
 )
-from kdissect.kernel import jit
+from kdissect.kernel import jit_flat
 
 # Without a single frame in so many bytes, a connection seen from its start is not Kafka; one seen from its middle may be
 # inside one huge frame and gets longer.
@@ -122,7 +121,7 @@ MAX_HELD = 1 << 18  # bytes of the other direction that are kept until it is kno
 TOKEN_LIMIT = 1 << 20  # SASL tokens are small; a larger "token" is a lost place
 
 
-@jit
+@jit_flat
 def _take_frame(state: State, way: int, size: int, side: Int64s) -> bool:
     """Take the frame at FRAME, with a body of `size` bytes, off the stream; False when the arena has no room for it.
 
@@ -170,7 +169,7 @@ def _take_frame(state: State, way: int, size: int, side: Int64s) -> bool:
     return True
 
 
-@jit
+@jit_flat
 def _lose_place(state: State, way: int, bytes_on: int) -> None:
     """The stream is out of step: search for the next frame `bytes_on` bytes further on."""
     ways = state.ways
@@ -178,7 +177,7 @@ def _lose_place(state: State, way: int, bytes_on: int) -> None:
     skip(state, way, min(ways[way, FRAME] + bytes_on, ways[way, NEXT]))
 
 
-@jit
+@jit_flat
 def _drop_leading_gaps(state: State, way: int) -> None:
     ways = state.ways
     while ways[way, HEAD] >= 0 and state.chunks[ways[way, HEAD], AT] < 0:
@@ -187,7 +186,7 @@ def _drop_leading_gaps(state: State, way: int) -> None:
         discard(state, way, state.chunks[gap, POSITION] + state.chunks[gap, LENGTH])
 
 
-@jit
+@jit_flat
 def _recognise(state: State, connection: int, way: int) -> None:
     """Decide from the first bytes of a direction whether this connection speaks Kafka, and who is the client."""
     connections = state.connections
@@ -228,7 +227,7 @@ def _recognise(state: State, connection: int, way: int) -> None:
         ways[other, SYNCED] = 1
 
 
-@jit
+@jit_flat
 def _forget_what_cannot_be_kafka(state: State, connection: int, way: int) -> None:
     """Bound what is kept of a connection in which no frame was found so far."""
     connections = state.connections
@@ -240,7 +239,7 @@ def _forget_what_cannot_be_kafka(state: State, connection: int, way: int) -> Non
         connections[connection, PROTOCOL] = OTHER
 
 
-@jit
+@jit_flat
 def _take_request(state: State, connection: int, way: int, side: Int64s) -> int:
     """Take one request off the stream; 1: taken or place lost, 0: nothing complete is there, -1: no room in the arena."""
     ways = state.ways
@@ -278,12 +277,12 @@ def _take_request(state: State, connection: int, way: int, side: Int64s) -> int:
     return 1
 
 
-@jit
+@jit_flat
 def _is_handshake(state: State, offset: int) -> bool:
     return bool(state.arena[offset + 4] == 0 and state.arena[offset + 5] == 17)
 
 
-@jit
+@jit_flat
 def _take_response(state: State, connection: int, way: int, side: Int64s) -> int:
     """Take one response off the stream; the result is as in `_take_request`."""
     ways = state.ways
@@ -307,7 +306,7 @@ def _take_response(state: State, connection: int, way: int, side: Int64s) -> int
     return 1
 
 
-@jit
+@jit_flat
 def _consume(state: State, connection: int, way: int, side: Int64s) -> int:
     """Take all frames off one direction that are complete by now."""
     connections = state.connections
@@ -349,7 +348,7 @@ def _consume(state: State, connection: int, way: int, side: Int64s) -> int:
     return DONE
 
 
-@jit
+@jit_flat
 def _consume_both(state: State, connection: int, way: int, side: Int64s) -> int:
     """Take frames off the direction that just grew, and off the other one if it was only now recognised."""
     undecided = state.connections[connection, PROTOCOL] == UNDECIDED
@@ -359,7 +358,7 @@ def _consume_both(state: State, connection: int, way: int, side: Int64s) -> int:
     return code
 
 
-@jit
+@jit_flat
 def _note_flags(
     state: State, connection: int, way: int, flags: int, time: int, sequence: int, ack: int
 ) -> None:
@@ -401,7 +400,7 @@ def _note_flags(
             connections[connection, ENDED] = FIN_SEEN
 
 
-@jit
+@jit_flat
 def advance(
     state: State, segments: Int64s, connection_of: Int64s, at_of: Int64s, first: int
 ) -> tuple[int, int]:
@@ -411,7 +410,7 @@ def advance(
     payload lies in the arena. When a pool was full, the segment before the returned number is taken in but its
     frames are not all consumed: the next call goes on with them.
     """
-    side = np.zeros(SIDE_FIELDS, np.int64)
+    side = state.side
     if first > 0:
         connection = connection_of[first - 1]
         for way in range(2 * connection, 2 * connection + 2):
@@ -461,7 +460,7 @@ def advance(
     return DONE, segments.shape[1]
 
 
-@jit
+@jit_flat
 def _take_rest(state: State, connection: int, way: int, side: Int64s) -> int:
     """Take the last frame of a direction, which the capture has only the beginning of."""
     connections = state.connections
@@ -489,10 +488,10 @@ def _take_rest(state: State, connection: int, way: int, side: Int64s) -> int:
     return DONE
 
 
-@jit
+@jit_flat
 def finish(state: State, connections: Int64s) -> tuple[int, int]:
     """End connections: give up holes, take what is left, and close the books; the result is as in `advance`."""
-    side = np.zeros(SIDE_FIELDS, np.int64)
+    side = state.side
     for index in range(len(connections)):
         connection = connections[index]
         # The client's direction comes first: the server's last frames may answer requests that only now complete.
@@ -514,7 +513,7 @@ def finish(state: State, connections: Int64s) -> tuple[int, int]:
     return DONE, len(connections)
 
 
-@jit
+@jit_flat
 def _carried_chunks(state: State, node: int, arena: Bytes, at: int, copy: bool) -> int:
     while node >= 0:
         chunks = state.chunks
@@ -527,7 +526,7 @@ def _carried_chunks(state: State, node: int, arena: Bytes, at: int, copy: bool) 
     return at
 
 
-@jit
+@jit_flat
 def _carried_side(state: State, node: int, column: int, arena: Bytes, at: int, copy: bool) -> int:
     waiting = state.waiting
     while node >= 0:
@@ -543,7 +542,7 @@ def _carried_side(state: State, node: int, column: int, arena: Bytes, at: int, c
     return at
 
 
-@jit
+@jit_flat
 def carry_over(state: State, count: int, arena: Bytes, copy: bool) -> int:
     """Give how many bytes of the arena are still needed by the first `count` connections; with `copy`, move them.
 

@@ -121,7 +121,7 @@ SCRATCH = 512  # bytes at the end of the arena where a header that is spread ove
 
 
 class State(NamedTuple):
-    """The arrays described above, all int64 but the arena (uint8) and `max_versions` (int64, -1 = no such API key)."""
+    """The arrays described above, all int64 but the arena (uint8). `max_versions` has -1 where there is no such API key."""
 
     connections: Int64s
     ways: Int64s
@@ -131,6 +131,7 @@ class State(NamedTuple):
     counters: Int64s
     arena: Bytes
     max_versions: Int64s
+    side: Int64s  # one side of an exchange in the making
 
 
 def new_state(max_versions: Int64s) -> State:
@@ -144,6 +145,7 @@ def new_state(max_versions: Int64s) -> State:
         counters=np.zeros(COUNTERS, np.int64),
         arena=np.zeros(SCRATCH, np.uint8),
         max_versions=max_versions,
+        side=np.zeros(SIDE_FIELDS, np.int64),
     )
     state.counters[FREE_CHUNK] = state.counters[FREE_WAITING] = -1
     state = with_more_chunks(state, 1 << 10)
