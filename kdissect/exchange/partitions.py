@@ -31,7 +31,7 @@ def _hash(arena: Bytes, start: int, length: int, seed: int) -> int:
 
 @jit
 def _same_bytes(arena: Bytes, one: int, other: int, length: int) -> bool:
-    for index in range(length):
+    for index in range(length):  # noqa: SIM110 - all() is slow to compile
         if arena[one + index] != arena[other + index]:
             return False
     return True
