@@ -144,6 +144,8 @@ def read(
     """
     entries = library().entries(api_key, api_version, response.astype(np.bool_))
     spans = np.stack([start, stop, np.maximum(stop, frame_stop)], axis=1).astype(np.int64)
+    arena = np.ascontiguousarray(arena).view()
+    arena.flags.writeable = False  # read-only or not are two types to the compiler, and one is enough
     output = _Output(len(entries))
     done = 0
     while done < len(entries):

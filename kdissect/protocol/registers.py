@@ -52,7 +52,7 @@ BROKER = (
     Register("host", "host", "span"),
     Register("port", "port", "integer"),
 )
-"""What a topic or partition may have from the struct that its topics stand in: one producer writes to all of them."""
+# Roles that a topic or partition may have from the structs around it: one producer writes to all of them.
 INHERITED = ("producer_id", "producer_epoch")
 
 
