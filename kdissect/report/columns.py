@@ -159,6 +159,8 @@ def grouped(*columns: Coded) -> Groups:
 
 def _dense(numbers: Ints, bound: int) -> tuple[Ints, int]:
     """Renumber numbers 0 .. bound-1 so that none is left out."""
+    if (numbers[1:] > numbers[:-1]).all():
+        return np.arange(len(numbers)), len(numbers)
     if bound > max(DIRECT, len(numbers) // 2):
         encoded = pa.array(numbers).dictionary_encode()
         return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)

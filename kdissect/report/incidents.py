@@ -49,7 +49,7 @@ def errors(summary: Summary, terminal: Terminal) -> list[str]:
             Cell(terminal.captured(api_label(row.api_name, None, row.api_key))),
             Cell(number(row.exchanges)), count_cell(row.partitions), *place_cells(row.first, terminal, file=len(summary.capture.files) > 1),
         ]
-        for row in summary.errors[:ERRORS_SHOWN]
+        for row in summary.errors[: terminal.shown(ERRORS_SHOWN)]
     ]  # fmt: skip
     lines = [heading("Errors", "by answers that carry them", terminal), *fitted(columns, rows, terminal)]
     return lines + more(len(summary.errors), ERRORS_SHOWN, "errors", terminal)
@@ -72,7 +72,7 @@ def unanswered(summary: Summary, terminal: Terminal) -> list[str]:
             count_cell(row.figures.unanswered_open), count_cell(row.figures.unanswered_lossy, YELLOW),
             *place_cells(row.first_unanswered, terminal, request=True, file=len(summary.capture.files) > 1),
         ]
-        for row in silent[:UNANSWERED_SHOWN]
+        for row in silent[: terminal.shown(UNANSWERED_SHOWN)]
     ]  # fmt: skip
     note = "lost?: the capture misses bytes, an answer may have come"
     lines = [heading("Unanswered", note, terminal), *fitted(columns, rows, terminal)]
@@ -96,7 +96,7 @@ def throttling(summary: Summary, terminal: Terminal) -> list[str]:
             Cell(number(row.figures.throttled), RED), Cell(terminal.own(duration(row.figures.throttle_max_ms * 10**6))),
             Cell(terminal.own(duration(row.figures.throttle_ms * 10**6))),
         ]
-        for row in slowed[:THROTTLED_SHOWN]
+        for row in slowed[: terminal.shown(THROTTLED_SHOWN)]
     ]  # fmt: skip
     firsts = [
         row.first_throttled
@@ -118,8 +118,9 @@ def faults(summary: Summary, terminal: Terminal) -> list[str]:
     if not summary.faults:
         return []
     columns = (
-        Column("API", right=False, shortest=14), Column("messages"), Column("for example", right=False, shortest=30),
-        *PLACE_COLUMNS[:2],
+        Column("API", right=False, shortest=14), Column("messages"), Column("for example", right=False, shortest=44),
+        PLACE_COLUMNS[0]._replace(drop=1),
+        PLACE_COLUMNS[1],
     )  # fmt: skip
     rows = [
         [
@@ -127,7 +128,7 @@ def faults(summary: Summary, terminal: Terminal) -> list[str]:
             Cell(number(row.exchanges), YELLOW), Cell(terminal.captured(row.first.detail)),
             *place_cells(row.first, terminal)[:2],
         ]
-        for row in summary.faults[:FAULTS_SHOWN]
+        for row in summary.faults[: terminal.shown(FAULTS_SHOWN)]
     ]  # fmt: skip
     total = len(summary.faults) + summary.omitted.faults
     lines = [

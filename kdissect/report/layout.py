@@ -11,11 +11,17 @@ RESET = "\x1b[0m"
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """What the reader's side can show: columns, colours, and characters beyond ASCII."""
+    """What the reader's side can show, columns, colours and characters beyond ASCII, and how much is wanted."""
 
     width: int = 80
     colour: bool = False
     unicode: bool = True
+    whole: bool = False
+    """All rows of every table, not just the first few."""
+
+    def shown(self, rows: int) -> int | None:
+        """Give how many rows of a table to show, None for all."""
+        return None if self.whole else rows
 
     def paint(self, text: str, style: str) -> str:
         """Put text into a style (SGR numbers such as 1;31)."""

@@ -37,6 +37,9 @@ NUMBERS = r"[0-9]+"
 """Lengths, offsets and indexes vary from fault to fault of the same shape; `#` stands for each in its name."""
 
 
+KINDS = {name: pa.scalar(name) for name in ("unanswered", "orphan", "throttled", "slowest", "fault", "error")}
+
+
 def sight(exchanges: Columns, partitions: Columns, located: Ints) -> pa.Table:
     """Give the SIGHTINGS part."""
     found = [*_plain(exchanges), *_faults(exchanges), *_top_errors(exchanges, partitions, located)]
@@ -143,7 +146,7 @@ def _sightings(seen: Seen, exchanges: Columns, columns: dict[str, Column]) -> pa
     there = seen.rows[kept] >= 0
     index = nullable(seen.rows[kept], there)
     made: dict[str, Column] = {
-        "kind": pa.repeat(seen.kind, len(kept)),
+        "kind": pa.repeat(KINDS[seen.kind], len(kept)),
         "order_ns": nullable(seen.order[kept], there),
         "time_ns": nullable(seen.time[kept], there),
     }

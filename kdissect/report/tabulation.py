@@ -32,7 +32,7 @@ def api_label(name: str | None, version: int | None, key: int | None = None) -> 
 
 def more(total: int, shown: int, what: str, terminal: Terminal) -> list[str]:
     """Give the line that says how many rows a table leaves out."""
-    left = total - shown
+    left = 0 if terminal.whole else total - shown
     return [" " + terminal.paint(terminal.own(f"… and {number(left)} more {what}"), DIM)] if left > 0 else []
 
 
@@ -58,7 +58,7 @@ def profile(summary: Summary, terminal: Terminal) -> list[str]:
             size_cell(row.figures.request_bytes), size_cell(row.figures.response_bytes),
             histogram_cell(row.figures.service, terminal),
         ]
-        for row in summary.apis[:APIS_SHOWN]
+        for row in summary.apis[: terminal.shown(APIS_SHOWN)]
     ]  # fmt: skip
     service = summary.totals.service
     note = (
@@ -90,7 +90,7 @@ def idle_waits(summary: Summary, terminal: Terminal) -> list[str]:
             *(Cell(cell.text, DIM if cell.style == DIM else "") for cell in latency_cells(row.figures.idle, terminal)),
             histogram_cell(row.figures.idle, terminal),
         ]
-        for row in waiting[:IDLE_SHOWN]
+        for row in waiting[: terminal.shown(IDLE_SHOWN)]
     ]  # fmt: skip
     lines = [heading("Idle waits", "long polls without data, joins and syncs: not service time", terminal)]
     return lines + fitted(columns, rows, terminal) + more(len(waiting), IDLE_SHOWN, "API versions", terminal)
@@ -113,7 +113,7 @@ def clients(summary: Summary, terminal: Terminal) -> list[str]:
     if not summary.clients:
         return []
     columns = (
-        Column("client", right=False, shortest=12), Column("software", right=False, drop=4, shortest=12),
+        Column("client", right=False, shortest=14), Column("software", right=False, drop=4, shortest=10),
         Column("host", right=False, drop=3, shortest=11), Column("conns", drop=8), *FIGURE_COLUMNS,
     )  # fmt: skip
     rows = [
@@ -122,7 +122,7 @@ def clients(summary: Summary, terminal: Terminal) -> list[str]:
             Cell(terminal.captured(row.name.client_host)), Cell(number(row.connections)),
             *figure_cells(row.figures, terminal),
         ]
-        for row in summary.clients[:CLIENTS_SHOWN]
+        for row in summary.clients[: terminal.shown(CLIENTS_SHOWN)]
     ]  # fmt: skip
     total = len(summary.clients) + summary.omitted.clients
     lines = [heading("Clients", "by service time", terminal), *fitted(columns, rows, terminal)]
@@ -137,7 +137,7 @@ def brokers(summary: Summary, terminal: Terminal) -> list[str]:
         Column("broker", right=False, shortest=14), Column("node", drop=3), Column("conns", drop=8), *FIGURE_COLUMNS
     )  # fmt: skip
     rows = []
-    for row in summary.brokers[:BROKERS_SHOWN]:
+    for row in summary.brokers[: terminal.shown(BROKERS_SHOWN)]:
         address = host_port(row.server_host, row.server_port, terminal)
         node = Cell("-", DIM) if row.node_id is None else Cell(str(row.node_id))
         rows.append(
@@ -189,7 +189,7 @@ def topics(summary: Summary, terminal: Terminal) -> list[str]:
     """Give topics by record bytes: written and read records, latencies of Produce and Fetch that name them, clients."""
     if not summary.topics:
         return []
-    rows = [_topic_row(topic, terminal) for topic in summary.topics[:TOPICS_SHOWN]]
+    rows = [_topic_row(topic, terminal) for topic in summary.topics[: terminal.shown(TOPICS_SHOWN)]]
     total = len(summary.topics) + summary.omitted.topics
     note = "by bytes of records, with latencies of Produce and of Fetch"
     lines = [heading("Topics", note, terminal), *fitted(TOPIC_COLUMNS, rows, terminal)]
