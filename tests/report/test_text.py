@@ -50,6 +50,14 @@ def test_no_line_is_wider_than_the_terminal(width, unicode, colour):
     assert unicode or text.isascii()
 
 
+def test_all_rows_when_the_whole_report_is_wanted():
+    summary = compose(summarise(synthetic.tables(np.random.default_rng(1), 1500)), handmade.CAPTURE)
+    short, whole = (render(summary, Terminal(160, whole=whole)) for whole in (False, True))
+    assert "… and" in short
+    assert "… and" not in whole
+    assert len(whole.splitlines()) > len(short.splitlines())
+
+
 def hostile_summary():
     tables = dict(handmade.tables())
     for name, column in (
