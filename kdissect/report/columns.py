@@ -20,7 +20,7 @@ LONGEST_NS = 1 << 48
 """Waits of three days and more are faults of the clock; below this, a sum of 32,768 of the longest still fits int64."""
 
 DIRECT = 1 << 12
-"""Numbers up to this, or up to half as many as there are rows, are renumbered by a table instead of a hash."""
+"""Numbers up to this, or up to four times the rows, are renumbered by a table instead of a hash."""
 
 
 class Coded(NamedTuple):
@@ -161,7 +161,7 @@ def _dense(numbers: Ints, bound: int) -> tuple[Ints, int]:
     """Renumber numbers 0 .. bound-1 so that none is left out."""
     if (numbers[1:] > numbers[:-1]).all():
         return np.arange(len(numbers)), len(numbers)
-    if bound > max(DIRECT, len(numbers) // 2):
+    if bound > max(DIRECT, 4 * len(numbers)):
         encoded = pa.array(numbers).dictionary_encode()
         return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
     present = np.zeros(bound, bool)
