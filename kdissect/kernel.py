@@ -41,13 +41,16 @@ def _compiler(**options: Any) -> Callable[[Any], Any]:
     os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_home() / f"kernels-{_kernel_fingerprint()}"))
     import numba
 
-    compiler: Callable[[Any], Any] = numba.njit(cache=True, nogil=True, error_model="numpy", **options)
+    compiler: Callable[[Any], Any] = numba.njit(nogil=True, error_model="numpy", **options)
     return compiler
 
 
-jit: Callable[[Any], Any] = _compiler()
+jit: Callable[[Any], Any] = _compiler(cache=True)
 
 # Numba counts a reference, atomically, for every array that is handed to another function: up to three quarters of the time
 # of a loop that calls many small ones. A flat kernel makes no arrays and keeps none, so nothing can die while
 # it runs: whoever calls it from Python holds its arrays. The compiler refuses a flat kernel that allocates.
-jit_flat: Callable[[Any], Any] = _compiler(_nrt=False)
+jit_flat: Callable[[Any], Any] = _compiler(cache=True, _nrt=False)
+
+# A flat kernel that only other kernels call: it becomes part of them, so it needs no cache and no way in from Python.
+jit_inner: Callable[[Any], Any] = _compiler(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)

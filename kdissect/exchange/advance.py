@@ -111,7 +111,7 @@ from kdissect.exchange.streams import (
     skip,
     view,
 )
-from kdissect.kernel import jit_flat
+from kdissect.kernel import jit_flat, jit_inner
 
 # Without a single frame in so many bytes, a connection seen from its start is not Kafka; one seen from its middle may be
 # inside one huge frame and gets longer.
@@ -121,7 +121,7 @@ MAX_HELD = 1 << 18  # bytes of the other direction that are kept until it is kno
 TOKEN_LIMIT = 1 << 20  # SASL tokens are small; a larger "token" is a lost place
 
 
-@jit_flat
+@jit_inner
 def _take_frame(state: State, way: int, size: int, side: Int64s) -> bool:
     """Take the frame at FRAME, with a body of `size` bytes, off the stream; False when the arena has no room for it.
 
@@ -169,7 +169,7 @@ def _take_frame(state: State, way: int, size: int, side: Int64s) -> bool:
     return True
 
 
-@jit_flat
+@jit_inner
 def _lose_place(state: State, way: int, bytes_on: int) -> None:
     """The stream is out of step: search for the next frame `bytes_on` bytes further on."""
     ways = state.ways
@@ -177,7 +177,7 @@ def _lose_place(state: State, way: int, bytes_on: int) -> None:
     skip(state, way, min(ways[way, FRAME] + bytes_on, ways[way, NEXT]))
 
 
-@jit_flat
+@jit_inner
 def _drop_leading_gaps(state: State, way: int) -> None:
     ways = state.ways
     while ways[way, HEAD] >= 0 and state.chunks[ways[way, HEAD], AT] < 0:
@@ -186,7 +186,7 @@ def _drop_leading_gaps(state: State, way: int) -> None:
         discard(state, way, state.chunks[gap, POSITION] + state.chunks[gap, LENGTH])
 
 
-@jit_flat
+@jit_inner
 def _recognise(state: State, connection: int, way: int) -> None:
     """Decide from the first bytes of a direction whether this connection speaks Kafka, and who is the client."""
     connections = state.connections
@@ -227,7 +227,7 @@ def _recognise(state: State, connection: int, way: int) -> None:
         ways[other, SYNCED] = 1
 
 
-@jit_flat
+@jit_inner
 def _forget_what_cannot_be_kafka(state: State, connection: int, way: int) -> None:
     """Bound what is kept of a connection in which no frame was found so far."""
     connections = state.connections
@@ -239,7 +239,7 @@ def _forget_what_cannot_be_kafka(state: State, connection: int, way: int) -> Non
         connections[connection, PROTOCOL] = OTHER
 
 
-@jit_flat
+@jit_inner
 def _take_request(state: State, connection: int, way: int, side: Int64s) -> int:
     """Take one request off the stream; 1: taken or place lost, 0: nothing complete is there, -1: no room in the arena."""
     ways = state.ways
@@ -277,12 +277,12 @@ def _take_request(state: State, connection: int, way: int, side: Int64s) -> int:
     return 1
 
 
-@jit_flat
+@jit_inner
 def _is_handshake(state: State, offset: int) -> bool:
     return bool(state.arena[offset + 4] == 0 and state.arena[offset + 5] == 17)
 
 
-@jit_flat
+@jit_inner
 def _take_response(state: State, connection: int, way: int, side: Int64s) -> int:
     """Take one response off the stream; the result is as in `_take_request`."""
     ways = state.ways
@@ -306,7 +306,7 @@ def _take_response(state: State, connection: int, way: int, side: Int64s) -> int
     return 1
 
 
-@jit_flat
+@jit_inner
 def _consume(state: State, connection: int, way: int, side: Int64s) -> int:
     """Take all frames off one direction that are complete by now."""
     connections = state.connections
@@ -348,7 +348,7 @@ def _consume(state: State, connection: int, way: int, side: Int64s) -> int:
     return DONE
 
 
-@jit_flat
+@jit_inner
 def _consume_both(state: State, connection: int, way: int, side: Int64s) -> int:
     """Take frames off the direction that just grew, and off the other one if it was only now recognised."""
     undecided = state.connections[connection, PROTOCOL] == UNDECIDED
@@ -358,7 +358,7 @@ def _consume_both(state: State, connection: int, way: int, side: Int64s) -> int:
     return code
 
 
-@jit_flat
+@jit_inner
 def _note_flags(
     state: State, connection: int, way: int, flags: int, time: int, sequence: int, ack: int
 ) -> None:
@@ -460,7 +460,7 @@ def advance(
     return DONE, segments.shape[1]
 
 
-@jit_flat
+@jit_inner
 def _take_rest(state: State, connection: int, way: int, side: Int64s) -> int:
     """Take the last frame of a direction, which the capture has only the beginning of."""
     connections = state.connections
@@ -513,7 +513,7 @@ def finish(state: State, connections: Int64s) -> tuple[int, int]:
     return DONE, len(connections)
 
 
-@jit_flat
+@jit_inner
 def _carried_chunks(state: State, node: int, arena: Bytes, at: int, copy: bool) -> int:
     while node >= 0:
         chunks = state.chunks
@@ -526,7 +526,7 @@ def _carried_chunks(state: State, node: int, arena: Bytes, at: int, copy: bool) 
     return at
 
 
-@jit_flat
+@jit_inner
 def _carried_side(state: State, node: int, column: int, arena: Bytes, at: int, copy: bool) -> int:
     waiting = state.waiting
     while node >= 0:

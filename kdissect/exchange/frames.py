@@ -30,7 +30,7 @@ from kdissect.exchange.state import (
     State,
 )
 from kdissect.exchange.streams import skip, view
-from kdissect.kernel import jit_flat
+from kdissect.kernel import jit_inner
 
 MAX_FRAME = 256 << 20  # Kafka's own limit, socket.request.max.bytes, is 100 MiB unless raised
 HEADER_VIEW = 270  # a length, a request header and a client id of the usual longest size
@@ -40,14 +40,14 @@ CONTROLLED_SHUTDOWN = 7
 NEWER_VERSIONS = 2  # a search accepts versions that much newer than the newest known
 
 
-@jit_flat
+@jit_inner
 def int16_at(data: Bytes, offset: int) -> int:
     """Read a big-endian int16."""
     value = (np.int64(data[offset]) << 8) | np.int64(data[offset + 1])
     return value - 0x10000 if value >= 0x8000 else value  # type: ignore[return-value]
 
 
-@jit_flat
+@jit_inner
 def int32_at(data: Bytes, offset: int) -> int:
     """Read a big-endian int32."""
     value = (
@@ -59,7 +59,7 @@ def int32_at(data: Bytes, offset: int) -> int:
     return value - 0x100000000 if value >= 0x80000000 else value  # type: ignore[return-value]
 
 
-@jit_flat
+@jit_inner
 def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s) -> int:
     """Say how much `length` bytes at an offset look like a length prefix and a request header of a known API.
 
@@ -91,7 +91,7 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
     return 2 if 0 < text <= length - 14 else 1
 
 
-@jit_flat
+@jit_inner
 def can_be_request(data: Bytes, offset: int, length: int) -> bool:
     """Say whether a stream that is in step may go on with this header: any API, any version, nothing impossible."""
     key = int16_at(data, offset + 4)
@@ -104,7 +104,7 @@ def can_be_request(data: Bytes, offset: int, length: int) -> bool:
     return -1 <= text <= int32_at(data, offset) - 10 or key == CONTROLLED_SHUTDOWN
 
 
-@jit_flat
+@jit_inner
 def is_tls_record(data: Bytes, offset: int, length: int) -> bool:
     """Say whether bytes look like a TLS record header (RFC 8446, section 5.1): type, version 3.x, length up to 2^14 + 2048."""
     if length < 6:
@@ -117,14 +117,14 @@ def is_tls_record(data: Bytes, offset: int, length: int) -> bool:
     return bool(data[offset] != 22 or data[offset + 5] <= 24)
 
 
-@jit_flat
+@jit_inner
 def _request_follows(state: State, way: int, position: int) -> bool:
     """Say whether what lies at a position, if anything does yet, may be the next request."""
     offset, length = view(state, way, position, HEADER_VIEW)
     return length < 14 or header_evidence(state.arena, offset, length, state.max_versions) > 0
 
 
-@jit_flat
+@jit_inner
 def find_request(state: State, connection: int, way: int) -> bool:
     """Search a stream that is out of step for a request header; skip what lies before it and say whether it was found."""
     ways = state.ways
@@ -159,7 +159,7 @@ def find_request(state: State, connection: int, way: int) -> bool:
     return False
 
 
-@jit_flat
+@jit_inner
 def _is_waiting(state: State, connection: int, correlation_id: int) -> bool:
     node = state.connections[connection, FIRST_WAITING]
     while node >= 0:
@@ -169,7 +169,7 @@ def _is_waiting(state: State, connection: int, correlation_id: int) -> bool:
     return False
 
 
-@jit_flat
+@jit_inner
 def _chain_ends_with_chunk(state: State, way: int, position: int, stop: int) -> bool:
     """Say whether lengths lead from a position exactly to where a packet's payload ends."""
     while position < stop:
@@ -183,7 +183,7 @@ def _chain_ends_with_chunk(state: State, way: int, position: int, stop: int) -> 
     return position == stop
 
 
-@jit_flat
+@jit_inner
 def find_response(state: State, connection: int, way: int) -> bool:
     """Search a stream that is out of step for a response; skip what lies before it and say whether it was found."""
     ways = state.ways
@@ -214,7 +214,7 @@ def find_response(state: State, connection: int, way: int) -> bool:
     return False
 
 
-@jit_flat
+@jit_inner
 def produce_acks(data: Bytes, start: int, stop: int, version: int) -> int:
     """Read the acks field of a Produce request (frame body at start..stop); 1 when the bytes end before it.
 
@@ -241,7 +241,7 @@ def produce_acks(data: Bytes, start: int, stop: int, version: int) -> int:
     return int16_at(data, at) if at + 2 <= stop else 1
 
 
-@jit_flat
+@jit_inner
 def varint_at(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     """Read an unsigned varint of up to 5 bytes; return its value and the offset behind it."""
     value = np.int64(0)

@@ -49,7 +49,7 @@ from kdissect.exchange.state import (
     Int64s,
     State,
 )
-from kdissect.kernel import jit_flat
+from kdissect.kernel import jit_inner
 
 PRODUCE = 0
 SASL_HANDSHAKE = 17
@@ -60,7 +60,7 @@ MAX_WAITING = (
 )
 
 
-@jit_flat
+@jit_inner
 def _new_waiting(state: State) -> int:
     node = state.counters[FREE_WAITING]
     state.counters[FREE_WAITING] = state.waiting[node, NEXT_WAITING]
@@ -71,13 +71,13 @@ def _new_waiting(state: State) -> int:
     return node  # type: ignore[no-any-return]
 
 
-@jit_flat
+@jit_inner
 def _set_side(state: State, node: int, first: int, side: Int64s) -> None:
     for column in range(SIDE_FIELDS):
         state.waiting[node, first + column] = side[column]
 
 
-@jit_flat
+@jit_inner
 def _free_waiting(state: State, node: int) -> int:
     following = state.waiting[node, NEXT_WAITING]
     state.waiting[node, NEXT_WAITING] = state.counters[FREE_WAITING]
@@ -86,7 +86,7 @@ def _free_waiting(state: State, node: int) -> int:
     return following  # type: ignore[no-any-return]
 
 
-@jit_flat
+@jit_inner
 def _finish(state: State, node: int, status: int) -> None:
     """Turn a waiting row into a finished exchange."""
     row = state.counters[EXCHANGE_COUNT]
@@ -96,7 +96,7 @@ def _finish(state: State, node: int, status: int) -> None:
     state.counters[EXCHANGE_COUNT] += 1
 
 
-@jit_flat
+@jit_inner
 def _drop_first_waiting(state: State, connection: int) -> None:
     connections = state.connections
     connections[connection, FIRST_WAITING] = _free_waiting(state, connections[connection, FIRST_WAITING])
@@ -105,7 +105,7 @@ def _drop_first_waiting(state: State, connection: int) -> None:
         connections[connection, LAST_WAITING] = -1
 
 
-@jit_flat
+@jit_inner
 def _give_up_first_waiting(state: State, connection: int) -> None:
     node = state.connections[connection, FIRST_WAITING]
     if state.waiting[node, STATUS] != SASL_TOKEN:
@@ -114,7 +114,7 @@ def _give_up_first_waiting(state: State, connection: int) -> None:
     _drop_first_waiting(state, connection)
 
 
-@jit_flat
+@jit_inner
 def _give_up_first_early(state: State, connection: int) -> None:
     connections = state.connections
     _finish(state, connections[connection, FIRST_EARLY], ORPHAN_RESPONSE)
@@ -123,14 +123,14 @@ def _give_up_first_early(state: State, connection: int) -> None:
     connections[connection, ORPHANS] += 1
 
 
-@jit_flat
+@jit_inner
 def rows_needed(state: State, connection: int) -> int:
     """Give an upper bound of the finished exchanges that the next frame of this connection may bring."""
     connections = state.connections
     return connections[connection, WAITING_COUNT] + connections[connection, EARLY_COUNT] + 2  # type: ignore[no-any-return]
 
 
-@jit_flat
+@jit_inner
 def _take_early(state: State, connection: int, correlation_id: int, request_ns: int) -> int:
     """Take the early response with this correlation id out of its list; give its node, -1 when there is none.
 
@@ -157,7 +157,7 @@ def _take_early(state: State, connection: int, correlation_id: int, request_ns: 
     return node
 
 
-@jit_flat
+@jit_inner
 def on_request(state: State, connection: int, side: Int64s) -> None:
     """Take in one request frame; `side` holds the SIDE columns of its bytes, at least 8 of them."""
     connections = state.connections
@@ -194,7 +194,7 @@ def on_request(state: State, connection: int, side: Int64s) -> None:
     _wait(state, connection, node)
 
 
-@jit_flat
+@jit_inner
 def _wait(state: State, connection: int, node: int) -> None:
     connections = state.connections
     if connections[connection, WAITING_COUNT] >= MAX_WAITING:
@@ -207,7 +207,7 @@ def _wait(state: State, connection: int, node: int) -> None:
     connections[connection, WAITING_COUNT] += 1
 
 
-@jit_flat
+@jit_inner
 def on_token(state: State, connection: int) -> None:
     """Take in a client's raw SASL token: its answer is the next frame of the other direction."""
     node = _new_waiting(state)
@@ -215,14 +215,14 @@ def on_token(state: State, connection: int) -> None:
     _wait(state, connection, node)
 
 
-@jit_flat
+@jit_inner
 def expects_token(state: State, connection: int) -> bool:
     """Say whether the next frame from the server answers a raw SASL token."""
     node = state.connections[connection, FIRST_WAITING]
     return node >= 0 and state.waiting[node, STATUS] == SASL_TOKEN
 
 
-@jit_flat
+@jit_inner
 def on_response(state: State, connection: int, side: Int64s) -> None:
     """Take in one response frame; `side` holds the SIDE columns of its bytes, at least 4 of them."""
     connections = state.connections
@@ -246,7 +246,7 @@ def on_response(state: State, connection: int, side: Int64s) -> None:
     _keep_early(state, connection, correlation_id, side)
 
 
-@jit_flat
+@jit_inner
 def _keep_early(state: State, connection: int, correlation_id: int, side: Int64s) -> None:
     connections = state.connections
     if connections[connection, EARLY_COUNT] >= MAX_EARLY:
@@ -269,7 +269,7 @@ def _keep_early(state: State, connection: int, correlation_id: int, side: Int64s
     connections[connection, EARLY_COUNT] += 1
 
 
-@jit_flat
+@jit_inner
 def give_up_all(state: State, connection: int) -> None:
     """The connection is over: what still waits gets no answer, what came early has no request."""
     while state.connections[connection, FIRST_WAITING] >= 0:

@@ -42,7 +42,7 @@ from kdissect.exchange.state import (
     Bytes,
     State,
 )
-from kdissect.kernel import jit_flat
+from kdissect.kernel import jit_inner
 
 ACK_GRACE_NS = 20_000_000  # packets of one moment may be captured out of order; 20 ms is far beyond any queue
 HOLE_MAX_AGE_NS = (
@@ -53,7 +53,7 @@ MAX_AHEAD_CHUNKS = 4096
 GAP = -1
 
 
-@jit_flat
+@jit_inner
 def unwrap(sequence: int, base: int, near: int) -> int:
     """Give the stream position of a 32-bit sequence number: the one closest to position `near`."""
     distance = (sequence - base - near) & 0xFFFFFFFF
@@ -62,14 +62,14 @@ def unwrap(sequence: int, base: int, near: int) -> int:
     return near + distance
 
 
-@jit_flat
+@jit_inner
 def copy_bytes(source: Bytes, begin: int, target: Bytes, at: int, count: int) -> None:
     """Copy bytes; a loop, because slices make a kernel slow to compile."""
     for index in range(count):
         target[at + index] = source[begin + index]
 
 
-@jit_flat
+@jit_inner
 def _new_chunk(state: State, position: int, at: int, length: int, time: int, packet: int) -> int:
     node = state.counters[FREE_CHUNK]
     chunks = state.chunks
@@ -84,7 +84,7 @@ def _new_chunk(state: State, position: int, at: int, length: int, time: int, pac
     return node  # type: ignore[no-any-return]
 
 
-@jit_flat
+@jit_inner
 def free_chunk(state: State, node: int) -> int:
     """Put a chunk back into the pool and return the one that followed it."""
     following = state.chunks[node, NEXT_CHUNK]
@@ -94,7 +94,7 @@ def free_chunk(state: State, node: int) -> int:
     return following  # type: ignore[no-any-return]
 
 
-@jit_flat
+@jit_inner
 def _append(state: State, way: int, node: int) -> None:
     ways = state.ways
     if ways[way, TAIL] < 0:
@@ -105,7 +105,7 @@ def _append(state: State, way: int, node: int) -> None:
     ways[way, NEXT] = state.chunks[node, POSITION] + state.chunks[node, LENGTH]
 
 
-@jit_flat
+@jit_inner
 def _append_ready(state: State, way: int) -> None:
     """Move what no longer lies beyond a hole from AHEAD to the stream."""
     ways = state.ways
@@ -120,7 +120,7 @@ def _append_ready(state: State, way: int) -> None:
     ways[way, HOLE_ACKED_NS] = 0
 
 
-@jit_flat
+@jit_inner
 def give_up_hole(state: State, way: int) -> None:
     """Replace the hole after NEXT by a gap and go on behind it."""
     ways = state.ways
@@ -130,7 +130,7 @@ def give_up_hole(state: State, way: int) -> None:
     _append_ready(state, way)
 
 
-@jit_flat
+@jit_inner
 def _insert_ahead(state: State, way: int, begin: int, at: int, end: int, time: int, packet: int) -> int:
     """Keep bytes begin..end for later, as far as they are new; return how many were."""
     ways = state.ways
@@ -165,13 +165,13 @@ def _insert_ahead(state: State, way: int, begin: int, at: int, end: int, time: i
     return added
 
 
-@jit_flat
+@jit_inner
 def chunks_needed(state: State, way: int) -> int:
     """Give an upper bound of the nodes that the next segment of this direction may take from the pool."""
     return 2 * state.ways[way, AHEAD_COUNT] + 8  # type: ignore[no-any-return]
 
 
-@jit_flat
+@jit_inner
 def receive(
     state: State, way: int, time: int, packet: int, at: int, captured: int, missing: int, sequence: int
 ) -> None:
@@ -226,7 +226,7 @@ def receive(
     ways[way, HIGH] = max(high, end)
 
 
-@jit_flat
+@jit_inner
 def acknowledge(state: State, way: int, acknowledgment: int, time: int) -> None:
     """Take note that the receiver of this direction has all bytes before a 32-bit acknowledgment number."""
     ways = state.ways
@@ -236,7 +236,7 @@ def acknowledge(state: State, way: int, acknowledgment: int, time: int) -> None:
         ways[way, HOLE_ACKED_NS] = time
 
 
-@jit_flat
+@jit_inner
 def settle(state: State, way: int, time: int) -> bool:
     """Give up the hole of this direction when nothing can fill it any more; say whether that happened."""
     ways = state.ways
@@ -254,7 +254,7 @@ def settle(state: State, way: int, time: int) -> bool:
     return given_up
 
 
-@jit_flat
+@jit_inner
 def discard(state: State, way: int, position: int) -> None:
     """Forget the chunks of this direction before a position: they are consumed."""
     ways = state.ways
@@ -269,7 +269,7 @@ def discard(state: State, way: int, position: int) -> None:
     ways[way, FRAME] = position
 
 
-@jit_flat
+@jit_inner
 def skip(state: State, way: int, position: int) -> None:
     """Forget the chunks before a position as bytes that belong to no frame; gaps among them are counted as lost already."""
     ways = state.ways
@@ -283,7 +283,7 @@ def skip(state: State, way: int, position: int) -> None:
     discard(state, way, position)
 
 
-@jit_flat
+@jit_inner
 def view(state: State, way: int, position: int, wanted: int) -> tuple[int, int]:
     """Give (offset, length) of stream bytes from a position on, contiguous in the arena, at most `wanted` of them.
 
