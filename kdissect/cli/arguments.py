@@ -29,6 +29,9 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the arguments. Exits 2 when they are wrong, 0 after --help and --version."""
+    from kdissect.cli.dump import add_dump
+    from kdissect.cli.schema import add_schema
+
     parser = _Parser(
         prog="kdissect", description="Dissect and explain Apache Kafka traffic from packet captures."
     )
@@ -36,6 +39,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     _add_analyze(commands.add_parser("analyze", help="report on the Kafka traffic of captures"))
     _add_export(commands.add_parser("export", help="write the tables behind the report"))
+    add_dump(commands.add_parser("dump", help="show every exchange in time order"))
+    add_schema(commands.add_parser("schema", help="show which APIs, versions and fields are known"))
     return parser.parse_args(arguments)
 
 
@@ -81,7 +86,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--port",
-        type=_port,
+        type=port,
         action="append",
         default=[],
         metavar="N",
@@ -102,7 +107,8 @@ def _master(text: str) -> str:
     return text
 
 
-def _port(text: str) -> int:
+def port(text: str) -> int:
+    """Read a TCP port."""
     if not text.isdecimal() or not 1 <= int(text) <= 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is no TCP port (1 to 65535)")
     return int(text)

@@ -33,6 +33,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from kdissect.cli.analyze import analyze
 
             analyze(chosen)
+        elif chosen.command == "dump":
+            from kdissect.cli.dump import dump
+
+            dump(chosen)
+        elif chosen.command == "schema":
+            from kdissect.cli.schema import schema
+
+            schema(chosen)
         else:
             from kdissect.cli.export import export
 

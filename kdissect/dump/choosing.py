@@ -1,0 +1,136 @@
+"""Which exchanges are wanted: the filters of a dump.
+
+What the headers tell (API, connection, time, latency) is decided for many exchanges at once, before any of them waits for
+its turn; what only the messages tell (client, topic, group, error), for each one when its turn has come. All filters
+must agree; of several values for one filter one is enough. Names may be patterns as in a shell: * ? [abc].
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kdissect.dump.finding import Mention
+from kdissect.dump.follow import Follower
+from kdissect.dump.spoken import Spoken
+from kdissect.exchange.state import (
+    API_KEY,
+    CONNECTION,
+    FIRST_BYTE_NS,
+    LAST_BYTE_NS,
+    ORPHAN_RESPONSE,
+    REQUEST_SIDE,
+    RESPONSE_SIDE,
+    START,
+    STATUS,
+    Int64s,
+)
+
+TOPIC_ROLES = frozenset({"topic", "topic_id", "resource"})
+GROUP_ROLES = frozenset({"group", "coordinator_key", "resource"})
+ERROR_ROLES = frozenset({"error"})
+TOPIC_RESOURCE = 2  # of ACLs and of configs
+GROUP_RESOURCES = (3, 32)  # of ACLs, of configs
+ANY_ERROR = None  # in `errors`: every error code but 0
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was asked for; empty means everything."""
+
+    apis: frozenset[int] = frozenset()
+    connections: frozenset[str] = frozenset()  # a connection's number, or host:port of either end
+    since_ns: int | None = None
+    until_ns: int | None = None  # from here on no more
+    slower_than_ns: int | None = None
+    clients: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    errors: frozenset[int | None] = frozenset()
+
+    def rows(self, exchanges: Int64s, follower: Follower) -> NDArray[np.bool_]:
+        """Decide by headers: which rows of EXCHANGE columns may be wanted."""
+        orphan = exchanges[:, STATUS] == ORPHAN_RESPONSE
+        began = np.where(orphan, exchanges[:, RESPONSE_SIDE + FIRST_BYTE_NS], exchanges[:, REQUEST_SIDE + FIRST_BYTE_NS])
+        wanted = np.ones(len(exchanges), bool)
+        if self.apis:
+            wanted &= np.isin(exchanges[:, API_KEY], list(self.apis)) & ~orphan
+        if self.since_ns is not None:
+            wanted &= began >= self.since_ns
+        if self.until_ns is not None:
+            wanted &= began < self.until_ns
+        if self.slower_than_ns is not None:
+            sent = exchanges[:, REQUEST_SIDE + LAST_BYTE_NS]
+            latency = exchanges[:, RESPONSE_SIDE + FIRST_BYTE_NS] - sent
+            known = ~orphan & (exchanges[:, RESPONSE_SIDE + START] > 0) & (sent >= 0)
+            wanted &= known & (latency > self.slower_than_ns)
+        if self.connections:
+            wanted &= self._on_connections(exchanges[:, CONNECTION], follower)
+        return wanted
+
+    def _on_connections(self, connection: Int64s, follower: Follower) -> NDArray[np.bool_]:
+        rows, at = np.unique(connection, return_inverse=True)
+        known = [
+            not self.connections.isdisjoint(
+                (str(follower.identity(row)), address(follower.client(row)), address(follower.server(row)))
+            )
+            for row in rows.tolist()
+        ]
+        return np.array(known, bool)[at]
+
+    def message(self, spoken: Spoken, names: dict[bytes, str]) -> bool:
+        """Decide by what the messages say."""
+        return (
+            (not self.clients or _matches(spoken.client_id, self.clients))
+            and (not self.topics or any(_matches(it, self.topics) for it in mentioned_topics(spoken, names)))
+            and (not self.groups or any(_matches(it, self.groups) for it in mentioned_groups(spoken)))
+            and (not self.errors or self._failed(spoken))
+        )
+
+    def _failed(self, spoken: Spoken) -> bool:
+        codes = (code for _, code, _ in spoken.mentions(ERROR_ROLES, responses_only=True))
+        return any(code in self.errors or (code != 0 and ANY_ERROR in self.errors) for code in codes)
+
+
+def mentioned_topics(spoken: Spoken, names: dict[bytes, str]) -> Iterator[str]:
+    """Give the names of the topics that an exchange is about, by name or by id, as they stand there."""
+    return (name for name in (_topic(it, names) for it in spoken.mentions(TOPIC_ROLES)) if name is not None)
+
+
+def mentioned_groups(spoken: Spoken) -> Iterator[str]:
+    """Give the names of the groups that an exchange is about, as they stand there."""
+    return (name for name in map(_group, spoken.mentions(GROUP_ROLES)) if name is not None)
+
+
+def address(end: tuple[str, int]) -> str:
+    """Write an endpoint: 127.0.0.1:9092, or [::1]:9092."""
+    host, port = end
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _matches(name: str | None, patterns: tuple[str, ...]) -> bool:
+    return name is not None and any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _topic(mention: Mention, names: dict[bytes, str]) -> str | None:
+    role, value, holder = mention
+    if role == "topic_id":
+        return names.get(value)
+    if role == "resource" and _resource_type(holder) != TOPIC_RESOURCE:
+        return None
+    return str(value)
+
+
+def _group(mention: Mention) -> str | None:
+    role, value, holder = mention
+    if role == "coordinator_key" and holder.get("key_type", 0) != 0:
+        return None
+    if role == "resource" and _resource_type(holder) not in GROUP_RESOURCES:
+        return None
+    return str(value)
+
+
+def _resource_type(holder: dict[str, object]) -> object:
+    return holder.get("resource_type", holder.get("resource_type_filter"))

@@ -1,0 +1,103 @@
+"""From capture to exchanges in the order in which they began.
+
+Exchanges finish out of order: a long poll is answered after many that began later. So each waits until nothing earlier
+can come, which is so when it began before
+
+- every byte of a stream that is not yet part of a frame,
+- every request without an answer, and every answer that waits for its request,
+- every packet of the splits that are still to be read.
+
+A request that never gets an answer holds up all that began after it until its connection has moved on or the capture
+ends; what waits is kept on disk beyond a limit (see `sorting`).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kdissect.capture.splits import Split
+from kdissect.dump.exchange import Exchange, pack, unpack
+from kdissect.dump.foresight import Foresight, new_conversations, pieces_of
+from kdissect.dump.sorting import TimeOrder
+from kdissect.dump.unfinished import earliest_unfinished
+from kdissect.exchange.connections import host_text
+from kdissect.exchange.conversation import Conversations, Harvest
+from kdissect.exchange.state import (
+    BYTE_PACKET,
+    CLIENT_WAY,
+    CONNECTION,
+    FIRST_BYTE_NS,
+    ORDINAL,
+    ORPHAN_RESPONSE,
+    REQUEST_SIDE,
+    RESPONSE_SIDE,
+    STATUS,
+    Int64s,
+)
+
+Chooser = Callable[[Int64s, "Follower"], NDArray[np.bool_]]  # rows of EXCHANGE columns -> which of them are wanted
+
+
+class Follower:
+    """One way through a capture, from its first split to its last."""
+
+    def __init__(self, splits: Sequence[Split], ports: Iterable[int], foresight: Foresight) -> None:
+        self._splits = splits
+        self._ports = tuple(ports)
+        self._foresight = foresight
+        self._conversations: Conversations = new_conversations(splits)
+        self._count = 0
+
+    def exchanges(self, chosen: Chooser) -> Iterator[Exchange]:
+        """Give the exchanges that `chosen` chooses, in the order of their first bytes."""
+        order = TimeOrder()
+        conversations = self._conversations
+        try:
+            for index, pieces in enumerate(pieces_of(self._splits, self._ports)):
+                for harvest in conversations.feed(pieces):
+                    self._add(order, harvest, chosen)
+                held = earliest_unfinished(conversations.state, len(conversations.endpoints))
+                yield from map(unpack, order.before(min(held, self._foresight.coming_ns[index])))
+            for harvest in conversations.close():
+                self._add(order, harvest, chosen)
+            yield from map(unpack, order.before(None))
+        finally:
+            order.close()
+
+    def identity(self, connection: int) -> int:
+        """Give the public number of a connection."""
+        return self._conversations.identities[connection]
+
+    def client(self, connection: int) -> tuple[str, int]:
+        """Give host and port of a connection's client."""
+        return self._end(connection, 0)
+
+    def server(self, connection: int) -> tuple[str, int]:
+        """Give host and port of a connection's server."""
+        return self._end(connection, 1)
+
+    def file_name(self, split: int) -> str:
+        """Give the name of the capture that a split is of."""
+        return self._splits[split].name
+
+    def _end(self, connection: int, server: int) -> tuple[str, int]:
+        ends = self._conversations.endpoints[connection]
+        swapped = int(self._conversations.state.connections[connection, CLIENT_WAY]) == 1
+        if swapped != bool(server):
+            return host_text(ends.b_host), ends.b_port
+        return host_text(ends.a_host), ends.a_port
+
+    def _add(self, order: TimeOrder, harvest: Harvest, chosen: Chooser) -> None:
+        wanted = harvest.exchanges[chosen(harvest.exchanges, self)]
+        for row in wanted.tolist():
+            side = RESPONSE_SIDE if row[STATUS] == ORPHAN_RESPONSE else REQUEST_SIDE
+            self._count += 1
+            key = (
+                row[side + FIRST_BYTE_NS],
+                row[side + BYTE_PACKET],
+                self._conversations.identities[row[CONNECTION]],
+                row[ORDINAL],
+                self._count,  # several orphans in one packet: as they came
+            )
+            order.add(key, pack(row, harvest.arena))

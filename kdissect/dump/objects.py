@@ -1,0 +1,92 @@
+"""An exchange as one object: what `--format jsonl` writes, and what the texts are made from.
+
+The keys in front are the columns of the table `exchanges`; `request` and `response` have `header`, `body` and, if
+something in them is wrong, `fault` with field path, byte offset (from the first byte after the length) and reason.
+Fields have the names of the schema; see `meaning` for those with an underscore in front. Bytes are base64, 64-bit
+integers are JSON numbers with all their digits, ids are Kafka's 22 characters.
+"""
+
+import json
+from base64 import b64encode
+from typing import Any
+
+from kdissect.dump.choosing import address
+from kdissect.dump.exchange import Exchange, Frame
+from kdissect.dump.follow import Follower
+from kdissect.dump.meaning import Showing, explain_request, explain_response
+from kdissect.dump.spoken import Spoken
+from kdissect.exchange.state import PACKET_BITS
+from kdissect.protocol.schema import api_name
+
+PACKET_MASK = (1 << PACKET_BITS) - 1
+
+
+def exchange_object(spoken: Spoken, follower: Follower, showing: Showing) -> dict[str, Any]:
+    """Give all that is known of an exchange; bytes are still bytes."""
+    said = heading(spoken, follower)
+    said["request"] = said["response"] = None
+    if spoken.request:
+        said["request"] = explain_request(spoken.request, showing)
+    if spoken.response:
+        asked = spoken.request.body if spoken.request else None
+        said["response"] = explain_response(spoken.response, spoken.exchange.api_key, asked, showing)
+    return said
+
+
+def heading(spoken: Spoken, follower: Follower) -> dict[str, Any]:
+    """Give what the table `exchanges` would say, as far as headers tell it."""
+    exchange = spoken.exchange
+    request, response = exchange.request, exchange.response
+    first = request or response
+    return {
+        "connection": follower.identity(exchange.connection),
+        "ordinal": exchange.ordinal,
+        "client": address(follower.client(exchange.connection)),
+        "server": address(follower.server(exchange.connection)),
+        "status": exchange.status,
+        "api_key": exchange.api_key,
+        "api_name": None if exchange.api_key is None else api_name(exchange.api_key),
+        "api_version": exchange.api_version,
+        "correlation_id": exchange.correlation_id,
+        "client_id": spoken.client_id,
+        "request_first_ns": request.first_ns if request else None,
+        "request_last_ns": request.last_ns if request else None,
+        "response_first_ns": response.first_ns if response else None,
+        "response_last_ns": response.last_ns if response else None,
+        "latency_ns": exchange.latency_ns,
+        "in_flight": exchange.in_flight,
+        "request_bytes": request.size if request else None,
+        "response_bytes": response.size if response else None,
+        "request_packet": _packet(request, first),
+        "response_packet": _packet(response, first),
+        "capture_file": None if first is None or first.packet < 0 else follower.file_name(first.packet >> PACKET_BITS),
+        "lost_bytes": _lost(exchange),
+    }
+
+
+def _packet(frame: Frame | None, first: Frame | None) -> int | None:
+    """Number a packet in its file; null when it is in another file than the request."""
+    if frame is None or first is None or frame.packet < 0:
+        return None
+    return frame.packet & PACKET_MASK
+
+
+def _lost(exchange: Exchange) -> int:
+    """Count the bytes of the two frames that the capture does not have."""
+    frames = (exchange.request, exchange.response)
+    return sum(frame.size - len(frame.data) for frame in frames if frame)
+
+
+def to_json(said: dict[str, Any]) -> str:
+    """Write an object as one line of ASCII: whatever is in it, a terminal can show it."""
+    text = _ENCODER.encode(said)
+    return text.replace("\x7f", "\\u007f") if "\x7f" in text else text
+
+
+def _bytes(value: Any) -> str:
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    raise TypeError(f"{type(value).__name__} is nothing that JSON knows")
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_bytes, allow_nan=False)

@@ -1,0 +1,54 @@
+"""An exchange with its messages decoded, once, for all who ask: filters and writers."""
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from kdissect.dump.exchange import Exchange
+from kdissect.dump.finding import Mention, finder
+from kdissect.protocol.headers import Whole, decode_request, decode_response
+from kdissect.protocol.schema import APIS
+
+NO_KEY = -1
+
+
+class Spoken:
+    """Request and response of one exchange, decoded when first asked for."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange = exchange
+
+    @cached_property
+    def request(self) -> Whole | None:
+        """The request, if there is one."""
+        frame = self.exchange.request
+        return decode_request(frame.data) if frame else None
+
+    @cached_property
+    def response(self) -> Whole | None:
+        """The response, if there is one; of one without request only the header can be read."""
+        frame, key, version = self.exchange.response, self.exchange.api_key, self.exchange.api_version
+        if frame is None:
+            return None
+        return decode_response(frame.data, NO_KEY if key is None else key, version or 0)
+
+    @property
+    def client_id(self) -> str | None:
+        """What the client calls itself."""
+        return self.request.header.get("client_id") if self.request else None
+
+    def mentions(self, roles: frozenset[str], responses_only: bool = False) -> Iterator[Mention]:
+        """Give all values of these roles, those of the request first."""
+        api = APIS.get(NO_KEY if self.exchange.api_key is None else self.exchange.api_key)
+        version = self.exchange.api_version
+        if api is None or version is None or version not in api.versions:
+            return
+        if not responses_only and finder(api.request, version, roles) and self.request:
+            yield from _mentions_of(self.request, finder(api.request, version, roles))
+        if self.exchange.response and finder(api.response, version, roles) and self.response:
+            at = self.response.version
+            yield from _mentions_of(self.response, finder(api.response, version if at is None else at, roles))
+
+
+def _mentions_of(whole: Whole, find: object) -> Iterator[Mention]:
+    if whole.body is not None and callable(find):
+        yield from find(whole.body)
