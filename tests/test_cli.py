@@ -1,0 +1,268 @@
+"""The command as people run it: what it prints, where, and with which exit code."""
+
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kdissect import __version__
+
+ROOT = Path(__file__).parents[1]
+CAPTURE = sorted((ROOT / "captures").glob("*.pcap*"))[0]
+
+PCAP = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+
+
+def environment(**more: str) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT)} | more
+
+
+def kdissect(
+    *arguments: str | Path, stdin: bytes | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "kdissect", *map(str, arguments)],
+        input=stdin, capture_output=True, env=environment(**more), timeout=250, check=False,
+    )  # fmt: skip
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every command removes its temporary files, whatever happens to it."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    yield
+    assert not list(temporary.glob("kdissect-*"))
+
+
+def record(frame: bytes, seconds: int = 1_700_000_000) -> bytes:
+    return struct.pack("<IIII", seconds, 0, len(frame), len(frame)) + frame
+
+
+def ipv4(protocol: int, payload: bytes) -> bytes:
+    header = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(payload), 0, 0, 64, protocol, 0, bytes(4), bytes(4))
+    return bytes(12) + b"\x08\x00" + header + payload
+
+
+def tcp(source: int, destination: int, sequence: int, payload: bytes) -> bytes:
+    return ipv4(6, struct.pack(">HHIIBBHHH", source, destination, sequence, 1, 0x50, 0x18, 8192, 0, 0) + payload)
+
+
+UDP = record(ipv4(17, struct.pack(">HHHH", 53, 53, 8, 0)))
+HTTP = record(tcp(40000, 80, 1, b"GET / HTTP/1.1\r\n\r\n")) + record(tcp(80, 40000, 1, b"HTTP/1.1 200 OK\r\n\r\n"))
+
+BAD_CAPTURES = {
+    "empty": (b"", "is empty"),
+    "text": (b"Dear all,\nplease find attached\n" * 10, "is not a packet capture"),
+    "half a header": (PCAP[:13], "cut off"),
+    "no packets": (PCAP, "holds no packets"),
+    "no TCP": (PCAP + UDP, "holds no TCP packets (1 packets of other kinds)"),
+    "no Kafka": (PCAP + HTTP, "holds no Kafka traffic (1 TCP connection of other protocols)"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CAPTURES)
+def test_a_capture_that_gives_nothing_is_one_sentence(name: str, tmp_path: Path) -> None:
+    contents, words = BAD_CAPTURES[name]
+    path = tmp_path / "some.pcap"
+    path.write_bytes(contents)
+    done = kdissect("analyze", "--quiet", path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert_one_sentence(done.stderr)
+    assert str(path) in done.stderr
+
+
+def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
+    done = kdissect("analyze", tmp_path / "nowhere.pcap")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"kdissect: {tmp_path}/nowhere.pcap: no such file or directory\n"
+
+
+def test_a_directory_without_captures_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing here")
+    done = kdissect("analyze", "--quiet", tmp_path)
+    assert done.returncode == 2
+    assert "no packet captures in this directory" in done.stderr
+
+
+@pytest.mark.parametrize("cut", [1, 17])
+def test_a_capture_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "cut.pcapng"
+    path.write_bytes(CAPTURE.read_bytes()[:600_000][:-cut])
+    done = kdissect("analyze", "--quiet", "--format", "json", path)
+    assert done.returncode == 0
+    assert "the file ends within a record" in done.stderr
+    assert_one_sentence(done.stderr)
+    report = json.loads(done.stdout)
+    assert report["totals"]["exchanges"] > 100
+    assert report["capture"]["warnings"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "required: COMMAND"),
+        (["explain"], "invalid choice: 'explain'"),
+        (["analyze"], "required: PATH"),
+        (["analyze", "--port", "99999", "x"], "'99999' is no TCP port"),
+        (["analyze", "--master", "moon", "x"], "'moon' is no Spark master"),
+        (["analyze", "--format", "xml", "x"], "invalid choice: 'xml'"),
+        (["analyze", "--split-bytes", "0", "x"], "'0' is no size"),
+        (["export", "x", "--table", "exchanges"], "required: --out"),
+        (["export", "x", "--out", "y", "--table", "records"], "invalid choice: 'records'"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(arguments: list[str], words: str) -> None:
+    done = kdissect(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert_one_sentence(done.stderr)
+
+
+def test_version_and_help_need_neither_spark_nor_compiler() -> None:
+    assert kdissect("--version").stdout == f"kdissect {__version__}\n"
+    seen = "import sys, kdissect.cli as c\ntry: c.main(['analyze', '--help'])\nexcept SystemExit: pass\n"
+    loaded = "print({'pyspark', 'numba', 'numpy', 'pyarrow'} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", seen + loaded], capture_output=True, text=True, env=environment(), check=True
+    )
+    assert done.stdout.endswith("set()\n")
+
+
+@pytest.mark.parametrize("command", [["analyze"], ["export", "--table", "exchanges"]])
+def test_output_that_cannot_be_written_is_told_before_the_work(tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "file").write_text("in the way")
+    began = time.monotonic()
+    done = kdissect(command[0], CAPTURE, *command[1:], "--out", tmp_path / "file" / "below")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"kdissect: cannot write to {tmp_path}/file/below: not a directory")
+    assert_one_sentence(done.stderr)
+    assert time.monotonic() - began < 5
+
+
+def test_java_that_is_too_old_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from kdissect.cli import main
+    from kdissect.pipeline import session
+
+    monkeypatch.setattr(session, "find_java", lambda: java_of({"PATH": ""}))
+    assert main(["analyze", str(CAPTURE)]) == 2
+    assert "install Java 17 or newer" in capsys.readouterr().err
+
+
+def java_of(variables: dict[str, str]) -> object:
+    from kdissect.pipeline.java import find_java
+
+    return find_java(variables, ())
+
+
+@pytest.mark.spark
+def test_report_on_standard_output_and_in_a_directory(tmp_path: Path) -> None:
+    done = kdissect("analyze", CAPTURE, "--out", tmp_path / "report")
+    assert done.returncode == 0, done.stderr
+    written = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert written["totals"]["exchanges"] > 0
+    assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["report.json", "report.txt"]
+    assert "Produce" in done.stdout
+    assert "Produce" in (tmp_path / "report" / "report.txt").read_text()
+    assert f"{CAPTURE}: pcapng" in done.stderr
+    assert "WARN" not in done.stderr
+    assert "log4j" not in done.stderr
+
+
+@pytest.mark.spark
+def test_many_inputs_are_one_data_set_and_input_may_be_a_stream(tmp_path: Path) -> None:
+    plain = json.loads(kdissect("analyze", "--quiet", "--format", "json", CAPTURE).stdout)
+    shutil.copy(CAPTURE, tmp_path / "copy.pcapng")
+    streamed = kdissect("analyze", "--quiet", "--format", "json", "-", stdin=CAPTURE.read_bytes())
+    assert streamed.stderr == ""
+    for part in ("totals", "apis", "clients", "brokers", "topics"):
+        found, expected = json.loads(streamed.stdout)[part], plain[part]
+        assert without_files(found) == without_files(expected)
+
+
+def without_files(value: object) -> object:
+    """Leave out the name of the capture, which a stream does not have."""
+    if isinstance(value, dict):
+        return {name: without_files(inner) for name, inner in value.items() if name != "capture_file"}
+    return [without_files(inner) for inner in value] if isinstance(value, list) else value
+
+
+@pytest.mark.spark
+def test_port_narrows(tmp_path: Path) -> None:
+    done = kdissect("analyze", "--quiet", "--port", "9", CAPTURE)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "holds no TCP packets on port 9" in done.stderr
+
+
+@pytest.mark.spark
+def test_export_refuses_to_replace_and_then_does(tmp_path: Path) -> None:
+    out = tmp_path / "tables"
+    arguments = ("export", CAPTURE, "--table", "connections", "--format", "csv", "--out", out)
+    assert kdissect(*arguments).returncode == 0
+    rows = [line for path in (out / "connections").iterdir() for line in path.read_text().splitlines()]
+    assert rows[0].startswith("connection,client_host,client_port")
+    again = kdissect(*arguments)
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "is not empty" in again.stderr
+    assert kdissect(*arguments, "--overwrite", "--quiet").stderr == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tables", "temporary"]
+
+
+@pytest.mark.spark
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    run = subprocess.Popen(
+        [sys.executable, "-m", "kdissect", "analyze", "--quiet", CAPTURE],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+    )  # fmt: skip
+    assert run.stdout
+    assert run.stderr
+    run.stdout.close()
+    assert run.wait(timeout=250) == 0
+    assert run.stderr.read() == b""
+    run.stderr.close()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("moment", ["starting", "working"])
+def test_interrupts_end_everything(number: signal.Signals, code: int, moment: str) -> None:
+    run = subprocess.Popen(
+        [sys.executable, "-m", "kdissect", "analyze", "-"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+    )  # fmt: skip
+    assert run.stdin
+    assert run.stderr
+    if moment == "working":
+        run.stdin.write(CAPTURE.read_bytes())
+        run.stdin.close()
+        assert b"pcapng" in run.stderr.readline()
+    else:
+        run.stdin.write(PCAP)
+        run.stdin.flush()
+        time.sleep(1.5)
+    began = time.monotonic()
+    run.send_signal(number)
+    assert run.wait(timeout=60) == code
+    assert time.monotonic() - began < 10
+    assert b"Traceback" not in run.stderr.read()
+    run.stderr.close()
+    if not run.stdin.closed:
+        run.stdin.close()
+
+
+def assert_one_sentence(text: str) -> None:
+    assert text.startswith("kdissect")
+    assert text.count("\n") == 1
+    assert "Traceback" not in text
+    assert "Exception" not in text
