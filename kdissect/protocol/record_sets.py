@@ -87,7 +87,7 @@ NO_FAULT, BAD_MAGIC, BAD_LENGTH, BAD_CODEC, BAD_COUNT, BAD_FILL = range(6)
 def summarise(data: Any, start: int, stop: int, field_stop: int, summary: Any) -> None:
     """Fill `summary` (int64, one element per name in SUMMARY) from the records field data[start:stop].
 
-    `field_stop` is where the field ends by its own length: beyond `stop` if the capture lost the rest.
+    `field_stop` is where the field ends by its own length: beyond `stop` if the the rest of the frame is missing.
     """
     for index in range(WIDTH):
         summary[index] = -1

@@ -36,7 +36,7 @@ REASONS = {
     Reason.UNKNOWN_KEY: "API key not known",
     Reason.UNKNOWN_VERSION: "API version not known",
     Reason.ENDS_EARLY: "message ends early",
-    Reason.CUT: "capture lost the rest",
+    Reason.CUT: "the rest of the frame is missing",
     Reason.NEGATIVE: "negative length",
     Reason.COUNT: "count does not fit the bytes left",
     Reason.VARINT: "varint longer than 32 bits",
