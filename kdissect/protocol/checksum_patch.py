@@ -1,0 +1,53 @@
+"""What becomes of a CRC-32C when a few bytes in front of many others change, without looking at the others.
+
+A CRC is linear over GF(2): the checksum of the changed data differs from the old one by the remainder of the difference,
+moved behind by as many zero bits as there are bits behind it, which is a multiplication by a power of x modulo the
+polynomial (RFC 3720, appendix B.4; bits are reversed, so x^0 is the highest). A checksum that was wrong stays wrong by the
+same difference.
+"""
+
+import numpy as np
+
+from kdissect.protocol.checksums import CASTAGNOLI, crc32c
+
+ONE = 1 << 31  # x^0
+MOST_BITS = 36  # of a length in bits
+
+
+def patched_crc32c(checksum: int, before: bytes, after: bytes, behind: int) -> int:
+    """Give the checksum after `before` became `after` (of the same length), with `behind` bytes following them."""
+    old, new = np.frombuffer(before, np.uint8), np.frombuffer(after, np.uint8)
+    difference = int(crc32c(old, 0, len(old))) ^ int(crc32c(new, 0, len(new)))
+    return checksum ^ _multiply(_power_of_x(8 * behind), difference)
+
+
+def _multiply(left: int, right: int) -> int:
+    """Multiply two polynomials modulo Castagnoli's."""
+    product = 0
+    while left:
+        if left & ONE:
+            product ^= right
+        left = left << 1 & 0xFFFFFFFF
+        right = right >> 1 ^ (CASTAGNOLI if right & 1 else 0)
+    return product
+
+
+def _power_of_x(exponent: int) -> int:
+    power = ONE
+    for square in _SQUARES:
+        if exponent & 1:
+            power = _multiply(square, power)
+        exponent >>= 1
+        if not exponent:
+            break
+    return power
+
+
+def _squares() -> tuple[int, ...]:
+    squares = [ONE >> 1]  # x^1
+    for _ in range(MOST_BITS - 1):
+        squares.append(_multiply(squares[-1], squares[-1]))
+    return tuple(squares)
+
+
+_SQUARES = _squares()  # x^1, x^2, x^4, x^8, …

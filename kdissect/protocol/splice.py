@@ -1,0 +1,145 @@
+"""Replace values in a captured frame and leave every other byte as it was captured.
+
+`find` gives the spans of all values of some roles; `splice` puts other values in their place. What has to follow does:
+the lengths of bytes and the sizes of tagged fields around a value, and the CRC-32C of a record batch, which is
+patched from the batch's header alone: a wrong checksum stays wrong. Nothing else changes, not even what a
+re-encoding would tidy up, such as a length written longer than need be or a tagged field that nobody knows.
+
+Frames are without their 4-byte length, as everywhere in this package; of the result that is its `len`.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from kdissect.protocol.checksum_patch import patched_crc32c
+from kdissect.protocol.checksums import COVERED_OFFSET, CRC_OFFSET
+from kdissect.protocol.codec import Fault
+from kdissect.protocol.headers import API_VERSIONS, UNSUPPORTED_VERSION
+from kdissect.protocol.layout import Message
+from kdissect.protocol.record_sets import BATCH_HEADER
+from kdissect.protocol.schema import (
+    APIS,
+    MESSAGES,
+    is_known,
+    request_header_version,
+    response_header_version,
+)
+from kdissect.protocol.spans import Batch, Enclosure, Enclosures, Span, locator
+from kdissect.protocol.wire import FIXED, SIZED, Wrong, fixed_writer, sized_writer, write_uvarint
+
+__all__ = ["Edit", "Found", "Span", "find", "splice"]
+
+Edit = tuple[Span, Any]  # a span and its new value, of the type that the codec has for it
+_CRC, _COVERED = CRC_OFFSET[2], COVERED_OFFSET[2]
+
+
+class Found(NamedTuple):
+    """The values that were found, in wire order, and where the bytes stopped making sense, if they did."""
+
+    spans: tuple[Span, ...]
+    fault: Fault | None
+
+
+def find(frame: bytes, key: int, version: int, response: bool, roles: Iterable[str]) -> Found:
+    """Find all values of these roles in header and body; null counts as a value.
+
+    Besides the roles of the schema there is `base_sequence`, which only record batches have.
+    """
+    wanted, found = frozenset(roles), list[Span]()
+    if not is_known(key, version):
+        return Found((), Fault("", 0, f"no version {version} of API key {key} is known"))
+    try:
+        if response:
+            header, body = MESSAGES["ResponseHeader"], APIS[key].response
+            at = _locate(header, response_header_version(key, version), frame, 0, found, wanted)
+            if key == API_VERSIONS and int.from_bytes(frame[at : at + 2], "big") == UNSUPPORTED_VERSION:
+                version = 0
+        else:
+            header, body = MESSAGES["RequestHeader"], APIS[key].request
+            at = _locate(header, request_header_version(key, version), frame, 0, found, wanted)
+        at = _locate(body, version, frame, at, found, wanted)
+    except Wrong as wrong:
+        return Found(tuple(found), Fault("", wrong.offset, wrong.reason))
+    left = len(frame) - at
+    return Found(tuple(found), Fault("", at, f"{left} bytes left over") if left else None)
+
+
+def _locate(
+    message: Message, version: int, frame: bytes, at: int, found: list[Span], roles: frozenset[str]
+) -> int:
+    return locator(message, version, roles)(frame, at, len(frame), found, ())
+
+
+def splice(frame: bytes, edits: Iterable[Edit]) -> bytes:
+    """Give the frame with new values in the place of spans that `find` found in it.
+
+    Raises struct.error for a number that does not fit its field, KeyError and TypeError for values of another kind.
+    """
+    new: dict[tuple[int, int], bytes] = {}  # (start, stop) -> what stands there from now on
+    grown: dict[Enclosures, int] = defaultdict(int)  # chain of lengths -> bytes more within the innermost
+    batches: set[Batch] = set()
+    for span, value in edits:
+        if value == span.value and type(value) is type(span.value):
+            continue
+        encoded = _encoded(span, value)
+        new[span.start, span.stop] = encoded
+        grown[span.enclosures] += len(encoded) - (span.stop - span.start)
+        if span.batch:
+            batches.add(span.batch)
+    for batch in batches:
+        new[batch.start + _CRC, batch.start + _COVERED] = _checksum(frame, batch, new)
+    _grow(grown, new)
+    return _replaced(frame, new)
+
+
+def _encoded(span: Span, value: Any) -> bytes:
+    out = bytearray()
+    write = fixed_writer(span.type) if span.type in FIXED else sized_writer(span.type, span.flexible)
+    write(out, value)
+    return bytes(out)
+
+
+def _checksum(frame: bytes, batch: Batch, new: dict[tuple[int, int], bytes]) -> bytes:
+    """Compute the checksum of a batch whose header is edited; values in it are of fixed size."""
+    covered, stop = batch.start + _COVERED, batch.start + BATCH_HEADER
+    before = frame[covered:stop]
+    after = bytearray(before)
+    for (start, end), encoded in new.items():
+        if covered <= start and end <= stop:
+            after[start - covered : end - covered] = encoded
+    old = int.from_bytes(frame[batch.start + _CRC : covered], "big")
+    return patched_crc32c(old, before, bytes(after), batch.stop - stop).to_bytes(4, "big")
+
+
+def _grow(grown: dict[Enclosures, int], new: dict[tuple[int, int], bytes]) -> None:
+    """Write new lengths, from the innermost out: a length may itself become longer."""
+    for chain in sorted(_chains(grown), key=len, reverse=True):
+        more = grown[chain]
+        if not more:
+            continue
+        length = chain[-1]
+        written = _length(length, length.end - length.stop + more)
+        new[length.start, length.stop] = written
+        grown[chain[:-1]] += more + len(written) - (length.stop - length.start)
+
+
+def _chains(grown: dict[Enclosures, int]) -> set[Enclosures]:
+    return {chain[:depth] for chain in grown for depth in range(1, len(chain) + 1)}
+
+
+def _length(length: Enclosure, size: int) -> bytes:
+    out = bytearray()
+    if length.type is None:
+        write_uvarint(out, size)
+    else:
+        SIZED[length.type][length.flexible].write(out, size)
+    return bytes(out)
+
+
+def _replaced(frame: bytes, new: dict[tuple[int, int], bytes]) -> bytes:
+    pieces, at = [], 0
+    for (start, stop), encoded in sorted(new.items()):
+        pieces += [frame[at:start], encoded]
+        at = stop
+    return b"".join([*pieces, frame[at:]])
