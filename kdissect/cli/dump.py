@@ -21,33 +21,64 @@ NS_OF = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 36
 
 def add_dump(parser: argparse.ArgumentParser) -> None:
     """Say what may be said after `kdissect dump`."""
-    parser.description = "Show every exchange of captures in time order: request, response, and what they mean."
+    parser.description = (
+        "Show every exchange of captures in time order: request, response, and what they mean."
+    )
     parser.add_argument("paths", nargs="+", metavar="PATH", help=WHAT_PATHS_ARE)
     parser.add_argument(
-        "--format", choices=("text", "jsonl"), default="text", help="a tree for people, or one JSON object a line"
+        "--format",
+        choices=("text", "jsonl"),
+        default="text",
+        help="a tree for people, or one JSON object a line",
     )
     parser.add_argument("--brief", action="store_true", help="one line of text for each exchange")
-    parser.add_argument("--records", action="store_true", help="show records: offset, time, key, value, headers")
+    parser.add_argument(
+        "--records", action="store_true", help="show records: offset, time, key, value, headers"
+    )
     parser.add_argument("--show-secrets", action="store_true", help="show passwords, tokens and salts too")
     parser.add_argument("--limit", type=_count, metavar="N", help="stop after so many exchanges")
-    chosen = parser.add_argument_group("which exchanges", "All must hold; an option given twice wants one or the other.")
-    chosen.add_argument("--api", type=_api, action="append", default=[], metavar="NAME", help="name or key of an API")
+    chosen = parser.add_argument_group(
+        "which exchanges", "All must hold; an option given twice wants one or the other."
+    )
+    chosen.add_argument(
+        "--api", type=_api, action="append", default=[], metavar="NAME", help="name or key of an API"
+    )
     for name, what in (("client", "client id"), ("topic", "topic"), ("group", "group id")):
         chosen.add_argument(
-            f"--{name}", action="append", default=[], metavar="NAME", help=f"{what}; * and ? stand for anything"
+            f"--{name}",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help=f"{what}; * and ? stand for anything",
         )
     chosen.add_argument(
-        "--error", type=_error, action="append", default=[], metavar="ERROR", help="code or name of an error, or 'any'"
+        "--error",
+        type=_error,
+        action="append",
+        default=[],
+        metavar="ERROR",
+        help="code or name of an error, or 'any'",
     )
     chosen.add_argument(
-        "--connection", action="append", default=[], metavar="ID", help="number of a connection, or host:port of an end"
+        "--connection",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="number of a connection, or host:port of an end",
     )
     chosen.add_argument(
-        "--since", type=_time, metavar="TIME", help="2026-05-01T12:00:00Z, or +5s from the start of the capture"
+        "--since",
+        type=_time,
+        metavar="TIME",
+        help="2026-05-01T12:00:00Z, or +5s from the start of the capture",
     )
     chosen.add_argument("--until", type=_time, metavar="TIME", help="the same; from then on nothing is shown")
-    chosen.add_argument("--slower-than", type=_duration, metavar="TIME", help="answered later than, say, 50ms")
-    chosen.add_argument("--port", type=port, action="append", default=[], metavar="N", help="look only at this TCP port")
+    chosen.add_argument(
+        "--slower-than", type=_duration, metavar="TIME", help="answered later than, say, 50ms"
+    )
+    chosen.add_argument(
+        "--port", type=port, action="append", default=[], metavar="N", help="look only at this TCP port"
+    )
 
 
 def dump(chosen: argparse.Namespace) -> None:

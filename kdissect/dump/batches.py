@@ -6,6 +6,7 @@ records are decoded. What is wrong with a batch is its `fault`; a last batch tha
 """
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from struct import Struct
 from typing import Any
 
@@ -45,6 +46,9 @@ MESSAGE = Struct(">qiIbb")
 MESSAGE_FIELDS = ("offset", "message_size", "crc", "magic", "attributes")
 TIMESTAMP = Struct(">q")
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST_MS = 253_402_300_799_999  # the end of the year 9999
+
 CONTROL_VALUES = {
     "abort": "EndTxnMarker",
     "commit": "EndTxnMarker",
@@ -56,9 +60,16 @@ CONTROL_VALUES = {
 }
 
 
+def moment(time_ms: int) -> str | None:
+    """Write a time in ms in UTC; None for what is no time."""
+    if not 0 < time_ms <= LATEST_MS:
+        return None
+    return f"{EPOCH + timedelta(milliseconds=time_ms):%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"
+
+
 def describe(data: bytes, with_records: bool) -> dict[str, Any]:
     """Say what a records field holds."""
-    batches = {position: batch for position, batch in _headers(data)}
+    batches = dict(_headers(data))
     if with_records:
         for batch in batches.values():
             if "magic" in batch:

@@ -53,7 +53,9 @@ class Choice:
     def rows(self, exchanges: Int64s, follower: Follower) -> NDArray[np.bool_]:
         """Decide by headers: which rows of EXCHANGE columns may be wanted."""
         orphan = exchanges[:, STATUS] == ORPHAN_RESPONSE
-        began = np.where(orphan, exchanges[:, RESPONSE_SIDE + FIRST_BYTE_NS], exchanges[:, REQUEST_SIDE + FIRST_BYTE_NS])
+        began = np.where(
+            orphan, exchanges[:, RESPONSE_SIDE + FIRST_BYTE_NS], exchanges[:, REQUEST_SIDE + FIRST_BYTE_NS]
+        )
         wanted = np.ones(len(exchanges), bool)
         if self.apis:
             wanted &= np.isin(exchanges[:, API_KEY], list(self.apis)) & ~orphan

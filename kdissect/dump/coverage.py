@@ -29,7 +29,11 @@ def coverage() -> list[str]:
     ]
     pairs = sum(len(api.versions) for api in APIS.values())
     live = sum(len(api.live) for api in APIS.values())
-    return [*aligned([COLUMNS, *rows]), "", f"{len(APIS)} API keys, {pairs} versions of them, {live} live in Kafka 4.3"]
+    return [
+        *aligned([COLUMNS, *rows]),
+        "",
+        f"{len(APIS)} API keys, {pairs} versions of them, {live} live in Kafka 4.3",
+    ]
 
 
 def one_api(asked: str, version: int | None) -> list[str]:
@@ -98,4 +102,6 @@ def _remarks(field: Field) -> Iterator[str]:
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Put cells below each other; no blanks at the ends of lines."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [
+        GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]

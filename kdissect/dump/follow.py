@@ -36,7 +36,9 @@ from kdissect.exchange.state import (
     Int64s,
 )
 
-Chooser = Callable[[Int64s, "Follower"], NDArray[np.bool_]]  # rows of EXCHANGE columns -> which of them are wanted
+Chooser = Callable[
+    [Int64s, "Follower"], NDArray[np.bool_]
+]  # rows of EXCHANGE columns -> which of them are wanted
 
 
 class Follower:

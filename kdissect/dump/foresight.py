@@ -33,7 +33,6 @@ from kdissect.protocol.headers import decode_request, decode_response
 from kdissect.protocol.layout import Field, Message
 from kdissect.protocol.schema import APIS, highest_versions
 
-
 MOST_READ = 1 << 16  # different messages that are read for names
 
 

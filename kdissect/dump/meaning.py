@@ -16,11 +16,10 @@ import math
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from kdissect.dump.batches import describe
+from kdissect.dump.batches import describe, moment
 from kdissect.protocol.codec import Fault
 from kdissect.protocol.enumerations import words_of
 from kdissect.protocol.headers import Whole, decode_embedded, decode_request, decode_response
@@ -29,8 +28,6 @@ from kdissect.protocol.redact import ENVELOPED, REDACTED, redact
 from kdissect.protocol.schema import APIS, MESSAGES
 
 Tree = dict[str, Any]
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-LATEST_MS = 253_402_300_799_999  # the end of the year 9999
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +51,14 @@ _Teller = Callable[[Tree, str, Any, _Context], None]  # (where to put it, field 
 
 def explain_request(whole: Whole, showing: Showing) -> Tree:
     """Give header, body and fault of a decoded request."""
-    key = whole.header.get("request_api_key")
-    return _explain(whole, APIS[key].request if key in APIS else None, whole.body or {}, showing)
+    api = APIS.get(whole.header.get("request_api_key", -1))
+    return _explain(whole, api.request if api else None, whole.body or {}, showing)
 
 
 def explain_response(whole: Whole, key: int | None, asked: Tree | None, showing: Showing) -> Tree:
     """Give header, body and fault of a decoded response to `key`; `asked` is the request's body, if there is one."""
-    return _explain(whole, APIS[key].response if key in APIS else None, asked or {}, showing)
+    api = None if key is None else APIS.get(key)
+    return _explain(whole, api.response if api else None, asked or {}, showing)
 
 
 def fault_tree(fault: Fault | None) -> Tree | None:
@@ -194,13 +192,6 @@ def _words_teller(words: Callable[[int], str | None], array: bool) -> _Teller:
         said[f"_{name}"] = [words(item) for item in items]
 
     return tell_all if array else tell
-
-
-def moment(time_ms: int) -> str | None:
-    """Write a time in ms in UTC; None for what is no time."""
-    if not 0 < time_ms <= LATEST_MS:
-        return None
-    return f"{EPOCH + timedelta(milliseconds=time_ms):%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"
 
 
 def uuid_words(raw: bytes) -> str:

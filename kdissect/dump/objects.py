@@ -59,7 +59,9 @@ def heading(spoken: Spoken, follower: Follower) -> dict[str, Any]:
         "response_bytes": response.size if response else None,
         "request_packet": _packet(request, first),
         "response_packet": _packet(response, first),
-        "capture_file": None if first is None or first.packet < 0 else follower.file_name(first.packet >> PACKET_BITS),
+        "capture_file": None
+        if first is None or first.packet < 0
+        else follower.file_name(first.packet >> PACKET_BITS),
         "lost_bytes": _lost(exchange),
     }
 

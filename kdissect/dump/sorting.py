@@ -65,7 +65,7 @@ class TimeOrder:
 
     def _spill(self) -> None:
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="kdissect-")
+            self._file = tempfile.TemporaryFile(prefix="kdissect-")  # noqa: SIM115 - closed in `close`
         file = self._file
         start = file.seek(0, os.SEEK_END)
         entries = sorted(entry for entry in self._heap if entry[2] is None)

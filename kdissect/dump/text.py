@@ -6,11 +6,15 @@ from typing import Any
 
 from kdissect.dump.choosing import ERROR_ROLES, mentioned_groups, mentioned_topics
 from kdissect.dump.spoken import Spoken
-from kdissect.dump.tree import lines, safe
+from kdissect.dump.tree import lines, quoted, safe
 from kdissect.protocol.errors import error_name
 
 NAMES_SHOWN = 3
-STATUSES = {"unanswered": "UNANSWERED", "no_response_expected": "no response expected", "orphan_response": "NO REQUEST"}
+STATUSES = {
+    "unanswered": "UNANSWERED",
+    "no_response_expected": "no response expected",
+    "orphan_response": "NO REQUEST",
+}
 
 
 def brief(spoken: Spoken, said: dict[str, Any], names: dict[bytes, str]) -> str:
@@ -50,11 +54,14 @@ def _parts(spoken: Spoken, said: dict[str, Any], names: dict[bytes, str]) -> Ite
         yield f"{said['api_name']} v{said['api_version']}"
     yield f"#{said['correlation_id']}"
     if said["client_id"] is not None:
-        yield f'"{safe(said["client_id"])}"'
+        yield quoted(said["client_id"])
     yield STATUSES.get(said["status"], "")
     if said["latency_ns"] is not None:
         yield f"{said['latency_ns'] / 1e6:,.3f} ms"
-    yield "/".join(f"{size:,}" for size in (said["request_bytes"], said["response_bytes"]) if size is not None) + " bytes"
+    yield (
+        "/".join(f"{size:,}" for size in (said["request_bytes"], said["response_bytes"]) if size is not None)
+        + " bytes"
+    )
     yield _some(mentioned_topics(spoken, names))
     yield _some(f"group {name}" for name in mentioned_groups(spoken))
     codes = dict.fromkeys(code for _, code, _ in spoken.mentions(ERROR_ROLES, responses_only=True) if code)

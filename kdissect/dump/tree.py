@@ -4,9 +4,10 @@ Words stand behind the number that they explain, in parentheses. What came from 
 capture can move the cursor, change colours or reorder a line; bytes are shown as text where they are text, else as hex.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from kdissect.dump.batches import moment
 from kdissect.report.safe import escaped
 
 INDENT = "  "
@@ -34,7 +35,9 @@ def lines(tree: dict[str, Any], depth: int = 0) -> Iterator[str]:
 def _field(indent: str, name: str, value: Any, words: Any, depth: int) -> Iterator[str]:
     if isinstance(words, dict) and "batches" in words and "bytes" in words:
         yield f"{indent}{name}: {words['bytes']:,} bytes"
-        yield from _items(words["batches"], depth + 1)
+        for batch in words["batches"]:
+            yield f"{indent}{INDENT}- {_batch(batch)}"
+            yield from _items(batch.get("records", ()), depth + 2)
     elif isinstance(words, dict):
         yield f"{indent}{name}"
         yield from lines(words, depth + 1)
@@ -50,7 +53,31 @@ def _field(indent: str, name: str, value: Any, words: Any, depth: int) -> Iterat
         yield f"{indent}{name}: {_with_words(value, words)}"
 
 
-def _items(items: list[Any], depth: int) -> Iterator[str]:
+def _batch(batch: dict[str, Any]) -> str:
+    """Write what the header of a batch says in one line; JSON has every field of it."""
+    if "magic" not in batch:
+        return safe(batch.get("cut") or batch.get("fault", ""))
+    parts = [f"magic {batch['magic']}", f"offset {batch.get('base_offset', batch.get('offset'))}"]
+    if "record_count" in batch:
+        parts.append(f"{batch['record_count']} records")
+    parts.append(batch["_attributes"])
+    if batch.get("producer_id", -1) != -1:
+        parts.append(
+            "producer {producer_id} epoch {producer_epoch} sequence {base_sequence}".format_map(batch)
+        )
+    if "partition_leader_epoch" in batch:
+        parts.append(f"leader epoch {batch['partition_leader_epoch']}")
+    time_ms = batch.get("max_timestamp", batch.get("timestamp"))
+    if time_ms is not None:
+        parts.append(f"to {moment(time_ms) or time_ms}")
+    if "_crc" in batch:
+        parts.append("WRONG CHECKSUM")
+    if "fault" in batch:
+        parts.append(f"FAULT: {safe(batch['fault'])}")
+    return ", ".join(parts)
+
+
+def _items(items: Iterable[dict[str, Any]], depth: int) -> Iterator[str]:
     """Write the structs of an array, each led by a dash."""
     for item in items:
         first = True
@@ -73,10 +100,15 @@ def _with_words(value: Any, words: Any) -> str:
     return safe(str(words)) if value is None else f"{scalar(value)} ({safe(str(words))})"
 
 
+def quoted(text: str) -> str:
+    """Write text in double quotes, those inside escaped."""
+    return '"' + safe(text).replace('"', '\\"') + '"'
+
+
 def scalar(value: Any) -> str:
     """Write one value: text in quotes, bytes as text or hex."""
     if isinstance(value, str):
-        return f'"{safe(value)}"'
+        return quoted(value)
     if isinstance(value, bytes):
         return _bytes(value)
     if value is None or isinstance(value, bool):
@@ -92,5 +124,5 @@ def _bytes(value: bytes) -> str:
     except UnicodeDecodeError:
         text = ""
     if text and text.isprintable():
-        return f'"{safe(text)}"{more}'
+        return quoted(text) + more
     return f"0x{shown.hex()}{more}" if shown else '""'

@@ -45,4 +45,4 @@ def earliest_unfinished(state: State, connections: int) -> int:
         while node >= 0:
             earliest = min(earliest, state.waiting[node, RESPONSE_SIDE + FIRST_BYTE_NS])
             node = state.waiting[node, NEXT_WAITING]
-    return earliest  # type: ignore[no-any-return]
+    return earliest  # type: ignore[return-value]
