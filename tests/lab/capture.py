@@ -47,7 +47,7 @@ class Capture:
         ]  # fmt: skip
 
     def __enter__(self) -> Self:
-        with open(self._said, "wb") as said:
+        with self._said.open("wb") as said:
             self._process = subprocess.Popen(self._command, stdout=said, stderr=said, start_new_session=True)
         deadline = time.monotonic() + 10
         while "listening on" not in self._said.read_text():

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-# Each names the API in its own way; `_plain` folds them to one spelling.
+# Each names the API in its own way; `folded_name` folds them to one spelling.
 _SENT = {
     "librdkafka": re.compile(r"Sent (\w+)Request \(v(\d+),"),
     "java": re.compile(r"Sending (\w+) request with header RequestHeader\(.*?apiVersion=(\d+)"),
@@ -23,8 +23,8 @@ _SENT = {
 _FORMER = {"apiversion": "apiversions", "offset": "listoffsets", "groupcoordinator": "findcoordinator"}
 
 
-def _plain(name: str) -> str:
-    """'OFFSET_COMMIT', 'OffsetCommit' and 'offsetcommit' are one API."""
+def folded_name(name: str) -> str:
+    """Spell 'OFFSET_COMMIT', 'OffsetCommit' and 'offsetcommit' in one way."""
     plain = name.replace("_", "").lower()
     return _FORMER.get(plain, plain)
 
@@ -33,16 +33,8 @@ def sent(library: str, log: Path) -> Counter[tuple[str, int]]:
     """Count the requests in `log` by (folded api name, version)."""
     pattern = _SENT[library]
     counts: Counter[tuple[str, int]] = Counter()
-    with open(log, encoding="utf-8", errors="replace") as lines:
+    with log.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             if (found := pattern.search(line)) is not None:
-                counts[_plain(found[1]), int(found[2])] += 1
+                counts[folded_name(found[1]), int(found[2])] += 1
     return counts
-
-
-def folded(counts: Counter[tuple[str, int]]) -> Counter[tuple[str, int]]:
-    """Spell the API names of `counts` as `sent` does."""
-    plain: Counter[tuple[str, int]] = Counter()
-    for (name, version), number in counts.items():
-        plain[_plain(name), version] += number
-    return plain

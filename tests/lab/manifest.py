@@ -1,7 +1,7 @@
 """What a capture must hold, as told by everyone but kdissect: brokers' request logs, clients, tcpdump.
 
 The manifest is one JSON file beside the captures. Rule: `exact` is true only if the brokers' logs and the clients'
-own logs agree about every (API, version); otherwise its counts are lower bounds.
+own logs agree about every (API, version); otherwise `requests` are lower bounds.
 """
 
 from __future__ import annotations
@@ -13,28 +13,36 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kafka import errors as _kafka_errors
+from kio.schema.errors import ErrorCode
 
 from . import clientlog, packets
 from .clients.job import Outcome
 from .requestlog import Served
 
-_ERROR_NAMES = {code: kind.message for code, kind in _kafka_errors.kafka_errors.items()}
+Disagreements = dict[tuple[str, int], tuple[int, int]]
+_ERROR_NAMES = {int(code): code.name.upper() for code in ErrorCode}
 
 
-def requests(served: Iterable[Served]) -> list[dict[str, Any]]:
-    """One row per API and version: how many requests were completed, how many of them with a response."""
+def requests(served: Iterable[Served], unanswered: Counter[tuple[str, int]] | None) -> list[dict[str, Any]]:
+    """One row per API and version: how many requests were completed, how many of them with a response.
+
+    `unanswered` counts, by folded name and version, what clients sent and no broker says to have completed: the
+    capture may hold up to so many more requests (`requests_at_most`). None if nobody can tell.
+    """
     total = Counter((s.api_key, s.api_name, s.api_version) for s in served)
     answered = Counter((s.api_key, s.api_name, s.api_version) for s in served if s.answered)
     return [
         {
-            "api_key": k,
-            "api_name": n,
-            "api_version": v,
-            "requests": total[k, n, v],
-            "answered": answered[k, n, v],
+            "api_key": key,
+            "api_name": name,
+            "api_version": version,
+            "requests": total[key, name, version],
+            "requests_at_most": None
+            if unanswered is None
+            else total[key, name, version] + unanswered[clientlog.folded_name(name), version],
+            "answered": answered[key, name, version],
         }
-        for k, n, v in sorted(total)
+        for key, name, version in sorted(total)
     ]
 
 
@@ -67,30 +75,36 @@ def file_facts(capture: Path) -> dict[str, Any]:
     }
 
 
-def client_facts(client_id: str, role: str, outcome: Outcome, served: Iterable[Served]) -> dict[str, Any]:
-    """One client: what it is, what it counted itself, and what the brokers say it asked."""
+def client_facts(
+    client_id: str, library: str, role: str, served: Iterable[Served], outcome: Outcome | None
+) -> dict[str, Any]:
+    """One client: what it is, what the brokers say it asked, and what it counted itself (null if it was killed)."""
     own = [s for s in served if s.client_id == client_id]
-    return {
+    facts: dict[str, Any] = {
         "client_id": client_id,
-        "library": outcome.library,
-        "version": outcome.version,
+        "library": library,
         "role": role,
         "connections": len({s.connection for s in own}),
-        "requests": sum(1 for _ in own),
-        "records": dict(sorted(outcome.records.items())),
-        "failed": dict(sorted(outcome.failed.items())),
-        "assignments": outcome.assignments,
-        "commits": outcome.commits,
+        "requests": len(own),
+        "outcome": None,
     }
+    if outcome is not None:
+        facts["outcome"] = {
+            "version": outcome.version,
+            "records": dict(sorted(outcome.records.items())),
+            "failed": dict(sorted(outcome.failed.items())),
+            "assignments": outcome.assignments,
+            "commits": outcome.commits,
+        }
+    return facts
 
 
-def disagreements(
-    library: str, log: Path, client_id: str, served: Iterable[Served]
-) -> dict[str, tuple[int, int]]:
-    """Return where a client's log and the brokers' logs differ: 'api vN' to (sent, completed). Empty is good."""
+def disagreements(library: str, log: Path, client_id: str, served: Iterable[Served]) -> Disagreements:
+    """Return (sent, completed) for each API and version of which a client and the brokers differ. Empty is good."""
     said = clientlog.sent(library, log)
-    done = clientlog.folded(Counter((s.api_name, s.api_version) for s in served if s.client_id == client_id))
-    return {f"{n} v{v}": (said[n, v], done[n, v]) for n, v in said | done if said[n, v] != done[n, v]}
+    own = (s for s in served if s.client_id == client_id)
+    done = Counter((clientlog.folded_name(s.api_name), s.api_version) for s in own)
+    return {each: (said[each], done[each]) for each in sorted(said | done) if said[each] != done[each]}
 
 
 def update(path: Path, entry: dict[str, Any]) -> None:

@@ -57,7 +57,7 @@ def jars(release: Release) -> Path:
         return folder
     need("java", "mvn")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.parent / f".{release.name}.lock", "w") as lock:
+    with (folder.parent / f".{release.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.is_dir():
             _resolve(pom, folder)

@@ -32,10 +32,10 @@ class Child:
     def running(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
-    def start(self) -> Child:
+    def start(self) -> Self:
         if self.running:
             raise RuntimeError(f"{self.name} runs already")
-        with open(self.output, "ab") as output:
+        with self.output.open("ab") as output:
             self.process = subprocess.Popen(
                 _tied_to_parent(self.command),
                 stdin=subprocess.DEVNULL,

@@ -45,11 +45,7 @@ def _section(entry: dict[str, Any]) -> Iterator[str]:
     yield "| client | library | role | requests | records |"
     yield "|---|---|---|---:|---|"
     for client in entry["clients"]:
-        records = ", ".join(f"{topic}: {count:,}" for topic, count in client["records"].items())
-        yield (
-            f"| {client['client_id']} | {client['library']} {client['version']} | {client['role']} "
-            f"| {client['requests']:,} | {records} |"
-        )
+        yield _client_row(client)
     versions: defaultdict[str, list[str]] = defaultdict(list)
     for row in entry["expected"]["requests"]:
         versions[row["api_name"]].append(f"v{row['api_version']} × {row['requests']:,}")
@@ -57,3 +53,12 @@ def _section(entry: dict[str, Any]) -> Iterator[str]:
     if errors := entry["expected"]["errors"]:
         told = (f"{row['api_name']} {row['error_name']} × {row['responses']}" for row in errors)
         yield "\nErrors: " + "; ".join(told) + "."
+
+
+def _client_row(client: dict[str, Any]) -> str:
+    told = client["outcome"] or {"version": "", "records": {}}
+    records = ", ".join(f"{topic}: {count:,}" for topic, count in told["records"].items())
+    return (
+        f"| {client['client_id']} | {client['library']} {told['version']} | {client['role']} "
+        f"| {client['requests']:,} | {records if client['outcome'] else 'killed'} |"
+    )

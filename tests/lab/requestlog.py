@@ -39,7 +39,7 @@ class Served(NamedTuple):
     api_key: int
     api_name: str
     api_version: int
-    correlation_id: int
+    correlation_id: int | None
     client_id: str
     connection: str
     answered: bool
@@ -61,7 +61,7 @@ def read(since: Mapping[Path, int]) -> list[Served]:
 
 
 def _lines(log: Path, start: int) -> Iterator[Served]:
-    with open(log, "rb") as raw:
+    with log.open("rb") as raw:
         raw.seek(start)
         for line in (each.decode(errors="replace") for each in raw):
             if line.startswith(_MARK + '{"'):
@@ -73,6 +73,9 @@ def _lines(log: Path, start: int) -> Iterator[Served]:
 def _from_json(entry: dict[str, object]) -> Served:
     header, request = entry["requestHeader"], entry.get("request")
     assert isinstance(header, dict)
+    if entry["isForwarded"]:
+        # What another broker passed on came inside an Envelope; the log shows only what was inside.
+        return Served(58, "Envelope", 0, None, "", str(entry["connection"]), True, ())
     answered = not (isinstance(request, dict) and header["requestApiKey"] == 0 and request.get("acks") == 0)
     return Served(
         header["requestApiKey"],

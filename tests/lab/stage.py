@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +32,7 @@ class Stage:
     folder: Path
     clients: list[Client] = field(default_factory=list)
     served: list[Served] = field(default_factory=list)
-    notes: dict[str, Any] = field(default_factory=dict)
+    whole: bool = True  # every client's log was read; false when brokers are clients, too
     cluster: Cluster | None = None
 
     @contextlib.contextmanager
@@ -58,6 +59,21 @@ class Stage:
         self.clients.append(client)
         return client
 
+    def wait_until_reading(self, consumers: list[Client], patience: float = 60.0) -> None:
+        """Return when the groups of all `consumers` have taken them in.
+
+        Seen in the brokers' logs: a fetch, a heartbeat of either group protocol, or a share group's fetch.
+        """
+        assert self.cluster is not None
+        wanted = {client.job.client_id for client in consumers}
+        deadline = time.monotonic() + patience
+        while wanted and time.monotonic() < deadline:
+            time.sleep(0.5)
+            served = requestlog.read(dict.fromkeys(self.cluster.request_logs, 0))
+            wanted -= {s.client_id for s in served if s.api_key in (1, 12, 68, 78)}
+        if wanted:
+            raise TimeoutError(f"not taken into their groups: {sorted(wanted)}")
+
     def topics(
         self, cluster: Cluster, partitions: Mapping[str, int], config: Mapping[str, str] | None = None
     ) -> None:
@@ -68,31 +84,42 @@ class Stage:
     def entry(self, told: str) -> dict[str, Any]:
         """Return the manifest's entry, with what every observer counted."""
         assert self.cluster is not None
-        differences = {
-            client.job.client_id: found
-            for client in self.clients
-            if client.log_names_requests
-            if (
-                found := manifest.disagreements(client.library, client.log, client.job.client_id, self.served)
-            )
-        }
-        finished = [client for client in self.clients if client.outcome_file.exists()]
+        differences = self._differences()
+        unanswered: Counter[tuple[str, int]] = Counter()
+        for found in differences.values():
+            for request, (sent, completed) in found.items():
+                unanswered[request] += max(0, sent - completed)
         return {
             "name": self.name,
             **manifest.file_facts(self.capture),
             "told": told,
             "broker": {"release": self.cluster.release.version, "nodes": len(self.cluster.nodes)},
             "server_ports": sorted({s.server_port for s in self.served}),
-            "exact": not differences,
+            "exact": self.whole and not differences,
             "expected": {
                 "connections_with_requests": len({s.connection for s in self.served}),
-                "requests": manifest.requests(self.served),
+                "requests": manifest.requests(self.served, unanswered if self.whole else None),
                 "errors": manifest.errors(self.served),
             },
             "clients": [
-                manifest.client_facts(client.job.client_id, client.job.role, client.outcome(), self.served)
-                for client in finished
+                manifest.client_facts(c.job.client_id, c.library, c.job.role, self.served, c.said())
+                for c in self.clients
             ],
-            **({"disagreements": differences} if differences else {}),
-            **self.notes,
+            "sent_but_not_completed": {
+                client: {
+                    f"{name} v{version}": sent - completed
+                    for (name, version), (sent, completed) in found.items()
+                }
+                for client, found in differences.items()
+            },
+        }
+
+    def _differences(self) -> dict[str, manifest.Disagreements]:
+        return {
+            client.job.client_id: found
+            for client in self.clients
+            if client.log_names_requests
+            if (
+                found := manifest.disagreements(client.library, client.log, client.job.client_id, self.served)
+            )
         }

@@ -20,7 +20,7 @@ class Job:
     """One client's work. `config` holds the library's own settings, in the library's own words."""
 
     client_id: str
-    role: str  # produce | consume | transact
+    role: str  # produce | consume | transact | transform | share | administer
     bootstrap: str
     topics: tuple[str, ...]
     records: int = 0

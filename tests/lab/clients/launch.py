@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,9 @@ from .job import Job, Outcome
 _HERE = Path(__file__).parent
 _TEMPLATES = _HERE.parent / "templates"
 _PYTHON_PROGRAMS = {"librdkafka": "librdkafka", "kafka-python": "kafka_python", "aiokafka": "aio"}
+
+_PROGRAMS = defaultdict(lambda: "LabClient", administer="LabAdmin")
+_OLD_PROGRAMS = {"produce": "OldProducer", "consume": "OldConsumer"}
 
 
 @dataclass(slots=True)
@@ -49,6 +52,10 @@ class Client:
         """Ask it to close in good order, and read its counts."""
         self.child.stop()
         return self.outcome()
+
+    def said(self) -> Outcome | None:
+        """Its counts, or None if it was killed before it could tell them."""
+        return self.outcome() if self.outcome_file.exists() else None
 
     def outcome(self) -> Outcome:
         if not self.outcome_file.exists():
@@ -78,7 +85,7 @@ def start(library: str, job: Job, folder: Path, release: Release | None = None) 
 
 def _java_command(release: Release, job: Job, outcome: Path) -> list[str]:
     modern = any(jars(release).glob("log4j-core-2*"))
-    program = "LabClient" if modern else {"produce": "OldProducer", "consume": "OldConsumer"}[job.role]
+    program = (_PROGRAMS if modern else _OLD_PROGRAMS)[job.role]
     words = {
         "client_id": job.client_id,
         "role": job.role,

@@ -15,12 +15,14 @@ TOLD = (
 )
 
 PRODUCERS = (
-    ("orders-rdkafka", "librdkafka", {"acks": "all", "linger.ms": "50"}),
-    ("orders-java", "java", {"acks": "all", "linger.ms": "50"}),
-    ("orders-python", "kafka-python", {"acks": "1", "enable_idempotence": "False", "linger_ms": "50"}),
-    ("orders-aio", "aiokafka", {"acks": "1", "linger_ms": "50"}),
+    ("orders-rdkafka", "librdkafka", {"acks": "all", "linger.ms": "200"}),
+    ("orders-java", "java", {"acks": "all", "linger.ms": "200"}),
+    ("orders-python", "kafka-python", {"acks": "1", "enable_idempotence": "False", "linger_ms": "200"}),
+    ("orders-aio", "aiokafka", {"acks": "1", "linger_ms": "200"}),
 )
 CONSUMERS = (("billing", "librdkafka"), ("shipping", "java"))
+# Larger fetches, fewer of them: the capture stays small.
+_CALM = {"session.timeout.ms": "10000", "fetch.min.bytes": "8000"}
 _BROKER = {"leader.imbalance.check.interval.seconds": "4", "leader.imbalance.per.broker.percentage": "0"}
 
 
@@ -30,12 +32,12 @@ def record(stage: Stage) -> None:
         with stage.recording(cluster):
             consumers = [
                 stage.start(library, releases.CURRENT, role="consume", client_id=f"{group}-1", topics=("orders",),
-                            group=group, config={"session.timeout.ms": "10000"})
+                            group=group, config=_CALM)
                 for group, library in CONSUMERS
             ]  # fmt: skip
             producers = [
                 stage.start(library, releases.CURRENT, role="produce", client_id=client_id, topics=("orders",),
-                            records=400, per_second=10, burst=5, value_bytes=120, config=config)
+                            records=320, per_second=8, burst=8, value_bytes=120, config=config)
                 for client_id, library, config in PRODUCERS
             ]  # fmt: skip
             time.sleep(6)

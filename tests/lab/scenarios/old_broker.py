@@ -6,6 +6,7 @@ import time
 
 from .. import releases
 from ..cluster import ZookeeperCluster
+from ..maven import Release
 from ..stage import Stage
 
 FILE = "old-broker.pcap"
@@ -30,7 +31,7 @@ PRODUCERS = (
                                                  "enable_idempotence": "False"}),
 )  # fmt: skip
 _ALL = ("ancient", "old")
-CONSUMERS = (
+CONSUMERS: tuple[tuple[str, str, Release | None, tuple[str, ...], dict[str, str]], ...] = (
     ("java-0.9-reader", "java", releases.OLDER, _ALL, {"session.timeout.ms": "10000"}),
     ("java-0.10-reader", "java", releases.OLD, _ALL, {"session.timeout.ms": "10000"}),
     ("rdkafka-0.9-reader", "librdkafka", None, _ALL, _NO_QUESTIONS),
@@ -51,7 +52,7 @@ def record(stage: Stage) -> None:
                 for client_id, library, release, topics, config in CONSUMERS
             ]  # fmt: skip
             writers = [
-                stage.start(library, release, role="produce", client_id=client_id, topics=(topic,), records=120,
+                stage.start(library, release, role="produce", client_id=client_id, topics=(topic,), records=84,
                             per_second=12, burst=6, value_bytes=160, config=config)
                 for client_id, library, release, topic, config in PRODUCERS
             ]  # fmt: skip

@@ -29,13 +29,16 @@ class Group(NamedTuple):
 
 
 GROUPS = (
-    Group("eager-rdkafka", "librdkafka", {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"}),
+    Group("eager-rdkafka", "librdkafka", {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000",
+                                         "fetch.wait.max.ms": "2000"}),
     Group("cooperative-java", "java", {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000",
-                                       "partition.assignment.strategy": _COOPERATIVE}),
-    Group("eager-python", "kafka-python", {"session_timeout_ms": "6000", "heartbeat_interval_ms": "1000"}),
-    Group("eager-aio", "aiokafka", {"session_timeout_ms": "6000", "heartbeat_interval_ms": "1000"}),
-    Group("new-java", "java", {"group.protocol": "consumer"}),
-    Group("new-rdkafka", "librdkafka", {"group.protocol": "consumer"}),
+                                       "partition.assignment.strategy": _COOPERATIVE, "fetch.max.wait.ms": "2000"}),
+    Group("eager-python", "kafka-python", {"session_timeout_ms": "6000", "heartbeat_interval_ms": "1000",
+                                           "fetch_max_wait_ms": "2000"}),
+    Group("eager-aio", "aiokafka", {"session_timeout_ms": "6000", "heartbeat_interval_ms": "1000",
+                                           "fetch_max_wait_ms": "2000"}),
+    Group("new-java", "java", {"group.protocol": "consumer", "fetch.max.wait.ms": "2000"}),
+    Group("new-rdkafka", "librdkafka", {"group.protocol": "consumer", "fetch.wait.max.ms": "2000"}),
 )  # fmt: skip
 _BROKER = {
     "group.min.session.timeout.ms": "3000",
@@ -50,31 +53,34 @@ def record(stage: Stage) -> None:
     with KraftCluster(releases.CURRENT, 3, _BROKER, folder=stage.folder / "cluster") as cluster:
         stage.topics(cluster, {"jobs": 4})
         with stage.recording(cluster):
-            source = stage.start("librdkafka", role="produce", client_id="source", topics=("jobs",), records=400,
-                                 per_second=8, burst=4, value_bytes=80, config={"acks": "all"})  # fmt: skip
+            source = stage.start("librdkafka", role="produce", client_id="source", topics=("jobs",), records=96,
+                                 per_second=2, burst=4, value_bytes=80, config={"acks": "all", "linger.ms": "50"})  # fmt: skip
             first = _join(stage, 1)
-            time.sleep(5)
+            time.sleep(2)
             second = _join(stage, 2)
-            time.sleep(5)
+            time.sleep(2)
             third = _join(stage, 3)
-            time.sleep(5)
+            time.sleep(2)
             for member in second:
                 member.leave()
-            time.sleep(3)
-            second = _join(stage, 4)
-            time.sleep(5)
+            time.sleep(2)
+            fourth = _join(stage, 4)
+            time.sleep(2)
             for member in third:
                 member.child.kill()
-            time.sleep(10)  # until the coordinators miss the killed ones
+            time.sleep(9)  # until the coordinators miss the killed ones
             source.finish()
             time.sleep(1)
-            for member in (*first, *second):
+            for member in (*first, *fourth):
                 member.leave()
 
 
 def _join(stage: Stage, number: int) -> list[Client]:
-    return [
+    """Start one more member of every group, and return when all are in."""
+    members = [
         stage.start(group.library, releases.CURRENT, role="consume", client_id=f"{group.name}-{number}",
                     topics=("jobs",), group=group.name, config=group.config)
         for group in GROUPS
     ]  # fmt: skip
+    stage.wait_until_reading(members)
+    return members

@@ -47,11 +47,11 @@ def record(stage: Stage) -> None:
             )  # fmt: skip
             writers = [
                 stage.start(library, releases.CURRENT, role="transact", client_id=client_id, topics=("transfers",),
-                            records=180, per_second=12, burst=6, value_bytes=120, config=config)
+                            records=108, per_second=12, burst=6, value_bytes=120, config=config)
                 for client_id, library, config in TRANSACTORS
             ] + [
                 stage.start(library, releases.CURRENT, role="produce", client_id=client_id, topics=("audit",),
-                            records=100, per_second=10, burst=5, value_bytes=120, config=config)
+                            records=60, per_second=6, burst=5, value_bytes=120, config=config)
                 for client_id, library, config in IDEMPOTENT
             ]  # fmt: skip
             for writer in writers:

@@ -14,6 +14,7 @@ import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -46,6 +47,7 @@ public class LabClient {
                 case "consume": client.consume(); break;
                 case "transact": client.transact(); break;
                 case "transform": client.transform(); break;
+                case "share": client.share(); break;
                 default: throw new IllegalArgumentException("role");
             }
             client.writeOutcome();
@@ -138,6 +140,17 @@ public class LabClient {
             }
         } finally {
             consumer.close();
+        }
+    }
+
+    private void share() {
+        config.put("group.id", job.get("group"));
+        try (KafkaShareConsumer<byte[], byte[]> sharer = new KafkaShareConsumer<>(config)) {
+            sharer.subscribe(topics());
+            while (!stopping) {
+                for (ConsumerRecord<byte[], byte[]> record : sharer.poll(Duration.ofMillis(200)))
+                    records.merge(record.topic(), 1, Integer::sum);
+            }
         }
     }
 

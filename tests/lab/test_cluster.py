@@ -1,0 +1,73 @@
+"""A cluster starts, serves a real client, survives the restart of its broker, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import releases, requestlog, wire
+from lab.capture import Capture
+from lab.clients import launch
+from lab.clients.job import Job
+from lab.cluster import Cluster, KraftCluster
+from lab.maven import LabUnavailable, jars
+from lab.packets import count
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    try:
+        jars(releases.CURRENT)
+        started = KraftCluster(releases.CURRENT, brokers=1)
+    except LabUnavailable as absent:
+        pytest.skip(str(absent))
+    with started:
+        yield started
+    assert not started.folder.exists()
+    assert wire.view(started.client_ports[0], timeout=0.5) is None
+
+
+def produce(cluster: Cluster, folder: Path, client_id: str) -> launch.Client:
+    job = Job(client_id, "produce", cluster.bootstrap, ("orders",), records=20, per_second=1000)
+    return launch.start("librdkafka", job, folder)
+
+
+def test_client_and_broker_count_the_same(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("orders", 2, 1, {})
+    outcome = produce(cluster, tmp_path, "counted").finish()
+    assert outcome.records == {"orders": 20}
+    served = [s for s in requestlog.read(dict.fromkeys(cluster.request_logs, 0)) if s.client_id == "counted"]
+    names = [s.api_name for s in served]
+    assert {"ApiVersions", "Metadata", "Produce"} <= set(names)
+    assert all(s.server_port == cluster.client_ports[0] for s in served)
+
+
+def test_broker_comes_back_with_its_topics(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("kept", 3, 1, {})
+    (node,) = cluster.nodes
+    node.stop()
+    assert wire.view(node.client_port, timeout=0.5) is None
+    node.start()
+    cluster.wait_until_ready()
+    cluster.wait_until_in_sync("kept", 1)
+    assert len(cluster.view().topics["kept"]) == 3
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("tcpdump") is None, reason="recording needs root and tcpdump"
+)
+def test_capture_is_whole(cluster: Cluster, tmp_path: Path) -> None:
+    path = tmp_path / "one.pcap"
+    with Capture(path, cluster.client_ports):
+        for _ in range(5):
+            assert wire.view(cluster.client_ports[0]) is not None
+    seen = count(path)
+    assert (seen.attempted, seen.accepted) == (5, 5)
+    assert seen.packets >= 5 * 8  # handshake, request, response and close of each
+    assert [left.name for left in tmp_path.iterdir()] == ["one.pcap"]
