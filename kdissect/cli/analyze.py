@@ -50,7 +50,7 @@ def usable_folder(folder: Path) -> Path:
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except OSError as error:
-        raise OutputRefused(f"cannot write to {folder}: {(error.strerror or str(error)).lower()}") from None
+        raise OutputRefused.of(folder, error) from None
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -15,6 +15,11 @@ _PLAIN = {
 }
 
 
+_SENTENCES = ("InputError", "CaptureChanged")  # exceptions whose message is meant for the user
+
+DEBUGGING = "this is a fault of kdissect, and KDISSECT_DEBUG=1 shows where"
+
+
 class JobFailed(Exception):
     """A Spark job failed; the message is one sentence for the user."""
 
@@ -44,7 +49,9 @@ def last_of_python(text: str) -> str:
     for line in rest.splitlines():
         if line and not line[0].isspace() and (parts := re.match(r"([\w.]+)(?:: (.*))?$", line)):
             kind, message = parts[1].rpartition(".")[2], parts[2] or ""
-            return message if kind in ("InputError", "CaptureChanged") else f"{kind}: {message}".rstrip(": ")
+            if kind in _SENTENCES:
+                return message
+            return f"a worker failed ({f'{kind}: {message}'.rstrip(': ')}); {DEBUGGING}"
     return ""
 
 

@@ -38,6 +38,13 @@ _BOOKKEEPING = ("_SUCCESS", "._SUCCESS.crc", ".part-*.crc")  # of Hadoop's, of n
 class OutputRefused(Exception):
     """The target cannot be written; the message is one sentence for the user."""
 
+    @classmethod
+    def of(cls, target: Path, error: OSError) -> "OutputRefused":
+        """Say what the operating system said of the target."""
+        in_the_way = isinstance(error, FileExistsError | NotADirectoryError)
+        reason = "not a directory" if in_the_way else (error.strerror or str(error)).lower()
+        return cls(f"cannot write to {target}: {reason}")
+
 
 class TableDirectory:
     """The directory that an export makes."""
@@ -54,9 +61,7 @@ class TableDirectory:
             target.parent.mkdir(parents=True, exist_ok=True)
             self._part.mkdir()
         except OSError as error:
-            raise OutputRefused(
-                f"cannot write to {target}: {(error.strerror or str(error)).lower()}"
-            ) from None
+            raise OutputRefused.of(target, error) from None
 
     def write(self, tables: Mapping[str, "DataFrame"], format: Format) -> None:
         """Write every table; the target appears when all are written."""

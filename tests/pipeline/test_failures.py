@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.pipeline.failures import explained, last_of_python
+from kdissect.pipeline.failures import DEBUGGING, explained, last_of_python
 from kdissect.pipeline.gateway import GatewayFailed, last_line
 from kdissect.pipeline.progress import described
 
@@ -23,10 +23,10 @@ Caused by: something else
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("ValueError: no such split", "ValueError: no such split"),
+        ("ValueError: no such split", f"a worker failed (ValueError: no such split); {DEBUGGING}"),
         ("kdissect.capture.files.InputError: a.pcap: permission denied", "a.pcap: permission denied"),
         ("kdissect.exchange.payload.CaptureChanged: a.pcap was changed", "a.pcap was changed"),
-        ("KeyboardInterrupt", "KeyboardInterrupt"),
+        ("KeyboardInterrupt", f"a worker failed (KeyboardInterrupt); {DEBUGGING}"),
     ],
 )
 def test_the_workers_own_words(line: str, sentence: str) -> None:

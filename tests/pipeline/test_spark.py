@@ -25,7 +25,7 @@ pytestmark = pytest.mark.spark
 
 SplitsOf = Callable[..., tuple[Split, ...]]
 Dissected = Callable[..., Tables]
-FIRST = sorted(CAPTURES.glob("*.pcap*"))[0]
+FIRST = min(CAPTURES.glob("*.pcap*"))
 
 
 def test_analysis_is_what_the_steps_give_without_spark(engine: Engine, splits_of: SplitsOf) -> None:
