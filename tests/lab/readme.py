@@ -15,7 +15,8 @@ Small captures of real Kafka clusters and real clients, made by `python -m tests
 interface (so segments are up to 64 KiB, and TCP checksums are the unfinished ones of offloading).
 
 `manifest.json` says what each must hold. Its counts come from the brokers' request logs, the clients' own logs and
-counters, and tcpdump; kdissect had no part in it. Where `exact` is false the counts are lower bounds.
+counters, and tcpdump; kdissect had no part in it. `requests` were completed by a broker; up to `requests_at_most` were
+sent (the rest were under way when a connection ended, so nobody answered). The two are equal where `exact` is true.
 This page is written from the manifest.
 """
 
