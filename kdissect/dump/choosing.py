@@ -75,9 +75,7 @@ class Choice:
     def _on_connections(self, connection: Int64s, follower: Follower) -> NDArray[np.bool_]:
         rows, at = np.unique(connection, return_inverse=True)
         known = [
-            not self.connections.isdisjoint(
-                (str(follower.identity(row)), address(follower.client(row)), address(follower.server(row)))
-            )
+            not self.connections.isdisjoint((str(follower.identity(row)), *follower.addresses(row)))
             for row in rows.tolist()
         ]
         return np.array(known, bool)[at]
@@ -104,12 +102,6 @@ def mentioned_topics(spoken: Spoken, names: dict[bytes, str]) -> Iterator[str]:
 def mentioned_groups(spoken: Spoken) -> Iterator[str]:
     """Give the names of the groups that an exchange is about, as they stand there."""
     return (name for name in map(_group, spoken.mentions(GROUP_ROLES)) if name is not None)
-
-
-def address(end: tuple[str, int]) -> str:
-    """Write an endpoint: 127.0.0.1:9092, or [::1]:9092."""
-    host, port = end
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _matches(name: str | None, patterns: tuple[str, ...]) -> bool:

@@ -50,6 +50,7 @@ class Follower:
         self._foresight = foresight
         self._conversations: Conversations = new_conversations(splits)
         self._count = 0
+        self._addresses: dict[int, tuple[str, str]] = {}
 
     def exchanges(self, chosen: Chooser) -> Iterator[Exchange]:
         """Give the exchanges that `chosen` chooses, in the order of their first bytes."""
@@ -71,24 +72,19 @@ class Follower:
         """Give the public number of a connection."""
         return self._conversations.identities[connection]
 
-    def client(self, connection: int) -> tuple[str, int]:
-        """Give host and port of a connection's client."""
-        return self._end(connection, 0)
-
-    def server(self, connection: int) -> tuple[str, int]:
-        """Give host and port of a connection's server."""
-        return self._end(connection, 1)
+    def addresses(self, connection: int) -> tuple[str, str]:
+        """Give the addresses of client and server of a connection on which an exchange was found."""
+        known = self._addresses.get(connection)
+        if known is None:
+            ends = self._conversations.endpoints[connection]
+            a, b = address(ends.a_host, ends.a_port), address(ends.b_host, ends.b_port)
+            client_is_b = int(self._conversations.state.connections[connection, CLIENT_WAY]) == 1
+            known = self._addresses[connection] = (b, a) if client_is_b else (a, b)
+        return known
 
     def file_name(self, split: int) -> str:
         """Give the name of the capture that a split is of."""
         return self._splits[split].name
-
-    def _end(self, connection: int, server: int) -> tuple[str, int]:
-        ends = self._conversations.endpoints[connection]
-        swapped = int(self._conversations.state.connections[connection, CLIENT_WAY]) == 1
-        if swapped != bool(server):
-            return host_text(ends.b_host), ends.b_port
-        return host_text(ends.a_host), ends.a_port
 
     def _add(self, order: TimeOrder, harvest: Harvest, chosen: Chooser) -> None:
         wanted = harvest.exchanges[chosen(harvest.exchanges, self)]
@@ -103,3 +99,9 @@ class Follower:
                 self._count,  # several orphans in one packet: as they came
             )
             order.add(key, pack(row, harvest.arena))
+
+
+def address(host: bytes, port: int) -> str:
+    """Write an endpoint: 127.0.0.1:9092, or [::1]:9092."""
+    text = host_text(host)
+    return f"[{text}]:{port}" if ":" in text else f"{text}:{port}"

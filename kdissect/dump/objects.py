@@ -10,7 +10,6 @@ import json
 from base64 import b64encode
 from typing import Any
 
-from kdissect.dump.choosing import address
 from kdissect.dump.exchange import Exchange, Frame
 from kdissect.dump.follow import Follower
 from kdissect.dump.meaning import Showing, explain_request, explain_response
@@ -38,11 +37,12 @@ def heading(spoken: Spoken, follower: Follower) -> dict[str, Any]:
     exchange = spoken.exchange
     request, response = exchange.request, exchange.response
     first = request or response
+    client, server = follower.addresses(exchange.connection)
     return {
         "connection": follower.identity(exchange.connection),
         "ordinal": exchange.ordinal,
-        "client": address(follower.client(exchange.connection)),
-        "server": address(follower.server(exchange.connection)),
+        "client": client,
+        "server": server,
         "status": exchange.status,
         "api_key": exchange.api_key,
         "api_name": None if exchange.api_key is None else api_name(exchange.api_key),

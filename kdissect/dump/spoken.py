@@ -1,7 +1,6 @@
 """An exchange with its messages decoded, once, for all who ask: filters and writers."""
 
 from collections.abc import Iterator
-from functools import cached_property
 
 from kdissect.dump.exchange import Exchange
 from kdissect.dump.finding import Mention, finder
@@ -14,22 +13,28 @@ NO_KEY = -1
 class Spoken:
     """Request and response of one exchange, decoded when first asked for."""
 
+    __slots__ = ("_request", "_response", "exchange")
+
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
+        self._request: Whole | None = None
+        self._response: Whole | None = None
 
-    @cached_property
+    @property
     def request(self) -> Whole | None:
         """The request, if there is one."""
         frame = self.exchange.request
-        return decode_request(frame.data) if frame else None
+        if self._request is None and frame is not None:
+            self._request = decode_request(frame.data)
+        return self._request
 
-    @cached_property
+    @property
     def response(self) -> Whole | None:
         """The response, if there is one; of one without request only the header can be read."""
         frame, key, version = self.exchange.response, self.exchange.api_key, self.exchange.api_version
-        if frame is None:
-            return None
-        return decode_response(frame.data, NO_KEY if key is None else key, version or 0)
+        if self._response is None and frame is not None:
+            self._response = decode_response(frame.data, NO_KEY if key is None else key, version or 0)
+        return self._response
 
     @property
     def client_id(self) -> str | None:

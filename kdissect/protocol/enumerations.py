@@ -65,7 +65,14 @@ ACL_RESOURCES = {
     6: "delegation_token",
     7: "user",
 }
-CONFIG_RESOURCES = {0: "unknown", 2: "topic", 4: "broker", 8: "broker_logger", 16: "client_metrics", 32: "group"}
+CONFIG_RESOURCES = {
+    0: "unknown",
+    2: "topic",
+    4: "broker",
+    8: "broker_logger",
+    16: "client_metrics",
+    32: "group",
+}
 CONFIG_SOURCES = {
     0: "unknown",
     1: "dynamic_topic",

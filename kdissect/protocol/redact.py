@@ -33,7 +33,9 @@ SECRET_SETTING = re.compile(
 )
 ENVELOPED = ("request_data", "response_data")  # of Envelope: whole messages, with secrets of their own
 
-_Redactor = Callable[[dict[str, Any], bool], dict[str, Any]]  # (struct, whether the struct around it is sensitive)
+_Redactor = Callable[
+    [dict[str, Any], bool], dict[str, Any]
+]  # (struct, whether the struct around it is sensitive)
 
 
 def is_secret_setting(name: str | None) -> bool:
@@ -94,7 +96,9 @@ def _struct_redactor(owner: Message | Field, version: int) -> _Redactor:
             if out.get(field):
                 found = out[field]
                 out[field] = (
-                    [redact_inner(item, sensitive) for item in found] if array else redact_inner(found, sensitive)
+                    [redact_inner(item, sensitive) for item in found]
+                    if array
+                    else redact_inner(found, sensitive)
                 )
         return out
 
