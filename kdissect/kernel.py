@@ -52,5 +52,6 @@ jit: Callable[[Any], Any] = _compiler(cache=True)
 # it runs: whoever calls it from Python holds its arrays. The compiler refuses a flat kernel that allocates.
 jit_flat: Callable[[Any], Any] = _compiler(cache=True, _nrt=False)
 
-# A flat kernel that only other kernels call: it becomes part of them, so it needs no cache and no way in from Python.
+# A flat kernel that only other kernels call: it becomes part of them, so it needs no cache and has no way in from Python
+# (called from there it would crash: a test looks that nobody does).
 jit_inner: Callable[[Any], Any] = _compiler(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)

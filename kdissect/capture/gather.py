@@ -39,7 +39,7 @@ from kdissect.capture.packets import (
     read_packet,
 )
 from kdissect.capture.records import AT, CAPTURED, LINK_TYPE, ORIGINAL, TIME_NS, Bytes, Int64s
-from kdissect.kernel import jit_flat
+from kdissect.kernel import jit_flat, jit_inner
 
 # Columns of a piece. The first ten are its key; addresses are four 32-bit words.
 A_HOST, B_HOST, A_PORT, B_PORT = 0, 4, 8, 9
@@ -156,7 +156,7 @@ class Gathering:
         return order, starts
 
 
-@jit_flat
+@jit_inner
 def _hash(pieces: Int64s, row: int, multipliers: Int64s) -> int:
     """Hash a key to 32 bits (multilinear: every field has a multiplier of its own, below 2**31)."""
     total = 0
@@ -166,7 +166,7 @@ def _hash(pieces: Int64s, row: int, multipliers: Int64s) -> int:
     return int((total ^ (total >> 15)) & 0xFFFFFFFF)
 
 
-@jit_flat
+@jit_inner
 def _b_to_a(segment: Int64s) -> bool:
     """Say whether the packet came from the higher endpoint."""
     word = 0
@@ -176,7 +176,7 @@ def _b_to_a(segment: Int64s) -> bool:
     return bool(order > 0 or (order == 0 and segment[SOURCE_PORT] > segment[TARGET_PORT]))
 
 
-@jit_flat
+@jit_inner
 def _write_key(segment: Int64s, backwards: bool, pieces: Int64s, row: int) -> None:
     source, target = (B_HOST, A_HOST) if backwards else (A_HOST, B_HOST)
     for word in range(4):
@@ -186,7 +186,7 @@ def _write_key(segment: Int64s, backwards: bool, pieces: Int64s, row: int) -> No
     pieces[row, B_PORT] = segment[SOURCE_PORT] if backwards else segment[TARGET_PORT]
 
 
-@jit_flat
+@jit_inner
 def _differ(pieces: Int64s, row: int, other: int) -> bool:
     difference = 0
     for field in range(KEY_FIELDS):
@@ -194,7 +194,7 @@ def _differ(pieces: Int64s, row: int, other: int) -> bool:
     return difference != 0
 
 
-@jit_flat
+@jit_inner
 def _slot_of(slots: Int32s, pieces: Int64s, multipliers: Int64s, row: int) -> int:
     """Give the slot that holds a piece with the key of `row`, or the free one where it belongs."""
     last = len(slots) - 1
@@ -211,7 +211,7 @@ def fill_slots(slots: Int32s, pieces: Int64s, multipliers: Int64s, count: int) -
         slots[_slot_of(slots, pieces, multipliers, row)] = row
 
 
-@jit_flat
+@jit_inner
 def _opened_by(segment: Int64s, backwards: bool) -> int:
     """Give direction and number of the SYN that a SYN or SYN|ACK belongs to; -1 for all other segments."""
     handshake = segment[CONTROL] & (CONTROL_SYN | CONTROL_ACK)
@@ -223,7 +223,7 @@ def _opened_by(segment: Int64s, backwards: bool) -> int:
     return int(opened_by)
 
 
-@jit_flat
+@jit_inner
 def _piece_of(
     segment: Int64s,
     backwards: bool,
@@ -254,7 +254,7 @@ def _piece_of(
     return int(piece)
 
 
-@jit_flat
+@jit_inner
 def _flags(segment: Int64s, backwards: bool, pieces: Int64s, piece: int) -> int:
     """Give the descriptor's flags, or -1 for a packet that is only counted."""
     control = segment[CONTROL]

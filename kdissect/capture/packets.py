@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kdissect.capture.records import Bytes, Int64s, u8, u16, u32
-from kdissect.kernel import jit_flat
+from kdissect.kernel import jit_flat, jit_inner
 
 HEAD_BYTES = 512  # link, VLAN, IPv6 extension and TCP headers of any real packet
 
@@ -97,12 +97,12 @@ def read_packet(
 NOT_IP, CUT_OFF = -1, -2
 
 
-@jit_flat
+@jit_inner
 def _is_vlan(ethertype: int) -> bool:
     return ethertype == VLAN or ethertype == PROVIDER_VLAN or ethertype == OLD_VLAN or ethertype == OLDER_VLAN
 
 
-@jit_flat
+@jit_inner
 def _behind_ethertype(data: Bytes, start: int, end: int, ethertype: int) -> int:
     while _is_vlan(ethertype) and start + 4 <= end:
         ethertype = u16(data, start + 2, True)
@@ -119,7 +119,7 @@ def _behind_ethertype(data: Bytes, start: int, end: int, ethertype: int) -> int:
     return int(behind)
 
 
-@jit_flat
+@jit_inner
 def _behind_mpls(data: Bytes, start: int, end: int) -> int:
     """Pass over labels up to the bottom of the stack (RFC 3032); what follows is not told, so it must look like IP."""
     bottom = 0
@@ -130,7 +130,7 @@ def _behind_mpls(data: Bytes, start: int, end: int) -> int:
     return start if version == 4 or version == 6 else NOT_IP if bottom else CUT_OFF
 
 
-@jit_flat
+@jit_inner
 def _behind_family(data: Bytes, start: int) -> int:
     """Read the address family of the BSDs, in the byte order of whoever captured: 2 is IPv4 everywhere, IPv6 differs."""
     family = u32(data, start - 4, False)
@@ -139,7 +139,7 @@ def _behind_family(data: Bytes, start: int) -> int:
     return start if family == 2 or family == 10 or family == 24 or family == 28 or family == 30 else NOT_IP
 
 
-@jit_flat
+@jit_inner
 def _behind_ppp(data: Bytes, start: int, end: int) -> int:
     behind = CUT_OFF
     if start + 4 <= end:
@@ -156,7 +156,7 @@ def _behind_ppp(data: Bytes, start: int, end: int) -> int:
 # The next functions are given the bytes that were on the wire from `start` on, or that the capture supposes there were.
 
 
-@jit_flat
+@jit_inner
 def _read_ipv4(data: Bytes, at: int, start: int, end: int, captured: int, wire: int, out: Int64s) -> int:
     header = (u8(data, start) & 15) * 4
     what = MALFORMED
@@ -176,7 +176,7 @@ def _read_ipv4(data: Bytes, at: int, start: int, end: int, captured: int, wire: 
     return int(what)
 
 
-@jit_flat
+@jit_inner
 def _read_ipv6(data: Bytes, at: int, start: int, end: int, captured: int, wire: int, out: Int64s) -> int:
     what, position = MALFORMED, start + 40
     if position <= end:
@@ -200,7 +200,7 @@ def _read_ipv6(data: Bytes, at: int, start: int, end: int, captured: int, wire: 
     return int(what)
 
 
-@jit_flat
+@jit_inner
 def _is_extension(kind: int) -> bool:
     return (
         kind == HOP_BY_HOP
@@ -214,7 +214,7 @@ def _is_extension(kind: int) -> bool:
     )
 
 
-@jit_flat
+@jit_inner
 def _extension_length(kind: int, length: int) -> int:
     """Give the bytes of an IPv6 extension header whose length field is `length` (RFC 8200, RFC 4302)."""
     size = 8 + 8 * length
@@ -225,7 +225,7 @@ def _extension_length(kind: int, length: int) -> int:
     return size
 
 
-@jit_flat
+@jit_inner
 def _read_tcp(data: Bytes, at: int, start: int, end: int, captured: int, wire: int, out: Int64s) -> int:
     what = MALFORMED
     if start + 20 <= end:

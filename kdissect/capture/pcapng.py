@@ -47,7 +47,7 @@ from kdissect.capture.splits import (
     SNAP,
     Interface,
 )
-from kdissect.kernel import jit_flat
+from kdissect.kernel import jit_flat, jit_inner
 
 SECTION_MAGIC = b"\x0a\x0d\x0d\x0a"
 SECTION, INTERFACE, PACKET, SIMPLE_PACKET, STATISTICS, ENHANCED_PACKET, SECRETS = (
@@ -148,7 +148,7 @@ def read_secrets(block: Block) -> Secrets:
     return Secrets(kind, begin, max(0, min(length, block.stop - 4 - begin)))
 
 
-@jit_flat
+@jit_inner
 def _binary_time_ns(high: int, low: int, shift: int) -> int:
     if shift >= 32:
         seconds = high >> (shift - 32)

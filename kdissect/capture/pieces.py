@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kdissect.kernel import jit_flat
+from kdissect.kernel import jit_flat, jit_inner
 
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -113,7 +113,7 @@ def unpack(blobs: pa.Array, counts: Int64s) -> Int64s:
     return columns
 
 
-@jit_flat
+@jit_inner
 def _write_varint(value: int, out: Bytes, at: int) -> int:
     while value >= 128:
         out[at] = (value & 127) | 128
@@ -123,12 +123,12 @@ def _write_varint(value: int, out: Bytes, at: int) -> int:
     return at + 1
 
 
-@jit_flat
+@jit_inner
 def _write_signed(value: int, out: Bytes, at: int) -> int:
     return int(_write_varint(value << 1 if value >= 0 else ((-value) << 1) - 1, out, at))
 
 
-@jit_flat
+@jit_inner
 def _read_varint(data: Bytes, at: int) -> tuple[int, int]:
     byte = np.int64(data[at])
     at += 1
@@ -142,13 +142,13 @@ def _read_varint(data: Bytes, at: int) -> tuple[int, int]:
     return int(value), at
 
 
-@jit_flat
+@jit_inner
 def _read_signed(data: Bytes, at: int) -> tuple[int, int]:
     value, at = _read_varint(data, at)
     return (-((value + 1) >> 1) if value & 1 else value >> 1), at
 
 
-@jit_flat
+@jit_inner
 def _sequence_distance(expected: int, seq: int) -> int:
     ahead = (seq - expected) & 0xFFFFFFFF
     return ahead if ahead < 0x80000000 else ahead - 0x100000000
@@ -194,7 +194,7 @@ def pack_each(
         offsets[i + 1] = at
 
 
-@jit_flat
+@jit_inner
 def unpack_into(data: Bytes, at: int, count: int, columns: Int64s, first: int) -> int:
     """Unpack `count` descriptors from data[at:] to columns[:, first:]; give the position after them."""
     time, packet, offset, expected_a, expected_b = 0, 0, 0, 0, 0

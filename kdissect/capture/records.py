@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kdissect.capture.splits import LATEST_NS
-from kdissect.kernel import jit_flat
+from kdissect.kernel import jit_inner
 
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
@@ -38,13 +38,13 @@ END, MORE, FULL, CUT, DAMAGED, BLOCK = range(6)
 MOST_RECORD_BYTES = 64 << 20  # a longer record is no record: the file is damaged there
 
 
-@jit_flat
+@jit_inner
 def u8(data: Bytes, at: int) -> int:
     """Read a byte. An unsigned index spares the check for negative ones, and lets the compiler join neighbours."""
     return int(np.int64(data[np.uint64(at)]))
 
 
-@jit_flat
+@jit_inner
 def u16(data: Bytes, at: int, big_endian: bool) -> int:
     """Read two bytes."""
     a: int = u8(data, at)
@@ -52,7 +52,7 @@ def u16(data: Bytes, at: int, big_endian: bool) -> int:
     return a << 8 | b if big_endian else b << 8 | a
 
 
-@jit_flat
+@jit_inner
 def u32(data: Bytes, at: int, big_endian: bool) -> int:
     """Read four bytes."""
     a: int = u8(data, at)
@@ -62,7 +62,7 @@ def u32(data: Bytes, at: int, big_endian: bool) -> int:
     return a << 24 | b << 16 | c << 8 | d if big_endian else d << 24 | c << 16 | b << 8 | a
 
 
-@jit_flat
+@jit_inner
 def within_range(time_ns: int) -> int:
     """Keep a time between 1970 and 2116, so that differences of times never overflow."""
     return min(max(time_ns, 0), LATEST_NS)

@@ -32,7 +32,6 @@ from kdissect.exchange.frames import (
     find_request,
     find_response,
     header_evidence,
-    int32_at,
     is_tls_record,
 )
 from kdissect.exchange.sessions import (
@@ -112,6 +111,7 @@ from kdissect.exchange.streams import (
     view,
 )
 from kdissect.kernel import jit_flat, jit_inner
+from kdissect.protocol.integers import int32_at
 
 # Without a single frame in so many bytes, a connection seen from its start is not Kafka; one seen from its middle may be
 # inside one huge frame and gets longer.

@@ -31,6 +31,7 @@ from kdissect.exchange.state import (
 )
 from kdissect.exchange.streams import skip, view
 from kdissect.kernel import jit_inner
+from kdissect.protocol.integers import int16_at, int32_at, uvarint_at
 
 MAX_FRAME = 256 << 20  # Kafka's own limit, socket.request.max.bytes, is 100 MiB unless raised
 HEADER_VIEW = 270  # a length, a request header and a client id of the usual longest size
@@ -38,25 +39,6 @@ SHORTEST_REQUEST = 8  # ControlledShutdown 0 has no client id in its header
 SHORTEST_RESPONSE = 4
 CONTROLLED_SHUTDOWN = 7
 NEWER_VERSIONS = 2  # a search accepts versions that much newer than the newest known
-
-
-@jit_inner
-def int16_at(data: Bytes, offset: int) -> int:
-    """Read a big-endian int16."""
-    value = (np.int64(data[offset]) << 8) | np.int64(data[offset + 1])
-    return value - 0x10000 if value >= 0x8000 else value  # type: ignore[return-value]
-
-
-@jit_inner
-def int32_at(data: Bytes, offset: int) -> int:
-    """Read a big-endian int32."""
-    value = (
-        (np.int64(data[offset]) << 24)
-        | (np.int64(data[offset + 1]) << 16)
-        | (np.int64(data[offset + 2]) << 8)
-        | np.int64(data[offset + 3])
-    )
-    return value - 0x100000000 if value >= 0x80000000 else value  # type: ignore[return-value]
 
 
 @jit_inner
@@ -226,31 +208,16 @@ def produce_acks(data: Bytes, start: int, stop: int, version: int) -> int:
         return 1
     at += 2 + max(0, int16_at(data, at))
     if version >= 9:
-        fields, at = varint_at(data, at, stop)
-        while fields > 0 and at < stop:
-            _, at = varint_at(data, at, stop)
-            size, at = varint_at(data, at, stop)
-            at += size
+        fields, at = uvarint_at(data, at, stop)
+        while fields > 0 and at >= 0:
+            _, at = uvarint_at(data, at, stop)
+            size, at = uvarint_at(data, at, stop) if at >= 0 else (0, at)
+            at = at + size if at >= 0 else at
             fields -= 1
-        size, at = varint_at(data, at, stop)
-        at += max(0, size - 1)
+        size, at = uvarint_at(data, at, stop) if at >= 0 else (0, at)
+        at = at + max(0, size - 1) if at >= 0 else stop
     elif version >= 3:
         if at + 2 > stop:
             return 1
         at += 2 + max(0, int16_at(data, at))
     return int16_at(data, at) if at + 2 <= stop else 1
-
-
-@jit_inner
-def varint_at(data: Bytes, at: int, stop: int) -> tuple[int, int]:
-    """Read an unsigned varint of up to 5 bytes; return its value and the offset behind it."""
-    value = np.int64(0)
-    for shift in range(0, 35, 7):
-        if at >= stop:
-            break
-        byte = np.int64(data[at])
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-    return value, at

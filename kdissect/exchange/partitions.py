@@ -13,7 +13,7 @@ from kdissect.exchange.exchanges import error_names
 from kdissect.exchange.sides import Bools, Side
 from kdissect.exchange.spans import int_column, name_column, text_column, uuid_column
 from kdissect.exchange.state import API_KEY, ORDINAL, Bytes, Int64s
-from kdissect.kernel import jit
+from kdissect.kernel import jit, jit_inner
 from kdissect.tables import PARTITIONS
 
 TOPIC, TOPIC_LENGTH, TOPIC_ID, PARTITION = range(4)
@@ -21,7 +21,7 @@ CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 BATCH_MAGIC = 2
 
 
-@jit
+@jit_inner
 def _hash(arena: Bytes, start: int, length: int, seed: int) -> int:
     value = np.uint64(14695981039346656037) ^ np.uint64(seed & 0xFFFFFFFF)
     for index in range(start, start + length):
@@ -29,7 +29,7 @@ def _hash(arena: Bytes, start: int, length: int, seed: int) -> int:
     return np.int64((value >> np.uint64(7)) & np.uint64(0x3FFFFFFFFFFFFFFF))  # type: ignore[return-value]
 
 
-@jit
+@jit_inner
 def _same_bytes(arena: Bytes, one: int, other: int, length: int) -> bool:
     for index in range(length):  # noqa: SIM110 - all() is slow to compile
         if arena[one + index] != arena[other + index]:
@@ -37,7 +37,7 @@ def _same_bytes(arena: Bytes, one: int, other: int, length: int) -> bool:
     return True
 
 
-@jit
+@jit_inner
 def _same(arena: Bytes, keys: Int64s, one: int, others: Int64s, other: int) -> bool:
     """Say whether row `one` of keys and row `other` of others name the same partition (or topic)."""
     if keys[one, PARTITION] != others[other, PARTITION]:
@@ -52,7 +52,7 @@ def _same(arena: Bytes, keys: Int64s, one: int, others: Int64s, other: int) -> b
     return False
 
 
-@jit
+@jit_inner
 def _key_hash(arena: Bytes, keys: Int64s, row: int) -> int:
     if keys[row, TOPIC] >= 0:
         return _hash(arena, keys[row, TOPIC], keys[row, TOPIC_LENGTH], keys[row, PARTITION])

@@ -9,7 +9,7 @@ have no Kafka header and answer each other in order; a response may be captured 
 waits for it in `FIRST_EARLY`.
 """
 
-from kdissect.exchange.frames import int16_at, int32_at, produce_acks
+from kdissect.exchange.frames import produce_acks
 from kdissect.exchange.state import (
     ANSWERED,
     API_KEY,
@@ -50,6 +50,7 @@ from kdissect.exchange.state import (
     State,
 )
 from kdissect.kernel import jit_inner
+from kdissect.protocol.integers import int16_at, int32_at
 
 PRODUCE = 0
 SASL_HANDSHAKE = 17

@@ -5,14 +5,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kdissect.exchange.state import Bytes, Int64s
-from kdissect.kernel import jit
+from kdissect.kernel import jit_flat
 
 UUID_BYTES = 16
 UUID_TEXT = 22  # base64url without padding, as Kafka prints ids (org.apache.kafka.common.Uuid)
 _ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8)
 
 
-@jit
+@jit_flat
 def _gather(arena: Bytes, start: Int64s, offsets: NDArray[np.int32], out: Bytes) -> None:
     for row in range(len(start)):
         at = np.int64(offsets[row])

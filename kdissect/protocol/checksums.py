@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kdissect.kernel import jit
+from kdissect.kernel import jit_flat
 from kdissect.protocol.integers import int32_at, uint32_at
 
 CASTAGNOLI = 0x82F63B78  # the polynomial, bits reversed
@@ -34,7 +34,7 @@ def _tables() -> NDArray[np.int64]:
 TABLES = _tables()
 
 
-@jit
+@jit_flat
 def crc32c(data: Any, start: int, stop: int) -> Any:
     """Compute the CRC-32C of data[start:stop] (a uint8 array)."""
     value = np.int64(MASK)

@@ -8,49 +8,49 @@ from typing import Any
 
 import numpy as np
 
-from kdissect.kernel import jit
+from kdissect.kernel import jit_flat
 
 ENDS_EARLY, TOO_LONG = -1, -2  # what stands in place of the next position when a varint cannot be read
 
 
-@jit
+@jit_flat
 def int8_at(data: Any, at: int) -> Any:
     """Read a signed byte."""
     return (np.int64(data[at]) ^ 0x80) - 0x80
 
 
-@jit
+@jit_flat
 def uint16_at(data: Any, at: int) -> Any:
     """Read 2 bytes without a sign."""
     return np.int64(data[at]) << 8 | np.int64(data[at + 1])
 
 
-@jit
+@jit_flat
 def int16_at(data: Any, at: int) -> Any:
     """Read 2 bytes."""
     return (uint16_at(data, at) ^ 0x8000) - 0x8000
 
 
-@jit
+@jit_flat
 def uint32_at(data: Any, at: int) -> Any:
     """Read 4 bytes without a sign."""
     high = np.int64(data[at]) << 24 | np.int64(data[at + 1]) << 16
     return high | np.int64(data[at + 2]) << 8 | np.int64(data[at + 3])
 
 
-@jit
+@jit_flat
 def int32_at(data: Any, at: int) -> Any:
     """Read 4 bytes."""
     return (uint32_at(data, at) ^ 0x80000000) - 0x80000000
 
 
-@jit
+@jit_flat
 def int64_at(data: Any, at: int) -> Any:
     """Read 8 bytes."""
     return int32_at(data, at) << 32 | uint32_at(data, at + 4)
 
 
-@jit
+@jit_flat
 def uvarint_at(data: Any, at: int, stop: int) -> Any:
     """Read an unsigned varint of at most 32 bits: give its value and the position after it, or why there is none."""
     value = np.int64(0)

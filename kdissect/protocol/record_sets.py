@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kdissect.kernel import jit
+from kdissect.kernel import jit_flat, jit_inner
 from kdissect.protocol.integers import int8_at, int16_at, int32_at, int64_at
 
 SUMMARY = (
@@ -83,7 +83,7 @@ FAULT_TEXTS = {
 NO_FAULT, BAD_MAGIC, BAD_LENGTH, BAD_CODEC, BAD_COUNT, BAD_FILL = range(6)
 
 
-@jit
+@jit_flat
 def summarise(data: Any, start: int, stop: int, field_stop: int, summary: Any) -> None:
     """Fill `summary` (int64, one element per name in SUMMARY) from the records field data[start:stop].
 
@@ -116,7 +116,7 @@ def summarise(data: Any, start: int, stop: int, field_stop: int, summary: Any) -
         summary[CUT] = 1
 
 
-@jit
+@jit_inner
 def _read_batch(data: Any, at: int, field_stop: int, summary: Any) -> int:
     """Take in the batch of magic 2 whose whole header is at `at`."""
     length = int32_at(data, at + 8)
@@ -145,7 +145,7 @@ def _read_batch(data: Any, at: int, field_stop: int, summary: Any) -> int:
     return NO_FAULT
 
 
-@jit
+@jit_inner
 def _read_message(data: Any, at: int, stop: int, field_stop: int, magic: int, summary: Any) -> int:
     """Take in the message of magic 0 or 1 whose offset, size, checksum, attributes and timestamp are at `at`."""
     size = int32_at(data, at + 8)
@@ -173,7 +173,7 @@ def _read_message(data: Any, at: int, stop: int, field_stop: int, magic: int, su
     return NO_FAULT
 
 
-@jit
+@jit_inner
 def _fills(data: Any, key: int, end: int) -> bool:
     """Tell whether a key and a value, each with its length in front, fill data[key:end] exactly."""
     key_size = int32_at(data, key)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from kdissect.kernel import jit
+from kdissect.kernel import jit, jit_inner
 from kdissect.protocol.integers import ENDS_EARLY as VARINT_ENDS
 from kdissect.protocol.integers import int8_at, int16_at, int32_at, int64_at, uint16_at, uvarint_at
 from kdissect.protocol.record_sets import MAGIC, summarise
@@ -293,7 +293,7 @@ def walk(
     return len(entries)
 
 
-@jit
+@jit_inner
 def _size_at(arena: Any, at: int, readable: int, prefix: int) -> Any:
     """Read a length or count, NULL for null, and give what is behind it: less than 0 if it cannot be read."""
     if prefix == 0:
@@ -305,7 +305,7 @@ def _size_at(arena: Any, at: int, readable: int, prefix: int) -> Any:
     return size, at + prefix if size >= NULL else np.int64(BELOW_NULL)
 
 
-@jit
+@jit_inner
 def _size_fault(behind: int, cut: bool) -> int:
     """Tell why a size could not be read."""
     if behind == VARINT_ENDS:
@@ -313,7 +313,7 @@ def _size_fault(behind: int, cut: bool) -> int:
     return NEGATIVE if behind == BELOW_NULL else VARINT
 
 
-@jit
+@jit_inner
 def _integer_at(arena: Any, at: int, kind: int) -> Any:
     """Read an integer of -kind bytes if it is unsigned, else of kind bytes."""
     if kind == 4:
@@ -325,7 +325,7 @@ def _integer_at(arena: Any, at: int, kind: int) -> Any:
     return int16_at(arena, at) if kind == 2 else uint16_at(arena, at)
 
 
-@jit
+@jit_inner
 def _case_of(table: Any, row: int, tag: int) -> int:
     """Give the row at which the value of a tag is read, or -1 if nobody knows the tag."""
     for case in range(row + 1, row + 1 + table[row, 2]):
@@ -334,7 +334,7 @@ def _case_of(table: Any, row: int, tag: int) -> int:
     return -1
 
 
-@jit
+@jit_inner
 def _write_row(rows: Any, here: int, message: int, present: int, registers: Any, summary: Any) -> None:
     """Write the topic and partition at hand; where there is no room it is counted all the same."""
     if here < len(rows):
@@ -347,7 +347,7 @@ def _write_row(rows: Any, here: int, message: int, present: int, registers: Any,
             rows[here, OWNER_WIDTH + ROW_VALUES + index] = summary[index] if has_records else -1
 
 
-@jit
+@jit_inner
 def _write_node(nodes: Any, here: int, message: int, present: int, registers: Any) -> None:
     """Write the node at hand."""
     if here < len(nodes):
