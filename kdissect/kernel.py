@@ -16,12 +16,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from kdissect.cache import cache_home
+
 PACKAGE = Path(__file__).parent
-
-
-def cache_home() -> Path:
-    """Give the directory where kdissect may keep what it can make again (XDG Base Directory: XDG_CACHE_HOME)."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kdissect"
 
 
 def _kernel_fingerprint() -> str:

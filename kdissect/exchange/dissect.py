@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kdissect.capture.pieces import PIECES
 from kdissect.capture.splits import Split
 from kdissect.exchange.connections import Learnt, connection_rows
 from kdissect.exchange.conversation import Conversations, Harvest
@@ -26,6 +25,9 @@ from kdissect.tables import BROKERS, NAMES
 
 Batches = Mapping[str, pa.RecordBatch]
 
+# The one topic whose id is the same in every cluster (KIP-595, KIP-516), and which no answer names.
+KNOWN_NAMES = pa.record_batch([["AAAAAAAAAAAAAAAAAAAAAQ"], ["__cluster_metadata"]], schema=NAMES)
+
 
 def dissect_batches(pieces: Iterable[pa.RecordBatch], splits: Sequence[Split]) -> Iterator[Batches]:
     """Give batches of tables, by table name, for all connections in `pieces` (rows of PIECES; rows of counts are passed over)."""
@@ -36,7 +38,7 @@ def dissect_batches(pieces: Iterable[pa.RecordBatch], splits: Sequence[Split]) -
             yield _rows(harvest, conversations, learnt, splits)
     for harvest in conversations.close():
         yield _rows(harvest, conversations, learnt, splits)
-    yield {"connections": connection_rows(conversations, learnt)}
+    yield {"connections": connection_rows(conversations, learnt), "names": KNOWN_NAMES}
 
 
 def by_split(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -56,7 +58,8 @@ def by_split(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 yield pa.concat_batches(held)
                 held = []
             held.append(part)
-    yield pa.concat_batches(held) if held else PIECES.empty_table().combine_chunks().to_batches()[0]
+    if held:
+        yield pa.concat_batches(held)
 
 
 def _rows(harvest: Harvest, conversations: Conversations, learnt: Learnt, splits: Sequence[Split]) -> Batches:

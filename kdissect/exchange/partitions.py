@@ -145,7 +145,7 @@ class _Rows:
         return _at(span.length, rows), (_at(span.start, rows) >= 0) & (rows >= 0)
 
 
-def _at(values: np.ndarray, rows: Int64s) -> np.ndarray:  # type: ignore[type-arg]
+def _at(values: np.ndarray, rows: Int64s) -> np.ndarray:
     return values[np.maximum(rows, 0)] if len(values) else np.zeros(len(rows), values.dtype)
 
 

@@ -44,7 +44,7 @@ def plan(offsets: Int64s, lengths: Int64s) -> tuple[Int64s, Int64s, Int64s]:
 
 def read_ranges(path: str, starts: Int64s, stops: Int64s, out: Bytes) -> None:
     """Read the file's ranges one behind another into `out`. Raises CaptureChanged when the file is shorter by now."""
-    view = memoryview(out)
+    view = memoryview(out.data)
     at = 0
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
     try:

@@ -69,7 +69,7 @@ def _new_waiting(state: State) -> int:
     for column in range(WAITING_FIELDS):
         state.waiting[node, column] = 0
     state.waiting[node, NEXT_WAITING] = -1
-    return node  # type: ignore[no-any-return]
+    return node
 
 
 @jit_inner
@@ -84,7 +84,7 @@ def _free_waiting(state: State, node: int) -> int:
     state.waiting[node, NEXT_WAITING] = state.counters[FREE_WAITING]
     state.counters[FREE_WAITING] = node
     state.counters[FREE_WAITING_COUNT] += 1
-    return following  # type: ignore[no-any-return]
+    return following
 
 
 @jit_inner
@@ -128,7 +128,7 @@ def _give_up_first_early(state: State, connection: int) -> None:
 def rows_needed(state: State, connection: int) -> int:
     """Give an upper bound of the finished exchanges that the next frame of this connection may bring."""
     connections = state.connections
-    return connections[connection, WAITING_COUNT] + connections[connection, EARLY_COUNT] + 2  # type: ignore[no-any-return]
+    return connections[connection, WAITING_COUNT] + connections[connection, EARLY_COUNT] + 2
 
 
 @jit_inner

@@ -81,7 +81,7 @@ def _new_chunk(state: State, position: int, at: int, length: int, time: int, pac
     chunks[node, TIME] = time
     chunks[node, PACKET] = packet
     chunks[node, NEXT_CHUNK] = -1
-    return node  # type: ignore[no-any-return]
+    return node
 
 
 @jit_inner
@@ -91,7 +91,7 @@ def free_chunk(state: State, node: int) -> int:
     state.chunks[node, NEXT_CHUNK] = state.counters[FREE_CHUNK]
     state.counters[FREE_CHUNK] = node
     state.counters[FREE_CHUNK_COUNT] += 1
-    return following  # type: ignore[no-any-return]
+    return following
 
 
 @jit_inner
@@ -168,7 +168,7 @@ def _insert_ahead(state: State, way: int, begin: int, at: int, end: int, time: i
 @jit_inner
 def chunks_needed(state: State, way: int) -> int:
     """Give an upper bound of the nodes that the next segment of this direction may take from the pool."""
-    return 2 * state.ways[way, AHEAD_COUNT] + 8  # type: ignore[no-any-return]
+    return 2 * state.ways[way, AHEAD_COUNT] + 8
 
 
 @jit_inner
@@ -312,4 +312,4 @@ def view(state: State, way: int, position: int, wanted: int) -> tuple[int, int]:
         copy_bytes(arena, chunks[node, AT] + inside, arena, scratch + filled, take)
         filled += take
         node = chunks[node, NEXT_CHUNK]
-    return scratch, filled
+    return scratch, filled  # type: ignore[return-value]

@@ -1,0 +1,1 @@
+"""Bytes and their meaning: schemas as data, a plain codec and a columnar reader over them, records, errors."""

@@ -83,7 +83,7 @@ def _run_step(run: list[Field]) -> Step:
         if end - at < size:
             for single in singles:
                 at = single(value, data, at, end)
-        value.update(zip(names, unpack(data, at)))
+        value.update(zip(names, unpack(data, at), strict=False))
         for name in bools:
             value[name] = as_bool(value[name])
         return at + size

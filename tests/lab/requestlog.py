@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+ERROR_FIELDS = ("errorCode", "partitionErrorCode")  # the latter in AddPartitionsToTxn 4 and newer
 _MARK = "Completed request:"
 # 0.10.2 writes a header struct for most APIs ...
 _OLD = re.compile(
@@ -111,7 +112,7 @@ def _error_codes(part: object) -> Iterator[int]:
     """Yield the non-zero value of every errorCode in a response, in the order of the log."""
     if isinstance(part, dict):
         for name, value in part.items():
-            if name == "errorCode" and value:
+            if name in ERROR_FIELDS and value:
                 yield value
             else:
                 yield from _error_codes(value)

@@ -1,0 +1,66 @@
+"""`kdissect analyze` on every recorded capture says what brokers and clients themselves said (captures/manifest.json)."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CAPTURES = Path(__file__).parents[1] / "captures"
+MANIFEST = json.loads((CAPTURES / "manifest.json").read_text())["captures"]
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module", params=MANIFEST, ids=lambda entry: str(entry["name"]))
+def told(request: pytest.FixtureRequest) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the manifest expects, and what the report says."""
+    path = CAPTURES / request.param["file"]
+    command = [sys.executable, "-m", "kdissect", "analyze", str(path), "--format", "json", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    return request.param, json.loads(done.stdout)
+
+
+def test_packets_and_connections(told: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    expected, report = told
+    assert report["capture"]["packets"] == expected["packets"]
+    assert report["connections"]["count"] == expected["connections"]["attempted"]
+
+
+def test_requests_by_api_and_version(told: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    expected, report = told
+    found = {(row["api_key"], row["api_version"]): row for row in report["apis"]}
+    wanted = {(row["api_key"], row["api_version"]): row for row in expected["expected"]["requests"]}
+    assert wanted.keys() <= found.keys()
+    if expected["exact"]:
+        assert wanted.keys() == found.keys()
+    for key, row in wanted.items():
+        requests = found[key]["exchanges"] - found[key]["orphan_responses"]
+        at_most = row["requests_at_most"]
+        assert row["requests"] <= requests
+        assert at_most is None or requests <= at_most
+        # A broker that answers a client which is gone has answered in its log only: the wire shows the request alone.
+        gone = found[key]["unanswered_closed"]
+        assert row["answered"] - gone <= found[key]["answered"] <= row["answered"]
+
+
+def test_errors(told: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    expected, report = told
+    if expected["expected"]["errors"] is None:
+        pytest.skip("the brokers of this capture did not log errors")
+    found = {(row["api_key"], row["error_name"]): row["exchanges"] for row in report["errors"]}
+    wanted = {(row["api_key"], row["error_name"]): row["responses"] for row in expected["expected"]["errors"]}
+    assert found == wanted
+
+
+def test_nothing_is_lost(told: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    _, report = told
+    assert report["connections"]["lost_bytes"] == 0
+    assert report["totals"]["orphan_responses"] == 0
+    assert {fault["reason"] for fault in report["faults"]} <= {
+        "response: the rest of the frame is missing at byte # in throttle_time_ms",
+        "response: the rest of the frame is missing at byte # in responses.partitions.records",
+    }
