@@ -47,7 +47,11 @@ def uuid_column(arena: Bytes, start: Int64s) -> pa.Array:
     sextets = bits.reshape(len(raw), UUID_TEXT, 6) @ np.array([32, 16, 8, 4, 2, 1], np.uint8)
     text = _ALPHABET[sextets]
     offsets = (np.arange(len(raw) + 1) * UUID_TEXT).astype(np.int32)
-    buffers = [_validity(np.asarray(raw.any(axis=1))), pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(text))]
+    buffers = [
+        _validity(np.asarray(raw.any(axis=1))),
+        pa.py_buffer(offsets),
+        pa.py_buffer(np.ascontiguousarray(text)),
+    ]
     return pa.Array.from_buffers(pa.string(), len(raw), buffers)
 
 

@@ -61,7 +61,7 @@ def test_what_is_still_to_come_is_never_earlier_than_foreseen() -> None:
 def test_filters_do_not_change_the_order() -> None:
     splits = survey(open_inputs([str(CAPTURES / "steady.pcapng")], "").files, 100_000).splits
     follower = Follower(splits, (), look_ahead(splits))
-    slow = [each for each in follower.exchanges(Choice(slower_than_ns=20_000_000).rows)]
+    slow = list(follower.exchanges(Choice(slower_than_ns=20_000_000).rows))
     assert slow
     assert all((each.latency_ns or 0) > 20_000_000 for each in slow)
     assert [each.first_ns for each in slow] == sorted(each.first_ns for each in slow)

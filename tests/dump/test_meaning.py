@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 from strategies import random_message
 
+from kdissect.dump.choosing import mentioned_groups, mentioned_topics
+from kdissect.dump.exchange import Exchange, Frame
 from kdissect.dump.meaning import Showing, explain_request, explain_response
 from kdissect.dump.objects import to_json
+from kdissect.dump.spoken import Spoken
 from kdissect.dump.tree import lines, scalar
 from kdissect.protocol.headers import (
     decode_request,
@@ -176,3 +179,41 @@ def test_numbers_keep_all_their_digits_and_what_is_no_number_is_said() -> None:
     entry = {"entity": [], "values": [{"key": "rate", "value": float("nan")}]}
     said = json.loads(to_json(answered(48, 0, {"entries": [entry]})))
     assert said["entries"][0]["values"] == [{"key": "rate", "value": None, "_value": "nan"}]
+
+
+def test_damaged_messages_are_shown_as_far_as_they_can_be_read() -> None:
+    rng = Random(17)
+    for key, api in APIS.items():
+        for version in api.versions:
+            for _ in range(4):
+                request = _damaged(
+                    rng, encode_request(header(key, version), random_message(rng, api.request, version))
+                )
+                answer = random_message(rng, api.response, version)
+                response = _damaged(rng, encode_response(key, version, {"correlation_id": 1}, answer))
+                spoken = Spoken(_exchange(key, version, request, response))
+                for showing in (Showing(NAMES), Showing(NAMES, records=True, secrets=True)):
+                    said = {"request": None, "response": None}
+                    if spoken.request:
+                        said["request"] = explain_request(spoken.request, showing)
+                    if spoken.response:
+                        said["response"] = explain_response(
+                            spoken.response, key, spoken.request.body, showing
+                        )
+                    json.loads(to_json(said))
+                    for half in said.values():
+                        list(lines(half["body"] or {}))
+                list(mentioned_topics(spoken, NAMES))
+                list(mentioned_groups(spoken))
+
+
+def _exchange(key: int, version: int, request: bytes, response: bytes) -> Exchange:
+    frames = [Frame(data, len(data), 1, 2, 1) for data in (request, response)]
+    return Exchange(0, 0, "answered", key, version, 1, 1, *frames)
+
+
+def _damaged(rng: Random, frame: bytes) -> bytes:
+    broken = bytearray(frame)
+    for _ in range(rng.randrange(3)):
+        broken[rng.randrange(len(broken))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+    return bytes(broken[: rng.choice((len(broken), rng.randrange(len(broken) + 1)))])

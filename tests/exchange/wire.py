@@ -4,6 +4,7 @@ Segments are given with stream positions instead of sequence numbers; `Wire` kee
 packed descriptors, cut into as many splits as wanted.
 """
 
+import itertools
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,7 +100,7 @@ class Wire:
                 offset += len(payload)
         edges = np.linspace(0, len(self.packets), count + 1).astype(int)
         splits, pieces = [], []
-        for index, (first, stop) in enumerate(zip(edges[:-1], edges[1:], strict=True), first_index):
+        for index, (first, stop) in enumerate(itertools.pairwise(edges), first_index):
             splits.append(
                 Split(index, str(self.path), self.path.name, 0, offset, int(first) + 1, int(stop - first),
                       Format.PCAP, False, 16, (Interface(1, 0),), 0)

@@ -311,7 +311,10 @@ def test_faults_name_the_field() -> None:
     assert (
         columns.fault_text(0) == "count does not fit the bytes left at byte 28 in topic_data.partition_data"
     )
-    assert columns.fault_text(1) == "the rest of the frame is missing at byte 33 in topic_data.partition_data.records"
+    assert (
+        columns.fault_text(1)
+        == "the rest of the frame is missing at byte 33 in topic_data.partition_data.records"
+    )
     assert columns.partitions.integers("partition").present.tolist() == [False, True]
 
 

@@ -84,7 +84,8 @@ def test_a_plain_message_may_be_prefixed_and_carried() -> None:
         "Inner versions 0-1 prefixed\n  user int8\nOuter versions 3 flexible 3+\n  body bytes? as Inner 3+\n"
     )
     inner, outer = parse("messages/x.txt", text)
-    assert isinstance(inner, Message) and isinstance(outer, Message)
+    assert isinstance(inner, Message)
+    assert isinstance(outer, Message)
     assert (inner.prefixed, outer.prefixed, inner.flexible, outer.flexible) == (
         True,
         False,

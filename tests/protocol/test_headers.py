@@ -60,7 +60,8 @@ def test_requests(text: str, head: dict[str, Any], body: dict[str, Any]) -> None
     assert encode_request(head, body) == frame
     for stop in range(len(frame)):
         cut = decode_request(frame[:stop])
-        assert cut.fault is not None and cut.fault.offset <= stop
+        assert cut.fault is not None
+        assert cut.fault.offset <= stop
         assert cut.header.items() <= head.items()
 
 

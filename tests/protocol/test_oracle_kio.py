@@ -114,7 +114,7 @@ def test_kio_cannot_read_null_in_a_tagged_string() -> None:
     """The one thing that random messages leave out for kio's sake; once this fails, they need not."""
     message = APIS[1].request
     read = entity_reader(kio_class(APIS[1], 12, "request"))
-    with pytest.raises(Exception):  # noqa: B017
+    with pytest.raises(Exception):  # noqa: B017, PT011
         read(encode(message, 12, {"cluster_id": None}), 0)
 
 

@@ -111,7 +111,8 @@ def test_flexible_versions_are_the_highest_of_an_api() -> None:
 def test_children_stay_within_their_parents(message: Message) -> None:
     def check(owner: Message | Field) -> None:
         for field in owner.fields:
-            assert field.versions and set(field.versions) <= set(owner.versions)
+            assert field.versions
+            assert set(field.versions) <= set(owner.versions)
             assert set(field.nullable) <= set(field.versions)
             assert field.type in PRIMITIVES or field.type == "struct"
             check(field)

@@ -67,6 +67,10 @@ def plain_roles(message: Message, version: int) -> list[str]:
     return sorted({field.role for field in fields if field.role} - held - {None})
 
 
+def encoded(header: dict[str, Any], key: int, version: int, response: bool, body: dict[str, Any]) -> bytes:
+    return encode_response(key, version, header, body) if response else encode_request(header, body)
+
+
 @pytest.mark.parametrize("response", [False, True], ids=["request", "response"])
 @pytest.mark.parametrize("key", list(APIS))
 def test_splicing_equals_decoding_changing_and_encoding(key: int, response: bool) -> None:
@@ -82,10 +86,7 @@ def test_splicing_equals_decoding_changing_and_encoding(key: int, response: bool
         if key == 18 and response and body["error_code"] == 35:
             body["error_code"] = 0
 
-        def encode(tree: dict[str, Any]) -> bytes:
-            return encode_response(key, version, header, tree) if response else encode_request(header, tree)
-
-        frame = encode(body)
+        frame = encoded(header, key, version, response, body)
         for role in plain_roles(message, version):
             found = find(frame, key, version, response, {role})
             assert found.fault is None
@@ -97,7 +98,10 @@ def test_splicing_equals_decoding_changing_and_encoding(key: int, response: bool
             # Where tagged fields stand in another order on the wire than in the tree, values tell which is which.
             assert [span.value for span in spans] == [old for old, _ in log]
             edits = [(span, new) for span, (_, new) in zip(spans, log, strict=True)]
-            assert splice(frame, edits) == encode(tree), (version, role)
+            assert splice(frame, edits) == encoded(header, key, version, response, tree), (
+                version,
+                role,
+            )
 
 
 def test_all_roles_of_a_frame_are_found_at_once() -> None:
