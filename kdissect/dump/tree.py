@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kdissect.dump.batches import moment
-from kdissect.report.safe import escaped
+from kdissect.safe import escaped
 
 INDENT = "  "
 BYTES_SHOWN = 1024  # of one value; JSON has all

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kdissect.report.safe import columns, cut, escaped
+from kdissect.safe import columns, cut, escaped
 
 RESET = "\x1b[0m"
 

@@ -3,9 +3,9 @@
 import textwrap
 
 from kdissect.report.layout import DIM, YELLOW, Terminal, heading
-from kdissect.report.safe import columns
 from kdissect.report.summary import Doubt, Figures, Latency, Summary
 from kdissect.report.units import number, share, size
+from kdissect.safe import columns
 
 AMOUNT, SHARE = 9, 6
 
