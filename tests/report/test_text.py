@@ -13,9 +13,9 @@ from report import handmade, synthetic
 from kdissect.report.compose import compose
 from kdissect.report.layout import Terminal
 from kdissect.report.partials import summarise
-from kdissect.report.safe import columns, cut, escaped
 from kdissect.report.summary import CaptureFacts
 from kdissect.report.text import render, terminal_of
+from kdissect.safe import columns, cut, escaped
 from kdissect.tables import CONNECTIONS
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
