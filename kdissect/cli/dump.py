@@ -123,7 +123,7 @@ def _lines(chosen: argparse.Namespace, found: "Survey") -> Iterator[str]:
     follower = Follower(found.splits, chosen.port, foresight)
     showing = Showing(foresight.names, chosen.records, chosen.show_secrets)
     left = chosen.limit
-    for exchange in follower.exchanges(choice.rows):
+    for exchange in follower.exchanges(choice.rows, choice.until_ns):
         spoken = Spoken(exchange)
         if not choice.message(spoken, foresight.names):
             continue

@@ -46,6 +46,7 @@ MESSAGE = Struct(">qiIbb")
 MESSAGE_FIELDS = ("offset", "message_size", "crc", "magic", "attributes")
 TIMESTAMP = Struct(">q")
 
+MOST_RECORDS = 1 << 18  # shown of one field: a small compressed batch may hold millions
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST_MS = 253_402_300_799_999  # the end of the year 9999
 
@@ -122,7 +123,12 @@ def _message(data: bytes, at: int, magic: int) -> dict[str, Any]:
 
 
 def _add_records(data: bytes, batches: dict[int, dict[str, Any]]) -> None:
-    for found in read_records(data):
+    for number, found in enumerate(read_records(data)):
+        if number >= MOST_RECORDS:
+            list(batches.values())[-1]["fault"] = (
+                f"more than {MOST_RECORDS:,} records in one field: the rest is not shown"
+            )
+            return
         if isinstance(found, RecordFault):
             batches.setdefault(found.position, {})["fault"] = found.reason
         else:

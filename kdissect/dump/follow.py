@@ -52,8 +52,8 @@ class Follower:
         self._count = 0
         self._addresses: dict[int, tuple[str, str]] = {}
 
-    def exchanges(self, chosen: Chooser) -> Iterator[Exchange]:
-        """Give the exchanges that `chosen` chooses, in the order of their first bytes."""
+    def exchanges(self, chosen: Chooser, until_ns: int | None = None) -> Iterator[Exchange]:
+        """Give the exchanges that `chosen` chooses, in the order of their first bytes; read no further than `until_ns`."""
         order = TimeOrder()
         conversations = self._conversations
         try:
@@ -61,7 +61,10 @@ class Follower:
                 for harvest in conversations.feed(pieces):
                     self._add(order, harvest, chosen)
                 held = earliest_unfinished(conversations.state, len(conversations.endpoints))
-                yield from map(unpack, order.before(min(held, self._foresight.coming_ns[index])))
+                certain = min(held, self._foresight.coming_ns[index])
+                yield from map(unpack, order.before(certain))
+                if until_ns is not None and certain >= until_ns:
+                    return
             for harvest in conversations.close():
                 self._add(order, harvest, chosen)
             yield from map(unpack, order.before(None))
