@@ -16,7 +16,7 @@ def analyze(chosen: argparse.Namespace) -> None:
     """Run the command."""
     folder = usable_folder(Path(chosen.out)) if chosen.out else None
     with prepared(chosen) as ready:
-        session = ready.engine.session()
+        context = ready.engine.context()
 
         from kdissect.pipeline import jobs
         from kdissect.pipeline.facts import capture_facts
@@ -26,8 +26,8 @@ def analyze(chosen: argparse.Namespace) -> None:
         from kdissect.report.layout import Terminal
         from kdissect.report.text import render, terminal_of
 
-        with Progress(session, chosen.quiet):
-            analysis = jobs.analyze(session, ready.work)
+        with Progress(context, chosen.quiet):
+            analysis = jobs.analyze(context, ready.work)
         summary = compose(analysis.partial, capture_facts(ready.survey, analysis.counts))
         connections = summary.connections
         kafka = sum(row.connections for row in connections.protocols if row.protocol.startswith("kafka"))

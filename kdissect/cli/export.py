@@ -19,7 +19,7 @@ def export(chosen: argparse.Namespace) -> None:
             from kdissect.pipeline import jobs
             from kdissect.pipeline.progress import Progress
 
-            with Progress(session, chosen.quiet):
+            with Progress(session.sparkContext, chosen.quiet):
                 target.write(jobs.tables(session, ready.work, wanted), Format(chosen.format))
         if not chosen.quiet:
             say(f"kdissect: {', '.join(wanted)} written to {chosen.out}")

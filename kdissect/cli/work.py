@@ -46,6 +46,7 @@ def prepared(chosen: argparse.Namespace) -> Iterator[Ready]:
         from kdissect.capture.survey import SPLIT_BYTES, survey
         from kdissect.cli.announce import lines_about
 
+        engine.build()
         inputs = open_inputs(chosen.paths, str(engine.temporary))
         for reason in inputs.skipped:
             notice(f"passed over {reason}")

@@ -1,29 +1,17 @@
-"""What Spark starts to make Python workers: loads all that a worker needs once, then forks one worker after another.
+"""What Spark starts to make Python workers: hands over to the standby of this run, or does the work itself.
 
 Spark's own daemon imports nothing, so that every worker would import NumPy, PyArrow and Numba and read the compiled loops
-again. A rehearsal that fails is passed over: the same failure comes again in the job, where it can be told.
+again; here all of that is loaded once, then one worker after another is forked.
 """
 
-import importlib
-from contextlib import suppress
-
-PRELOADED = (
-    "pyspark.worker",
-    "pyspark.sql.types",
-    "pyspark.sql.conversion",
-    "pyspark.sql.pandas.serializers",
-    "pyspark.sql.pandas.types",
-)
+from kdissect.pipeline.standby import handed_over, load
 
 
 def main() -> None:
-    """Load, then serve."""
-    for name in PRELOADED:
-        importlib.import_module(name)
-    with suppress(Exception):
-        from kdissect.pipeline.rehearsal import rehearse
-
-        rehearse()
+    """Serve, here or by the standby."""
+    if handed_over():
+        return
+    load()
     from pyspark import daemon
 
     daemon.manager()

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from kdissect.pipeline.archive import ClassArchive
 from kdissect.pipeline.java import Java
+from kdissect.pipeline.standby import ADDRESS, SOCKET
 
 # JavaModuleOptions of Spark, less what only its machine-learning library uses (jdk.incubator.vector).
 _OPENED = (
@@ -126,6 +127,7 @@ class Launch:
         return kept | {
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self.port_file),
             "SPARK_CONNECT_MODE": "0",
+            ADDRESS: str(self.home / SOCKET),
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
         }

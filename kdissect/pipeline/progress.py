@@ -14,10 +14,10 @@ PASSES = ("reading packets", "dissecting")
 
 
 class Progress:
-    """Watches a session's jobs from a thread of its own while the `with` block runs."""
+    """Watches the jobs of a Spark context from a thread of its own while the `with` block runs."""
 
-    def __init__(self, session: Any, quiet: bool = False, stream: TextIO | None = None) -> None:
-        self._tracker = session.sparkContext.statusTracker()
+    def __init__(self, context: Any, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self._tracker = context.statusTracker()
         self._stream = stream or sys.stderr
         self._terminal = self._stream.isatty()
         self._quiet = quiet

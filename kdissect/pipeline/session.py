@@ -1,7 +1,7 @@
 """Spark, starting in the background while the captures are looked over.
 
-`Engine.start` returns at once; `Engine.session` waits for what it gives. Between them a JVM comes up, the Spark session is
-built, and at the same time a first empty job starts the Python workers and lets them load what the real job will need.
+`Engine.start` returns at once: a JVM is coming up. `Engine.build`, called when this process has loaded what it needs itself,
+forks the standby for Python workers (see `standby`) and lets a thread build the Spark context; `Engine.context` waits for it.
 Locally everything stays on the loopback interface and in one temporary directory, which goes away with the engine.
 """
 
@@ -11,7 +11,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -21,8 +20,10 @@ from kdissect.cache import cache_home
 from kdissect.pipeline.archive import ClassArchive, Use
 from kdissect.pipeline.gateway import Gateway, GatewayFailed, Launch, spark_jars
 from kdissect.pipeline.java import find_java
+from kdissect.pipeline.standby import SOCKET, Standby
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 PACKAGE = Path(__file__).parents[1]
@@ -92,13 +93,14 @@ class Engine:
         self.home = Path(tempfile.mkdtemp(prefix="kdissect-"))
         self._archive: ClassArchive | None = None
         self._gateway: Gateway | None = None
-        self._session: SparkSession | None = None
+        self._standby: Standby | None = None
+        self._context: SparkContext | None = None
         self._failure: BaseException | None = None
-        self._ready = threading.Thread(target=self._bring_up, name="spark-start", daemon=True)
+        self._building = threading.Thread(target=self._bring_up, name="spark-start", daemon=True)
 
     @classmethod
     def start(cls, settings: Settings) -> Self:
-        """Start Spark. Raises JavaMissing at once; what goes wrong later is raised by `session`."""
+        """Start a JVM. Raises JavaMissing at once; what goes wrong later is raised by `context`."""
         java = find_java()
         engine = cls(settings)
         try:
@@ -109,7 +111,6 @@ class Engine:
         except BaseException:
             engine.close()
             raise
-        engine._ready.start()
         return engine
 
     def __enter__(self) -> Self:
@@ -130,24 +131,39 @@ class Engine:
         """What the JVM prints."""
         return self.home / "java.log"
 
-    def session(self) -> "SparkSession":
-        """Wait until Spark is there and give its session; raise what kept it from starting."""
-        self._ready.join()
+    def build(self) -> None:
+        """Go on building Spark in the background. To be called before other threads are started."""
+        if self._building.ident is not None:
+            return
+        if self.settings.local and hasattr(os, "fork"):
+            self._standby = Standby(self.home / SOCKET)
+        self._building.start()
+
+    def context(self) -> "SparkContext":
+        """Wait until Spark is there and give its context; raise what kept it from starting."""
+        self.build()
+        self._building.join()
         if self._failure is not None:
             raise self._failure
-        assert self._session is not None
-        return self._session
+        assert self._context is not None
+        return self._context
+
+    def session(self) -> "SparkSession":
+        """Give the SQL session of the context, which costs a second more."""
+        from pyspark.sql import SparkSession
+
+        return SparkSession(self.context())
 
     def close(self, finished: bool = False) -> None:
         """End Spark. A run that has `finished` its job, the first of its kind, keeps the JVM's classes for later runs."""
         try:
             if self._gateway is None:
                 return
-            if self._session is not None:
+            if self._context is not None:
                 if not self.settings.local:
-                    self._session.stop()
-                _forget(self._session)
-            if finished and self._archive and self._archive.use is Use.RECORD and self._session is not None:
+                    self._context.stop()
+                _forget(self._context)
+            if finished and self._archive and self._archive.use is Use.RECORD and self._context is not None:
                 self.settings.notice(
                     f"first run: keeping Spark's classes in {self._archive.path.parent} for faster starts"
                 )
@@ -156,13 +172,15 @@ class Engine:
             else:
                 self._gateway.kill()
         finally:
+            if self._standby:
+                self._standby.end()
             if self._archive:
                 self._archive.release()
             shutil.rmtree(self.home, ignore_errors=True)
 
     def _bring_up(self) -> None:
         try:
-            self._session = self._build_session(self._connect())
+            self._context = self._build_context(self._connect())
         except BaseException as error:  # noqa: BLE001 - handed to whoever asks for the session
             self._failure = error
 
@@ -185,9 +203,8 @@ class Engine:
         finally:
             del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
 
-    def _build_session(self, gateway: Any) -> "SparkSession":
+    def _build_context(self, gateway: Any) -> "SparkContext":
         from pyspark import SparkConf, SparkContext
-        from pyspark.sql import SparkSession
 
         if self.settings.local:
             os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -201,22 +218,9 @@ class Engine:
         for name, value in confs.items():
             conf.set(name, value)
         context = SparkContext(gateway=gateway, conf=conf)
-        if self.settings.local:
-            threading.Thread(target=_warm_up, args=(context,), name="spark-warm-up", daemon=True).start()
-        else:
+        if not self.settings.local:
             context.addPyFile(_zipped_package(self.home))
-        return SparkSession(context)
-
-
-def _warm_up(context: Any) -> None:
-    """Start as many Python workers as there are slots; a failure shows again, and better, in the real job."""
-    slots = context.defaultParallelism
-    with suppress(Exception):
-        context.parallelize(range(slots), slots).foreachPartition(_nothing)
-
-
-def _nothing(_rows: object) -> None:
-    """What the warm-up job does."""
+        return context
 
 
 def _zipped_package(home: Path) -> str:
@@ -224,14 +228,14 @@ def _zipped_package(home: Path) -> str:
     return shutil.make_archive(str(home / "kdissect"), "zip", root_dir=PACKAGE.parent, base_dir="kdissect")
 
 
-def _forget(session: "SparkSession") -> None:
+def _forget(context: "SparkContext") -> None:
     """Make PySpark forget a JVM that is about to end, and not print a traceback when its connection is cut."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    server: Any = session.sparkContext._accumulatorServer
+    server: Any = context._accumulatorServer
     if server is not None:
         server.handle_error = lambda *_connection: None
-    context: Any = SparkContext
-    context._active_spark_context = context._gateway = context._jvm = None
+    known: Any = SparkContext
+    known._active_spark_context = known._gateway = known._jvm = None
     SparkSession._instantiatedSession = None

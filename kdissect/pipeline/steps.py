@@ -6,10 +6,11 @@ no more than one split's pieces, the connections in the making, and one merged p
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kdissect.capture.pieces import PIECES, Counts, pack_counts, unpack_counts
+from kdissect.capture.pieces import Counts, pack_counts, unpack_counts
 from kdissect.capture.scan import scan_batches
 from kdissect.capture.splits import Split
 from kdissect.exchange.dissect import dissect_batches
@@ -19,20 +20,24 @@ from kdissect.tables import NAMES, TABLES
 COUNTS_PART = "counts"
 """The name under which the counts of pass one travel among the parts of a partial; its rows are packed `Counts`."""
 
-SHUFFLED = pa.schema(
-    field.with_type(pa.binary()) if pa.types.is_fixed_size_binary(field.type) else field for field in PIECES
-)
-"""PIECES as Spark carries it: it knows no binary columns of fixed size."""
-
 MERGED_AT = 16  # partials that are merged together
 
 
 def scan_step(
     batches: Iterable[pa.RecordBatch], splits: Sequence[Split], ports: Sequence[int]
 ) -> Iterator[pa.RecordBatch]:
-    """Turn ordinals of splits (column `split`) into PIECES, in the types of `SHUFFLED`."""
-    for pieces in scan_batches(batches, splits, ports):
-        yield pieces.cast(SHUFFLED)
+    """Turn ordinals of splits (column `split`) into PIECES."""
+    yield from scan_batches(batches, splits, ports)
+
+
+def routed(pieces: pa.RecordBatch, partitions: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Part the pieces of a split by the partition of pass two that their connections belong to.
+
+    All pieces of a connection share a bucket, so they meet in one partition. Rows keep their order.
+    """
+    partition = pieces["bucket"].to_numpy() % partitions
+    for number in np.unique(partition).tolist():
+        yield number, pieces.filter(pa.array(partition == number))
 
 
 def summary_step(batches: Iterable[pa.RecordBatch], splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:

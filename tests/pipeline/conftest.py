@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from kdissect.capture.files import open_inputs
+from kdissect.capture.pieces import PIECES
 from kdissect.capture.splits import Split
 from kdissect.capture.survey import survey
 from kdissect.pipeline import steps
@@ -26,7 +27,7 @@ Tables = dict[str, pa.Table]
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Engine]:
     with Engine.start(Settings(master="local[2]")) as started:
-        started.session()
+        started.context()
         yield started
 
 
@@ -52,7 +53,7 @@ def dissected() -> Callable[..., Tables]:
 def dissect(splits: tuple[Split, ...], partitions: int = 1, rows: int = 1 << 20) -> Tables:
     """Run both passes here, routed and ordered as Spark does it, in batches of at most `rows`."""
     ordinals = [pa.record_batch({"split": [split.index]}) for split in splits]
-    pieces = pa.Table.from_batches(steps.scan_step(ordinals, splits, ()), steps.SHUFFLED)
+    pieces = pa.Table.from_batches(steps.scan_step(ordinals, splits, ()), PIECES)
     buckets = pieces["bucket"].to_numpy() % partitions
     names = {}
     parts = [

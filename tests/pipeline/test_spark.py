@@ -32,7 +32,7 @@ def test_analysis_is_what_the_steps_give_without_spark(engine: Engine, splits_of
     whole, cut = splits_of(FIRST), splits_of(FIRST, split_bytes=100_000)
     pieces = [batch for split in whole for batch in steps.scan_step([ordinal(split)], whole, ())]
     rows = list(steps.summary_step(pieces, whole))
-    analysis = jobs.analyze(engine.session(), Work(cut, partitions=5))
+    analysis = jobs.analyze(engine.context(), Work(cut, partitions=5))
     assert analysis.counts == steps.counts_in(rows)
     assert analysis.counts.packets == sum(split.packets for split in whole)
     facts = CaptureFacts()
@@ -62,7 +62,7 @@ def test_a_failing_step_is_one_sentence(engine: Engine, splits_of: SplitsOf, tmp
     work = Work(splits_of(gone))
     gone.unlink()
     with pytest.raises(Exception) as raised:  # noqa: PT011 - PySpark's, whatever it is
-        jobs.analyze(engine.session(), work)
+        jobs.analyze(engine.context(), work)
     sentence = explained(raised.value)
     assert "gone.pcapng" in sentence
     assert "\n" not in sentence

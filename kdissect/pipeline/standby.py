@@ -1,0 +1,111 @@
+"""A Python that is ready before Spark asks for one.
+
+Spark makes its Python workers by forking a daemon, which it starts when the first job comes: only then would that daemon
+import NumPy, PyArrow and Numba and load the compiled loops, while everybody waits. So this process, which has most of that
+loaded for its own use, forks a standby while the JVM is still starting. The standby loads the rest and waits. What Spark
+starts as its daemon (`daemon.py`) hands its pipes and its environment over to the standby, which goes on as the daemon.
+
+Where there is no standby (on the executors of a cluster, or if anything here fails) the daemon loads everything itself.
+"""
+
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+ADDRESS = "KDISSECT_STANDBY"  # environment variable: the socket at which the standby waits
+SOCKET = "standby"  # its name in the directory of the run
+PIPES = (0, 1, 2)
+MOST_TOLD = 1 << 20  # bytes of arguments and environment
+PRELOADED = (
+    "pyspark.worker",
+    "pyspark.sql.types",
+    "pyspark.sql.conversion",
+    "pyspark.sql.pandas.serializers",
+    "pyspark.sql.pandas.types",
+)
+
+
+def load() -> None:
+    """Load what a worker needs. A rehearsal that fails is passed over: the same failure comes again in the job."""
+    for name in PRELOADED:
+        importlib.import_module(name)
+    with suppress(Exception):
+        from kdissect.pipeline.rehearsal import rehearse
+
+        rehearse()
+
+
+class Standby:
+    """A forked child that waits at a socket; it ends with this process, or with the Spark that took it."""
+
+    def __init__(self, address: Path) -> None:
+        """Fork. To be called before this process starts threads, which a fork would lose."""
+        listener = socket.socket(socket.AF_UNIX)  # noqa: TID251 - between two processes of one run
+        listener.bind(str(address))
+        listener.listen()
+        alive, self._alive = os.pipe()
+        self._child = os.fork()
+        if self._child == 0:
+            os.close(self._alive)
+            _stand_by(listener, alive)
+        os.close(alive)
+        listener.close()
+
+    def end(self) -> None:
+        """Let go of the child and wait for its end."""
+        os.close(self._alive)
+        with suppress(OSError):
+            os.kill(self._child, signal.SIGKILL)
+        with suppress(OSError):
+            os.waitpid(self._child, 0)
+
+
+def _stand_by(listener: socket.socket, alive: int) -> None:  # noqa: TID251
+    """Be the child: load, wait for the daemon to hand over, then be the daemon. Never returns."""
+    try:
+        os.setpgid(0, 0)  # Ctrl-C is for the parent
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        load()
+        ready, _, _ = select.select([listener.fileno(), alive], [], [])
+        if listener.fileno() in ready:
+            _be_daemon(listener)
+    finally:
+        os._exit(0)
+
+
+def _be_daemon(listener: socket.socket) -> None:  # noqa: TID251
+    connection, _ = listener.accept()
+    told, pipes, _, _ = socket.recv_fds(connection, MOST_TOLD, len(PIPES))
+    for number, pipe in zip(PIPES, pipes, strict=True):
+        os.dup2(pipe, number)
+        os.close(pipe)
+    arguments, environment = json.loads(told)
+    sys.argv = arguments
+    os.environ.clear()
+    os.environ.update(environment)
+    from pyspark import daemon
+
+    daemon.manager()
+
+
+def handed_over() -> bool:
+    """Give this process's pipes and environment to the standby, and stay until it ends; False if there is none."""
+    address = os.environ.get(ADDRESS)
+    if not address:
+        return False
+    with socket.socket(socket.AF_UNIX) as connection:  # noqa: TID251 - between two processes of one run
+        try:
+            connection.connect(address)
+            socket.send_fds(connection, [json.dumps([sys.argv, dict(os.environ)]).encode()], PIPES)
+        except OSError:
+            return False
+        for pipe in PIPES:
+            os.close(pipe)
+        connection.recv(1)
+    return True
