@@ -1,7 +1,6 @@
 """The command as people run it: what it prints, where, and with which exit code."""
 
 import json
-import os
 import shutil
 import signal
 import struct
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command import COMMAND, environment, kdissect
 
 from kdissect import __version__
 
@@ -19,20 +19,6 @@ ROOT = Path(__file__).parents[1]
 CAPTURE = min((ROOT / "captures").glob("*.pcap*"), key=lambda path: path.stat().st_size)
 
 PCAP = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
-
-
-def environment(**more: str) -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(ROOT)} | more
-
-
-def kdissect(
-    *arguments: str | Path, stdin: bytes | None = None, **more: str
-) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "kdissect", *map(str, arguments)],
-        input=stdin, capture_output=True, env=environment(**more), timeout=250, check=False,
-    )  # fmt: skip
-    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 @pytest.fixture(autouse=True)
@@ -141,7 +127,11 @@ def test_version_and_help_need_neither_spark_nor_compiler() -> None:
     seen = "import sys, kdissect.cli as c\ntry: c.main(['analyze', '--help'])\nexcept SystemExit: pass\n"
     loaded = "print({'pyspark', 'numba', 'numpy', 'pyarrow'} & set(sys.modules))"
     done = subprocess.run(
-        [sys.executable, "-c", seen + loaded], capture_output=True, text=True, env=environment(), check=True
+        [sys.executable, "-P", "-c", seen + loaded],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=True,
     )
     assert done.stdout.endswith("set()\n")
 
@@ -230,7 +220,7 @@ def test_export_refuses_to_replace_and_then_does(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_a_reader_that_goes_away_is_no_error() -> None:
     run = subprocess.Popen(
-        [sys.executable, "-m", "kdissect", "analyze", "--quiet", CAPTURE],
+        [*COMMAND, "analyze", "--quiet", CAPTURE],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
     )  # fmt: skip
     assert run.stdout
@@ -246,7 +236,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 @pytest.mark.parametrize("moment", ["starting", "working"])
 def test_interrupts_end_everything(number: signal.Signals, code: int, moment: str) -> None:
     run = subprocess.Popen(
-        [sys.executable, "-m", "kdissect", "analyze", "-"],
+        [*COMMAND, "analyze", "-"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
     )  # fmt: skip
     assert run.stdin

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections import Counter
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import COMMAND, environment, kdissect
 
 from kdissect.capture.files import open_inputs
 from kdissect.capture.survey import survey
@@ -22,8 +24,7 @@ from kdissect.protocol.headers import encode_request, encode_response
 from kdissect.protocol.layout import Field, Message, fields_at
 from kdissect.protocol.schema import APIS
 
-ROOT = Path(__file__).parent.parent.parent
-CAPTURES = ROOT / "captures"
+CAPTURES = Path(__file__).parents[2] / "captures"
 STEADY = str(CAPTURES / "steady.pcapng")
 GOLDEN = Path(__file__).parent / "golden"
 MANIFEST = {each["name"]: each for each in json.loads((CAPTURES / "manifest.json").read_text())["captures"]}
@@ -42,19 +43,9 @@ def dump(capfdbinary: pytest.CaptureFixture[bytes]) -> Dump:
 
 @pytest.fixture(scope="module")
 def steady() -> list[dict[str, Any]]:
-    arguments = [
-        sys.executable,
-        "-m",
-        "kdissect",
-        "dump",
-        "--format",
-        "jsonl",
-        "--records",
-        "--show-secrets",
-        STEADY,
-    ]
-    out = subprocess.run(arguments, cwd=ROOT, capture_output=True, check=True).stdout
-    return [json.loads(line) for line in out.splitlines()]
+    done = kdissect("dump", "--format", "jsonl", "--records", "--show-secrets", STEADY)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def test_everything_is_there_once_and_in_order(steady: list[dict[str, Any]]) -> None:
@@ -256,8 +247,10 @@ def test_wrong_arguments_are_told_in_one_line(
 
 
 def test_head_gets_its_lines_and_nobody_complains() -> None:
-    command = f"{sys.executable} -m kdissect dump {STEADY} | head -n 3; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True)
+    command = f"{shlex.join(COMMAND)} dump {shlex.quote(STEADY)} | head -n 3; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command], env=environment(), capture_output=True, text=True, check=True
+    )
     assert len(done.stdout.splitlines()) == 4
     assert done.stdout.splitlines()[-1] == "0"
     assert done.stderr == ""
@@ -269,7 +262,7 @@ def test_spark_is_never_loaded() -> None:
         f"main(['dump', '--brief', '--limit', '1', {STEADY!r}]); "
         "assert not {'pyspark', 'py4j'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
+    subprocess.run([sys.executable, "-P", "-c", code], env=environment(), capture_output=True, check=True)
 
 
 @pytest.mark.parametrize(

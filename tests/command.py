@@ -1,0 +1,30 @@
+"""The command as people run it, from the very copy of the package that the tests import.
+
+The cache of compiled loops goes by the place of the sources: an installed kdissect and the one in the checkout would each
+compile their own. So the folder in which Python is started is kept out of the path, and that of the package put into it.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import kdissect as package
+
+COMMAND = (sys.executable, "-P", "-m", "kdissect")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Give the variables to start Python with."""
+    return os.environ | {"PYTHONPATH": str(Path(package.__file__).parents[1])} | more
+
+
+def kdissect(
+    *arguments: str | Path, stdin: bytes | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    done = subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        input=stdin, capture_output=True, env=environment(**more), timeout=280, check=False,
+    )  # fmt: skip
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
