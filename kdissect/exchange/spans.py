@@ -40,19 +40,30 @@ def text_column(arena: Bytes, start: Int64s, length: Int64s) -> pa.Array:
 
 def uuid_column(arena: Bytes, start: Int64s) -> pa.Array:
     """Give the 16 bytes at each `start` as Kafka's text form; null where it is -1 or the id is all zeros."""
-    there = start >= 0
-    at = np.where(there, start, 0)[:, np.newaxis] + np.arange(UUID_BYTES)
-    raw = np.where(there[:, np.newaxis], arena[np.minimum(at, len(arena) - 1)], 0).astype(np.uint8)
-    bits = np.concatenate([np.unpackbits(raw, axis=1), np.zeros((len(raw), 4), np.uint8)], axis=1)
-    sextets = bits.reshape(len(raw), UUID_TEXT, 6) @ np.array([32, 16, 8, 4, 2, 1], np.uint8)
-    text = _ALPHABET[sextets]
-    offsets = (np.arange(len(raw) + 1) * UUID_TEXT).astype(np.int32)
-    buffers = [
-        _validity(np.asarray(raw.any(axis=1))),
-        pa.py_buffer(offsets),
-        pa.py_buffer(np.ascontiguousarray(text)),
-    ]
-    return pa.Array.from_buffers(pa.string(), len(raw), buffers)
+    text = np.empty(len(start) * UUID_TEXT, np.uint8)
+    there = np.zeros(len(start), np.bool_)
+    _write_uuids(arena, start, _ALPHABET, text, there)
+    offsets = (np.arange(len(start) + 1) * UUID_TEXT).astype(np.int32)
+    buffers = [_validity(there), pa.py_buffer(offsets), pa.py_buffer(text)]
+    return pa.Array.from_buffers(pa.string(), len(start), buffers)
+
+
+@jit_flat
+def _write_uuids(arena: Bytes, start: Int64s, alphabet: Bytes, text: Bytes, there: NDArray[np.bool_]) -> None:
+    for row in range(len(start)):
+        bits = np.int64(0)  # read and not yet written
+        held = 0
+        at = row * UUID_TEXT
+        for index in range(UUID_BYTES):
+            byte = np.int64(arena[start[row] + index]) if start[row] >= 0 else np.int64(0)
+            there[row] = there[row] or byte != 0
+            bits = (bits << 8 | byte) & 0xFFFF
+            held += 8
+            while held >= 6:
+                held -= 6
+                text[at] = alphabet[bits >> held & 63]
+                at += 1
+        text[at] = alphabet[bits << (6 - held) & 63]
 
 
 def int_column(values: NDArray[np.generic], present: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:

@@ -21,6 +21,7 @@ from pathlib import Path
 ADDRESS = "KDISSECT_STANDBY"  # environment variable: the socket at which the standby waits
 SOCKET = "standby"  # its name in the directory of the run
 PIPES = (0, 1, 2)
+TAKEN = b"1"  # what the standby answers when it has taken over
 MOST_TOLD = 1 << 20  # bytes of arguments and environment
 PRELOADED = (
     "pyspark.worker",
@@ -91,6 +92,7 @@ def _be_daemon(listener: socket.socket) -> None:  # noqa: TID251
     os.environ.update(environment)
     from pyspark import daemon
 
+    connection.send(TAKEN)
     daemon.manager()
 
 
@@ -103,6 +105,8 @@ def handed_over() -> bool:
         try:
             connection.connect(address)
             socket.send_fds(connection, [json.dumps([sys.argv, dict(os.environ)]).encode()], PIPES)
+            if connection.recv(len(TAKEN)) != TAKEN:
+                return False
         except OSError:
             return False
         for pipe in PIPES:
