@@ -34,8 +34,19 @@ from kdissect.exchange.frames import (
     header_evidence,
     is_tls_record,
 )
+from kdissect.exchange.old_frames import (
+    RESPONSE_VIEW,
+    SHORTEST_OLD_REQUEST,
+    SHORTEST_OLD_RESPONSE,
+    UNSURE,
+    YES,
+    can_be_old_request,
+    find_old_request,
+    find_old_response,
+)
 from kdissect.exchange.sessions import (
     expects_token,
+    forget_order,
     give_up_all,
     on_request,
     on_response,
@@ -68,6 +79,7 @@ from kdissect.exchange.state import (
     HANDSHAKE,
     HEAD,
     KAFKA,
+    KAFKA_0_7,
     LAST_BYTE_NS,
     LENGTH,
     NEXT,
@@ -174,16 +186,20 @@ def _lose_place(state: State, way: int, bytes_on: int) -> None:
     """The stream is out of step: search for the next frame `bytes_on` bytes further on."""
     ways = state.ways
     ways[way, SYNCED] = 0
+    forget_order(state, way)
     skip(state, way, min(ways[way, FRAME] + bytes_on, ways[way, NEXT]))
 
 
 @jit_inner
 def _drop_leading_gaps(state: State, way: int) -> None:
     ways = state.ways
+    in_step = ways[way, SYNCED]
     while ways[way, HEAD] >= 0 and state.chunks[ways[way, HEAD], AT] < 0:
         ways[way, SYNCED] = 0
         gap = ways[way, HEAD]
         discard(state, way, state.chunks[gap, POSITION] + state.chunks[gap, LENGTH])
+    if in_step and ways[way, SYNCED] == 0:
+        forget_order(state, way)
 
 
 @jit_inner
@@ -205,7 +221,15 @@ def _recognise(state: State, connection: int, way: int) -> None:
     client = connections[connection, CLIENT_WAY]
     if client >= 0 and client != way - 2 * connection:
         return
-    if ways[way, WHOLE] and ways[way, FRAME] == 0:
+    protocol = KAFKA
+    old = find_old_request(state, way, state.max_versions)
+    if old == UNSURE:
+        return
+    if old == YES:
+        protocol = KAFKA_0_7
+    elif ways[way, WHOLE] and ways[way, FRAME] == 0:
+        # The search before has used the scratch that the header may lie in.
+        offset, length = view(state, way, ways[way, FRAME], HEADER_VIEW)
         if length >= 14 and header_evidence(state.arena, offset, length, state.max_versions) > 0:
             ways[way, SYNCED] = 1
         elif (
@@ -220,7 +244,7 @@ def _recognise(state: State, connection: int, way: int) -> None:
             return
     if ways[way, SYNCED] == 0 and not find_request(state, connection, way):
         return
-    connections[connection, PROTOCOL] = KAFKA
+    connections[connection, PROTOCOL] = protocol
     connections[connection, CLIENT_WAY] = way - 2 * connection
     other = 4 * connection + 1 - way
     if ways[other, WHOLE] and ways[other, FRAME] == 0:
@@ -240,6 +264,37 @@ def _forget_what_cannot_be_kafka(state: State, connection: int, way: int) -> Non
 
 
 @jit_inner
+def _is_kafka(protocol: int) -> bool:
+    return bool(protocol == KAFKA or protocol == KAFKA_0_7)
+
+
+@jit_inner
+def _shortest(protocol: int, client: bool) -> int:
+    """Give the size of the smallest frame that says what it is."""
+    if protocol == KAFKA_0_7:
+        return SHORTEST_OLD_REQUEST if client else SHORTEST_OLD_RESPONSE
+    return SHORTEST_REQUEST if client else SHORTEST_RESPONSE
+
+
+@jit_inner
+def _find_frame(state: State, connection: int, way: int, client: bool) -> bool:
+    """Search a direction that is out of step; of what is not found, keep only what may be the start of a frame."""
+    ways = state.ways
+    if state.connections[connection, PROTOCOL] == KAFKA_0_7:
+        keep = HEADER_VIEW if client else RESPONSE_VIEW
+        if client:
+            found = find_old_request(state, way, state.max_versions) == YES
+        else:
+            found = find_old_response(state, way)
+    else:
+        keep = HEADER_VIEW if client else 8
+        found = find_request(state, connection, way) if client else find_response(state, connection, way)
+    if not found and ways[way, NEXT] - ways[way, FRAME] > keep:
+        skip(state, way, ways[way, NEXT] - keep)
+    return found
+
+
+@jit_inner
 def _take_request(state: State, connection: int, way: int, side: Int64s) -> int:
     """Take one request off the stream; 1: taken or place lost, 0: nothing complete is there, -1: no room in the arena."""
     ways = state.ways
@@ -252,11 +307,16 @@ def _take_request(state: State, connection: int, way: int, side: Int64s) -> int:
     size = int32_at(state.arena, offset)
     raw = state.connections[connection, RAW_SASL] != 0
     token = raw and 0 <= size < TOKEN_LIMIT
-    if not token and (size < SHORTEST_REQUEST or size > MAX_FRAME):
+    protocol = state.connections[connection, PROTOCOL]
+    shortest = _shortest(protocol, True)
+    if not token and (size < shortest or size > MAX_FRAME):
         _lose_place(state, way, 1)
         return 1
-    header_known = length >= min(4 + size, 14)
-    if header_known and size >= SHORTEST_REQUEST:
+    if protocol == KAFKA_0_7:
+        if length >= 6 and not can_be_old_request(state.arena, offset):
+            _lose_place(state, way, 1)
+            return 1
+    elif length >= min(4 + size, 14) and size >= SHORTEST_REQUEST:
         if raw and header_evidence(state.arena, offset, length, state.max_versions) == 0:
             pass
         elif can_be_request(state.arena, offset, min(length, 4 + size)):
@@ -272,7 +332,7 @@ def _take_request(state: State, connection: int, way: int, side: Int64s) -> int:
         return -1
     if token:
         on_token(state, connection)
-    elif side[STOP] - side[START] >= SHORTEST_REQUEST:
+    elif side[STOP] - side[START] >= shortest:
         on_request(state, connection, side)
     return 1
 
@@ -293,7 +353,9 @@ def _take_response(state: State, connection: int, way: int, side: Int64s) -> int
         _lose_place(state, way, length)
         return 1
     size = int32_at(state.arena, offset)
-    shortest = 0 if expects_token(state, connection) else SHORTEST_RESPONSE
+    shortest = _shortest(state.connections[connection, PROTOCOL], False)
+    if expects_token(state, connection):
+        shortest = 0
     if size < shortest or size > MAX_FRAME:
         _lose_place(state, way, 1)
         return 1
@@ -312,30 +374,25 @@ def _consume(state: State, connection: int, way: int, side: Int64s) -> int:
     connections = state.connections
     ways = state.ways
     while ways[way, HEAD] >= 0:
-        if connections[connection, PROTOCOL] != KAFKA:
+        if not _is_kafka(connections[connection, PROTOCOL]):
             if connections[connection, PROTOCOL] == UNDECIDED:
                 _recognise(state, connection, way)
             if connections[connection, PROTOCOL] == UNDECIDED:
                 _forget_what_cannot_be_kafka(state, connection, way)
-            if connections[connection, PROTOCOL] != KAFKA:
+            if not _is_kafka(connections[connection, PROTOCOL]):
                 if connections[connection, PROTOCOL] != UNDECIDED:
                     skip(state, way, ways[way, NEXT])
                 return DONE
         client = way - 2 * connection == connections[connection, CLIENT_WAY]
-        _drop_leading_gaps(state, way)
-        if ways[way, HEAD] < 0:
-            return DONE
-        if ways[way, SYNCED] == 0:
-            found = find_request(state, connection, way) if client else find_response(state, connection, way)
-            if not found:
-                keep = HEADER_VIEW if client else 8
-                if ways[way, NEXT] - ways[way, FRAME] > keep:
-                    skip(state, way, ways[way, NEXT] - keep)
-                return DONE
         if state.counters[EXCHANGE_COUNT] + rows_needed(state, connection) > len(state.exchanges):
             return FULL_EXCHANGES
         if state.counters[FREE_WAITING_COUNT] < 2:
             return FULL_WAITING
+        _drop_leading_gaps(state, way)
+        if ways[way, HEAD] < 0:
+            return DONE
+        if ways[way, SYNCED] == 0 and not _find_frame(state, connection, way, client):
+            return DONE
         taken = (
             _take_request(state, connection, way, side)
             if client
@@ -467,13 +524,13 @@ def _take_rest(state: State, connection: int, way: int, side: Int64s) -> int:
     ways = state.ways
     client = way - 2 * connection == connections[connection, CLIENT_WAY]
     if (
-        connections[connection, PROTOCOL] == KAFKA
+        _is_kafka(connections[connection, PROTOCOL])
         and ways[way, SYNCED]
         and ways[way, HEAD] >= 0
         and not connections[connection, RAW_SASL]
     ):
         offset, length = view(state, way, ways[way, FRAME], HEADER_VIEW)
-        if length >= 4 + (SHORTEST_REQUEST if client else SHORTEST_RESPONSE):
+        if length >= 4 + _shortest(connections[connection, PROTOCOL], client):
             if state.counters[EXCHANGE_COUNT] + rows_needed(state, connection) > len(state.exchanges):
                 return FULL_EXCHANGES
             if state.counters[FREE_WAITING_COUNT] < 2:

@@ -72,7 +72,11 @@ class Learnt:
             texts = text_column(harvest.arena, start[there[first]], length[there[first]]).to_pylist()
             for row, text in zip(where.tolist(), texts, strict=True):
                 known.setdefault(row, text)
-        where, counts = np.unique(connection[faulty], return_counts=True)
+        self.add_faults(harvest, faulty)
+
+    def add_faults(self, harvest: Harvest, faulty: Bools) -> None:
+        """Count the exchanges that have a fault."""
+        where, counts = np.unique(harvest.exchanges[faulty, CONNECTION], return_counts=True)
         for row, count in zip(where.tolist(), counts.tolist(), strict=True):
             self._faults[row] = self._faults.get(row, 0) + count
 

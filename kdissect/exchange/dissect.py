@@ -16,10 +16,11 @@ from kdissect.capture.splits import Split
 from kdissect.exchange.connections import Learnt, connection_rows
 from kdissect.exchange.conversation import Conversations, Harvest
 from kdissect.exchange.exchanges import exchange_rows
+from kdissect.exchange.old_rows import is_old, old_rows
 from kdissect.exchange.partitions import partition_rows
 from kdissect.exchange.sides import Side, read_sides
 from kdissect.exchange.spans import int_column, text_column, uuid_column
-from kdissect.exchange.state import CONNECTION
+from kdissect.exchange.state import CONNECTION, Int64s
 from kdissect.protocol.schema import highest_versions
 from kdissect.tables import BROKERS, NAMES
 
@@ -35,9 +36,9 @@ def dissect_batches(pieces: Iterable[pa.RecordBatch], splits: Sequence[Split]) -
     learnt = Learnt()
     for of_split in by_split(pieces):
         for harvest in conversations.feed(of_split):
-            yield _rows(harvest, conversations, learnt, splits)
+            yield from _rows(harvest, conversations, learnt, splits)
     for harvest in conversations.close():
-        yield _rows(harvest, conversations, learnt, splits)
+        yield from _rows(harvest, conversations, learnt, splits)
     yield {"connections": connection_rows(conversations, learnt), "names": KNOWN_NAMES}
 
 
@@ -62,9 +63,28 @@ def by_split(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(held)
 
 
-def _rows(harvest: Harvest, conversations: Conversations, learnt: Learnt, splits: Sequence[Split]) -> Batches:
+def _rows(
+    harvest: Harvest, conversations: Conversations, learnt: Learnt, splits: Sequence[Split]
+) -> Iterator[Batches]:
+    old = is_old(harvest)
+    if old.any():
+        before, harvest = (harvest._replace(exchanges=harvest.exchanges[rows]) for rows in (old, ~old))
+        exchanges, partitions, faulty = old_rows(before, _identities(before, conversations), splits)
+        learnt.add_faults(before, faulty)
+        yield {"exchanges": exchanges, "partitions": partitions}
+    if len(harvest.exchanges):
+        yield _new_rows(harvest, conversations, learnt, splits)
+
+
+def _identities(harvest: Harvest, conversations: Conversations) -> Int64s:
+    return np.array(conversations.identities, np.int64)[harvest.exchanges[:, CONNECTION]]
+
+
+def _new_rows(
+    harvest: Harvest, conversations: Conversations, learnt: Learnt, splits: Sequence[Split]
+) -> Batches:
     request, response = read_sides(harvest)
-    identities = np.array(conversations.identities, np.int64)[harvest.exchanges[:, CONNECTION]]
+    identities = _identities(harvest, conversations)
     exchanges, faulty = exchange_rows(harvest, request, response, identities, splits)
     learnt.add(harvest, request, faulty)
     return {

@@ -77,8 +77,8 @@ def exchange_rows(
         "transactional_id": text_column(harvest.arena, *request.spans("transactional_id")),
         "fault": pa.array(faults, pa.string()),
     }
-    columns |= _times(exchanges, asked, answered)
-    columns |= _places(exchanges, asked, answered, splits)
+    columns |= times(exchanges, asked, answered)
+    columns |= places(exchanges, asked, answered, splits)
     batch = pa.record_batch([columns[name] for name in EXCHANGES.names], schema=EXCHANGES)
     return batch, np.array([fault is not None for fault in faults], bool)
 
@@ -90,7 +90,8 @@ def _api_names(keys: Int64s, asked: Bools) -> pa.Array:
     return name_column(names, keys, asked)
 
 
-def _times(exchanges: Int64s, asked: Bools, answered: Bools) -> dict[str, pa.Array]:
+def times(exchanges: Int64s, asked: Bools, answered: Bools) -> dict[str, pa.Array]:
+    """Give when requests and responses began and ended, and the latency between them."""
     columns = {}
     known = {}
     for name, side, field, there in (
@@ -107,7 +108,7 @@ def _times(exchanges: Int64s, asked: Bools, answered: Bools) -> dict[str, pa.Arr
     return columns | {"latency_ns": int_column(latency, measured, pa.int64())}
 
 
-def _places(exchanges: Int64s, asked: Bools, answered: Bools, splits: Sequence[Split]) -> dict[str, pa.Array]:
+def places(exchanges: Int64s, asked: Bools, answered: Bools, splits: Sequence[Split]) -> dict[str, pa.Array]:
     """Give sizes, and packet numbers with the file they count in."""
     columns = {}
     place = {}

@@ -7,13 +7,21 @@ those before it will never be answered. The same rule keeps clients right that u
 Three kinds of frames leave the rule: a Produce with acks=0 gets no response; raw SASL tokens after SaslHandshake 0
 have no Kafka header and answer each other in order; a response may be captured shortly before its request, and then
 waits for it in `FIRST_EARLY`.
+
+Kafka 0.7 has no correlation ids: all are taken as 0, so that a response belongs to the first request that waits. There
+a response never waits for its request (it would take the place of the next one's), and whoever loses the place in
+either direction forgets which requests wait (`forget_order`). Its Produce and MultiProduce get no response at all.
 """
 
+import numpy as np
+
 from kdissect.exchange.frames import produce_acks
+from kdissect.exchange.old_frames import MULTI_PRODUCE
 from kdissect.exchange.state import (
     ANSWERED,
     API_KEY,
     API_VERSION,
+    BEFORE_VERSIONS,
     CONNECTION,
     CORRELATION_ID,
     EARLY_COUNT,
@@ -24,7 +32,9 @@ from kdissect.exchange.state import (
     FIRST_WAITING,
     FREE_WAITING,
     FREE_WAITING_COUNT,
+    HEAD,
     IN_FLIGHT,
+    KAFKA_0_7,
     LAST_WAITING,
     NEXT_ORDINAL,
     NEXT_WAITING,
@@ -33,6 +43,7 @@ from kdissect.exchange.state import (
     ORDINAL,
     ORPHAN_RESPONSE,
     ORPHANS,
+    PROTOCOL,
     RAW_SASL,
     REQUEST_SIDE,
     REQUESTS,
@@ -43,6 +54,7 @@ from kdissect.exchange.state import (
     START,
     STATUS,
     STOP,
+    TIME,
     UNANSWERED,
     WAITING_COUNT,
     WAITING_FIELDS,
@@ -159,8 +171,19 @@ def _take_early(state: State, connection: int, correlation_id: int, request_ns: 
 
 
 @jit_inner
+def _gets_no_response(state: State, node: int) -> bool:
+    key = state.waiting[node, API_KEY]
+    version = state.waiting[node, API_VERSION]
+    if version == BEFORE_VERSIONS:
+        return bool(key == PRODUCE or key == MULTI_PRODUCE)
+    start = state.waiting[node, REQUEST_SIDE + START]
+    stop = state.waiting[node, REQUEST_SIDE + STOP]
+    return bool(key == PRODUCE and produce_acks(state.arena, start, stop, version) == 0)
+
+
+@jit_inner
 def on_request(state: State, connection: int, side: Int64s) -> None:
-    """Take in one request frame; `side` holds the SIDE columns of its bytes, at least 8 of them."""
+    """Take in one request frame; `side` holds the SIDE columns of its bytes, at least 8 of them (2 in Kafka 0.7)."""
     connections = state.connections
     start = side[START]
     node = _new_waiting(state)
@@ -169,15 +192,15 @@ def on_request(state: State, connection: int, side: Int64s) -> None:
     waiting[node, CONNECTION] = connection
     waiting[node, ORDINAL] = connections[connection, NEXT_ORDINAL]
     waiting[node, API_KEY] = int16_at(state.arena, start)
-    waiting[node, API_VERSION] = int16_at(state.arena, start + 2)
-    waiting[node, CORRELATION_ID] = int32_at(state.arena, start + 4)
+    if connections[connection, PROTOCOL] == KAFKA_0_7:
+        waiting[node, API_VERSION] = BEFORE_VERSIONS
+    else:
+        waiting[node, API_VERSION] = int16_at(state.arena, start + 2)
+        waiting[node, CORRELATION_ID] = int32_at(state.arena, start + 4)
     waiting[node, IN_FLIGHT] = connections[connection, WAITING_COUNT] + 1
     connections[connection, NEXT_ORDINAL] += 1
     connections[connection, REQUESTS] += 1
-    if (
-        waiting[node, API_KEY] == PRODUCE
-        and produce_acks(state.arena, start, side[STOP], waiting[node, API_VERSION]) == 0
-    ):
+    if _gets_no_response(state, node):
         _finish(state, node, NO_RESPONSE_EXPECTED)
         _free_waiting(state, node)
         return
@@ -225,14 +248,17 @@ def expects_token(state: State, connection: int) -> bool:
 
 @jit_inner
 def on_response(state: State, connection: int, side: Int64s) -> None:
-    """Take in one response frame; `side` holds the SIDE columns of its bytes, at least 4 of them."""
+    """Take in one response frame; `side` holds the SIDE columns of its bytes, at least 4 of them (2 in Kafka 0.7)."""
     connections = state.connections
     if expects_token(state, connection):
         _drop_first_waiting(state, connection)
         return
     connections[connection, RESPONSES] += 1
-    correlation_id = int32_at(state.arena, side[START])
+    in_order = connections[connection, PROTOCOL] == KAFKA_0_7
+    correlation_id = np.int64(0) if in_order else int32_at(state.arena, side[START])
     node = connections[connection, FIRST_WAITING]
+    if in_order and node >= 0 and side[FIRST_BYTE_NS] < state.waiting[node, REQUEST_SIDE + FIRST_BYTE_NS]:
+        node = np.int64(-1)
     while node >= 0 and (
         state.waiting[node, CORRELATION_ID] != correlation_id or state.waiting[node, STATUS] == SASL_TOKEN
     ):
@@ -245,6 +271,23 @@ def on_response(state: State, connection: int, side: Int64s) -> None:
         _drop_first_waiting(state, connection)
         return
     _keep_early(state, connection, correlation_id, side)
+    if in_order:
+        _give_up_first_early(state, connection)
+
+
+@jit_inner
+def forget_order(state: State, way: int) -> None:
+    """Bytes of a direction were lost; where order alone pairs, requests sent before it goes on may have had their answer."""
+    connection = way // 2
+    if state.connections[connection, PROTOCOL] != KAFKA_0_7:
+        return
+    following = state.ways[way, HEAD]
+    node = state.connections[connection, FIRST_WAITING]
+    while node >= 0 and (
+        following < 0 or state.waiting[node, REQUEST_SIDE + FIRST_BYTE_NS] <= state.chunks[following, TIME]
+    ):
+        _give_up_first_waiting(state, connection)
+        node = state.connections[connection, FIRST_WAITING]
 
 
 @jit_inner
@@ -258,7 +301,7 @@ def _keep_early(state: State, connection: int, correlation_id: int, side: Int64s
     waiting[node, CONNECTION] = connection
     waiting[node, ORDINAL] = -1
     waiting[node, API_KEY] = -1
-    waiting[node, API_VERSION] = -1
+    waiting[node, API_VERSION] = BEFORE_VERSIONS if connections[connection, PROTOCOL] == KAFKA_0_7 else -1
     waiting[node, CORRELATION_ID] = correlation_id
     last = connections[connection, FIRST_EARLY]
     if last < 0:

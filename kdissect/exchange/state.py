@@ -104,9 +104,12 @@ WAITING_FIELDS = EXCHANGE_FIELDS + 1
 ANSWERED, NO_RESPONSE_EXPECTED, NO_ANSWER, ORPHAN_RESPONSE, SASL_TOKEN = range(5)
 STATUS_NAMES = ("answered", "no_response_expected", "unanswered", "orphan_response")
 
+# Stands as API_VERSION of every exchange of Kafka 0.7, which has no versions; its API_KEY is the type of the request.
+BEFORE_VERSIONS = -7
+
 # Values of PROTOCOL and ENDED.
-UNDECIDED, KAFKA, TLS, OTHER = range(4)
-PROTOCOL_NAMES = ("unknown", "kafka", "tls", "unknown")
+UNDECIDED, KAFKA, TLS, OTHER, KAFKA_0_7 = range(5)
+PROTOCOL_NAMES = ("unknown", "kafka", "tls", "unknown", "kafka-0.7")
 OPEN, FIN_SEEN, RST_SEEN = range(3)
 ENDED_NAMES = ("open", "fin", "rst")
 
