@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 
 from kdissect.dump.finding import Mention
 from kdissect.dump.follow import Follower
+from kdissect.dump.old import KEYS_NOW
 from kdissect.dump.spoken import Spoken
 from kdissect.exchange.state import (
     API_KEY,
+    API_VERSION,
+    BEFORE_VERSIONS,
     CONNECTION,
     FIRST_BYTE_NS,
     LAST_BYTE_NS,
@@ -27,12 +30,14 @@ from kdissect.exchange.state import (
     STATUS,
     Int64s,
 )
+from kdissect.protocol.kafka07 import OldType
 
 TOPIC_ROLES = frozenset({"topic", "topic_id", "resource"})
 GROUP_ROLES = frozenset({"group", "coordinator_key", "resource"})
 ERROR_ROLES = frozenset({"error"})
 TOPIC_RESOURCE = 2  # of ACLs and of configs
 GROUP_RESOURCES = (3, 32)  # of ACLs, of configs
+KEY_OF_TYPE = np.array([KEYS_NOW[kind] for kind in OldType])
 ANY_ERROR = None  # in `errors`: every error code but 0
 
 
@@ -58,7 +63,9 @@ class Choice:
         )
         wanted = np.ones(len(exchanges), bool)
         if self.apis:
-            wanted &= np.isin(exchanges[:, API_KEY], list(self.apis)) & ~orphan
+            old = exchanges[:, API_VERSION] == BEFORE_VERSIONS
+            keys = np.where(old, KEY_OF_TYPE[exchanges[:, API_KEY] % len(KEY_OF_TYPE)], exchanges[:, API_KEY])
+            wanted &= np.isin(keys, list(self.apis)) & ~orphan
         if self.since_ns is not None:
             wanted &= began >= self.since_ns
         if self.until_ns is not None:

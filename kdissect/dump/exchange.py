@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kdissect.exchange.state import (
     API_KEY,
     API_VERSION,
+    BEFORE_VERSIONS,
     BYTE_PACKET,
     CONNECTION,
     CORRELATION_ID,
@@ -49,10 +50,11 @@ class Exchange(NamedTuple):
     status: str
     api_key: int | None
     api_version: int | None
-    correlation_id: int
+    correlation_id: int | None
     in_flight: int | None
     request: Frame | None
     response: Frame | None
+    old: bool = False  # Kafka 0.7: `api_key` is the type of the request, no version, no correlation id
 
     @property
     def first_ns(self) -> int:
@@ -81,16 +83,18 @@ def unpack(packed: bytes) -> Exchange:
     row = _ROW.unpack_from(packed)
     middle = _ROW.size + row[REQUEST_SIDE + STOP] - row[REQUEST_SIDE + START]
     orphan = row[STATUS] == ORPHAN_RESPONSE
+    old = row[API_VERSION] == BEFORE_VERSIONS
     return Exchange(
         connection=row[CONNECTION],
         ordinal=None if orphan else row[ORDINAL],
         status=STATUS_NAMES[row[STATUS]],
         api_key=None if orphan else row[API_KEY],
-        api_version=None if orphan else row[API_VERSION],
-        correlation_id=row[CORRELATION_ID],
+        api_version=None if orphan or old else row[API_VERSION],
+        correlation_id=None if old else row[CORRELATION_ID],
         in_flight=None if orphan else row[IN_FLIGHT],
         request=None if orphan else _frame(row, REQUEST_SIDE, packed[_ROW.size : middle]),
         response=_frame(row, RESPONSE_SIDE, packed[middle:]) if row[RESPONSE_SIDE + START] > 0 else None,
+        old=old,
     )
 
 

@@ -22,6 +22,7 @@ from kdissect.exchange.state import (
     ANSWERED,
     API_KEY,
     API_VERSION,
+    BEFORE_VERSIONS,
     ORPHAN_RESPONSE,
     REQUEST_SIDE,
     RESPONSE_SIDE,
@@ -80,7 +81,9 @@ class _Learner:
         self._read: set[int] = set()
 
     def learn(self, harvest: Harvest) -> None:
-        status, key = harvest.exchanges[:, STATUS], harvest.exchanges[:, API_KEY]
+        status = harvest.exchanges[:, STATUS]
+        old = harvest.exchanges[:, API_VERSION] == BEFORE_VERSIONS
+        key = np.where(old, -1, harvest.exchanges[:, API_KEY])
         for row in np.flatnonzero((status != ORPHAN_RESPONSE) & np.isin(key, NAMING_REQUESTS)).tolist():
             self._take(harvest, row, REQUEST_SIDE)
         for row in np.flatnonzero((status == ANSWERED) & np.isin(key, NAMING_RESPONSES)).tolist():

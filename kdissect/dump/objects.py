@@ -13,8 +13,10 @@ from typing import Any
 from kdissect.dump.exchange import Exchange, Frame
 from kdissect.dump.follow import Follower
 from kdissect.dump.meaning import Showing, explain_request, explain_response
+from kdissect.dump.old import explain_old
 from kdissect.dump.spoken import Spoken
 from kdissect.exchange.state import PACKET_BITS
+from kdissect.protocol.kafka07 import old_name
 from kdissect.protocol.schema import api_name
 
 PACKET_MASK = (1 << PACKET_BITS) - 1
@@ -24,6 +26,10 @@ def exchange_object(spoken: Spoken, follower: Follower, showing: Showing) -> dic
     """Give all that is known of an exchange; bytes are still bytes."""
     said = heading(spoken, follower)
     said["request"] = said["response"] = None
+    if spoken.exchange.old:
+        for half, whole in (("request", spoken.request), ("response", spoken.response)):
+            said[half] = explain_old(whole, showing.records) if whole else None
+        return said
     if spoken.request:
         said["request"] = explain_request(spoken.request, showing)
     if spoken.response:
@@ -37,6 +43,7 @@ def heading(spoken: Spoken, follower: Follower) -> dict[str, Any]:
     exchange = spoken.exchange
     request, response = exchange.request, exchange.response
     first = request or response
+    name = old_name if exchange.old else api_name
     client, server = follower.addresses(exchange.connection)
     return {
         "connection": follower.identity(exchange.connection),
@@ -45,7 +52,7 @@ def heading(spoken: Spoken, follower: Follower) -> dict[str, Any]:
         "server": server,
         "status": exchange.status,
         "api_key": exchange.api_key,
-        "api_name": None if exchange.api_key is None else api_name(exchange.api_key),
+        "api_name": None if exchange.api_key is None else name(exchange.api_key),
         "api_version": exchange.api_version,
         "correlation_id": exchange.correlation_id,
         "client_id": spoken.client_id,

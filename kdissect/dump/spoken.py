@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 from kdissect.dump.exchange import Exchange
 from kdissect.dump.finding import Mention, finder
+from kdissect.dump.old import old_mentions
 from kdissect.protocol.headers import Whole, decode_request, decode_response
+from kdissect.protocol.kafka07 import decode_old_request, decode_old_response
 from kdissect.protocol.schema import APIS
 
 NO_KEY = -1
@@ -25,14 +27,17 @@ class Spoken:
         """The request, if there is one."""
         frame = self.exchange.request
         if self._request is None and frame is not None:
-            self._request = decode_request(frame.data)
+            decode = decode_old_request if self.exchange.old else decode_request
+            self._request = decode(frame.data)
         return self._request
 
     @property
     def response(self) -> Whole | None:
         """The response, if there is one; of one without request only the header can be read."""
         frame, key, version = self.exchange.response, self.exchange.api_key, self.exchange.api_version
-        if self._response is None and frame is not None:
+        if self._response is None and frame is not None and self.exchange.old:
+            self._response = decode_old_response(frame.data, NO_KEY if key is None else key)
+        elif self._response is None and frame is not None:
             self._response = decode_response(frame.data, NO_KEY if key is None else key, version or 0)
         return self._response
 
@@ -43,6 +48,9 @@ class Spoken:
 
     def mentions(self, roles: frozenset[str], responses_only: bool = False) -> Iterator[Mention]:
         """Give all values of these roles, those of the request first."""
+        if self.exchange.old:
+            yield from old_mentions(None if responses_only else self.request, self.response, roles)
+            return
         api = APIS.get(NO_KEY if self.exchange.api_key is None else self.exchange.api_key)
         version = self.exchange.api_version
         if api is None or version is None or version not in api.versions:

@@ -8,6 +8,7 @@ from kdissect.dump.choosing import ERROR_ROLES, mentioned_groups, mentioned_topi
 from kdissect.dump.spoken import Spoken
 from kdissect.dump.tree import lines, quoted, safe
 from kdissect.protocol.errors import error_name
+from kdissect.protocol.kafka07 import old_error_name
 
 NAMES_SHOWN = 3
 STATUSES = {
@@ -51,8 +52,9 @@ def _parts(spoken: Spoken, said: dict[str, Any], names: dict[bytes, str]) -> Ite
     yield moment(spoken.exchange.first_ns)
     yield f"{said['client']} > {said['server']}"
     if said["api_name"] is not None:
-        yield f"{said['api_name']} v{said['api_version']}"
-    yield f"#{said['correlation_id']}"
+        yield said["api_name"] + (" of Kafka 0.7" if spoken.exchange.old else f" v{said['api_version']}")
+    if said["correlation_id"] is not None:
+        yield f"#{said['correlation_id']}"
     if said["client_id"] is not None:
         yield quoted(said["client_id"])
     yield STATUSES.get(said["status"], "")
@@ -65,7 +67,7 @@ def _parts(spoken: Spoken, said: dict[str, Any], names: dict[bytes, str]) -> Ite
     yield _some(mentioned_topics(spoken, names))
     yield _some(f"group {name}" for name in mentioned_groups(spoken))
     codes = dict.fromkeys(code for _, code, _ in spoken.mentions(ERROR_ROLES, responses_only=True) if code)
-    yield ", ".join(error_name(code) for code in codes)
+    yield ", ".join(map(old_error_name if spoken.exchange.old else error_name, codes))
     yield from _doubts(spoken, said)
 
 

@@ -57,7 +57,8 @@ def _batch(batch: dict[str, Any]) -> str:
     """Write what the header of a batch says in one line; JSON has every field of it."""
     if "magic" not in batch:
         return safe(batch.get("cut") or batch.get("fault", ""))
-    parts = [f"magic {batch['magic']}", f"offset {batch.get('base_offset', batch.get('offset'))}"]
+    place = next(name for name in ("base_offset", "offset", "position") if name in batch)
+    parts = [f"magic {batch['magic']}", f"{place.removeprefix('base_')} {batch[place]}"]
     if "record_count" in batch:
         parts.append(f"{batch['record_count']} records")
     parts.append(batch["_attributes"])

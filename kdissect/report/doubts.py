@@ -128,6 +128,6 @@ RULES = (
         "kafka_0_7_bytes",
         lambda seen: _bytes_of(seen, "kafka-0.7"),
         _all_bytes,
-        "bytes of the protocol before Kafka 0.8, which is recognised but not decoded",
+        "bytes of the protocol before Kafka 0.8, whose answers can only be matched to requests by their order",
     ),
 )

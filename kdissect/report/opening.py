@@ -65,9 +65,7 @@ def _nothing(summary: Summary) -> str:
     if summary.totals.exchanges:
         return ""
     kinds = {row.protocol for row in summary.connections.protocols}
-    if "kafka-0.7" in kinds:
-        return "Only Kafka 0.7 or older, which is recognised but not decoded."
-    if "tls" in kinds and "kafka" not in kinds:
+    if "tls" in kinds and kinds.isdisjoint({"kafka", "kafka-0.7"}):
         return "No Kafka to read: what is there is encrypted (TLS) or not Kafka."
     return "No Kafka requests or responses in this capture."
 

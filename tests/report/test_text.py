@@ -125,7 +125,7 @@ def connections_only(protocol):
         ({}, 7, "No TCP connection with payload in this capture."),
         (connections_only("unknown"), 7, "No Kafka requests or responses in this capture."),
         (connections_only("tls"), 7, "No Kafka to read: what is there is encrypted (TLS) or not Kafka."),
-        (connections_only("kafka-0.7"), 7, "Only Kafka 0.7 or older, which is recognised but not decoded."),
+        (connections_only("kafka-0.7"), 7, "No Kafka requests or responses in this capture."),
         (connections_only("kafka"), 7, "No Kafka requests or responses in this capture."),
     ],
 )
