@@ -1,11 +1,19 @@
-"""`kdissect analyze` on every recorded capture says what brokers and clients themselves said (captures/manifest.json)."""
+"""The report on every recorded capture says what brokers and clients themselves said (captures/manifest.json)."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command import kdissect
+
+from kdissect.capture.files import open_inputs
+from kdissect.capture.survey import survey
+from kdissect.pipeline import jobs
+from kdissect.pipeline.facts import capture_facts
+from kdissect.pipeline.jobs import Work
+from kdissect.pipeline.session import Engine
+from kdissect.report.compose import compose
+from kdissect.report.json import to_json
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 MANIFEST = json.loads((CAPTURES / "manifest.json").read_text())["captures"]
@@ -14,12 +22,12 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module", params=MANIFEST, ids=lambda entry: str(entry["name"]))
-def told(request: pytest.FixtureRequest) -> tuple[dict[str, Any], dict[str, Any]]:
+def told(request: pytest.FixtureRequest, engine: Engine) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the manifest expects, and what the report says."""
-    path = CAPTURES / request.param["file"]
-    done = kdissect("analyze", path, "--format", "json", "--quiet")
-    assert done.returncode == 0, done.stderr
-    return request.param, json.loads(done.stdout)
+    found = survey(open_inputs([str(CAPTURES / request.param["file"])], "").files)
+    analysis = jobs.analyze(engine.context(), Work(found.splits))
+    report = to_json(compose(analysis.partial, capture_facts(found, analysis.counts)))
+    return request.param, json.loads(report)
 
 
 def test_packets_and_connections(told: tuple[dict[str, Any], dict[str, Any]]) -> None:
@@ -58,7 +66,7 @@ def test_nothing_is_lost(told: tuple[dict[str, Any], dict[str, Any]]) -> None:
     _, report = told
     assert report["connections"]["lost_bytes"] == 0
     assert report["totals"]["orphan_responses"] == 0
-    assert {fault["fault"] for fault in report["faults"]} <= {
+    assert {fault["shape"] for fault in report["faults"]} <= {
         "response: the rest of the frame is missing at byte # in throttle_time_ms",
         "response: the rest of the frame is missing at byte # in responses.partitions.records",
     }

@@ -1,7 +1,6 @@
 """The command as people run it: what it prints, where, and with which exit code."""
 
 import json
-import shutil
 import signal
 import struct
 import subprocess
@@ -88,10 +87,10 @@ def test_a_directory_without_captures_is_one_sentence(tmp_path: Path) -> None:
     assert "no packet captures in this directory" in done.stderr
 
 
-@pytest.mark.parametrize("cut", [1, 17])
-def test_a_capture_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path, cut: int) -> None:
+@pytest.mark.spark
+def test_a_capture_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     path = tmp_path / "cut.pcapng"
-    path.write_bytes(CAPTURE.read_bytes()[:600_000][:-cut])
+    path.write_bytes(CAPTURE.read_bytes()[:599_983])
     done = kdissect("analyze", "--quiet", "--format", "json", path)
     assert done.returncode == 0, done.stderr
     assert "the file ends within a record" in done.stderr
@@ -164,24 +163,33 @@ def java_of(variables: dict[str, str]) -> object:
     return find_java(variables, ())
 
 
-@pytest.mark.spark
-def test_report_on_standard_output_and_in_a_directory(tmp_path: Path) -> None:
-    done = kdissect("analyze", CAPTURE, "--out", tmp_path / "report")
+@pytest.fixture(scope="module")
+def analyzed(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """What `kdissect analyze CAPTURE --out DIR` gave, and DIR."""
+    folder = tmp_path_factory.mktemp("analyzed") / "report"
+    done = kdissect("analyze", CAPTURE, "--out", folder)
     assert done.returncode == 0, done.stderr
-    written = json.loads((tmp_path / "report" / "report.json").read_text())
+    return done, folder
+
+
+@pytest.mark.spark
+def test_report_on_standard_output_and_in_a_directory(
+    analyzed: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    done, folder = analyzed
+    written = json.loads((folder / "report.json").read_text())
     assert written["totals"]["exchanges"] > 0
-    assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["report.json", "report.txt"]
+    assert sorted(path.name for path in folder.iterdir()) == ["report.json", "report.txt"]
     assert "Produce" in done.stdout
-    assert "Produce" in (tmp_path / "report" / "report.txt").read_text()
+    assert "Produce" in (folder / "report.txt").read_text()
     assert f"{CAPTURE}: pcapng" in done.stderr
     assert "WARN" not in done.stderr
     assert "log4j" not in done.stderr
 
 
 @pytest.mark.spark
-def test_many_inputs_are_one_data_set_and_input_may_be_a_stream(tmp_path: Path) -> None:
-    plain = json.loads(kdissect("analyze", "--quiet", "--format", "json", CAPTURE).stdout)
-    shutil.copy(CAPTURE, tmp_path / "copy.pcapng")
+def test_input_may_be_a_stream(analyzed: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    plain = json.loads((analyzed[1] / "report.json").read_text())
     streamed = kdissect("analyze", "--quiet", "--format", "json", "-", stdin=CAPTURE.read_bytes())
     assert streamed.stderr == ""
     for part in ("totals", "apis", "clients", "brokers", "topics"):

@@ -1,6 +1,6 @@
-"""A Spark for all tests that need one, and the pipeline's steps without Spark."""
+"""The captures, and the pipeline's steps without Spark."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +11,6 @@ from kdissect.capture.pieces import PIECES
 from kdissect.capture.splits import Split
 from kdissect.capture.survey import survey
 from kdissect.pipeline import steps
-from kdissect.pipeline.session import Engine, Settings
 from kdissect.tables import TABLES
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -24,13 +23,6 @@ PLACES = (
 Tables = dict[str, pa.Table]
 
 
-@pytest.fixture(scope="session")
-def engine() -> Iterator[Engine]:
-    with Engine.start(Settings(master="local[2]")) as started:
-        started.context()
-        yield started
-
-
 @pytest.fixture(params=sorted(CAPTURES.glob("*.pcap*")), ids=lambda path: path.name)
 def capture(request: pytest.FixtureRequest) -> Path:
     path: Path = request.param
@@ -41,6 +33,19 @@ def capture(request: pytest.FixtureRequest) -> Path:
 def splits_of(tmp_path: Path) -> Callable[..., tuple[Split, ...]]:
     def look(*paths: Path, split_bytes: int = 1 << 30) -> tuple[Split, ...]:
         return survey(open_inputs([str(path) for path in paths], str(tmp_path)).files, split_bytes).splits
+
+    return look
+
+
+@pytest.fixture(scope="module")
+def whole() -> Callable[[Path], Tables]:
+    """Give the tables of a capture that is dissected in one go; the same for every test."""
+    known: dict[Path, Tables] = {}
+
+    def look(path: Path) -> Tables:
+        if path not in known:
+            known[path] = dissect(survey(open_inputs([str(path)], "").files, 1 << 30).splits)
+        return known[path]
 
     return look
 

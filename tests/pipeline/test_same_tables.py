@@ -13,10 +13,16 @@ from kdissect.capture.files import open_inputs
 from kdissect.capture.splits import Split
 from kdissect.capture.survey import survey
 
-from .conftest import PLACES, Tables, in_order
+from .conftest import CAPTURES, PLACES, Tables, in_order
 
 SplitsOf = Callable[..., tuple[Split, ...]]
 Dissected = Callable[..., Tables]
+Whole = Callable[[Path], Tables]
+
+HARDEST = [
+    CAPTURES / "broker-restart.pcapng",
+    CAPTURES / "old-broker.pcap",
+]  # what is cut here has most to say
 
 with_editcap = pytest.mark.skipif(not shutil.which("editcap"), reason="editcap (Wireshark) is not installed")
 
@@ -27,50 +33,59 @@ def assert_same(found: Tables, expected: Tables, without: tuple[str, ...] = ()) 
         assert in_order(found[name], without).equals(in_order(table, without)), name
 
 
-@pytest.mark.parametrize(
-    ("split_bytes", "partitions", "rows"), [(200_000, 2, 1 << 20), (50_000, 7, 3), (1, 1, 64)]
-)
 def test_any_number_of_splits_partitions_and_batches(
-    capture: Path, splits_of: SplitsOf, dissected: Dissected, split_bytes: int, partitions: int, rows: int
+    capture: Path, splits_of: SplitsOf, dissected: Dissected, whole: Whole
 ) -> None:
-    whole, cut = (
-        splits_of(capture),
-        splits_of(capture, split_bytes=max(split_bytes, capture.stat().st_size // 60)),
-    )
-    assert len(whole) == 1
+    cut = splits_of(capture, split_bytes=200_000)
     assert len(cut) > 3
-    assert_same(dissected(cut, partitions, rows), dissected(whole))
+    assert_same(dissected(cut, 2, 100), whole(capture))
+
+
+@pytest.mark.parametrize(("split_bytes", "partitions", "rows"), [(50_000, 7, 16), (100_000, 1, 64)])
+@pytest.mark.parametrize("capture", HARDEST, ids=lambda path: path.name, indirect=True)
+def test_many_splits_partitions_and_batches(
+    capture: Path,
+    splits_of: SplitsOf,
+    dissected: Dissected,
+    whole: Whole,
+    split_bytes: int,
+    partitions: int,
+    rows: int,
+) -> None:
+    cut = splits_of(capture, split_bytes=split_bytes)
+    assert len(cut) > 10
+    assert_same(dissected(cut, partitions, rows), whole(capture))
 
 
 def test_gzip_and_standard_input(
-    capture: Path, tmp_path: Path, splits_of: SplitsOf, dissected: Dissected
+    capture: Path, tmp_path: Path, splits_of: SplitsOf, dissected: Dissected, whole: Whole
 ) -> None:
     packed = gzip.compress(capture.read_bytes())
     (tmp_path / "packed").write_bytes(packed)
-    expected = dissected(splits_of(capture))
-    assert_same(dissected(splits_of(tmp_path / "packed")), expected, without=("capture_file",))
+    assert_same(dissected(splits_of(tmp_path / "packed")), whole(capture), without=("capture_file",))
     streamed = open_inputs(["-"], str(tmp_path), stdin=io.BytesIO(packed)).files
-    assert_same(dissected(survey(streamed).splits), expected, without=("capture_file",))
+    assert_same(dissected(survey(streamed).splits), whole(capture), without=("capture_file",))
 
 
 @with_editcap
 @pytest.mark.parametrize("kind", ["nsecpcap", "pcapng"])
 def test_converted(
-    capture: Path, tmp_path: Path, splits_of: SplitsOf, dissected: Dissected, kind: str
+    capture: Path, tmp_path: Path, splits_of: SplitsOf, dissected: Dissected, whole: Whole, kind: str
 ) -> None:
     converted = tmp_path / "converted"
     subprocess.run(["editcap", "-F", kind, capture, converted], check=True, capture_output=True)
-    assert_same(dissected(splits_of(converted)), dissected(splits_of(capture)), without=("capture_file",))
+    assert_same(dissected(splits_of(converted)), whole(capture), without=("capture_file",))
 
 
 @with_editcap
-def test_ten_files(capture: Path, tmp_path: Path, splits_of: SplitsOf, dissected: Dissected) -> None:
-    whole = splits_of(capture)
-    each = -(-sum(split.packets for split in whole) // 10)
+def test_ten_files(
+    capture: Path, tmp_path: Path, splits_of: SplitsOf, dissected: Dissected, whole: Whole
+) -> None:
+    each = -(-sum(split.packets for split in splits_of(capture)) // 10)
     parts = tmp_path / "parts"
     parts.mkdir()
     command = ["editcap", "-F", "nsecpcap", "-c", str(each), capture, parts / "part.pcap"]
     subprocess.run(command, check=True, capture_output=True)
     cut = splits_of(parts)
     assert len(cut) == 10
-    assert_same(dissected(cut, 3), dissected(whole), without=PLACES)
+    assert_same(dissected(cut, 3), whole(capture), without=PLACES)
