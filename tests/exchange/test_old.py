@@ -9,9 +9,14 @@ from typing import Any
 import pytest
 from wire import CLIENT, SERVER, Wire, frame, request, response
 
+from kdissect.capture.files import open_inputs
+from kdissect.capture.scan import scan
+from kdissect.capture.survey import survey
 from kdissect.exchange.dissect import dissect_batches
 from kdissect.protocol.kafka07 import OldType, encode_old_request, encode_old_response
 from kdissect.protocol.schema import APIS
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
 
 Row = dict[str, Any]
 
@@ -247,3 +252,14 @@ def test_mutations_never_raise(wire: Wire, tmp_path: Path) -> None:
                 .send(SERVER, fetched() + MULTI_FETCHED)
             )
             tables(other.close())
+
+
+@pytest.mark.parametrize("capture", sorted(CAPTURES.glob("*.pcap*")), ids=lambda path: path.name)
+def test_no_newer_traffic_is_taken_for_it(capture: Path) -> None:
+    splits = survey(open_inputs([str(capture)], "").files).splits
+    protocols = set()
+    for batches in dissect_batches((scan(split) for split in splits), splits):
+        if "connections" in batches:
+            protocols.update(batches["connections"]["protocol"].to_pylist())
+    assert "kafka" in protocols
+    assert "kafka-0.7" not in protocols
