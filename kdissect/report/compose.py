@@ -3,6 +3,8 @@
 from kdissect import __version__
 from kdissect.report import doubts, places
 from kdissect.report.facts import connections, facts_of
+from kdissect.report.findings.finder import findings
+from kdissect.report.findings.scene import Scene, notes_of
 from kdissect.report.partials import Partial
 from kdissect.report.parts import FACTS
 from kdissect.report.rankings import Ranking
@@ -30,6 +32,8 @@ def compose(partial: Partial, capture: CaptureFacts) -> Summary:
         MOST_ROWS, MOST_TOPIC_CLIENTS
     )
     totals, seen = ranking.totals(), connections(facts)
+    notes, notes_left = notes_of(partial, facts, names)
+    scene = Scene(capture, facts, seen, totals, brokers, topics, ranking, notes)
     return Summary(
         schema_version=SCHEMA_VERSION,
         kdissect_version=__version__,
@@ -37,6 +41,7 @@ def compose(partial: Partial, capture: CaptureFacts) -> Summary:
         capture=capture,
         connections=seen,
         totals=totals,
+        findings=findings(scene),
         apis=apis,
         clients=clients,
         brokers=brokers,
@@ -50,5 +55,6 @@ def compose(partial: Partial, capture: CaptureFacts) -> Summary:
             topics=topics_left,
             topic_clients=topic_clients_left,
             faults=faults_left,
+            notable=notes_left,
         ),
     )

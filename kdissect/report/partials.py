@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from kdissect.report.calls import callers, count_calls
 from kdissect.report.columns import Columns
-from kdissect.report.parts import BROKERS, FACTS, NAMES, PARTS, SIGHTINGS, Part, rollup
+from kdissect.report.notable import note
+from kdissect.report.parts import BROKERS, FACTS, NAMES, NOTABLE, PARTS, SIGHTINGS, Part, rollup
 from kdissect.report.sightings import sight
 from kdissect.report.topics import count_topics, locate
 from kdissect.tables import PARTITIONS, TEXT
@@ -51,6 +52,7 @@ def summarise(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> Partial:
         caller, located = callers(exchanges), locate(partitions, exchanges)
         parts |= count_calls(exchanges, caller)
         parts[SIGHTINGS.name] = sight(exchanges, partitions, located)
+        parts[NOTABLE.name] = note(exchanges, partitions, located, caller)
         parts |= count_topics(partitions, exchanges, located, caller)
     return Partial({name: rows for name, rows in parts.items() if rows.num_rows})
 

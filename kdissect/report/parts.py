@@ -158,6 +158,30 @@ SIGHTINGS = Part(
     first=PLACE,
 )
 
+NOTABLE = Part(
+    "notable",
+    keys=(
+        ("kind", TEXT),
+        ("connection", INT64),
+        ("client_id", TEXT),
+        ("api_key", INT16),
+        ("api_version", INT16),
+        ("code", INT16),
+        ("group_id", TEXT),
+        ("transactional_id", TEXT),
+        ("topic", TEXT),
+        ("topic_id", TEXT),
+        ("partition", INT32),
+        ("second", INT64),
+    ),
+    sums=("exchanges", "amount"),
+    lowest=("first_ns",),
+    highest=("last_ns", "most"),
+    order=("order_ns", "capture_file", "request_packet", "response_packet"),
+    first=(("order_ns", INT64), ("capture_file", TEXT), ("request_packet", INT64), ("response_packet", INT64)),
+)
+"""What findings rest on (see `notable`); `amount` and `most` are sum and maximum of milliseconds throttled."""
+
 FACTS = Part(
     "connections",
     keys=(("connection", INT64),),
@@ -179,6 +203,7 @@ PARTS = {
         TOPIC_CALLS,
         TOPIC_LATENCIES,
         SIGHTINGS,
+        NOTABLE,
         FACTS,
         NAMES,
         BROKERS,

@@ -5,6 +5,7 @@ the epoch, durations nanoseconds (or milliseconds where Kafka says so), sizes by
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 SCHEMA_VERSION = 1
 
@@ -273,6 +274,42 @@ class Doubt:
     means: str
 
 
+class Severity(StrEnum):
+    """How much a finding matters: requests fail or data is at risk, something is wrong, or worth knowing."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One thing a finding rests on: who or what (names from the capture), what about it, how often, from when to when, where."""
+
+    subject: str
+    detail: str
+    count: int
+    first_time_ns: int | None
+    last_time_ns: int | None
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a rule found: a sentence, its evidence (the weightiest first), what it means and what to look at next."""
+
+    name: str
+    severity: Severity
+    title: str
+    count: int
+    first_time_ns: int | None
+    last_time_ns: int | None
+    evidence: tuple[Evidence, ...]
+    evidence_omitted: int
+    means: str
+    next: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Omitted:
     """Rows left out of lists that would be endless."""
@@ -282,6 +319,8 @@ class Omitted:
     topics: int
     topic_clients: int
     faults: int
+    notable: int
+    """Groups of exchanges that findings did not look at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,6 +333,7 @@ class Summary:
     capture: CaptureFacts
     connections: Connections
     totals: Figures
+    findings: tuple[Finding, ...]
     apis: tuple[Api, ...]
     clients: tuple[Client, ...]
     brokers: tuple[Broker, ...]

@@ -1,4 +1,4 @@
-"""The report in a terminal: what was captured, then rankings, then what went wrong, then what the capture cannot tell.
+"""The report in a terminal: what was captured, then findings, then rankings, then what went wrong, then what the capture cannot tell.
 
 Every line fits the width. Names from the capture are escaped; a tilde marks percentiles of too few values, a question
 mark figures of connections that the capture has not seen in full.
@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping
 from typing import TextIO
 
+from kdissect.report.finding_lines import findings
 from kdissect.report.incidents import errors, faults, throttling, unanswered
 from kdissect.report.layout import Terminal
 from kdissect.report.opening import opening
@@ -20,6 +21,7 @@ NARROWEST, WIDEST = 60, 200
 
 SECTIONS = (
     opening,
+    findings,
     profile,
     idle_waits,
     clients,

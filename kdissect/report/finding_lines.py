@@ -1,0 +1,65 @@
+"""Findings in the terminal: a sentence each, most severe first, then the weightiest evidence and what to look at next."""
+
+import textwrap
+
+from kdissect.report.layout import BOLD, DIM, GREEN, RED, YELLOW, Terminal, heading
+from kdissect.report.summary import Evidence, Finding, Severity, Summary
+from kdissect.report.units import clock, number
+from kdissect.safe import columns, cut
+
+STYLES = {Severity.CRITICAL: f"{BOLD};{RED}", Severity.WARNING: YELLOW, Severity.NOTE: DIM}
+EVIDENCE_SHOWN = {Severity.CRITICAL: 4, Severity.WARNING: 3, Severity.NOTE: 1}
+LABEL = 9
+INDENT = " " * (LABEL + 1)
+
+
+def findings(summary: Summary, terminal: Terminal) -> list[str]:
+    """Give the findings, or one line that there are none."""
+    if not summary.totals.exchanges:
+        return []
+    lines = [heading("Findings", "most severe first", terminal)]
+    for finding in summary.findings:
+        lines += _finding(finding, terminal)
+    return lines if summary.findings else [*lines, " " + terminal.paint("nothing wrong found", GREEN)]
+
+
+def _finding(finding: Finding, terminal: Terminal) -> list[str]:
+    style = STYLES[finding.severity]
+    when = f" (from {clock(finding.first_time_ns)})" if finding.first_time_ns is not None else ""
+    first, *rest = _folded(finding.title + when, terminal)
+    lines = [f" {terminal.paint(finding.severity.value.ljust(LABEL), style)}{terminal.paint(first, BOLD)}"]
+    lines += [INDENT + terminal.paint(line, BOLD) for line in rest]
+    shown = finding.evidence[: terminal.shown(EVIDENCE_SHOWN[finding.severity])]
+    for row in shown:
+        lines += _evidence(row, terminal)
+    left = len(finding.evidence) - len(shown) + finding.evidence_omitted
+    more = f"… and {number(left)} more; " if left else ""
+    return lines + [
+        INDENT + terminal.paint(line, DIM) for line in _folded(f"{more}see: {finding.next}", terminal)
+    ]
+
+
+def _evidence(row: Evidence, terminal: Terminal) -> list[str]:
+    """Give who, how often, what, when and in which packet; of long names the middle goes."""
+    subject = cut(terminal.captured(row.subject), _room(terminal) // 2, terminal.ellipsis)
+    times = "×" if terminal.unicode else "x"
+    tail = terminal.own(f" {times}{number(row.count)} · {row.detail}{_where(row)}")
+    if columns(subject) + columns(tail) <= _room(terminal):
+        return [INDENT + subject + tail]
+    return [INDENT + subject, *(INDENT + "  " + line for line in _folded(tail.strip(), terminal))]
+
+
+def _folded(text: str, terminal: Terminal) -> list[str]:
+    return textwrap.wrap(terminal.own(text), _room(terminal) - 2)
+
+
+def _room(terminal: Terminal) -> int:
+    return terminal.width - len(INDENT)
+
+
+def _where(row: Evidence) -> str:
+    if row.place is None:
+        return ""
+    packet = row.place.request_packet if row.place.request_packet is not None else row.place.response_packet
+    at = f" · {clock(row.first_time_ns)}"
+    return at if packet is None else f"{at} #{packet}"

@@ -1,0 +1,187 @@
+"""Rules about answers: none at all, errors that say where the leader is, that ask to try again, or that refuse."""
+
+from kdissect.protocol.errors import ERRORS, is_retriable
+from kdissect.report.findings.scene import (
+    Judgement,
+    Note,
+    Scene,
+    evidence,
+    exchanges,
+    gathered,
+    plural,
+    span_ns,
+    spells,
+)
+from kdissect.report.units import duration
+
+TIME_OUT_NS = 5 * 10**9
+"""Clients wait longer than this for an answer before they hang up; the shortest usual time-outs are 10 s."""
+
+LASTED_NS, LASTED_TIMES = 5 * 10**9, 5
+LEFT_BEHIND = frozenset((1, 3, 10, 11, 12, 14, 18, 60, 68, 71, 72, 76, 78, 88))
+"""Long polls, heartbeats and questions: clients that end may leave them unanswered in good order."""
+
+BARRIERS = frozenset((11, 14))
+"""JoinGroup and SyncGroup wait for other members, as long as those take."""
+
+PAUSE_NS = 5 * 10**9
+"""Errors with less than this between them belong to one spell."""
+
+CODES = {error.name: code for code, error in ERRORS.items()}
+
+
+def codes(*names: str) -> frozenset[int]:
+    """Give the numbers of errors."""
+    return frozenset(CODES[name] for name in names)
+
+
+LEADER_MOVED = codes(
+    "NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "LEADER_NOT_AVAILABLE"
+)
+AUTHENTICATION = codes("SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE")
+AUTHORIZATION = codes(
+    "TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "DELEGATION_TOKEN_AUTHORIZATION_FAILED",
+)  # fmt: skip
+CONCURRENT = codes("CONCURRENT_TRANSACTIONS")
+CORRUPT = codes("CORRUPT_MESSAGE", "INVALID_RECORD")
+
+
+def _waited(note: Note) -> int:
+    return -1 if note.closed_ns is None else note.closed_ns - note.first_ns
+
+
+def unanswered_timeout(scene: Scene) -> Judgement | None:
+    """Requests whose connection ended after a long silence."""
+    silent = [
+        note
+        for note in scene.of("unanswered")
+        if _waited(note) >= TIME_OUT_NS and note.api_key not in BARRIERS
+    ]
+    if not silent:
+        return None
+    silent.sort(key=lambda note: -_waited(note))
+    rows = [
+        evidence(note.client, f"{note.api}: closed {duration(_waited(note))} after the request", [note])
+        for note in silent
+    ]
+    longest = duration(_waited(silent[0]))
+    return Judgement(
+        f"{plural(exchanges(silent), 'request')} never answered before the connection closed, waiting up to {longest}",
+        rows,
+    )
+
+
+def unanswered_cut(scene: Scene) -> Judgement | None:
+    """Requests whose connection ended soon after, other than those that clients leave behind when they end."""
+    cut = [
+        note
+        for note in scene.of("unanswered")
+        if 0 <= _waited(note) < TIME_OUT_NS and note.api_key not in LEFT_BEHIND
+    ]
+    if not cut:
+        return None
+    rows = [
+        evidence(note.client, f"{note.api}: cut off after {duration(_waited(note))}", [note]) for note in cut
+    ]
+    return Judgement(
+        f"{plural(exchanges(cut), 'request')} cut off: the connection ended before the answer", rows
+    )
+
+
+def _lasted(notes: list[Note]) -> str:
+    return f"for {duration(span_ns(notes))}" if span_ns(notes) else "once"
+
+
+def leader_moved(scene: Scene) -> Judgement | None:
+    """Partitions that are led elsewhere, and how long each client went on asking the wrong broker."""
+    notes = [note for note in scene.errors(LEADER_MOVED) if note.place.topic is not None]
+    if not notes:
+        return None
+    rows = []
+    for (client, partition), found in gathered(notes, lambda note: (note.client, note.partition or "?")):
+        for spell in spells(found, PAUSE_NS):
+            names = ", ".join(sorted({note.error for note in spell}))
+            rows.append(evidence(f"{client}: {partition}", f"{names} {_lasted(spell)}", spell))
+    rows.sort(key=lambda row: (row.first_time_ns or 0) - (row.last_time_ns or 0))
+    longest = max((row.last_time_ns or 0) - (row.first_time_ns or 0) for row in rows)
+    partitions, clients = {note.partition for note in notes}, {note.client for note in notes}
+    title = f"Leadership moved: {plural(len(clients), 'client')} asked the wrong broker for {plural(len(partitions), 'partition')}"
+    return Judgement(title + (f", for up to {duration(longest)}" if longest else ""), rows)
+
+
+def retriable_lasted(scene: Scene) -> Judgement | None:
+    """Errors that ask to try again, and that trying again did not end."""
+    notes = [
+        note
+        for note in scene.of("error")
+        if note.code is not None and is_retriable(note.code) and note.code not in CONCURRENT
+    ]
+    rows = []
+    for (client, api, error, subject), found in gathered(
+        notes, lambda note: (note.client, note.api, note.error, note.partition or note.group_id or "")
+    ):
+        for spell in spells(found, PAUSE_NS):
+            if exchanges(spell) >= LASTED_TIMES and span_ns(spell) >= LASTED_NS:
+                detail = f"{api} {error} for {duration(span_ns(spell))}"
+                rows.append(evidence(f"{client}: {subject}" if subject else client, detail, spell))
+    if not rows:
+        return None
+    longest = max((row.last_time_ns or 0) - (row.first_time_ns or 0) for row in rows)
+    return Judgement(f"Errors that a retry should end went on for up to {duration(longest)}", rows)
+
+
+def refused(scene: Scene, wanted: frozenset[int], title: str) -> Judgement | None:
+    """Give errors by client, API and error."""
+    rows = []
+    notes = scene.errors(wanted)
+    for (client, api, error, subject), found in gathered(
+        notes,
+        lambda note: (
+            note.client,
+            note.api,
+            note.error,
+            note.partition or note.group_id or note.transactional_id or "",
+        ),
+    ):
+        rows.append(evidence(f"{client}: {subject}" if subject else client, f"{api} {error}", found))
+    return (
+        Judgement(
+            f"{title}: {plural(exchanges(notes), 'error')} at {plural(len({n.client for n in notes}), 'client')}",
+            rows,
+        )
+        if rows
+        else None
+    )
+
+
+def authentication(scene: Scene) -> Judgement | None:
+    """Logins that were refused."""
+    return refused(scene, AUTHENTICATION, "Authentication failed")
+
+
+def authorization(scene: Scene) -> Judgement | None:
+    """Requests that ACLs refused."""
+    return refused(scene, AUTHORIZATION, "Not authorized")
+
+
+def corrupt(scene: Scene) -> Judgement | None:
+    """Records that a broker could not accept or read."""
+    return refused(scene, CORRUPT, "Corrupt or invalid records")
+
+
+def throttled(scene: Scene) -> Judgement | None:
+    """Clients over a quota."""
+    notes = scene.of("throttled")
+    rows = [
+        evidence(
+            client,
+            f"{duration(sum(n.amount for n in found) * 10**6)} in all, up to {duration(max(n.most for n in found) * 10**6)} at once",
+            found,
+        )
+        for (client,), found in gathered(notes, lambda note: (note.client,))
+    ]
+    if not rows:
+        return None
+    total = duration(sum(note.amount for note in notes) * 10**6)
+    return Judgement(f"{plural(len(rows), 'client')} throttled by quota: {total} of waiting asked for", rows)

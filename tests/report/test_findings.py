@@ -1,0 +1,274 @@
+"""Each rule on a hand-made table where it fires and on one where it does not; the recorded captures; what the terminal shows."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from report import handmade
+from report.handmade import MS, US, T
+
+from kdissect.capture.files import open_inputs
+from kdissect.capture.pieces import PIECES
+from kdissect.capture.survey import survey
+from kdissect.exchange.dissect import dissect_batches
+from kdissect.pipeline import steps
+from kdissect.report.compose import compose
+from kdissect.report.finding_lines import findings as lines
+from kdissect.report.findings.rules import RULES
+from kdissect.report.layout import Terminal
+from kdissect.report.partials import EMPTY, merge, summarise
+from kdissect.report.summary import CaptureFacts, Severity
+from kdissect.safe import columns
+from kdissect.tables import CONNECTIONS, EXCHANGES, PARTITIONS
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+SECOND = 10**9
+NEVER = None
+
+PRODUCE, FETCH, METADATA = (0, "Produce", 9), (1, "Fetch", 13), (3, "Metadata", 12)
+JOIN, HEARTBEAT, COMMIT = (11, "JoinGroup", 9), (12, "Heartbeat", 4), (8, "OffsetCommit", 9)
+ADD_PARTITIONS, SASL = (24, "AddPartitionsToTxn", 3), (36, "SaslAuthenticate", 2)
+
+
+def connection(number: int, **more: Any) -> dict[str, Any]:
+    """A connection seen in full, open for a minute."""
+    counts = dict.fromkeys(("bytes_to_server", "bytes_to_client", "packets"), 1000) | dict.fromkeys(
+        ("lost_bytes", "zero_windows", "retransmitted_segments", "out_of_order_segments"), 0
+    )
+    own = {
+        "connection": number, "client_host": f"10.1.0.{number}", "client_port": 40000 + number, "server_host": "10.0.0.1",
+        "server_port": 9092, "first_time_ns": T, "last_time_ns": T + 60 * SECOND, "opened": "handshake", "closed": "fin",
+        "protocol": "kafka", "server_rtt_ns": 200 * US, "client_id": f"client-{number}", "faults": 0,
+    }  # fmt: skip
+    return counts | own | more
+
+
+def ask(
+    number: int, ordinal: int, api: tuple[int, str, int], at_ms: int, latency: int | None = MS, **more: Any
+) -> dict[str, Any]:
+    """An exchange without error, if it is answered."""
+    return handmade.exchange(number, ordinal, api, at_ms, latency, client_id=f"client-{number}") | more
+
+
+def failing(
+    number: int, api: tuple[int, str, int], code: int, times: list[int], **more: Any
+) -> list[dict[str, Any]]:
+    """Exchanges with an error, at milliseconds."""
+    return [
+        ask(number, at, api, time, error_code=code, error_count=1, **more) for at, time in enumerate(times)
+    ]
+
+
+def produced(api_key: int, ordinals: int, **more: Any) -> list[dict[str, Any]]:
+    """One partition row per exchange of connection 1."""
+    return [
+        handmade.partition(1, ordinal, api_key, 0, None, topic="orders") | more for ordinal in range(ordinals)
+    ]
+
+
+def report(
+    exchanges: list[dict[str, Any]],
+    partitions: Sequence[dict[str, Any]] = (),
+    connections: list[dict[str, Any]] | None = None,
+):
+    """Compose a report of rows."""
+    tables = {
+        "connections": handmade.table(
+            [connection(1), connection(2)] if connections is None else connections, CONNECTIONS
+        ),
+        "exchanges": handmade.table(exchanges, EXCHANGES),
+        "partitions": handmade.table(list(partitions), PARTITIONS),
+    }
+    return compose(summarise(tables), CaptureFacts())
+
+
+def many(
+    count: int,
+    api: tuple[int, str, int],
+    step_ms: float,
+    latency: int | None = MS,
+    number: int = 1,
+    **more: Any,
+):
+    """Exchanges at a steady pace."""
+    return [ask(number, at, api, int(at * step_ms), latency, **more) for at in range(count)]
+
+
+def unanswered(api: tuple[int, str, int], at_ms: int) -> list[dict[str, Any]]:
+    return [ask(1, 0, api, at_ms, NEVER, status="unanswered")]
+
+
+def joins(seconds: list[int], interrupted: int) -> list[dict[str, Any]]:
+    rows = [ask(1, at, JOIN, 1000 * second, group_id="readers") for at, second in enumerate(seconds)]
+    return rows + [
+        ask(2, at, HEARTBEAT, 1000 * at, group_id="readers", error_code=27) for at in range(interrupted)
+    ]
+
+
+def refused_syns(count: int, **more: Any) -> list[dict[str, Any]]:
+    silent = {
+        "bytes_to_server": 0,
+        "bytes_to_client": 0,
+        "protocol": "unknown",
+        "server_rtt_ns": None,
+        "closed": "rst",
+    }
+    return [connection(10 + at, **(silent | more)) for at in range(count)]
+
+
+def two_brokers(slow_ns: int) -> tuple[Any, ...]:
+    rows = many(150, PRODUCE, 10, MS) + many(150, PRODUCE, 10, slow_ns, number=2)
+    return rows, [], [connection(1), connection(2, server_host="10.0.0.2")]
+
+
+def written(batches: int, records: int, size: int, codec: str) -> tuple[Any, ...]:
+    row = {"records": records, "batches": 1, "record_bytes": size, "codec": codec}
+    return many(batches, PRODUCE, 5), produced(0, batches, **row)
+
+
+CASES: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
+    "unanswered_timeout": ((unanswered(PRODUCE, 0),), (unanswered(PRODUCE, 59_000),)),
+    "unanswered_cut": ((unanswered(PRODUCE, 59_000),), (unanswered(FETCH, 59_000),)),
+    "authentication_failed": ((failing(1, SASL, 58, [0]),), (failing(1, SASL, 0, [0]),)),
+    "corrupt_records": ((many(1, PRODUCE, 1), produced(0, 1, error_code=2)), (many(1, PRODUCE, 1), produced(0, 1))),
+    "sequence_gap": ((many(1, PRODUCE, 1), produced(0, 1, error_code=45)), (many(1, PRODUCE, 1), produced(0, 1, error_code=6))),
+    "producer_fenced": ((failing(1, ADD_PARTITIONS, 90, [0]),), (failing(1, ADD_PARTITIONS, 51, [0]),)),
+    "refused_connections": (([], [], refused_syns(3)), ([], [], refused_syns(3, server_rtt_ns=US))),
+    "leader_moved": ((many(3, PRODUCE, 100), produced(0, 3, error_code=6)), (many(3, PRODUCE, 100), produced(0, 3))),
+    "retriable_errors_lasted": (
+        (many(8, PRODUCE, 1000), produced(0, 8, error_code=7)),
+        (many(8, PRODUCE, 6000), produced(0, 8, error_code=7)),
+    ),
+    "rebalance_storm": ((joins([0, 5, 10, 15], 4),), (joins([0, 1, 2, 3], 4),)),
+    "member_expired": ((failing(1, HEARTBEAT, 25, [0]),), (failing(1, HEARTBEAT, 27, [0]),)),
+    "commit_failed": ((failing(1, COMMIT, 22, [0]),), (failing(1, HEARTBEAT, 22, [0]),)),
+    "not_authorized": ((failing(1, PRODUCE, 29, [0]),), (failing(1, PRODUCE, 58, [0]),)),
+    "slow_broker": (two_brokers(9 * MS), two_brokers(2 * MS)),
+    "throttled": ((many(2, PRODUCE, 10, throttle_ms=40),), (many(2, PRODUCE, 10),)),
+    "metadata_storm": ((many(60, METADATA, 100),), (many(60, METADATA, 1000),)),
+    "connection_churn": (
+        ([], [], [connection(at, client_host="10.1.0.9", client_id="new", first_time_ns=T + at) for at in range(40)]),
+        ([], [], [connection(at, client_host="10.1.0.9", client_id="new", first_time_ns=T + at * SECOND) for at in range(40)]),
+    ),
+    "empty_fetch_loop": (
+        (many(200, FETCH, 5, MS, idle_wait=True), produced(1, 200)),
+        (many(200, FETCH, 500, 500 * MS, idle_wait=True), produced(1, 200)),
+    ),
+    "kafka_4_refuses": ((many(1, (8, "OffsetCommit", 1), 1),), (many(1, (8, "OffsetCommit", 2), 1),)),
+    "old_message_format": ((many(1, (0, "Produce", 2), 1),), (many(1, (2, "ListOffsets", 0), 1),)),
+    "acks_none": ((many(1, PRODUCE, 1, NEVER, acks=0, status="no_response_expected"),), (many(1, PRODUCE, 1, acks=-1),)),
+    "acks_leader": ((many(1, PRODUCE, 1, acks=1),), (many(1, PRODUCE, 1, acks=-1),)),
+    "clock_steps": ((many(2, PRODUCE, 1, -5),), (many(2, PRODUCE, 1, 5),)),
+    "capture_loss": (([], [], [connection(1, lost_bytes=500)]), ([], [], [connection(1, lost_bytes=5)])),
+    "transactions_concurrent": ((failing(1, ADD_PARTITIONS, 51, [0]),), (failing(1, ADD_PARTITIONS, 90, [0]),)),
+    "tiny_batches": (written(600, 1, 90, "none"), written(600, 40, 4000, "none")),
+    "not_compressed": (written(600, 40, 4000, "none"), written(600, 40, 4000, "lz4")),
+}  # fmt: skip
+
+
+def test_every_rule_has_a_case():
+    assert [rule.name for rule in RULES] == [*dict.fromkeys(rule.name for rule in RULES)]
+    assert {rule.name for rule in RULES} == CASES.keys()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_rule_fires_and_is_quiet(name):
+    fires, quiet = (report(*case) for case in CASES[name])
+    found = {finding.name: finding for finding in fires.findings}
+    assert name in found
+    assert name not in {finding.name for finding in quiet.findings}
+    finding = found[name]
+    assert finding.count == sum(row.count for row in finding.evidence) > 0
+    assert finding.evidence[0].subject
+    assert finding.means
+    assert finding.next
+
+
+def test_evidence_leads_to_the_packets():
+    (finding,) = [one for one in report(*CASES["leader_moved"][0]).findings if one.name == "leader_moved"]
+    (row,) = finding.evidence
+    assert row.subject == "client-1 at 10.1.0.1: orders-0"
+    assert (row.count, row.first_time_ns, row.last_time_ns) == (3, T + MS, T + 201 * MS)
+    assert (row.place.capture_file, row.place.request_packet, row.place.response_packet) == (
+        "shop.pcapng",
+        10,
+        11,
+    )
+
+
+def test_an_answer_that_the_capture_may_have_lost_is_no_time_out():
+    lossy = report(unanswered(PRODUCE, 0), [], [connection(1, lost_bytes=100)])
+    assert [finding.name for finding in lossy.findings] == ["capture_loss"]
+
+
+def test_two_moves_of_a_leader_are_two_pieces_of_evidence():
+    rows = [ask(1, at, PRODUCE, time) for at, time in enumerate((0, 100, 60_000, 60_300))]
+    (finding,) = report(rows, produced(0, 4, error_code=6)).findings
+    assert [row.last_time_ns - row.first_time_ns for row in finding.evidence] == [300 * MS, 100 * MS]
+
+
+def test_most_severe_first():
+    everything = report(
+        [*failing(1, SASL, 58, [0]), *many(1, PRODUCE, 1, acks=1, number=2), *failing(1, HEARTBEAT, 25, [5])]
+    )
+    assert [finding.severity for finding in everything.findings] == [
+        Severity.CRITICAL,
+        Severity.WARNING,
+        Severity.NOTE,
+    ]
+
+
+def test_nothing_in_nothing():
+    assert compose(EMPTY, CaptureFacts()).findings == ()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("unicode", [False, True])
+def test_lines_fit_and_hostile_names_stay_text(width, unicode):
+    rows = failing(1, HEARTBEAT, 25, [0], group_id="\x1b]0;x\x07" + "y" * 300, client_id="文字" * 80)
+    shown = lines(report(rows), Terminal(width, unicode=unicode))
+    assert max(map(columns, shown)) <= width
+    assert "\x1b" not in "".join(shown)
+    assert unicode or "".join(shown).isascii()
+
+
+def found_in(name: str) -> dict[str, Any]:
+    """Findings of a recorded capture."""
+    seen = survey(open_inputs([str(CAPTURES / name)], "").files, 1 << 30)
+    ordinals = [pa.record_batch({"split": [split.index]}) for split in seen.splits]
+    pieces = pa.Table.from_batches(steps.scan_step(ordinals, seen.splits, ()), PIECES)
+    partial = merge(map(summarise, dissect_batches(pieces.to_batches(), seen.splits)))
+    return {finding.name: finding for finding in compose(partial, CaptureFacts()).findings}
+
+
+EXPECTED = {
+    "steady.pcapng": ({"acks_none"}, {"acks_none"}),  # two of its producers are made to use acks=0
+    "broker-restart.pcapng": (
+        {"leader_moved", "unanswered_timeout", "unanswered_cut", "refused_connections"},
+        None,
+    ),
+    "rebalances.pcapng": ({"rebalance_storm"}, {"rebalance_storm"}),
+    "old-broker.pcap": (
+        {"kafka_4_refuses", "old_message_format"},
+        {"kafka_4_refuses", "old_message_format", "acks_none"},
+    ),
+    "transactions.pcapng": ({"transactions_concurrent"}, set()),
+}
+"""By capture: what must be found, and all that may be found beside notes."""
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_recorded_captures(name):
+    found = found_in(name)
+    wanted, grave = EXPECTED[name]
+    assert wanted <= found.keys()
+    assert grave is None or {key for key, one in found.items() if one.severity is not Severity.NOTE} == grave
+
+
+def test_what_the_rebalances_say():
+    storm = found_in("rebalances.pcapng")["rebalance_storm"]
+    groups = {row.subject for row in storm.evidence}
+    assert {"cooperative-java", "eager-python", "eager-aio"} <= groups
+    assert all(row.place.request_packet for row in storm.evidence)
