@@ -120,7 +120,7 @@ def _open_stream(stream: BinaryIO, name: str, path: str | None, spool: str) -> C
     decompress = next((reader for magic, reader in DECOMPRESSORS.items() if first.startswith(magic)), None)
     if path and not decompress:
         check_magic(name, first)
-        return CaptureFile(path, name)
+        return CaptureFile(os.path.abspath(path), name)  # executors have working directories of their own
     chunks: Iterator[bytes] = chain([first], iter(lambda: stream.read(CHUNK_BYTES), b""))
     warnings = _spool(name, decompress(chunks) if decompress else chunks, spool)
     return CaptureFile(spool, name, spooled=True, warnings=warnings)
