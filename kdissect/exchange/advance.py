@@ -29,6 +29,7 @@ from kdissect.exchange.frames import (
     SHORTEST_REQUEST,
     SHORTEST_RESPONSE,
     can_be_request,
+    find_chain,
     find_request,
     find_response,
     header_evidence,
@@ -58,7 +59,6 @@ from kdissect.exchange.state import (
     AHEAD,
     ASSEMBLY,
     AT,
-    BASE,
     BYTE_PACKET,
     CLIENT_WAY,
     DONE,
@@ -88,16 +88,18 @@ from kdissect.exchange.state import (
     OPEN,
     OTHER,
     PACKET,
+    PAYLOAD,
     POSITION,
     PROTOCOL,
     RAW_SASL,
     REQUEST_SIDE,
     RESPONSE_SIDE,
     RST_SEEN,
+    SCANNED,
     SCRATCH,
+    SERVER_PORT_WAY,
     SKIPPED,
     START,
-    STARTED,
     STOP,
     SYN_ACK_NS,
     SYN_NS,
@@ -113,6 +115,7 @@ from kdissect.exchange.state import (
 )
 from kdissect.exchange.streams import (
     acknowledge,
+    begin_at,
     chunks_needed,
     copy_bytes,
     discard,
@@ -252,11 +255,27 @@ def _recognise(state: State, connection: int, way: int) -> None:
 
 
 @jit_inner
+def _recognise_lone(state: State, connection: int, way: int) -> bool:
+    """Decide whether a direction without the other one holds responses: of many captures only one route is seen."""
+    connections = state.connections
+    other = 4 * connection + 1 - way
+    if state.ways[other, PAYLOAD] > 0 or connections[connection, CLIENT_WAY] == way - 2 * connection:
+        return False
+    if not find_chain(state, way):
+        return False
+    connections[connection, PROTOCOL] = KAFKA
+    connections[connection, CLIENT_WAY] = other - 2 * connection
+    return True
+
+
+@jit_inner
 def _forget_what_cannot_be_kafka(state: State, connection: int, way: int) -> None:
     """Bound what is kept of a connection in which no frame was found so far."""
     connections = state.connections
     ways = state.ways
     if ways[way, NEXT] - ways[way, FRAME] > MAX_HELD:
+        if _recognise_lone(state, connection, way):
+            return
         skip(state, way, ways[way, NEXT] - HEADER_VIEW)
     limit = NOT_KAFKA_AFTER if connections[connection, HANDSHAKE] else NOT_KAFKA_AFTER_MIDSTREAM
     if ways[way, SKIPPED] > limit:
@@ -280,18 +299,24 @@ def _shortest(protocol: int, client: bool) -> int:
 def _find_frame(state: State, connection: int, way: int, client: bool) -> bool:
     """Search a direction that is out of step; of what is not found, keep only what may be the start of a frame."""
     ways = state.ways
+    held = ways[way, NEXT] - ways[way, FRAME]
     if state.connections[connection, PROTOCOL] == KAFKA_0_7:
         keep = HEADER_VIEW if client else RESPONSE_VIEW
         if client:
             found = find_old_request(state, way, state.max_versions) == YES
         else:
             found = find_old_response(state, way)
+        if not found and held > keep:
+            skip(state, way, ways[way, NEXT] - keep)
+    elif not client and ways[4 * connection + 1 - way, AHEAD] >= 0 and held <= MAX_HELD:
+        found = False  # the requests that tell where responses begin wait behind a hole
     else:
-        keep = HEADER_VIEW if client else 8
         found = find_request(state, connection, way) if client else find_response(state, connection, way)
-    if not found and ways[way, NEXT] - ways[way, FRAME] > keep:
-        skip(state, way, ways[way, NEXT] - keep)
-    return found
+        if not found and held > MAX_HELD:
+            skip(state, way, ways[way, NEXT] - HEADER_VIEW)
+        elif not found and ways[way, SCANNED] > ways[way, FRAME]:
+            skip(state, way, ways[way, SCANNED])
+    return bool(found)
 
 
 @jit_inner
@@ -423,18 +448,10 @@ def _note_flags(
     connections = state.connections
     side = way - 2 * connection
     if flags & FLAG_SYN:
-        ways = state.ways
-        if ways[way, STARTED] == 0:
-            ways[way, STARTED] = 1
-            ways[way, WHOLE] = 1
-            ways[way, BASE] = (sequence + 1) & 0xFFFFFFFF
+        begin_at(state, way, (sequence + 1) & 0xFFFFFFFF)
         connections[connection, HANDSHAKE] = 1
         if flags & FLAG_ACK:
-            other = 4 * connection + 1 - way
-            if ways[other, STARTED] == 0:
-                ways[other, STARTED] = 1
-                ways[other, WHOLE] = 1
-                ways[other, BASE] = ack
+            begin_at(state, 4 * connection + 1 - way, ack)
             if connections[connection, SYN_ACK_NS] == 0:
                 connections[connection, SYN_ACK_NS] = time
             connections[connection, CLIENT_WAY] = 1 - side
@@ -555,10 +572,16 @@ def finish(state: State, connections: Int64s) -> tuple[int, int]:
         client = max(state.connections[connection, CLIENT_WAY], 0)
         for turn in range(4):
             way = 2 * connection + (client if turn % 2 == 0 else 1 - client)
+            other = 4 * connection + 1 - way
             if state.counters[FREE_CHUNK_COUNT] < chunks_needed(state, way):
                 return FULL_CHUNKS, index
             while state.ways[way, AHEAD] >= 0:
                 give_up_hole(state, way)
+            undecided = turn < 2 and state.connections[connection, PROTOCOL] == UNDECIDED
+            if undecided and not _recognise_lone(state, connection, way) and state.ways[other, PAYLOAD] > 0:
+                # No second request will confirm a first one any more, on whichever side it is.
+                state.connections[connection, SERVER_PORT_WAY] = way - 2 * connection
+                state.ways[way, SCANNED] = state.ways[way, FRAME]
             code = _consume_both(state, connection, way, side)
             if code == DONE and turn >= 2:
                 code = _take_rest(state, connection, way, side)

@@ -53,6 +53,7 @@ from kdissect.exchange.state import (
     with_more_waiting,
 )
 
+LATE_SYN_NS = 100_000_000  # a SYN may be captured that much later than what it opens, by another queue
 FLUSH_AT = 1 << 14  # finished exchanges that are handed on together: their columns stay in the processor's cache
 
 
@@ -124,7 +125,7 @@ class Conversations:
             ends = Endpoints(a_host, a_port, b_host, b_port)
             row = self._current.get(ends)
             opening = _opening_sequence(segments, first_segment[piece], counts[piece])
-            if row is None or (opening >= 0 and self.state.connections[row, SYN_SEQ] not in (-1, opening)):
+            if row is None or (opening >= 0 and self._is_used_again(row, opening, first_ns)):
                 row = self._new_connection(ends, first_ns)
             if opening >= 0 and self.state.connections[row, SYN_SEQ] < 0:
                 self.state.connections[row, SYN_SEQ] = opening
@@ -136,6 +137,13 @@ class Conversations:
         np.minimum.at(connections[:, FIRST_NS], rows, pieces["first_time_ns"].to_numpy())
         np.maximum.at(connections[:, LAST_NS], rows, pieces["last_time_ns"].to_numpy())
         return rows
+
+    def _is_used_again(self, row: int, opening: int, time_ns: int) -> bool:
+        """Say whether a SYN opens another connection than the one that used its port pair so far."""
+        connection = self.state.connections[row]
+        if connection[SYN_SEQ] >= 0:
+            return bool(connection[SYN_SEQ] != opening)
+        return not 0 <= time_ns - connection[FIRST_NS] <= LATE_SYN_NS
 
     def _new_connection(self, ends: Endpoints, first_ns: int) -> int:
         row = len(self.endpoints)

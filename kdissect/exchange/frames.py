@@ -34,10 +34,15 @@ from kdissect.kernel import jit_inner
 from kdissect.protocol.integers import int16_at, int32_at, uvarint_at
 
 MAX_FRAME = 256 << 20  # Kafka's own limit, socket.request.max.bytes, is 100 MiB unless raised
+RESPONSE_VIEW = 8  # a length and a correlation id
 HEADER_VIEW = 270  # a length, a request header and a client id of the usual longest size
 SHORTEST_REQUEST = 8  # ControlledShutdown 0 has no client id in its header
 SHORTEST_RESPONSE = 4
 CONTROLLED_SHUTDOWN = 7
+LONE_REQUEST = 1 << 17  # bytes: a request up to this size waits for the next one to confirm it
+LONE_RESPONSE = 1 << 17  # bytes: so does a response that begins within a packet; larger ones must begin one
+LONE_CHAIN = 4  # frames in a row, with ids that count upwards by at most CHAIN_STEP, are no accident
+CHAIN_STEP = 16
 NEWER_VERSIONS = 2  # a search accepts versions that much newer than the newest known
 
 
@@ -45,7 +50,7 @@ NEWER_VERSIONS = 2  # a search accepts versions that much newer than the newest 
 def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s) -> int:
     """Say how much `length` bytes at an offset look like a length prefix and a request header of a known API.
 
-    0: they cannot be one, or are too few to say; 1: they can; 2: they can, and carry a whole client id in plain text.
+    0: they cannot be one, or are too few to say; 1: they can; 2: they can, and carry a whole client id in plain ASCII.
     """
     if length < 12:
         return 0
@@ -67,10 +72,12 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
     text = int16_at(data, offset + 12)
     if text < -1 or text > min(size - 10, HEADER_VIEW - 14):
         return 0
+    plain = True
     for index in range(min(text, length - 14)):
         if data[offset + 14 + index] < 0x20 or data[offset + 14 + index] == 0x7F:
             return 0
-    return 2 if 0 < text <= length - 14 else 1
+        plain = plain and data[offset + 14 + index] < 0x7F
+    return 2 if plain and 0 < text <= length - 14 else 1
 
 
 @jit_inner
@@ -100,10 +107,21 @@ def is_tls_record(data: Bytes, offset: int, length: int) -> bool:
 
 
 @jit_inner
-def _request_follows(state: State, way: int, position: int) -> bool:
-    """Say whether what lies at a position, if anything does yet, may be the next request."""
+def _request_follows(state: State, way: int, position: int) -> int:
+    """Say whether what lies at a position may be the next request: 2 it does, 1 nothing lies there yet, 0 it does not."""
     offset, length = view(state, way, position, HEADER_VIEW)
-    return length < 14 or header_evidence(state.arena, offset, length, state.max_versions) > 0
+    if length < 14:
+        return 1
+    return 2 if header_evidence(state.arena, offset, length, state.max_versions) > 0 else 0
+
+
+@jit_inner
+def _ids_rise(state: State, way: int, position: int, following: int) -> bool:
+    """Say whether the header at a position has a lower correlation id than the following one."""
+    offset, _ = view(state, way, position, 12)
+    first = int32_at(state.arena, offset + 8)
+    offset, _ = view(state, way, following, 12)
+    return bool(first < int32_at(state.arena, offset + 8))
 
 
 @jit_inner
@@ -128,16 +146,55 @@ def find_request(state: State, connection: int, way: int) -> bool:
                 if evidence == 0:
                     continue
                 end = position + 4 + int32_at(arena, offset)
+                follows = _request_follows(state, way, end)
                 # A header without a client id is weak: zeros look like one. It must be confirmed by its surroundings.
-                weak = evidence == 1 and (
-                    not hinted or (position != chunks[node, POSITION] and end >= ways[way, NEXT])
-                )
-                if not weak and _request_follows(state, way, end):
+                begins = position == chunks[node, POSITION]
+                if hinted:
+                    confirmed = follows == 2 or (follows == 1 and (evidence == 2 or begins))
+                else:
+                    # Where no client is expected a response looks like a request by chance: [size, id below 14, count,
+                    # topic] is a Produce response and reads as a Produce request. The ids of two requests tell.
+                    if evidence == 2 and follows == 1 and end - position <= LONE_REQUEST:
+                        ways[way, SCANNED] = position
+                        return False
+                    confirmed = evidence == 2 and follows == 2 and begins and _ids_rise(state, way, position, end)
+                if confirmed:
                     skip(state, way, position)
                     ways[way, SYNCED] = 1
                     return True
         node = chunks[node, NEXT_CHUNK]
     ways[way, SCANNED] = ways[way, NEXT] - HEADER_VIEW
+    return False
+
+
+@jit_inner
+def find_chain(state: State, way: int) -> bool:
+    """Say whether responses begin where a direction does of which the other one was not captured.
+
+    Lengths must lead from the beginning of a packet through LONE_CHAIN frames whose correlation ids count upwards; what
+    lies before it is skipped.
+    """
+    ways = state.ways
+    node = ways[way, HEAD]
+    while node >= 0:
+        chunks = state.chunks
+        position = max(ways[way, FRAME], chunks[node, POSITION])
+        begin, count, last = position, 0, np.int64(-1)
+        while chunks[node, AT] >= 0 and count < LONE_CHAIN:
+            offset, length = view(state, way, position, 8)
+            if length < 8:
+                break
+            size, correlation_id = int32_at(state.arena, offset), int32_at(state.arena, offset + 4)
+            if size < SHORTEST_RESPONSE or size > MAX_FRAME or correlation_id < 0:
+                break
+            if count > 0 and not 0 < correlation_id - last <= CHAIN_STEP:
+                break
+            position, last, count = position + 4 + size, correlation_id, count + 1
+        if count == LONE_CHAIN:
+            skip(state, way, begin)
+            ways[way, SYNCED] = 1
+            return True
+        node = chunks[node, NEXT_CHUNK]
     return False
 
 
@@ -149,6 +206,17 @@ def _is_waiting(state: State, connection: int, correlation_id: int) -> bool:
             return True
         node = state.waiting[node, NEXT_WAITING]
     return False
+
+
+@jit_inner
+def _response_may_follow(state: State, way: int, position: int, correlation_id: int) -> bool:
+    """Say whether what lies at a position, if anything does yet, may be a response with another id."""
+    offset, length = view(state, way, position, 8)
+    if length < 8:
+        return True
+    size = int32_at(state.arena, offset)
+    following = int32_at(state.arena, offset + 4)
+    return bool(SHORTEST_RESPONSE <= size <= MAX_FRAME and following >= 0 and following != correlation_id)
 
 
 @jit_inner
@@ -171,10 +239,11 @@ def find_response(state: State, connection: int, way: int) -> bool:
     ways = state.ways
     arena = state.arena
     node = ways[way, HEAD]
+    pending = ways[way, NEXT]
     while node >= 0:
         chunks = state.chunks
         if chunks[node, AT] >= 0:
-            begin = max(ways[way, FRAME], chunks[node, POSITION])
+            begin = max(ways[way, FRAME], ways[way, SCANNED], chunks[node, POSITION])
             stop = chunks[node, POSITION] + chunks[node, LENGTH]
             for position in range(begin, stop):
                 if arena[chunks[node, AT] + position - chunks[node, POSITION]] > MAX_FRAME >> 24:
@@ -185,14 +254,21 @@ def find_response(state: State, connection: int, way: int) -> bool:
                 size = int32_at(arena, offset)
                 if size < SHORTEST_RESPONSE or size > MAX_FRAME:
                     continue
-                known = _is_waiting(state, connection, int32_at(arena, offset + 4))
-                if known or (
-                    position == chunks[node, POSITION] and _chain_ends_with_chunk(state, way, position, stop)
-                ):
+                begins = position == chunks[node, POSITION]
+                correlation_id = int32_at(arena, offset + 4)
+                known = (begins or size <= LONE_RESPONSE) and _is_waiting(state, connection, correlation_id)
+                end = position + 4 + size
+                if known:
+                    known = _response_may_follow(state, way, end, correlation_id)
+                if known and not begins and ways[way, NEXT] < end + 8 and ways[way, NEXT] != end:
+                    # Small ids stand everywhere: within a packet one must be confirmed by what comes behind its frame.
+                    pending = min(pending, position)
+                elif known or (begins and _chain_ends_with_chunk(state, way, position, stop)):
                     skip(state, way, position)
                     ways[way, SYNCED] = 1
                     return True
         node = chunks[node, NEXT_CHUNK]
+    ways[way, SCANNED] = min(pending, ways[way, NEXT] - RESPONSE_VIEW)
     return False
 
 

@@ -9,6 +9,9 @@ chunk, when nothing can fill it any more:
 - more lies beyond it than a window can hold, or it is older than any retransmission;
 - the connection is over.
 
+Of a direction whose SYN is not in the capture nobody knows where it begins: for `ACK_GRACE_NS` all of it waits in `AHEAD`,
+so that the packets of the first moment may be out of order like any others.
+
 A packet that the capture cut short (snaplen) leaves a gap at once, whose time and packet number are known.
 """
 
@@ -23,6 +26,7 @@ from kdissect.exchange.state import (
     FREE_CHUNK,
     FREE_CHUNK_COUNT,
     HEAD,
+    HELD_NS,
     HIGH,
     HOLE_ACKED_NS,
     HOLE_NS,
@@ -35,10 +39,12 @@ from kdissect.exchange.state import (
     POSITION,
     REORDERED,
     RETRANSMITTED,
+    SCANNED,
     SKIPPED,
     STARTED,
     TAIL,
     TIME,
+    WHOLE,
     Bytes,
     State,
 )
@@ -121,9 +127,52 @@ def _append_ready(state: State, way: int) -> None:
 
 
 @jit_inner
+def begin_at(state: State, way: int, sequence: int) -> None:
+    """Take note of the sequence number of a direction's first byte, unless bytes of it were consumed already.
+
+    A SYN counts more than the acknowledgment in a SYN-ACK that was captured before it: that covers the data of the SYN.
+    """
+    ways = state.ways
+    if ways[way, STARTED] != 0 and ways[way, HELD_NS] == 0 and ways[way, HIGH] != 0:
+        return
+    if ways[way, HELD_NS] != 0:
+        first = unwrap(sequence, ways[way, BASE], 0)
+        if first > state.chunks[ways[way, AHEAD], POSITION] or first < -MAX_AHEAD_BYTES:
+            return
+        node = ways[way, AHEAD]
+        while node >= 0:
+            state.chunks[node, POSITION] -= first
+            node = state.chunks[node, NEXT_CHUNK]
+        ways[way, HIGH] -= first
+        ways[way, HELD_NS] = 0
+    ways[way, STARTED] = 1
+    ways[way, WHOLE] = 1
+    ways[way, BASE] = sequence
+    if ways[way, AHEAD] >= 0 and state.chunks[ways[way, AHEAD], POSITION] <= 0:
+        _append_ready(state, way)
+
+
+@jit_inner
+def _release(state: State, way: int, time: int) -> None:
+    """Let a direction without SYN begin with the first byte that came in time."""
+    ways = state.ways
+    first = state.chunks[ways[way, AHEAD], POSITION]
+    ways[way, NEXT] = first
+    ways[way, FRAME] = first
+    ways[way, SCANNED] = first
+    ways[way, HELD_NS] = 0
+    _append_ready(state, way)
+    if ways[way, AHEAD] >= 0:
+        ways[way, HOLE_NS] = time
+
+
+@jit_inner
 def give_up_hole(state: State, way: int) -> None:
     """Replace the hole after NEXT by a gap and go on behind it."""
     ways = state.ways
+    if ways[way, HELD_NS] != 0:
+        _release(state, way, ways[way, HELD_NS])
+        return
     missing = state.chunks[ways[way, AHEAD], POSITION] - ways[way, NEXT]
     ways[way, LOST] += missing
     _append(state, way, _new_chunk(state, ways[way, NEXT], GAP, missing, -1, -1))
@@ -182,22 +231,24 @@ def receive(
     if ways[way, STARTED] == 0:
         ways[way, STARTED] = 1
         ways[way, BASE] = sequence
+        ways[way, HELD_NS] = time
+    held = ways[way, HELD_NS] != 0
     begin = unwrap(sequence, ways[way, BASE], ways[way, NEXT])
     middle = begin + captured
     end = begin + length
-    if end <= ways[way, NEXT]:
+    if end <= ways[way, NEXT] and not held:
         # A keep-alive probe repeats one byte by design (RFC 9293, section 3.8.4); it is no sign of loss.
         if length > 1 or end != ways[way, NEXT]:
             ways[way, RETRANSMITTED] += 1
         return
     high = ways[way, HIGH]
-    if begin < ways[way, NEXT]:
+    if begin < ways[way, NEXT] and not held:
         skip = ways[way, NEXT] - begin
         ways[way, RETRANSMITTED] += 1
         begin += skip
         at += skip
         middle = max(middle, begin)
-    if begin == ways[way, NEXT] and (ways[way, AHEAD] < 0 or end <= state.chunks[ways[way, AHEAD], POSITION]):
+    if begin == ways[way, NEXT] and not held and (ways[way, AHEAD] < 0 or end <= state.chunks[ways[way, AHEAD], POSITION]):
         if end < high:
             ways[way, REORDERED] += 1
         if middle > begin:
@@ -221,7 +272,7 @@ def receive(
             ways[way, REORDERED] += 1
         if ways[way, HOLE_NS] == 0:
             ways[way, HOLE_NS] = time
-        if state.chunks[ways[way, AHEAD], POSITION] <= ways[way, NEXT]:
+        if not held and state.chunks[ways[way, AHEAD], POSITION] <= ways[way, NEXT]:
             _append_ready(state, way)
     ways[way, HIGH] = max(high, end)
 
@@ -230,7 +281,7 @@ def receive(
 def acknowledge(state: State, way: int, acknowledgment: int, time: int) -> None:
     """Take note that the receiver of this direction has all bytes before a 32-bit acknowledgment number."""
     ways = state.ways
-    if ways[way, AHEAD] < 0 or ways[way, HOLE_ACKED_NS] != 0:
+    if ways[way, AHEAD] < 0 or ways[way, HOLE_ACKED_NS] != 0 or ways[way, HELD_NS] != 0:
         return
     if unwrap(acknowledgment, ways[way, BASE], ways[way, NEXT]) >= state.chunks[ways[way, AHEAD], POSITION]:
         ways[way, HOLE_ACKED_NS] = time
@@ -241,6 +292,11 @@ def settle(state: State, way: int, time: int) -> bool:
     """Give up the hole of this direction when nothing can fill it any more; say whether that happened."""
     ways = state.ways
     given_up = False
+    if ways[way, HELD_NS] != 0:
+        if 0 <= time - ways[way, HELD_NS] <= ACK_GRACE_NS and ways[way, AHEAD_COUNT] <= MAX_AHEAD_CHUNKS:
+            return False
+        _release(state, way, time)
+        given_up = True
     while ways[way, AHEAD] >= 0 and (
         (ways[way, HOLE_ACKED_NS] != 0 and time - ways[way, HOLE_ACKED_NS] > ACK_GRACE_NS)
         or time - ways[way, HOLE_NS] > HOLE_MAX_AGE_NS

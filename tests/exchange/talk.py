@@ -46,7 +46,7 @@ class Talk:
 def frames(stream: bytes) -> list[tuple[int, int]]:
     """Follow the lengths from the first byte on; the last frame may go on behind the end of the stream."""
     found, at = [], 0
-    while at + 12 <= len(stream):
+    while at + 8 <= len(stream):
         stop = at + 4 + struct.unpack_from(">i", stream, at)[0]
         found.append((at, stop))
         at = stop
@@ -58,6 +58,8 @@ def pair(streams: tuple[bytes, bytes]) -> list[Exchange]:
     answers = frames(streams[SERVER])
     found, next_answer = [], 0
     for ask in frames(streams[CLIENT]):
+        if ask[0] + 12 > len(streams[CLIENT]):
+            break
         correlation = streams[CLIENT][ask[0] + 8 : ask[0] + 12]
         told = None
         if next_answer < len(answers):
