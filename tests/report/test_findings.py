@@ -203,6 +203,13 @@ def test_an_answer_that_the_capture_may_have_lost_is_no_time_out():
     assert [finding.name for finding in lossy.findings] == ["capture_loss"]
 
 
+def test_a_broker_that_shook_hands_and_said_nothing_is_a_time_out():
+    silent = report(unanswered(PRODUCE, 0), [], [connection(1, bytes_to_client=0)])
+    unseen = report(unanswered(PRODUCE, 0), [], [connection(1, bytes_to_client=0, server_rtt_ns=None)])
+    assert [finding.name for finding in silent.findings] == ["unanswered_timeout"]
+    assert [finding.name for finding in unseen.findings] == ["capture_loss"]
+
+
 def test_two_moves_of_a_leader_are_two_pieces_of_evidence():
     rows = [ask(1, at, PRODUCE, time) for at, time in enumerate((0, 100, 60_000, 60_300))]
     (finding,) = report(rows, produced(0, 4, error_code=6)).findings

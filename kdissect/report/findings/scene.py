@@ -7,8 +7,9 @@ import numpy as np
 
 from kdissect.protocol.errors import error_name
 from kdissect.protocol.schema import api_name
-from kdissect.report.columns import Columns
+from kdissect.report.columns import Columns, Mask
 from kdissect.report.facts import Facts
+from kdissect.report.histogram import Ints
 from kdissect.report.partials import Partial
 from kdissect.report.parts import NOTABLE
 from kdissect.report.rankings import Ranking
@@ -117,12 +118,11 @@ def notes_of(partial: Partial, facts: Facts, names: dict[str, str]) -> tuple[tup
     table = columns.table.take(order[:MOST_NOTES])
     columns = Columns(table)
     rows = facts.rows(columns)
-    fate = facts.fate(rows)
     client_ids = facts.client_ids(columns.plain("client_id"), rows).to_pylist()
     ends, software, *addresses = (
         facts.taken(name, rows).to_pylist() for name in ("last_time_ns", "client_software_name", *ADDRESS)
     )
-    complete = (fate.closed & ~fate.lossy).tolist()
+    complete = _seen_to_the_end(facts, rows).tolist()
     found = [
         _note(
             row, names, client_id, dict(zip(ADDRESS, address, strict=True)), made_by, end if whole else None
@@ -133,6 +133,16 @@ def notes_of(partial: Partial, facts: Facts, names: dict[str, str]) -> tuple[tup
     ]
     found.sort(key=lambda note: (note.first_ns, repr(note)))
     return tuple(found), max(len(order) - MOST_NOTES, 0)
+
+
+def _seen_to_the_end(facts: Facts, rows: Ints) -> Mask:
+    """Tell which connections were closed and lack nothing; a server that shook hands and then fell silent lacks nothing."""
+    if not len(facts.numbers):
+        return rows >= 0
+    columns = facts.columns
+    unseen = facts.one_way & ~columns.known("server_rtt_ns")
+    whole: Mask = facts.closed & (columns.ints("lost_bytes") == 0) & ~unseen
+    return (rows >= 0) & whole[rows]
 
 
 def _note(
