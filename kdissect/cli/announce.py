@@ -1,16 +1,29 @@
-"""The first lines: what the survey found, told while Spark is still starting."""
+"""The first lines: what is to be read, at once, and what the survey found, told while Spark is still starting."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from kdissect.capture.survey import FileSurvey, Survey
-from kdissect.pipeline.facts import link_names
+if TYPE_CHECKING:  # what follows is said before anything large is loaded
+    from kdissect.capture.survey import FileSurvey, Survey
 
 FILES_LISTED = 12
 
 
-def lines_about(found: Survey) -> Iterator[str]:
+def line_before(paths: Sequence[str]) -> str:
+    """Say what is going to be read; empty when that is not files, or not there."""
+    sizes = [os.path.getsize(path) for path in paths if os.path.isfile(path)]
+    if not sizes:
+        return ""
+    named = paths[0] if len(sizes) == 1 else f"{len(sizes)} captures"
+    return f"reading {named}, {size(sum(sizes))}"
+
+
+def lines_about(found: "Survey") -> Iterator[str]:
     """Give a line for each of the first files and, if there are several, one for all."""
+    from kdissect.pipeline.facts import link_names
+
     for file in found.files[:FILES_LISTED]:
         yield f"{file.file.name}: {_contents(file)}"
     if len(found.files) > FILES_LISTED:
@@ -22,7 +35,7 @@ def lines_about(found: Survey) -> Iterator[str]:
         )
 
 
-def _contents(file: FileSurvey) -> str:
+def _contents(file: "FileSurvey") -> str:
     if not file.packets:
         return f"{file.format}, no packets"
     cut = f", {file.truncated_packets:,} of them cut short by the capture" if file.truncated_packets else ""

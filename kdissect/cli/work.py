@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kdissect.cli.announce import line_before, lines_about
 from kdissect.pipeline.session import Engine, Settings
 
 if TYPE_CHECKING:
@@ -42,9 +43,11 @@ def prepared(chosen: argparse.Namespace) -> Iterator[Ready]:
     """Give the work to be done, while Spark starts; its end ends Spark."""
     notice = silent if chosen.quiet else (lambda line: say(f"kdissect: {line}"))
     with Engine.start(Settings(master=chosen.master, notice=notice)) as engine, explaining(engine):
+        if before := line_before(chosen.paths):
+            notice(before)
+
         from kdissect.capture.files import open_inputs
         from kdissect.capture.survey import SPLIT_BYTES, survey
-        from kdissect.cli.announce import lines_about
 
         engine.build()
         inputs = open_inputs(chosen.paths, str(engine.temporary))
