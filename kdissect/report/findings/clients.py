@@ -211,7 +211,11 @@ def refused_by_kafka_4(scene: Scene) -> Judgement | None:
         evidence(client, f"{_versions(found)}{_software(found)}", found)
         for (client,), found in gathered(scene.of("refused_version"), lambda note: (note.client,))
     ]
-    return Judgement(f"{plural(len(rows), 'client')} used API versions that Kafka 4.0 refuses", rows) if rows else None
+    return (
+        Judgement(f"{plural(len(rows), 'client')} used API versions that Kafka 4.0 refuses", rows)
+        if rows
+        else None
+    )
 
 
 def old_message_format(scene: Scene) -> Judgement | None:
