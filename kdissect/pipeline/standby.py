@@ -82,11 +82,17 @@ def _stand_by(listener: socket.socket, alive: int) -> None:  # noqa: TID251
 
 def _be_daemon(listener: socket.socket) -> None:  # noqa: TID251
     connection, _ = listener.accept()
+    listener.close()  # Spark starts another daemon for another environment: it must find nobody here
     told, pipes, _, _ = socket.recv_fds(connection, MOST_TOLD, len(PIPES))
     for number, pipe in zip(PIPES, pipes, strict=True):
         os.dup2(pipe, number)
         os.close(pipe)
     arguments, environment = json.loads(told)
+    # Whoever imports kdissect may have other streams in their place (a notebook, a test); the daemon tells its port here.
+    sys.stdin, sys.stdout, sys.stderr = (
+        open(number, mode, closefd=False)  # noqa: SIM115
+        for number, mode in zip(PIPES, "rww", strict=True)
+    )
     sys.argv = arguments
     os.environ.clear()
     os.environ.update(environment)
