@@ -250,6 +250,7 @@ def _recognise(state: State, connection: int, way: int) -> None:
     connections[connection, PROTOCOL] = protocol
     connections[connection, CLIENT_WAY] = way - 2 * connection
     other = 4 * connection + 1 - way
+    ways[other, SCANNED] = ways[other, FRAME]  # it was searched for requests so far
     if ways[other, WHOLE] and ways[other, FRAME] == 0:
         ways[other, SYNCED] = 1
 
