@@ -54,7 +54,9 @@ from kdissect.exchange.state import (
 )
 
 LATE_SYN_NS = 100_000_000  # a SYN may be captured that much later than what it opens, by another queue
-FLUSH_AT = 1 << 14  # finished exchanges that are handed on together: their columns stay in the processor's cache
+FLUSH_AT = (
+    1 << 14
+)  # finished exchanges that are handed on together: their columns stay in the processor's cache
 
 
 class Endpoints(NamedTuple):

@@ -157,7 +157,9 @@ def find_request(state: State, connection: int, way: int) -> bool:
                     if evidence == 2 and follows == 1 and end - position <= LONE_REQUEST:
                         ways[way, SCANNED] = position
                         return False
-                    confirmed = evidence == 2 and follows == 2 and begins and _ids_rise(state, way, position, end)
+                    confirmed = (
+                        evidence == 2 and follows == 2 and begins and _ids_rise(state, way, position, end)
+                    )
                 if confirmed:
                     skip(state, way, position)
                     ways[way, SYNCED] = 1

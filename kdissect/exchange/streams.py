@@ -248,7 +248,11 @@ def receive(
         begin += skip
         at += skip
         middle = max(middle, begin)
-    if begin == ways[way, NEXT] and not held and (ways[way, AHEAD] < 0 or end <= state.chunks[ways[way, AHEAD], POSITION]):
+    if (
+        begin == ways[way, NEXT]
+        and not held
+        and (ways[way, AHEAD] < 0 or end <= state.chunks[ways[way, AHEAD], POSITION])
+    ):
         if end < high:
             ways[way, REORDERED] += 1
         if middle > begin:

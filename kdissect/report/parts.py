@@ -178,7 +178,12 @@ NOTABLE = Part(
     lowest=("first_ns",),
     highest=("last_ns", "most"),
     order=("order_ns", "capture_file", "request_packet", "response_packet"),
-    first=(("order_ns", INT64), ("capture_file", TEXT), ("request_packet", INT64), ("response_packet", INT64)),
+    first=(
+        ("order_ns", INT64),
+        ("capture_file", TEXT),
+        ("request_packet", INT64),
+        ("response_packet", INT64),
+    ),
 )
 """What findings rest on (see `notable`); `amount` and `most` are sum and maximum of milliseconds throttled."""
 

@@ -164,7 +164,10 @@ def reset(scene: Scene) -> None:
     """An RST ends the conversation somewhere."""
     end = scene.chance.randrange(len(scene.packets)) + 1
     last = scene.packets[end - 1]
-    scene.packets = [*scene.packets[:end], replace(last, start=last.stop, time_ns=last.time_ns + 1, flags=RST)]
+    scene.packets = [
+        *scene.packets[:end],
+        replace(last, start=last.stop, time_ns=last.time_ns + 1, flags=RST),
+    ]
 
 
 def half_close(scene: Scene) -> None:
@@ -337,7 +340,9 @@ def frame_of(packet: Packet, payload: bytes, wreck: Wreck, ends: tuple[bytes, in
     ack = wreck.isn[1 - packet.side] + 1 + packet.acked if packet.flags & ACK else 0
     total = 40 + len(payload)
     ip = struct.pack(">BBHHHBBH", 0x45, 0, total if total < 1 << 16 else 0, 0, 0, 64, 6, 0)
-    tcp = struct.pack(">HHIIBBHHH", source, target, seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, 0x50, packet.flags, 512, 0, 0)
+    tcp = struct.pack(
+        ">HHIIBBHHH", source, target, seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, 0x50, packet.flags, 512, 0, 0
+    )
     return ETHERNET + ip + hosts + tcp + payload
 
 

@@ -31,7 +31,10 @@ def _http2(chance: random.Random) -> bytes:
 def _postgres(chance: random.Random) -> bytes:
     columns = b"".join(
         struct.pack(">i", len(text)) + text
-        for text in (str(chance.randrange(10**chance.randrange(1, 12))).encode() for _ in range(chance.randrange(1, 9)))
+        for text in (
+            str(chance.randrange(10 ** chance.randrange(1, 12))).encode()
+            for _ in range(chance.randrange(1, 9))
+        )
     )
     return b"D" + struct.pack(">ih", len(columns) + 6, 5) + columns
 
@@ -43,11 +46,21 @@ def _redis(chance: random.Random) -> bytes:
 
 def _amqp(chance: random.Random) -> bytes:
     size = chance.randrange(8, 900)
-    return struct.pack(">BHI", chance.randrange(1, 4), chance.randrange(9), size) + chance.randbytes(size) + b"\xce"
+    return (
+        struct.pack(">BHI", chance.randrange(1, 4), chance.randrange(9), size)
+        + chance.randbytes(size)
+        + b"\xce"
+    )
 
 
 def _smpp(chance: random.Random) -> bytes:
-    body = b"\0\1\1" + b"49170%07d" % chance.randrange(10**7) + b"\0" + bytes(9) + b"hello " * chance.randrange(20)
+    body = (
+        b"\0\1\1"
+        + b"49170%07d" % chance.randrange(10**7)
+        + b"\0"
+        + bytes(9)
+        + b"hello " * chance.randrange(20)
+    )
     return struct.pack(">IIII", 16 + len(body), 4, 0, chance.randrange(1, 10**6)) + body
 
 
