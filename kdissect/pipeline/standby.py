@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 ADDRESS = "KDISSECT_STANDBY"  # environment variable: the socket at which the standby waits
@@ -53,7 +54,7 @@ class Standby:
         alive, self._alive = os.pipe()
         self._child = os.fork()
         if self._child == 0:
-            os.close(self._alive)
+            _close_all_but(listener.fileno(), alive)
             _stand_by(listener, alive)
         os.close(alive)
         listener.close()
@@ -65,6 +66,13 @@ class Standby:
             os.kill(self._child, signal.SIGKILL)
         with suppress(OSError):
             os.waitpid(self._child, 0)
+
+
+def _close_all_but(*kept: int) -> None:
+    """Let go of what a fork inherits: the JVM's standard input, whose end tells the JVM to end, locks, the pipe to the parent."""
+    edges = [len(PIPES) - 1, *sorted(kept), os.sysconf("SC_OPEN_MAX")]
+    for below, above in pairwise(edges):
+        os.closerange(below + 1, above)
 
 
 def _stand_by(listener: socket.socket, alive: int) -> None:  # noqa: TID251
