@@ -20,9 +20,8 @@ from kdissect.capture.pieces import (
     FLAGS,
     OFFSET,
     PACKET,
-    SEGMENT_COLUMNS,
     SEQ,
-    unpack_rows,
+    unpack,
 )
 from kdissect.capture.splits import Split
 from kdissect.exchange.advance import advance, carry_over, finish
@@ -97,7 +96,7 @@ class Conversations:
             return
         split = self._splits[pieces["split"][0].as_py()]
         counts = pieces["count"].to_numpy().astype(np.int64)
-        segments = _unpacked(pieces["segments"], counts)
+        segments = unpack(pieces["segments"], counts)
         rows = self._connections_of(pieces, segments, counts)
         connection_of = np.repeat(rows, counts)
         segments[PACKET] |= split.index << PACKET_BITS
@@ -188,13 +187,6 @@ class Conversations:
         if count:
             yield Harvest(self.state.exchanges[:count], self.state.arena)
             self.state.counters[EXCHANGE_COUNT] = 0
-
-
-def _unpacked(blobs: pa.Array, counts: Int64s) -> Int64s:
-    columns = np.empty((SEGMENT_COLUMNS, int(counts.sum())), np.int64)
-    offsets = np.frombuffer(blobs.buffers()[1], np.int32)[blobs.offset : blobs.offset + len(blobs)]
-    unpack_rows(np.frombuffer(blobs.buffers()[2], np.uint8), offsets.astype(np.int64), counts, columns)
-    return columns
 
 
 def _opening_sequence(segments: Int64s, first: int, count: int) -> int:
