@@ -1,13 +1,12 @@
 """Which files to read: PATH arguments become capture files that every worker can read at any offset.
 
-A path is a capture, a directory of captures (one level), or '-' for standard input. Captures may be compressed
-with gzip or zstd, told by their first bytes, not by their names. What cannot be read at an offset (compressed files,
+A path is a capture, a directory of captures (one level), or '-' for standard input; the former two may be URIs (see `source`).
+Captures may be compressed with gzip or zstd, told by their first bytes, not by their names. What cannot be read at an offset (compressed files,
 standard input, pipes) is spooled to a directory that the caller owns, in bounded memory. What is wrong with an
 argument is one `InputError` with one sentence; what is lost of a compressed file that was cut off is a warning on
 the file.
 """
 
-import errno
 import os
 import stat
 import sys
@@ -19,19 +18,11 @@ from typing import BinaryIO
 
 from kdissect.capture import pcap, pcapng
 from kdissect.capture.decompress import DECOMPRESSORS, BrokenStream
+from kdissect.capture.refusals import STANDARD_INPUT, InputError, no_capture
+from kdissect.capture.source import file_system, is_uri, local_path
 
 SNIFFED_BYTES = 64
 CHUNK_BYTES = 1 << 20
-STANDARD_INPUT = "-"
-
-
-class InputError(Exception):
-    """An argument that cannot be used; the message is one sentence for the user."""
-
-    @classmethod
-    def of(cls, name: str, error: OSError) -> "InputError":
-        """Say what the operating system said of a file."""
-        return cls(f"{name}: {REASONS.get(error.errno or 0) or (error.strerror or str(error)).lower()}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +57,8 @@ def open_inputs(paths: Sequence[str], spool: str, stdin: BinaryIO | None = None)
         if identity not in found:
             found[identity] = _open(name, os.path.join(spool, f"{len(found)}.capture"), stdin)
 
-    for path in paths:
-        if path == STANDARD_INPUT or not os.path.isdir(path):
+    for path in map(local_path, paths):
+        if path == STANDARD_INPUT or not _is_directory(path):
             take(path)
             continue
         names, refused = _files_in(path), []
@@ -82,9 +73,26 @@ def open_inputs(paths: Sequence[str], spool: str, stdin: BinaryIO | None = None)
     return Inputs(tuple(found.values()), tuple(skipped))
 
 
+def _is_directory(path: str) -> bool:
+    if not is_uri(path):
+        return os.path.isdir(path)
+    try:
+        system, inside = file_system(path)
+        return bool(system.get_file_info(inside).type.name == "Directory")
+    except OSError as error:
+        raise InputError.of(path, error) from None
+
+
 def _files_in(directory: str) -> list[str]:
     """Give the regular files in a directory, by name."""
     try:
+        if is_uri(directory):
+            from pyarrow.fs import FileSelector  # noqa: PLC0415 - as in `source`
+
+            system, inside = file_system(directory)
+            place, mark, settings = directory.partition("?")
+            names = (found.base_name for found in system.get_file_info(FileSelector(inside)) if found.is_file)
+            return sorted(f"{place.rstrip('/')}/{name}{mark}{settings}" for name in names)
         with os.scandir(directory) as entries:
             return sorted(entry.path for entry in entries if entry.is_file())
     except OSError as error:
@@ -92,7 +100,7 @@ def _files_in(directory: str) -> list[str]:
 
 
 def _identity(name: str) -> object:
-    if name == STANDARD_INPUT:
+    if name == STANDARD_INPUT or is_uri(name):
         return name
     try:
         status = os.stat(name)
@@ -106,6 +114,10 @@ def _open(name: str, spool: str, stdin: BinaryIO | None) -> CaptureFile:
     if name == STANDARD_INPUT:
         return _open_stream(stdin or sys.stdin.buffer, "standard input", None, spool)
     try:
+        if is_uri(name):
+            system, inside = file_system(name)
+            with system.open_input_stream(inside, compression=None) as stream:
+                return _open_stream(stream, name, name, spool)
         with Path(name).open("rb", buffering=0) as stream:
             regular = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
             return _open_stream(stream, name, name if regular else None, spool)
@@ -120,7 +132,8 @@ def _open_stream(stream: BinaryIO, name: str, path: str | None, spool: str) -> C
     decompress = next((reader for magic, reader in DECOMPRESSORS.items() if first.startswith(magic)), None)
     if path and not decompress:
         check_magic(name, first)
-        return CaptureFile(os.path.abspath(path), name)  # executors have working directories of their own
+        # executors have working directories of their own
+        return CaptureFile(path if is_uri(path) else os.path.abspath(path), name)
     chunks: Iterator[bytes] = chain([first], iter(lambda: stream.read(CHUNK_BYTES), b""))
     warnings = _spool(name, decompress(chunks) if decompress else chunks, spool)
     return CaptureFile(spool, name, spooled=True, warnings=warnings)
@@ -164,38 +177,4 @@ def check_magic(name: str, first: bytes) -> None:
         return
     if first[:4] in pcap.MAGICS or first[:4] == pcapng.SECTION_MAGIC:
         raise InputError(f"{name}: the header of this capture is cut off or damaged")
-    kind = next((kind for magic, kind in LOOKS_LIKE.items() if first.startswith(magic)), None)
-    raise InputError(
-        f"{name} is not a packet capture (pcap or pcapng)" + (f": it looks like {kind}" if kind else "")
-    )
-
-
-REASONS = {
-    errno.ENOENT: "no such file or directory",
-    errno.EACCES: "permission denied",
-    errno.ENOSPC: "no space left for decompressing it",
-}
-
-# What people give by mistake; an alternative where there is one.
-LOOKS_LIKE = {
-    b"PK\x03\x04": "a zip archive",
-    b"BZh": "a bzip2 file (decompress it first)",
-    b"\xfd7zXZ\0": "an xz file (decompress it first)",
-    b"\x04\x22\x4d\x18": "an lz4 file (decompress it first)",
-    b"\x1f\x8b": "a gzip file in a gzip file",
-    b"7z\xbc\xaf": "a 7-Zip archive",
-    b"snoop\0\0\0": "a snoop capture (editcap converts it)",
-    b"GMBU": "a Network Monitor capture (editcap converts it)",
-    b"RTSS": "a Network Monitor capture (editcap converts it)",
-    b"TRSNIFF data": "a Sniffer capture (editcap converts it)",
-    b"XCP\0": "a NetXray capture (editcap converts it)",
-    b"PAR1": "a Parquet file",
-    b"SQLite format 3": "an SQLite database",
-    b"\x7fELF": "a program",
-    b"\x89PNG": "a picture",
-    b"%PDF": "a PDF document",
-    b"<": "HTML or XML text",
-    b"{": "JSON text",
-    b"[": "JSON text",
-    b"#": "a text file",
-}
+    raise no_capture(name, first)

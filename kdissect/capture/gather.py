@@ -3,15 +3,40 @@
 Connections are found by their canonical 4-tuple (A is the lower endpoint) in an open-addressing hash table of piece
 numbers. Everything lies in arrays that grow outside the compiled loop: `gather` stops where something is full and is called
 again from there.
+
+Before the packets of the split come those that it recalls: they are read so that copies and fragments find what they
+belong to, and leave nothing behind.
 """
 
 import secrets
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kdissect.capture import pieces as packed
+from kdissect.capture.copies import is_copy, new_seen
+from kdissect.capture.fragments import (
+    HELD,
+    HELD_CAPTURED,
+    HELD_CLASS,
+    HELD_DATAGRAM,
+    HELD_LENGTH,
+    HELD_OFFSET,
+    HELD_PACKET,
+    HELD_PLACE,
+    HELD_TIME,
+    carries_tcp,
+    first_of,
+    hold,
+    new_firsts,
+    new_held,
+    place_part,
+    remember_first,
+    within_reach,
+)
+from kdissect.capture.links import KIND, LINK_TABLE, SKIP, TYPE_AT
 from kdissect.capture.packets import (
     ACKNOWLEDGED,
     CONTROL,
@@ -19,21 +44,25 @@ from kdissect.capture.packets import (
     CONTROL_FIN,
     CONTROL_RST,
     CONTROL_SYN,
+    DATAGRAM,
     FILTERED,
-    KIND,
-    LINK_TABLE,
+    FRAGMENT,
+    FRAGMENT_AT,
+    FRAGMENT_LENGTH,
+    FRAGMENT_OFFSET,
+    LAYERS,
+    NOT_TCP,
+    OPTIONS,
     PAYLOAD,
     PAYLOAD_CAPTURED,
     PAYLOAD_MISSING,
     SEGMENT,
     SEGMENT_FIELDS,
     SEQUENCE,
-    SKIP,
     SOURCE,
     SOURCE_PORT,
     TARGET,
     TARGET_PORT,
-    TYPE_AT,
     UNKNOWN_LINK,
     WINDOW,
     read_packet,
@@ -54,17 +83,19 @@ KEY_FIELDS = 10
     COUNT,
     OPENED_BY,  # direction and number of the SYN that opened the connection, -1: not known
     ACKNOWLEDGING,  # 1: a bare acknowledgement of A was described, 2: one of B
+    COPIES,  # packets that were there before
     PIECE_FIELDS,
-) = range(KEY_FIELDS, KEY_FIELDS + 10)
+) = range(KEY_FIELDS, KEY_FIELDS + 11)
 
 # Columns of a gathered segment: those of a descriptor, and its piece.
 PIECE = packed.SEGMENT_COLUMNS
 
 # The state of the loop.
-PIECES, SEGMENTS, PACKET = range(3)
+PIECES, SEGMENTS, PACKET, FIRST_PACKET, HELD_COUNT = range(5)
 
 # Counts, in the order of pieces.Counts; classes of packets stand from CLASSES on.
-PACKETS, CLASSES, TRUNCATED, PAYLOAD_BYTES, MISSING_BYTES = 0, 1, 7, 8, 9
+PACKETS, CLASSES, TRUNCATED, PAYLOAD_BYTES, MISSING_BYTES, DUPLICATES, TUNNELLED = 0, 1, 7, 8, 9, 10, 11
+ATTEMPTS = 12
 
 BUCKETS = 1 << 16
 BUCKET_MULTIPLIERS = np.array(  # odd numbers without meaning; every worker must find the same bucket
@@ -87,6 +118,21 @@ B_OPENED = 1 << 32  # above the sequence number in OPENED_BY
 Int32s = NDArray[np.int32]
 
 
+class Tables(NamedTuple):
+    """The arrays of the loop: what was found, how to find it again, and what is remembered of the last packets."""
+
+    ports: Bytes
+    slots: Int32s
+    pieces: Int64s
+    multipliers: Int64s
+    segments: Int64s
+    seen: Int64s  # see `copies`
+    firsts: Int64s  # see `fragments`
+    held: Int64s
+    state: Int64s
+    counts: Int64s
+
+
 class Gathering:
     """What was found in a split: `pieces`, `segments` (in capture order) and `counts`.
 
@@ -106,13 +152,18 @@ class Gathering:
             [secrets.randbits(30) * 2 + 1 for _ in range(KEY_FIELDS)], dtype=np.int64
         )
 
-    def begin(self, first_packet: int, most_packets: int) -> None:
-        """Forget everything; expect up to `most_packets`, the first of which has the number `first_packet`."""
+    def begin(self, first_packet: int, most_packets: int, recalled: int = 0) -> None:
+        """Forget everything; expect up to `most_packets`, the first of which has the number `first_packet`.
+
+        Before them come the packets that are only `recalled`.
+        """
         self.counts = np.zeros(len(packed.Counts._fields), dtype=np.int64)
-        self._state = np.array([0, 0, first_packet], dtype=np.int64)
+        self._state = np.array([0, 0, first_packet - recalled, first_packet, 0], dtype=np.int64)
         self._slots = np.full(4 * len(self._pieces), -1, dtype=np.int32)
-        if most_packets > len(self._segments):
-            self._segments = np.empty((most_packets, PIECE + 1), dtype=np.int64)
+        self._seen, self._firsts, self._held = new_seen(), new_firsts(), new_held()
+        room = most_packets + 2 * HELD + 1  # fragments that waited since before the split are described in it
+        if room > len(self._segments):
+            self._segments = np.empty((room, PIECE + 1), dtype=np.int64)
 
     @property
     def pieces(self) -> Int64s:
@@ -128,25 +179,26 @@ class Gathering:
         """Take the packets of `records`, whose bytes lie in `data` from file offset `base` on."""
         done = 0
         while True:
-            done = gather(
-                data,
-                base,
-                records,
-                done,
-                self._ports,
-                self._slots,
-                self._pieces,
-                self._multipliers,
-                self._segments,
-                self._segment,
-                self._state,
-                self.counts,
-            )
+            done = gather(data, base, records, done, self._tables(), self._segment)
             if done == len(records):
                 return
             self._pieces = np.concatenate([self._pieces, np.empty_like(self._pieces)])
             self._slots = np.full(4 * len(self._pieces), -1, dtype=np.int32)
             fill_slots(self._slots, self._pieces, self._multipliers, self._state[PIECES])
+
+    def _tables(self) -> Tables:
+        return Tables(
+            self._ports,
+            self._slots,
+            self._pieces,
+            self._multipliers,
+            self._segments,
+            self._seen,
+            self._firsts,
+            self._held,
+            self._state,
+            self.counts,
+        )
 
     def by_piece(self) -> tuple[Int64s, Int64s]:
         """Give the numbers of the segments sorted by piece, and where each piece begins among them."""
@@ -195,10 +247,10 @@ def _differ(pieces: Int64s, row: int, other: int) -> bool:
 
 
 @jit_inner
-def _slot_of(slots: Int32s, pieces: Int64s, multipliers: Int64s, row: int) -> int:
-    """Give the slot that holds a piece with the key of `row`, or the free one where it belongs."""
+def _slot_of(slots: Int32s, pieces: Int64s, key: int, row: int) -> int:
+    """Give the slot that holds a piece with the key of `row`, whose hash is `key`, or the free one where it belongs."""
     last = len(slots) - 1
-    slot = _hash(pieces, row, multipliers) & last
+    slot = key & last
     while slots[slot] >= 0 and _differ(pieces, slots[slot], row):
         slot = (slot + 1) & last
     return int(slot)
@@ -208,7 +260,7 @@ def _slot_of(slots: Int32s, pieces: Int64s, multipliers: Int64s, row: int) -> in
 def fill_slots(slots: Int32s, pieces: Int64s, multipliers: Int64s, count: int) -> None:
     """Enter the pieces into an empty table; the last one of a key stays."""
     for row in range(count):
-        slots[_slot_of(slots, pieces, multipliers, row)] = row
+        slots[_slot_of(slots, pieces, _hash(pieces, row, multipliers), row)] = row
 
 
 @jit_inner
@@ -228,15 +280,17 @@ def _piece_of(
     segment: Int64s,
     backwards: bool,
     time_ns: int,
+    key: int,
     slots: Int32s,
     pieces: Int64s,
-    multipliers: Int64s,
     state: Int64s,
 ) -> int:
-    """Give the piece that a segment belongs to, a new one if it begins one; there is room for it."""
+    """Give the piece that a segment belongs to, a new one if it begins one; there is room for it.
+
+    The segment's key, whose hash is `key`, stands in the first free row of `pieces`.
+    """
     new = state[PIECES]
-    _write_key(segment, backwards, pieces, new)
-    slot = _slot_of(slots, pieces, multipliers, new)
+    slot = _slot_of(slots, pieces, key, new)
     piece = np.int64(slots[slot])
     opened_by = _opened_by(segment, backwards)
     pure_syn = segment[CONTROL] & (CONTROL_SYN | CONTROL_ACK) == CONTROL_SYN
@@ -274,33 +328,117 @@ def _flags(segment: Int64s, backwards: bool, pieces: Int64s, piece: int) -> int:
     return int(flags)
 
 
-@jit_flat
-def gather(
+@jit_inner
+def _describe(
     data: Bytes,
-    base: int,
-    records: Int64s,
-    first: int,
-    ports: Bytes,
-    slots: Int32s,
-    pieces: Int64s,
-    multipliers: Int64s,
-    segments: Int64s,
+    at: int,
+    place: int,
+    time_ns: int,
+    packet: int,
+    recalled: bool,
+    tables: Tables,
     segment: Int64s,
-    state: Int64s,
-    counts: Int64s,
+) -> None:
+    """Take one segment: `place` is the file offset of what PAYLOAD counts from, which lies at data[at:]."""
+    pieces, state, counts = tables.pieces, tables.state, tables.counts
+    backwards = _b_to_a(segment)
+    new = state[PIECES]
+    _write_key(segment, backwards, pieces, new)
+    key = _hash(pieces, new, tables.multipliers)
+    who = key << 1 | backwards
+    copy = is_copy(tables.seen, data, at, who, segment, time_ns, packet, place)
+    if recalled:
+        return
+    missing = segment[PAYLOAD_MISSING]
+    piece = _piece_of(segment, backwards, time_ns, key, tables.slots, pieces, state)
+    pieces[piece, LAST_NS] = max(pieces[piece, LAST_NS], time_ns)
+    if copy:
+        pieces[piece, COPIES] += 1
+        counts[DUPLICATES] += 1
+        return
+    counts[PAYLOAD_BYTES] += segment[PAYLOAD_CAPTURED] + missing
+    counts[MISSING_BYTES] += missing
+    pieces[piece, PACKETS_BA if backwards else PACKETS_AB] += 1
+    if segment[WINDOW] == 0 and not segment[CONTROL] & (CONTROL_SYN | CONTROL_RST):
+        pieces[piece, ZERO_WINDOWS] += 1
+    flags = _flags(segment, backwards, pieces, piece)
+    if flags < 0:
+        return
+    pieces[piece, COUNT] += 1
+    row, segments = state[SEGMENTS], tables.segments
+    segments[row, packed.TIME] = time_ns
+    segments[row, packed.PACKET] = packet
+    segments[row, packed.OFFSET] = place + segment[PAYLOAD]
+    segments[row, packed.CAPTURED] = segment[PAYLOAD_CAPTURED]
+    segments[row, packed.MISSING] = missing
+    segments[row, packed.SEQ] = segment[SEQUENCE]
+    segments[row, packed.ACK] = segment[ACKNOWLEDGED] if flags & packed.FLAG_ACK else 0
+    segments[row, packed.FLAGS] = flags
+    segments[row, PIECE] = piece
+    state[SEGMENTS] = row + 1
+
+
+@jit_inner
+def _take_later_fragment(
+    place: int, captured: int, time_ns: int, packet: int, tables: Tables, segment: Int64s
 ) -> int:
+    """Make the segment of a later fragment and give what it is; without its first fragment it has to wait."""
+    state = tables.state
+    what = FRAGMENT if carries_tcp(segment) else NOT_TCP
+    first = first_of(tables.firsts, segment[DATAGRAM], time_ns, packet, place)
+    if first < 0:
+        hold(tables.held, state[HELD_COUNT], segment, captured, what, time_ns, packet, place)
+        state[HELD_COUNT] += 1
+        return int(what)
+    begin = segment[FRAGMENT_AT]
+    offset, length = segment[FRAGMENT_OFFSET], segment[FRAGMENT_LENGTH]
+    if place_part(tables.firsts, first, offset, length, max(0, captured - begin), segment):
+        segment[PAYLOAD] += begin
+        segment[OPTIONS] = segment[PAYLOAD]
+        what = SEGMENT
+    return int(what)
+
+
+@jit_inner
+def _next_held(number: int, time_ns: int, packet: int, place: int, tables: Tables, segment: Int64s) -> int:
+    """Make `segment` the next fragment, from `number` on, that waited for this first one; give its number, or HELD_COUNT."""
+    state, held, datagram = tables.state, tables.held, segment[DATAGRAM]
+    first = first_of(tables.firsts, datagram, time_ns, packet, place)
+    while number < state[HELD_COUNT]:
+        row = number & (HELD - 1)
+        if held[row, HELD_DATAGRAM] == datagram:
+            held[row, HELD_DATAGRAM] = -1
+            near = within_reach(
+                packet - held[row, HELD_PACKET], place - held[row, HELD_PLACE], time_ns - held[row, HELD_TIME]
+            )
+            offset, length, captured = (
+                held[row, HELD_OFFSET],
+                held[row, HELD_LENGTH],
+                held[row, HELD_CAPTURED],
+            )
+            if near and place_part(tables.firsts, first, offset, length, captured, segment):
+                break
+        number += 1
+    return number
+
+
+@jit_flat
+def gather(data: Bytes, base: int, records: Int64s, first: int, tables: Tables, segment: Int64s) -> int:
     """Take the packets of records[first:]; give the number of the first one for which there was no room."""
+    state, counts, held, ports = tables.state, tables.counts, tables.held, tables.ports
     for i in range(first, len(records)):
-        if state[PIECES] == len(pieces) or state[SEGMENTS] == len(segments):
+        if state[PIECES] + 2 > len(tables.pieces) or state[SEGMENTS] + HELD >= len(tables.segments):
             return i
         link_type, captured, original = records[i, LINK_TYPE], records[i, CAPTURED], records[i, ORIGINAL]
+        place, time_ns = records[i, AT], records[i, TIME_NS]
+        at = place - base
         packet = state[PACKET]
         state[PACKET] = packet + 1
         what = UNKNOWN_LINK
         if 0 <= link_type < len(LINK_TABLE) and LINK_TABLE[link_type, KIND] >= 0:
             what = read_packet(
                 data,
-                records[i, AT] - base,
+                at,
                 captured,
                 original,
                 LINK_TABLE[link_type, KIND],
@@ -308,37 +446,40 @@ def gather(
                 LINK_TABLE[link_type, SKIP],
                 segment,
             )
+        waited = state[HELD_COUNT]
+        if what == FRAGMENT:
+            what = _take_later_fragment(place, captured, time_ns, packet, tables, segment)
+        elif what == SEGMENT and segment[DATAGRAM] >= 0:
+            remember_first(tables.firsts, segment, time_ns, packet, place)
+            waited = max(0, waited - HELD)
         if what == SEGMENT and not (ports[segment[SOURCE_PORT]] or ports[segment[TARGET_PORT]]):
             what = FILTERED
-        counts[PACKETS] += 1
-        counts[CLASSES + what] += 1
-        counts[TRUNCATED] += 1 if captured < original else 0
+        recalled = packet < state[FIRST_PACKET]
+        if not recalled:
+            counts[PACKETS] += 1
+            counts[CLASSES + what] += 1
+            counts[TRUNCATED] += 1 if captured < original else 0
+            counts[TUNNELLED] += 1 if what == SEGMENT and segment[LAYERS] else 0
         if what != SEGMENT:
             continue
-        missing = segment[PAYLOAD_MISSING]
-        counts[PAYLOAD_BYTES] += segment[PAYLOAD_CAPTURED] + missing
-        counts[MISSING_BYTES] += missing
-        time_ns, backwards = records[i, TIME_NS], _b_to_a(segment)
-        piece = _piece_of(segment, backwards, time_ns, slots, pieces, multipliers, state)
-        pieces[piece, PACKETS_BA if backwards else PACKETS_AB] += 1
-        if segment[WINDOW] == 0 and not segment[CONTROL] & (CONTROL_SYN | CONTROL_RST):
-            pieces[piece, ZERO_WINDOWS] += 1
-        pieces[piece, LAST_NS] = time_ns
-        flags = _flags(segment, backwards, pieces, piece)
-        if flags < 0:
-            continue
-        pieces[piece, COUNT] += 1
-        row = state[SEGMENTS]
-        segments[row, packed.TIME] = time_ns
-        segments[row, packed.PACKET] = packet
-        segments[row, packed.OFFSET] = records[i, AT] + segment[PAYLOAD]
-        segments[row, packed.CAPTURED] = segment[PAYLOAD_CAPTURED]
-        segments[row, packed.MISSING] = missing
-        segments[row, packed.SEQ] = segment[SEQUENCE]
-        segments[row, packed.ACK] = segment[ACKNOWLEDGED] if flags & packed.FLAG_ACK else 0
-        segments[row, packed.FLAGS] = flags
-        segments[row, PIECE] = piece
-        state[SEGMENTS] = row + 1
+        # Once for the packet, and once for each fragment that waited for it.
+        first_place, first_ns, first_packet = place, time_ns, packet
+        while True:
+            _describe(data, at, place, time_ns, packet, recalled, tables, segment)
+            if waited < state[HELD_COUNT]:
+                waited = _next_held(waited, first_ns, first_packet, first_place, tables, segment)
+            if waited == state[HELD_COUNT]:
+                break
+            row = waited & (HELD - 1)
+            at, place, time_ns, packet = (
+                0,
+                held[row, HELD_PLACE],
+                held[row, HELD_TIME],
+                held[row, HELD_PACKET],
+            )
+            if not recalled:
+                counts[CLASSES + held[row, HELD_CLASS]] -= 1
+                counts[CLASSES + SEGMENT] += 1
     return len(records)
 
 

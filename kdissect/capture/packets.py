@@ -1,23 +1,24 @@
-"""One packet: link layer, IP, TCP, down to where the payload lies.
+"""One packet: link layer, IP, tunnels, TCP, down to where the payload lies.
 
 `read_packet` is given the packet's bytes as far as they are in the buffer and fills one row of integers; it never looks
 further than HEAD_BYTES into a packet, so that headers longer than that are malformed, whatever the buffer holds. Lengths on
 the wire are taken from IP (Ethernet pads short packets); where IP gives none (a length of 0: segmentation offload), from
-the capture. Header checksums are not verified: offloading leaves them empty in captures.
+the IP header around it or from the capture. Header checksums are not verified: offloading leaves them empty in captures.
 
-IP fragments are told apart and not put together: TCP avoids them (RFC 9293, section 3.7.1).
+IP in tunnels is followed down to TCP; addresses are those of the innermost IP header. A packet that is part of a
+fragmented datagram says which part (DATAGRAM … FRAGMENT_LENGTH): the first part is a segment whose payload goes on
+elsewhere, the others are FRAGMENT, for `fragments` to put in their place.
 """
 
-from typing import NamedTuple
-
-import numpy as np
-
-from kdissect.capture.records import Bytes, Int64s, u8, u16, u32
+from kdissect.capture.links import BY_ETHERTYPE, IPV4, NOT_IP, behind_link
+from kdissect.capture.records import Bytes, Int64s, folded, u8, u16, u32
+from kdissect.capture.tunnels import MOST_NESTED, behind_tunnel
 from kdissect.kernel import jit_flat, jit_inner
 
-HEAD_BYTES = 512  # link, VLAN, IPv6 extension and TCP headers of any real packet
+HEAD_BYTES = 512  # link, VLAN, tunnel, IPv6 extension and TCP headers of any real packet
 
-# Columns of a segment. Addresses are four 32-bit words each, most significant first; IPv4 is ::ffff:a.b.c.d.
+# Columns of a segment. Addresses are four 32-bit words each, most significant first; IPv4 is ::ffff:a.b.c.d. Places
+# within the packet count from its first byte.
 (
     SOURCE,
     SOURCE_1,
@@ -33,19 +34,26 @@ HEAD_BYTES = 512  # link, VLAN, IPv6 extension and TCP headers of any real packe
     ACKNOWLEDGED,
     CONTROL,  # the flags byte of TCP
     WINDOW,
-    PAYLOAD,  # where the payload begins, from the packet's first byte
+    PAYLOAD,  # where the payload begins
     PAYLOAD_CAPTURED,
     PAYLOAD_MISSING,
+    OPTIONS,  # where TCP's options begin
+    IP_ID,  # identification of the innermost IPv4 header; 0 in IPv6, which has none
+    LAYERS,  # IP headers around the innermost one
+    INNER_STOP,  # where the innermost IP packet ends by its own length, also beyond a fragment; 0: it does not say
+    DATAGRAM,  # hash of what the fragments of one datagram have in common; -1: the packet is whole
+    DATAGRAM_LAYER,  # LAYERS of the header that says so
+    DATAGRAM_PROTOCOL,
+    FRAGMENT_AT,  # where the fragment's part of the datagram begins
+    FRAGMENT_OFFSET,  # its place in the datagram
+    FRAGMENT_LENGTH,  # its bytes on the wire
     SEGMENT_FIELDS,
-) = range(18)
+) = range(28)
 
 # What a packet is. The order is that of `pieces.Counts` from `tcp` on.
 SEGMENT, FILTERED, NOT_TCP, FRAGMENT, UNKNOWN_LINK, MALFORMED = range(6)
 
 CONTROL_FIN, CONTROL_SYN, CONTROL_RST, CONTROL_ACK = 1, 2, 4, 16
-
-# How to find the network layer behind a link header: kinds of LINK_TYPES.
-BY_ETHERTYPE, BY_FAMILY, BY_VERSION, BY_PPP = range(4)
 
 TCP = 6
 HOP_BY_HOP, ROUTING, FRAGMENT_HEADER, AUTHENTICATION, DESTINATION, MOBILITY, HIP, SHIM6 = (
@@ -58,9 +66,9 @@ HOP_BY_HOP, ROUTING, FRAGMENT_HEADER, AUTHENTICATION, DESTINATION, MOBILITY, HIP
     139,
     140,
 )
-IPV4, IPV6, VLAN, MPLS, MPLS_UPSTREAM, PPPOE = 0x0800, 0x86DD, 0x8100, 0x8847, 0x8848, 0x8864
-PROVIDER_VLAN, OLD_VLAN, OLDER_VLAN = 0x88A8, 0x9100, 0x9200
-PPP_IPV4, PPP_IPV6 = 0x0021, 0x0057
+MALFORMED_IP, LATER_FRAGMENT = -1, -2  # instead of a protocol
+PLAIN_IPV4 = 0x45  # version 4, no options
+FRAGMENTED = 0x3FFF  # more fragments follow, or not the first one
 
 
 @jit_flat
@@ -74,130 +82,143 @@ def read_packet(
     """
     end = at + min(captured, HEAD_BYTES)
     start = at + skip
-    if start > end:
-        start = CUT_OFF
-    elif kind == BY_ETHERTYPE:
-        start = _behind_ethertype(data, start, end, u16(data, at + type_at, True))
-    elif kind == BY_FAMILY:
-        start = _behind_family(data, start)
-    elif kind == BY_PPP:
-        start = _behind_ppp(data, start, end)
-    what = NOT_TCP if start == NOT_IP else MALFORMED
-    if 0 <= start < end:
+    out[DATAGRAM] = -1
+    if (
+        kind == BY_ETHERTYPE
+        and start + 20 <= end
+        and u16(data, at + type_at, True) == IPV4
+        and u8(data, start) == PLAIN_IPV4
+        and u8(data, start + 9) == TCP
+        and u16(data, start + 6, True) & FRAGMENTED == 0
+        and u16(data, start + 2, True)
+    ):
+        # Nearly every packet: what follows would come to the same, by a longer way.
+        _write_ipv4_ends(data, start, out)
+        out[LAYERS] = 0
+        wire = u16(data, start + 2, True) - 20
+        return int(_read_tcp(data, at, start + 20, end, captured, wire, out))
+    return int(_read_layers(data, at, end, at + max(captured, original), kind, type_at, skip, captured, out))
+
+
+@jit_flat
+def _read_layers(
+    data: Bytes,
+    at: int,
+    end: int,
+    stop: int,
+    kind: int,
+    type_at: int,
+    skip: int,
+    captured: int,
+    out: Int64s,
+) -> int:
+    """Read the packet that ends at `stop` on the wire, layer by layer."""
+    start = behind_link(data, at, end, kind, type_at, skip)
+    layers = 0
+    while 0 <= start < end and layers <= MOST_NESTED:
+        out[LAYERS] = layers
         version = u8(data, start) >> 4
-        wire = max(captured, original) - (start - at)
+        protocol = MALFORMED_IP
         if version == 4:
-            what = _read_ipv4(data, at, start, end, captured, wire, out)
+            protocol, start, stop = _read_ipv4(data, at, start, end, stop, out)
         elif version == 6:
-            what = _read_ipv6(data, at, start, end, captured, wire, out)
-    return int(what)
-
-
-# The next functions give the position of the IP header, or one of these.
-NOT_IP, CUT_OFF = -1, -2
-
-
-@jit_inner
-def _is_vlan(ethertype: int) -> bool:
-    return ethertype == VLAN or ethertype == PROVIDER_VLAN or ethertype == OLD_VLAN or ethertype == OLDER_VLAN
+            protocol, start, stop = _read_ipv6(data, at, start, end, stop, out)
+        if protocol == TCP:
+            return int(_read_tcp(data, at, start, end, captured, stop - start, out))
+        if protocol < 0:
+            return FRAGMENT if protocol == LATER_FRAGMENT else MALFORMED
+        start = behind_tunnel(data, protocol, start, end)
+        layers += 1
+    return NOT_TCP if start == NOT_IP else MALFORMED
 
 
 @jit_inner
-def _behind_ethertype(data: Bytes, start: int, end: int, ethertype: int) -> int:
-    while _is_vlan(ethertype) and start + 4 <= end:
-        ethertype = u16(data, start + 2, True)
-        start += 4
-    behind = NOT_IP
-    if ethertype == IPV4 or ethertype == IPV6:
-        behind = start
-    elif ethertype == PPPOE:
-        behind = _behind_ppp(data, start + 6, end)
-    elif ethertype == MPLS or ethertype == MPLS_UPSTREAM:
-        behind = _behind_mpls(data, start, end)
-    elif _is_vlan(ethertype):
-        behind = CUT_OFF
-    return int(behind)
+def _write_ipv4_ends(data: Bytes, start: int, out: Int64s) -> None:
+    for side in range(2):
+        out[SOURCE + 4 * side] = 0
+        out[SOURCE + 4 * side + 1] = 0
+        out[SOURCE + 4 * side + 2] = 0xFFFF
+        out[SOURCE + 4 * side + 3] = u32(data, start + 12 + 4 * side, True)
+    out[IP_ID] = u16(data, start + 4, True)
+
+
+# The next two functions are given where the bytes of the packet end on the wire, or are supposed to, and give the protocol
+# of what IP carries, where that begins, and where it ends on the wire.
 
 
 @jit_inner
-def _behind_mpls(data: Bytes, start: int, end: int) -> int:
-    """Pass over labels up to the bottom of the stack (RFC 3032); what follows is not told, so it must look like IP."""
-    bottom = 0
-    while bottom == 0 and start + 4 < end:
-        bottom = u8(data, start + 2) & 1
-        start += 4
-    version = u8(data, start) >> 4 if bottom else 0
-    return start if version == 4 or version == 6 else NOT_IP if bottom else CUT_OFF
-
-
-@jit_inner
-def _behind_family(data: Bytes, start: int) -> int:
-    """Read the address family of the BSDs, in the byte order of whoever captured: 2 is IPv4 everywhere, IPv6 differs."""
-    family = u32(data, start - 4, False)
-    if family > 0xFFFF:
-        family = u32(data, start - 4, True)
-    return start if family == 2 or family == 10 or family == 24 or family == 28 or family == 30 else NOT_IP
-
-
-@jit_inner
-def _behind_ppp(data: Bytes, start: int, end: int) -> int:
-    behind = CUT_OFF
-    if start + 4 <= end:
-        if u16(data, start, True) == 0xFF03:  # address and control of HDLC framing (RFC 1662)
-            start += 2
-        protocol, behind = u8(data, start), start + 1
-        if protocol & 1 == 0:  # else compressed to one byte (RFC 1661, section 6.5)
-            protocol, behind = u16(data, start, True), start + 2
-        if protocol != PPP_IPV4 and protocol != PPP_IPV6:
-            behind = NOT_IP
-    return int(behind)
-
-
-# The next functions are given the bytes that were on the wire from `start` on, or that the capture supposes there were.
-
-
-@jit_inner
-def _read_ipv4(data: Bytes, at: int, start: int, end: int, captured: int, wire: int, out: Int64s) -> int:
+def _read_ipv4(data: Bytes, at: int, start: int, end: int, stop: int, out: Int64s) -> tuple[int, int, int]:
     header = (u8(data, start) & 15) * 4
-    what = MALFORMED
-    if 20 <= header <= end - start:
-        if u8(data, start + 9) != TCP:
-            what = NOT_TCP
-        elif u16(data, start + 6, True) & 0x3FFF:  # more fragments, or not the first
-            what = FRAGMENT
-        else:
-            for side in range(2):
-                out[SOURCE + 4 * side] = 0
-                out[SOURCE + 4 * side + 1] = 0
-                out[SOURCE + 4 * side + 2] = 0xFFFF
-                out[SOURCE + 4 * side + 3] = u32(data, start + 12 + 4 * side, True)
-            total = u16(data, start + 2, True)
-            what = _read_tcp(data, at, start + header, end, captured, (total or wire) - header, out)
-    return int(what)
+    if not 20 <= header <= end - start:
+        return MALFORMED_IP, start, stop
+    _write_ipv4_ends(data, start, out)
+    protocol, position = u8(data, start + 9), start + header
+    stop = _stop_of(u16(data, start + 2, True), at, start, stop, out)
+    fragment = u16(data, start + 6, True) & FRAGMENTED
+    if fragment:
+        offset, more = (fragment & 0x1FFF) * 8, fragment & 0x2000
+        protocol = _note_fragment(at, position, stop, offset, more, out[IP_ID], protocol, out)
+    if protocol == AUTHENTICATION and position + 8 <= end:
+        protocol, position = (
+            u8(data, position),
+            position + _extension_length(protocol, u8(data, position + 1)),
+        )
+    return int(protocol), int(position), int(stop)
 
 
 @jit_inner
-def _read_ipv6(data: Bytes, at: int, start: int, end: int, captured: int, wire: int, out: Int64s) -> int:
-    what, position = MALFORMED, start + 40
-    if position <= end:
-        for word in range(8):
-            out[SOURCE + word] = u32(data, start + 8 + 4 * word, True)
-        total = u16(data, start + 4, True)  # 0: a jumbogram (RFC 2675) or offloading
-        if total:
-            wire = 40 + total
-        following, fragment = u8(data, start + 6), False
-        while _is_extension(following) and position + 8 <= end and not fragment:
-            if following == FRAGMENT_HEADER and u16(data, position + 2, True) & 0xFFF9:
-                what, fragment = FRAGMENT if u8(data, position) == TCP else NOT_TCP, True
-            else:
-                size = _extension_length(following, u8(data, position + 1))
-                following = u8(data, position)
-                position += size
-        if following == TCP:
-            what = _read_tcp(data, at, position, end, captured, wire - (position - start), out)
-        elif not _is_extension(following):
-            what = NOT_TCP
-    return int(what)
+def _read_ipv6(data: Bytes, at: int, start: int, end: int, stop: int, out: Int64s) -> tuple[int, int, int]:
+    position = start + 40
+    if position > end:
+        return MALFORMED_IP, start, stop
+    for word in range(8):
+        out[SOURCE + word] = u32(data, start + 8 + 4 * word, True)
+    out[IP_ID] = 0
+    length = u16(data, start + 4, True)  # 0: a jumbogram (RFC 2675) or offloading
+    stop = _stop_of(40 + length if length else 0, at, start, stop, out)
+    following = u8(data, start + 6)
+    while _is_extension(following) and position + 8 <= end:
+        size = _extension_length(following, u8(data, position + 1))
+        fragment = u16(data, position + 2, True) & 0xFFF9 if following == FRAGMENT_HEADER else 0
+        identification = u32(data, position + 4, True)
+        following = u8(data, position)
+        position += size
+        if fragment:
+            offset, more = fragment & 0xFFF8, fragment & 1
+            following = _note_fragment(at, position, stop, offset, more, identification, following, out)
+    return MALFORMED_IP if _is_extension(following) else int(following), int(position), int(stop)
+
+
+@jit_inner
+def _stop_of(length: int, at: int, start: int, stop: int, out: Int64s) -> int:
+    """Say where the IP packet at `start` ends by its length field, 0 if it has none; an inner one not behind the outer one."""
+    out[INNER_STOP] = start + length - at if length else 0
+    if length and out[LAYERS]:
+        return min(start + length, stop)
+    return start + length if length else stop
+
+
+@jit_inner
+def _note_fragment(
+    at: int, position: int, stop: int, offset: int, more: int, identification: int, protocol: int, out: Int64s
+) -> int:
+    """Write down which part of a datagram lies at `position`; give the protocol to go on with."""
+    if out[DATAGRAM] >= 0:
+        return NOT_TCP_IN_FRAGMENTS  # fragments in a fragment: nobody sends them
+    common = folded(identification, protocol & 0xFF)
+    for word in range(8):
+        common = folded(common ^ out[SOURCE + word], word)
+    again = folded(common, identification & 0xFFFF)
+    out[DATAGRAM] = common << 30 ^ again
+    out[DATAGRAM_LAYER] = out[LAYERS]
+    out[DATAGRAM_PROTOCOL] = protocol
+    out[FRAGMENT_AT] = position - at
+    out[FRAGMENT_OFFSET] = offset
+    out[FRAGMENT_LENGTH] = max(0, stop - position)
+    return protocol if offset == 0 and more else LATER_FRAGMENT
+
+
+NOT_TCP_IN_FRAGMENTS = 59  # "no next header" (RFC 8200): nothing that could be a tunnel
 
 
 @jit_inner
@@ -237,6 +258,7 @@ def _read_tcp(data: Bytes, at: int, start: int, end: int, captured: int, wire: i
             out[ACKNOWLEDGED] = u32(data, start + 8, True)
             out[CONTROL] = u8(data, start + 13)
             out[WINDOW] = u16(data, start + 14, True)
+            out[OPTIONS] = start + 20 - at
             payload = min(start + header - at, captured)
             kept = min(wire - header, captured - payload)
             out[PAYLOAD] = payload
@@ -244,42 +266,3 @@ def _read_tcp(data: Bytes, at: int, start: int, end: int, captured: int, wire: i
             out[PAYLOAD_MISSING] = wire - header - kept
             what = SEGMENT
     return what
-
-
-class LinkType(NamedTuple):
-    """A link layer: its name, and how its header tells the network layer, where, and how long that header is."""
-
-    name: str
-    kind: int
-    type_at: int
-    skip: int
-
-
-# https://www.tcpdump.org/linktypes.html
-LINK_TYPES = {
-    0: LinkType("BSD loopback", BY_FAMILY, 0, 4),
-    1: LinkType("Ethernet", BY_ETHERTYPE, 12, 14),
-    9: LinkType("PPP", BY_PPP, 0, 0),
-    12: LinkType("raw IP", BY_VERSION, 0, 0),
-    14: LinkType("raw IP", BY_VERSION, 0, 0),
-    50: LinkType("PPP in HDLC framing", BY_PPP, 0, 0),
-    51: LinkType("PPP over Ethernet", BY_PPP, 0, 6),
-    101: LinkType("raw IP", BY_VERSION, 0, 0),
-    104: LinkType("Cisco HDLC", BY_ETHERTYPE, 2, 4),
-    108: LinkType("OpenBSD loopback", BY_FAMILY, 0, 4),
-    113: LinkType("Linux cooked", BY_ETHERTYPE, 14, 16),
-    228: LinkType("raw IPv4", BY_VERSION, 0, 0),
-    229: LinkType("raw IPv6", BY_VERSION, 0, 0),
-    276: LinkType("Linux cooked v2", BY_ETHERTYPE, 0, 20),
-}
-
-
-def _link_table() -> Int64s:
-    table = np.full((1 + max(LINK_TYPES), 3), -1, dtype=np.int64)
-    for number, link_type in LINK_TYPES.items():
-        table[number] = link_type[1:]
-    return table
-
-
-KIND, TYPE_AT, SKIP = range(3)
-LINK_TABLE = _link_table()  # row by link type; KIND is -1 where it is not known

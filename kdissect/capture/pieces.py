@@ -36,6 +36,7 @@ PIECES = pa.schema(
             "packets_ab": pa.int64(),
             "packets_ba": pa.int64(),
             "zero_windows": pa.int64(),  # packets with window 0 and neither SYN nor RST
+            "duplicates": pa.int64(),  # packets that the capture has twice, the first of them not counted here
             "first_time_ns": pa.int64(),
             "last_time_ns": pa.int64(),
             "count": pa.int32(),  # descriptors in `segments`
@@ -69,12 +70,15 @@ class Counts(NamedTuple):
     tcp: int = 0  # segments that went into pieces
     filtered: int = 0  # TCP, on none of the ports asked for
     other: int = 0  # neither IP nor TCP
-    fragments: int = 0  # IP fragments of TCP: counted, not put together
+    fragments: int = 0  # IP fragments of TCP whose first fragment was not found
     unknown_link: int = 0  # of a link type (or interface) that is not known
     malformed: int = 0  # headers that are wrong or cut off
     truncated: int = 0  # packets of any class of which the capture kept less than was on the wire
     payload_bytes: int = 0  # TCP payload on the wire, retransmissions included
     missing_bytes: int = 0  # of these, not kept in the capture
+    duplicates: int = 0  # of `tcp`: packets that the capture has twice
+    tunnelled: int = 0  # of `tcp`: inside another IP packet
+    attempts: int = 0  # connections that never came to be, beyond as many as are followed
 
 
 def pack_counts(counts: Counts) -> bytes:

@@ -63,6 +63,13 @@ def u32(data: Bytes, at: int, big_endian: bool) -> int:
 
 
 @jit_inner
+def folded(value: int, salt: int) -> int:
+    """Mix a number below 2**32 with a small salt; 32 bits come out. Not against forgers: equal numbers meet everywhere."""
+    product = ((value ^ salt << 24) & 0xFFFFFFFF) * 0x5851F42D
+    return (product ^ product >> 29) & 0xFFFFFFFF
+
+
+@jit_inner
 def within_range(time_ns: int) -> int:
     """Keep a time between 1970 and 2116, so that differences of times never overflow."""
     return min(max(time_ns, 0), LATEST_NS)

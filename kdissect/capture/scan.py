@@ -7,9 +7,11 @@ the file. Memory is bounded by the size of the split.
 A pure SYN that does not belong to the connection's piece (another initial sequence number, or packets without a known
 start before it) begins a new piece: the port pair is being used again. Whether the first piece of a split continues a
 connection of an earlier split is for pass two to tell.
+
+Connections cost memory later on, even those that never came to be: of a flood of SYNs the first MOST_ATTEMPTS of a split
+go on, the others are only counted.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -18,23 +20,30 @@ import pyarrow as pa
 from kdissect.capture.gather import (
     A_HOST,
     A_PORT,
+    ATTEMPTS,
     B_HOST,
     B_PORT,
     BUCKET,
+    COPIES,
     COUNT,
     FIRST_NS,
     LAST_NS,
     PACKETS_AB,
     PACKETS_BA,
+    PIECE,
     ZERO_WINDOWS,
     Gathering,
 )
 from kdissect.capture.packets import HEAD_BYTES
-from kdissect.capture.pieces import PIECES, Counts, pack_counts, pack_rows
+from kdissect.capture.pieces import CAPTURED, MISSING, PIECES, Counts, pack_counts, pack_rows
 from kdissect.capture.records import Int64s
+from kdissect.capture.source import opened
 from kdissect.capture.splits import Split, interface_table
 from kdissect.capture.walk import CHUNK_BYTES, Layout, Outcome, Walk
 
+MOST_ATTEMPTS = (
+    50_000  # in one split: connections of which nothing is there but packets of one side without payload
+)
 ROW_SEGMENTS = 1 << 20  # descriptors in one row: about 12 MiB; a longer piece goes on in the next rows
 
 
@@ -50,10 +59,15 @@ def scan(
     A `gathering` made for the same ports is used again; that saves its memory from being made anew.
     """
     found = gathering or Gathering(ports)
-    found.begin(split.first_packet, split.packets)
-    descriptor = os.open(split.path, os.O_RDONLY)
-    try:
-        walk = Walk(descriptor, split.start, split.stop, HEAD_BYTES, chunk_bytes, split.time_before_ns)
+    gather_split(split, found, chunk_bytes)
+    return pa.concat_batches([_piece_rows(split.index, found, row_segments), _counts_row(split.index, found)])
+
+
+def gather_split(split: Split, found: Gathering, chunk_bytes: int = CHUNK_BYTES) -> None:
+    """Read one split into `found`, as far as its records go."""
+    found.begin(split.first_packet, split.packets, split.recalled_packets)
+    with opened(split.path) as source:
+        walk = Walk(source, split.recall_start, split.stop, HEAD_BYTES, chunk_bytes, split.time_before_ns)
         layout = Layout(
             split.format, split.big_endian, split.record_header, interface_table(split.interfaces)
         )
@@ -61,9 +75,6 @@ def scan(
         while outcome in (Outcome.MORE, Outcome.FULL):
             outcome = walk.advance(layout)
             found.add(walk.buffer, walk.base, walk.records)
-    finally:
-        os.close(descriptor)
-    return pa.concat_batches([_piece_rows(split.index, found, row_segments), _counts_row(split.index, found)])
 
 
 def scan_batches(
@@ -78,8 +89,9 @@ def scan_batches(
 
 def _piece_rows(split: int, found: Gathering, row_segments: int) -> pa.RecordBatch:
     order, starts = found.by_piece()
-    parts = np.maximum(1, -(-found.pieces[:, COUNT] // row_segments))
-    piece_of = np.repeat(np.arange(len(parts)), parts)
+    kept = _pieces_that_go_on(found)
+    parts = np.maximum(1, -(-found.pieces[kept, COUNT] // row_segments))
+    piece_of = np.repeat(kept, parts)
     part = np.arange(len(piece_of)) - np.repeat(np.cumsum(parts) - parts, parts)
     pieces = found.pieces[piece_of]
     first = starts[piece_of] + part * row_segments
@@ -96,6 +108,7 @@ def _piece_rows(split: int, found: Gathering, row_segments: int) -> pa.RecordBat
         "packets_ab": pieces[:, PACKETS_AB] * counted,
         "packets_ba": pieces[:, PACKETS_BA] * counted,
         "zero_windows": pieces[:, ZERO_WINDOWS] * counted,
+        "duplicates": pieces[:, COPIES] * counted,
         "first_time_ns": pieces[:, FIRST_NS],
         "last_time_ns": pieces[:, LAST_NS],
         "count": count,
@@ -108,6 +121,19 @@ def _piece_rows(split: int, found: Gathering, row_segments: int) -> pa.RecordBat
         ],
         schema=PIECES,
     )
+
+
+def _pieces_that_go_on(found: Gathering) -> Int64s:
+    """Give the numbers of the pieces that pass two is told of; count the others."""
+    pieces, segments = found.pieces, found.segments
+    if len(pieces) <= MOST_ATTEMPTS:
+        return np.arange(len(pieces))
+    has_payload = np.zeros(len(pieces), np.bool_)
+    has_payload[segments[segments[:, CAPTURED] + segments[:, MISSING] > 0, PIECE]] = True
+    attempts = ~has_payload & ((pieces[:, PACKETS_AB] == 0) | (pieces[:, PACKETS_BA] == 0))
+    left_out = np.flatnonzero(attempts)[MOST_ATTEMPTS:]
+    found.counts[ATTEMPTS] += len(left_out)
+    return np.delete(np.arange(len(pieces)), left_out)
 
 
 def _hosts(pieces: Int64s, first_word: int) -> pa.Array:

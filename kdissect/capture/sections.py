@@ -4,7 +4,6 @@ The walk stops at such blocks; `Sections` reads them one by one and holds what i
 but descriptions, so there is a limit to their number.
 """
 
-import os
 import struct
 from collections.abc import Callable
 from enum import Enum, auto
@@ -13,6 +12,7 @@ import numpy as np
 
 from kdissect.capture import pcapng
 from kdissect.capture.records import Int64s
+from kdissect.capture.source import Source
 from kdissect.capture.splits import INTERFACE_FIELDS, Interface, interface_row
 
 MOST_BLOCKS = 100_000  # descriptions in one file: far more than any capture tool writes
@@ -64,13 +64,13 @@ class Sections:
         self._add(interface)
 
     def read(
-        self, descriptor: int, position: int, size: int, before_section: Callable[[], None]
+        self, source: Source, position: int, size: int, before_section: Callable[[], None]
     ) -> tuple[Reading, int]:
         """Read the block at `position` of a file of `size` bytes; give what became of it and the position after it.
 
         Calls `before_section` when the block ends the section in force, as long as that still is in force.
         """
-        first = os.pread(descriptor, pcapng.SECTION_BYTES, position)
+        first = source.read(pcapng.SECTION_BYTES, position)
         opens = first[:4] == pcapng.SECTION_MAGIC
         if opens:
             if len(first) < pcapng.SECTION_BYTES:
@@ -91,7 +91,7 @@ class Sections:
             self._open_section()
             return Reading.WHOLE, stop
         wanted = min(length - pcapng.BLOCK_OVERHEAD, MOST_BLOCK_BYTES)
-        body = os.pread(descriptor, wanted, position + pcapng.BLOCK_HEADER)
+        body = source.read(wanted, position + pcapng.BLOCK_HEADER)
         self._take(pcapng.Block(kind, position, stop, self.big_endian, body))
         return Reading.WHOLE, stop
 

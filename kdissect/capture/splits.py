@@ -1,8 +1,9 @@
 """A split: an exact byte range of one capture file, with everything needed to read it alone.
 
-The survey cuts files into splits; a task reads one split without looking at anything before it. A split begins at the
+The survey cuts files into splits; a task reads one split alone. A split begins at the
 header of its first packet record and stops after its last one, a record is never cut, and a split never holds records
-of two byte orders or of two pcapng sections. Splits are small and picklable: they travel to the workers.
+of two byte orders or of two pcapng sections. A reader looks a little further back, to recognise copies and fragments of
+packets that came shortly before. Splits are small and picklable: they travel to the workers.
 """
 
 from dataclasses import dataclass
@@ -84,4 +85,11 @@ class Split:
     big_endian: bool
     record_header: int  # bytes before the packet in pcap: 16, or 24 in the "modified" format; 0 in pcapng
     interfaces: tuple[Interface, ...]
-    time_before_ns: int  # time of the packet before the split, for pcapng simple packets, which carry none
+    time_before_ns: int  # of the first packet to be read, for pcapng simple packets, which carry none
+    recalled_packets: int = 0  # read before those of the split, for what these belong to; see `copies`
+    recalled_bytes: int = 0  # so far before `start` the first of them begins
+
+    @property
+    def recall_start(self) -> int:
+        """File offset of the header of the first record to be read."""
+        return self.start - self.recalled_bytes

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kdissect.capture import pcap, pcapng, tally
-from kdissect.capture.files import CaptureFile, InputError
+from kdissect.capture.files import CaptureFile
 from kdissect.capture.records import Int64s
+from kdissect.capture.refusals import InputError
 from kdissect.capture.sections import Reading, Sections
+from kdissect.capture.source import Source, opened
 from kdissect.capture.splits import Format, Split
 from kdissect.capture.walk import CHUNK_BYTES, Layout, Outcome, Walk
 
@@ -130,19 +132,17 @@ class _Look:
         self._sections = Sections()
         self._counts = tally.new_tally()
         self._links = np.zeros(LINK_TYPES + 1, dtype=np.int64)
+        self._last = tally.new_last()
         self._splits: list[Split] = []
         self._warnings = list(file.warnings)
 
     def over(self, chunk_bytes: int) -> Iterator[int]:
         """Go through the file; give the position now and then."""
         try:
-            descriptor = os.open(self.file.path, os.O_RDONLY)
-            try:
-                self.size = os.fstat(descriptor).st_size
-                start = self._begin(os.pread(descriptor, pcapng.SECTION_BYTES, 0))
-                yield from self._pass(Walk(descriptor, start, self.size, chunk_bytes=chunk_bytes), descriptor)
-            finally:
-                os.close(descriptor)
+            with opened(self.file.path) as source:
+                self.size = source.size
+                start = self._begin(source.read(pcapng.SECTION_BYTES, 0))
+                yield from self._pass(Walk(source, start, self.size, chunk_bytes=chunk_bytes), source)
         except OSError as error:
             raise InputError.of(self.file.name, error) from None
 
@@ -186,16 +186,18 @@ class _Look:
     def _layout(self) -> Layout:
         return Layout(self._format, self._sections.big_endian, self._record_header, self._sections.table)
 
-    def _pass(self, walk: Walk, descriptor: int) -> Iterator[int]:
+    def _pass(self, walk: Walk, source: Source) -> Iterator[int]:
         layout = self._layout()
         cuts = np.empty((walk.room, tally.CUT_FIELDS), dtype=np.int64)
         while True:
             outcome = walk.advance(layout, look=True)
-            finished = tally.tally(walk.records, self._split_bytes, self._counts, self._links, cuts)
+            finished = tally.tally(
+                walk.records, self._split_bytes, self._counts, self._links, self._last, cuts
+            )
             self._add_splits(cuts[:finished])
             yield walk.position
             if outcome is Outcome.BLOCK:
-                reading, after = self._sections.read(descriptor, walk.position, self.size, self._close_split)
+                reading, after = self._sections.read(source, walk.position, self.size, self._close_split)
                 if reading is not Reading.WHOLE:
                     self._warn_of(reading.name, walk.position)
                     break
@@ -210,7 +212,7 @@ class _Look:
         self._add_splits(tally.close_split(self._counts))
 
     def _add_splits(self, cuts: Int64s) -> None:
-        for start, stop, first_packet, packets, clock_ns in cuts.tolist():
+        for start, stop, first_packet, packets, clock_ns, recalled, recalled_bytes in cuts.tolist():
             self._splits.append(
                 Split(
                     index=0,
@@ -225,6 +227,8 @@ class _Look:
                     record_header=self._record_header,
                     interfaces=self._sections.interfaces,
                     time_before_ns=clock_ns,
+                    recalled_packets=recalled,
+                    recalled_bytes=recalled_bytes,
                 )
             )
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from kdissect.capture.copies import RECALLED_BYTES, RECALLED_PACKETS
 from kdissect.capture.records import CAPTURED, LINK_TYPE, ORIGINAL, START, STOP, TIME_NS, Int64s
-from kdissect.kernel import jit_flat
+from kdissect.kernel import jit_flat, jit_inner
 
 # What is counted of one file.
 (
@@ -19,12 +20,27 @@ from kdissect.kernel import jit_flat
     OPEN_START,  # the split that is not finished: file offset of its first record, -1: there is none
     OPEN_STOP,
     OPEN_FIRST_PACKET,
-    OPEN_CLOCK_NS,  # time of the packet before it
+    OPEN_CLOCK_NS,  # time of the packet before those that it recalls
+    OPEN_RECALLED_PACKETS,
+    OPEN_RECALLED_BYTES,
+    RECALLABLE,  # packets since the section began
     TALLY_FIELDS,
-) = range(14)
+) = range(17)
 
 # A finished split.
-CUT_START, CUT_STOP, CUT_FIRST_PACKET, CUT_PACKETS, CUT_CLOCK_NS, CUT_FIELDS = range(6)
+(
+    CUT_START,
+    CUT_STOP,
+    CUT_FIRST_PACKET,
+    CUT_PACKETS,
+    CUT_CLOCK_NS,
+    CUT_RECALLED_PACKETS,
+    CUT_RECALLED_BYTES,
+    CUT_FIELDS,
+) = range(8)
+
+# The last packets, by their number: where each begins, and the time of the one before.
+LAST_START, LAST_CLOCK_NS, LAST_FIELDS = range(3)
 
 
 def new_tally() -> Int64s:
@@ -34,6 +50,11 @@ def new_tally() -> Int64s:
     return counts
 
 
+def new_last() -> Int64s:
+    """Give room for the last packets."""
+    return np.zeros((RECALLED_PACKETS, LAST_FIELDS), dtype=np.int64)
+
+
 @jit_flat
 def _close(counts: Int64s, cut: Int64s) -> None:
     cut[CUT_START] = counts[OPEN_START]
@@ -41,11 +62,35 @@ def _close(counts: Int64s, cut: Int64s) -> None:
     cut[CUT_FIRST_PACKET] = counts[OPEN_FIRST_PACKET]
     cut[CUT_PACKETS] = counts[PACKETS] - counts[OPEN_FIRST_PACKET] + 1
     cut[CUT_CLOCK_NS] = counts[OPEN_CLOCK_NS]
+    cut[CUT_RECALLED_PACKETS] = counts[OPEN_RECALLED_PACKETS]
+    cut[CUT_RECALLED_BYTES] = counts[OPEN_RECALLED_BYTES]
     counts[OPEN_START] = -1
 
 
+@jit_inner
+def _open(counts: Int64s, last: Int64s, start: int) -> None:
+    """Begin a split at file offset `start`, and find how many packets before it are near enough to be recalled."""
+    packet = counts[PACKETS]
+    counts[OPEN_START] = start
+    counts[OPEN_FIRST_PACKET] = packet + 1
+    counts[OPEN_CLOCK_NS] = counts[LAST_NS] if packet else 0
+    recalled = 0
+    while recalled < min(RECALLED_PACKETS, counts[RECALLABLE]):
+        row = (packet - recalled - 1) & (RECALLED_PACKETS - 1)
+        if start - last[row, LAST_START] > RECALLED_BYTES:
+            break
+        recalled += 1
+        counts[OPEN_CLOCK_NS] = last[row, LAST_CLOCK_NS]
+        counts[OPEN_RECALLED_BYTES] = start - last[row, LAST_START]
+    counts[OPEN_RECALLED_PACKETS] = recalled
+    if recalled == 0:
+        counts[OPEN_RECALLED_BYTES] = 0
+
+
 @jit_flat
-def tally(records: Int64s, split_bytes: int, counts: Int64s, links: Int64s, cuts: Int64s) -> int:
+def tally(
+    records: Int64s, split_bytes: int, counts: Int64s, links: Int64s, last: Int64s, cuts: Int64s
+) -> int:
     """Count `records` into `counts` and, by link type, into `links` (the last of them for link type -1).
 
     A split ends with the first record that makes it as long as `split_bytes`: finished splits become rows of `cuts`,
@@ -60,9 +105,11 @@ def tally(records: Int64s, split_bytes: int, counts: Int64s, links: Int64s, cuts
             counts[EARLIEST_NS] = time_ns
             counts[LATEST_NS] = time_ns
         if counts[OPEN_START] < 0:
-            counts[OPEN_START] = records[i, START]
-            counts[OPEN_FIRST_PACKET] = counts[PACKETS] + 1
-            counts[OPEN_CLOCK_NS] = counts[LAST_NS] if counts[PACKETS] else 0
+            _open(counts, last, records[i, START])
+        row = counts[PACKETS] & (RECALLED_PACKETS - 1)
+        last[row, LAST_START] = records[i, START]
+        last[row, LAST_CLOCK_NS] = counts[LAST_NS] if counts[PACKETS] else 0
+        counts[RECALLABLE] += 1
         counts[PACKETS] += 1
         counts[CAPTURED_BYTES] += records[i, CAPTURED]
         counts[WIRE_BYTES] += records[i, ORIGINAL]
@@ -80,7 +127,8 @@ def tally(records: Int64s, split_bytes: int, counts: Int64s, links: Int64s, cuts
 
 
 def close_split(counts: Int64s) -> Int64s:
-    """Finish the open split, if there is one; give it as rows of cuts."""
+    """Finish the open split, if there is one; give it as rows of cuts. The next one recalls nothing from before."""
+    counts[RECALLABLE] = 0
     cuts = np.empty((1, CUT_FIELDS), dtype=np.int64)
     if counts[OPEN_START] < 0:
         return cuts[:0]

@@ -6,7 +6,6 @@ bytes that nobody wants: only the first `head` bytes of each packet are sure to 
 depend on the chunk size.
 """
 
-import os
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from kdissect.capture import pcap, pcapng, records
 from kdissect.capture.records import CLOCK_NS, COUNT, OUTCOME, POSITION, RECORD_COLUMNS, WALK_FIELDS
+from kdissect.capture.source import Source
 from kdissect.capture.splits import Format
 
 Int64s = NDArray[np.int64]
@@ -38,14 +38,14 @@ class Walk:
 
     def __init__(
         self,
-        descriptor: int,
+        source: Source,
         start: int,
         stop: int,
         head: int = 0,
         chunk_bytes: int = CHUNK_BYTES,
         clock_ns: int = 0,
     ) -> None:
-        self._descriptor, self._stop, self._head = descriptor, stop, head
+        self._source, self._stop, self._head = source, stop, head
         self.buffer = np.empty(max(chunk_bytes, head + SMALLEST_CHUNK), dtype=np.uint8)
         self.base = start  # file offset of buffer[0]
         self._filled = 0
@@ -108,7 +108,7 @@ class Walk:
         self._filled = 0
         while self._filled < wanted:
             room = memoryview(self.buffer)[self._filled : wanted]  # type: ignore[arg-type]
-            got = os.preadv(self._descriptor, [room], self.base + self._filled)
+            got = self._source.read_into(room, self.base + self._filled)
             if got == 0:
                 return
             self._filled += got

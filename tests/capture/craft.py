@@ -23,14 +23,21 @@ def tcp(
     flags: int = ACK,
     window: int = 512,
     options: bytes = b"",
+    identification: int = 7,
 ) -> bytes:
     """Give an IP packet with a TCP segment."""
     header = struct.pack(">HHIIBBHHH", *ports, seq, ack, (20 + len(options)) // 4 << 4, flags, window, 0, 0)
-    return ip(source, target, 6, header + options + payload)
+    return ip(source, target, 6, header + options + payload, identification=identification)
 
 
 def ip(
-    source: str, target: str, protocol: int, body: bytes, fragment: int = 0, options: bytes = b""
+    source: str,
+    target: str,
+    protocol: int,
+    body: bytes,
+    fragment: int = 0,
+    options: bytes = b"",
+    identification: int = 7,
 ) -> bytes:
     """Give an IPv4 or IPv6 packet, as the addresses say."""
     a, b = ip_address(source), ip_address(target)
@@ -38,7 +45,7 @@ def ip(
         return struct.pack(">IHBB", 6 << 28, len(body), protocol, 64) + a.packed + b.packed + body
     first = 0x40 | (20 + len(options)) // 4
     length = 20 + len(options) + len(body)
-    header = struct.pack(">BBHHHBBH", first, 0, length, 7, fragment, 64, protocol, 0)
+    header = struct.pack(">BBHHHBBH", first, 0, length, identification, fragment, 64, protocol, 0)
     return header + a.packed + b.packed + options + body
 
 

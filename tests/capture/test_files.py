@@ -11,7 +11,8 @@ import zstandard
 from capture.craft import interface, section
 from capture.traffic import pcap_traffic, pcapng_traffic
 
-from kdissect.capture.files import InputError, Inputs, open_inputs
+from kdissect.capture.files import Inputs, open_inputs
+from kdissect.capture.refusals import InputError
 
 PCAP = pcap_traffic(1, 50)
 PCAPNG = pcapng_traffic(1, 50)
@@ -38,11 +39,11 @@ def test_a_plain_file_is_read_where_it_is(tmp_path: Path, spool: str, data: byte
 
 
 COMPRESSED = {
-    "gzip": gzip.compress(PCAP),
+    "gzip": gzip.compress(PCAP, mtime=0),
     "gzip in members": gzip.compress(PCAP[:1000])
     + gzip.compress(PCAP[1000:1001])
     + gzip.compress(PCAP[1001:]),
-    "gzip, padded": gzip.compress(PCAP) + bytes(1000),
+    "gzip, padded": gzip.compress(PCAP, mtime=0) + bytes(1000),
     "zstd": zstandard.compress(PCAP),
     "zstd in frames": zstandard.compress(PCAP[:10]) + zstandard.compress(PCAP[10:]),
 }
@@ -79,16 +80,18 @@ def test_cut_compressed_files_keep_what_was_readable(tmp_path: Path, spool: str,
     assert len(kept) > len(noise) // 4
 
 
-@pytest.mark.parametrize("tail", [b"garbage behind the end", gzip.compress(b"x" * 100)[:-12] + b"!" * 12])
+@pytest.mark.parametrize(
+    "tail", [b"garbage behind the end", gzip.compress(b"x" * 100, mtime=0)[:-12] + b"!" * 12]
+)
 def test_damaged_compressed_files_keep_what_was_readable(tmp_path: Path, spool: str, tail: bytes) -> None:
     path = tmp_path / "damaged"
-    path.write_bytes(gzip.compress(PCAP) + tail)
+    path.write_bytes(gzip.compress(PCAP, mtime=0) + tail)
     inputs = open_inputs([str(path)], spool)
     assert "compressed data is damaged" in inputs.files[0].warnings[0]
     assert content(inputs)[0].startswith(PCAP)
 
 
-@pytest.mark.parametrize("data", [PCAP, gzip.compress(PCAP), zstandard.compress(PCAP)])
+@pytest.mark.parametrize("data", [PCAP, gzip.compress(PCAP, mtime=0), zstandard.compress(PCAP)])
 def test_standard_input_is_spooled(spool: str, data: bytes) -> None:
     inputs = open_inputs(["-"], spool, io.BytesIO(data))
     assert inputs.files[0].name == "standard input"
@@ -148,13 +151,13 @@ WRONG = {
     b"\xfd7zXZ\0\0\0": "xz file",
     b'{"json": true}': "JSON text",
     b"snoop\0\0\0\0\0\0\2": "snoop capture",
-    os.urandom(3) + b"\0" * 100: "is not a packet capture",
+    b"\x9f\x13\x77" + b"\0" * 100: "is not a packet capture",
     PCAP[:20]: "header of this capture is cut off or damaged",
     (section() + interface())[:27]: "header of this capture is cut off or damaged",
-    gzip.compress(b""): "wrong is empty",
-    gzip.compress(b"text, not a capture") * 5: "is not a packet capture",
-    gzip.compress(gzip.compress(PCAP)): "a gzip file in a gzip file",
-    gzip.compress(PCAP)[:10]: "the compressed data is cut off",
+    gzip.compress(b"", mtime=0): "wrong is empty",
+    gzip.compress(b"text, not a capture", mtime=0) * 5: "is not a packet capture",
+    gzip.compress(gzip.compress(PCAP, mtime=0), mtime=0): "a gzip file in a gzip file",
+    gzip.compress(PCAP, mtime=0)[:10]: "the compressed data is cut off",
     b"\x1f\x8b\x08 and then nothing that could be decompressed": "the compressed data is damaged",
     zstandard.compress(PCAP)[:6]: "the compressed data is cut off",
 }

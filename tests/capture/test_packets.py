@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from capture.craft import ACK, SYN, ethernet, ip, tcp
 
+from kdissect.capture.links import LINK_TABLE, LINK_TYPES
 from kdissect.capture.packets import (
     ACKNOWLEDGED,
     CONTROL,
+    DATAGRAM,
     FRAGMENT,
+    FRAGMENT_LENGTH,
+    FRAGMENT_OFFSET,
     HEAD_BYTES,
-    LINK_TABLE,
-    LINK_TYPES,
     MALFORMED,
     NOT_TCP,
     PAYLOAD,
@@ -140,18 +142,20 @@ def test_extension_headers() -> None:
         assert (what, out[SOURCE_PORT], out[PAYLOAD_CAPTURED], out[PAYLOAD_MISSING]) == (SEGMENT, 1234, 7, 0)
 
 
-@pytest.mark.parametrize("offset", [1, 8, 0xFFF8])
-def test_ipv6_fragments(offset: int) -> None:
-    assert read(extended((44, b"\0" + struct.pack(">H", offset) + bytes(4))))[0] == FRAGMENT
-    udp = ethernet(ip("::1", "::2", 44, b"\x11\0" + struct.pack(">H", offset) + bytes(40)))
-    assert read(udp)[0] == NOT_TCP
+@pytest.mark.parametrize(("offset", "what"), [(1, SEGMENT), (8, FRAGMENT), (0xFFF8, FRAGMENT)])
+def test_ipv6_fragments(offset: int, what: int) -> None:
+    found, out = read(extended((44, b"\0" + struct.pack(">H", offset) + bytes(4))))
+    assert (found, out[FRAGMENT_OFFSET], out[FRAGMENT_LENGTH]) == (what, offset & 0xFFF8, 27)
+    assert out[DATAGRAM] >= 0
 
 
-@pytest.mark.parametrize("fragment", [0x2000, 0x0001, 0x3FFF])
-def test_ipv4_fragments(fragment: int) -> None:
-    assert read(ethernet(ip("10.0.0.1", "10.0.0.2", 6, V4[20:], fragment)))[0] == FRAGMENT
-    assert read(ethernet(ip("10.0.0.1", "10.0.0.2", 17, V4[20:], fragment)))[0] == NOT_TCP
-    assert read(ethernet(ip("10.0.0.1", "10.0.0.2", 6, V4[20:], 0x4000)))[0] == SEGMENT
+@pytest.mark.parametrize(("fragment", "what"), [(0x2000, SEGMENT), (0x0001, FRAGMENT), (0x3FFF, FRAGMENT)])
+def test_ipv4_fragments(fragment: int, what: int) -> None:
+    found, out = read(ethernet(ip("10.0.0.1", "10.0.0.2", 6, V4[20:], fragment)))
+    assert (found, out[FRAGMENT_OFFSET], out[FRAGMENT_LENGTH]) == (what, (fragment & 0x1FFF) * 8, 27)
+    assert out[DATAGRAM] >= 0
+    found, out = read(ethernet(ip("10.0.0.1", "10.0.0.2", 6, V4[20:], 0x4000)))
+    assert (found, out[DATAGRAM]) == (SEGMENT, -1)
 
 
 def test_options_of_ip_and_tcp() -> None:

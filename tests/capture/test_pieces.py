@@ -91,6 +91,6 @@ def test_rows_of_a_column_and_slices_of_it() -> None:
 
 
 def test_counts() -> None:
-    counts = Counts(*range(1, 11))
+    counts = Counts(*range(1, 14))
     assert unpack_counts(pack_counts(counts)) == counts
-    assert len(Counts()) == 10
+    assert len(Counts()) == 13

@@ -32,7 +32,6 @@ from capture.craft import (
 from capture.outcome import descriptors, outcome
 from capture.traffic import pcap_traffic, pcapng_traffic
 
-from kdissect.capture.files import InputError
 from kdissect.capture.pieces import (
     FLAG_ACK,
     FLAG_B_TO_A,
@@ -44,6 +43,7 @@ from kdissect.capture.pieces import (
     Counts,
     unpack_counts,
 )
+from kdissect.capture.refusals import InputError
 from kdissect.capture.scan import scan, scan_batches
 
 CLIENT, BROKER = "10.0.0.1", "10.0.0.2"  # the client is the lower endpoint: A
@@ -113,7 +113,7 @@ def test_a_port_pair_that_is_used_again(tmp_path: Path) -> None:
     frames = [
         to_broker(flags=ACK, payload=b"from before"),
         to_broker(flags=SYN, seq=100),
-        to_broker(flags=SYN, seq=100),  # the same SYN again
+        to_broker(flags=SYN, seq=100, identification=8),  # the same SYN again
         to_client(flags=SYN | ACK, seq=500, ack=101),
         to_broker(flags=SYN, seq=7000),
         to_client(flags=SYN | ACK, seq=9000, ack=7001),
@@ -154,7 +154,7 @@ def test_packets_that_are_only_counted(tmp_path: Path) -> None:
         ethernet(tcp(CLIENT, BROKER, (5, 6), payload=b"other ports")),
         ethernet(bytes(40), ethertype=0x0806),
         ethernet(ip(CLIENT, BROKER, 17, bytes(30))),
-        ethernet(ip(CLIENT, BROKER, 6, bytes(30), fragment=0x2000)),
+        ethernet(ip(CLIENT, BROKER, 6, bytes(30), fragment=0x2001)),
         to_broker()[:30],
     ]
     rows, _, counts = rows_of(tmp_path, *frames, ports=[9092, 9093])
@@ -206,6 +206,18 @@ def test_many_connections_and_equal_buckets_everywhere(tmp_path: Path) -> None:
     assert all(0 <= bucket < 1 << 16 for bucket in buckets)
     assert len(set(buckets)) > 1900
     assert [row["bucket"] for row in rows_of(tmp_path, *frames)[0]] == buckets
+
+
+def test_a_flood_of_attempts_is_counted_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kdissect.capture.scan.MOST_ATTEMPTS", 20)
+    frames = [ethernet(tcp(CLIENT, BROKER, (port, 9092), flags=SYN, seq=port)) for port in range(1000, 1100)]
+    frames[50:50] = [to_broker(payload=b"said"), to_client(payload=b"told")]
+    frames += [ethernet(tcp(BROKER, CLIENT, (9092, 1001), flags=SYN | ACK, ack=1002))]
+    rows, described, counts = rows_of(tmp_path, *frames)
+    assert counts == Counts(packets=103, tcp=103, payload_bytes=8, attempts=79)
+    assert [len(one) for one in described] == [1, 2] + [1] * 19 + [2]
+    assert rows[-1]["a_port"] == 40000
+    assert rows[1]["b_port"] == 9092
 
 
 def test_batches_of_ordinals(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 from capture.craft import ethernet, pcap, survey_bytes, tcp
 from capture.traffic import packets, pcap_traffic, pcapng_traffic
 
-from kdissect.capture.files import CaptureFile, InputError
+from kdissect.capture.files import CaptureFile
+from kdissect.capture.refusals import InputError
 from kdissect.capture.survey import Survey, survey
 
 MADE = {

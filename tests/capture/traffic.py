@@ -27,7 +27,7 @@ def _frame(chance: random.Random) -> bytes:
     if kind < 0.08:
         return ethernet(ip(source, target, 17, bytes(20)))
     if kind < 0.1 and not v6:
-        return ethernet(ip(source, target, 6, bytes(40), fragment=0x2000))
+        return ethernet(ip(source, target, 6, bytes(40), fragment=0x2001))
     if kind < 0.12:
         return ethernet(tcp(source, target)[: chance.randrange(1, 50)])
     ports = (40000 + chance.randrange(4), 9092)

@@ -1,0 +1,50 @@
+"""A look at some packets, spread over the captures, before all of them are read: which connections carry how much.
+
+Work can then be shared out evenly. The look is cheap, so it is rough, and nothing that is reported may depend on it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kdissect.capture.gather import BUCKET, BUCKETS, COUNT, OPENED_BY, Gathering
+from kdissect.capture.records import Int64s
+from kdissect.capture.scan import gather_split
+from kdissect.capture.splits import Split
+
+MOST_LOOKS = 16
+LOOK_BYTES = 2 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was seen, and what it lets expect."""
+
+    bytes: int
+    """Of all captures."""
+    segments: Int64s
+    """How many segments were seen of each bucket of connections."""
+    connections: int
+    """About so many connections will be found in all."""
+
+
+def take_sample(splits: Sequence[Split], ports: Iterable[int] = ()) -> Sample:
+    """Look at the beginnings of some splits. Raises OSError for a file that cannot be read."""
+    size = sum(split.stop - split.start for split in splits)
+    segments = np.zeros(BUCKETS, np.int64)
+    found = Gathering(ports)
+    looked = begun = going_on = 0
+    for split in splits[:: -(-len(splits) // MOST_LOOKS)]:
+        look = replace(split, stop=min(split.stop, split.start + LOOK_BYTES))
+        looked += look.stop - look.start
+        gather_split(look, found)
+        pieces = found.pieces
+        np.add.at(segments, pieces[:, BUCKET], pieces[:, COUNT])
+        opened = int(np.count_nonzero(pieces[:, OPENED_BY] >= 0))
+        begun += opened
+        going_on = max(going_on, len(pieces) - opened)
+    return Sample(size, segments, going_on + begun * size // max(1, looked))
+
+
+NO_SAMPLE = Sample(0, np.zeros(BUCKETS, np.int64), 0)

@@ -1,0 +1,79 @@
+"""Captures on other file systems: the same bytes by any way, an S3 server on the loopback interface among them."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from capture.traffic import pcap_traffic
+
+from kdissect.capture import source
+from kdissect.capture.files import InputError, open_inputs
+from kdissect.capture.source import opened
+from kdissect.capture.survey import survey
+
+DATA = pcap_traffic(5, 3000)
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    """Give the address of a bucket, and the settings that lead to its server."""
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(
+        ip_address="127.0.0.1", port=0, verbose=False
+    )
+    from pyarrow import fs
+
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "test")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        settings = f"?scheme=http&endpoint_override={host}:{port}&region=us-east-1&allow_bucket_creation=true"
+        system, _ = fs.FileSystem.from_uri("s3://captures" + settings)
+        system.create_dir("captures")
+        for name in ("b", "a"):
+            with system.open_output_stream(f"captures/day/{name}.pcap") as file:
+                file.write(DATA)
+        yield settings
+    server.stop()
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_the_same_bytes_in_any_order(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    monkeypatch.setattr(source, "BLOCK_BYTES", 10_000)
+    monkeypatch.setattr(source, "BLOCKS_KEPT", 3)
+    (tmp_path / "a.pcap").write_bytes(DATA)
+    chance = random.Random(1)
+    with opened(str(tmp_path / "a.pcap")) as near, opened(f"{scheme}://captures/day/a.pcap{bucket}") as far:
+        assert near.size == far.size == len(DATA)
+        for _ in range(200):
+            at, length = chance.randrange(len(DATA) + 100), chance.randrange(30_000)
+            assert near.read(length, at) == far.read(length, at) == DATA[at : at + length]
+        assert far.read_into(memoryview(bytearray(5)), len(DATA)) == 0
+
+
+def test_a_folder_of_captures_is_surveyed_where_it_lies(bucket: str, tmp_path: Path) -> None:
+    (tmp_path / "a.pcap").write_bytes(DATA)
+    inputs = open_inputs([f"s3://captures/day{bucket}"], str(tmp_path))
+    assert [file.name.partition("?")[0] for file in inputs.files] == [
+        "s3://captures/day/a.pcap",
+        "s3://captures/day/b.pcap",
+    ]
+    assert not any(file.spooled for file in inputs.files)
+    near = survey(open_inputs([f"file://{tmp_path}/a.pcap"], "").files, 50_000)
+    far = survey(inputs.files[:1], 50_000)
+    assert [(split.start, split.stop, split.packets) for split in far.splits] == [
+        (split.start, split.stop, split.packets) for split in near.splits
+    ]
+    assert len(near.splits) > 3
+
+
+@pytest.mark.parametrize("name", ["s3://captures/nothing.pcap{}", "s3://nowhere/a.pcap{}", "none://a/b"])
+def test_what_is_not_there_is_one_sentence(bucket: str, tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError) as raised:
+        open_inputs([name.format(bucket)], str(tmp_path))
+    assert str(raised.value).startswith(name.partition("{")[0])
+    assert "\n" not in str(raised.value)
