@@ -3,41 +3,25 @@
 A kernel is a module-level function under `@jit`: NumPy arrays and integers in, arrays filled in place, no objects,
 no exceptions. With ``KDISSECT_JIT=0`` in the environment the same source runs uncompiled, which the tests do too.
 
-Compiled code is kept in the user's cache directory, under a name made of everything it depends on (the sources of
-the package, the versions of Python, NumPy and Numba). Numba's own cache looks only at the file of the outermost
-function; the name closes that hole, and makes two versions or two users never meet. Losing the cache costs time, nothing else.
+Where compiled code is kept, and when a run goes without, is the matter of `compiled`.
 """
 
-import hashlib
 import os
-import sys
 from collections.abc import Callable
-from importlib.metadata import version
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from kdissect.cache import cache_home
-
-PACKAGE = Path(__file__).parent
-
-
-def _kernel_fingerprint() -> str:
-    digest = hashlib.sha256()
-    for name in (sys.version, version("numpy"), version("numba")):
-        digest.update(name.encode())
-    for source in sorted(PACKAGE.rglob("*.py")):
-        text = source.read_bytes()
-        if b"@jit" in text:
-            digest.update(text)
-    return digest.hexdigest()[:16]
+from kdissect import compiled
+from kdissect.mended import mend
 
 
 def _compiler(**options: Any) -> Callable[[Any], Any]:
-    if os.environ.get("KDISSECT_JIT") == "0":
+    if os.environ.get(compiled.SWITCH) == "0":
         return lambda function: function
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_home() / f"kernels-{_kernel_fingerprint()}"))
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(compiled.home()))
     import numba
+    from numba.core import caching
 
+    mend(caching)
     compiler: Callable[[Any], Any] = numba.njit(nogil=True, error_model="numpy", **options)
     return compiler
 
@@ -52,3 +36,37 @@ jit_flat: Callable[[Any], Any] = _compiler(cache=True, _nrt=False)
 # A flat kernel that only other kernels call: it becomes part of them, so it needs no cache and has no way in from Python
 # (called from there it would crash: a test looks that nobody does).
 jit_inner: Callable[[Any], Any] = _compiler(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def _copier() -> Callable[..., None]:
+    if os.environ.get(compiled.SWITCH) == "0":
+        return _copy_slices
+    from llvmlite import ir
+    from numba.core import cgutils, types
+    from numba.extending import intrinsic
+
+    def _copy(_typing: Any, _source: Any, _begin: Any, _target: Any, _at: Any, _count: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            def address(array: int, index: int) -> Any:
+                kind, value = signature.args[array], arguments[array]
+                data = context.make_array(kind)(context, builder, value).data
+                return builder.gep(data, [arguments[index]])
+
+            cgutils.raw_memmove(  # type: ignore[no-untyped-call]
+                builder, address(2, 3), address(0, 1), arguments[4], ir.IntType(64)(1)
+            )
+            return context.get_dummy_value()
+
+        arrays = types.Array(types.uint8, 1, "C")
+        return types.void(arrays, types.int64, arrays, types.int64, types.int64), generate
+
+    return cast("Callable[..., None]", intrinsic(_copy))
+
+
+def _copy_slices(source: Any, begin: int, target: Any, at: int, count: int) -> None:
+    target[at : at + count] = source[begin : begin + count]
+
+
+# copy_bytes(source, begin, target, at, count) copies bytes between arrays of uint8, or within one; the caller has checked the
+# bounds. Within one array the compiler must expect that the ranges overlap: a loop moved 0.6 GB/s there, this 28 GB/s.
+copy_bytes: Callable[..., None] = _copier()
