@@ -34,6 +34,7 @@ from kdissect.exchange.frames import (
     find_response,
     header_evidence,
     is_tls_record,
+    tls_is_ready,
 )
 from kdissect.exchange.old_frames import (
     RESPONSE_VIEW,
@@ -107,6 +108,7 @@ from kdissect.exchange.state import (
     SYNCED,
     TIME,
     TLS,
+    TLS_READY,
     UNDECIDED,
     WHOLE,
     Bytes,
@@ -117,7 +119,6 @@ from kdissect.exchange.streams import (
     acknowledge,
     begin_at,
     chunks_needed,
-    copy_bytes,
     discard,
     give_up_hole,
     receive,
@@ -125,7 +126,7 @@ from kdissect.exchange.streams import (
     skip,
     view,
 )
-from kdissect.kernel import jit_flat, jit_inner
+from kdissect.kernel import copy_bytes, jit_flat, jit_inner
 from kdissect.protocol.integers import int32_at
 
 # Without a single frame in so many bytes, a connection seen from its start is not Kafka; one seen from its middle may be
@@ -137,11 +138,33 @@ TOKEN_LIMIT = 1 << 20  # SASL tokens are small; a larger "token" is a lost place
 
 
 @jit_inner
+def _in_one_place(state: State, node: int, begin: int, end: int) -> tuple[int, int]:
+    """Give up to which position, at most `end`, the stream lies in the arena without a break from `begin` in `node` on.
+
+    And the time of the packet with the byte before that position.
+    """
+    at = state.chunks[node, AT] + begin - state.chunks[node, POSITION]
+    position = begin
+    time = np.int64(-1)
+    while node >= 0 and position < end:
+        chunks = state.chunks
+        if (
+            chunks[node, AT] < 0
+            or chunks[node, AT] + position - chunks[node, POSITION] != at + position - begin
+        ):
+            break
+        time = chunks[node, TIME]
+        position = min(end, chunks[node, POSITION] + chunks[node, LENGTH])
+        node = chunks[node, NEXT_CHUNK]
+    return position, time  # type: ignore[return-value]
+
+
+@jit_inner
 def _take_frame(state: State, way: int, size: int, side: Int64s) -> bool:
     """Take the frame at FRAME, with a body of `size` bytes, off the stream; False when the arena has no room for it.
 
-    Fills `side` (SIDE columns). A frame that lies in one chunk stays where it is, another is assembled; after a gap
-    the rest of a frame is of no use, so STOP is where the first gap begins.
+    Fills `side` (SIDE columns). A frame that lies in one place of the arena stays there, another is assembled; after a
+    gap the rest of a frame is of no use, so STOP is where the first gap begins.
     """
     ways = state.ways
     arena = state.arena
@@ -150,11 +173,11 @@ def _take_frame(state: State, way: int, size: int, side: Int64s) -> bool:
     node = ways[way, HEAD]
     side[FIRST_BYTE_NS] = state.chunks[node, TIME]
     side[BYTE_PACKET] = state.chunks[node, PACKET]
-    inside = begin - state.chunks[node, POSITION]
-    if state.chunks[node, AT] >= 0 and state.chunks[node, LENGTH] - inside >= 4 + size:
-        side[START] = state.chunks[node, AT] + inside + 4
+    reaches, last_ns = _in_one_place(state, node, begin, end)
+    if reaches == begin + 4 + size:
+        side[START] = state.chunks[node, AT] + begin - state.chunks[node, POSITION] + 4
         side[STOP] = side[START] + size
-        side[LAST_BYTE_NS] = state.chunks[node, TIME]
+        side[LAST_BYTE_NS] = last_ns
     else:
         at = state.counters[ASSEMBLY]
         if at + end - begin + SCRATCH > len(arena):
@@ -219,6 +242,8 @@ def _recognise(state: State, connection: int, way: int) -> None:
         behind, more = view(state, way, ways[way, FRAME] + record, 6)
         if more < 6 or is_tls_record(state.arena, behind, more):
             connections[connection, PROTOCOL] = TLS
+            for side in range(2 * connection, 2 * connection + 2):
+                ways[side, SCANNED] = ways[side, FRAME]  # of TLS: what has been looked at
             return
         offset, length = view(state, way, ways[way, FRAME], HEADER_VIEW)
     client = connections[connection, CLIENT_WAY]
@@ -357,7 +382,7 @@ def _take_request(state: State, connection: int, way: int, side: Int64s) -> int:
     if not _take_frame(state, way, size, side):
         return -1
     if token:
-        on_token(state, connection)
+        on_token(state, connection, side)
     elif side[STOP] - side[START] >= shortest:
         on_request(state, connection, side)
     return 1
@@ -405,6 +430,8 @@ def _consume(state: State, connection: int, way: int, side: Int64s) -> int:
                 _recognise(state, connection, way)
             if connections[connection, PROTOCOL] == UNDECIDED:
                 _forget_what_cannot_be_kafka(state, connection, way)
+            if connections[connection, PROTOCOL] == TLS:
+                return TLS_READY if tls_is_ready(state, way) else DONE
             if not _is_kafka(connections[connection, PROTOCOL]):
                 if connections[connection, PROTOCOL] != UNDECIDED:
                     skip(state, way, ways[way, NEXT])
@@ -483,7 +510,8 @@ def advance(
 
     `segments` has the columns of `pieces`, `connection_of` the row of each segment's connection and `at_of` where its
     payload lies in the arena. When a pool was full, the segment before the returned number is taken in but its
-    frames are not all consumed: the next call goes on with them.
+    frames are not all consumed: the next call goes on with them. TLS_READY says so of a connection whose records of TLS the
+    caller must take first.
     """
     side = state.side
     if first > 0:
@@ -507,6 +535,8 @@ def advance(
             or state.connections[connection, ACK_NS] == 0
         ):
             _note_flags(state, connection, way, flags, time, sequence, segments[ACK, index])
+        if flags & FLAG_BARE_ACK:
+            continue  # described for the handshake alone, once in every split: nothing else may hang on it
         if flags & FLAG_SYN:
             sequence = (sequence + 1) & 0xFFFFFFFF
         if length > 0 and not flags & FLAG_RST:
@@ -565,7 +595,10 @@ def _take_rest(state: State, connection: int, way: int, side: Int64s) -> int:
 
 @jit_flat
 def finish(state: State, connections: Int64s) -> tuple[int, int]:
-    """End connections: give up holes, take what is left, and close the books; the result is as in `advance`."""
+    """End connections: give up holes, take what is left, and close the books.
+
+    The result is as in `advance`, but for the number: it is that of the connection to go on with.
+    """
     side = state.side
     for index in range(len(connections)):
         connection = connections[index]
@@ -579,7 +612,8 @@ def finish(state: State, connections: Int64s) -> tuple[int, int]:
             while state.ways[way, AHEAD] >= 0:
                 give_up_hole(state, way)
             undecided = turn < 2 and state.connections[connection, PROTOCOL] == UNDECIDED
-            if undecided and not _recognise_lone(state, connection, way) and state.ways[other, PAYLOAD] > 0:
+            lone = state.ways[way, PAYLOAD] == 0 or state.ways[other, PAYLOAD] == 0
+            if undecided and not _recognise_lone(state, connection, way) and not lone:
                 # No second request will confirm a first one any more, on whichever side it is.
                 state.connections[connection, SERVER_PORT_WAY] = way - 2 * connection
                 state.ways[way, SCANNED] = state.ways[way, FRAME]
@@ -627,9 +661,10 @@ def _carried_side(state: State, node: int, column: int, arena: Bytes, at: int, c
 def carry_over(state: State, count: int, arena: Bytes, copy: bool) -> int:
     """Give how many bytes of the arena are still needed by the first `count` connections; with `copy`, move them.
 
-    They go to the front of `arena`, a new one, and everything that points to them is changed to point there.
+    They go to the front of `arena`, a new one, and everything that points to them is changed to point there. Its first
+    byte stays unused: a side of an exchange that starts at 0 is not there.
     """
-    at = 0
+    at = 1
     for connection in range(count):
         for way in range(2 * connection, 2 * connection + 2):
             at = _carried_chunks(state, state.ways[way, HEAD], arena, at, copy)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from kdissect.exchange.authentication import Authentications
 from kdissect.exchange.conversation import Conversations, Endpoints, Harvest
 from kdissect.exchange.sides import Bools, Side
 from kdissect.exchange.spans import int_column, name_column, text_column
@@ -13,12 +14,14 @@ from kdissect.exchange.state import (
     ACK_NS,
     CLIENT_WAY,
     CONNECTION,
+    DUPLICATES,
     ENDED,
     ENDED_NAMES,
     FIRST_NS,
     HANDSHAKE,
     LAST_NS,
     LOST,
+    OPEN,
     ORPHANS,
     PACKETS,
     PAYLOAD,
@@ -36,7 +39,9 @@ from kdissect.exchange.state import (
     ZERO_WINDOWS,
     Int64s,
 )
-from kdissect.tables import CONNECTIONS
+from kdissect.exchange.tls.columns import tls_columns
+from kdissect.exchange.tls.merge import with_tls
+from kdissect.tables import CONNECTIONS, ENDS
 
 MAPPED = bytes(10) + b"\xff\xff"  # RFC 4291, section 2.5.5.2: an IPv4 address in IPv6 form
 LEARNT = {
@@ -60,6 +65,7 @@ class Learnt:
     def __init__(self) -> None:
         self._values: dict[str, dict[int, str]] = {name: {} for name in LEARNT}
         self._faults: dict[int, int] = {}
+        self.authentications = Authentications()
 
     def add(self, harvest: Harvest, request: Side, faulty: Bools) -> None:
         """Learn from a batch of exchanges."""
@@ -80,6 +86,10 @@ class Learnt:
         for row, count in zip(where.tolist(), counts.tolist(), strict=True):
             self._faults[row] = self._faults.get(row, 0) + count
 
+    def known(self, name: str) -> dict[int, str]:
+        """Give what was learnt for a column, by row of the connection."""
+        return self._values[name]
+
     def texts(self, name: str, count: int) -> pa.Array:
         """Give a column for the first `count` connections."""
         known = self._values[name]
@@ -93,11 +103,10 @@ class Learnt:
 def connection_rows(conversations: Conversations, learnt: Learnt) -> pa.RecordBatch:
     """Give one row per connection, in the order in which they were first seen."""
     count = len(conversations.endpoints)
-    facts = conversations.state.connections[:count]
-    # Without a handshake or a request nobody knows who is the client; servers mostly have the lower port.
-    client = np.where(facts[:, CLIENT_WAY] >= 0, facts[:, CLIENT_WAY], facts[:, SERVER_PORT_WAY])
-    to_server = conversations.state.ways[2 * np.arange(count) + client]
-    to_client = conversations.state.ways[2 * np.arange(count) + 1 - client]
+    facts, ways, tls = with_tls(conversations)
+    client = _client_ways(facts)
+    to_server = ways[2 * np.arange(count) + client]
+    to_client = ways[2 * np.arange(count) + 1 - client]
     both = to_server + to_client
     server_rtt = facts[:, SYN_ACK_NS] - facts[:, SYN_NS]
     client_rtt = facts[:, ACK_NS] - facts[:, SYN_ACK_NS]
@@ -117,6 +126,7 @@ def connection_rows(conversations: Conversations, learnt: Learnt) -> pa.RecordBa
         "lost_bytes": pa.array(both[:, LOST]),
         "skipped_bytes": pa.array(both[:, SKIPPED]),
         "zero_windows": pa.array(facts[:, ZERO_WINDOWS]),
+        "duplicate_packets": pa.array(facts[:, DUPLICATES]),
         "server_rtt_ns": int_column(
             server_rtt, (facts[:, SYN_NS] > 0) & (facts[:, SYN_ACK_NS] > 0), pa.int64()
         ),
@@ -127,8 +137,25 @@ def connection_rows(conversations: Conversations, learnt: Learnt) -> pa.RecordBa
         "unanswered": pa.array(facts[:, UNANSWERED]),
         "orphan_responses": pa.array(facts[:, ORPHANS]),
         "faults": learnt.faults(count),
+        **learnt.authentications.columns((facts[:, ENDED] != OPEN).tolist()),
+        **tls_columns(tls, count),
     }
     return pa.record_batch([columns[name] for name in CONNECTIONS.names], schema=CONNECTIONS)
+
+
+def end_rows(conversations: Conversations, rows: Int64s) -> pa.RecordBatch:
+    """Give who talks on some connections (ENDS), as far as is known by now; exchanges tell who the client is."""
+    client = _client_ways(conversations.state.connections[rows])
+    ends = _endpoints([conversations.endpoints[row] for row in rows.tolist()], client)
+    columns = ends | {
+        "connection": pa.array([conversations.identities[row] for row in rows.tolist()], pa.int64())
+    }
+    return pa.record_batch([columns[name] for name in ENDS.names], schema=ENDS)
+
+
+def _client_ways(facts: Int64s) -> Int64s:
+    """Tell which end is the client; without a handshake or a request nobody knows, and servers mostly have the lower port."""
+    return np.where(facts[:, CLIENT_WAY] >= 0, facts[:, CLIENT_WAY], facts[:, SERVER_PORT_WAY])
 
 
 def _endpoints(endpoints: Sequence[Endpoints], client: Int64s) -> dict[str, pa.Array]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from kdissect.capture.pieces import (
     CAPTURED,
     FLAG_ACK,
+    FLAG_B_TO_A,
     FLAG_SYN,
     FLAGS,
     OFFSET,
@@ -29,6 +30,7 @@ from kdissect.exchange.payload import plan, read_ranges
 from kdissect.exchange.state import (
     ASSEMBLY,
     DONE,
+    DUPLICATES,
     EXCHANGE_COUNT,
     FIRST_NS,
     FULL_ARENA,
@@ -38,12 +40,16 @@ from kdissect.exchange.state import (
     LAST_NS,
     PACKET_BITS,
     PACKETS,
+    SASL_TOKEN,
     SCRATCH,
     SERVER_PORT_WAY,
+    STATUS,
     SYN_SEQ,
+    TLS_READY,
     ZERO_WINDOWS,
     Bytes,
     Int64s,
+    State,
     new_state,
     with_more_arena,
     with_more_chunks,
@@ -51,6 +57,8 @@ from kdissect.exchange.state import (
     with_more_exchanges,
     with_more_waiting,
 )
+from kdissect.exchange.tls.keylog import NO_KEYS, KeyLog
+from kdissect.exchange.tls.stage import TlsStage
 
 LATE_SYN_NS = 100_000_000  # a SYN may be captured that much later than what it opens, by another queue
 FLUSH_AT = (
@@ -81,14 +89,22 @@ def connection_identity(ends: Endpoints, first_time_ns: int) -> int:
 
 
 class Conversations:
-    """Connections in the making; see the module's text for the rules."""
+    """Connections in the making; see the module's text for the rules.
 
-    def __init__(self, splits: Sequence[Split], max_versions: Int64s) -> None:
+    With `keys` those under TLS are read as well; with `tokens` raw SASL tokens are given as rows too.
+    """
+
+    def __init__(
+        self, splits: Sequence[Split], max_versions: Int64s, keys: KeyLog = NO_KEYS, tokens: bool = False
+    ) -> None:
+        self._tokens = tokens
         self._splits = splits
         self._current: dict[Endpoints, int] = {}
         self.state = new_state(max_versions)
+        self._other_arena = self.state.arena[:0]  # used in turn: memory that was touched before is cheap
         self.endpoints: list[Endpoints] = []
         self.identities: list[int] = []
+        self.tls = TlsStage(keys, lambda: Conversations((), max_versions, tokens=tokens))
 
     def feed(self, pieces: pa.RecordBatch) -> Iterator[Harvest]:
         """Take in the pieces of one split (rows of PIECES in order of `piece`); give what was finished by them."""
@@ -100,12 +116,30 @@ class Conversations:
         rows = self._connections_of(pieces, segments, counts)
         connection_of = np.repeat(rows, counts)
         segments[PACKET] |= split.index << PACKET_BITS
-        at_of = self._load(split, segments)
+        at_of = self._load(split, segments, 2 * connection_of + (segments[FLAGS] & FLAG_B_TO_A))
+        yield from self._advance(segments, connection_of, at_of)
+        yield from self.tls.flush()
+        yield from self._flush()
+
+    def feed_plain(self, segments: Int64s, connection_of: Int64s, payload: bytes) -> Iterator[Harvest]:
+        """Take in segments, described as in pieces, whose payload was not read from a capture: it lies one behind another."""
+        captured = segments[CAPTURED]
+        carried = self._renew_arena(len(payload))
+        self.state.arena[carried : carried + len(payload)] = np.frombuffer(payload, np.uint8)
+        yield from self._advance(segments, connection_of, np.cumsum(captured) - captured + carried)
+        yield from self._flush()
+
+    def _advance(self, segments: Int64s, connection_of: Int64s, at_of: Int64s) -> Iterator[Harvest]:
         code, following = advance(self.state, segments, connection_of, at_of, 0)
         while code != DONE:
-            yield from self._make_room(code)
+            if code == TLS_READY:
+                yield from self._take_tls(int(connection_of[following - 1]))
+            else:
+                yield from self._make_room(code)
             code, following = advance(self.state, segments, connection_of, at_of, following)
-        yield from self._flush()
+
+    def _take_tls(self, connection: int) -> Iterator[Harvest]:
+        yield from self.tls.take(self.state, connection, self.endpoints[connection])
 
     def close(self) -> Iterator[Harvest]:
         """End all connections; give what they still held."""
@@ -113,9 +147,17 @@ class Conversations:
         while len(rows):
             code, ended = finish(self.state, rows)
             rows = rows[ended:]
-            if code != DONE:
+            if code == TLS_READY:
+                yield from self._take_tls(int(rows[0]))
+            elif code != DONE:
                 yield from self._make_room(code)
+        yield from self.tls.close()
         yield from self._flush()
+
+    def states(self) -> list[tuple[State, int]]:
+        """Give all that is held at present: states, each with its number of connections."""
+        inner = self.tls.inner
+        return [(self.state, len(self.endpoints)), *(inner.states() if inner is not None else [])]
 
     def _connections_of(self, pieces: pa.RecordBatch, segments: Int64s, counts: Int64s) -> Int64s:
         """Give the row of each piece's connection, and add up what pass one counted."""
@@ -127,7 +169,7 @@ class Conversations:
             row = self._current.get(ends)
             opening = _opening_sequence(segments, first_segment[piece], counts[piece])
             if row is None or (opening >= 0 and self._is_used_again(row, opening, first_ns)):
-                row = self._new_connection(ends, first_ns)
+                row = self.new_connection(ends, first_ns)
             if opening >= 0 and self.state.connections[row, SYN_SEQ] < 0:
                 self.state.connections[row, SYN_SEQ] = opening
             rows[piece] = row
@@ -135,7 +177,7 @@ class Conversations:
         packets = pieces["packets_ab"].to_numpy() + pieces["packets_ba"].to_numpy()
         np.add.at(connections[:, PACKETS], rows, packets)
         np.add.at(connections[:, ZERO_WINDOWS], rows, pieces["zero_windows"].to_numpy())
-        np.minimum.at(connections[:, FIRST_NS], rows, pieces["first_time_ns"].to_numpy())
+        np.add.at(connections[:, DUPLICATES], rows, pieces["duplicates"].to_numpy())
         np.maximum.at(connections[:, LAST_NS], rows, pieces["last_time_ns"].to_numpy())
         return rows
 
@@ -146,7 +188,8 @@ class Conversations:
             return bool(connection[SYN_SEQ] != opening)
         return not 0 <= time_ns - connection[FIRST_NS] <= LATE_SYN_NS
 
-    def _new_connection(self, ends: Endpoints, first_ns: int) -> int:
+    def new_connection(self, ends: Endpoints, first_ns: int) -> int:
+        """Begin a connection; give its row."""
         row = len(self.endpoints)
         self.state = with_more_connections(self.state, row + 1)
         self.state.connections[row, SERVER_PORT_WAY] = 0 if ends.b_port < ends.a_port else 1
@@ -156,18 +199,25 @@ class Conversations:
         self._current[ends] = row
         return row
 
-    def _load(self, split: Split, segments: Int64s) -> Int64s:
-        """Make a new arena of what is still needed of the old one and the payload of these segments."""
-        starts, stops, positions = plan(segments[OFFSET], segments[CAPTURED])
+    def _load(self, split: Split, segments: Int64s, streams: Int64s) -> Int64s:
+        """Fill the other arena with what is still needed of this one and the payload of these segments."""
+        starts, stops, positions = plan(segments[OFFSET], segments[CAPTURED], streams)
         size = int((stops - starts).sum())
+        carried = self._renew_arena(size)
+        read_ranges(split.path, starts, stops, self.state.arena[carried : carried + size])
+        return positions + carried
+
+    def _renew_arena(self, size: int) -> int:
+        """Turn to the other arena, with what is still needed of this one; give where `size` bytes more belong in it."""
         count = len(self.endpoints)
         carried = carry_over(self.state, count, self.state.arena, False)
-        arena = np.empty(2 * (carried + size) + SCRATCH, np.uint8)
+        arena, needed = self._other_arena, carried + size + SCRATCH
+        if len(arena) < needed:
+            arena = np.empty(needed + needed // 2, np.uint8)
         carry_over(self.state, count, arena, True)
-        read_ranges(split.path, starts, stops, arena[carried : carried + size])
-        self.state = self.state._replace(arena=arena)
+        self.state, self._other_arena = self.state._replace(arena=arena), self.state.arena
         self.state.counters[ASSEMBLY] = carried + size
-        return positions + carried
+        return carried
 
     def _make_room(self, code: int) -> Iterator[Harvest]:
         if code == FULL_CHUNKS:
@@ -185,7 +235,10 @@ class Conversations:
     def _flush(self) -> Iterator[Harvest]:
         count = int(self.state.counters[EXCHANGE_COUNT])
         if count:
-            yield Harvest(self.state.exchanges[:count], self.state.arena)
+            exchanges = self.state.exchanges[:count]
+            if not self._tokens:
+                exchanges = exchanges[exchanges[:, STATUS] != SASL_TOKEN]
+            yield Harvest(exchanges, self.state.arena)
             self.state.counters[EXCHANGE_COUNT] = 0
 
 

@@ -6,39 +6,45 @@ tables `names` (which topic an id means) and `brokers` (where a node listens), l
 partition rows of an exchange come with it. What a row says does not depend on how the capture was split.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kdissect.capture.splits import Split
-from kdissect.exchange.connections import Learnt, connection_rows
+from kdissect.exchange.connections import Learnt, connection_rows, end_rows
 from kdissect.exchange.conversation import Conversations, Harvest
+from kdissect.exchange.events import STEPS, event_rows
 from kdissect.exchange.exchanges import exchange_rows
+from kdissect.exchange.names import KNOWN_NAMES, listening_nodes, named_topics
 from kdissect.exchange.old_rows import is_old, old_rows
 from kdissect.exchange.partitions import partition_rows
-from kdissect.exchange.sides import Side, read_sides
-from kdissect.exchange.spans import int_column, text_column, uuid_column
-from kdissect.exchange.state import CONNECTION, Int64s
+from kdissect.exchange.sides import read_sides
+from kdissect.exchange.state import CONNECTION, SASL_TOKEN, STATUS, Int64s
+from kdissect.exchange.tls.keylog import NO_KEYS, KeyLog
 from kdissect.protocol.schema import highest_versions
-from kdissect.tables import BROKERS, NAMES
 
 Batches = Mapping[str, pa.RecordBatch]
 
-# The one topic whose id is the same in every cluster (KIP-595, KIP-516), and which no answer names.
-KNOWN_NAMES = pa.record_batch([["AAAAAAAAAAAAAAAAAAAAAQ"], ["__cluster_metadata"]], schema=NAMES)
 
+def dissect_batches(
+    pieces: Iterable[pa.RecordBatch],
+    splits: Sequence[Split],
+    keys: KeyLog = NO_KEYS,
+    wanted: Collection[str] = (),
+) -> Iterator[Batches]:
+    """Give batches of tables, by table name, for all connections in `pieces` (rows of PIECES; rows of counts are passed over).
 
-def dissect_batches(pieces: Iterable[pa.RecordBatch], splits: Sequence[Split]) -> Iterator[Batches]:
-    """Give batches of tables, by table name, for all connections in `pieces` (rows of PIECES; rows of counts are passed over)."""
-    conversations = Conversations(splits, np.array(highest_versions(), np.int64))
+    With `keys` connections under TLS are read like others. Of the tables on request (`tables.ON_REQUEST`) those are made that
+    are `wanted`; ENDS is for those who cannot wait for the connections. Their rows come with the exchanges that they are about.
+    """
+    conversations = Conversations(splits, np.array(highest_versions(), np.int64), keys, tokens=True)
     learnt = Learnt()
     for of_split in by_split(pieces):
         for harvest in conversations.feed(of_split):
-            yield from _rows(harvest, conversations, learnt, splits)
+            yield from _rows(harvest, conversations, learnt, splits, wanted)
     for harvest in conversations.close():
-        yield from _rows(harvest, conversations, learnt, splits)
+        yield from _rows(harvest, conversations, learnt, splits, wanted)
     yield {"connections": connection_rows(conversations, learnt), "names": KNOWN_NAMES}
 
 
@@ -64,16 +70,32 @@ def by_split(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _rows(
-    harvest: Harvest, conversations: Conversations, learnt: Learnt, splits: Sequence[Split]
+    harvest: Harvest,
+    conversations: Conversations,
+    learnt: Learnt,
+    splits: Sequence[Split],
+    wanted: Collection[str],
 ) -> Iterator[Batches]:
+    beside = {}
+    if "ends" in wanted:
+        beside["ends"] = end_rows(conversations, np.unique(harvest.exchanges[:, CONNECTION]))
+    tokens = harvest.exchanges[:, STATUS] == SASL_TOKEN
+    if tokens.any():  # between the exchanges around them, and no rows of any table
+        for rows in np.split(harvest.exchanges, np.flatnonzero(np.diff(tokens)) + 1):
+            if rows[0, STATUS] == SASL_TOKEN:
+                learnt.authentications.add_tokens(rows, learnt.known("sasl_mechanism"))
+            else:
+                part = harvest._replace(exchanges=rows)
+                yield from _rows(part, conversations, learnt, splits, wanted)
+        return
     old = is_old(harvest)
     if old.any():
         before, harvest = (harvest._replace(exchanges=harvest.exchanges[rows]) for rows in (old, ~old))
         exchanges, partitions, faulty = old_rows(before, _identities(before, conversations), splits)
         learnt.add_faults(before, faulty)
-        yield {"exchanges": exchanges, "partitions": partitions}
+        yield {"exchanges": exchanges, "partitions": partitions, **beside}
     if len(harvest.exchanges):
-        yield _new_rows(harvest, conversations, learnt, splits)
+        yield _new_rows(harvest, conversations, learnt, splits, wanted) | beside
 
 
 def _identities(harvest: Harvest, conversations: Conversations) -> Int64s:
@@ -81,55 +103,25 @@ def _identities(harvest: Harvest, conversations: Conversations) -> Int64s:
 
 
 def _new_rows(
-    harvest: Harvest, conversations: Conversations, learnt: Learnt, splits: Sequence[Split]
-) -> Batches:
+    harvest: Harvest,
+    conversations: Conversations,
+    learnt: Learnt,
+    splits: Sequence[Split],
+    wanted: Collection[str],
+) -> dict[str, pa.RecordBatch]:
     request, response = read_sides(harvest)
     identities = _identities(harvest, conversations)
     exchanges, faulty = exchange_rows(harvest, request, response, identities, splits)
     learnt.add(harvest, request, faulty)
+    learnt.authentications.add(harvest.exchanges, exchanges["error_code"], learnt.known("sasl_mechanism"))
     return {
         "exchanges": exchanges,
         "partitions": partition_rows(harvest, request, response, identities),
-        "names": _names(harvest, response),
-        "brokers": _brokers(harvest, response),
+        "names": pa.concat_batches([named_topics(harvest, side) for side in (request, response)]),
+        "brokers": listening_nodes(harvest, response),
+        **{
+            table: event_rows(table, harvest, request, response, exchanges)
+            for table in STEPS
+            if table in wanted
+        },
     }
-
-
-def _names(harvest: Harvest, response: Side) -> pa.RecordBatch:
-    """Give the topic ids that come with a name, once each."""
-    rows = response.columns.partitions
-    topic, topic_id = rows.spans("topic"), rows.spans("topic_id")
-    both = np.flatnonzero((topic.start >= 0) & (topic_id.start >= 0))
-    # A topic's partitions share its spans: one row per topic is enough.
-    both = both[np.unique(topic_id.start[both], return_index=True)[1]]
-    named = pa.table(
-        {
-            "topic_id": uuid_column(harvest.arena, topic_id.start[both]),
-            "topic": text_column(harvest.arena, topic.start[both], topic.length[both]),
-        },
-        schema=NAMES,
-    )
-    named = named.filter(named["topic_id"].is_valid()).group_by(NAMES.names).aggregate([])
-    return _one_batch(named, NAMES)
-
-
-def _brokers(harvest: Harvest, response: Side) -> pa.RecordBatch:
-    """Give the nodes whose address an answer tells, once each."""
-    nodes = response.columns.nodes
-    node_id, port, host = nodes.integers("node_id"), nodes.integers("port"), nodes.spans("host")
-    rows = pa.table(
-        {
-            "node_id": int_column(node_id.values, node_id.present, pa.int32()),
-            "host": text_column(harvest.arena, host.start, host.length),
-            "port": int_column(port.values, port.present, pa.int32()),
-        },
-        schema=BROKERS,
-    )
-    # An answer with an error names no node: -1, no host.
-    rows = rows.filter((pc.field("node_id") >= 0) & (pc.field("port") > 0))
-    return _one_batch(rows.group_by(BROKERS.names).aggregate([]), BROKERS)
-
-
-def _one_batch(rows: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [rows[name].combine_chunks() for name in schema.names]
-    return pa.record_batch(columns, schema=schema)

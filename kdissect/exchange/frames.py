@@ -39,6 +39,11 @@ HEADER_VIEW = 270  # a length, a request header and a client id of the usual lon
 SHORTEST_REQUEST = 8  # ControlledShutdown 0 has no client id in its header
 SHORTEST_RESPONSE = 4
 CONTROLLED_SHUTDOWN = 7
+LAST_PLAIN_PRODUCE = 8  # from version 9 on tagged fields come first and lengths are variable
+MOST_TAGGED = 4
+MOST_ACKS = 16  # before Kafka 0.9 a number of brokers could be asked for
+LONGEST_TRANSACTIONAL_ID = 512  # far beyond what clients make up
+LONGEST_TOPIC = 249  # org.apache.kafka.common.internals.Topic
 LONE_REQUEST = 1 << 17  # bytes: a request up to this size waits for the next one to confirm it
 LONE_RESPONSE = 1 << 17  # bytes: so does a response that begins within a packet; larger ones must begin one
 LONE_CHAIN = 4  # frames in a row, with ids that count upwards by at most CHAIN_STEP, are no accident
@@ -77,7 +82,64 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
         if data[offset + 14 + index] < 0x20 or data[offset + 14 + index] == 0x7F:
             return 0
         plain = plain and data[offset + 14 + index] < 0x7F
+    if key == 0:
+        body = offset + 14 + max(text, 0)
+        if not _can_be_produce(data, body, offset + length, offset + 4 + size, version):
+            return 0
     return 2 if plain and 0 < text <= length - 14 else 1
+
+
+@jit_inner
+def _is_topic_letter(byte: int) -> bool:
+    letter = 0x61 <= byte | 0x20 <= 0x7A
+    return letter or 0x30 <= byte <= 0x39 or byte == 0x2D or byte == 0x2E or byte == 0x5F
+
+
+@jit_inner
+def _can_be_produce(data: Bytes, at: int, stop: int, end: int, version: int) -> bool:
+    """Say whether a Produce body lies at data[at:end], as far as the bytes before `stop` tell.
+
+    Produce has the key 0 and low versions, so a header of zeros and small numbers reads as one, and other protocols are full
+    of those. Its body says more: acks, a time, and topics whose names have letters of their own.
+    """
+    if version > LAST_PLAIN_PRODUCE:
+        if at + 2 > stop:
+            return True
+        if data[at] != 0:  # tagged fields, of which no client has many
+            return bool(data[at] <= MOST_TAGGED)
+        size_byte = int(data[at + 1])  # one more than the bytes of the transactional id
+        at += 2 + max(size_byte - 1, 0)
+        if size_byte > 127:
+            return True
+    elif version >= 3:
+        if at + 2 > stop:
+            return True
+        transactional_id = int16_at(data, at)
+        at += 2 + max(transactional_id, 0)
+        if transactional_id < -1 or transactional_id > LONGEST_TRANSACTIONAL_ID:
+            return False
+    if at + 7 > end:
+        return False
+    if at + 10 > stop:
+        return True
+    if abs(int16_at(data, at)) > MOST_ACKS or int32_at(data, at + 2) < 0:
+        return False
+    topics = int32_at(data, at + 6)
+    at += 10
+    if version > LAST_PLAIN_PRODUCE:
+        return True
+    if topics <= 0 or topics > end - at:
+        return topics == 0 and at == end
+    if at + 2 > stop:
+        return True
+    size = int16_at(data, at)
+    at += 2
+    if size < 1 or size > LONGEST_TOPIC or at + size > end:
+        return False
+    legal = True
+    for place in range(at, min(at + size, stop)):
+        legal = legal and _is_topic_letter(np.int64(data[place]))
+    return legal
 
 
 @jit_inner
@@ -104,6 +166,23 @@ def is_tls_record(data: Bytes, offset: int, length: int) -> bool:
     if size == 0 or size > (1 << 14) + 2048:
         return False
     return bool(data[offset] != 22 or data[offset + 5] <= 24)
+
+
+@jit_inner
+def tls_is_ready(state: State, way: int) -> bool:
+    """Say whether a direction under TLS holds, since it was last looked at, a whole record, a gap, or no record at all."""
+    ways = state.ways
+    node = ways[way, HEAD]
+    if node < 0 or ways[way, NEXT] <= ways[way, SCANNED]:
+        return False
+    offset, length = view(state, way, ways[way, FRAME], 5)
+    if length < 5:
+        return bool(state.chunks[node, AT] < 0 or ways[way, NEXT] - ways[way, FRAME] >= 5)
+    arena = state.arena
+    size = (np.int64(arena[offset + 3]) << 8) | np.int64(arena[offset + 4])
+    if arena[offset] < 20 or arena[offset] > 23 or arena[offset + 1] != 3 or size > (1 << 14) + 2048:
+        return True
+    return bool(ways[way, NEXT] - ways[way, FRAME] >= 5 + size)
 
 
 @jit_inner
@@ -146,9 +225,16 @@ def find_request(state: State, connection: int, way: int) -> bool:
                 if evidence == 0:
                     continue
                 end = position + 4 + int32_at(arena, offset)
+                # A Produce header is told by its body: without that it must wait, or begin a packet.
+                bare = int16_at(arena, offset + 4) == 0 and length < min(end - position, HEADER_VIEW)
                 follows = _request_follows(state, way, end)
                 # A header without a client id is weak: zeros look like one. It must be confirmed by its surroundings.
                 begins = position == chunks[node, POSITION]
+                if bare and follows == 1 and not begins:
+                    if position + length < ways[way, NEXT]:
+                        continue
+                    ways[way, SCANNED] = position
+                    return False
                 if hinted:
                     confirmed = follows == 2 or (follows == 1 and (evidence == 2 or begins))
                 else:

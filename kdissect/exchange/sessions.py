@@ -121,7 +121,9 @@ def _drop_first_waiting(state: State, connection: int) -> None:
 @jit_inner
 def _give_up_first_waiting(state: State, connection: int) -> None:
     node = state.connections[connection, FIRST_WAITING]
-    if state.waiting[node, STATUS] != SASL_TOKEN:
+    if state.waiting[node, STATUS] == SASL_TOKEN:
+        _finish(state, node, SASL_TOKEN)
+    else:
         _finish(state, node, NO_ANSWER)
         state.connections[connection, UNANSWERED] += 1
     _drop_first_waiting(state, connection)
@@ -232,10 +234,16 @@ def _wait(state: State, connection: int, node: int) -> None:
 
 
 @jit_inner
-def on_token(state: State, connection: int) -> None:
+def on_token(state: State, connection: int, side: Int64s) -> None:
     """Take in a client's raw SASL token: its answer is the next frame of the other direction."""
     node = _new_waiting(state)
-    state.waiting[node, STATUS] = SASL_TOKEN
+    waiting = state.waiting
+    _set_side(state, node, REQUEST_SIDE, side)
+    waiting[node, CONNECTION] = connection
+    waiting[node, STATUS] = SASL_TOKEN
+    waiting[node, ORDINAL] = -1
+    waiting[node, API_KEY] = -1
+    waiting[node, API_VERSION] = -1
     _wait(state, connection, node)
 
 
@@ -251,6 +259,9 @@ def on_response(state: State, connection: int, side: Int64s) -> None:
     """Take in one response frame; `side` holds the SIDE columns of its bytes, at least 4 of them (2 in Kafka 0.7)."""
     connections = state.connections
     if expects_token(state, connection):
+        node = connections[connection, FIRST_WAITING]
+        _set_side(state, node, RESPONSE_SIDE, side)
+        _finish(state, node, SASL_TOKEN)
         _drop_first_waiting(state, connection)
         return
     connections[connection, RESPONSES] += 1

@@ -38,6 +38,7 @@ Bytes = NDArray[np.uint8]
     LAST_NS,
     PACKETS,
     ZERO_WINDOWS,
+    DUPLICATES,
     REQUESTS,
     RESPONSES,
     UNANSWERED,
@@ -52,7 +53,7 @@ Bytes = NDArray[np.uint8]
     SERVER_PORT_WAY,  # the way towards the lower port: a hint for connections without handshake
     FAULTS,
     CONNECTION_FIELDS,
-) = range(26)
+) = range(27)
 
 # One direction of a connection.
 (
@@ -101,24 +102,26 @@ RESPONSE_SIDE = SIDE_FIELDS
 NEXT_WAITING = EXCHANGE_FIELDS
 WAITING_FIELDS = EXCHANGE_FIELDS + 1
 
-# Values of STATUS; SASL_TOKEN marks a raw token that waits for its answer and never becomes a row.
+# Values of STATUS; SASL_TOKEN is a raw token with its answer: no exchange of Kafka, given only to those who ask for it.
 ANSWERED, NO_RESPONSE_EXPECTED, NO_ANSWER, ORPHAN_RESPONSE, SASL_TOKEN = range(5)
-STATUS_NAMES = ("answered", "no_response_expected", "unanswered", "orphan_response")
+STATUS_NAMES = ("answered", "no_response_expected", "unanswered", "orphan_response", "sasl_token")
 
 # Stands as API_VERSION of every exchange of Kafka 0.7, which has no versions; its API_KEY is the type of the request.
 BEFORE_VERSIONS = -7
 
 # Values of PROTOCOL and ENDED.
-UNDECIDED, KAFKA, TLS, OTHER, KAFKA_0_7 = range(5)
-PROTOCOL_NAMES = ("unknown", "kafka", "tls", "unknown", "kafka-0.7")
+UNDECIDED, KAFKA, TLS, OTHER, KAFKA_0_7, TLS_PASSED = range(
+    6
+)  # TLS_PASSED: nobody looks at its records any more
+PROTOCOL_NAMES = ("unknown", "kafka", "tls", "unknown", "kafka-0.7", "tls")
 OPEN, FIN_SEEN, RST_SEEN = range(3)
 ENDED_NAMES = ("open", "fin", "rst")
 
 # Where the next free node or byte is.
 FREE_CHUNK, FREE_CHUNK_COUNT, FREE_WAITING, FREE_WAITING_COUNT, EXCHANGE_COUNT, ASSEMBLY, COUNTERS = range(7)
 
-# What a kernel says when it stops.
-DONE, FULL_CHUNKS, FULL_WAITING, FULL_EXCHANGES, FULL_ARENA = range(5)
+# What a kernel says when it stops; TLS_READY: a record of TLS is there to be taken.
+DONE, FULL_CHUNKS, FULL_WAITING, FULL_EXCHANGES, FULL_ARENA, TLS_READY = range(6)
 
 PACKET_BITS = 40
 SCRATCH = 512  # bytes at the end of the arena where a header that is spread over chunks is put together

@@ -45,10 +45,9 @@ from kdissect.exchange.state import (
     TAIL,
     TIME,
     WHOLE,
-    Bytes,
     State,
 )
-from kdissect.kernel import jit_inner
+from kdissect.kernel import copy_bytes, jit_inner
 
 ACK_GRACE_NS = 20_000_000  # packets of one moment may be captured out of order; 20 ms is far beyond any queue
 HOLE_MAX_AGE_NS = (
@@ -66,13 +65,6 @@ def unwrap(sequence: int, base: int, near: int) -> int:
     if distance >= 0x80000000:
         distance -= 0x100000000
     return near + distance
-
-
-@jit_inner
-def copy_bytes(source: Bytes, begin: int, target: Bytes, at: int, count: int) -> None:
-    """Copy bytes; a loop, because slices make a kernel slow to compile."""
-    for index in range(count):
-        target[at + index] = source[begin + index]
 
 
 @jit_inner

@@ -253,6 +253,8 @@ CAPTURE: tuple[Callable[[Scene], None], ...] = (
     response_first, reorder, lose, lose_burst, cut_packets, one_way, cut_start, cut_end, duplicate, step_back,
 )  # fmt: skip
 HOSTS = ("resegment", "data_in_syn", "wrap")
+WRAPPINGS = ("tunnel", "fragment", "two_places")  # what becomes of whole packets: see `frames_of`
+WRAPPED = 0.15  # share of random combinations that each of them joins
 OPERATIONS = (*HOSTS, *(one.__name__ for one in (*NETWORK, *CAPTURE)))
 
 
@@ -272,6 +274,7 @@ def spoil(talk: Talk, seed: int, operations: tuple[str, ...] | None = None) -> W
     chance = random.Random(seed)
     if operations is None:
         operations = tuple(chance.sample(OPERATIONS, min(chance.choice([1, 2, 3, 4, 6, 9]), len(OPERATIONS))))
+        operations += tuple(one for one in WRAPPINGS if random.Random(f"{one} {seed}").random() < WRAPPED)
     sent = resegment(talk, chance) if "resegment" in operations else talk.sent
     in_syn = min(chance.randrange(1, 1400), len(talk.streams[CLIENT])) if "data_in_syn" in operations else 0
     isn = [chance.randrange(1 << 32), chance.randrange(1 << 32)]
@@ -347,3 +350,66 @@ def frame_of(packet: Packet, payload: bytes, wreck: Wreck, ends: tuple[bytes, in
 
 
 HEADERS = 14 + 40
+PART = 1200  # bytes of a fragment
+LONGEST_PACKET = 65_000  # longer ones are not sent through tunnels, nor in fragments
+
+
+def frames_of(
+    packet: Packet, payload: bytes, wreck: Wreck, ends: tuple[bytes, int, bytes, int], number: int
+) -> list[tuple[int, bytes, int]]:
+    """Give what is recorded of the packet, mostly one frame: time, bytes on the wire, bytes kept."""
+    chance = random.Random(number)
+    data = frame_of(packet, payload, wreck, ends)
+    if len(data) > LONGEST_PACKET:
+        return [(packet.time_ns, data, HEADERS + packet.kept)]
+    if "two_places" in wreck.done:
+        data = data[:18] + struct.pack(">H", 1 + number % 65_535) + data[20:]
+    frames = [data]
+    if "fragment" in wreck.done and packet.kept >= len(payload) > PART:
+        frames = _fragments(data, number)
+        if chance.random() < 0.3:
+            chance.shuffle(frames)
+    if "tunnel" in wreck.done:
+        frames = [_tunnelled(frame, chance) for frame in frames]
+    kept = len(frames[0]) - len(payload) + packet.kept if len(frames) == 1 else 1 << 40
+    recorded = [(packet.time_ns, frame, kept) for frame in frames]
+    if "two_places" in wreck.done:
+        behind = [(at + 400_000, _routed(frame), kept + 4) for at, frame, kept in recorded]
+        recorded = [one for pair in zip(recorded, behind, strict=True) for one in pair]
+    return recorded
+
+
+def _fragments(data: bytes, number: int) -> list[bytes]:
+    """Cut an IPv4 packet in an Ethernet frame."""
+    header, body = data[14:34], data[34:]
+    found = []
+    for start in range(0, len(body), PART):
+        part = body[start : start + PART]
+        more = 0x2000 if start + PART < len(body) else 0
+        about = struct.pack(">HHH", 20 + len(part), 1 + number % 65_535, start // 8 | more)
+        found.append(ETHERNET + header[:2] + about + header[8:] + part)
+    return found
+
+
+def _outer(protocol: int, body: bytes) -> bytes:
+    """Put a tunnel's IP header before what it carries."""
+    ends = b"\xac\x10\0\1\xac\x10\0\2"
+    return ETHERNET + struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), 0, 0, 64, protocol, 0) + ends + body
+
+
+def _tunnelled(frame: bytes, chance: random.Random) -> bytes:
+    """Put a frame, or the packet in it, into one of several tunnels."""
+    kind = chance.randrange(4)
+    if kind == 0:
+        vxlan = struct.pack(">HHHH", 5000, 4789, 16 + len(frame), 0) + b"\x08\0\0\0\0\0\7\0"
+        return _outer(17, vxlan + frame)
+    if kind == 1:
+        return _outer(47, b"\x20\0\x08\0" + b"\0\0\0\5" + frame[14:])
+    if kind == 2:
+        return _outer(47, b"\x10\0\x88\xbe" + bytes(4) + b"\x10\0\0\1" + bytes(4) + frame)
+    return _outer(4, frame[14:])
+
+
+def _routed(frame: bytes) -> bytes:
+    """Give a frame as it is seen one router on, with a VLAN tag."""
+    return frame[:12] + b"\x81\0\0\x05" + frame[12:22] + b"\x3f" + frame[23:]

@@ -48,9 +48,9 @@ class Found(NamedTuple):
     latency_ns: int
 
 
-def follow(wire: Wire, splits: int = 1) -> tuple[list[Found], Conversations]:
+def follow(wire: Wire, splits: int = 1, tokens: bool = False) -> tuple[list[Found], Conversations]:
     made, pieces = wire.splits(splits)
-    conversations = Conversations(made, VERSIONS)
+    conversations = Conversations(made, VERSIONS, tokens=tokens)
     found = []
     for piece in pieces:
         for harvest in conversations.feed(piece):
@@ -126,7 +126,7 @@ def test_pipelined_requests_count_themselves_in_flight(wire: Wire) -> None:
 def test_produce_with_acks_0_gets_no_answer(
     wire: Wire, version: int, before_acks: bytes, acks: int, status: str
 ) -> None:
-    body = before_acks + struct.pack(">hi", acks, 1000)
+    body = before_acks + struct.pack(">hi", acks, 1000) + (b"\1\0" if version >= 9 else bytes(4))
     wire.open().send(CLIENT, request(0, version, 1, body)).send(CLIENT, request(3, 1, 2))
     if acks:
         wire.send(SERVER, response(1))
@@ -293,6 +293,26 @@ def test_raw_sasl_tokens_after_handshake_0(wire: Wire) -> None:
     found, conversations = follow(wire)
     assert brief(found) == [("answered", 1), ("answered", 2)]
     assert conversations.state.ways[0, SKIPPED] == conversations.state.ways[1, SKIPPED] == 0
+    for splits in (1, 3, 9):
+        found, _ = follow(wire, splits, tokens=True)
+        assert brief(found) == [("sasl_token", 0), ("answered", 1), ("answered", 2)]
+        assert (found[0].request, found[0].response) == (b"\0alice\0secret", b"")
+        assert [one.ordinal for one in found] == [-1, 0, 1]
+
+
+def test_a_response_captured_before_its_request_is_kept_from_split_to_split(wire: Wire) -> None:
+    wire.open().send(CLIENT, request(3, 1, 1)).send(SERVER, response(1, b"first"))
+    wire.send(SERVER, response(2, b"early")).send(CLIENT, request(3, 1, 2))
+    for splits in range(1, 8):
+        made, pieces = wire.splits(splits)
+        conversations = Conversations(made, VERSIONS)
+        rows = [
+            (row(exchange, harvest.arena).response, bool(exchange[RESPONSE_SIDE + START] > 0))
+            for piece in pieces
+            for harvest in conversations.feed(piece)
+            for exchange in harvest.exchanges
+        ]
+        assert rows == [(response(1, b"first")[4:], True), (response(2, b"early")[4:], True)]
 
 
 def test_gssapi_tokens_without_any_handshake(wire: Wire) -> None:
@@ -385,3 +405,26 @@ def test_a_long_conversation_is_the_same_in_any_number_of_splits(either: Wire) -
         ].all()
         assert (again.state.ways[:2, [LOST, SKIPPED, REORDERED, RETRANSMITTED]]
                 == conversations.state.ways[:2, [LOST, SKIPPED, REORDERED, RETRANSMITTED]]).all()  # fmt: skip
+
+
+def test_large_segments_of_both_sides_at_once(wire: Wire) -> None:
+    """Large segments are read stream by stream; overlaps and early ones must still find their place."""
+    chance = random.Random(7)
+    asks = [request(1, 9, number, chance.randbytes(90_000)) for number in range(12)]
+    tells = [response(number, chance.randbytes(60_000)) for number in range(12)]
+    wire.open()
+    for ask, tell in zip(asks, tells, strict=True):
+        base = wire.sent[CLIENT]
+        cuts = [0, 30_000, 61_000, len(ask)]
+        for part in chance.sample(range(3), 3):  # in any order, each reaching back over the one before
+            start, stop = max(0, cuts[part] - chance.choice([0, 500])), cuts[part + 1]
+            wire.packet(CLIENT, base + start, ask[start:stop])
+            wire.send(SERVER, b"")  # both directions between each other in the file
+        wire.lose(CLIENT, len(ask))
+        for start in range(0, len(tell), 20_000):
+            wire.send(SERVER, tell[start : start + 20_000])
+    whole, _ = follow(wire)
+    assert [one.request for one in whole] == [ask[4:] for ask in asks]
+    assert [one.response for one in whole] == [tell[4:] for tell in tells]
+    for splits in (2, 5, 40):
+        assert follow(wire, splits)[0] == whole

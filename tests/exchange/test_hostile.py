@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hostile import CAPTURED, HEADERS, LATE, OPERATIONS, Wreck, frame_of, spoil
+from hostile import CAPTURED, LATE, OPERATIONS, WRAPPINGS, Wreck, frames_of, spoil
 from talk import CLIENT, SERVER, Talk, made_up, recorded
 
 from kdissect.capture.files import CaptureFile
@@ -72,7 +72,7 @@ def ends_of(number: int) -> tuple[bytes, int, bytes, int]:
 
 def write(path: Path, wrecks: list[list[Wreck]], chance: random.Random) -> None:
     """Write a capture that holds all wrecks, each list on one port pair, one after another; ports are interleaved."""
-    lines = []
+    lines, written = [], 0
     for number, several in enumerate(wrecks):
         line = [(packet, payload, wreck, ends_of(number)) for wreck in several
                 for packet, payload in zip(wreck.packets, wreck.payloads, strict=True)]  # fmt: skip
@@ -84,10 +84,10 @@ def write(path: Path, wrecks: list[list[Wreck]], chance: random.Random) -> None:
             at = chance.randrange(len(lines))
             for _ in range(min(len(lines[at]), chance.randrange(1, 30))):
                 packet, payload, wreck, ends = lines[at].pop()
-                data = frame_of(packet, payload, wreck, ends)
-                kept = data[: HEADERS + packet.kept]
-                seconds, rest = divmod(packet.time_ns, 10**9)
-                file.write(struct.pack("<IIII", seconds, rest, len(kept), len(data)) + kept)
+                written += 1
+                for time_ns, data, kept in frames_of(packet, payload, wreck, ends, written):
+                    seconds, rest = divmod(time_ns, 10**9)
+                    file.write(struct.pack("<IIII", seconds, rest, len(data[:kept]), len(data)) + data[:kept])
             if not lines[at]:
                 lines[at] = lines[-1]
                 lines.pop()
@@ -199,7 +199,7 @@ def wrecks_of(seed: int, operations: tuple[str, ...] | None = None) -> list[Wrec
     return wrecks
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", [*OPERATIONS, *WRAPPINGS])
 def test_each_operation_alone(tmp_path: Path, operation: str) -> None:
     tally: Counter[str] = Counter()
     wrecks = [wrecks_of(seed, (operation,)) for seed in range(100)]

@@ -65,14 +65,7 @@ def _smpp(chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("handshake", [True, False], ids=["from-start", "midstream"])
-@pytest.mark.parametrize(
-    "talk",
-    [
-        _random, _tls, _http2, _redis, _amqp,
-        pytest.param(_postgres, marks=pytest.mark.xfail(reason="a row of short texts within a packet reads as a Produce header")),
-        pytest.param(_smpp, marks=pytest.mark.xfail(reason="a PDU reads as a frame: its second word is a small number")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("talk", [_random, _tls, _http2, _redis, _amqp, _postgres, _smpp])
 def test_no_frames(tmp_path: Path, talk: Callable[[random.Random], bytes], handshake: bool) -> None:
     chance = random.Random(talk.__name__)
     wire = Wire(tmp_path / "payload")

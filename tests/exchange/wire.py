@@ -115,7 +115,7 @@ class Wire:
             "a_host": bytes(10) + b"\xff\xff\x7f\0\0\1", "a_port": 1000,
             "b_host": bytes(10) + b"\xff\xff\x7f\0\0\2", "b_port": 9092,
             "packets_ab": int((columns[7] & 1 == 0).sum()), "packets_ba": int((columns[7] & 1 == 1).sum()),
-            "zero_windows": 0, "first_time_ns": int(columns[0, 0]), "last_time_ns": int(columns[0, -1]),
+            "zero_windows": 0, "duplicates": 0, "first_time_ns": int(columns[0, 0]), "last_time_ns": int(columns[0, -1]),
             "count": columns.shape[1], "segments": pack(columns),
         }  # fmt: skip
         return pa.RecordBatch.from_pylist([row], schema=PIECES)

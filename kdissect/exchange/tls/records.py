@@ -1,0 +1,188 @@
+"""Records in a stream (RFC 8446, section 5.1): where one ends and the next begins, also behind lost bytes.
+
+`Records.read` takes what a direction holds, chunk by chunk, and gives each whole record to `on_record`, which says what became
+of it. It answers how many bytes are done with; what is not must be given again, with what came behind it.
+
+A gap inside a record whose header is known costs that record only: the next one begins where its length says. A gap that
+swallows a header loses the place: then every place that looks like a header is tried, and the first record that
+`on_record` takes is where the stream goes on. What was passed over is counted in `missing`, the bytes on the wire since the
+last record that was taken.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum, auto
+from typing import NamedTuple
+
+CHANGE_CIPHER_SPEC, ALERT, HANDSHAKE, APPLICATION_DATA = 20, 21, 22, 23
+HEADER_BYTES = 5
+MOST_FRAGMENT = (1 << 14) + 2048  # RFC 5246, section 6.2.3; TLS 1.3 allows less
+LOOKS_LIKE_HEADER = re.compile(rb"[\x14-\x17]\x03[\x00-\x04][\x00-\x48].", re.DOTALL)
+
+
+class Chunk(NamedTuple):
+    """Bytes of one packet in the order of the stream; no data: a gap."""
+
+    data: bytes | None
+    length: int
+    time_ns: int
+    packet: int
+
+
+class Place(NamedTuple):
+    """The packet with the last byte of a record."""
+
+    time_ns: int
+    packet: int
+
+
+class Verdict(Enum):
+    """What became of a record."""
+
+    TAKEN = auto()
+    SHUT = auto()  # it could not be opened
+    HELD = auto()  # the other direction must go on first
+
+
+OnRecord = Callable[[bytes, bytes, Place], Verdict]  # header, fragment, place
+
+
+class _Run:
+    """Chunks without a gap between them."""
+
+    def __init__(self, chunks: Sequence[Chunk]) -> None:
+        self.data = b"".join(chunk.data for chunk in chunks if chunk.data is not None)
+        self._chunks = chunks
+        self._next, self._end = 0, 0
+
+    def place(self, stop: int) -> Place:
+        """Give the packet with the byte before `stop`, which may not be less than at the call before."""
+        while self._end < stop:
+            self._end += self._chunks[self._next].length
+            self._next += 1
+        return Place(*self._chunks[self._next - 1][2:])
+
+
+class Records:
+    """The place in one direction."""
+
+    __slots__ = ("broken", "gone", "lost", "missing", "passed", "skip")
+
+    def __init__(self) -> None:
+        self.lost = False  # whether it is unknown where the next record begins
+        self.skip = 0  # bytes before the next record: the rest of one that is of no use
+        self.missing = 0  # bytes on the wire since the last record that was taken
+        self.broken = 0  # records among them that a gap has cut, each known by its header
+        self.gone = 0  # of these, bytes in which any number of records may have been
+        self.passed = 0  # captured bytes, in all, of which nothing could be made
+
+    def read(self, chunks: Sequence[Chunk], on_record: OnRecord) -> tuple[int, bool]:
+        """Go through the records; give how many bytes are done with, and whether the next record is held."""
+        done, held = 0, False
+        for run, gap in _runs(chunks):
+            at, held = self._read_run(run, gap > 0, on_record)
+            done += at
+            if held or not gap:
+                break
+            rest = run.data[at:]
+            self.passed += len(rest)
+            self._over_gap(rest, gap)
+            done += len(rest) + gap
+        return done, held
+
+    def found_again(self) -> None:
+        """A record was taken: nothing is missing any more."""
+        self.lost = False
+        self.missing = self.broken = self.gone = 0
+
+    def _read_run(self, run: _Run, gap_follows: bool, on_record: OnRecord) -> tuple[int, bool]:
+        data = run.data
+        at = min(self.skip, len(data))
+        self.skip -= at
+        self.missing += at
+        self.passed += at
+        while True:
+            if self.lost:
+                at = self._search(run, at, gap_follows, on_record)
+                if self.lost:
+                    return at, False
+            if at + HEADER_BYTES > len(data):
+                return at, False
+            header = data[at : at + HEADER_BYTES]
+            if not _plausible(header):
+                self.lost = True
+                continue
+            stop = at + HEADER_BYTES + _size(header)
+            if stop > len(data):
+                return at, False
+            verdict = on_record(header, data[at + HEADER_BYTES : stop], run.place(stop))
+            if verdict is Verdict.HELD:
+                return at, True
+            if verdict is Verdict.SHUT:
+                self.missing += stop - at
+                self.passed += stop - at
+            at = stop
+
+    def _search(self, run: _Run, at: int, gap_follows: bool, on_record: OnRecord) -> int:
+        """Look for a record that can be taken; give the position behind it, or how far there is none."""
+        data, start = run.data, at
+        reach = len(data) if gap_follows else max(at, len(data) - HEADER_BYTES + 1)
+        for match in LOOKS_LIKE_HEADER.finditer(data, at):
+            at = match.start()
+            header = data[at : at + HEADER_BYTES]
+            if not _plausible(header):
+                continue
+            stop = at + HEADER_BYTES + _size(header)
+            if stop > len(data):
+                if gap_follows:
+                    continue
+                reach = at
+                break
+            self._miss(at - start)
+            start = at
+            if on_record(header, data[at + HEADER_BYTES : stop], run.place(stop)) is Verdict.TAKEN:
+                self.lost = False
+                return stop
+        self._miss(reach - start)
+        return reach
+
+    def _miss(self, count: int) -> None:
+        self.missing += count
+        self.gone += count
+        self.passed += count
+
+    def _over_gap(self, rest: bytes, gap: int) -> None:
+        """Go on behind a gap; `rest` is what lies before it since the last boundary that is known."""
+        if self.skip:
+            beyond = gap - self.skip
+            self.missing += min(gap, self.skip)
+        elif self.lost or len(rest) < HEADER_BYTES:
+            beyond = len(rest) + gap
+        else:
+            whole = HEADER_BYTES + _size(rest)
+            self.broken += 1
+            beyond = len(rest) + gap - whole
+            self.missing += min(len(rest) + gap, whole)
+        self.skip = max(0, -beyond)
+        if beyond > 0:
+            self.lost = True
+            self.missing += beyond
+            self.gone += beyond
+
+
+def _runs(chunks: Sequence[Chunk]) -> Iterator[tuple[_Run, int]]:
+    """Give the runs of chunks, each with the size of the gap behind it; 0: there is none."""
+    first = 0
+    for index, chunk in enumerate(chunks):
+        if chunk.data is None:
+            yield _Run(chunks[first:index]), chunk.length
+            first = index + 1
+    yield _Run(chunks[first:]), 0
+
+
+def _size(header: bytes) -> int:
+    return header[3] << 8 | header[4]
+
+
+def _plausible(header: bytes) -> bool:
+    return LOOKS_LIKE_HEADER.match(header) is not None and 0 < _size(header) <= MOST_FRAGMENT
