@@ -6,6 +6,8 @@ polynomial (RFC 3720, appendix B.4; bits are reversed, so x^0 is the highest). A
 same difference.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from kdissect.protocol.checksums import CASTAGNOLI, crc32c
@@ -32,6 +34,7 @@ def _multiply(left: int, right: int) -> int:
     return product
 
 
+@lru_cache(4096)  # batches of the same size come again and again
 def _power_of_x(exponent: int) -> int:
     power = ONE
     for square in _SQUARES:

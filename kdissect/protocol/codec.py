@@ -13,7 +13,6 @@ A caller's mistake does raise: `ValueError` for a field or version that the mess
 number or a length that does not fit.
 """
 
-from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -22,7 +21,17 @@ from kdissect.protocol.reading import struct_reader
 from kdissect.protocol.wire import Reader, Writer, Wrong
 from kdissect.protocol.writing import struct_writer
 
-__all__ = ["UNKNOWN_TAGS", "Decoded", "Fault", "decode", "decode_start", "encode", "reader", "writer"]
+__all__ = [
+    "UNKNOWN_TAGS",
+    "Decoded",
+    "Fault",
+    "decode",
+    "decode_start",
+    "encode",
+    "fault_of",
+    "reader",
+    "writer",
+]
 
 
 class Fault(NamedTuple):
@@ -58,7 +67,7 @@ def decode_start(message: Message, version: int, data: bytes, at: int = 0) -> De
     try:
         value, stop = reader(message, version)(data, at, len(data))
     except Wrong as wrong:
-        return Decoded(wrong.partial, wrong.offset, Fault(_path(wrong.path), wrong.offset, wrong.reason))
+        return Decoded(wrong.partial, wrong.offset, fault_of(wrong))
     return Decoded(value, stop, None)
 
 
@@ -88,7 +97,7 @@ def _check_version(message: Message, version: int) -> None:
         raise ValueError(f"{message.name} has no version {version}")
 
 
-def _path(parts: Iterable[str]) -> str:
-    return "".join(
-        part if part.startswith("[") else f".{part}" for part in reversed(list(parts))
-    ).removeprefix(".")
+def fault_of(wrong: Wrong) -> Fault:
+    """Make a fault of what a reader met."""
+    parts = (part if part.startswith("[") else f".{part}" for part in reversed(wrong.path))
+    return Fault("".join(parts).removeprefix("."), wrong.offset, wrong.reason)

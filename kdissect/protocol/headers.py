@@ -20,6 +20,7 @@ from kdissect.protocol.schema import (
 )
 
 API_VERSIONS = 18
+ENVELOPE = 58
 UNSUPPORTED_VERSION = 35
 
 

@@ -47,6 +47,15 @@ SHAPES = {
     OldType.OFFSETS: _Shape("Offsets", "OldOffsets", several=False),
 }
 OLD_NAMES = {int(kind): shape.name for kind, shape in SHAPES.items()}
+
+KEYS_NOW = {
+    OldType.PRODUCE: 0,
+    OldType.FETCH: 1,
+    OldType.MULTI_FETCH: 1,
+    OldType.MULTI_PRODUCE: 0,
+    OldType.OFFSETS: 2,
+}
+"""The key of today's API that asks the same."""
 OLD_ERRORS = {
     -1: "UNKNOWN",
     0: "NONE",

@@ -2,18 +2,27 @@
 
 A message at one version and a set of roles is compiled, once, to closures that go over the bytes, note the wanted values
 and pass over the rest. They go into what bytes hold inside: consumer-protocol messages, the principal and the request
-in an Envelope, the headers of record batches. Bytes are checked as the codec checks them.
+in an Envelope, the headers of record batches. Bytes are checked as the codec checks them, with the same faults; what is
+wrong with a message inside another is left alone.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from struct import Struct
 from typing import Any, NamedTuple
 
+from kdissect.protocol.headers import API_VERSIONS, ENVELOPE, UNSUPPORTED_VERSION
 from kdissect.protocol.layout import Field, Message, fields_at
 from kdissect.protocol.reading import least_size, struct_reader
 from kdissect.protocol.record_sets import BATCH_HEADER, PREFIX
-from kdissect.protocol.schema import APIS, MESSAGES, is_known, request_header_version
+from kdissect.protocol.schema import (
+    APIS,
+    MESSAGES,
+    is_known,
+    request_header_version,
+    response_header_version,
+)
 from kdissect.protocol.wire import (
     FIXED,
     SIZED,
@@ -57,6 +66,7 @@ class Span(NamedTuple):
 
 
 Enclosures = tuple[Enclosure, ...]
+Asked = tuple[int, int]  # API key and version of a request
 Locator = Callable[[bytes, int, int, list[Span], Enclosures], int]
 
 # Values in the header of a record batch: role, position, type. `base_sequence` is the name of the field; no message has it.
@@ -93,35 +103,72 @@ def _struct(owner: Message | Field, version: int, flexible: bool, roles: frozens
     if not holds(owner, version, roles):
         return _passing(struct_reader(owner, version, flexible))
     fields = fields_at(owner, version)
-    steps = [_field(field, version, flexible, roles) for field in fields if field.tag is None]
+    steps = [(field.name, _field(field, version, flexible, roles)) for field in fields if field.tag is None]
     tagged = {
-        field.tag: _field(field, version, True, roles)
+        field.tag: (field.name, _field(field, version, True, roles))
         for field in fields
-        if field.tag is not None and holds(field, version, roles)
+        if field.tag is not None
     }
 
     def locate(data: bytes, at: int, end: int, found: list[Span], around: Enclosures) -> int:
-        for step in steps:
-            at = step(data, at, end, found, around)
+        for name, step in steps:
+            try:
+                at = step(data, at, end, found, around)
+            except Wrong as wrong:
+                wrong.path.append(name)
+                raise
         return _tags(tagged, data, at, end, found, around) if flexible else at
 
     return locate
 
 
 def _tags(
-    tagged: dict[int, Locator], data: bytes, at: int, end: int, found: list[Span], around: Enclosures
+    tagged: dict[int, tuple[str, Locator]],
+    data: bytes,
+    at: int,
+    end: int,
+    found: list[Span],
+    around: Enclosures,
 ) -> int:
+    first = at
     count, at = read_uvarint(data, at, end)
+    if count * 2 > end - at:
+        raise Wrong(first, f"{count} tagged fields, but {end - at} bytes left")
+    previous = -1
     for _ in range(count):
+        first = at
         tag, start = read_uvarint(data, at, end)
         size, at = read_uvarint(data, start, end)
+        if tag <= previous:
+            raise Wrong(first, f"tag {tag} after tag {previous}")
         if size > end - at:
-            raise Wrong(start, f"tag {tag} has {size} bytes, but {end - at} are left")
+            raise Wrong(first, f"tag {tag} has {size} bytes, but {end - at} are left")
         if tag in tagged:
             inside = (*around, Enclosure(start, at, at + size, None, True))
-            tagged[tag](data, at, at + size, found, inside)
-        at += size
+            _tagged_value(*tagged[tag], tag, data, at, at + size, found, inside)
+        at, previous = at + size, tag
     return at
+
+
+def _tagged_value(
+    name: str,
+    locate: Locator,
+    tag: int,
+    data: bytes,
+    at: int,
+    stop: int,
+    found: list[Span],
+    around: Enclosures,
+) -> None:
+    try:
+        end = locate(data, at, stop, found, around)
+    except Wrong as wrong:
+        wrong.path.append(name)
+        raise
+    if end != stop:
+        unfilled = Wrong(at, f"tag {tag} has {stop - at} bytes, but its value {end - at}")
+        unfilled.path.append(name)
+        raise unfilled
 
 
 def _field(field: Field, version: int, flexible: bool, roles: frozenset[str]) -> Locator:
@@ -165,8 +212,10 @@ def _sized(field: Field, version: int, flexible: bool, roles: frozenset[str]) ->
 
     def locate(data: bytes, at: int, end: int, found: list[Span], around: Enclosures) -> int:
         size, start = read_length(data, at, end)
-        if size > end - start or size < -1:
+        if size > end - start:
             raise Wrong(at, f"length {size}, but {end - start} bytes left")
+        if size < -1:
+            raise Wrong(at, f"negative length {size}")
         stop: int = start + max(size, 0)
         within(data, start, stop, found, (*around, Enclosure(at, start, stop, field.type, flexible)))
         return stop
@@ -212,22 +261,56 @@ def _embedded(
     found += inside
 
 
+def whole(
+    asked: Asked,
+    response: bool,
+    roles: frozenset[str],
+    data: bytes,
+    at: int,
+    end: int,
+    found: list[Span],
+    around: Enclosures,
+) -> int:
+    """Walk header and body of a known request, or of the response to it."""
+    key, version = asked
+    if response:
+        header = locator(MESSAGES["ResponseHeader"], response_header_version(key, version), roles)
+        at = header(data, at, end, found, around)
+        if key == API_VERSIONS and data[at : min(at + 2, end)] == UNSUPPORTED_VERSION.to_bytes(2):
+            version = 0
+        return locator(APIS[key].response, version, roles)(data, at, end, found, around)
+    header = locator(MESSAGES["RequestHeader"], request_header_version(key, version), roles)
+    at = header(data, at, end, found, around)
+    return locator(APIS[key].request, version, roles)(data, at, end, found, around)
+
+
+def request_inside(data: bytes, at: int, end: int) -> Asked | None:
+    """Tell what an Envelope's request asks for; None when it is unknown, or another Envelope, which Kafka refuses."""
+    key = int.from_bytes(data[at : min(at + 2, end)], "big", signed=True)
+    version = int.from_bytes(data[at + 2 : min(at + 4, end)], "big", signed=True)
+    return (key, version) if end - at >= 4 and is_known(key, version) and key != ENVELOPE else None
+
+
 def _request(
     roles: frozenset[str], data: bytes, at: int, end: int, found: list[Span], around: Enclosures
 ) -> None:
     """Walk a whole request inside an Envelope (KIP-590)."""
-    key = int.from_bytes(data[at : min(at + 2, end)], "big", signed=True)
-    version = int.from_bytes(data[at + 2 : min(at + 4, end)], "big", signed=True)
-    if not is_known(key, version):
-        return
-    header = locator(MESSAGES["RequestHeader"], request_header_version(key, version), roles)
-    inside: list[Span] = []
-    try:
-        at = header(data, at, end, inside, around)
-        locator(APIS[key].request, version, roles)(data, at, end, inside, around)
-    except Wrong:
-        pass  # what stands before the wrong bytes can be replaced all the same
-    found += inside
+    asked = request_inside(data, at, end)
+    if asked:
+        with suppress(Wrong):  # what stands before the wrong bytes can be replaced all the same
+            whole(asked, False, roles, data, at, end, found, around)
+
+
+def response_in_envelope(
+    asked: Asked, roles: frozenset[str], data: bytes, at: int, found: list[Span]
+) -> None:
+    """Walk a whole response inside the body of an Envelope's response at `at`, knowing what was asked."""
+    with suppress(Wrong):
+        size, start = SIZED["bytes"][True].read(data, at, len(data))
+        stop = start + size
+        if size > 0 and stop <= len(data):
+            around = (Enclosure(at, start, stop, "bytes", True),)
+            whole(asked, True, roles, data, start, stop, found, around)
 
 
 def _batches(
@@ -249,8 +332,10 @@ def _batches(
 
 def _optional(one: Locator) -> Locator:
     def locate(data: bytes, at: int, end: int, found: list[Span], around: Enclosures) -> int:
-        if at >= end or data[at] not in (1, 0xFF):
-            raise Wrong(at, "nullable struct marked neither 1 nor 255")
+        if at >= end:
+            raise Wrong(at, "only 0 of 1 bytes")
+        if data[at] not in (1, 0xFF):
+            raise Wrong(at, f"nullable struct marked {data[at]}, neither 1 nor 255")
         return one(data, at + 1, end, found, around) if data[at] == 1 else at + 1
 
     return locate
@@ -261,11 +346,17 @@ def _array(one: Locator, least: int, flexible: bool) -> Locator:
 
     def locate(data: bytes, at: int, end: int, found: list[Span], around: Enclosures) -> int:
         count, start = read_count(data, at, end)
-        if count < -1 or count * least > end - start:
+        if count < -1:
+            raise Wrong(at, f"negative count {count}")
+        if count * least > end - start:
             raise Wrong(at, f"{count} elements, but {end - start} bytes left")
         at = start
-        for _ in range(count):
-            at = one(data, at, end, found, around)
+        for number in range(count):
+            try:
+                at = one(data, at, end, found, around)
+            except Wrong as wrong:
+                wrong.path.append(f"[{number}]")
+                raise
         return at
 
     return locate

@@ -14,21 +14,24 @@ from typing import Any, NamedTuple
 
 from kdissect.protocol.checksum_patch import patched_crc32c
 from kdissect.protocol.checksums import COVERED_OFFSET, CRC_OFFSET
-from kdissect.protocol.codec import Fault
-from kdissect.protocol.headers import API_VERSIONS, UNSUPPORTED_VERSION
-from kdissect.protocol.layout import Message
+from kdissect.protocol.codec import Fault, fault_of
+from kdissect.protocol.headers import ENVELOPE, decode_request
 from kdissect.protocol.record_sets import BATCH_HEADER
-from kdissect.protocol.schema import (
-    APIS,
-    MESSAGES,
-    is_known,
-    request_header_version,
-    response_header_version,
+from kdissect.protocol.schema import MESSAGES, is_known, response_header_version
+from kdissect.protocol.spans import (
+    Asked,
+    Batch,
+    Enclosure,
+    Enclosures,
+    Span,
+    locator,
+    request_inside,
+    response_in_envelope,
+    whole,
 )
-from kdissect.protocol.spans import Batch, Enclosure, Enclosures, Span, locator
 from kdissect.protocol.wire import FIXED, SIZED, Wrong, fixed_writer, sized_writer, write_uvarint
 
-__all__ = ["Edit", "Found", "Span", "find", "splice"]
+__all__ = ["Asked", "Edit", "Found", "Span", "enveloped_request", "find", "splice"]
 
 Edit = tuple[Span, Any]  # a span and its new value, of the type that the codec has for it
 _CRC, _COVERED = CRC_OFFSET[2], COVERED_OFFSET[2]
@@ -41,34 +44,38 @@ class Found(NamedTuple):
     fault: Fault | None
 
 
-def find(frame: bytes, key: int, version: int, response: bool, roles: Iterable[str]) -> Found:
+def find(
+    frame: bytes,
+    key: int,
+    version: int,
+    response: bool,
+    roles: Iterable[str],
+    enveloped: Asked | None = None,
+) -> Found:
     """Find all values of these roles in header and body; null counts as a value.
 
-    Besides the roles of the schema there is `base_sequence`, which only record batches have.
+    Besides the roles of the schema there is `base_sequence`, which only record batches have. Of the response to an
+    Envelope only the request tells what is in it: `enveloped` is what `enveloped_request` says of that one.
     """
     wanted, found = frozenset(roles), list[Span]()
     if not is_known(key, version):
         return Found((), Fault("", 0, f"no version {version} of API key {key} is known"))
     try:
-        if response:
-            header, body = MESSAGES["ResponseHeader"], APIS[key].response
-            at = _locate(header, response_header_version(key, version), frame, 0, found, wanted)
-            if key == API_VERSIONS and int.from_bytes(frame[at : at + 2], "big") == UNSUPPORTED_VERSION:
-                version = 0
-        else:
-            header, body = MESSAGES["RequestHeader"], APIS[key].request
-            at = _locate(header, request_header_version(key, version), frame, 0, found, wanted)
-        at = _locate(body, version, frame, at, found, wanted)
+        at = whole((key, version), response, wanted, frame, 0, len(frame), found, ())
     except Wrong as wrong:
-        return Found(tuple(found), Fault("", wrong.offset, wrong.reason))
+        return Found(tuple(found), fault_of(wrong))
+    if key == ENVELOPE and response and enveloped:
+        header = locator(MESSAGES["ResponseHeader"], response_header_version(key, version), frozenset())
+        response_in_envelope(enveloped, wanted, frame, header(frame, 0, len(frame), [], ()), found)
+        found.sort(key=lambda span: span.start)
     left = len(frame) - at
     return Found(tuple(found), Fault("", at, f"{left} bytes left over") if left else None)
 
 
-def _locate(
-    message: Message, version: int, frame: bytes, at: int, found: list[Span], roles: frozenset[str]
-) -> int:
-    return locator(message, version, roles)(frame, at, len(frame), found, ())
+def enveloped_request(frame: bytes) -> Asked | None:
+    """Tell API key and version of the request inside an Envelope's request; None when it holds none that is known."""
+    data = (decode_request(frame).body or {}).get("request_data") or b""
+    return request_inside(data, 0, len(data))
 
 
 def splice(frame: bytes, edits: Iterable[Edit]) -> bytes:

@@ -197,11 +197,11 @@ def test_a_cut_last_message_is_no_fault() -> None:
         (b"\xff\xff\xff\xff\x00" + bytes(8), "length -1 is too small"),
         (message(b"x", 3), "codec 3 is not known"),
         (
-            message(gzip.compress(SET[:-1]), 1),
+            message(gzip.compress(SET[:-1], mtime=0), 1),
             "ends in the middle of a message, 12 bytes of it, when decompressed",
         ),
         (
-            message(gzip.compress(b"\0\0\0\x09\x07" + bytes(8)), 1),
+            message(gzip.compress(b"\0\0\0\x09\x07" + bytes(8), mtime=0), 1),
             "magic 7 is not known, at byte 0 when decompressed",
         ),
     ],

@@ -2,12 +2,10 @@
 
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 
-import kdissect
 from kdissect.protocol.layout import PRIMITIVES, ROLES, Field, Message, every_field, fields_at
 from kdissect.protocol.reading import least_size
 from kdissect.protocol.schema import (
@@ -19,6 +17,7 @@ from kdissect.protocol.schema import (
     request_header_version,
     response_header_version,
 )
+from kdissect.shipped import pack
 
 BODIES = [message for api in APIS.values() for message in (api.request, api.response)]
 EVERYTHING = [*BODIES, *MESSAGES.values()]
@@ -272,19 +271,17 @@ def test_what_is_carried_in_bytes_is_named() -> None:
 
 
 def test_the_schema_is_read_from_a_zip_too(tmp_path: Path) -> None:
-    """Executors of a cluster get the package as a zip file."""
-    package = Path(kdissect.__file__).parent
-    archive = tmp_path / "kdissect.zip"
-    with zipfile.ZipFile(archive, "w") as zipped:
-        for file in (*package.glob("*.py"), *(package / "protocol").rglob("*.py"), *package.rglob("*.txt")):
-            zipped.write(file, file.relative_to(package.parent))
+    """Executors of a cluster get the package as a zip file, which unpacks itself into their cache."""
+    archive = pack(tmp_path)
     code = "from kdissect.protocol import schema; print(schema.__file__, len(schema.APIS))"
     ran = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PYTHONPATH": str(archive)},
+        [sys.executable, "-P", "-c", code],
+        env={"PYTHONPATH": str(archive), "XDG_CACHE_HOME": str(tmp_path / "cache")},
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert ran.stdout.split() == [f"{archive}/kdissect/protocol/schema.py", "93"]
+    place, count = ran.stdout.split()
+    assert Path(place).is_relative_to(tmp_path / "cache" / "kdissect")
+    assert count == "93"

@@ -17,7 +17,7 @@ from kdissect.protocol.headers import (
 from kdissect.protocol.layout import Field, Message, fields_at
 from kdissect.protocol.schema import APIS, ROLES, request_header_version
 from kdissect.protocol.spans import Span
-from kdissect.protocol.splice import find, splice
+from kdissect.protocol.splice import enveloped_request, find, splice
 
 PAIRS = [(key, version) for key, api in APIS.items() for version in api.versions]
 STRINGS = ("", "renamed", "a much longer name than any that stood there before " * 4)
@@ -157,19 +157,57 @@ def test_topics_inside_a_subscription_are_renamed_with_every_length_around_them(
     assert splice(before, [(span, span.value * 300) for span in spans]) == after
 
 
-def test_the_request_in_an_envelope_is_spliced_too() -> None:
-    def frame(name: str) -> bytes:
-        inner = encode_request(
-            {"request_api_key": 20, "request_api_version": 4, "correlation_id": 1, "client_id": "c"},
-            {"topic_names": [name], "timeout_ms": 1},
-        )
-        header = {"request_api_key": 58, "request_api_version": 0, "correlation_id": 1, "client_id": "b"}
-        return encode_request(
-            header, {"request_data": inner, "request_principal": None, "client_host_address": b"\x7f\0\0\1"}
-        )
+def enveloped(inner: bytes) -> bytes:
+    header = {"request_api_key": 58, "request_api_version": 0, "correlation_id": 1, "client_id": "b"}
+    address = {"request_principal": None, "client_host_address": b"\x7f\0\0\1"}
+    return encode_request(header, {"request_data": inner} | address)
 
-    spans = find(frame("orders"), 58, 0, False, {"topic"}).spans
-    assert splice(frame("orders"), [(span, "n" * 500) for span in spans]) == frame("n" * 500)
+
+def answered(inner: bytes | None) -> bytes:
+    return encode_response(58, 0, {"correlation_id": 1}, {"response_data": inner, "error_code": 0})
+
+
+@pytest.mark.parametrize("name", ["n", "n" * 500])
+def test_what_is_in_an_envelope_is_spliced_too_both_ways(name: str) -> None:
+    header = {"request_api_key": 20, "request_api_version": 4, "correlation_id": 1, "client_id": "c"}
+
+    def asked(topic: str) -> bytes:
+        return enveloped(encode_request(header, {"topic_names": [topic], "timeout_ms": 1}))
+
+    def told(topic: str) -> bytes:
+        body = {"throttle_time_ms": 0, "responses": [{"name": topic, "error_code": 3}]}
+        return answered(encode_response(20, 4, {"correlation_id": 1}, body))
+
+    spans = find(asked("orders"), 58, 0, False, {"topic"}).spans
+    assert splice(asked("orders"), [(span, name) for span in spans]) == asked(name)
+    what = enveloped_request(asked("orders"))
+    assert what == (20, 4)
+    found = find(told("orders"), 58, 0, True, {"topic", "correlation_id", "error"}, what)
+    assert [(span.role, span.value) for span in found.spans] == [
+        ("correlation_id", 1),
+        ("correlation_id", 1),
+        ("topic", "orders"),
+        ("error", 3),
+        ("error", 0),
+    ]
+    edits = [(span, name) for span in found.spans if span.role == "topic"]
+    assert splice(told("orders"), edits) == told(name)
+    assert not find(told("orders"), 58, 0, True, {"topic"}).spans  # nobody can know what it is
+
+
+def test_envelopes_that_hold_nothing_known() -> None:
+    assert find(answered(None), 58, 0, True, {"topic"}, (20, 4)) == ((), None)
+    assert find(answered(b"\0"), 58, 0, True, {"topic"}, (20, 4)) == ((), None)
+    for inner in (b"", b"\0", b"\x7f\xff" * 9, enveloped(b"")):
+        assert enveloped_request(enveloped(inner)) is None
+        assert find(enveloped(inner), 58, 0, False, {"topic"}).fault is None
+
+
+def test_envelopes_in_envelopes_in_envelopes_stay_closed() -> None:
+    frame = b""
+    for _ in range(2000):
+        frame = enveloped(frame)
+    assert [span.value for span in find(frame, 58, 0, False, {"client_id"}).spans] == ["b"]
 
 
 def test_a_cut_frame_gives_what_stands_before_the_cut() -> None:
@@ -182,6 +220,37 @@ def test_a_cut_frame_gives_what_stands_before_the_cut() -> None:
     assert found.fault is not None
     assert find(frame, 3, 99, False, {"topic"}).fault is not None
     assert find(frame, 999, 0, False, {"topic"}).fault is not None
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "more"])
+@pytest.mark.parametrize("response", [False, True], ids=["request", "response"])
+def test_faults_are_those_of_the_codec_with_path_and_offset(response: bool, damage: str) -> None:
+    rng = Random(11 + response)
+    faults = 0
+    for key, version in PAIRS:
+        message = APIS[key].response if response else APIS[key].request
+        header: dict[str, Any] = {"correlation_id": 1}
+        if not response:
+            header |= {"request_api_key": key, "request_api_version": version}
+        frame = encoded(header, key, version, response, random_message(rng, message, version))
+        at = rng.randrange(4, len(frame) + 1)
+        flipped = bytes([rng.choice((0, 1, 2, 0x7F, 0x80, 0xFF))])
+        damaged = {"cut": frame[:at], "flip": frame[:at] + flipped + frame[at + 1 :], "more": frame + b"!"}
+        data = damaged[damage]
+        fault = (decode_response(data, key, version) if response else decode_request(data)).fault
+        assert find(data, key, version, response, ROLES).fault == fault
+        assert find(data, key, version, response, {"topic"}).fault == fault
+        faults += fault is not None
+    assert faults > 50
+
+
+def test_a_fault_names_its_field() -> None:
+    topics = [{"topic_id": bytes(16), "name": name} for name in ("aaaa", "bbbb")]
+    header = {"request_api_key": 3, "request_api_version": 12, "correlation_id": 1, "client_id": "c"}
+    frame = encode_request(header, {"topics": topics})
+    fault = find(frame[:-6], 3, 12, False, {"topic"}).fault
+    assert fault is not None
+    assert (fault.path, fault.offset) == ("topics[1].name", 51)
 
 
 def test_random_cuts_and_flips_never_raise() -> None:

@@ -1,0 +1,68 @@
+"""The records of a cluster's metadata log, as far as their headers go (KIP-631).
+
+What controllers fetch from each other, from the log or as a snapshot, are records whose value begins with three unsigned
+varints: the version of this frame, the type of the record, and its version. What follows is the broker's own business
+and not decoded; some of it is secret.
+"""
+
+from typing import NamedTuple
+
+from kdissect.protocol.wire import Wrong, read_uvarint
+
+TOPIC = "__cluster_metadata"
+TOPIC_ID = bytes(15) + b"\1"  # in every cluster (KIP-595, KIP-516)
+
+RECORD_TYPES = {
+    0: "RegisterBrokerRecord",
+    1: "UnregisterBrokerRecord",
+    2: "TopicRecord",
+    3: "PartitionRecord",
+    4: "ConfigRecord",
+    5: "PartitionChangeRecord",
+    7: "FenceBrokerRecord",
+    8: "UnfenceBrokerRecord",
+    9: "RemoveTopicRecord",
+    10: "DelegationTokenRecord",
+    11: "UserScramCredentialRecord",
+    12: "FeatureLevelRecord",
+    14: "ClientQuotaRecord",
+    15: "ProducerIdsRecord",
+    17: "BrokerRegistrationChangeRecord",
+    18: "AccessControlEntryRecord",
+    19: "RemoveAccessControlEntryRecord",
+    20: "NoOpRecord",
+    21: "ZkMigrationStateRecord",
+    22: "RemoveUserScramCredentialRecord",
+    23: "BeginTransactionRecord",
+    24: "EndTransactionRecord",
+    25: "AbortTransactionRecord",
+    26: "RemoveDelegationTokenRecord",
+    27: "RegisterControllerRecord",
+    28: "ClearElrRecord",
+    29: "UnregisterControllerRecord",
+}
+SECRETIVE = (4, 10, 11)  # settings, HMACs of tokens, salted passwords
+
+
+class MetadataHeader(NamedTuple):
+    """What stands before the body of a metadata record."""
+
+    frame_version: int
+    type: int
+    version: int
+
+    @property
+    def secretive(self) -> bool:
+        """Whether the body may hold a secret: the three known types, and all that nobody knows."""
+        return self.type in SECRETIVE or self.type not in RECORD_TYPES
+
+
+def metadata_header(value: bytes) -> MetadataHeader | None:
+    """Read the header of a metadata record's value; None when it ends before."""
+    try:
+        frame_version, at = read_uvarint(value, 0, len(value))
+        kind, at = read_uvarint(value, at, len(value))
+        version, _ = read_uvarint(value, at, len(value))
+    except Wrong:
+        return None
+    return MetadataHeader(frame_version, kind, version)
