@@ -7,6 +7,7 @@ records are decoded. What is wrong with a batch is its `fault`; a last batch tha
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from struct import Struct
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from kdissect.protocol.checksums import checksum_holds
 from kdissect.protocol.enumerations import COMPRESSION, TIMESTAMP_TYPES
 from kdissect.protocol.headers import decode_embedded
+from kdissect.protocol.metadata_records import RECORD_TYPES, metadata_header
 from kdissect.protocol.record_sets import (
     BATCH_HEADER,
     CODEC_BITS,
@@ -25,6 +27,7 @@ from kdissect.protocol.record_sets import (
     TRANSACTIONAL,
 )
 from kdissect.protocol.records import CONTROL_NAMES, SMALLEST, Record, RecordFault, read_records
+from kdissect.protocol.redact import REDACTED
 
 BATCH = Struct(">qiibIhiqqqhii")
 BATCH_FIELDS = (
@@ -68,14 +71,22 @@ def moment(time_ms: int) -> str | None:
     return f"{EPOCH + timedelta(milliseconds=time_ms):%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"
 
 
-def describe(data: bytes, with_records: bool) -> dict[str, Any]:
+class Kind(Enum):
+    """What the records of a field are."""
+
+    PLAIN = "what producers wrote"
+    METADATA = "a cluster's metadata"
+    METADATA_REDACTED = "a cluster's metadata, without what may be secret"
+
+
+def describe(data: bytes, with_records: bool, kind: Kind = Kind.PLAIN) -> dict[str, Any]:
     """Say what a records field holds."""
     batches = dict(_headers(data))
     if with_records:
         for batch in batches.values():
             if "magic" in batch:
                 batch["records"] = []
-        _add_records(data, batches)
+        _add_records(data, batches, kind)
     return {"bytes": len(data), "batches": list(batches.values())}
 
 
@@ -122,7 +133,7 @@ def _message(data: bytes, at: int, magic: int) -> dict[str, Any]:
     return message | {"_attributes": ", ".join(words)}
 
 
-def _add_records(data: bytes, batches: dict[int, dict[str, Any]]) -> None:
+def _add_records(data: bytes, batches: dict[int, dict[str, Any]], kind: Kind) -> None:
     for number, found in enumerate(read_records(data)):
         if number >= MOST_RECORDS:
             list(batches.values())[-1]["fault"] = (
@@ -132,10 +143,10 @@ def _add_records(data: bytes, batches: dict[int, dict[str, Any]]) -> None:
         if isinstance(found, RecordFault):
             batches.setdefault(found.position, {})["fault"] = found.reason
         else:
-            batches[found.batch.position]["records"].append(_record(found))
+            batches[found.batch.position]["records"].append(_record(found, kind))
 
 
-def _record(record: Record) -> dict[str, Any]:
+def _record(record: Record, kind: Kind) -> dict[str, Any]:
     said: dict[str, Any] = {
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
@@ -144,9 +155,24 @@ def _record(record: Record) -> dict[str, Any]:
     }
     if record.control is not None:
         said |= _control(record)
+    elif kind is not Kind.PLAIN and record.value is not None:
+        said |= _metadata(record.value, kind)
     if record.headers:
         said["headers"] = [{"key": header.key, "value": header.value} for header in record.headers]
     return said
+
+
+def _metadata(value: bytes, kind: Kind) -> dict[str, Any]:
+    """Say what a metadata record is, and no more than that of one that may hold a secret."""
+    header = metadata_header(value)
+    said: dict[str, Any] = {}
+    inside: dict[str, Any] = {"bytes": len(value)}
+    if header is not None:
+        inside |= header._asdict() | {"_type": RECORD_TYPES.get(header.type, "unknown")}
+    if kind is Kind.METADATA_REDACTED and (header is None or header.secretive):
+        said["value"] = None
+        inside["body"] = REDACTED.value
+    return said | {"_value": inside}
 
 
 def _control(record: Record) -> dict[str, Any]:

@@ -1,20 +1,19 @@
-"""Which exchanges are wanted: the filters of a dump.
+"""The choice of `kdissect.choosing` at work on single exchanges, and the two filters that only a dump has.
 
-What the headers tell (API, connection, time, latency) is decided for many exchanges at once, before any of them waits for
-its turn; what only the messages tell (client, topic, group, error), for each one when its turn has come. All filters
-must agree; of several values for one filter one is enough. Names may be patterns as in a shell: * ? [abc].
+What the headers tell (API, broker, connection, time, latency) is decided for many exchanges at once, before any of them waits
+for its turn; what only the messages tell (client, topic, group, error), for each one when its turn has come.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect import choosing
+from kdissect.choosing import ANY_ERROR, Known, is_server, matches
 from kdissect.dump.finding import Mention
 from kdissect.dump.follow import Follower
-from kdissect.dump.old import KEYS_NOW
 from kdissect.dump.spoken import Spoken
 from kdissect.exchange.state import (
     API_KEY,
@@ -30,7 +29,7 @@ from kdissect.exchange.state import (
     STATUS,
     Int64s,
 )
-from kdissect.protocol.kafka07 import OldType
+from kdissect.protocol.kafka07 import KEYS_NOW, OldType
 
 TOPIC_ROLES = frozenset({"topic", "topic_id", "resource"})
 GROUP_ROLES = frozenset({"group", "coordinator_key", "resource"})
@@ -38,24 +37,18 @@ ERROR_ROLES = frozenset({"error"})
 TOPIC_RESOURCE = 2  # of ACLs and of configs
 GROUP_RESOURCES = (3, 32)  # of ACLs, of configs
 KEY_OF_TYPE = np.array([KEYS_NOW[kind] for kind in OldType])
-ANY_ERROR = None  # in `errors`: every error code but 0
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(choosing.Choice):
     """What was asked for; empty means everything."""
 
-    apis: frozenset[int] = frozenset()
     connections: frozenset[str] = frozenset()  # a connection's number, or host:port of either end
-    since_ns: int | None = None
-    until_ns: int | None = None  # from here on no more
     slower_than_ns: int | None = None
-    clients: tuple[str, ...] = ()
-    topics: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    errors: frozenset[int | None] = frozenset()
 
-    def rows(self, exchanges: Int64s, follower: Follower) -> NDArray[np.bool_]:
+    def rows(
+        self, exchanges: Int64s, follower: Follower, known: Known = choosing.NOTHING_KNOWN
+    ) -> NDArray[np.bool_]:
         """Decide by headers: which rows of EXCHANGE columns may be wanted."""
         orphan = exchanges[:, STATUS] == ORPHAN_RESPONSE
         began = np.where(
@@ -73,10 +66,12 @@ class Choice:
         if self.slower_than_ns is not None:
             sent = exchanges[:, REQUEST_SIDE + LAST_BYTE_NS]
             latency = exchanges[:, RESPONSE_SIDE + FIRST_BYTE_NS] - sent
-            known = ~orphan & (exchanges[:, RESPONSE_SIDE + START] > 0) & (sent >= 0)
-            wanted &= known & (latency > self.slower_than_ns)
+            measured = ~orphan & (exchanges[:, RESPONSE_SIDE + START] > 0) & (sent >= 0)
+            wanted &= measured & (latency > self.slower_than_ns)
         if self.connections:
             wanted &= self._on_connections(exchanges[:, CONNECTION], follower)
+        if self.brokers:
+            wanted &= self._at_brokers(exchanges[:, CONNECTION], follower, known)
         return wanted
 
     def _on_connections(self, connection: Int64s, follower: Follower) -> NDArray[np.bool_]:
@@ -87,12 +82,18 @@ class Choice:
         ]
         return np.array(known, bool)[at]
 
+    def _at_brokers(self, connection: Int64s, follower: Follower, known: Known) -> NDArray[np.bool_]:
+        rows, at = np.unique(connection, return_inverse=True)
+        ends = (follower.addresses(row)[1].rpartition(":") for row in rows.tolist())
+        asked = [is_server(host.strip("[]"), int(port), self.brokers, known) for host, _, port in ends]
+        return np.array(asked, bool)[at]
+
     def message(self, spoken: Spoken, names: dict[bytes, str]) -> bool:
         """Decide by what the messages say."""
         return (
-            (not self.clients or _matches(spoken.client_id, self.clients))
-            and (not self.topics or any(_matches(it, self.topics) for it in mentioned_topics(spoken, names)))
-            and (not self.groups or any(_matches(it, self.groups) for it in mentioned_groups(spoken)))
+            (not self.clients or matches(spoken.client_id, self.clients))
+            and (not self.topics or any(matches(it, self.topics) for it in mentioned_topics(spoken, names)))
+            and (not self.groups or any(matches(it, self.groups) for it in mentioned_groups(spoken)))
             and (not self.errors or self._failed(spoken))
         )
 
@@ -109,10 +110,6 @@ def mentioned_topics(spoken: Spoken, names: dict[bytes, str]) -> Iterator[str]:
 def mentioned_groups(spoken: Spoken) -> Iterator[str]:
     """Give the names of the groups that an exchange is about, as they stand there."""
     return (name for name in map(_group, spoken.mentions(GROUP_ROLES)) if name is not None)
-
-
-def _matches(name: str | None, patterns: tuple[str, ...]) -> bool:
-    return name is not None and any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _topic(mention: Mention, names: dict[bytes, str]) -> str | None:

@@ -49,19 +49,28 @@ def one_api(asked: str, version: int | None) -> list[str]:
         f"{api.name}  key {api.key}, version {version} of {span(api.versions)}, {kind}, {live} in Kafka 4.3",
         "",
         f"request, after header {request_header_version(api.key, version)}",
-        *aligned(list(_rows(api.request, version, 1))),
+        *aligned(list(field_rows(api.request, version, 1))),
         "",
         f"response, after header {response_header_version(api.key, version)}",
-        *aligned(list(_rows(api.response, version, 1))),
+        *aligned(list(field_rows(api.response, version, 1))),
     ]
 
 
 def find_api(asked: str) -> Api:
     """Find an API by its key, its name or the name it had before."""
-    for api in APIS.values():
-        if asked.lower() in (str(api.key), api.name.lower(), (api.former_name or api.name).lower()):
-            return api
-    raise WrongQuestion(f"{asked!r} is no API of Kafka; 'kdissect schema' lists them")
+    found = next((api for api in APIS.values() if asked.lower() in _names(api)), None)
+    if found is None:
+        raise WrongQuestion(f"{asked!r} is no API of Kafka; 'kdissect schema' lists them")
+    return found
+
+
+def is_api(asked: str) -> bool:
+    """Tell whether there is such an API."""
+    return any(asked.lower() in _names(api) for api in APIS.values())
+
+
+def _names(api: Api) -> tuple[str, ...]:
+    return str(api.key), api.name.lower(), (api.former_name or api.name).lower()
 
 
 def span(versions: range) -> str:
@@ -71,7 +80,8 @@ def span(versions: range) -> str:
     return str(versions[0]) if len(versions) == 1 else f"{versions[0]}-{versions[-1]}"
 
 
-def _rows(owner: Message | Field, version: int, depth: int) -> Iterator[tuple[str, ...]]:
+def field_rows(owner: Message | Field, version: int, depth: int) -> Iterator[tuple[str, ...]]:
+    """Give name, type, role and remarks of every field in a version, inner ones below theirs."""
     fields = fields_at(owner, version)
     if not fields and depth == 1:
         yield (f"{GAP}(no fields)",)
@@ -82,7 +92,7 @@ def _rows(owner: Message | Field, version: int, depth: int) -> Iterator[tuple[st
             f"@{field.role}" if field.role else "",
             ", ".join(_remarks(field)),
         )
-        yield from _rows(field, version, depth + 1)
+        yield from field_rows(field, version, depth + 1)
 
 
 def _type(field: Field, version: int) -> str:

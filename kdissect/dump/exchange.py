@@ -22,6 +22,7 @@ from kdissect.exchange.state import (
     ORPHAN_RESPONSE,
     REQUEST_SIDE,
     RESPONSE_SIDE,
+    SASL_TOKEN,
     START,
     STATUS,
     STATUS_NAMES,
@@ -43,7 +44,7 @@ class Frame(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """A request and what became of it, or a response without request."""
+    """A request and what became of it, a response without request, or a raw SASL token with its answer."""
 
     connection: int  # row of the connection
     ordinal: int | None
@@ -55,6 +56,7 @@ class Exchange(NamedTuple):
     request: Frame | None
     response: Frame | None
     old: bool = False  # Kafka 0.7: `api_key` is the type of the request, no version, no correlation id
+    token: bool = False  # raw SASL tokens: nothing of Kafka in them
 
     @property
     def first_ns(self) -> int:
@@ -82,19 +84,21 @@ def unpack(packed: bytes) -> Exchange:
     """Read back what `pack` wrote."""
     row = _ROW.unpack_from(packed)
     middle = _ROW.size + row[REQUEST_SIDE + STOP] - row[REQUEST_SIDE + START]
-    orphan = row[STATUS] == ORPHAN_RESPONSE
+    orphan, token = row[STATUS] == ORPHAN_RESPONSE, row[STATUS] == SASL_TOKEN
+    bare = orphan or token
     old = row[API_VERSION] == BEFORE_VERSIONS
     return Exchange(
         connection=row[CONNECTION],
-        ordinal=None if orphan else row[ORDINAL],
+        ordinal=None if bare else row[ORDINAL],
         status=STATUS_NAMES[row[STATUS]],
-        api_key=None if orphan else row[API_KEY],
-        api_version=None if orphan or old else row[API_VERSION],
-        correlation_id=None if old else row[CORRELATION_ID],
-        in_flight=None if orphan else row[IN_FLIGHT],
+        api_key=None if bare else row[API_KEY],
+        api_version=None if bare or old else row[API_VERSION],
+        correlation_id=None if token or old else row[CORRELATION_ID],
+        in_flight=None if bare else row[IN_FLIGHT],
         request=None if orphan else _frame(row, REQUEST_SIDE, packed[_ROW.size : middle]),
         response=_frame(row, RESPONSE_SIDE, packed[middle:]) if row[RESPONSE_SIDE + START] > 0 else None,
         old=old,
+        token=token,
     )
 
 

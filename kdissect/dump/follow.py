@@ -28,6 +28,7 @@ from kdissect.exchange.state import (
     CLIENT_WAY,
     CONNECTION,
     FIRST_BYTE_NS,
+    HANDSHAKE,
     ORDINAL,
     ORPHAN_RESPONSE,
     REQUEST_SIDE,
@@ -35,6 +36,7 @@ from kdissect.exchange.state import (
     STATUS,
     Int64s,
 )
+from kdissect.exchange.tls.keylog import NO_KEYS, KeyLog
 
 Chooser = Callable[
     [Int64s, "Follower"], NDArray[np.bool_]
@@ -44,11 +46,13 @@ Chooser = Callable[
 class Follower:
     """One way through a capture, from its first split to its last."""
 
-    def __init__(self, splits: Sequence[Split], ports: Iterable[int], foresight: Foresight) -> None:
+    def __init__(
+        self, splits: Sequence[Split], ports: Iterable[int], foresight: Foresight, keys: KeyLog = NO_KEYS
+    ) -> None:
         self._splits = splits
         self._ports = tuple(ports)
         self._foresight = foresight
-        self._conversations: Conversations = new_conversations(splits)
+        self._conversations: Conversations = new_conversations(splits, keys)
         self._count = 0
         self._addresses: dict[int, tuple[str, str]] = {}
 
@@ -60,7 +64,7 @@ class Follower:
             for index, pieces in enumerate(pieces_of(self._splits, self._ports)):
                 for harvest in conversations.feed(pieces):
                     self._add(order, harvest, chosen)
-                held = earliest_unfinished(conversations.state, len(conversations.endpoints))
+                held = min(earliest_unfinished(state, count) for state, count in conversations.states())
                 certain = min(held, self._foresight.coming_ns[index])
                 yield from map(unpack, order.before(certain))
                 if until_ns is not None and certain >= until_ns:
@@ -84,6 +88,14 @@ class Follower:
             client_is_b = int(self._conversations.state.connections[connection, CLIENT_WAY]) == 1
             known = self._addresses[connection] = (b, a) if client_is_b else (a, b)
         return known
+
+    def began(self, connection: int) -> bool:
+        """Tell whether the capture has the beginning of a connection."""
+        return bool(self._conversations.state.connections[connection, HANDSHAKE])
+
+    def mechanism(self, connection: int) -> str | None:
+        """Give the SASL mechanism of a connection with raw tokens; None where the capture does not tell."""
+        return self._foresight.mechanisms.get(connection)
 
     def file_name(self, split: int) -> str:
         """Give the name of the capture that a split is of."""

@@ -1,13 +1,14 @@
 """The first look at a capture, before anything is dumped: what must be known of it from its end.
 
-Two things: which name a topic id has, since a fetch that uses an id may come long before the answer that names it; and how
-early the packets are that are still to come, since captures may overlap in time and clocks may step back. Only messages
-that can tell names are read; everything else is just followed.
+Three things: which name a topic id has, since a fetch that uses an id may come long before the answer that names it; where
+the nodes of the cluster listen; and how early the packets are that are still to come, since captures may overlap in time
+and clocks may step back. Only messages that can tell names or addresses are read; everything else is just followed.
 """
 
+from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,37 +17,45 @@ from kdissect.capture.gather import Gathering
 from kdissect.capture.pieces import TIME, unpack
 from kdissect.capture.scan import scan
 from kdissect.capture.splits import Split
+from kdissect.dump.tokens import asked_mechanism, token_mechanism
 from kdissect.dump.unfinished import NEVER
 from kdissect.exchange.conversation import Conversations, Harvest
+from kdissect.exchange.names import KNOWN_NAMES, listening_nodes, named_topics
+from kdissect.exchange.sides import Side
 from kdissect.exchange.state import (
     ANSWERED,
     API_KEY,
     API_VERSION,
     BEFORE_VERSIONS,
+    CONNECTION,
     ORPHAN_RESPONSE,
     REQUEST_SIDE,
     RESPONSE_SIDE,
+    SASL_TOKEN,
     START,
     STATUS,
     STOP,
 )
-from kdissect.protocol.headers import decode_request, decode_response
+from kdissect.exchange.tls.keylog import NO_KEYS, KeyLog
 from kdissect.protocol.layout import Field, Message
 from kdissect.protocol.schema import APIS, highest_versions
+from kdissect.tables import BROKERS
 
-MOST_READ = 1 << 16  # different messages that are read for names
+SASL_HANDSHAKE = 17
 
 
 class Foresight(NamedTuple):
     """What a capture says as a whole."""
 
     names: dict[bytes, str]  # topic id -> name
+    mechanisms: dict[int, str]  # row of a connection -> SASL mechanism, where raw tokens follow
     coming_ns: tuple[int, ...]  # for each split: no packet of a later split is earlier than this
+    nodes: dict[int, frozenset[tuple[str, int]]] = {}  # noqa: RUF012 - never changed; node id -> where it listens
 
 
-def new_conversations(splits: Sequence[Split]) -> Conversations:
+def new_conversations(splits: Sequence[Split], keys: KeyLog) -> Conversations:
     """Make pass two ready to follow all connections."""
-    return Conversations(splits, np.array(highest_versions(), np.int64))
+    return Conversations(splits, np.array(highest_versions(), np.int64), keys, tokens=True)
 
 
 def pieces_of(splits: Sequence[Split], ports: Iterable[int]) -> Iterator[pa.RecordBatch]:
@@ -57,9 +66,9 @@ def pieces_of(splits: Sequence[Split], ports: Iterable[int]) -> Iterator[pa.Reco
         yield pieces.slice(0, pieces.num_rows - 1)  # the last row is that of the counts
 
 
-def look_ahead(splits: Sequence[Split], ports: Iterable[int] = ()) -> Foresight:
+def look_ahead(splits: Sequence[Split], ports: Iterable[int] = (), keys: KeyLog = NO_KEYS) -> Foresight:
     """Follow the whole capture once; of two names for one id the first is kept."""
-    conversations = new_conversations(splits)
+    conversations = new_conversations(splits, keys)
     learner = _Learner()
     earliest = []
     for pieces in pieces_of(splits, ports):
@@ -70,61 +79,61 @@ def look_ahead(splits: Sequence[Split], ports: Iterable[int] = ()) -> Foresight:
     for harvest in conversations.close():
         learner.learn(harvest)
     later = np.minimum.accumulate(np.array([*earliest[1:], NEVER], np.int64)[::-1])[::-1]
-    return Foresight(learner.names, tuple(later.tolist()))
+    nodes = {node: frozenset(ends) for node, ends in learner.nodes.items()}
+    return Foresight(learner.names, learner.mechanisms, tuple(later.tolist()), nodes)
 
 
 class _Learner:
-    """Collects names; a message that says the same as one before (as metadata does all the time) is not read again."""
+    """Collects names and mechanisms."""
 
     def __init__(self) -> None:
         self.names: dict[bytes, str] = {}
-        self._read: set[int] = set()
+        self.nodes: dict[int, set[tuple[str, int]]] = {}
+        self.mechanisms: dict[int, str] = {}
+        self._keep(KNOWN_NAMES)
 
     def learn(self, harvest: Harvest) -> None:
         status = harvest.exchanges[:, STATUS]
         old = harvest.exchanges[:, API_VERSION] == BEFORE_VERSIONS
         key = np.where(old, -1, harvest.exchanges[:, API_KEY])
-        for row in np.flatnonzero((status != ORPHAN_RESPONSE) & np.isin(key, NAMING_REQUESTS)).tolist():
-            self._take(harvest, row, REQUEST_SIDE)
-        for row in np.flatnonzero((status == ANSWERED) & np.isin(key, NAMING_RESPONSES)).tolist():
-            self._take(harvest, row, RESPONSE_SIDE)
+        asks = np.flatnonzero((status != ORPHAN_RESPONSE) & np.isin(key, NAMING_REQUESTS))
+        tells = np.flatnonzero((status == ANSWERED) & np.isin(key, NAMING_RESPONSES))
+        for side, rows in ((REQUEST_SIDE, asks), (RESPONSE_SIDE, tells)):
+            if len(rows):
+                read = Side(harvest, side, rows)
+                self._keep(named_topics(harvest, read))
+                self._keep_nodes(listening_nodes(harvest, read))
+        for row in np.flatnonzero((key == SASL_HANDSHAKE) | (status == SASL_TOKEN)).tolist():
+            self._take_mechanism(harvest, harvest.exchanges[row].tolist())
 
-    def _take(self, harvest: Harvest, row: int, side: int) -> None:
-        columns = harvest.exchanges[row]
-        frame = harvest.arena[columns[side + START] : columns[side + STOP]].tobytes()
-        seen = hash(frame[4:] if side == RESPONSE_SIDE else frame[8:])  # but for the correlation id
-        if seen in self._read or len(self._read) >= MOST_READ:
+    def _keep(self, named: pa.RecordBatch) -> None:
+        for identity, name in zip(named["topic_id"].to_pylist(), named["topic"].to_pylist(), strict=True):
+            if name:
+                self.names.setdefault(urlsafe_b64decode(f"{identity}=="), name)
+
+    def _keep_nodes(self, nodes: pa.RecordBatch) -> None:
+        for node, host, port in zip(*(nodes[name].to_pylist() for name in BROKERS.names), strict=True):
+            if host:
+                self.nodes.setdefault(node, set()).add((host, port))
+
+    def _take_mechanism(self, harvest: Harvest, row: list[int]) -> None:
+        if row[CONNECTION] in self.mechanisms:
             return
-        self._read.add(seen)
-        key, version = int(columns[API_KEY]), int(columns[API_VERSION])
-        if side == RESPONSE_SIDE:
-            message, whole = APIS[key].response, decode_response(frame, key, version)
-        else:
-            message, whole = APIS[key].request, decode_request(frame)
-        if whole.body is not None and whole.version is not None:
-            self._walk(message, whole.version, whole.body)
-
-    def _walk(self, owner: Message | Field, version: int, value: dict[str, Any]) -> None:
-        roles = {field.role: field.name for field in owner.fields if version in field.versions}
-        if {"topic", "topic_id"} <= roles.keys():
-            name, identity = value.get(roles["topic"]), value.get(roles["topic_id"])
-            if name and identity and any(identity):
-                self.names.setdefault(identity, name)
-        for field in owner.fields:
-            inner = value.get(field.name)
-            if field.type == "struct" and inner and _names_topics(field):
-                for item in inner if field.array else [inner]:
-                    self._walk(field, version, item)
+        tell = token_mechanism if row[STATUS] == SASL_TOKEN else asked_mechanism
+        mechanism = tell(harvest.arena[row[REQUEST_SIDE + START] : row[REQUEST_SIDE + STOP]].tobytes())
+        if mechanism is not None:
+            self.mechanisms[row[CONNECTION]] = mechanism
 
 
 @cache
-def _names_topics(owner: Message | Field) -> bool:
-    """Tell whether some struct of a message holds a topic's name and its id side by side."""
+def _tells(owner: Message | Field) -> bool:
+    """Tell whether some struct of a message holds a topic's name and its id side by side, or a node and its address."""
     roles = {field.role for field in owner.fields}
-    return {"topic", "topic_id"} <= roles or any(_names_topics(field) for field in owner.fields)
+    sides = ({"topic", "topic_id"}, {"broker", "host", "port"})
+    return any(side <= roles for side in sides) or any(_tells(field) for field in owner.fields)
 
 
 # Produce and Fetch never have both: name and id are of different versions.
 _VERSIONED = (0, 1)
-NAMING_REQUESTS = [key for key, api in APIS.items() if _names_topics(api.request) and key not in _VERSIONED]
-NAMING_RESPONSES = [key for key, api in APIS.items() if _names_topics(api.response) and key not in _VERSIONED]
+NAMING_REQUESTS = [key for key, api in APIS.items() if _tells(api.request) and key not in _VERSIONED]
+NAMING_RESPONSES = [key for key, api in APIS.items() if _tells(api.response) and key not in _VERSIONED]

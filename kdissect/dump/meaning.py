@@ -19,11 +19,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from kdissect.dump.batches import describe, moment
+from kdissect.dump.batches import Kind, describe, moment
 from kdissect.protocol.codec import Fault
-from kdissect.protocol.enumerations import words_of
-from kdissect.protocol.headers import Whole, decode_embedded, decode_request, decode_response
+from kdissect.protocol.compression import Damage, decompress
+from kdissect.protocol.enumerations import COMPRESSION, words_of
+from kdissect.protocol.headers import ENVELOPE, Whole, decode_embedded, decode_request, decode_response
 from kdissect.protocol.layout import UNKNOWN_TAGS, Field, Message, fields_at
+from kdissect.protocol.metadata_records import TOPIC as METADATA_TOPIC
+from kdissect.protocol.metadata_records import TOPIC_ID as METADATA_TOPIC_ID
 from kdissect.protocol.redact import ENVELOPED, REDACTED, redact
 from kdissect.protocol.schema import APIS, MESSAGES
 
@@ -43,6 +46,7 @@ class Showing:
 class _Context:
     showing: Showing
     protocol_type: str | None  # of the group that the message, or the struct being read, is about
+    metadata: bool = False  # whether the topic being read is the cluster's metadata log
 
 
 _Explainer = Callable[[Tree, _Context], Tree]
@@ -89,14 +93,16 @@ def _plain(header: Tree) -> Tree:
 
 
 def _add_enveloped(said: Tree, body: Tree, asked: Tree, showing: Showing) -> None:
-    """Add what the whole messages inside an Envelope say (KIP-590)."""
+    """Add what the whole messages inside an Envelope say (KIP-590); an Envelope in one, which Kafka refuses, stays closed."""
+    request = decode_request(body.get("request_data") or asked.get("request_data") or b"")
+    key, version = request.header.get("request_api_key", -1), request.header.get("request_api_version", 0)
+    if key == ENVELOPE:
+        return
     if body.get("request_data"):
-        said["_request_data"] = explain_request(decode_request(body["request_data"]), showing)
+        said["_request_data"] = explain_request(request, showing)
     if body.get("response_data"):
-        inner = decode_request(asked.get("request_data") or b"")
-        key, version = inner.header.get("request_api_key", -1), inner.header.get("request_api_version", 0)
         whole = decode_response(body["response_data"], key, version)
-        said["_response_data"] = explain_response(whole, key, inner.body, showing)
+        said["_response_data"] = explain_response(whole, key, request.body, showing)
 
 
 @cache
@@ -125,11 +131,15 @@ def _struct_explainer(message: Message, owner: Message | Field, version: int) ->
         return None
     if version in message.flexible:
         tellers[UNKNOWN_TAGS] = _tell_tags
+    topics = (field.name for field in fields_at(owner, version) if field.role in ("topic", "topic_id"))
+    topic = next(topics, None) if message.name in FETCHES else None
 
     def explain(value: Tree, context: _Context) -> Tree:
         said: Tree = {}
         if "protocol_type" in value:
             context.protocol_type = value["protocol_type"]
+        if topic is not None:
+            context.metadata = value.get(topic) in (METADATA_TOPIC, METADATA_TOPIC_ID)
         for name, item in value.items():
             tell = tellers.get(name)
             if tell is None or item is None:
@@ -159,6 +169,8 @@ def _teller(message: Message, field: Field, version: int) -> _Teller | None:
         return _embedded_teller(field.embedded)
     if field.role in ("secret", "config_value") or field.name in ENVELOPED:
         return _put
+    if (message.name, field.name) == TELEMETRY:
+        return _tell_metrics
     return SIMPLE.get(field.type)
 
 
@@ -219,8 +231,24 @@ def _tell_float(said: Tree, name: str, item: Any, _context: _Context) -> None:
 
 
 def _tell_records(said: Tree, name: str, item: Any, context: _Context) -> None:
-    said[name] = item if context.showing.records else None
-    said[f"_{name}"] = describe(item, context.showing.records)
+    showing, kind = context.showing, Kind.PLAIN
+    if context.metadata:
+        kind = Kind.METADATA if showing.secrets else Kind.METADATA_REDACTED
+    said[name] = item if showing.records and kind is not Kind.METADATA_REDACTED else None
+    said[f"_{name}"] = describe(item, showing.records, kind)
+
+
+def _tell_metrics(said: Tree, name: str, item: Any, _context: _Context) -> None:
+    """Say how large metrics are as sent and as meant (KIP-714); they are OpenTelemetry's, and not opened."""
+    codec = said.get("compression_type", 0)
+    said[name] = item
+    sizes: Tree = {"codec": COMPRESSION.get(codec, f"codec {codec}"), "bytes": len(item)}
+    plain = decompress(codec, item)
+    if isinstance(plain, Damage):
+        sizes["_fault"] = plain.reason
+    else:
+        sizes["plain_bytes"] = len(plain)
+    said[f"_{name}"] = sizes
 
 
 def _embedded_teller(embedded: str) -> _Teller:
@@ -245,4 +273,6 @@ SIMPLE: Mapping[str, _Teller] = {
     "float64": _tell_float,
     "records": _tell_records,
 }
+TELEMETRY = ("PushTelemetryRequest", "metrics")
+FETCHES = ("FetchResponse", "FetchSnapshotResponse")  # those that may carry the cluster's metadata
 ENVELOPES = ("EnvelopeRequest", "EnvelopeResponse")

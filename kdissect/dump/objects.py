@@ -1,6 +1,7 @@
 """An exchange as one object: what `--format jsonl` writes, and what the texts are made from.
 
-The keys in front are the columns of the table `exchanges`; `request` and `response` have `header`, `body` and, if
+The keys in front are the columns of the table `exchanges`, and for raw SASL tokens (status `sasl_token`, no API) their
+`sasl_mechanism`; `request` and `response` have `header`, `body` and, if
 something in them is wrong, `fault` with field path, byte offset (from the first byte after the length) and reason.
 Fields have the names of the schema; see `meaning` for those with an underscore in front. Bytes are base64, 64-bit
 integers are JSON numbers with all their digits, ids are Kafka's 22 characters.
@@ -15,6 +16,8 @@ from kdissect.dump.follow import Follower
 from kdissect.dump.meaning import Showing, explain_request, explain_response
 from kdissect.dump.old import explain_old
 from kdissect.dump.spoken import Spoken
+from kdissect.dump.tokens import NAME as TOKEN_NAME
+from kdissect.dump.tokens import explain_token
 from kdissect.exchange.state import PACKET_BITS
 from kdissect.protocol.kafka07 import old_name
 from kdissect.protocol.schema import api_name
@@ -26,6 +29,10 @@ def exchange_object(spoken: Spoken, follower: Follower, showing: Showing) -> dic
     """Give all that is known of an exchange; bytes are still bytes."""
     said = heading(spoken, follower)
     said["request"] = said["response"] = None
+    if spoken.exchange.token:
+        for half, frame in (("request", spoken.exchange.request), ("response", spoken.exchange.response)):
+            said[half] = explain_token(frame, showing.secrets) if frame else None
+        return said
     if spoken.exchange.old:
         for half, whole in (("request", spoken.request), ("response", spoken.response)):
             said[half] = explain_old(whole, showing.records) if whole else None
@@ -43,16 +50,15 @@ def heading(spoken: Spoken, follower: Follower) -> dict[str, Any]:
     exchange = spoken.exchange
     request, response = exchange.request, exchange.response
     first = request or response
-    name = old_name if exchange.old else api_name
     client, server = follower.addresses(exchange.connection)
-    return {
+    said = {
         "connection": follower.identity(exchange.connection),
         "ordinal": exchange.ordinal,
         "client": client,
         "server": server,
         "status": exchange.status,
         "api_key": exchange.api_key,
-        "api_name": None if exchange.api_key is None else name(exchange.api_key),
+        "api_name": _name(exchange),
         "api_version": exchange.api_version,
         "correlation_id": exchange.correlation_id,
         "client_id": spoken.client_id,
@@ -71,6 +77,17 @@ def heading(spoken: Spoken, follower: Follower) -> dict[str, Any]:
         else follower.file_name(first.packet >> PACKET_BITS),
         "lost_bytes": _lost(exchange),
     }
+    if exchange.token:
+        said["sasl_mechanism"] = follower.mechanism(exchange.connection)
+    return said
+
+
+def _name(exchange: Exchange) -> str | None:
+    if exchange.token:
+        return TOKEN_NAME
+    if exchange.api_key is None:
+        return None
+    return old_name(exchange.api_key) if exchange.old else api_name(exchange.api_key)
 
 
 def _packet(frame: Frame | None, first: Frame | None) -> int | None:

@@ -14,7 +14,6 @@ from kdissect.protocol.headers import Whole
 from kdissect.protocol.kafka07 import (
     ANSWERS,
     PARTS,
-    OldType,
     Tree,
     old_error_name,
     old_name,
@@ -25,15 +24,6 @@ from kdissect.protocol.records import RecordFault
 
 TIMES = {-1: "latest", -2: "earliest"}
 MOST_RECORDS = 1 << 18  # shown of one field: a small compressed message may hold millions
-
-# The key of today's API that asks the same: what `--api` means on connections of 0.7.
-KEYS_NOW = {
-    OldType.PRODUCE: 0,
-    OldType.FETCH: 1,
-    OldType.MULTI_FETCH: 1,
-    OldType.MULTI_PRODUCE: 0,
-    OldType.OFFSETS: 2,
-}
 
 
 def explain_old(message: Whole, with_records: bool) -> Tree:
@@ -66,7 +56,7 @@ def _body(body: Tree, with_records: bool) -> Tree:
     for name, value in body.items():
         if name in (PARTS, ANSWERS):
             said[name] = [_body(part, with_records) for part in value]
-        elif name == "messages":
+        elif name == "messages" and value is not None:
             said[name] = value if with_records else None
             said["_messages"] = describe_old(value, with_records)
         else:

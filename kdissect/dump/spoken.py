@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from kdissect.dump.exchange import Exchange
 from kdissect.dump.finding import Mention, finder
 from kdissect.dump.old import old_mentions
-from kdissect.protocol.headers import Whole, decode_request, decode_response
+from kdissect.protocol.headers import ENVELOPE, Whole, decode_request, decode_response
 from kdissect.protocol.kafka07 import decode_old_request, decode_old_response
 from kdissect.protocol.schema import APIS
+from kdissect.protocol.splice import enveloped_request
 
 NO_KEY = -1
 
@@ -24,8 +25,8 @@ class Spoken:
 
     @property
     def request(self) -> Whole | None:
-        """The request, if there is one."""
-        frame = self.exchange.request
+        """The request, if there is one; a raw SASL token is none."""
+        frame = None if self.exchange.token else self.exchange.request
         if self._request is None and frame is not None:
             decode = decode_old_request if self.exchange.old else decode_request
             self._request = decode(frame.data)
@@ -34,6 +35,8 @@ class Spoken:
     @property
     def response(self) -> Whole | None:
         """The response, if there is one; of one without request only the header can be read."""
+        if self.exchange.token:
+            return None
         frame, key, version = self.exchange.response, self.exchange.api_key, self.exchange.api_version
         if self._response is None and frame is not None and self.exchange.old:
             self._response = decode_old_response(frame.data, NO_KEY if key is None else key)
@@ -60,6 +63,23 @@ class Spoken:
         if self.exchange.response and finder(api.response, version, roles) and self.response:
             at = self.response.version
             yield from _mentions_of(self.response, finder(api.response, version if at is None else at, roles))
+        inside = self._enveloped()
+        if inside:
+            yield from inside.mentions(roles, responses_only)
+
+    def _enveloped(self) -> "Spoken | None":
+        """Give what an Envelope carries as an exchange of its own (KIP-590)."""
+        exchange, request = self.exchange, self.exchange.request
+        if exchange.api_key != ENVELOPE or request is None or self.request is None:
+            return None
+        asked = enveloped_request(request.data)
+        if asked is None:
+            return None
+        inner = request._replace(data=(self.request.body or {})["request_data"])
+        answer = exchange.response and ((self.response and self.response.body) or {}).get("response_data")
+        response = exchange.response._replace(data=answer) if exchange.response and answer else None
+        key, version = asked
+        return Spoken(exchange._replace(api_key=key, api_version=version, request=inner, response=response))
 
 
 def _mentions_of(whole: Whole, find: object) -> Iterator[Mention]:

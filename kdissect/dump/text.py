@@ -52,7 +52,7 @@ def _parts(spoken: Spoken, said: dict[str, Any], names: dict[bytes, str]) -> Ite
     yield moment(spoken.exchange.first_ns)
     yield f"{said['client']} > {said['server']}"
     if said["api_name"] is not None:
-        yield said["api_name"] + (" of Kafka 0.7" if spoken.exchange.old else f" v{said['api_version']}")
+        yield said["api_name"] + _version(spoken, said)
     if said["correlation_id"] is not None:
         yield f"#{said['correlation_id']}"
     if said["client_id"] is not None:
@@ -69,6 +69,12 @@ def _parts(spoken: Spoken, said: dict[str, Any], names: dict[bytes, str]) -> Ite
     codes = dict.fromkeys(code for _, code, _ in spoken.mentions(ERROR_ROLES, responses_only=True) if code)
     yield ", ".join(map(old_error_name if spoken.exchange.old else error_name, codes))
     yield from _doubts(spoken, said)
+
+
+def _version(spoken: Spoken, said: dict[str, Any]) -> str:
+    if spoken.exchange.token:
+        return f" {safe(said['sasl_mechanism'] or 'of an unknown mechanism')}"
+    return " of Kafka 0.7" if spoken.exchange.old else f" v{said['api_version']}"
 
 
 def _doubts(spoken: Spoken, said: dict[str, Any]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Words beside numbers, bytes decoded in place, and nothing from a capture raw on a terminal."""
 
 import json
+import struct
 from random import Random
 from typing import Any
 
@@ -105,6 +106,42 @@ def test_subscriptions_are_decoded_in_place_for_consumers_only() -> None:
     member = {"members": [{"member_id": "m", "metadata": SUBSCRIPTION}]}
     assert "_metadata" in answered(11, 5, member)["members"][0]
     assert "_metadata" not in answered(11, 5, member, {"protocol_type": "connect"})["members"][0]
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def consumer_bytes(version: int) -> tuple[bytes, dict[str, Any], bytes, dict[str, Any]]:
+    """A subscription and an assignment, byte by byte, and what they say (ConsumerProtocol, versions 0 to 3)."""
+    subscription = struct.pack(">hi", version, 1) + text("orders") + struct.pack(">i", 2) + b"ud"
+    said: dict[str, Any] = {"topics": ["orders"], "user_data": b"ud"}
+    if version >= 1:
+        subscription += struct.pack(">i", 1) + text("orders") + struct.pack(">iii", 2, 0, 7)
+        said["owned_partitions"] = [{"topic": "orders", "partitions": [0, 7]}]
+    if version >= 2:
+        subscription += struct.pack(">i", 41)
+        said["generation_id"] = 41
+    if version >= 3:
+        subscription += text("rack-b")
+        said["rack_id"] = "rack-b"
+    assignment = struct.pack(">hi", version, 1) + text("orders") + struct.pack(">iii", 2, 3, 4) + b"\xff" * 4
+    assigned = {"assigned_partitions": [{"topic": "orders", "partitions": [3, 4]}], "user_data": None}
+    return subscription, said, assignment, assigned
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_what_consumers_tell_each_other_is_read_in_every_message_that_carries_it(version: int) -> None:
+    subscription, said, assignment, assigned = consumer_bytes(version)
+    joined = answered(11, 5, {"members": [{"member_id": "m", "metadata": subscription}]})
+    assert joined["members"][0]["_metadata"] == said
+    synced = {"group_id": "g", "assignments": [{"member_id": "m", "assignment": assignment}]}
+    assert asked(14, 3, synced)["assignments"][0]["_assignment"] == assigned
+    assert answered(14, 3, {"assignment": assignment})["_assignment"] == assigned
+    member = {"member_id": "m", "member_metadata": subscription, "member_assignment": assignment}
+    described = answered(15, 5, {"groups": [{"protocol_type": "consumer", "members": [member]}]})
+    assert described["groups"][0]["members"][0]["_member_metadata"] == said
+    assert described["groups"][0]["members"][0]["_member_assignment"] == assigned
 
 
 def test_bytes_that_do_not_hold_what_they_should_say_so() -> None:

@@ -9,15 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scapy.layers.inet import IP, TCP
-from scapy.layers.l2 import Ether
-from scapy.utils import EDecimal, PcapWriter
+from dump.handmade import write_capture
 
 from kdissect.cli.main import main
 from kdissect.protocol.kafka07 import OldType, encode_old_request, encode_old_response
 
 GOLDEN = Path(__file__).parent / "golden" / "old.txt"
-CLIENT, SERVER = ("10.0.0.1", 40000), ("10.0.0.2", 9092)
 
 
 def message(payload: bytes, codec: int = 0) -> bytes:
@@ -64,20 +61,7 @@ TALK = (
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("old") / "old.pcap"
-    following = {True: 1000, False: 500}
-    frames = [(True, "S", b""), (False, "SA", b""), (True, "A", b"")]
-    frames += [(side, "PA", struct.pack(">i", len(body)) + body) for side, body in TALK]
-    with PcapWriter(str(path)) as out:
-        for number, (from_client, flags, payload) in enumerate(frames):
-            ends = (CLIENT, SERVER) if from_client else (SERVER, CLIENT)
-            tcp = TCP(sport=ends[0][1], dport=ends[1][1], seq=following[from_client], flags=flags)
-            tcp.ack = following[not from_client] if "A" in flags else 0
-            packet = Ether() / IP(src=ends[0][0], dst=ends[1][0]) / tcp / payload
-            packet.time = EDecimal(1_330_000_000_000 + number) / 1000
-            out.write(packet)
-            following[from_client] += len(payload) + ("S" in flags)
-    return path
+    return write_capture(tmp_path_factory.mktemp("old") / "old.pcap", TALK)
 
 
 Dump = Callable[..., list[str]]
