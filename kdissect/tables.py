@@ -2,9 +2,27 @@
 
 Times are int64 nanoseconds since the epoch, UTC; sizes are bytes; absent is null, never 0 or -1 (values that stood on
 the wire, such as an offset of -1, stay as they were).
+
+In a notebook the module itself is a function: `kdissect.tables(spark, "incident.pcapng")` gives the three tables as DataFrames
+(see `pipeline.notebook`, which alone knows Spark and is loaded then).
 """
 
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
 import pyarrow as pa
+
+
+class _Tables(ModuleType):
+    """A module that can be called, since `kdissect.tables` names both the columns and what has them."""
+
+    def __call__(self, spark: Any, path: Any, **options: Any) -> Any:
+        return import_module("kdissect.pipeline.notebook").tables(spark, path, **options)
+
+
+sys.modules[__name__].__class__ = _Tables
 
 
 def _table(**columns: pa.DataType) -> pa.Schema:
@@ -19,12 +37,12 @@ CONNECTIONS = _table(
     client_port=INT32,
     server_host=TEXT,
     server_port=INT32,
-    first_time_ns=INT64,
-    last_time_ns=INT64,
+    first_time_ns=INT64,  # of the first packet in the capture
+    last_time_ns=INT64,  # the latest of any packet
     opened=TEXT,  # handshake | midstream
     closed=TEXT,  # fin | rst | open
     protocol=TEXT,  # kafka | kafka-0.7 | tls | unknown
-    packets=INT64,
+    packets=INT64,  # each once, however often the capture has it
     bytes_to_server=INT64,
     bytes_to_client=INT64,
     retransmitted_segments=INT64,
@@ -32,6 +50,7 @@ CONNECTIONS = _table(
     lost_bytes=INT64,
     skipped_bytes=INT64,  # captured, but of no frame: not Kafka, or the place was lost
     zero_windows=INT64,
+    duplicate_packets=INT64,  # captured again: on another interface, at another place
     server_rtt_ns=INT64,
     client_rtt_ns=INT64,
     client_id=TEXT,
@@ -43,6 +62,21 @@ CONNECTIONS = _table(
     unanswered=INT64,
     orphan_responses=INT64,
     faults=INT64,
+    sasl_outcome=TEXT,  # succeeded | failed | unfinished; null: no SASL was seen
+    sasl_error=TEXT,  # name of the first error
+    sasl_reauthentications=INT64,
+    tls_version=TEXT,  # TLS 1.2 | TLS 1.3 | …
+    tls_sni=TEXT,
+    tls_alpn=TEXT,
+    tls_cipher=TEXT,
+    tls_outcome=TEXT,  # completed | failed | unanswered | unfinished | not_seen
+    tls_alert=TEXT,  # the first that is no good end; encrypted: it was not readable
+    tls_alert_by=TEXT,  # client | server
+    tls_client_certificate=BOOL,  # the server asked for one; null: TLS 1.3 without keys does not tell
+    tls_resumed=BOOL,
+    tls_renegotiations=INT64,
+    tls_decryption=TEXT,  # whole | partly | failed | no_keys | no_handshake | unsupported
+    tls_undecrypted_bytes=INT64,
 )
 
 EXCHANGES = _table(
@@ -97,8 +131,62 @@ PARTITIONS = _table(
     base_sequence=INT32,
 )
 
-TABLES = {"connections": CONNECTIONS, "exchanges": EXCHANGES, "partitions": PARTITIONS}
+GROUP_EVENTS = _table(
+    connection=INT64,
+    ordinal=INT64,
+    event=TEXT,  # join | sync | leave | epoch | error
+    asked_ns=INT64,
+    time_ns=INT64,  # of the answer; of the request where there is none
+    api_key=INT16,
+    client_id=TEXT,
+    group_id=TEXT,
+    member_id=TEXT,  # the one the coordinator gave, if it gave one
+    instance_id=TEXT,  # of a static member
+    generation=INT32,  # of the classic protocol; the member's epoch with KIP-848
+    leader=BOOL,
+    members=INT32,  # told to the leader only
+    protocol=TEXT,  # the assignor that was chosen
+    reason=TEXT,
+    session_timeout_ms=INT32,
+    rebalance_timeout_ms=INT32,
+    error_code=INT16,
+    error_name=TEXT,
+    request_packet=INT64,
+    response_packet=INT64,
+    capture_file=TEXT,
+)
 
-# What is learnt beside the tables: which topic an id means, and where a node listens.
+TRANSACTION_EVENTS = _table(
+    connection=INT64,
+    ordinal=INT64,
+    event=TEXT,  # init | add_partitions | add_offsets | commit_offsets | commit | abort
+    asked_ns=INT64,
+    time_ns=INT64,  # of the answer; of the request where there is none
+    api_key=INT16,
+    client_id=TEXT,
+    transactional_id=TEXT,  # null for an idempotent producer
+    group_id=TEXT,
+    producer_id=INT64,
+    producer_epoch=INT16,
+    timeout_ms=INT32,
+    error_code=INT16,
+    error_name=TEXT,
+    request_packet=INT64,
+    response_packet=INT64,
+    capture_file=TEXT,
+)
+
+TABLES = {
+    "connections": CONNECTIONS,
+    "exchanges": EXCHANGES,
+    "partitions": PARTITIONS,
+    "group_events": GROUP_EVENTS,
+    "transaction_events": TRANSACTION_EVENTS,
+}
+ON_REQUEST = frozenset({"group_events", "transaction_events", "ends"})
+"""Tables that are made only where they are asked for: reading them takes the plain decoder."""
+
+# What is learnt beside the tables: which topic an id means, where a node listens, and who talks on a connection.
 NAMES = _table(topic_id=TEXT, topic=TEXT)
 BROKERS = _table(node_id=INT32, host=TEXT, port=INT32)
+ENDS = _table(connection=INT64, client_host=TEXT, client_port=INT32, server_host=TEXT, server_port=INT32)

@@ -38,6 +38,8 @@ def capture_facts(survey: Survey, counts: Counts) -> CaptureFacts:
         tcp_packets=counts.tcp + counts.filtered,
         non_tcp_packets=counts.packets - counts.tcp - counts.filtered - counts.fragments,
         fragments=counts.fragments,
+        tunnelled_packets=counts.tunnelled,
+        attempts=counts.attempts,
         truncated_packets=survey.truncated_packets,
         clock_steps=sum(file.backward_steps for file in survey.files),
         warnings=survey.warnings,

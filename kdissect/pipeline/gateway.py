@@ -11,7 +11,6 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import distribution
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -147,11 +146,6 @@ def spark_jars() -> Sequence[Path]:
     if spec is None or spec.origin is None:
         raise GatewayFailed("PySpark is not installed: pip install pyspark")
     return sorted((Path(spec.origin).parent / "jars").glob("*.jar"))
-
-
-def spark_version() -> str:
-    """Give the version of the installed pyspark, without importing it."""
-    return distribution("pyspark").version
 
 
 class Gateway:

@@ -4,20 +4,27 @@
 
 All pieces of a connection meet in one partition. What crosses the shuffle are descriptors, never payload: one blob (an
 Arrow IPC stream) for each split and partition, however many connections there are, so Spark has little to handle. For the
-same reason `analyze` needs no SQL: a plan would take longer to be made than a small capture to be dissected. Tables are
-written by Spark's SQL writers, so there the last step runs under mapInArrow.
+same reason `analyze` needs no SQL: a plan would take longer to be made than a small capture to be dissected.
+
+Tables take the same way once for all of them: pass two leaves their rows as blobs on the disks of the workers, with the
+names of topics among them, and each table is a DataFrame over its own blobs, in which mapInArrow fills in the names.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
 from kdissect.capture.pieces import Counts
+from kdissect.capture.sample import NO_SAMPLE, Sample
 from kdissect.capture.splits import Split
 from kdissect.pipeline import steps
+from kdissect.pipeline.blobs import Blob, batches_in, blob_of, in_order
+from kdissect.pipeline.shares import Shares, partitions_for, share_out
+from kdissect.pipeline.steps import AS_IT_IS, Treatment
+from kdissect.report.course.grid import Grid
 from kdissect.report.partials import Partial, from_arrow
 from kdissect.tables import TABLES
 
@@ -26,27 +33,25 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Step: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-Blob: TypeAlias = tuple[int, bytes]  # ordinal of a split, and some of its pieces as an Arrow IPC stream
-
-PARTITION_BYTES = 256 << 20  # capture bytes for one partition of pass two, when there is much to do
-MOST_PARTITIONS = 4096
+Finish: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What to dissect: every split of the captures, in order, and how finely pass two is cut (0: by size and cores)."""
+    """What to dissect: every split of the captures, in order, how pass two is cut, and what for.
+
+    `sample` tells what the connections weigh; `partitions` fixes their number (0: as sample and cores suggest).
+    """
 
     splits: tuple[Split, ...]
     ports: tuple[int, ...] = ()
     partitions: int = 0
+    treatment: Treatment = AS_IT_IS
+    sample: Sample = NO_SAMPLE
 
-    def partitions_for(self, cores: int) -> int:
-        """Give the number of partitions of pass two: a multiple of `cores`."""
-        if self.partitions:
-            return self.partitions
-        size = sum(split.stop - split.start for split in self.splits)
-        rounds = -(-size // (PARTITION_BYTES * cores))
-        return min(max(1, rounds) * cores, max(cores, MOST_PARTITIONS))
+    def shares(self, cores: int) -> Shares:
+        """Share the connections out."""
+        return share_out(self.sample, self.partitions or partitions_for(self.sample, cores))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +62,46 @@ class Analysis:
     counts: Counts
 
 
-def analyze(context: "SparkContext", work: Work) -> Analysis:
-    """Run the whole pipeline in one job."""
-    step = partial(steps.summary_step, splits=work.splits)
+def analyze(context: "SparkContext", work: Work, grid: Grid | None = None) -> Analysis:
+    """Run the whole pipeline in one job, in two if filters rest on names; a grid asks for the course of events too."""
+    pieces, work = _known(_shuffled(context, work), work)
+    step = partial(steps.summary_step, splits=work.splits, treatment=work.treatment, grid=grid)
     batches = [
         batch
-        for blob in _shuffled(context, work).mapPartitions(partial(_over_blobs, step=step)).collect()
+        for blob in pieces.mapPartitions(partial(_over_blobs, step=step)).collect()
         for batch in batches_in(blob)
     ]
     return Analysis(from_arrow(steps.partials_in(batches)), steps.counts_in(batches))
 
 
-def tables(session: "SparkSession", work: Work, wanted: Sequence[str]) -> "dict[str, DataFrame]":
+def tables(
+    session: "SparkSession", work: Work, wanted: Sequence[str], finish: Finish | None = None
+) -> "dict[str, DataFrame]":
     """Give public tables as DataFrames, topic ids named from anywhere in the captures.
 
-    The pieces are kept on disk between the jobs; names, where they are wanted, take a job of their own first.
+    The captures are dissected here and now, once for all tables, whose rows stay on disk for as long as the session has
+    them; `finish` is done to each batch last of all.
     """
     from pyspark import StorageLevel
 
-    pieces = _shuffled(session.sparkContext, work)
-    if len(wanted) > 1 or "partitions" in wanted:
-        pieces = pieces.persist(StorageLevel.DISK_ONLY)
-    names = _names(pieces, work) if "partitions" in wanted else {}
-    blobs = session.createDataFrame(pieces.values(), "split int, pieces binary", verifySchema=False)
+    pieces, work = _known(_shuffled(session.sparkContext, work), work)
+    step = partial(steps.tables_step, splits=work.splits, wanted=tuple(wanted), treatment=work.treatment)
+    rows = pieces.mapPartitions(partial(_named_blobs, step=step)).persist(StorageLevel.DISK_ONLY)
+    names = steps.named(
+        pair
+        for name, blob in rows.filter(_is_names).collect()
+        for batch in batches_in(blob)
+        for pair in steps.pairs(batch)
+    )
     return {
         table: map_in_arrow(
-            blobs, partial(_rows_of, splits=work.splits, table=table, names=names), TABLES[table]
+            session.createDataFrame(
+                rows.filter(partial(_is_of, table=table)).map(_alone), "rows binary", verifySchema=False
+            ),
+            partial(
+                _rows_of, names=names if table == "partitions" else {}, finish=finish, schema=TABLES[table]
+            ),
+            TABLES[table],
         )
         for table in wanted
     }
@@ -111,17 +130,19 @@ def map_in_arrow(frame: "DataFrame", step: Step, schema: pa.Schema) -> "DataFram
 def _shuffled(context: "SparkContext", work: Work) -> "RDD[tuple[int, Blob]]":
     """Pass one, and the way of its pieces to pass two."""
     count = len(work.splits)
-    partitions = work.partitions_for(context.defaultParallelism)
-    scan = partial(_scanned, splits=work.splits, ports=work.ports, partitions=partitions)
-    return context.parallelize(range(count), count).mapPartitions(scan).partitionBy(partitions, _itself)
+    shares = work.shares(context.defaultParallelism)
+    scan = partial(_scanned, splits=work.splits, ports=work.ports, shares=shares)
+    return (
+        context.parallelize(range(count), count).mapPartitions(scan).partitionBy(shares.partitions, _itself)
+    )
 
 
 def _scanned(
-    ordinals: Iterable[int], splits: Sequence[Split], ports: Sequence[int], partitions: int
+    ordinals: Iterable[int], splits: Sequence[Split], ports: Sequence[int], shares: Shares
 ) -> Iterator[tuple[int, Blob]]:
     for ordinal in ordinals:
         for pieces in steps.scan_step([pa.record_batch({"split": [ordinal]})], splits, ports):
-            for partition, rows in steps.routed(pieces, partitions):
+            for partition, rows in steps.routed(pieces, shares.of_bucket):
                 yield partition, (ordinal, blob_of(rows))
 
 
@@ -129,48 +150,50 @@ def _itself(partition: int) -> int:
     return partition
 
 
-def _in_order(blobs: Iterable[Blob]) -> Iterator[pa.RecordBatch]:
-    """Give the pieces of one partition by split; the blobs, all of them, are small beside the payload they describe."""
-    for _, blob in sorted(blobs):
-        yield from batches_in(blob)
-
-
 def _over_blobs(rows: Iterable[tuple[int, Blob]], step: Step) -> Iterator[bytes]:
-    for batch in step(_in_order(blob for _, blob in rows)):
+    for batch in step(in_order(blob for _, blob in rows)):
         yield blob_of(batch)
+    pa.default_memory_pool().release_unused()  # the worker waits for more, and should not hold it meanwhile
+
+
+def _named_blobs(
+    rows: Iterable[tuple[int, Blob]],
+    step: Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[str, pa.RecordBatch]]],
+) -> Iterator[tuple[str, bytes]]:
+    for name, batch in step(in_order(blob for _, blob in rows)):
+        yield name, blob_of(batch, compression="lz4")
+
+
+def _is_of(row: tuple[str, bytes], table: str) -> bool:
+    return row[0] == table
+
+
+def _is_names(row: tuple[str, bytes]) -> bool:
+    return row[0] == "names"
+
+
+def _alone(row: tuple[str, bytes]) -> tuple[bytes]:
+    return (row[1],)
 
 
 def _rows_of(
-    batches: Iterable[pa.RecordBatch], splits: Sequence[Split], table: str, names: Mapping[str, str]
+    batches: Iterable[pa.RecordBatch], names: Mapping[str, str], finish: Finish | None, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    blobs = (
-        blob
-        for batch in batches
-        for blob in zip(batch["split"].to_pylist(), batch["pieces"].to_pylist(), strict=True)
-    )
-    yield from steps.table_step(_in_order(blobs), splits, table, names)
+    for batch in batches:
+        for blob in batch["rows"].to_pylist():
+            for rows in batches_in(blob):
+                named = steps.with_topics(rows, names) if names else rows
+                yield (finish(named) if finish else named).cast(schema)
 
 
-def _names(pieces: "RDD[tuple[int, Blob]]", work: Work) -> Mapping[str, str]:
-    """Learn the topics of topic ids; should one id have had several names, the first by the alphabet."""
-    step = partial(steps.names_step, splits=work.splits)
-    found = [
-        (row["topic_id"], row["topic"])
-        for blob in pieces.mapPartitions(partial(_over_blobs, step=step)).collect()
-        for batch in batches_in(blob)
-        for row in batch.to_pylist()
-    ]
-    return dict(sorted(found, reverse=True))
+def _known(pieces: "RDD[tuple[int, Blob]]", work: Work) -> "tuple[RDD[tuple[int, Blob]], Work]":
+    """Learn what filters rest on, if they do; the pieces are then kept for the next job."""
+    if not work.treatment.choice.rests_on_names:
+        return pieces, work
+    from pyspark import StorageLevel
 
-
-def blob_of(batch: pa.RecordBatch) -> bytes:
-    """Write a batch as an Arrow IPC stream."""
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, batch.schema) as stream:
-        stream.write_batch(batch)
-    return out.getvalue().to_pybytes()  # type: ignore[no-any-return]
-
-
-def batches_in(blob: bytes) -> list[pa.RecordBatch]:
-    """Read what `blob_of` wrote."""
-    return pa.ipc.open_stream(blob).read_all().to_batches()  # type: ignore[no-any-return]
+    pieces = pieces.persist(StorageLevel.DISK_ONLY)
+    step = partial(steps.known_step, splits=work.splits, keys=work.treatment.keys)
+    found = pieces.mapPartitions(partial(_named_blobs, step=step)).collect()
+    known = steps.known_from((name, batch) for name, blob in found for batch in batches_in(blob))
+    return pieces, replace(work, treatment=replace(work.treatment, known=known))

@@ -20,14 +20,14 @@ from kdissect.cache import cache_home
 from kdissect.pipeline.archive import ClassArchive, Use
 from kdissect.pipeline.gateway import Gateway, GatewayFailed, Launch, spark_jars
 from kdissect.pipeline.java import find_java
-from kdissect.pipeline.standby import SOCKET, Standby
+from kdissect.pipeline.standby import SOCKET, Standby, can_stand_by
+from kdissect.shipped import ARCHIVE, pack
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-PACKAGE = Path(__file__).parents[1]
-LOCAL_HEAP = "768m"
+LOCAL_HEAP = "512m"
 LOCAL_MASTER = "local[*]"
 
 QUIET_SETTINGS = {
@@ -42,6 +42,7 @@ QUIET_SETTINGS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
     "spark.sql.execution.pythonUDF.arrow.enabled": "false",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "kdissect.pipeline.daemon",
 }
 
 LOCAL_SETTINGS = {
@@ -55,10 +56,12 @@ LOCAL_SETTINGS = {
     "spark.shuffle.sort.bypassMergeThreshold": "64",
     "spark.memory.fraction": "0.5",
     "spark.cleaner.referenceTracking": "false",
-    "spark.python.daemon.module": "kdissect.pipeline.daemon",
     "spark.task.maxFailures": "1",
     "spark.driver.maxResultSize": "0",
 }
+
+
+EXECUTOR_PATH = "spark.executorEnv.PYTHONPATH"  # what Spark is given to send lies where executors work
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,7 @@ class Engine:
         """Go on building Spark in the background. To be called before other threads are started."""
         if self._building.ident is not None:
             return
-        if self.settings.local and hasattr(os, "fork"):
+        if self.settings.local and can_stand_by(self.home / SOCKET):
             self._standby = Standby(self.home / SOCKET)
         self._building.start()
 
@@ -217,15 +220,14 @@ class Engine:
         conf = SparkConf(loadDefaults=not self.settings.local, _jvm=gateway.jvm)
         for name, value in confs.items():
             conf.set(name, value)
+        if not self.settings.local:
+            path = conf.get(EXECUTOR_PATH)
+            conf.set(EXECUTOR_PATH, os.pathsep.join(filter(None, [ARCHIVE, path])))
+            os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python") or "python3")
         context = SparkContext(gateway=gateway, conf=conf)
         if not self.settings.local:
-            context.addPyFile(_zipped_package(self.home))
+            context.addPyFile(str(pack(self.home)))
         return context
-
-
-def _zipped_package(home: Path) -> str:
-    """Pack this package so that it can be sent to executors."""
-    return shutil.make_archive(str(home / "kdissect"), "zip", root_dir=PACKAGE.parent, base_dir="kdissect")
 
 
 def _forget(context: "SparkContext") -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 ADDRESS = "KDISSECT_STANDBY"  # environment variable: the socket at which the standby waits
 SOCKET = "standby"  # its name in the directory of the run
+LONGEST_ADDRESS = 100  # bytes: Linux takes 107 (unix(7)), others a few less
 PIPES = (0, 1, 2)
 TAKEN = b"1"  # what the standby answers when it has taken over
 MOST_TOLD = 1 << 20  # bytes of arguments and environment
@@ -41,6 +42,11 @@ def load() -> None:
         from kdissect.pipeline.rehearsal import rehearse
 
         rehearse()
+
+
+def can_stand_by(address: Path) -> bool:
+    """Say whether a standby can be had here: a long TMPDIR leaves no room for the address of a socket."""
+    return hasattr(os, "fork") and len(os.fsencode(address)) <= LONGEST_ADDRESS
 
 
 class Standby:

@@ -5,22 +5,59 @@ no more than one split's pieces, the connections in the making, and one merged p
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from kdissect.anonymity import Pseudonyms
 from kdissect.capture.pieces import Counts, pack_counts, unpack_counts
 from kdissect.capture.scan import scan_batches
 from kdissect.capture.splits import Split
+from kdissect.choosing import NOTHING_KNOWN, Choice, Chooser, Known, Tables
 from kdissect.exchange.dissect import dissect_batches
+from kdissect.exchange.tls.keylog import NO_KEYS, KeyLog
+from kdissect.report.course.count import WANTED
+from kdissect.report.course.grid import Grid
 from kdissect.report.partials import EMPTY, PARTIAL, merge, summarise, to_arrow
-from kdissect.tables import NAMES, TABLES
+from kdissect.tables import BROKERS, NAMES, TABLES
 
 COUNTS_PART = "counts"
 """The name under which the counts of pass one travel among the parts of a partial; its rows are packed `Counts`."""
 
 MERGED_AT = 16  # partials that are merged together
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """How the tables are made, and what becomes of them at once: what is not wanted goes, then names are replaced.
+
+    `keys`, for what is under TLS, travel to the workers with the tasks, and nowhere else.
+    """
+
+    choice: Choice = Choice()  # noqa: RUF009 - frozen
+    pseudonyms: Pseudonyms | None = None
+    known: Known = NOTHING_KNOWN
+    keys: KeyLog = NO_KEYS
+
+
+AS_IT_IS = Treatment()
+
+
+def dissected(
+    batches: Iterable[pa.RecordBatch],
+    splits: Sequence[Split],
+    treatment: Treatment,
+    wanted: Sequence[str] = (),
+) -> Iterator[Tables]:
+    """Turn PIECES into batches of the tables, with those on request that are `wanted`."""
+    chooser = Chooser(treatment.choice, treatment.known)
+    on_request = {*wanted, *(("ends",) if treatment.choice.brokers else ())}
+    for tables in dissect_batches(batches, splits, treatment.keys, on_request):
+        kept = chooser.narrowed(tables)
+        yield treatment.pseudonyms.tables(kept) if treatment.pseudonyms else kept
 
 
 def scan_step(
@@ -30,22 +67,30 @@ def scan_step(
     yield from scan_batches(batches, splits, ports)
 
 
-def routed(pieces: pa.RecordBatch, partitions: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+def routed(
+    pieces: pa.RecordBatch, partition_of_bucket: NDArray[np.int16]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Part the pieces of a split by the partition of pass two that their connections belong to.
 
     All pieces of a connection share a bucket, so they meet in one partition. Rows keep their order.
     """
-    partition = pieces["bucket"].to_numpy() % partitions
+    bucket = pieces["bucket"].to_numpy()  # the row of counts has -1: it goes with the last bucket
+    partition = partition_of_bucket[bucket]
     for number in np.unique(partition).tolist():
         yield number, pieces.filter(pa.array(partition == number))
 
 
-def summary_step(batches: Iterable[pa.RecordBatch], splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
-    """Turn PIECES into one partial summary (PARTIAL) and the counts of pass one."""
+def summary_step(
+    batches: Iterable[pa.RecordBatch],
+    splits: Sequence[Split],
+    treatment: Treatment = AS_IT_IS,
+    grid: Grid | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Turn PIECES into one partial summary (PARTIAL), with the course of events if there is a grid, and the counts of pass one."""
     counts = [0] * len(Counts._fields)
     pending, merged = [], EMPTY
-    for tables in dissect_batches(_tapped(batches, counts), splits):
-        pending.append(summarise(tables))
+    for tables in dissected(_tapped(batches, counts), splits, treatment, () if grid is None else WANTED):
+        pending.append(summarise(tables, grid))
         if len(pending) == MERGED_AT:
             merged, pending = merge([merged, *pending]), []
     yield to_arrow(merge([merged, *pending]))
@@ -53,26 +98,70 @@ def summary_step(batches: Iterable[pa.RecordBatch], splits: Sequence[Split]) -> 
     yield pa.record_batch([pa.array([COUNTS_PART]), pa.array([packed], pa.binary())], schema=PARTIAL)
 
 
-def table_step(
-    batches: Iterable[pa.RecordBatch], splits: Sequence[Split], table: str, names: Mapping[str, str]
-) -> Iterator[pa.RecordBatch]:
-    """Turn PIECES into rows of one public table; `names` gives topics for topic ids."""
-    for tables in dissect_batches(batches, splits):
-        if table in tables:
-            rows = tables[table].select(TABLES[table].names)
-            yield _named(rows, names) if table == "partitions" and names else rows
-
-
-def names_step(batches: Iterable[pa.RecordBatch], splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
-    """Turn PIECES into what they say of topic ids and names (columns of NAMES), each pair once."""
+def tables_step(
+    batches: Iterable[pa.RecordBatch],
+    splits: Sequence[Split],
+    wanted: Sequence[str],
+    treatment: Treatment = AS_IT_IS,
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Turn PIECES into rows of public tables, and of NAMES, each pair once, each batch with the name of its table."""
     seen: set[tuple[str, str]] = set()
-    for tables in dissect_batches(batches, splits):
+    for tables in dissected(batches, splits, treatment, wanted):
+        for name in wanted:
+            if name in tables and tables[name].num_rows:
+                yield name, tables[name].select(TABLES[name].names)
         if "names" in tables:
-            rows = tables["names"]
-            seen.update(zip(rows["topic_id"].to_pylist(), rows["topic"].to_pylist(), strict=True))
-    pairs = sorted(seen)
-    columns = [pa.array([pair[place] for pair in pairs], pa.string()) for place in (0, 1)]
-    yield pa.record_batch(columns, names=["topic_id", "topic"]).select(NAMES.names)
+            seen.update(pairs(tables["names"]))
+    yield "names", _names_batch(seen)
+
+
+def names_step(
+    batches: Iterable[pa.RecordBatch], splits: Sequence[Split], keys: KeyLog = NO_KEYS
+) -> Iterator[pa.RecordBatch]:
+    """Turn PIECES into what they say of topic ids and names (columns of NAMES), each pair once."""
+    yield from (
+        rows for name, rows in tables_step(batches, splits, (), Treatment(keys=keys)) if name == "names"
+    )
+
+
+def known_step(
+    batches: Iterable[pa.RecordBatch], splits: Sequence[Split], keys: KeyLog = NO_KEYS
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Turn PIECES into the rows of NAMES and BROKERS that filters rest on, each once."""
+    found: dict[str, list[pa.RecordBatch]] = {"names": [], "brokers": []}
+    for tables in dissect_batches(batches, splits, keys):
+        for name, rows in found.items():
+            if name in tables and tables[name].num_rows:
+                rows.append(tables[name])
+    for name, schema in (("names", NAMES), ("brokers", BROKERS)):
+        table = pa.Table.from_batches(found[name], schema).group_by(schema.names).aggregate([])
+        for batch in table.to_batches():
+            yield name, batch
+
+
+def known_from(found: Iterable[tuple[str, pa.RecordBatch]]) -> Known:
+    """Put together what all tasks of `known_step` gave."""
+    topics: list[tuple[str, str]] = []
+    nodes: dict[int, set[tuple[str, int]]] = {}
+    for name, batch in found:
+        if name == "names":
+            topics += pairs(batch)
+            continue
+        for row in batch.to_pylist():
+            nodes.setdefault(row["node_id"], set()).add((row["host"], row["port"]))
+    return Known(named(topics), {node: frozenset(ends) for node, ends in nodes.items()})
+
+
+def named(topics: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Give the topic of each topic id; should one id have had several names, the first by the alphabet."""
+    return dict(sorted(topics, reverse=True))
+
+
+def with_topics(rows: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:
+    """Fill in the topics of PARTITIONS that only an id stands for."""
+    ids, topics = pa.array(list(names), pa.string()), pa.array(list(names.values()), pa.string())
+    found = topics.take(pc.index_in(rows["topic_id"], ids))
+    return rows.set_column(rows.schema.get_field_index("topic"), "topic", pc.coalesce(rows["topic"], found))
 
 
 def counts_in(batches: Iterable[pa.RecordBatch]) -> Counts:
@@ -98,8 +187,12 @@ def _tapped(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[pa
         yield batch
 
 
-def _named(rows: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:
-    """Fill in the topics that only an id stands for."""
-    ids, topics = pa.array(list(names), pa.string()), pa.array(list(names.values()), pa.string())
-    found = topics.take(pc.index_in(rows["topic_id"], ids))
-    return rows.set_column(rows.schema.get_field_index("topic"), "topic", pc.coalesce(rows["topic"], found))
+def pairs(names: pa.RecordBatch) -> list[tuple[str, str]]:
+    """Give the rows of NAMES as pairs of id and topic."""
+    return list(zip(names["topic_id"].to_pylist(), names["topic"].to_pylist(), strict=True))
+
+
+def _names_batch(topics: Iterable[tuple[str, str]]) -> pa.RecordBatch:
+    rows = sorted(topics)
+    columns = [pa.array([pair[place] for pair in rows], pa.string()) for place in (0, 1)]
+    return pa.record_batch(columns, names=["topic_id", "topic"]).select(NAMES.names)

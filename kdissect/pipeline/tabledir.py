@@ -11,6 +11,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from kdissect.spreadsheet import harmless_batch
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -31,6 +35,9 @@ _WRITERS: Mapping[Format, Callable[["DataFrame", str], None]] = {
         path, header=True, escape='"', emptyValue='""', nullValue=""
     ),
 }
+
+FINISH: Mapping[Format, Callable[[pa.RecordBatch], pa.RecordBatch]] = {Format.CSV: harmless_batch}
+"""What is done to batches that are to be written in a format."""
 
 _BOOKKEEPING = ("_SUCCESS", "._SUCCESS.crc", ".part-*.crc")  # of Hadoop's, of no use to anyone here
 

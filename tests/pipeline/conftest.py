@@ -1,6 +1,7 @@
 """The captures, and the pipeline's steps without Spark."""
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from kdissect.capture.files import open_inputs
 from kdissect.capture.pieces import PIECES
 from kdissect.capture.splits import Split
 from kdissect.capture.survey import survey
+from kdissect.exchange.tls.keylog import KeyLog, keys_for
 from kdissect.pipeline import steps
 from kdissect.tables import TABLES
 
@@ -55,26 +57,34 @@ def dissected() -> Callable[..., Tables]:
     return dissect
 
 
+@cache
+def key_log() -> KeyLog:
+    """Give the secrets that are in the captures."""
+    return keys_for(None, survey(open_inputs([str(CAPTURES)], "").files).files)
+
+
 def dissect(splits: tuple[Split, ...], partitions: int = 1, rows: int = 1 << 20) -> Tables:
     """Run both passes here, routed and ordered as Spark does it, in batches of at most `rows`."""
     ordinals = [pa.record_batch({"split": [split.index]}) for split in splits]
     pieces = pa.Table.from_batches(steps.scan_step(ordinals, splits, ()), PIECES)
     buckets = pieces["bucket"].to_numpy() % partitions
     names = {}
+    treatment = steps.Treatment(keys=key_log())
     parts = [
         pieces.filter(pa.array(buckets == number)).sort_by([("split", "ascending"), ("piece", "ascending")])
         for number in range(partitions)
     ]
     for part in parts:
-        for batch in steps.names_step(part.to_batches(rows), splits):
+        for _, batch in steps.tables_step(part.to_batches(rows), splits, (), treatment):
             names |= dict(zip(batch["topic_id"].to_pylist(), batch["topic"].to_pylist(), strict=True))
     return {
         table: in_order(
             pa.Table.from_batches(
                 [
-                    batch
+                    steps.with_topics(batch, names) if table == "partitions" and names else batch
                     for part in parts
-                    for batch in steps.table_step(part.to_batches(rows), splits, table, names)
+                    for name, batch in steps.tables_step(part.to_batches(rows), splits, [table], treatment)
+                    if name == table
                 ],
                 TABLES[table],
             )

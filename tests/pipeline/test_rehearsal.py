@@ -1,8 +1,50 @@
 """The little capture that workers warm up on must exercise what real captures do."""
 
-from kdissect.pipeline.rehearsal import CAPTURE, rehearse
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import kdissect
+from kdissect.pipeline.rehearsal import CAPTURES, rehearse
 from kdissect.report.compose import compose
 from kdissect.report.summary import CaptureFacts
+
+PACKAGE = Path(kdissect.__file__).parent
+
+SELDOM_NEEDED = {  # small kernels that are compiled when they are first called
+    "kdissect.capture.gather.fill_slots",  # more than 256 connections in one split
+    "kdissect.dump.unfinished.earliest_unfinished",
+    "kdissect.exchange.tls.held._let_go",  # connections that TLS protects
+    "kdissect.exchange.tls.held._list_chunks",
+    "kdissect.protocol.checksums.crc32c",  # dump
+}
+
+CALLED = """
+import sys
+called = set()
+sys.setprofile(lambda frame, event, _: called.add((frame.f_globals.get("__name__"), frame.f_code.co_name)))
+from kdissect.pipeline.rehearsal import rehearse
+rehearse()
+sys.setprofile(None)
+print(*(f"{module}.{name}" for module, name in called if str(module).startswith("kdissect.")))
+"""
+
+
+def entrances() -> set[str]:
+    """Kernels that are called from Python: what is compiled in its own right."""
+    found, within = set(), set()
+    for path in PACKAGE.rglob("*.py"):
+        module = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                names = {one.id for one in node.decorator_list if isinstance(one, ast.Name)}
+                if names & {"jit", "jit_flat"}:
+                    found.add(f"{module}.{node.name}")
+                if names & {"jit", "jit_flat", "jit_inner"}:
+                    within |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return {name for name in found if name.rpartition(".")[2] not in within}
 
 
 def test_it_has_requests_answers_partitions_and_records() -> None:
@@ -13,4 +55,16 @@ def test_it_has_requests_answers_partitions_and_records() -> None:
 
 
 def test_it_is_small() -> None:
-    assert CAPTURE.stat().st_size < 20_000
+    assert all(path.stat().st_size < 20_000 for path in CAPTURES)
+
+
+def test_it_calls_every_kernel() -> None:
+    """What is compiled for later runs must be what later runs need."""
+    told = subprocess.run(
+        [sys.executable, "-P", "-c", CALLED],
+        env={**os.environ, "KDISSECT_JIT": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert entrances() - set(told.stdout.split()) == SELDOM_NEEDED

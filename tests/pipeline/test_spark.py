@@ -82,19 +82,6 @@ def test_an_abandoned_export_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("size", "cores", "given", "expected"),
-    [(1, 2, 0, 2), (1 << 30, 2, 0, 4), (3 << 30, 8, 0, 16), (1 << 40, 2, 0, 4096), (1, 2, 7, 7)],
-)
-def test_partitions_follow_size_and_cores(
-    splits_of: SplitsOf, size: int, cores: int, given: int, expected: int
-) -> None:
-    from dataclasses import replace
-
-    split = replace(splits_of(FIRST)[0], start=0, stop=size)
-    assert Work((split,), partitions=given).partitions_for(cores) == expected
-
-
 def ordinal(split: Split) -> pa.RecordBatch:
     return pa.record_batch({"split": [split.index]})
 

@@ -1,0 +1,48 @@
+"""Pieces on their way through Spark: Arrow batches as bytes, put in order where they arrive.
+
+A shuffle gives the pieces of a partition in any order, and pass two takes them split by split. They are small beside the
+payload that they describe, but grow with the capture: what does not fit a little memory waits in a temporary file.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+import pyarrow as pa
+
+Blob: TypeAlias = tuple[int, bytes]  # ordinal of a split, and some of its pieces as an Arrow IPC stream
+
+HELD_BYTES = 16 << 20
+
+
+def blob_of(batch: pa.RecordBatch, compression: str | None = None) -> bytes:
+    """Write a batch as an Arrow IPC stream."""
+    out = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(out, batch.schema, options=options) as stream:
+        stream.write_batch(batch)
+    return out.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def batches_in(blob: bytes) -> list[pa.RecordBatch]:
+    """Read what `blob_of` wrote."""
+    return pa.ipc.open_stream(blob).read_all().to_batches()  # type: ignore[no-any-return]
+
+
+def in_order(blobs: Iterable[Blob], held_bytes: int = HELD_BYTES) -> Iterator[pa.RecordBatch]:
+    """Give the pieces of one partition by split."""
+    with tempfile.SpooledTemporaryFile(max_size=held_bytes, dir=_scratch_folder()) as file:
+        places = []
+        for ordinal, blob in blobs:
+            places.append((ordinal, file.tell(), len(blob)))
+            file.write(blob)
+        for _, at, size in sorted(places):
+            file.seek(at)
+            yield from batches_in(file.read(size))
+
+
+def _scratch_folder() -> str | None:
+    """Give a folder that Spark meant for this; None: the system's."""
+    folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
+    return next((folder for folder in folders if os.path.isdir(folder)), None)
