@@ -1,4 +1,4 @@
-"""Exchanges become calls: counts, bytes and latencies per connection, client id, API, version, status and wait.
+"""Exchanges become calls: counts, bytes and latencies per connection, client id, API, version, group, status and wait.
 
 Every step works on whole columns. A latency that cannot be (negative, or of days: the clock stepped, or packets of
 several interfaces were merged) is counted as untimed and touches no other figure.
@@ -41,9 +41,10 @@ def count_calls(exchanges: Columns, caller: Groups) -> dict[str, pa.Table]:
     """Give the parts CALLS and LATENCIES."""
     idle = exchanges.truths("idle_wait")
     keys: dict[str, Column] = {"idle_wait": idle}
-    for name in ("connection", "client_id", "api_key", "api_name", "api_version", "status"):
+    for name in ("connection", "client_id", "api_key", "api_name", "api_version", "group_id", "status"):
         keys[name] = exchanges.plain(name)
-    kinds = grouped(as_key(caller), *api_codes(exchanges), narrow(idle.astype(np.int64)))
+    group_id = coded(exchanges.plain("group_id"))
+    kinds = grouped(as_key(caller), *api_codes(exchanges), group_id, narrow(idle.astype(np.int64)))
     calls = grouped(as_key(kinds), coded(exchanges.plain("status")))
     taken = {name: picked(keys[name], calls.first) for name, _ in CALLS.keys}
 

@@ -73,7 +73,12 @@ def unanswered_cell(figures: Figures) -> Cell:
 
 def doubtful(name: str, figures: Figures) -> str:
     """Mark a row that rests on connections of which the capture misses bytes."""
-    return name + "?" if figures.doubtful else name
+    return doubtful_name(name, figures.doubtful)
+
+
+def doubtful_name(name: str, exchanges: int) -> str:
+    """Mark a name when some of its exchanges are doubtful."""
+    return name + "?" if exchanges else name
 
 
 def histogram_column(terminal: Terminal) -> Column:

@@ -1,14 +1,22 @@
 """The last step: a merged partial and the facts of the capture become a `Summary`."""
 
 from kdissect import __version__
-from kdissect.report import doubts, places
+from kdissect.report import doubts, places, ranked
 from kdissect.report.facts import connections, facts_of
 from kdissect.report.findings.finder import findings
-from kdissect.report.findings.scene import Scene, notes_of
+from kdissect.report.findings.scene import Scene, lags_of, notes_of
 from kdissect.report.partials import Partial
 from kdissect.report.parts import FACTS
 from kdissect.report.rankings import Ranking
-from kdissect.report.summary import HISTOGRAM_EDGES_NS, SCHEMA_VERSION, CaptureFacts, Omitted, Summary
+from kdissect.report.summary import (
+    HISTOGRAM_EDGES_NS,
+    SCHEMA_VERSION,
+    By,
+    CaptureFacts,
+    Filter,
+    Omitted,
+    Summary,
+)
 from kdissect.report.topic_rows import Topics, topic_names
 
 MOST_ROWS = 10_000
@@ -17,8 +25,10 @@ MOST_ROWS = 10_000
 MOST_TOPIC_CLIENTS = 1_000
 
 
-def compose(partial: Partial, capture: CaptureFacts) -> Summary:
-    """Give the whole report."""
+def compose(
+    partial: Partial, capture: CaptureFacts, *, by: By = By.API, filters: tuple[Filter, ...] = ()
+) -> Summary:
+    """Give the whole report: its profile ranked `by` what was asked for, of a partial that `filters` have narrowed."""
     facts, names = facts_of(partial.part(FACTS)), topic_names(partial)
     found, faults_left = places.sightings(partial, facts, names, MOST_ROWS)
     ranking = Ranking(partial, facts)
@@ -26,22 +36,28 @@ def compose(partial: Partial, capture: CaptureFacts) -> Summary:
     clients, clients_left = ranking.clients(MOST_ROWS)
     brokers, brokers_left = ranking.servers(MOST_ROWS)
     api_names = {
-        row.api_key: row.api_name for row in apis if row.api_key is not None and row.api_name is not None
+        row.api_key: row.api_name
+        for row in sorted(apis, key=lambda row: -1 if row.api_version is None else row.api_version)
+        if row.api_key is not None and row.api_name is not None
     }
     topics, topics_left, topic_clients_left = Topics(partial, facts, names, api_names).rank(
         MOST_ROWS, MOST_TOPIC_CLIENTS
     )
     totals, seen = ranking.totals(), connections(facts)
     notes, notes_left = notes_of(partial, facts, names)
-    scene = Scene(capture, facts, seen, totals, brokers, topics, ranking, notes)
+    scene = Scene(
+        capture, facts, seen, totals, brokers, topics, ranking, notes, lags_of(partial, facts, names)
+    )
     return Summary(
         schema_version=SCHEMA_VERSION,
         kdissect_version=__version__,
         histogram_edges_ns=HISTOGRAM_EDGES_NS,
         capture=capture,
+        filters=filters,
         connections=seen,
         totals=totals,
         findings=findings(scene),
+        profile=ranked.profile(by, ranking, topics, brokers),
         apis=apis,
         clients=clients,
         brokers=brokers,

@@ -110,13 +110,31 @@ RULES = (
         "fragments",
         lambda seen: seen.capture.fragments,
         lambda seen: seen.capture.packets,
-        "IP fragments: what they carry may be missing",
+        "IP fragments whose first one is not in the capture: what they carry is missing",
+    ),
+    Rule(
+        "attempts",
+        lambda seen: seen.capture.attempts,
+        None,
+        "attempts to connect that nobody answered, beyond the first 50,000 of each part of the capture: left out",
+    ),
+    Rule(
+        "duplicate_packets",
+        lambda seen: seen.connections.duplicate_packets,
+        lambda seen: seen.capture.packets,
+        "packets captured twice, on another interface or at another place: each counts once, at its first time",
     ),
     Rule(
         "encrypted_bytes",
         lambda seen: _bytes_of(seen, "tls"),
         _all_bytes,
         "bytes under TLS: whatever is inside is not in this report",
+    ),
+    Rule(
+        "undecrypted_bytes",
+        lambda seen: sum(row.undecrypted_bytes for row in seen.connections.tls if row.decryption == "partly"),
+        lambda seen: sum(row.bytes for row in seen.connections.tls if row.decryption == "partly"),
+        "bytes under TLS that could not be decrypted, next to others that could: records that the capture has in part",
     ),
     Rule(
         "other_bytes",

@@ -1,5 +1,8 @@
 """Facts of connections, looked up from any part of a partial that carries connection numbers."""
 
+from collections.abc import Mapping
+from typing import TypeVar
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -8,10 +11,15 @@ from kdissect.report.columns import Columns, Mask, added, coded, grouped, nullab
 from kdissect.report.figures import Fate, exact_waits
 from kdissect.report.histogram import Ints
 from kdissect.report.parts import FACTS
-from kdissect.report.summary import ClientName, Connections, Protocol, Software
+from kdissect.report.summary import ClientName, Connections, Protocol, Sasl, Software, Tls
 
 CLIENT_COLUMNS = ("client_software_name", "client_software_version", "client_host")
 KAFKA = ("kafka", "kafka-0.7")
+TLS_COLUMNS = {
+    name: f"tls_{name}" for name in ("version", "cipher", "outcome", "alert", "alert_by", "decryption")
+}
+SASL_COLUMNS = {"mechanism": "sasl_mechanism", "outcome": "sasl_outcome", "error_name": "sasl_error"}
+Seen = TypeVar("Seen", Tls, Sasl)
 
 
 class Facts:
@@ -21,8 +29,13 @@ class Facts:
         self.columns = Columns(connections.sort_by("connection"))
         self.numbers = self.columns.ints("connection")
         one_way = (self.columns.ints("bytes_to_server") == 0) | (self.columns.ints("bytes_to_client") == 0)
-        self.one_way: Mask = one_way & (
-            self.columns.ints("bytes_to_server") + self.columns.ints("bytes_to_client") > 0
+        silent = self.columns.known(
+            "server_rtt_ns"
+        )  # the server's side was captured: it shook hands, and said no more
+        self.one_way: Mask = (
+            one_way
+            & ~silent
+            & (self.columns.ints("bytes_to_server") + self.columns.ints("bytes_to_client") > 0)
         )
         self.lossy: Mask = (self.columns.ints("lost_bytes") > 0) | self.one_way
         self.closed: Mask = self.columns.equals("closed", "fin") | self.columns.equals("closed", "rst")
@@ -97,6 +110,10 @@ def connections(facts: Facts) -> Connections:
     return Connections(
         count=columns.rows,
         protocols=tuple(sorted(protocols, key=lambda row: (-row.bytes, row.protocol))),
+        tls=_kinds(columns, Tls, TLS_COLUMNS, {"bytes": traffic, "undecrypted_bytes": columns.ints("tls_undecrypted_bytes")}),
+        sasl=_kinds(
+            columns, Sasl, SASL_COLUMNS, {"reauthentications": columns.ints("sasl_reauthentications")}
+        ),
         software=tuple(
             sorted(
                 (Software(software_name=name, software_version=version, connections=count) for name, version, count in made_by if name and count),
@@ -116,10 +133,27 @@ def connections(facts: Facts) -> Connections:
             name: total(name)
             for name in (
                 "lost_bytes", "packets", "bytes_to_server", "bytes_to_client", "retransmitted_segments",
-                "out_of_order_segments", "zero_windows", "faults",
+                "out_of_order_segments", "zero_windows", "duplicate_packets", "faults",
             )
         },
     )  # fmt: skip
+
+
+def _kinds(
+    columns: Columns, kind: type[Seen], named: Mapping[str, str], totals: Mapping[str, Ints]
+) -> tuple[Seen, ...]:
+    """Count connections by the columns `named` gives for fields; those without an outcome are passed over."""
+    keys = [columns.plain(column) for column in named.values()]
+    groups = grouped(*map(coded, keys))
+    rows = zip(
+        *(column.take(pa.array(groups.first)).to_pylist() for column in keys),
+        *(added(groups, values).tolist() for values in (np.ones(columns.rows, np.int64), *totals.values())),
+        strict=True,
+    )
+    fields = (*named, "connections", *totals)
+    found = [dict(zip(fields, row, strict=True)) for row in rows]
+    found.sort(key=lambda row: (-row["connections"], *(str(row[name]) for name in named)))
+    return tuple(kind(**row) for row in found if row["outcome"] is not None)
 
 
 def facts_of(parts: pa.Table) -> Facts:

@@ -12,7 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from kdissect.report.columns import Columns, Groups, Mask, added
-from kdissect.report.histogram import Counted, Ints, bucket_of, gather, middle, percentiles, variance
+from kdissect.report.confidence import ranks
+from kdissect.report.histogram import (
+    Counted,
+    Ints,
+    at_ranks,
+    bucket_of,
+    gather,
+    middle,
+    percentiles,
+    variance,
+)
 from kdissect.report.parts import CALLS
 from kdissect.report.summary import HISTOGRAM_EDGES_NS, Figures, Latency
 
@@ -32,6 +42,7 @@ class Waits:
     ranked: list[Ints]
     spread: npt.NDArray[np.float64]
     cells: Ints
+    buckets: Counted
 
     def latency(self, group: int) -> Latency | None:
         """Give the latencies of one group, None if it has none."""
@@ -41,9 +52,18 @@ class Waits:
         low, high = int(self.lowest[group]), int(self.highest[group])
         p50, p90, p99, p99_9 = (min(max(int(values[group]), low), high) for values in self.ranked)
         mean = total / count
+
+        def between(per_mille: int) -> tuple[int, int] | None:
+            found = ranks(count, per_mille)
+            if found is None:
+                return None
+            lower, upper = at_ranks(self.buckets, group, found)
+            return max(lower, low), min(upper, high)
+
         return Latency(
             count=count, sum_ns=total, mean_ns=round(mean), min_ns=low, p50_ns=p50, p90_ns=p90, p99_ns=p99,
             p99_9_ns=p99_9, max_ns=high, variance_to_mean_ns=round(float(self.spread[group]) / mean) if mean else 0,
+            p50_between_ns=between(500), p90_between_ns=between(900), p99_between_ns=between(990),
             histogram=tuple(self.cells[group].tolist()),
         )  # fmt: skip
 
@@ -61,7 +81,7 @@ def waits(groups: int, buckets: Counted, of: Ints, counts: Sequence[Ints]) -> Wa
     cells = np.zeros((groups, len(HISTOGRAM_EDGES_NS) + 1), np.int64)
     np.add.at(cells, (buckets.group, cell), buckets.count)
     ranked, spread = percentiles(buckets, groups, PER_MILLE), variance(buckets, groups)
-    return Waits(counts_by_group, totals, lowest, highest, ranked, spread, cells)
+    return Waits(counts_by_group, totals, lowest, highest, ranked, spread, cells, buckets)
 
 
 class Timing(NamedTuple):

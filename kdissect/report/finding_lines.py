@@ -9,6 +9,9 @@ from kdissect.safe import columns, cut
 
 STYLES = {Severity.CRITICAL: f"{BOLD};{RED}", Severity.WARNING: YELLOW, Severity.NOTE: DIM}
 EVIDENCE_SHOWN = {Severity.CRITICAL: 4, Severity.WARNING: 3, Severity.NOTE: 1}
+EVIDENCE_IN_SHORT = {Severity.CRITICAL: 2, Severity.WARNING: 1, Severity.NOTE: 0}
+LINES_IN_SHORT = 16
+"""Lines of findings that leave room for the rest on one screen; what does not fit is counted."""
 LABEL = 9
 INDENT = " " * (LABEL + 1)
 
@@ -18,17 +21,32 @@ def findings(summary: Summary, terminal: Terminal) -> list[str]:
     if not summary.totals.exchanges:
         return []
     lines = [heading("Findings", "most severe first", terminal)]
-    for finding in summary.findings:
-        lines += _finding(finding, terminal)
+    for at, finding in enumerate(summary.findings):
+        more = _finding(finding, terminal) if terminal.full else _in_short(finding, terminal)
+        if not terminal.full and len(lines) + len(more) > LINES_IN_SHORT:
+            left = number(len(summary.findings) - at)
+            return [*lines, INDENT + terminal.paint(terminal.own(f"… and {left} more findings: --full"), DIM)]
+        lines += more
     return lines if summary.findings else [*lines, " " + terminal.paint("nothing wrong found", GREEN)]
 
 
-def _finding(finding: Finding, terminal: Terminal) -> list[str]:
+def _title(finding: Finding, terminal: Terminal) -> list[str]:
     style = STYLES[finding.severity]
     when = f" (from {clock(finding.first_time_ns)})" if finding.first_time_ns is not None else ""
     first, *rest = _folded(finding.title + when, terminal)
     lines = [f" {terminal.paint(finding.severity.value.ljust(LABEL), style)}{terminal.paint(first, BOLD)}"]
-    lines += [INDENT + terminal.paint(line, BOLD) for line in rest]
+    return lines + [INDENT + terminal.paint(line, BOLD) for line in rest]
+
+
+def _in_short(finding: Finding, terminal: Terminal) -> list[str]:
+    lines = _title(finding, terminal)
+    for row in finding.evidence[: EVIDENCE_IN_SHORT[finding.severity]]:
+        lines += _evidence(row, terminal)
+    return lines
+
+
+def _finding(finding: Finding, terminal: Terminal) -> list[str]:
+    lines = _title(finding, terminal)
     shown = finding.evidence[: terminal.shown(EVIDENCE_SHOWN[finding.severity])]
     for row in shown:
         lines += _evidence(row, terminal)

@@ -82,6 +82,18 @@ def percentiles(counted: Counted, groups: int, per_mille: Sequence[int]) -> list
     return found
 
 
+def at_ranks(counted: Counted, group: int, ranks: tuple[int, int]) -> tuple[int, int]:
+    """Give bounds of the values at two ranks (counted from 1) of a group: no lower than the first, no higher than the second."""
+    first, last = np.searchsorted(counted.group, [group, group + 1])
+    running = np.cumsum(counted.count[first:last])
+    low, high = (
+        first + min(int(np.searchsorted(running, rank, side="left")), last - first - 1) for rank in ranks
+    )
+    return int(bounds(counted.bucket[low : low + 1])[0][0]), int(
+        bounds(counted.bucket[high : high + 1])[1][0]
+    )
+
+
 def variance(counted: Counted, groups: int) -> npt.NDArray[np.float64]:
     """Give the population variance of each group, each value taken as the middle of its bucket."""
     value = middle(counted.bucket).astype(np.float64)

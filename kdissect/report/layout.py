@@ -16,6 +16,8 @@ class Terminal:
     width: int = 80
     colour: bool = False
     unicode: bool = True
+    full: bool = True
+    """Every section, not just what fits one screen."""
     whole: bool = False
     """All rows of every table, not just the first few."""
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kdissect.protocol.releases import EARLY_ACCESS, RELEASES, serves
 from kdissect.protocol.schema import APIS
 from kdissect.report.columns import (
     NOWHERE,
@@ -31,6 +32,19 @@ from kdissect.report.histogram import Ints
 from kdissect.report.parts import NOTABLE, Column, picked, rollup
 
 FETCH, METADATA, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP = 1, 3, 11, 13, 14
+WAITING = (1, 11, 14, 78)
+"""Fetch, JoinGroup, SyncGroup and ShareFetch wait by order."""
+
+BEHIND_NS = 100_000_000
+"""An answer that came this late to a request behind another may have stood in line."""
+
+ELECTION = (52, 53, 54)
+"""Vote, BeginQuorumEpoch, EndQuorumEpoch: a controller is elected, begins, resigns (KIP-595)."""
+
+TRANSACTION_WORK, END_TXN = (0, 24, 25, 28), 26
+"""Produce, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit: what a transaction is made of."""
+
+NS_PER_MS = 1_000_000
 AT_ONCE_NS = 10_000_000
 """A fetch that is empty and took less than this did not wait for data (the default wait is 500 ms)."""
 
@@ -42,10 +56,11 @@ EXTRA = ("capture_file", "request_packet", "response_packet")
 
 @cache
 def _refused_versions() -> Mask:
-    """Mark (API key, version) pairs that existed and are no longer served, for keys and versions below 256 and 32."""
+    """Mark (API key, version) pairs that existed and that Kafka 4.0 does not serve, for keys and versions below 256 and 32."""
     refused = np.zeros((256, 32), bool)
     for key, api in APIS.items():
-        refused[key, [version for version in api.versions if version not in api.live]] = True
+        refused[key, [version for version in api.versions if not serves(RELEASES[0], key, version)]] = True
+    refused[sorted(EARLY_ACCESS)] = False  # newer than 4.0, and no client of old
     return refused
 
 
@@ -80,7 +95,9 @@ def note(exchanges: Columns, partitions: Columns, located: Ints, caller: Groups)
 
 def _kinds(exchanges: Columns, partitions: Columns, located: Ints) -> Iterator[Kind]:
     asked, answered = exchanges.either("request_first_ns", "response_first_ns"), _answered(exchanges)
-    known = exchanges.known("api_key")
+    known = exchanges.known("api_key") & exchanges.known(
+        "api_version"
+    )  # before Kafka 0.8 keys meant other things
     key, version = exchanges.ints("api_key"), exchanges.ints("api_version")
     throttle = exchanges.ints("throttle_ms")
     gone = _refused_versions()
@@ -88,6 +105,14 @@ def _kinds(exchanges: Columns, partitions: Columns, located: Ints) -> Iterator[K
     refused = in_table & gone[np.where(in_table, key, 0), np.where(in_table, version, 0)]
     acks, has_acks = exchanges.ints("acks"), exchanges.known("acks")
     group = known & ((key == JOIN_GROUP) | (key == LEAVE_GROUP) | (key == SYNC_GROUP))
+    latency, sound = timed(exchanges)
+    behind = (
+        sound & ~exchanges.truths("idle_wait") & (exchanges.ints("in_flight") > 1) & (latency >= BEHIND_NS)
+    )
+    behind &= known & ~np.isin(key, WAITING)
+    in_transaction = exchanges.known("transactional_id") & (exchanges.ints("error_code") == 0)
+    in_transaction &= known & np.isin(key, (*TRANSACTION_WORK, END_TXN))
+    ends = key == END_TXN
     selected: tuple[tuple[str, Mask, tuple[str, ...], Ints, Ints | None], ...] = (
         ("error", _top_errors(exchanges, partitions, located), ("api_key", "code", "second", "group_id", "transactional_id"), answered, None),
         ("unanswered", exchanges.equals("status", "unanswered"), ("api_key",), asked, None),
@@ -98,6 +123,10 @@ def _kinds(exchanges: Columns, partitions: Columns, located: Ints) -> Iterator[K
         ("empty_fetch", _empty_at_once(exchanges, partitions, located), ("api_key",), asked, None),
         ("metadata", known & (key == METADATA), ("second",), asked, None),
         ("group", group, ("api_key", "group_id", "second"), asked, None),
+        ("behind", behind, ("api_key",), asked, latency // NS_PER_MS),
+        ("election", known & np.isin(key, ELECTION), ("api_key", "second"), asked, None),
+        ("transaction_work", in_transaction & ~ends, ("transactional_id",), asked, None),
+        ("transaction_end", in_transaction & ends, ("transactional_id",), asked, None),
     )  # fmt: skip
     for name, mask, keys, time, amount in selected:
         rows = np.flatnonzero(mask)

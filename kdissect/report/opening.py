@@ -1,5 +1,6 @@
 """The first lines: span, packets, connections, brokers, clients, exchanges; and plain words when there is nothing to show."""
 
+from kdissect.report import security_lines
 from kdissect.report.layout import BOLD, GREEN, RED, YELLOW, Cell, Terminal, wrapped
 from kdissect.report.summary import Doubt, Summary
 from kdissect.report.units import clock, duration, number, share, size
@@ -15,6 +16,11 @@ def opening(summary: Summary, terminal: Terminal) -> list[str]:
     lines += wrapped("Capture", _capture(summary, terminal), terminal)
     if summary.connections.count:
         lines += wrapped("Connections", _connections(summary, terminal), terminal)
+        for label, cells in (("TLS", security_lines.tls), ("SASL", security_lines.sasl)):
+            if said := cells(summary.connections, terminal):
+                lines += wrapped(label, said, terminal)
+    if summary.filters:
+        lines += wrapped("Only", _filters(summary, terminal), terminal)
     nothing = _nothing(summary)
     if nothing:
         return [*lines, "", " " + terminal.paint(nothing, YELLOW)]
@@ -53,6 +59,13 @@ def _connections(summary: Summary, terminal: Terminal) -> list[Cell]:
         median, longest = duration(seen.server_rtt.p50_ns), duration(seen.server_rtt.max_ns)
         phrases.append(Cell(terminal.own(f"server round trip p50 {median}, max {longest}")))
     return phrases + [Cell(f"{number(seen.closed_by_rst)} reset", YELLOW)] * bool(seen.closed_by_rst)
+
+
+def _filters(summary: Summary, terminal: Terminal) -> list[Cell]:
+    return [
+        Cell(f"{row.option} {' or '.join(terminal.captured(value) for value in row.values)}", YELLOW)
+        for row in summary.filters
+    ]
 
 
 def _nothing(summary: Summary) -> str:

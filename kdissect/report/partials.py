@@ -3,6 +3,8 @@
 In come batches of connections, exchanges and partitions (and of the side tables names and brokers) wherever they were
 made; out goes a `Partial`, a set of small Arrow tables (see `parts`). Partials of any batches merge in any order to the
 same result. One rule binds the maker of batches: the partitions of an exchange come with it, in the same call.
+
+With a grid of time a partial also tells the course of events (see `course`), for which `ends` must come with exchanges.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,10 +12,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from kdissect.report.bounds import bounded
 from kdissect.report.calls import callers, count_calls
 from kdissect.report.columns import Columns
+from kdissect.report.course.count import course
+from kdissect.report.course.grid import Grid
+from kdissect.report.course.parts import COURSE
+from kdissect.report.lags import count_lags
 from kdissect.report.notable import note
-from kdissect.report.parts import BROKERS, FACTS, NAMES, NOTABLE, PARTS, SIGHTINGS, Part, rollup
+from kdissect.report.parts import BROKERS, FACTS, LAGS, NAMES, NOTABLE, PARTS, SIGHTINGS, Part, rollup
 from kdissect.report.sightings import sight
 from kdissect.report.topics import count_topics, locate
 from kdissect.tables import PARTITIONS, TEXT
@@ -34,10 +41,14 @@ class Partial:
 
 
 EMPTY = Partial({})
+ALL_PARTS = PARTS | COURSE
 
 
-def summarise(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> Partial:
-    """Give the partial summary of batches of `connections`, `exchanges`, `partitions`, `names` and `brokers`; any may be absent."""
+def summarise(tables: Mapping[str, pa.RecordBatch | pa.Table], grid: Grid | None = None) -> Partial:
+    """Give the partial summary of batches of `connections`, `exchanges`, `partitions`, `names` and `brokers`; any may be absent.
+
+    A grid asks for the course of events too, for which there may be `ends`, `group_events` and `transaction_events`.
+    """
     parts = {}
     for part in (FACTS, NAMES, BROKERS):
         if part.name in tables:
@@ -53,7 +64,10 @@ def summarise(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> Partial:
         parts |= count_calls(exchanges, caller)
         parts[SIGHTINGS.name] = sight(exchanges, partitions, located)
         parts[NOTABLE.name] = note(exchanges, partitions, located, caller)
+        parts[LAGS.name] = count_lags(partitions, exchanges, located, caller)
         parts |= count_topics(partitions, exchanges, located, caller)
+        if grid is not None:
+            parts |= course(tables, exchanges, partitions, located, grid)
     return Partial({name: rows for name, rows in parts.items() if rows.num_rows})
 
 
@@ -65,10 +79,14 @@ def merge(partials: Iterable[Partial]) -> Partial:
             gathered.setdefault(name, []).append(rows)
     return Partial(
         {
-            name: tables[0] if len(tables) == 1 else rollup(PARTS[name], pa.concat_tables(tables))
+            name: tables[0] if len(tables) == 1 else _together(ALL_PARTS[name], tables)
             for name, tables in gathered.items()
         }
     )
+
+
+def _together(part: Part, tables: list[pa.Table]) -> pa.Table:
+    return bounded(part, rollup(part, pa.concat_tables(tables)))
 
 
 def to_arrow(partial: Partial) -> pa.RecordBatch:

@@ -33,6 +33,14 @@ class Part:
     """Columns that decide which row comes first: ascending, nulls last."""
     first: tuple[tuple[str, pa.DataType], ...] = ()
     """Columns taken from the row that comes first."""
+    most: int = 0
+    """Rows that are kept apart, 0 for any number; see `bounds`."""
+    spare: tuple[tuple[str, ...], ...] = ()
+    """Keys that become null, group by group, for the lightest rows when there are too many."""
+    earliest: str = ""
+    """Instead: the key by which the first rows stay; the others become one row without keys."""
+    run: tuple[str, str] = ("", "")
+    """A key and a highest column that are begin and end of a range; ranges that touch become one."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -65,6 +73,7 @@ CALLS = Part(
         ("api_key", INT16),
         ("api_name", TEXT),
         ("api_version", INT16),
+        ("group_id", TEXT),
         ("status", TEXT),
         ("idle_wait", BOOL),
     ),
@@ -97,6 +106,7 @@ LATENCIES = Part(
         ("client_id", TEXT),
         ("api_key", INT16),
         ("api_version", INT16),
+        ("group_id", TEXT),
         ("idle_wait", BOOL),
         ("bucket", INT16),
     ),
@@ -111,9 +121,12 @@ TOPIC_FLOWS = Part(
         ("api_key", INT16),
         ("connection", INT64),
         ("client_id", TEXT),
+        ("group_id", TEXT),
         ("codec", TEXT),
     ),
     sums=("mentions", "errors", "records", "batches", "record_bytes"),
+    lowest=("first_ns",),
+    highest=("last_ns",),
 )
 
 TOPIC_PARTITIONS = Part(
@@ -187,6 +200,30 @@ NOTABLE = Part(
 )
 """What findings rest on (see `notable`); `amount` and `most` are sum and maximum of milliseconds throttled."""
 
+LAGS = Part(
+    "lags",
+    keys=(
+        ("edge", TEXT),  # first | last
+        ("connection", INT64),
+        ("client_id", TEXT),
+        ("topic", TEXT),
+        ("topic_id", TEXT),
+        ("partition", INT32),
+    ),
+    sums=("exchanges",),
+    highest=("most",),
+    order=("order_ns", "lag", "capture_file", "request_packet", "response_packet"),
+    first=(
+        ("order_ns", INT64),
+        ("lag", INT64),
+        ("capture_file", TEXT),
+        ("request_packet", INT64),
+        ("response_packet", INT64),
+    ),
+)
+"""How far behind the end of a partition a consumer's first and last fetch was, and the farthest (`most`); `order_ns` is the
+time, minus the time for the last."""
+
 FACTS = Part(
     "connections",
     keys=(("connection", INT64),),
@@ -209,6 +246,7 @@ PARTS = {
         TOPIC_LATENCIES,
         SIGHTINGS,
         NOTABLE,
+        LAGS,
         FACTS,
         NAMES,
         BROKERS,
@@ -246,7 +284,11 @@ def rollup(part: Part, table: pa.Table) -> pa.Table:
     if part.order:
         table = table.sort_by([(column, "ascending") for column in part.order])
     columns = Columns(table)
-    groups = grouped(*(coded(columns.plain(name)) for name, _ in part.keys))
+    return gathered(part, columns, grouped(*(coded(columns.plain(name)) for name, _ in part.keys)))
+
+
+def gathered(part: Part, columns: Columns, groups: Groups) -> pa.Table:
+    """Make one row per group, its keys those of the group's first row."""
     taken = {name: picked(columns.plain(name), groups.first) for name, _ in (*part.keys, *part.first)}
     measures: dict[str, Measure] = {name: columns.ints(name) for name in part.sums}
     measures |= {name: (columns.ints(name), columns.known(name)) for name in (*part.lowest, *part.highest)}

@@ -3,7 +3,7 @@
 import textwrap
 
 from kdissect.report.layout import DIM, YELLOW, Terminal, heading
-from kdissect.report.summary import Doubt, Figures, Latency, Summary
+from kdissect.report.summary import By, Doubt, Figures, Latency, Summary
 from kdissect.report.units import number, share, size
 from kdissect.safe import columns
 
@@ -21,7 +21,7 @@ def quality(summary: Summary, terminal: Terminal) -> list[str]:
             " " + terminal.paint(line, YELLOW)
             for line in _folded("! " + terminal.captured(warning), terminal.width - 2)
         ]
-    return lines + _legend(summary, terminal)
+    return lines + legend(summary, terminal)
 
 
 def _lines(doubt: Doubt, terminal: Terminal) -> list[str]:
@@ -38,7 +38,8 @@ def _folded(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, width // 2 if wide else width) or [""]
 
 
-def _legend(summary: Summary, terminal: Terminal) -> list[str]:
+def legend(summary: Summary, terminal: Terminal) -> list[str]:
+    """Say what the marks in the tables mean, those that are there, and in short how to see more."""
     rows: list[Figures] = [row.figures for row in summary.apis]
     rows += [row.figures for row in summary.clients]
     rows += [row.figures for row in summary.brokers]
@@ -48,4 +49,8 @@ def _legend(summary: Summary, terminal: Terminal) -> list[str]:
         marks.append("~ too few values: this percentile is the maximum")
     if any(figures.doubtful for figures in rows):
         marks.append("? rests on connections that were not captured in full")
-    return [" " + terminal.paint(mark, DIM) for mark in marks]
+    if not terminal.full and summary.totals.exchanges:
+        marks.append(
+            f"--full shows every section, --by {'|'.join(by for by in By if by is not summary.profile.by)} ranks otherwise"
+        )
+    return [" " + terminal.paint(line, DIM) for mark in marks for line in _folded(mark, terminal.width - 2)]

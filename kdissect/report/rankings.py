@@ -40,18 +40,25 @@ class Ranking:
         )
         self.rows, self.latency_rows = facts.rows(self.calls), facts.rows(self.latencies)
         self.brokers = partial.part(BROKERS)
+        self.api_names = [self._api_names(part) for part in (self.calls, self.latencies)]
         self.client_ids = [
             facts.client_ids(part.plain("client_id"), rows)
             for part, rows in ((self.calls, self.rows), (self.latencies, self.latency_rows))
         ]
 
+    def _api_names(self, part: Columns) -> pa.Array:
+        """Name the API of each row. A key alone does not tell: before Kafka 0.8 keys had other meanings, and no versions."""
+        calls = (self.calls.plain(name).to_pylist() for name in ("api_key", "api_version", "api_name"))
+        names = {(key, version): name for key, version, name in zip(*calls, strict=True)}
+        rows = zip(part.plain("api_key").to_pylist(), part.plain("api_version").to_pylist(), strict=True)
+        return pa.array([names.get(row) for row in rows], pa.string())
+
     def by(self, own: Sequence[str] = (), of_connection: Sequence[str] = ()) -> Ranked:
         """Group by columns of the calls and of their connections."""
+        made = {"client_id": self.client_ids, "api_name": self.api_names}
         columns = [
             pa.concat_arrays(
-                self.client_ids
-                if name == "client_id"
-                else [part.plain(name) for part in (self.calls, self.latencies)]
+                made[name] if name in made else [part.plain(name) for part in (self.calls, self.latencies)]
             )
             for name in own
         ]
@@ -68,25 +75,25 @@ class Ranking:
             figures, figures.ranked(), keys, np.bincount(calls.of[pairs.first], minlength=both.count)
         )
 
+    @property
+    def totals_ns(self) -> int:
+        """Give the service time of everything."""
+        return int(self.calls.ints("latency_ns")[~self.calls.truths("idle_wait")].sum())
+
     def totals(self) -> Figures:
         """Give the figures of everything."""
         return self.by().profile.figures(0)
 
     def apis(self, places: dict[tuple[str, int | None, int | None], Place]) -> tuple[Api, ...]:
         """Give the figures per API key and version."""
-        names = dict(
-            zip(
-                self.calls.plain("api_key").to_pylist(), self.calls.plain("api_name").to_pylist(), strict=True
-            )
-        )
-        ranked = self.by(("api_key", "api_version"))
+        ranked = self.by(("api_key", "api_name", "api_version"))
         found = []
         for group in ranked.order:
-            key, version = (column[group] for column in ranked.keys)
+            key, name, version = (column[group] for column in ranked.keys)
             found.append(
                 Api(
                     api_key=key,
-                    api_name=names.get(key),
+                    api_name=name,
                     api_version=version,
                     figures=ranked.profile.figures(group),
                     slowest=places.get(("slowest", key, version)),

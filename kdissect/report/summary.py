@@ -26,6 +26,8 @@ class CaptureFacts:
     tcp_packets: int = 0
     non_tcp_packets: int = 0
     fragments: int = 0
+    tunnelled_packets: int = 0
+    attempts: int = 0  # connections that never came to be, beyond as many as were followed
     truncated_packets: int = 0
     clock_steps: int = 0
     warnings: tuple[str, ...] = ()
@@ -45,6 +47,10 @@ class Latency:
     p99_9_ns: int
     max_ns: int
     variance_to_mean_ns: int
+    p50_between_ns: tuple[int, int] | None
+    """Bounds that hold the true median with 95 % confidence (see `confidence`); None when there are too few values for any."""
+    p90_between_ns: tuple[int, int] | None
+    p99_between_ns: tuple[int, int] | None
     histogram: tuple[int, ...]
 
 
@@ -156,13 +162,16 @@ class Broker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicClient:
-    """One client's part in a topic."""
+    """One client's part in a topic; `groups` are those under whose name it committed or asked for offsets of the topic."""
 
     name: ClientName
     exchanges: int
     records: int
     record_bytes: int
     errors: int
+    groups: tuple[str, ...]
+    first_time_ns: int | None
+    last_time_ns: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,11 +248,39 @@ class Software:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """Connections under TLS with one version, cipher suite, outcome of the handshake, alert and success of decryption."""
+
+    version: str | None
+    cipher: str | None
+    outcome: str
+    alert: str | None
+    alert_by: str | None
+    decryption: str
+    connections: int
+    bytes: int
+    undecrypted_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sasl:
+    """Connections on which clients authenticated, by mechanism, outcome and error."""
+
+    mechanism: str | None
+    outcome: str
+    error_name: str | None
+    connections: int
+    reauthentications: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Connections:
     """All TCP connections; everything from `software` on is about those that speak Kafka."""
 
     count: int
     protocols: tuple[Protocol, ...]
+    tls: tuple[Tls, ...]
+    sasl: tuple[Sasl, ...]
     software: tuple[Software, ...]
     opened_by_handshake: int
     midstream: int
@@ -259,6 +296,7 @@ class Connections:
     retransmitted_segments: int
     out_of_order_segments: int
     zero_windows: int
+    duplicate_packets: int
     faults: int
     server_rtt: Latency | None
     client_rtt: Latency | None
@@ -323,6 +361,50 @@ class Omitted:
     """Groups of exchanges that findings did not look at."""
 
 
+class By(StrEnum):
+    """What the profile ranks."""
+
+    API = "api"
+    CLIENT = "client"
+    BROKER = "broker"
+    TOPIC = "topic"
+    GROUP = "group"
+    CONNECTION = "connection"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileRow:
+    """One row of the profile: its name from the capture, what tells it apart, and its figures."""
+
+    label: str | None
+    detail: str | None
+    exchanges: int
+    error_responses: int
+    unanswered: int
+    throttled: int
+    doubtful: int
+    time_share: float
+    service: Latency | None
+    idle: Latency | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """The ranking: rows by service time, and how many were left out."""
+
+    by: By
+    rows: tuple[ProfileRow, ...]
+    omitted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """An option that narrowed the report, and what it was given."""
+
+    option: str
+    values: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """A whole report. Lists are ranked: by service time, topics by bytes, errors and faults by count."""
@@ -331,9 +413,11 @@ class Summary:
     kdissect_version: str
     histogram_edges_ns: tuple[int, ...]
     capture: CaptureFacts
+    filters: tuple[Filter, ...]
     connections: Connections
     totals: Figures
     findings: tuple[Finding, ...]
+    profile: Profile
     apis: tuple[Api, ...]
     clients: tuple[Client, ...]
     brokers: tuple[Broker, ...]

@@ -42,8 +42,8 @@ def _api_cell(row: Api, terminal: Terminal) -> Cell:
     )
 
 
-def profile(summary: Summary, terminal: Terminal) -> list[str]:
-    """Give APIs by total service time."""
+def api_versions(summary: Summary, terminal: Terminal) -> list[str]:
+    """Give APIs and their versions by total service time."""
     if not summary.totals.exchanges:
         return []
     columns = (
@@ -60,13 +60,10 @@ def profile(summary: Summary, terminal: Terminal) -> list[str]:
         ]
         for row in summary.apis[: terminal.shown(APIS_SHOWN)]
     ]  # fmt: skip
-    service = summary.totals.service
-    note = (
-        f"service time by API and version, {duration(service.sum_ns)} in all"
-        if service
-        else "no answered exchanges"
-    )
-    lines = [heading("Profile", terminal.own(note), terminal), *fitted(columns, rows, terminal)]
+    lines = [
+        heading("API versions", "by service time", terminal),
+        *fitted(columns, rows, terminal),
+    ]
     return lines + more(len(summary.apis), APIS_SHOWN, "API versions", terminal)
 
 

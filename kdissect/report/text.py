@@ -1,4 +1,4 @@
-"""The report in a terminal: what was captured, then findings, then rankings, then what went wrong, then what the capture cannot tell.
+"""The report in a terminal: what was captured, findings, the profile, what the capture cannot tell; in full, all rankings too.
 
 Every line fits the width. Names from the capture are escaped; a tilde marks percentiles of too few values, a question
 mark figures of connections that the capture has not seen in full.
@@ -13,16 +13,19 @@ from kdissect.report.finding_lines import findings
 from kdissect.report.incidents import errors, faults, throttling, unanswered
 from kdissect.report.layout import Terminal
 from kdissect.report.opening import opening
-from kdissect.report.quality import quality
+from kdissect.report.profile_lines import profile
+from kdissect.report.quality import legend, quality
 from kdissect.report.summary import Summary
-from kdissect.report.tabulation import brokers, clients, idle_waits, profile, topics
+from kdissect.report.tabulation import api_versions, brokers, clients, idle_waits, topics
 
 NARROWEST, WIDEST = 60, 200
 
-SECTIONS = (
+ONE_SCREEN = (opening, findings, profile, legend)
+EVERYTHING = (
     opening,
     findings,
     profile,
+    api_versions,
     idle_waits,
     clients,
     brokers,
@@ -37,11 +40,15 @@ SECTIONS = (
 
 def render(summary: Summary, terminal: Terminal) -> str:
     """Give the report as text that ends with a newline."""
-    blocks = [section(summary, terminal) for section in SECTIONS]
-    return "\n\n".join("\n".join(lines) for lines in blocks if lines) + "\n"
+    sections = EVERYTHING if terminal.full else ONE_SCREEN
+    blocks = [section(summary, terminal) for section in sections]
+    apart = "\n\n" if terminal.full else "\n"
+    return apart.join("\n".join(lines) for lines in blocks if lines) + "\n"
 
 
-def terminal_of(stream: TextIO, environment: Mapping[str, str] = os.environ) -> Terminal:
+def terminal_of(
+    stream: TextIO, environment: Mapping[str, str] = os.environ, *, full: bool = True
+) -> Terminal:
     """Give what a stream can show: its width if it is a terminal, colours unless NO_COLOR or TERM=dumb, UTF-8 or not."""
     is_terminal = stream.isatty()
     columns = (
@@ -52,6 +59,7 @@ def terminal_of(stream: TextIO, environment: Mapping[str, str] = os.environ) -> 
         width=min(max(columns, NARROWEST), WIDEST),
         colour=is_terminal and not plain,
         unicode=_can_show(stream, "µ·…→─✓▁█"),
+        full=full,
     )
 
 

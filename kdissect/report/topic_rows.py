@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kdissect.report.columns import Columns, Groups, Mask, added, coded, grouped
+from kdissect.report.columns import Columns, Groups, Mask, added, coded, grouped, highest, lowest
 from kdissect.report.facts import CLIENT_COLUMNS, Facts, client_name
 from kdissect.report.figures import Timing, waits_of
 from kdissect.report.histogram import Ints
@@ -102,7 +102,8 @@ class Topics:
             for idle in (False, True)
         )
         codecs = self._codecs(flows.columns, by_flow)
-        clients = self._clients(flows.columns, by_flow, calls.columns, by_call)
+        label_of = keys[0].take(pa.array(both.first)).to_pylist()
+        clients = self._clients(flows.columns, by_flow, calls.columns, by_call, label_of)
         found: dict[str, list[TopicUse]] = {label: [] for label in kept}
         left_out = 0
         api_keys, labels = (key.take(pa.array(both.first)).to_pylist() for key in reversed(keys))
@@ -138,7 +139,7 @@ class Topics:
         return found
 
     def _clients(
-        self, flows: Columns, use: Ints, calls: Columns, call_use: Ints
+        self, flows: Columns, use: Ints, calls: Columns, call_use: Ints, label_of: Sequence[str]
     ) -> dict[int, list[TopicClient]]:
         rows = np.concatenate([self.facts.rows(flows), self.facts.rows(calls)])
         own = pa.concat_arrays([flows.plain("client_id"), calls.plain("client_id")])
@@ -154,16 +155,31 @@ class Topics:
             added(by_call, calls.ints("exchanges")),
             *(added(by_flow, flows.ints(name)) for name in ("records", "record_bytes", "errors")),
         ]
-        names = zip(*(column.take(pa.array(groups.first)).to_pylist() for column in columns), strict=True)
+        known = flows.known("first_ns")
+        times = (
+            lowest(by_flow, flows.ints("first_ns"), known).to_pylist(),
+            highest(by_flow, flows.ints("last_ns"), known).to_pylist(),
+        )
+        names = list(
+            zip(*(column.take(pa.array(groups.first)).to_pylist() for column in columns), strict=True)
+        )
+        uses = both[groups.first].tolist()
+        member_of: dict[tuple[str, tuple[str | None, ...]], set[str]] = {}
+        for member, group_id in zip(by_flow.of.tolist(), flows.plain("group_id").to_pylist(), strict=True):
+            if group_id is not None:
+                member_of.setdefault((label_of[uses[member]], names[member]), set()).add(group_id)
         found: dict[int, list[TopicClient]] = {}
-        for group, name, amounts in zip(
-            both[groups.first].tolist(), names, zip(*(one.tolist() for one in sums), strict=True), strict=True
+        for use_at, name, amounts, first_ns, last_ns in zip(
+            uses, names, zip(*(one.tolist() for one in sums), strict=True), *times, strict=True
         ):
             client = TopicClient(
                 name=client_name(name[0], list(name[1:])),
                 **dict(zip(("exchanges", "records", "record_bytes", "errors"), amounts, strict=True)),
+                groups=tuple(sorted(member_of.get((label_of[use_at], name), ()))),
+                first_time_ns=first_ns,
+                last_time_ns=last_ns,
             )
-            found.setdefault(group, []).append(client)
+            found.setdefault(use_at, []).append(client)
         for clients in found.values():
             clients.sort(key=lambda row: (-row.record_bytes, -row.exchanges, repr(row.name)))
         return found

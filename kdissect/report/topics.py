@@ -72,15 +72,21 @@ def _flows(partitions: Columns, exchanges: Columns, located: Ints, caller: Group
     there = located >= 0
     client = Coded(np.where(there, caller.of[located], -1) if exchanges.rows else located, caller.count)
     connection, api = coded_runs(partitions.ints("connection")), narrow(partitions.ints("api_key"))
-    flows = grouped(as_key(topic), client, connection, api, coded(partitions.plain("codec")))
+    exchange = nullable(located, there)
+    group_id = exchanges.plain("group_id").take(exchange)
+    flows = grouped(as_key(topic), client, connection, api, coded(group_id), coded(partitions.plain("codec")))
     taken = _taken(partitions, flows.first, ("topic", "topic_id", "api_key", "connection", "codec"))
-    taken["client_id"] = exchanges.plain("client_id").take(
-        nullable(located, there).take(pa.array(flows.first))
-    )
+    first = pa.array(flows.first)
+    taken["client_id"] = exchanges.plain("client_id").take(exchange.take(first))
+    taken["group_id"] = group_id.take(first)
+    sent = exchanges.either("request_first_ns", "response_first_ns")
+    when = sent[located] if exchanges.rows else np.zeros(len(located), np.int64)
     measures: dict[str, Measure] = {
         "mentions": np.ones(len(located), bool),
         "errors": partitions.ints("error_code") != 0,
         **{name: np.maximum(partitions.ints(name), 0) for name in ("records", "batches", "record_bytes")},
+        "first_ns": (when, there),
+        "last_ns": (when, there),
     }
     return assembled(TOPIC_FLOWS, flows, taken, measures)
 

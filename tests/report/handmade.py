@@ -136,7 +136,7 @@ def tables() -> Mapping[str, pa.Table]:
     """Give all tables of the capture."""
     connections = [
         dict.fromkeys(CONNECTIONS.names[13:17], 0)
-        | {"zero_windows": 0, "first_time_ns": T, "last_time_ns": T + 2_000 * MS}
+        | {"zero_windows": 0, "duplicate_packets": 0, "first_time_ns": T, "last_time_ns": T + 2_000 * MS}
         | row
         for row in CONNECTION_ROWS
     ]

@@ -73,7 +73,10 @@ def connection_rows(rng, numbers):
         "client_id": [f"client-{n}" for n in rng.integers(0, 4, count)],
         "client_software_name": [name for name, _ in software],
         "client_software_version": [version for _, version in software],
-        "sasl_mechanism": pa.nulls(count, pa.string()),
+        **{
+            name: pa.nulls(count, pa.string())
+            for name in ("sasl_mechanism", "sasl_outcome", "sasl_error", "tls_outcome")
+        },
         "lost_bytes": np.where(rng.random(count) < 0.2, rng.integers(1, 9999, count), 0),
         "server_rtt_ns": nulls_where(
             rng.integers(10_000, 900_000, count), rng.random(count) < 0.3, pa.int64()
@@ -175,6 +178,8 @@ def partition_rows(rng, exchanges, topics):
         "batches": nulls_where(records // 10 + 1, ~data, pa.int64()),
         "record_bytes": nulls_where(records * 100, ~data, pa.int64()),
         "codec": nulls_where(CODECS[rng.integers(0, 5, count)], ~data, pa.string()),
+        "offset": nulls_where(rng.integers(0, 1000, count), ~data, pa.int64()),
+        "high_watermark": nulls_where(rng.integers(500, 1500, count), api[rows] != 1, pa.int64()),
     }
     for field in PARTITIONS:
         columns.setdefault(field.name, pa.nulls(count, field.type))

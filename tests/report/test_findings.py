@@ -28,14 +28,23 @@ SECOND = 10**9
 NEVER = None
 
 PRODUCE, FETCH, METADATA = (0, "Produce", 9), (1, "Fetch", 13), (3, "Metadata", 12)
+LEAVE = (13, "LeaveGroup", 5)
 JOIN, HEARTBEAT, COMMIT = (11, "JoinGroup", 9), (12, "Heartbeat", 4), (8, "OffsetCommit", 9)
+END_TXN, VOTE = (26, "EndTxn", 3), (52, "Vote", 1)
 ADD_PARTITIONS, SASL = (24, "AddPartitionsToTxn", 3), (36, "SaslAuthenticate", 2)
 
 
 def connection(number: int, **more: Any) -> dict[str, Any]:
     """A connection seen in full, open for a minute."""
     counts = dict.fromkeys(("bytes_to_server", "bytes_to_client", "packets"), 1000) | dict.fromkeys(
-        ("lost_bytes", "zero_windows", "retransmitted_segments", "out_of_order_segments"), 0
+        (
+            "lost_bytes",
+            "zero_windows",
+            "retransmitted_segments",
+            "out_of_order_segments",
+            "duplicate_packets",
+        ),
+        0,
     )
     own = {
         "connection": number, "client_host": f"10.1.0.{number}", "client_port": 40000 + number, "server_host": "10.0.0.1",
@@ -128,6 +137,34 @@ def written(batches: int, records: int, size: int, codec: str) -> tuple[Any, ...
     return many(batches, PRODUCE, 5), produced(0, batches, **row)
 
 
+def fetched(lags: list[int], step_ms: int) -> tuple[Any, ...]:
+    """Fetches of one partition, so many records behind."""
+    rows = [
+        handmade.partition(1, at, 1, 0, None, topic="orders", offset=10_000, high_watermark=10_000 + lag)
+        for at, lag in enumerate(lags)
+    ]
+    return many(len(lags), FETCH, step_ms), rows
+
+
+def shared(polls: bool) -> list[dict[str, Any]]:
+    """Requests sent while another is under way, on a connection that polls or does not."""
+    rows = many(20, METADATA, 600, 400 * MS, in_flight=2)
+    return rows + ([ask(1, 90, FETCH, 5, 500 * MS, idle_wait=True)] if polls else [])
+
+
+def transacted(end_ms: int | None) -> list[dict[str, Any]]:
+    """A transaction that is worked on for a second, ended or not, in a capture of a minute."""
+    more = {"transactional_id": "bank"}
+    rows = [
+        ask(1, 0, ADD_PARTITIONS, 0, **more),
+        ask(1, 1, PRODUCE, 1000, **more),
+        ask(2, 0, HEARTBEAT, 59_000),
+    ]
+    return rows + ([] if end_ms is None else [ask(1, 2, END_TXN, end_ms, **more)])
+
+
+FAR = {"server_rtt_ns": 20 * MS, "client_rtt_ns": 20 * MS}
+
 CASES: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "unanswered_timeout": ((unanswered(PRODUCE, 0),), (unanswered(PRODUCE, 59_000),)),
     "unanswered_cut": ((unanswered(PRODUCE, 59_000),), (unanswered(FETCH, 59_000),)),
@@ -146,6 +183,22 @@ CASES: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "commit_failed": ((failing(1, COMMIT, 22, [0]),), (failing(1, HEARTBEAT, 22, [0]),)),
     "not_authorized": ((failing(1, PRODUCE, 29, [0]),), (failing(1, PRODUCE, 58, [0]),)),
     "slow_broker": (two_brokers(9 * MS), two_brokers(2 * MS)),
+    "network_slow": (
+        (many(30, PRODUCE, 100, 45 * MS), [], [connection(1, **FAR)]),
+        (many(30, PRODUCE, 100, 450 * MS), [], [connection(1, **FAR)]),
+    ),
+    "behind_long_poll": ((shared(polls=True),), (shared(polls=False),)),
+    "lag_growing": (fetched([0, 300, 700, 1200], 2000), fetched([0, 1200, 900, 100], 2000)),
+    "records_too_large": (
+        (many(1, PRODUCE, 1), produced(0, 1, error_code=10)),
+        (many(1, PRODUCE, 1), produced(0, 1, error_code=6)),
+    ),
+    "transactions_open": ((transacted(None),), (transacted(1500),)),
+    "credentials_readable": (
+        ([], [], [connection(1, sasl_mechanism="PLAIN")]),
+        ([], [], [connection(1, sasl_mechanism="PLAIN", tls_version="TLS 1.3"), connection(2, sasl_mechanism="SCRAM-SHA-256")]),
+    ),
+    "controller_moved": ((many(1, VOTE, 1),), (many(1, METADATA, 1),)),
     "throttled": ((many(2, PRODUCE, 10, throttle_ms=40),), (many(2, PRODUCE, 10),)),
     "metadata_storm": ((many(60, METADATA, 100),), (many(60, METADATA, 1000),)),
     "connection_churn": (
@@ -160,6 +213,10 @@ CASES: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "old_message_format": ((many(1, (0, "Produce", 2), 1),), (many(1, (2, "ListOffsets", 0), 1),)),
     "acks_none": ((many(1, PRODUCE, 1, NEVER, acks=0, status="no_response_expected"),), (many(1, PRODUCE, 1, acks=-1),)),
     "acks_leader": ((many(1, PRODUCE, 1, acks=1),), (many(1, PRODUCE, 1, acks=-1),)),
+    "tls_failed": (
+        ([], [], [connection(1, protocol="tls", tls_outcome="failed", tls_alert="unknown_ca", tls_alert_by="client")]),
+        ([], [], [connection(1, protocol="tls", tls_outcome="completed", tls_alert="internal_error", tls_alert_by="server")]),
+    ),
     "clock_steps": ((many(2, PRODUCE, 1, -5),), (many(2, PRODUCE, 1, 5),)),
     "capture_loss": (([], [], [connection(1, lost_bytes=500)]), ([], [], [connection(1, lost_bytes=5)])),
     "transactions_concurrent": ((failing(1, ADD_PARTITIONS, 51, [0]),), (failing(1, ADD_PARTITIONS, 90, [0]),)),
@@ -184,6 +241,21 @@ def test_a_rule_fires_and_is_quiet(name):
     assert finding.evidence[0].subject
     assert finding.means
     assert finding.next
+
+
+def test_a_raw_token_that_was_answered_by_closing_is_a_failed_login():
+    refused = connection(1, sasl_mechanism="PLAIN", sasl_outcome="failed")
+    (finding,) = [one for one in report([], [], [refused]).findings if one.name == "authentication_failed"]
+    assert [(row.subject, row.detail, row.count) for row in finding.evidence] == [
+        ("client-1 at 10.1.0.1", "PLAIN token answered by closing", 1)
+    ]
+
+
+def test_a_hello_that_was_never_answered_is_a_failed_handshake_only_if_the_capture_is_whole():
+    asked = {"protocol": "tls", "tls_outcome": "unanswered"}
+    for more, expected in (({}, 1), ({"lost_bytes": 9}, 0), ({"closed": "open"}, 0)):
+        found = report([], [], [connection(1, **asked, **more)]).findings
+        assert sum(one.name == "tls_failed" for one in found) == expected
 
 
 def test_evidence_leads_to_the_packets():
@@ -214,6 +286,54 @@ def test_two_moves_of_a_leader_are_two_pieces_of_evidence():
     rows = [ask(1, at, PRODUCE, time) for at, time in enumerate((0, 100, 60_000, 60_300))]
     (finding,) = report(rows, produced(0, 4, error_code=6)).findings
     assert [row.last_time_ns - row.first_time_ns for row in finding.evidence] == [300 * MS, 100 * MS]
+
+
+def test_the_network_that_loses_segments():
+    lossy = connection(1, packets=5000, retransmitted_segments=100)
+    (finding,) = report(many(3, PRODUCE, 1), [], [lossy]).findings
+    assert finding.name == "network_slow"
+    assert finding.evidence[0].subject == "10.1.0.1 to 10.0.0.1"
+    assert finding.evidence[0].detail == "2.0% of packets sent again"
+    assert not report(
+        many(3, PRODUCE, 1), [], [connection(1, packets=5000, retransmitted_segments=19)]
+    ).findings
+
+
+def test_lag_is_of_all_partitions_and_connections_of_a_client():
+    exchanges, partitions = fetched([0, 400], 3000)
+    other = [
+        handmade.partition(2, at, 1, 1, None, topic="orders", offset=5, high_watermark=5 + 300 * at)
+        for at in (0, 1)
+    ]
+    again = [row | {"client_id": "client-1"} for row in many(2, FETCH, 5500, number=2)]
+    ends = [connection(1), connection(2, client_host="10.1.0.1", client_id="client-1")]
+    (finding,) = report(exchanges + again, [*partitions, *other], ends).findings
+    (row,) = finding.evidence
+    assert (row.subject, row.count) == ("client-1 at 10.1.0.1: orders", 700)
+    assert row.detail.startswith("from 0 to 700 records behind in 5.50s, 2 partitions")
+
+
+def test_what_set_a_rebalance_off():
+    def group(
+        number: int, api: tuple[int, str, int], second: int, ordinal: int, **more: Any
+    ) -> dict[str, Any]:
+        return ask(number, ordinal, api, 1000 * second, group_id="readers", **more)
+
+    rows = [
+        group(1, JOIN, 0, 0), group(2, JOIN, 10, 0), group(1, JOIN, 10, 1), group(2, LEAVE, 19, 1), group(1, JOIN, 20, 2),
+        group(2, HEARTBEAT, 29, 2, error_code=25), group(2, JOIN, 30, 3), group(1, JOIN, 30, 3),
+        *(group(1, HEARTBEAT, 10 * at, 50 + at, error_code=27) for at in (1, 2, 3)),
+    ]  # fmt: skip
+    found = {finding.name: finding for finding in report(rows).findings}
+    detail = found["rebalance_storm"].evidence[0].detail
+    assert detail.startswith("4 rebalances")
+    for words in (
+        "client-1 at 10.1.0.1 joining",
+        "client-2 at 10.1.0.2 joining",
+        "client-2 at 10.1.0.2 leaving",
+    ):
+        assert words in detail
+    assert detail.endswith("and others")
 
 
 def test_most_severe_first():
@@ -253,7 +373,7 @@ def found_in(name: str) -> dict[str, Any]:
 EXPECTED = {
     "steady.pcapng": ({"acks_none"}, {"acks_none"}),  # two of its producers are made to use acks=0
     "broker-restart.pcapng": (
-        {"leader_moved", "unanswered_timeout", "unanswered_cut", "refused_connections"},
+        {"leader_moved", "unanswered_timeout", "unanswered_cut", "refused_connections", "behind_long_poll"},
         None,
     ),
     "rebalances.pcapng": ({"rebalance_storm"}, {"rebalance_storm"}),
@@ -262,6 +382,21 @@ EXPECTED = {
         {"kafka_4_refuses", "old_message_format", "acks_none"},
     ),
     "transactions.pcapng": ({"transactions_concurrent"}, set()),
+    "sasl.pcapng": (
+        {"authentication_failed", "credentials_readable"},
+        {"authentication_failed", "credentials_readable", "unanswered_cut"},
+    ),
+    "cluster-life.pcapng": ({"controller_moved"}, None),
+    "neglect.pcapng": (
+        {"lag_growing", "records_too_large", "transactions_open"},
+        {"lag_growing", "records_too_large", "transactions_open"},
+    ),
+    "habits.pcapng": (
+        {"producer_fenced", "metadata_storm", "connection_churn", "empty_fetch_loop"},
+        {"producer_fenced", "metadata_storm", "connection_churn", "empty_fetch_loop"},
+    ),
+    "limping.pcapng": ({"slow_broker"}, {"slow_broker"}),
+    "pause.pcapng": ({"unanswered_timeout", "leader_moved"}, {"unanswered_timeout", "leader_moved"}),
 }
 """By capture: what must be found, and all that may be found beside notes."""
 
@@ -279,3 +414,21 @@ def test_what_the_rebalances_say():
     groups = {row.subject for row in storm.evidence}
     assert {"cooperative-java", "eager-python", "eager-aio"} <= groups
     assert all(row.place.request_packet for row in storm.evidence)
+
+
+def test_what_is_neglected_is_told_with_names_and_numbers():
+    found = found_in("neglect.pcapng")
+    (lag,) = found["lag_growing"].evidence
+    assert lag.subject == "slow-reader at 127.0.0.1: clicks"
+    assert lag.count > 500
+    (large,) = found["records_too_large"].evidence
+    assert (large.subject, large.count) == ("big-writer at 127.0.0.1: notes-0", 6)  # it sends six records
+    (transaction,) = found["transactions_open"].evidence
+    assert transaction.subject == "forgetful"
+
+
+def test_who_waited_for_the_broker_that_stopped():
+    finding = found_in("pause.pcapng")["unanswered_timeout"]
+    evidence = finding.evidence
+    assert finding.last_time_ns - finding.first_time_ns < 30 * SECOND  # it was stopped for fourteen
+    assert {row.subject for row in evidence} >= {"orders-rdkafka at 127.0.0.1", "billing-1 at 127.0.0.1"}

@@ -13,7 +13,7 @@ from report import handmade, synthetic
 from kdissect.report.compose import compose
 from kdissect.report.layout import Terminal
 from kdissect.report.partials import summarise
-from kdissect.report.summary import CaptureFacts
+from kdissect.report.summary import By, CaptureFacts
 from kdissect.report.text import render, terminal_of
 from kdissect.safe import columns, cut, escaped
 from kdissect.tables import CONNECTIONS
@@ -32,10 +32,23 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("width", [80, 120])
-def test_snapshot(width):
-    text = render(compose(summarise(handmade.tables()), handmade.CAPTURE), Terminal(width))
-    assert text == (SNAPSHOTS / f"handmade-{width}.txt").read_text("utf-8")
+@pytest.mark.parametrize(("width", "name"), [(80, "full-80"), (120, "full-120"), (100, "100")])
+def test_snapshot(width, name):
+    terminal = Terminal(width, full=name.startswith("full"))
+    text = render(compose(summarise(handmade.tables()), handmade.CAPTURE), terminal)
+    assert text == (SNAPSHOTS / f"handmade-{name}.txt").read_text("utf-8")
+
+
+@pytest.mark.parametrize("by", By)
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_the_short_report_fits_one_screen_and_keeps_every_figure_of_the_profile(width, by):
+    summary = compose(summarise(synthetic.tables(np.random.default_rng(2), 1500)), handmade.CAPTURE, by=by)
+    text = render(summary, Terminal(width, full=False))
+    assert len(text.splitlines()) <= 50
+    assert max(map(columns, text.splitlines())) <= width
+    title = next(line for line in text.splitlines() if "V/M" in line)
+    for name in ("calls", "mean", "p50", "p99", "max", "V/M", "errors", "10µs"):
+        assert name in title
 
 
 @pytest.mark.parametrize("colour", [False, True])

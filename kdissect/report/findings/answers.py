@@ -44,6 +44,8 @@ AUTHORIZATION = codes(
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "DELEGATION_TOKEN_AUTHORIZATION_FAILED",
 )  # fmt: skip
 CONCURRENT = codes("CONCURRENT_TRANSACTIONS")
+OVERSIZED = codes("MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
+CONTROLLER = codes("NOT_CONTROLLER", "STALE_CONTROLLER_EPOCH")
 CORRUPT = codes("CORRUPT_MESSAGE", "INVALID_RECORD")
 
 
@@ -155,11 +157,6 @@ def refused(scene: Scene, wanted: frozenset[int], title: str) -> Judgement | Non
     )
 
 
-def authentication(scene: Scene) -> Judgement | None:
-    """Logins that were refused."""
-    return refused(scene, AUTHENTICATION, "Authentication failed")
-
-
 def authorization(scene: Scene) -> Judgement | None:
     """Requests that ACLs refused."""
     return refused(scene, AUTHORIZATION, "Not authorized")
@@ -168,6 +165,25 @@ def authorization(scene: Scene) -> Judgement | None:
 def corrupt(scene: Scene) -> Judgement | None:
     """Records that a broker could not accept or read."""
     return refused(scene, CORRUPT, "Corrupt or invalid records")
+
+
+def oversized(scene: Scene) -> Judgement | None:
+    """Batches larger than a broker or a topic takes."""
+    return refused(scene, OVERSIZED, "Records too large for the topic")
+
+
+def controller_moved(scene: Scene) -> Judgement | None:
+    """Requests to a controller that no longer is one, and elections of a new one."""
+    wrong = refused(scene, CONTROLLER, "The controller moved")
+    votes = scene.of("election")
+    rows = list(wrong.evidence) if wrong else []
+    for spell in spells(votes, PAUSE_NS):
+        names = ", ".join(sorted({note.api for note in spell}))
+        brokers = {note.client for note in spell}
+        rows.append(evidence("controllers", f"{names} by {plural(len(brokers), 'node')}", spell))
+    if not rows:
+        return None
+    return wrong if wrong and not votes else Judgement("The controller moved: an election was held", rows)
 
 
 def throttled(scene: Scene) -> Judgement | None:

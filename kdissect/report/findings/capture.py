@@ -51,15 +51,14 @@ def clock_steps(scene: Scene) -> Judgement | None:
 
 
 def capture_loss(scene: Scene) -> Judgement | None:
-    """Bytes the capture lost, and connections of which it has one direction only; a server that shook hands and then fell silent was captured."""
+    """Bytes the capture lost, and connections of which it has one direction only."""
     seen = scene.connections
     whole = seen.lost_bytes + seen.bytes_to_server + seen.bytes_to_client
     rows = []
     if seen.lost_bytes and seen.lost_bytes >= SERIOUS_LOSS * whole:
         detail = f"{size(seen.lost_bytes)} ({share(seen.lost_bytes / whole)}) were not captured"
         rows.append(_row("bytes", detail, seen.lossy))
-    columns = scene.facts.columns
-    one_way = scene.facts.one_way & columns.equals("protocol", "kafka") & ~columns.known("server_rtt_ns")
+    one_way = scene.facts.one_way & scene.facts.columns.equals("protocol", "kafka")
     if one_way.any():
         rows.append(_row("connections", "captured in one direction only", int(one_way.sum())))
     return (

@@ -4,6 +4,8 @@ from collections import Counter, defaultdict
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from kdissect.report.findings.scene import (
     Judgement,
@@ -25,6 +27,9 @@ EMPTY_FETCHES, EMPTY_PER_SECOND = 100, 20
 BATCHES, FEW_RECORDS, SMALL_BATCH = 500, 2.0, 1024
 UNCOMPRESSED_BYTES = 1 << 20
 PRODUCE, FETCH = 0, 1
+READABLE = ("PLAIN", "OAUTHBEARER")
+"""SASL mechanisms that send the secret itself (RFC 4616, RFC 7628); SCRAM and GSSAPI prove that they know it."""
+
 SETS_UNTIL = {PRODUCE: 2, FETCH: 3}
 """Up to these versions records travel as message sets of format 0 or 1 (KIP-98)."""
 
@@ -136,6 +141,34 @@ def empty_fetches(scene: Scene) -> Judgement | None:
             )
     return (
         Judgement(f"{plural(len(rows), 'connection')} fetch nothing in a tight loop", rows) if rows else None
+    )
+
+
+def readable_login(scene: Scene) -> Judgement | None:
+    """Logins whose password or token anyone on the way can read."""
+    columns = scene.facts.columns
+    rows = columns.table.select(
+        ["sasl_mechanism", "tls_version", "client_id", "client_host", "server_host", "first_time_ns"]
+    )
+    found: dict[tuple[str, str], list[int]] = {}
+    readable = pc.is_in(rows["sasl_mechanism"], pa.array(READABLE))
+    for row in rows.filter(pc.and_(readable, pc.is_null(rows["tls_version"]))).to_pylist():
+        client = f"{row['client_id'] or '(no client id)'} at {row['client_host'] or '?'}"
+        found.setdefault((client, row["sasl_mechanism"]), []).append(row["first_time_ns"])
+    evidence_rows = [
+        Evidence(
+            subject=client, detail=f"SASL {mechanism} without TLS", count=len(times), first_time_ns=min(times),
+            last_time_ns=max(times), place=None,
+        )
+        for (client, mechanism), times in sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+    ]  # fmt: skip
+    return (
+        Judgement(
+            f"{plural(len(evidence_rows), 'client')} sent credentials that anyone on the way can read",
+            evidence_rows,
+        )
+        if evidence_rows
+        else None
     )
 
 

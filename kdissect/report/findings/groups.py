@@ -1,14 +1,29 @@
 """Rules about consumer groups and about producers with identity: who was put out, and why."""
 
+from collections import Counter
+
 from kdissect.protocol.errors import is_retriable
 from kdissect.report.findings.answers import CONCURRENT, codes, refused
-from kdissect.report.findings.scene import Judgement, Scene, evidence, exchanges, gathered, plural
+from kdissect.report.findings.scene import (
+    Judgement,
+    Note,
+    Scene,
+    evidence,
+    exchanges,
+    gathered,
+    plural,
+)
 from kdissect.report.summary import Severity
+from kdissect.report.units import duration
 
 JOIN_GROUP, LEAVE_GROUP = 11, 13
 COMMITS = (8, 28)
 STORM_ROUNDS, STORM_ERRORS = 3, 3
 MANY_ROUNDS = 10
+OPEN_NS = 10 * 10**9
+"""A transaction that rests longer than this holds up everyone who reads committed records."""
+
+AFTER_S, EXPIRED_S, TRIGGERS_SHOWN = 10, 15, 3
 PAUSE_S = 2
 """Joins with less than this between them belong to one rebalance."""
 
@@ -32,7 +47,8 @@ def rebalance_storm(scene: Scene) -> Judgement | None:
     ):
         joins = [note for note in found if note.api_key == JOIN_GROUP]
         interrupted = exchanges(note for note in errors if note.group_id == group)
-        rounds = _rounds(sorted({note.second for note in joins if note.second is not None}))
+        begins = _begins(sorted({note.second for note in joins if note.second is not None}))
+        rounds = len(begins)
         if rounds < STORM_ROUNDS or interrupted < STORM_ERRORS:
             continue
         most = max(most, rounds)
@@ -40,7 +56,7 @@ def rebalance_storm(scene: Scene) -> Judgement | None:
         members = len({note.client for note in joins})
         detail = (
             f"{plural(rounds, 'rebalance')}, {plural(exchanges(joins), 'join')} by {plural(members, 'client')}, "
-            f"{left:,} left, members interrupted {interrupted:,} times"
+            f"{left:,} left, members interrupted {interrupted:,} times; set off by {_triggers(scene, group, found, begins)}"
         )
         rows.append(evidence(group, detail, joins))
     if not rows:
@@ -51,8 +67,58 @@ def rebalance_storm(scene: Scene) -> Judgement | None:
     )
 
 
-def _rounds(seconds: list[int]) -> int:
-    return sum(1 for at, second in enumerate(seconds) if at == 0 or second - seconds[at - 1] > PAUSE_S)
+def _begins(seconds: list[int]) -> list[int]:
+    """Give the second in which each rebalance began."""
+    return [second for at, second in enumerate(seconds) if at == 0 or second - seconds[at - 1] > PAUSE_S]
+
+
+def _triggers(scene: Scene, group: str, notes: list[Note], begins: list[int]) -> str:
+    """Say what came before the rebalances, the most frequent first: someone left, was put out, or is new."""
+    expired = [note for note in scene.errors(EXPIRED) if note.group_id == group]
+    known: set[str] = set()
+    causes: Counter[str] = Counter()
+    for at, begin in enumerate(begins):
+        until = begins[at + 1] if at + 1 < len(begins) else begin + AFTER_S
+        joins = [
+            n
+            for n in notes
+            if n.api_key == JOIN_GROUP and begin <= (n.second or 0) <= min(begin + PAUSE_S, until)
+        ]
+        leaves = [
+            n for n in notes if n.api_key == LEAVE_GROUP and begin - PAUSE_S <= (n.second or 0) <= begin
+        ]
+        put_out = [n for n in expired if begin - EXPIRED_S <= n.first_ns // 10**9 <= begin + PAUSE_S]
+        new = [n for n in joins if n.client not in known]
+        if at and leaves:
+            causes[f"{min(leaves, key=lambda note: note.first_ns).client} leaving"] += 1
+        elif at and put_out:
+            causes[f"{min(put_out, key=lambda note: note.first_ns).client} put out"] += 1
+        elif new:
+            causes[f"{min(new, key=lambda note: note.first_ns).client} joining"] += 1
+        else:
+            causes["members joining again" if joins else "something not seen"] += 1
+        known |= {note.client for note in joins}
+    shown = [f"{cause} ({plural(count, 'time')})" for cause, count in causes.most_common(TRIGGERS_SHOWN)]
+    return ", ".join(shown) + (", and others" if len(causes) > TRIGGERS_SHOWN else "")
+
+
+def transactions_open(scene: Scene) -> Judgement | None:
+    """Transactions that were worked on and neither committed nor aborted, long before the capture ends."""
+    ended: dict[str, int] = {}
+    for note in scene.of("transaction_end"):
+        name = note.transactional_id or ""
+        ended[name] = max(ended.get(name, 0), note.last_ns)
+    until = scene.capture.last_time_ns or scene.totals.last_time_ns or 0
+    rows = []
+    for (name,), notes in gathered(scene.of("transaction_work"), lambda note: (note.transactional_id or "",)):
+        last = max(note.last_ns for note in notes)
+        waited = until - last
+        if last > ended.get(name, 0) and waited >= OPEN_NS:
+            clients = ", ".join(sorted({note.client for note in notes}))
+            rows.append(
+                evidence(name, f"{clients}: no end in {duration(waited)} after the last request of it", notes)
+            )
+    return Judgement(f"{plural(len(rows), 'transaction')} left open", rows) if rows else None
 
 
 def member_expired(scene: Scene) -> Judgement | None:

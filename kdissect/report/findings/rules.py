@@ -1,6 +1,6 @@
 """The table of rules; the order is that of a report among findings of the same severity."""
 
-from kdissect.report.findings import answers, capture, clients, groups
+from kdissect.report.findings import answers, capture, clients, groups, network, security
 from kdissect.report.findings.scene import Rule
 from kdissect.report.summary import Severity
 
@@ -10,9 +10,12 @@ RULES = (
     Rule("unanswered_timeout", CRITICAL, answers.unanswered_timeout,
          "The client, or something between, gave up waiting: the broker hung, was cut off, or the request was lost.",
          "the broker's log and garbage collection at that time; retransmissions and zero windows of the connection"),
-    Rule("authentication_failed", CRITICAL, answers.authentication,
+    Rule("authentication_failed", CRITICAL, security.authentication,
          "These clients have wrong credentials or a mechanism that the listener does not offer; they do no work.",
          "credentials and sasl.mechanism of the client; users of the broker"),
+    Rule("tls_failed", CRITICAL, security.tls_failed,
+         "Client and server could not agree on a protected connection: certificates, names, versions or cipher suites.",
+         "which side sent the alert: it did not like what the other showed; certificates and their dates; the listener's protocol"),
     Rule("corrupt_records", CRITICAL, answers.corrupt,
          "A broker could not accept or read records: bad checksum, bad timestamp or failed validation.",
          "the broker's log for the partition; the producer's software; disks and network cards"),
@@ -48,6 +51,27 @@ RULES = (
     Rule("slow_broker", WARNING, capture.slow_broker,
          "One broker takes several times as long as the others for the same kind of request.",
          "its disks, load and garbage collection; whether it leads more or busier partitions"),
+    Rule("network_slow", WARNING, network.network_slow,
+         "Segments are lost or the way is long between these hosts: the broker answers sooner than the client sees.",
+         "the path between them: loss, duplex, MTU, a WAN or VPN; whether clients could be nearer to their brokers"),
+    Rule("behind_long_poll", WARNING, network.behind_long_poll,
+         "A broker answers the requests of one connection in order: behind a Fetch that waits for data everything waits.",
+         "a connection of its own for fetching, as the usual clients have; fetch.max.wait.ms"),
+    Rule("lag_growing", WARNING, network.lag_growing,
+         "These consumers read more slowly than others write: records wait longer and longer, until retention takes them.",
+         "the time the consumer takes for each record; more members or partitions; fetch sizes; rebalances and throttling"),
+    Rule("records_too_large", WARNING, answers.oversized,
+         "A broker refused batches for their size; the producer drops them or splits and sends them again.",
+         "max.request.size and batch.size of the producer against message.max.bytes and max.message.bytes of the topic"),
+    Rule("transactions_open", WARNING, groups.transactions_open,
+         "Until the transaction ends or times out, readers of committed records see nothing that comes after it.",
+         "whether the producer hangs or died; transaction.timeout.ms; the last stable offset of its partitions"),
+    Rule("credentials_readable", WARNING, clients.readable_login,
+         "The secret itself travels in plain text: this capture holds it, as does whoever listens on the way.",
+         "SASL_SSL instead of SASL_PLAINTEXT, or SCRAM; then change these secrets"),
+    Rule("controller_moved", WARNING, answers.controller_moved,
+         "The cluster elected another controller; topics, leaders and settings do not change meanwhile.",
+         "the log of the controllers at that time; restarts, pauses and the network between them"),
     Rule("throttled", WARNING, answers.throttled,
          "Quotas make these clients wait; their latency is by order, not by load.", "client quotas against what the client needs"),
     Rule("metadata_storm", WARNING, clients.metadata_storm,
@@ -81,5 +105,6 @@ RULES = (
     Rule("tiny_batches", NOTE, clients.tiny_batches,
          "Overhead per batch outweighs the records.", "linger.ms and batch.size of the producer; flush after each record"),
     Rule("not_compressed", NOTE, clients.not_compressed,
-         "Network, page cache and disk carry every byte in full.", "compression.type of the producer; whether the data compresses"),
+         "Network, page cache and disk carry every byte in full; whether they would compress is not measured.",
+         "compression.type of the producer; a sample of the records"),
 )  # fmt: skip

@@ -11,7 +11,7 @@ from kdissect.report.columns import Columns, Mask
 from kdissect.report.facts import Facts
 from kdissect.report.histogram import Ints
 from kdissect.report.partials import Partial
-from kdissect.report.parts import NOTABLE
+from kdissect.report.parts import LAGS, NOTABLE
 from kdissect.report.rankings import Ranking
 from kdissect.report.summary import (
     Broker,
@@ -71,6 +71,19 @@ class Note(NamedTuple):
         return error_name(self.code or 0)
 
 
+class Lag(NamedTuple):
+    """How far one client was behind the end of one partition: at its first fetch, at its last, and at most."""
+
+    client: str
+    topic: str
+    before: int
+    after: int
+    most: int
+    first_ns: int
+    last_ns: int
+    place: Place
+
+
 class Scene(NamedTuple):
     """Everything that rules look at."""
 
@@ -82,6 +95,7 @@ class Scene(NamedTuple):
     topics: tuple[Topic, ...]
     ranking: Ranking
     notes: tuple[Note, ...]
+    lags: tuple[Lag, ...] = ()
 
     def of(self, *kinds: str) -> list[Note]:
         """Give the notes of these kinds."""
@@ -135,13 +149,36 @@ def notes_of(partial: Partial, facts: Facts, names: dict[str, str]) -> tuple[tup
     return tuple(found), max(len(order) - MOST_NOTES, 0)
 
 
+def lags_of(partial: Partial, facts: Facts, names: dict[str, str]) -> tuple[Lag, ...]:
+    """Give the lags, those of one client on several connections put together."""
+    columns = Columns(partial.part(LAGS))
+    rows = facts.rows(columns)
+    client_ids = facts.client_ids(columns.plain("client_id"), rows).to_pylist()
+    addresses = zip(*(facts.taken(name, rows).to_pylist() for name in ADDRESS), strict=True)
+    found: dict[tuple[str, str, int], dict[str, list[tuple[int, int, int, Place]]]] = {}
+    for row, client_id, ends in zip(columns.table.to_pylist(), client_ids, addresses, strict=True):
+        topic = row["topic"] if row["topic"] is not None else names.get(row["topic_id"], row["topic_id"])
+        place = Place(
+            time_ns=abs(row["order_ns"]), topic=topic, client_id=client_id, detail=None,
+            **{name: row[name] for name in ("capture_file", "request_packet", "response_packet", "connection", "partition")},
+            **dict(zip(ADDRESS, ends, strict=True)),
+        )  # fmt: skip
+        who = f"{client_id or '(no client id)'} at {ends[0] or '?'}", topic or "?", row["partition"]
+        edges = found.setdefault(who, {"first": [], "last": []})
+        edges[row["edge"]].append((row["order_ns"], row["lag"], row["most"], place))
+    lags = []
+    for (client, topic, _), edges in sorted(found.items()):
+        first, last = (min(edges[edge], key=lambda seen: seen[:2]) for edge in ("first", "last"))
+        most = max(seen[2] for seen in edges["first"])
+        lags.append(Lag(client, topic, first[1], last[1], most, first[0], -last[0], first[3]))
+    return tuple(lags)
+
+
 def _seen_to_the_end(facts: Facts, rows: Ints) -> Mask:
-    """Tell which connections were closed and lack nothing; a server that shook hands and then fell silent lacks nothing."""
+    """Tell which connections were closed and lack nothing."""
     if not len(facts.numbers):
         return rows >= 0
-    columns = facts.columns
-    unseen = facts.one_way & ~columns.known("server_rtt_ns")
-    whole: Mask = facts.closed & (columns.ints("lost_bytes") == 0) & ~unseen
+    whole: Mask = facts.closed & ~facts.lossy
     return (rows >= 0) & whole[rows]
 
 

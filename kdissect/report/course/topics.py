@@ -1,0 +1,35 @@
+"""What exchanges did with topics, by step of time, API, client and broker."""
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.report.columns import Coded, Columns, as_key, coded, grouped, timed
+from kdissect.report.course.parts import CLIENT, ORDER, SERVER, TOPIC_MOMENTS
+from kdissect.report.course.scene import Scene, part_of
+from kdissect.report.histogram import Ints
+from kdissect.report.parts import Column, picked
+
+VOLUMES = ("records", "record_bytes")
+
+
+def topic_moments(scene: Scene, partitions: Columns, located: Ints) -> pa.Table:
+    """Give the part TOPIC_MOMENTS; an exchange that names a topic in several partitions counts once for it."""
+    named = (partitions.known("topic") | partitions.known("topic_id")) & (located >= 0)
+    rows = np.flatnonzero(named)
+    exchange = located[rows]
+    keys = {name: picked(partitions.plain(name), rows) for name in ("topic", "topic_id", "api_key")}
+    topic = grouped(coded(keys["topic"]), coded(keys["topic_id"]))
+    pairs = grouped(as_key(topic), Coded(exchange, scene.exchanges.rows))
+    once = np.zeros(len(rows), bool)
+    once[pairs.first] = True
+    latency, sound = timed(scene.exchanges)
+    served = once & (sound & ~scene.exchanges.truths("idle_wait"))[exchange]
+    columns: dict[str, Column] = keys | scene.at(exchange, ("step", *CLIENT, *SERVER, *ORDER))
+    columns |= {name: np.maximum(partitions.ints(name)[rows], 0) for name in VOLUMES}
+    columns |= {
+        "exchanges": once,
+        "timed": served,
+        "latency_ns": np.where(served, latency[exchange], 0),
+        "errors": partitions.ints("error_code")[rows] != 0,
+    }
+    return part_of(TOPIC_MOMENTS, columns)

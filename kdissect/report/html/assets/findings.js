@@ -1,0 +1,54 @@
+// Findings, most severe first: a sentence, who and how often, what it means, what to look at next.
+
+const openFindings = new Set(DATA.findings.filter((one, at) => one.severity === "critical" || (one.severity === "warning" && at < 3)).map((one) => one.name));
+
+function findingsSection(body) {
+  const rows = DATA.findings.filter(within);
+  if (!DATA.findings.length) return fill(body, [el("p.empty.good", { text: DATA.totals.n ? "Nothing wrong found." : "No Kafka traffic was found, so there is nothing to judge." })]);
+  if (!rows.length) return fill(body, [el("p.empty.good", { text: `Nothing wrong found in this range of time; ${plural(DATA.findings.length, "finding")} outside of it.` })]);
+  fill(body, rows.map(finding));
+}
+
+// A finding that knows no time is of the whole capture and stays.
+function within(one) {
+  return inTime(one) && one.evidence.some((row) => inTime(row) && isAbout(row));
+}
+
+const inTime = (row) => filter.from === null || row.from === null || (row.from < toNs() && (row.to ?? row.from) >= fromNs());
+const isAbout = (row) => !row.place || ["client", "broker", "connection"].every((name) => filter[name] === null || row.place[name] === filter[name]);
+
+function finding(one) {
+  const kept = one.evidence.filter((row) => inTime(row) && isAbout(row));
+  const node = el("details.finding", { open: openFindings.has(one.name), "data-name": one.name },
+    el("summary", {},
+      el(`span.severity.${one.severity}`, { text: one.severity }),
+      el("span.title", { text: shown(one.title) }),
+      el("span.when", { text: one.from === null ? "" : when(one) })),
+    el("div.body", {},
+      el("ul.evidence", {}, kept.slice(0, 8).map((row) => evidence(one, row)), rest(one, kept)),
+      el("div.advice", {}, el("p", {}, el("b", { text: "What it means" }), sentence(one.means)), el("p", {}, el("b", { text: "Look at next" }), sentence(one.next)))));
+  node.addEventListener("toggle", () => openFindings[node.open ? "add" : "delete"](one.name));
+  return node;
+}
+
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+function rest(one, kept) {
+  const more = kept.slice(8);
+  const outside = one.evidence.length - kept.length;
+  const words = [outside ? `${count(outside)} outside of the selection` : "", one.omitted ? `${count(one.omitted)} more, not in this file` : ""].filter(Boolean);
+  const note = words.length ? el("li.soft", { text: `and ${words.join(", ")}` }) : null;
+  return more.length ? el("details.inner", {}, el("summary", { text: `${count(more.length)} more` }), el("ul.evidence", {}, more.map((row) => evidence(one, row)), note)) : note;
+}
+
+const when = (row) => (row.to !== null && row.to - row.from >= 1e9 ? `${clock(row.from, 0)} – ${clock(row.to, 0)}` : clock(row.from));
+
+function evidence(one, row) {
+  const place = row.place;
+  const examples = place ? [{ what: "the answer", ref: place.told, at: row.from }, { what: "its request", ref: place.asked, at: place.at }].filter((each) => each.ref !== null) : [];
+  return el("li", {},
+    el("span.subject", { text: shown(row.subject) }), el("span.soft", {}, ` ×${count(row.count)} · ${shown(row.detail)}`, row.from === null ? null : ` · ${when(row)}`), " ",
+    el("span.acts", {},
+      examples.length ? look(`${one.name}: ${row.subject}`, examples, place && place.client >= 0 ? { ...BLANK, client: place.client, broker: place.broker } : null) : null,
+      row.from === null ? null : el("button.look", { type: "button", text: "narrow to this", onclick: () => narrowTo(row.from, row.to ?? row.from, place && place.client >= 0 ? { client: place.client } : {}) })));
+}

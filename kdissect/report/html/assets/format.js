@@ -1,0 +1,79 @@
+// Numbers, durations, sizes and times as people read them: three digits and a unit, as in the text report.
+
+const NONE = "–";
+
+function threeDigits(value) {
+  return value < 9.995 ? value.toFixed(2) : value < 99.95 ? value.toFixed(1) : value.toFixed(0);
+}
+
+function duration(ns) {
+  if (ns === null || ns === undefined) return NONE;
+  if (ns <= 0) return "0";
+  const seconds = ns / 1e9;
+  if (seconds >= 3599.5) {
+    const minutes = Math.round(seconds / 60);
+    return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} m`;
+  }
+  if (seconds >= 119.5) return `${Math.floor(Math.round(seconds) / 60)} m ${String(Math.round(seconds) % 60).padStart(2, "0")} s`;
+  for (const [factor, unit] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]]) {
+    if (ns >= factor * 0.9995) return `${threeDigits(ns / factor)} ${unit}`;
+  }
+  return `${Math.round(ns)} ns`;
+}
+
+function size(bytes) {
+  for (const [power, unit] of [[4, "TiB"], [3, "GiB"], [2, "MiB"], [1, "KiB"]]) {
+    if (bytes >= 1024 ** power * 0.9995) return `${threeDigits(bytes / 1024 ** power)} ${unit}`;
+  }
+  return `${Math.round(bytes)} B`;
+}
+
+function count(number) {
+  if (Math.abs(number) < 1e7) return Math.round(number).toLocaleString("en-US");
+  for (const [factor, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"]]) {
+    if (Math.abs(number) >= factor * 0.9995) return `${threeDigits(number / factor)} ${unit}`;
+  }
+  return String(number);
+}
+
+const countOrNone = (number) => (number ? count(number) : NONE);
+const sizeOrNone = (number) => (number ? size(number) : NONE);
+
+function rate(perSecond) {
+  return perSecond >= 99.5 ? count(perSecond) : perSecond > 0 ? threeDigits(perSecond) : "0";
+}
+
+function share(part) {
+  if (!(part > 0)) return "0 %";
+  return part < 0.0005 ? "< 0.1 %" : part >= 0.9995 ? "100 %" : `${(part * 100).toFixed(1)} %`;
+}
+
+// Times: nanoseconds from the first step of the grid; shown in UTC.
+function clock(ns, digits = 3) {
+  if (ns === null || ns === undefined) return NONE;
+  const at = new Date(DATA.grid.start_ms + Math.floor(ns / 1e6));
+  return Number.isNaN(at.getTime()) ? NONE : at.toISOString().slice(11, digits ? 20 + digits : 19);
+}
+
+// The begin of a step, no finer than steps are.
+const stepClock = (step) => clock(step * STEP, STEP % 1e9 === 0 ? 0 : STEP % 1e8 === 0 ? 1 : 3);
+
+function day(ns) {
+  return new Date(DATA.grid.start_ms + Math.floor(ns / 1e6)).toISOString().slice(0, 10);
+}
+
+function epoch(ns) {
+  const whole = BigInt(DATA.grid.start_ms) * 1000000n + BigInt(Math.round(ns));
+  return `${whole / 1000000000n}.${String(whole % 1000000000n).padStart(9, "0")}`;
+}
+
+function plural(number, noun, many = `${noun}s`) {
+  return `${count(number)} ${number === 1 ? noun : many}`;
+}
+
+// What no font shows, or what turns text around, is written as an escape.
+function shown(text) {
+  if (text === null || text === undefined) return NONE;
+  return String(text).replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,
+    (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}

@@ -1,0 +1,59 @@
+// Where the time of an exchange goes: the network of the client, the broker, the transfer, and waits that were asked for.
+
+function splitSection(body) {
+  const byApi = [...sumsBy((row) => row.api, { api: null })].filter(([, sums]) => sums.timed || sums.idleTimed);
+  if (!byApi.length) return fill(body, [el("p.empty", { text: "Nothing here has a latency." })]);
+  const trips = roundTrips();
+  fill(body, [el("p.soft", {}, tripsText(trips)), el("div.key", {}, PIECES.map(([name, hue]) => el("span", {}, el("i", { css: { background: `var(--${hue})` } }), name)))]);
+  const rows = byApi.map(([api, sums]) => piecesOf(api, sums, trips)).sort((a, b) => b.sum - a.sum);
+  const highest = Math.max(...rows.map((row) => row.mean));
+  fill(body, [el("div", { css: { "margin-top": "10px" } }, table([
+    { key: "api", label: "API", number: false, cell: (row) => [apiName(row.api), null], sort: (row) => apiName(row.api) },
+    { key: "split", label: "Mean exchange, split", number: false, cell: (row) => splitBar(row, highest) },
+    { key: "upload", label: "Request on its way", cell: (row) => duration(row.upload), sort: (row) => row.upload, title: "first to last byte of the request" },
+    { key: "trip", label: "Round trip", cell: (row) => (trips.server === null ? NONE : duration(row.trip)), sort: (row) => row.trip, title: "the handshake’s round trip from the capture to the broker: at most this much of each latency is network" },
+    { key: "broker", label: "Broker", cell: (row) => duration(row.broker), sort: (row) => row.broker, title: "mean latency less the round trip, throttling included" },
+    { key: "transfer", label: "Answer on its way", cell: (row) => duration(row.transfer), sort: (row) => row.transfer, title: "first to last byte of the answer" },
+    { key: "throttle", label: "Throttled", cell: (row) => (row.throttle ? el("span.warn", { text: duration(row.throttle) }) : el("span.faint", { text: NONE })), sort: (row) => row.throttle, title: "ordered by quotas, in all" },
+    { key: "idle", label: "Idle waits", cell: (row) => (row.idle ? `${duration(row.idle)} × ${count(row.idleCount)}` : el("span.faint", { text: NONE })), sort: (row) => row.idle, title: "long polls without data, joins, syncs: their mean, and how many" },
+  ], { id: "split", rows, pick: { name: "api", value: (row) => row.api }, label: "where time goes, by API" }))]);
+}
+
+const PIECES = [["request on its way", "s4"], ["round trip to the broker", "s1"], ["broker", "s0"], ["answer on its way", "s2"]];
+
+function piecesOf(api, sums, trips) {
+  const mean = sums.mean ?? 0;
+  const trip = Math.min(trips.server ?? 0, mean);
+  const upload = (sums.upload ?? 0) / Math.max(sums.n, 1);
+  const transfer = (sums.transfer ?? 0) / Math.max(sums.n, 1);
+  return {
+    api, upload, trip, broker: mean - trip, transfer, mean: upload + mean + transfer, sum: sums.latency, throttle: (sums.throttle ?? 0) * 1e6,
+    idle: sums.idleTimed ? sums.idleLatency / sums.idleTimed : 0, idleCount: sums.idleTimed,
+  };
+}
+
+function splitBar(row, highest) {
+  const part = (value) => `${Math.max((value / Math.max(highest, 1)) * 100, value > 0 ? 0.6 : 0).toFixed(2)}%`;
+  return el("div.split", { title: `mean ${duration(row.mean)}` }, [row.upload, row.trip, row.broker, row.transfer].map((value, at) => (value > 0 ? el("i", { css: { width: part(value), background: `var(--${PIECES[at][1]})` } }) : null)));
+}
+
+// Handshakes of the connections between the selected clients and brokers; their middle, weighted by connections.
+function roundTrips() {
+  const rows = DATA.round_trips.filter(([client, broker]) => admits({ ...BLANK, client: filter.client, broker: filter.broker, group: filter.group }, { client, broker }));
+  const middle = (at) => {
+    const known = rows.filter((row) => row[at] !== null).sort((a, b) => a[at] - b[at]);
+    const half = known.reduce((sum, row) => sum + row[2], 0) / 2;
+    let passed = 0;
+    for (const row of known) if ((passed += row[2]) >= half) return row[at];
+    return null;
+  };
+  const most = (at) => rows.reduce((highest, row) => (row[at] === null ? highest : Math.max(highest ?? 0, row[at])), null);
+  return { server: middle(3), serverMost: most(4), client: middle(5), clientMost: most(6), handshakes: rows.reduce((sum, row) => sum + row[2], 0) };
+}
+
+function tripsText(trips) {
+  if (trips.server === null && trips.client === null) return "No handshake was captured, so the network’s part of a latency is not known: all of it counts as the broker’s.";
+  const one = (name, middle, most) => (middle === null ? `${name} not known` : `${name} ${duration(middle)}, at most ${duration(most)}`);
+  return `Round trips of ${plural(trips.handshakes, "handshake")}: ${one("capture to broker", trips.server, trips.serverMost)}; ${one("capture to client", trips.client, trips.clientMost)}. `
+    + ((trips.client ?? 0) > (trips.server ?? 0) * 3 ? "The client is the far end: what clients wait is longer than what is shown here." : "");
+}

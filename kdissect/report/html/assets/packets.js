@@ -1,0 +1,103 @@
+// Where figures come from: packet numbers as Wireshark counts them, and filters that show them there.
+
+function address(host, port) {
+  const family = String(host).includes(":") ? "ipv6" : "ip";
+  return port === undefined ? `${family}.addr == ${host}` : `(${family}.addr == ${host} && tcp.port == ${port})`;
+}
+
+// The display filter of what is selected, with whatever narrows it further.
+function displayFilter(scope) {
+  const parts = [];
+  const connection = scope.connection === null ? null : CONNECTIONS.get(scope.connection);
+  if (connection) {
+    parts.push(address(connection.client_host, connection.client_port), address(connection.server_host, connection.server_port));
+  } else {
+    if (scope.client !== null && scope.client >= 0) parts.push(address(DATA.clients[scope.client].host));
+    if (scope.broker !== null && scope.broker >= 0) parts.push(address(DATA.brokers[scope.broker].host, DATA.brokers[scope.broker].port));
+  }
+  if (scope.from !== null) parts.push(`frame.time_epoch >= ${epoch(scope.from * STEP)}`, `frame.time_epoch < ${epoch(scope.to * STEP)}`);
+  if (scope.api !== null && scope.api >= 0 && DATA.apis[scope.api].key !== null) {
+    const key = DATA.apis[scope.api].key;
+    parts.push(`(kafka.request_key == ${key} || kafka.response_key == ${key})`);
+  }
+  return parts.join(" && ");
+}
+
+const quoted = (text) => `'${String(text).replaceAll("'", "'\\''")}'`;
+
+function copier(text) {
+  const button = el("button.quiet", { type: "button", text: "Copy" });
+  button.addEventListener("click", async () => {
+    const done = await copied(text, button.previousElementSibling);
+    button.textContent = done ? "Copied" : "Selected";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+  return button;
+}
+
+// A page from a file may have no clipboard: then the text is selected, to be copied by hand.
+async function copied(text, node) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    getSelection().selectAllChildren(node);
+    return false;
+  }
+}
+
+const code = (text) => el("div.code", {}, el("code", { text }), copier(text));
+
+let opener = null;
+
+// Examples are {what, ref, at}; `scope` is what to show beside them.
+function openPackets(title, examples, scope) {
+  const drawer = byId("drawer");
+  opener = document.activeElement;
+  const known = examples.filter((one) => placeOf(one.ref));
+  const files = [...new Set(known.map((one) => placeOf(one.ref).file))];
+  const all = scope ? displayFilter(scope) : "";
+  replace(drawer,
+    el("div.head", {}, el("h2", { text: title }), el("div.tools", {}, el("button.quiet", { type: "button", text: "Close", onclick: closePackets }))),
+    known.length ? null : el("p.soft", { text: "No packet is known for this figure." }),
+    known.map((one) => {
+      const { file, packet } = placeOf(one.ref);
+      return el("div.row", {},
+        el("div.what", { text: one.what }),
+        el("div.soft", {}, `packet ${packet}`, file ? [" of ", el("span.mono", { text: shown(file) })] : null, one.at === undefined || one.at === null ? null : `, ${clock(one.at)}`),
+        code(`frame.number == ${packet}`));
+    }),
+    known.length > 1 ? files.map((file) => {
+      const packets = [...new Set(known.filter((one) => placeOf(one.ref).file === file).map((one) => placeOf(one.ref).packet))].sort((a, b) => a - b);
+      const these = `frame.number in {${packets.join(", ")}}`;
+      return el("div.row", {}, el("div.what", {}, "All of these in ", el("span.mono", { text: shown(file) })), code(these), code(`tshark -r ${quoted(file)} -Y ${quoted(these)}`));
+    }) : null,
+    all ? el("div.row", {}, el("div.what", { text: "Everything of this selection" }), code(all), el("p.under.soft", { text: all.includes("kafka.") && otherPort(scope) ? "Kafka’s fields need Decode As → Kafka for a port that is not 9092." : "" })) : null);
+  drawer.hidden = false;
+  drawer.querySelector("button").focus();
+}
+
+const otherPort = (scope) => DATA.brokers.some((row, at) => (scope.broker === null || scope.broker === at) && row.port !== 9092);
+
+function closePackets() {
+  byId("drawer").hidden = true;
+  if (opener && opener.isConnected) opener.focus();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && !byId("drawer").hidden) closePackets();
+});
+
+function look(title, examples, scope = null) {
+  const known = examples.filter((one) => one.ref !== null && one.ref !== undefined);
+  if (!known.length && !scope) return null;
+  return el("button.look", { type: "button", text: "packets", "aria-label": `packets of ${title}`, onclick: () => openPackets(title, examples, scope) });
+}
+
+// A single packet: its number is the button.
+function packetButton(title, ref, at) {
+  const place = placeOf(ref);
+  return place ? el("button.look", { type: "button", text: `#${place.packet}`, "aria-label": `packet ${place.packet}: ${title}`, onclick: () => openPackets(title, [{ what: title, ref, at }], null) }) : null;
+}
+
+const examplesOf = (sums) => [{ what: "the slowest", ref: sums.slowest }, { what: "the first", ref: sums.first }].filter((one) => one.ref !== null && one.ref !== undefined);

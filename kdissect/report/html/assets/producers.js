@@ -1,0 +1,83 @@
+// Producers by identity, gaps in their sequence numbers, and transactions in the course of time.
+
+function producersSection(body) {
+  const rows = DATA.producers.rows.filter((row) => filter.client === null || row.client === filter.client);
+  if (!DATA.producers.rows.length) return fill(body, [el("p.empty", { text: "Nobody produces in this capture." })]);
+  const name = (row) => (row.client >= 0 ? clientName(row.client) : row.label === null ? "(no client id)" : shown(row.label));
+  fill(body, [rows.length ? table([
+    { key: "client", label: "Producer", number: false, cell: (row) => [name(row), under(row.transactional_id === null ? "" : `transactional id ${shown(row.transactional_id)}`)], sort: name },
+    { key: "idempotent", label: "Idempotent", number: false, cell: (row) => (row.producer_id === null ? el("span.faint", { text: "no" }) : [`id ${row.producer_id}`, under(row.epochs.length ? (row.epochs[0] === row.epochs[1] ? `epoch ${row.epochs[0]}` : `epochs ${row.epochs[0]} to ${row.epochs[1]}`) : "")]), sort: (row) => row.producer_id },
+    { key: "batches", label: "Batches", cell: (row) => count(row.batches), sort: (row) => row.batches },
+    { key: "records", label: "Records", cell: (row) => count(row.records), sort: (row) => row.records },
+    { key: "bytes", label: "Bytes", cell: (row) => size(row.bytes), sort: (row) => row.bytes },
+    { key: "per", label: "Per batch", title: "records in a batch", cell: (row) => (row.batches ? threeDigits(row.records / row.batches) : NONE), sort: (row) => row.records / Math.max(row.batches, 1) },
+    { key: "errors", label: "Errors", title: "partitions refused", cell: (row) => bad(count(row.errors), row.errors), sort: (row) => row.errors },
+    { key: "gaps", label: "Sequence gaps", number: false, cell: (row) => (row.producer_id === null ? el("span.faint", { text: NONE }) : gapsOf(row)), sort: (row) => row.gaps.length },
+    { key: "repeated", label: "Sent again", title: "records whose sequence numbers came more than once", cell: (row) => (row.producer_id === null ? NONE : countOrNone(row.repeated)), sort: (row) => row.repeated },
+    { key: "when", label: "From – to", number: false, cell: (row) => el("span.nowrap", { text: `${clock(row.from, 0)} – ${clock(row.to, 0)}` }), sort: (row) => row.from },
+    { key: "look", label: "", cell: (row) => packetButton(`first batch of ${name(row)}`, row.ref, row.from) },
+  ], { id: "producers", rows, pick: { name: "client", value: (row) => row.client }, label: "producers" }) : el("p.empty", { text: "The selected client does not produce." }),
+  DATA.producers.omitted ? el("p.soft", { text: `${plural(DATA.producers.omitted, "producer")} with fewer bytes are not listed.` }) : null]);
+  transactionsPart(body);
+}
+
+function gapsOf(row) {
+  if (!row.gaps.length) return el("span.good", { text: "none" });
+  return el("ul.evidence", {}, row.gaps.slice(0, 3).map((gap) => el("li", {}, el("span.bad", { text: `${plural(gap.missing, "record")} missing` }), ` in ${shown(gap.topic)}-${gap.partition} after ${gap.after} `, packetButton("the batch after the gap", gap.ref, gap.at))),
+    row.gaps.length > 3 || row.gaps_omitted ? el("li.soft", { text: `and ${count(row.gaps.length - Math.min(3, row.gaps.length) + row.gaps_omitted)} more` }) : null);
+}
+
+const OUTCOMES = { commit: ["committed", "var(--s2)"], abort: ["aborted", "var(--s1)"], open: ["not ended in this capture", "var(--bad)"] };
+
+function transactionsPart(body) {
+  const rows = DATA.transactions.rows.filter((row) => filter.client === null || row.clients.includes(filter.client));
+  fill(body, [el("h3", { text: "Transactions", css: { "margin-top": "26px", "margin-bottom": "8px" } })]);
+  if (!rows.length) return fill(body, [el("p.empty", { text: filter.client === null || !DATA.transactions.rows.length ? "No transactions in this capture." : "The selected client has no transactions." })]);
+  fill(body, [el("div.key", {}, Object.values(OUTCOMES).map(([text, hue]) => el("span", {}, el("i", { css: { background: hue } }), text)))]);
+  const panel = el("div.panel", { css: { "margin-top": "10px" } });
+  fill(body, [panel]);
+  after(() => transactionChart(panel, rows));
+  fill(body, [el("details.inner", {}, el("summary", { text: "Transactions one by one" }), table([
+    { key: "id", label: "Transactional id", number: false, cell: (one) => [shown(one.id)], sort: (one) => one.id },
+    { key: "from", label: "Began", number: false, cell: (one) => (one.from === null ? "before the capture" : clock(one.from)), sort: (one) => one.from },
+    { key: "took", label: "Took", cell: (one) => (one.from === null || one.to === null ? NONE : duration(one.to - one.from)), sort: (one) => (one.from === null || one.to === null ? null : one.to - one.from) },
+    { key: "outcome", label: "Outcome", number: false, cell: (one) => OUTCOMES[one.outcome][0], sort: (one) => one.outcome },
+    { key: "epoch", label: "Epoch", cell: (one) => one.epoch ?? NONE, sort: (one) => one.epoch },
+    { key: "begin", label: "", cell: (one) => packetButton("the first request", one.ref, one.from) },
+    { key: "end", label: "", cell: (one) => packetButton("the end", one.end_ref, one.to) },
+  ], { id: "transactions", rows: rows.flatMap((row) => row.transactions.filter((one) => filter.from === null || ((one.from ?? 0) < toNs() && (one.to ?? Infinity) >= fromNs())).map((one) => ({ ...one, id: row.id }))), order: ["took"], label: "transactions" }))]);
+}
+
+function transactionChart(panel, rows) {
+  const width = widthOf(panel);
+  const tall = 40;
+  const names = Math.min(190, width * 0.32);
+  const bottom = rows.length * tall + 4;
+  const height = bottom + 20;
+  const scale = timeScale(width, names, 12);
+  const end = DATA.capture.last ?? STEP * STEPS;
+  const lanes = rows.map((row, at) => {
+    const y = at * tall;
+    const { commit, abort, open } = row.outcomes;
+    const errors = Object.values(row.errors).reduce((sum, one) => sum + one, 0);
+    return svg("g", { class: "lane" },
+      svg("text", { x: 0, y: y + 14, class: "name", fill: "var(--ink)" }, cut(shown(row.id), names / 6.9)),
+      svg("text", { x: 0, y: y + 29 }, cut([commit ? `${count(commit)} committed` : "", abort ? `${count(abort)} aborted` : "", open ? `${count(open)} open` : "", errors ? plural(errors, "error") : ""].filter(Boolean).join(", "), names / 5.6)),
+      svg("line", { class: "axis", x1: scale.left, x2: scale.right, y1: y + 17, y2: y + 17 }),
+      row.transactions.map((one) => svg("rect", { class: `transaction ${one.outcome}`, x: scale(one.from ?? 0), width: Math.max(scale(one.to ?? end) - scale(one.from ?? 0), 2), y: y + 8, height: 18, rx: 1.5, fill: OUTCOMES[one.outcome][1] })));
+  });
+  const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": "transactions in the course of time" }, timeAxis(scale, bottom), lanes, veil(scale, bottom));
+  replace(panel, chart);
+  chart.addEventListener("pointermove", (event) => {
+    const box = chart.getBoundingClientRect();
+    const row = rows[Math.floor((event.clientY - box.top) / tall)];
+    const at = scale.at(event.clientX - box.left);
+    const near = (3 / scale.inner) * STEP * STEPS;
+    const one = row && row.transactions.find((each) => at >= (each.from ?? 0) - near && at <= (each.to ?? end) + near);
+    if (!row) return untip();
+    tip(event, el("b", { text: shown(row.id) }), one ? el("div", { text: `${OUTCOMES[one.outcome][0]}${one.from !== null && one.to !== null ? ` after ${duration(one.to - one.from)}` : ""}, from ${clock(one.from)}` }) : null,
+      Object.entries(row.errors).map(([name, number]) => el("div.soft", { text: `${name} ×${count(number)}` })));
+  });
+  chart.addEventListener("pointerleave", untip);
+  selectable(chart, scale);
+}

@@ -1,0 +1,136 @@
+// The sections in their order, what narrows each, and the first drawing.
+
+const EVERYTHING = ["time", "api", "client", "broker", "connection", "topic", "group"];
+const SECTIONS = [
+  { id: "findings", title: "Findings", about: "most severe first", moves: ["time", "client", "broker", "connection"], draw: findingsSection },
+  { id: "overview", title: "Figures", about: "of the selection", moves: EVERYTHING, draw: overview },
+  { id: "traffic", title: "Traffic and errors", short: "Traffic", about: () => `in steps of ${duration(STEP)}, times in UTC`, moves: EVERYTHING, draw: trafficSection },
+  { id: "latency", title: "Latency", about: "time by latency by density", moves: ["time", "api", "client", "broker", "connection", "group"], draw: heatSection },
+  { id: "split", title: "Where time goes", about: "client network, broker and wait", moves: ["time", "client", "broker", "connection", "group", "api"], draw: splitSection, not: { topic: true } },
+  { id: "profile", title: "Profile by API", short: "Profile", about: "ranked by service time", moves: EVERYTHING, draw: profileSection },
+  { id: "errors", title: "Errors", about: "by API and code; an exchange with two codes counts under both", moves: ["time", "api", "client", "broker", "connection", "group"], draw: errorsSection },
+  { id: "clients", title: "Clients", about: "by client id and host", moves: EVERYTHING, draw: clientsSection },
+  { id: "brokers", title: "Brokers", about: "", moves: EVERYTHING, draw: brokersSection },
+  { id: "topics", title: "Topics", about: "who writes, who reads", moves: ["time", "api", "client", "broker", "topic", "group"], draw: topicsSection },
+  { id: "groups", title: "Consumer groups", short: "Groups", about: "members, rebalances, lag", moves: ["time", "client", "group"], draw: groupsSection },
+  { id: "producers", title: "Producers and transactions", short: "Producers", about: "identity, sequence, outcomes; figures of the whole capture", moves: ["client"], draw: producersSection },
+  { id: "connections", title: "Connections", about: "life-time figures of TCP", moves: ["time", "client", "broker", "connection", "group"], draw: connectionsSection },
+  { id: "capture", title: "The capture", short: "Capture", about: "and what it cannot tell", moves: [], draw: qualitySection, whole: true },
+];
+
+const drawn = new Map();
+let pending = [];
+
+// What needs its place in the page to know its width is drawn once it has one.
+function after(draw) {
+  pending.push(draw);
+}
+
+function redraw(id) {
+  const one = SECTIONS.find((each) => each.id === id);
+  const body = drawn.get(id);
+  const focused = focusPath(body);
+  replace(body, unmoved(one));
+  one.draw(body);
+  const late = pending;
+  pending = [];
+  for (const draw of late) draw();
+  refocus(body, focused);
+}
+
+// What had the focus has it again after its section was drawn anew.
+function focusPath(body) {
+  const node = document.activeElement;
+  if (!body.contains(node)) return null;
+  return { label: node.getAttribute("aria-label"), text: node.textContent, tag: node.tagName };
+}
+
+function refocus(body, path) {
+  if (!path) return;
+  const same = [...body.querySelectorAll(path.tag)].find((node) => node.getAttribute("aria-label") === path.label && node.textContent === path.text);
+  if (same) same.focus({ preventScroll: true });
+}
+
+function unmoved(one) {
+  if (one.whole) return null;
+  const names = Object.keys(BLANK).filter((name) => filter[name] !== null && name !== "to").map((name) => (name === "from" ? "time" : name)).filter((name) => !one.moves.includes(name));
+  return names.length ? el("p.unmoved", { text: `Not narrowed by ${names.map((name) => LABELS[name]).join(", ")}.` }) : null;
+}
+
+function theme() {
+  return document.documentElement.dataset.theme;
+}
+
+function setTheme(name) {
+  document.documentElement.dataset.theme = name;
+}
+
+function drawTop() {
+  const { capture, totals, traffic } = DATA;
+  const names = capture.files.map(shown);
+  const button = el("button.quiet", { type: "button" });
+  const label = () => { button.textContent = theme() === "dark" ? "Light" : "Dark"; };
+  button.addEventListener("click", () => {
+    setTheme(theme() === "dark" ? "light" : "dark");
+    label();
+    redraw("latency");
+  });
+  label();
+  const kafka = traffic.protocols.filter((row) => row.protocol.startsWith("kafka")).reduce((sum, row) => sum + row.connections, 0);
+  const facts = [
+    capture.first === null ? null : `${day(capture.first)} ${clock(capture.first)} – ${clock(capture.last)} UTC`,
+    capture.first === null ? null : duration(capture.last - capture.first),
+    plural(capture.packets, "packet"), plural(totals.n, "exchange"), plural(kafka, "Kafka connection"),
+    plural(DATA.clients.length + DATA.omitted.clients, "client"), plural(DATA.brokers.length + DATA.omitted.brokers, "broker"),
+  ];
+  replace(byId("top"), el("div.wide", {}, el("div", {}, el("div.brand", { text: "kdissect" }),
+    el("h1", { text: names.length === 1 ? names[0] : `${count(names.length)} captures` }),
+    el("p.meta", {}, facts.filter(Boolean).map((text) => el("span", { text }))),
+    DATA.filters.length ? el("p.meta.warn", { text: `Only what was asked for: ${DATA.filters.map((one) => `${one.option} ${one.values.map(shown).join(", ")}`).join("; ")}` }) : null), button));
+  replace(byId("foot"), el("div.wide", {}, el("p", { text: `Made by kdissect ${DATA.kdissect}. Latency is from the last byte of a request to the first byte of its answer, as the capture saw them; percentiles are nearest-rank, of the whole capture within 0.4 %, of a selection within 6 %. Packet numbers count as Wireshark does, from 1 in each file. This file asks nothing of any network.` })));
+}
+
+function start() {
+  setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  drawTop();
+  const main = el("div.wide");
+  for (const one of SECTIONS) {
+    const body = el("div");
+    drawn.set(one.id, body);
+    fill(main, [el("section", { id: one.id, "aria-labelledby": `${one.id}-title` },
+      el("div.head", {}, el("h2", { id: `${one.id}-title`, text: one.title }), el("span.about", { text: typeof one.about === "function" ? one.about() : one.about })), body)]);
+  }
+  replace(byId("main"), main);
+  drawBar();
+  const drawAll = () => SECTIONS.forEach((one) => redraw(one.id));
+  watchers.push(drawAll);
+  drawAll();
+  // Charts are as wide as their place: when that changes they are drawn anew.
+  let width = main.clientWidth;
+  new ResizeObserver(() => {
+    if (main.clientWidth === width) return;
+    width = main.clientWidth;
+    drawAll();
+    drawBrush(document.querySelector(".brush"));
+  }).observe(main);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (event) => {
+    setTheme(event.matches ? "dark" : "light");
+    drawTop();
+    redraw("latency");
+  });
+  let shownTheme = theme();
+  addEventListener("beforeprint", () => {
+    shownTheme = theme();
+    for (const node of document.querySelectorAll("details.finding")) node.open = true;
+    if (shownTheme === "light") return;
+    setTheme("light");
+    redraw("latency");
+  });
+  addEventListener("afterprint", () => {
+    if (shownTheme === theme()) return;
+    setTheme(shownTheme);
+    redraw("latency");
+  });
+}
+
+start();

@@ -1,0 +1,76 @@
+// What is selected, and who draws anew when that changes.
+
+const BLANK = { from: null, to: null, api: null, client: null, broker: null, connection: null, topic: null, group: null };
+const LABELS = { time: "time", api: "API", client: "client", broker: "broker", connection: "connection", topic: "topic", group: "group" };
+const filter = { ...BLANK };
+const watchers = [];
+
+const isBlank = () => Object.keys(BLANK).every((name) => filter[name] === null);
+
+function change(changes) {
+  Object.assign(filter, changes);
+  untip();
+  for (const draw of watchers) draw();
+}
+
+const toggle = (name, value) => change({ [name]: filter[name] === value ? null : value });
+
+function narrowTo(fromNs, toNs, more = {}) {
+  const from = Math.max(0, Math.min(STEPS - 1, Math.floor(fromNs / STEP)));
+  const to = Math.min(STEPS, Math.max(from + 1, Math.floor(toNs / STEP) + 1));
+  change({ from, to, ...more });
+}
+
+const fromNs = () => (filter.from === null ? 0 : filter.from * STEP);
+const toNs = () => (filter.to === null ? STEPS * STEP : filter.to * STEP);
+
+// Seconds that rates are per: the selected steps, or the span of the capture.
+function seconds() {
+  const whole = Math.max((DATA.capture.last ?? 0) - (DATA.capture.first ?? 0), 1e6);
+  return (filter.from === null ? whole : (filter.to - filter.from) * STEP) / 1e9;
+}
+
+function selectedNames() {
+  const found = [];
+  if (filter.from !== null) found.push(["time", `${stepClock(filter.from)} – ${stepClock(filter.to)}`, { from: null, to: null }]);
+  const names = {
+    api: apiName, client: clientName, broker: brokerName, connection: connectionName, group: shown,
+    topic: (at) => shown(DATA.topics[at].name),
+  };
+  for (const [name, tell] of Object.entries(names)) {
+    if (filter[name] !== null) found.push([name, `${LABELS[name]} ${tell(filter[name])}`, { [name]: null }]);
+  }
+  return found;
+}
+
+// Sums for whatever is selected. With a topic they come from the counts of topics, which know no latencies but their mean.
+class TopicSums {
+  constructor(found) {
+    Object.assign(this, {
+      n: found.n, errors: found.errors, unanswered: null, timed: found.timed, latency: found.latency, max: null,
+      upload: null, transfer: null, requestBytes: null, responseBytes: null, throttled: null, throttle: null,
+      idleTimed: null, idleLatency: null, cells: new Map(), idleCells: new Map(), first: found.first, slowest: null,
+      records: found.records, bytes: found.bytes,
+    });
+  }
+
+  percentile() {
+    return null;
+  }
+
+  get mean() {
+    return this.timed ? this.latency / this.timed : null;
+  }
+}
+
+const ANY_TIME = { from: null, to: null };
+
+// `instead` replaces parts of what is selected: a table is not narrowed by the row that is chosen in it.
+function sumsBy(keyOf, instead = {}) {
+  const wanted = { ...filter, ...instead };
+  if (wanted.topic === null) return addUp(wanted, keyOf);
+  return new Map([...addUpTopics(wanted, keyOf)].map(([key, found]) => [key, new TopicSums(found)]));
+}
+
+const NOTHING = new Sums();
+const sumsOfAll = () => sumsBy(() => 0).get(0) || NOTHING;
