@@ -1,0 +1,135 @@
+"""Checks for failures that no error code tells: success that wrote nothing, members without partitions, reads without records."""
+
+from collections import defaultdict
+from typing import Any
+
+from kdissect.replay.accounting import Bucket
+
+
+class Checks:
+    """Takes pairs one by one; says at the end which checks hold."""
+
+    def __init__(self) -> None:
+        self._bases: dict[str, list[tuple[int, int]]] = defaultdict(
+            list
+        )  # partition -> (offset, records) as acknowledged
+        self._captured_records: dict[str, int] = defaultdict(int)
+        self._replayed_records: dict[str, int] = defaultdict(int)
+        self._captured_fetched = self._replayed_fetched = 0
+        self._fetched_captured: dict[str, int] = defaultdict(int)
+        self._fetched: dict[str, int] = defaultdict(int)
+        self._assigned = [0, 0]  # in the capture, on the target
+        self._preferred = 0
+        self._unacknowledged = 0
+
+    def take(self, pair: dict[str, Any]) -> None:
+        """Take in one pair."""
+        take = {
+            "Produce": self._produce,
+            "Fetch": self._fetch,
+            "SyncGroup": self._sync,
+            "ConsumerGroupHeartbeat": self._sync,
+        }
+        if pair["api"] in take:
+            take[pair["api"]](pair)
+
+    def _produce(self, pair: dict[str, Any]) -> None:
+        records = pair["captured"].get("produced", {})
+        good = {entry["where"] for entry in pair["captured"]["digest"] if not entry["error"]}
+        for where, count in records.items():
+            self._captured_records[topic_of(where)] += count if where in good else 0
+        found = [entry for answer in pair["answers"] for entry in answer["digest"] if not entry["error"]]
+        sent = [(where, count) for where, count in pair["produced"]]  # batch by batch, as they were sent
+        for entry in found:
+            place = next((at for at, (where, _) in enumerate(sent) if where == entry["where"]), None)
+            count = 0 if place is None else sent.pop(place)[1]
+            self._replayed_records[topic_of(entry["where"])] += count
+            if entry["offset"] >= 0:
+                self._bases[entry["where"]].append((entry["offset"], count))
+        if pair["bucket"] == Bucket.NO_ANSWER_DUE.value:
+            self._unacknowledged += sum(records.values())
+
+    def _fetch(self, pair: dict[str, Any]) -> None:
+        if pair["sent"] is None:
+            return
+        self._captured_fetched += sum(entry.get("records", 0) for entry in pair["captured"]["digest"])
+        for answer in pair["answers"]:
+            for entry in answer["digest"]:
+                self._replayed_fetched += entry.get("records", 0)
+                self._preferred += entry.get("preferred", -1) >= 0 and not entry.get("records")
+
+    def _sync(self, pair: dict[str, Any]) -> None:
+        if pair["sent"] is None:
+            return
+        self._assigned[0] += sum(entry.get("assigned", 0) for entry in pair["captured"]["digest"])
+        self._assigned[1] += sum(
+            entry.get("assigned", 0) for answer in pair["answers"] for entry in answer["digest"]
+        )
+
+    def records(self, names: dict[str, str]) -> dict[str, Any]:
+        """Give records acknowledged by topic; `names` are those of the topics on the target."""
+        return {
+            "topics": [
+                {
+                    "topic": topic,
+                    "target": names.get(topic, topic),
+                    "captured": self._captured_records.get(topic, 0),
+                    "replayed": self._replayed_records.get(names.get(topic, topic), 0),
+                }
+                for topic in sorted(self._captured_records)
+            ],
+            "sent_without_acknowledgement": self._unacknowledged,
+            "fetched_captured": self._captured_fetched,
+            "fetched_replayed": self._replayed_fetched,
+        }
+
+    def found(self, run: dict[str, Any]) -> list[dict[str, Any]]:
+        """Say of each check whether it holds."""
+        swallowed = self._swallowed()
+        left = run.get("open_transactions", [])
+        return [
+            _check(
+                "offsets advance with what was acknowledged",
+                not swallowed,
+                f"{swallowed} acknowledged batches got an offset that was given before: nothing was written",
+            ),
+            _check(
+                "members have partitions",
+                not (self._assigned[0] and not self._assigned[1]),
+                f"the capture assigned {self._assigned[0]} partitions, the target none",
+            ),
+            _check(
+                "fetches bring records",
+                not (self._captured_fetched and not self._replayed_fetched),
+                f"captured fetches brought {self._captured_fetched} records, replayed ones none",
+            ),
+            _check(
+                "no other replica is preferred",
+                not self._preferred,
+                f"{self._preferred} empty answers named another replica that was not followed",
+            ),
+            _check(
+                "no transaction is left open",
+                not left,
+                f"{len(left)} transactions are open: readers of committed records wait behind them",
+            ),
+        ]
+
+    def _swallowed(self) -> int:
+        """Count batches that start before the end of the one acknowledged in front of them."""
+        count = 0
+        for given in self._bases.values():
+            end = -1
+            for offset, records in sorted(given):
+                count += offset < end
+                end = max(end, offset + max(records, 1))
+        return count
+
+
+def topic_of(where: str) -> str:
+    """Give the topic of `topic-partition`."""
+    return where.rpartition("-")[0]
+
+
+def _check(name: str, holds: bool, found: str) -> dict[str, Any]:
+    return {"check": name, "holds": holds, "found": "" if holds else found}

@@ -1,0 +1,16 @@
+"""The course of a request that needs no more than the target's values, a version and a node."""
+
+from kdissect.replay.loading import Item
+from kdissect.replay.roles import Tree
+from kdissect.replay.stage import Stage
+from kdissect.replay.steps import Ask, Course
+
+
+def plain(stage: Stage, item: Item, body: Tree) -> Course:
+    """Rewrite, convert, route, ask."""
+    version = stage.version(item)
+    body = stage.carried(item, body, version)
+    parts = yield from stage.parts(item, version, body)
+    answers = yield Ask(tuple(parts))
+    stage.heed(answers)
+    return list(answers)

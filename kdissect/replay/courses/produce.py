@@ -1,0 +1,326 @@
+"""Produce: each partition's batches under the target's producer and sequence, cut along leaders, and in order.
+
+What was a retry in the capture is left out if its first attempt was taken by the target: written twice, it would be there twice. A
+request that holds several batches for a partition becomes several requests, since brokers take one (KIP-98). With acks = 0
+nothing is answered, and nothing is waited for.
+"""
+
+from typing import NamedTuple
+
+from kdissect.protocol.headers import decode_response
+from kdissect.replay.accounting import Bucket
+from kdissect.replay.batches import Batch, batches_of, codec_of, rewritten
+from kdissect.replay.loading import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, Item
+from kdissect.replay.policy import is_internal
+from kdissect.replay.producers import Identity, Numbering, Where
+from kdissect.replay.roles import Refused, Tree
+from kdissect.replay.settings import Timestamps
+from kdissect.replay.stage import AGAIN_NS, CONCURRENT_TRANSACTIONS, Stage
+from kdissect.replay.steps import Answer, Ask, Course, Errand, Part, Pause, Until, ask_one
+from kdissect.replay.topology import split
+from kdissect.replay.versions import FIRST_BATCH_VERSION, chosen_version
+
+BEFORE_IMPLICIT_ADD = 11  # from Produce 12 on a batch adds its partition to the transaction (KIP-890)
+DUPLICATE_SEQUENCE, NOT_ENOUGH_REPLICAS = 46, 19
+NOT_YET = frozenset({CONCURRENT_TRANSACTIONS, NOT_ENOUGH_REPLICAS})
+ZSTD, ZSTD_VERSION = 4, 7  # KIP-110
+
+
+class Sending(NamedTuple):
+    """One batch on its way."""
+
+    where: Where
+    batch: Batch
+    numbering: Numbering | None
+    sequence: int
+    data: bytes
+
+
+def produce(stage: Stage, item: Item, body: Tree) -> Course:
+    """Replay a Produce request."""
+    yield from stage.in_transaction_order(
+        item, lambda key: key in (INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN)
+    )
+    if item.request.index in stage.loaded.after:
+        yield from stage.until_settled(stage.loaded.after[item.request.index], "a batch before this one")
+    second = stage.topology.second_generation or stage.off("transactions")
+    most = 99 if item.transaction is None or second else BEFORE_IMPLICIT_ADD
+    version = stage.version(item, most=most)
+    if version < FIRST_BATCH_VERSION:
+        raise Refused(Bucket.VERSION, f"Produce v{version} of the target is older than record batches")
+    chosen = yield from _wanted(stage, item, body, version)
+    if item.transaction is not None and version <= BEFORE_IMPLICIT_ADD:
+        yield from _add_partitions(stage, item, chosen)
+    rounds = yield from _numbered(stage, item, chosen)
+    if len(rounds) > 1:
+        stage.note(item, f"{len(rounds)} batches for one partition: sent one after another")
+    parts: list[Part] = []
+    for sendings in rounds:
+        parts += make_parts(stage, item, body, version, sendings)
+    answers: list[Answer] = yield Ask(tuple(parts))
+    sent = [sending for sendings in rounds for sending in sendings]
+    answers = yield from _again(stage, item, answers)
+    learn(stage, item, sent, answers, captured_offsets(stage, item))
+    stage.heed(answers)
+    return answers
+
+
+def numbered(stage: Stage, item: Item, sendings: tuple[Sending, ...]) -> Errand:
+    """Give prepared batches, one for each partition, their producer and number."""
+    (rounds,) = yield from _numbered(stage, item, [(each.where, [each.batch]) for each in sendings])
+    return rounds
+
+
+def wanted_now(stage: Stage, item: Item, body: Tree, version: int) -> list[tuple[Where, list[Batch]]]:
+    """Choose the partitions of a request that is no retry, and so waits for nothing."""
+    try:
+        next(_wanted(stage, item, body, version))
+    except StopIteration as stop:
+        return list(stop.value)
+    raise Refused(Bucket.DEPENDENCY, "it waits for another request")
+
+
+def _numbered(stage: Stage, item: Item, chosen: list[tuple[Where, list[Batch]]]) -> Errand:
+    """Prepare all batches: the first of each partition, then the second of each, and so on."""
+    rounds: list[list[Sending]] = []
+    try:
+        for where, batches in chosen:
+            for number, batch in enumerate(batches):
+                sending = yield from _prepared(stage, item, where, batch)
+                if number >= len(rounds):
+                    rounds.append([])
+                rounds[number].append(sending)
+    except Refused:
+        for sending in (sending for sendings in rounds for sending in sendings):
+            if sending.numbering is not None:
+                stage.producers.ended(sending.numbering, sending.sequence, sending.batch.records, False)
+        raise
+    return rounds
+
+
+def _wanted(stage: Stage, item: Item, body: Tree, version: int) -> Errand:
+    """Choose the partitions that are sent, with their batches."""
+    chosen: list[tuple[Where, list[Batch]]] = []
+    why: list[Refused] = []
+    for topic in body["topic_data"]:
+        name = stage.names.captured_topic(topic)
+        for partition in topic["partition_data"]:
+            try:
+                batches = yield from _wanted_batches(stage, item, name, partition, version)
+                chosen.append(((name or "", partition["index"]), batches))
+            except Refused as refused:
+                why.append(refused)
+                stage.note(item, f"without {name}-{partition['index']}: {refused}")
+    if not chosen:
+        raise why[0] if why else Refused(Bucket.UNDECODABLE, "no partitions")
+    return chosen
+
+
+def _wanted_batches(stage: Stage, item: Item, name: str | None, partition: Tree, version: int) -> Errand:
+    """Give the batches of a partition. Raises Refused for one that is not sent."""
+    if name is None:
+        raise Refused(Bucket.HEADLESS, "a topic id has no name in the capture")
+    where = (name, partition["index"])
+    _check_topic(stage, where)
+    first = stage.loaded.retries.get(item.request.index, {}).get(where)
+    if first is not None and not stage.off("retries"):
+        yield from stage.until_settled(first, "the first attempt of a retry")
+        if stage.producers.took(first, where):
+            raise Refused(Bucket.RETRY, "the target took the first attempt")
+    batches = batches_of(partition["records"] or b"")
+    if not batches:
+        raise Refused(Bucket.UNDECODABLE, "no records")
+    if version < ZSTD_VERSION and any(codec_of(batch) == ZSTD for batch in batches):
+        raise Refused(Bucket.VERSION, f"Produce v{version} of the target does not know zstd")
+    return batches
+
+
+def _check_topic(stage: Stage, where: Where) -> None:
+    name, partition = where
+    target = stage.names.topic(name)
+    if is_internal(name) or is_internal(target):
+        raise Refused(Bucket.POLICY, f"{name} is an internal topic")
+    known = stage.topology.topics.get(target)
+    if known is None:
+        raise Refused(Bucket.POLICY, f"topic {target} is not on the target")
+    if known.internal:
+        raise Refused(Bucket.POLICY, f"{target} is an internal topic")
+    if partition not in known.leaders:
+        raise Refused(Bucket.POLICY, f"topic {target} has no partition {partition} on the target")
+
+
+def _prepared(stage: Stage, item: Item, where: Where, batch: Batch) -> Errand:
+    """Give a batch its producer, number and time."""
+    shift_ms = 0
+    if stage.settings.timestamps is Timestamps.SHIFT:
+        shift_ms = stage.shift_ns // 1_000_000
+    elif stage.settings.timestamps is Timestamps.NOW and batch.max_timestamp >= 0:
+        shift_ms = (item.request.first_ns + stage.shift_ns) // 1_000_000 - batch.max_timestamp
+    if batch.producer_id < 0:
+        plain = batch.producer_id, batch.producer_epoch, batch.base_sequence
+        return Sending(where, batch, None, -1, rewritten(batch, *plain, shift_ms, not stage.off("checksums")))
+    identity, numbering, sequence = (
+        Identity(batch.producer_id, batch.producer_epoch),
+        None,
+        batch.base_sequence,
+    )
+    if not stage.off("producers"):
+        identity = yield from stage.identity(item, (batch.producer_id, batch.producer_epoch))
+    if not stage.off("sequences"):
+        numbering = stage.producers.numbering(identity, where)
+        if numbering.under_way and numbering.link != item.request.connection:
+            opened = yield Until(numbering.gate)
+            if not opened:
+                raise Refused(Bucket.DEPENDENCY, "a batch before this one did not end in time")
+        sequence = stage.producers.number(numbering, batch.records, item.request.connection)
+    repair = not stage.off("checksums")
+    data = rewritten(batch, identity.producer_id, identity.producer_epoch, sequence, shift_ms, repair)
+    return Sending(where, batch, numbering, sequence, data)
+
+
+def make_parts(stage: Stage, item: Item, body: Tree, version: int, sendings: list[Sending]) -> list[Part]:
+    """Cut a round of batches into the requests that leaders get."""
+    topics: dict[str, list[Tree]] = {}
+    for sending in sendings:
+        name, partition = sending.where
+        topics.setdefault(stage.names.topic(name), []).append({"index": partition, "records": sending.data})
+    named = [{"name": name, "partition_data": partitions} for name, partitions in topics.items()]
+    tree: Tree = {"acks": body["acks"], "timeout_ms": body["timeout_ms"], "topic_data": named}
+    if item.transaction is not None:
+        tree["transactional_id"] = stage.names.transactional(item.transaction)
+    least = max(item.request.version or 0, FIRST_BATCH_VERSION)
+    if least != version and least <= 12 and version <= 12:
+        stage.note(item, f"Produce v{item.request.version} as v{version}")
+    cuts = split(0, tree, stage.topology, stage.names)
+    if len(cuts) > 1:
+        stage.counts["split"] += 1
+        stage.note(item, f"split for {len(cuts)} leaders")
+    return [
+        Part(
+            0,
+            version,
+            _by_id(stage, each, version),
+            node,
+            stage.client_id(item),
+            body["acks"] == 0,
+            max(body["timeout_ms"], 0),
+        )
+        for node, each in cuts
+    ]
+
+
+def _by_id(stage: Stage, tree: Tree, version: int) -> Tree:
+    if version < 13:
+        return tree
+    topics = [
+        {"topic_id": stage.names.id_of(topic["name"]), "partition_data": topic["partition_data"]}
+        for topic in tree["topic_data"]
+    ]
+    return tree | {"topic_data": topics}
+
+
+def _add_partitions(stage: Stage, item: Item, chosen: list[tuple[Where, list[Batch]]]) -> Errand:
+    """Add partitions to the transaction where the captured client left that to Produce and this target does not."""
+    name = stage.names.transactional(item.transaction or "")
+    missing = [(where, batches[0]) for where, batches in chosen if where not in stage.added[name]]
+    if not missing or stage.off("transactions"):
+        return
+    batch = missing[0][1]
+    identity = yield from stage.identity(item, (batch.producer_id, batch.producer_epoch))
+    topics: dict[str, list[int]] = {}
+    for (topic, partition), _ in missing:
+        topics.setdefault(stage.names.topic(topic), []).append(partition)
+        stage.added[name].add((topic, partition))
+    body: Tree = {
+        "v3_and_below_transactional_id": name,
+        "v3_and_below_producer_id": identity.producer_id,
+        "v3_and_below_producer_epoch": identity.producer_epoch,
+        "v3_and_below_topics": [{"name": topic, "partitions": parts} for topic, parts in topics.items()],
+    }
+    version = chosen_version(ADD_PARTITIONS, 3, stage.topology.versions.get(ADD_PARTITIONS)) or 0
+    yield from stage.insist(ADD_PARTITIONS, version, body, stage.client_id(item))
+    stage.open_transactions[name] = identity
+    stage.note(item, "partitions added to the transaction first")
+
+
+def _again(stage: Stage, item: Item, answers: list[Answer]) -> Errand:
+    """Ask again while the last transaction is still ending: nothing was written, and a client would do so too (KIP-890).
+
+    Brokers say so to older clients as NOT_ENOUGH_REPLICAS. Partitions that were written know the sequence, and do not write twice.
+    """
+    if item.transaction is None:
+        return list(answers)
+    deadline = stage.now_ns() + int(stage.settings.dependency_deadline_s * 1e9)
+    final = list(answers)
+    for at, answer in enumerate(answers):
+        while _only_passing(_errors(final[at])) and stage.now_ns() < deadline:
+            yield Pause(AGAIN_NS)
+            stage.counts["asked again"] += 1
+            stage.note(item, "asked again while the last transaction was ending")
+            final[at] = yield from ask_one(answer.part)
+    return final
+
+
+def _only_passing(errors: set[int]) -> bool:
+    return bool(errors & NOT_YET) and errors <= NOT_YET | {0, DUPLICATE_SEQUENCE}
+
+
+def _errors(answer: Answer) -> set[int]:
+    return {
+        each["error_code"]
+        for topic in answer.body.get("responses") or ()
+        for each in topic["partition_responses"]
+    }
+
+
+def learn(
+    stage: Stage, item: Item, sent: list[Sending], answers: list[Answer], captured: dict[Where, int]
+) -> None:
+    """Note what the target took: numbers go on from there, and captured offsets get their place."""
+    found: dict[tuple[Where, int], tuple[int, int]] = {}
+    for answer in answers:
+        for topic in answer.body.get("responses") or ():
+            name = topic.get("name") or stage.names.name_of(topic.get("topic_id", b"")) or ""
+            for each in topic["partition_responses"]:
+                number = sum(1 for where, _ in found if where == (name, each["index"]))
+                found[(name, each["index"]), number] = each["error_code"], each["base_offset"]
+    stage.produced[item.request.index] = [
+        (f"{stage.names.topic(each.where[0])}-{each.where[1]}", each.batch.records) for each in sent
+    ]
+    counted: dict[Where, int] = {}
+    for sending in sent:
+        target = (stage.names.topic(sending.where[0]), sending.where[1])
+        number = counted.get(sending.where, 0)
+        counted[sending.where] = number + 1
+        error, base = found.get((target, number), (None, -1))
+        unanswered = any(answer.bucket is Bucket.NO_ANSWER_DUE for answer in answers)
+        taken = error in (0, DUPLICATE_SEQUENCE) or (error is None and unanswered)
+        if sending.numbering is not None:
+            stage.producers.ended(sending.numbering, sending.sequence, sending.batch.records, taken)
+        if error is not None:
+            stage.producers.note(item.request.index, sending.where, taken)
+        if error == 0 and base >= 0:
+            known = captured.get(sending.where)
+            if known is not None and number == 0:
+                stage.positions.wrote(sending.where, known, sending.batch.records, base)
+            stage.positions.target_bounds(sending.where, -1, base + sending.batch.records)
+            if item.transaction and sending.batch.producer_id >= 0:
+                name = stage.names.transactional(item.transaction)
+                identity = stage.producers.identity((sending.batch.producer_id, sending.batch.producer_epoch))
+                if identity is not None:
+                    stage.open_transactions[name] = identity
+
+
+def captured_offsets(stage: Stage, item: Item) -> dict[Where, int]:
+    """Say at which offsets the captured cluster put what a request wrote."""
+    request = item.request
+    answer = stage.frame(request.answer) if request.answer_whole else None
+    if answer is None:
+        return {}
+    body = decode_response(answer, request.key, request.version or 0).body or {}
+    return {
+        (stage.names.captured_topic(topic) or "", each["index"]): each["base_offset"]
+        for topic in body.get("responses") or ()
+        for each in topic["partition_responses"]
+        if not each["error_code"] and each["base_offset"] >= 0
+    }

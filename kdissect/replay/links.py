@@ -1,0 +1,185 @@
+"""A connection to one node of the target, as bytes: frames with their lengths, answers in the order of the requests.
+
+A broker answers the requests of a connection strictly in order, so the oldest question is the one that an answer is for; another
+correlation id is an error of the protocol, and ends the link. A question with acks = 0 waits for nothing. A link first shakes
+hands (see `handshake`), and holds back what it is given until that is done, and while the target asked it to be silent.
+"""
+
+import struct
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import NamedTuple, Protocol
+
+from kdissect.protocol.headers import encode_request
+from kdissect.replay.accounting import Bucket
+from kdissect.replay.settings import Address
+from kdissect.replay.steps import Answer, Part
+
+LARGEST_FRAME = 1 << 30
+CONNECTING, THROTTLED = "connecting", "throttle"  # why something is held
+CORRELATIONS = (1 << 31) - 16  # the last ones are special to Java clients
+
+
+class Wire(Protocol):
+    """What a transport does for links."""
+
+    def connect(self, link: "Link", address: Address) -> None:
+        """Begin to connect; `link` hears of the outcome."""
+
+    def send(self, link: "Link", data: bytes) -> None:
+        """Put bytes on the connection."""
+
+    def disconnect(self, link: "Link") -> None:
+        """Close the connection, if there is one."""
+
+
+class Question(NamedTuple):
+    """A part that waits for its answer."""
+
+    part: Part
+    correlation: int
+    sent_ns: int
+    deadline_ns: int
+    size: int
+    held: str
+    done: Callable[[Answer], None]
+
+
+class Link:
+    """One connection; made by the switchboard, driven by a transport."""
+
+    __slots__ = (
+        "_buffer", "_correlation", "_held", "address", "asked", "closed", "deadline_ns", "muted_until_ns", "node",
+        "owner", "questions", "ready", "wire",
+    )  # fmt: skip
+
+    def __init__(self, owner: Hashable, node: int, address: Address, wire: Wire, deadline_ns: int) -> None:
+        self.owner, self.node, self.address, self.wire = owner, node, address, wire
+        self.deadline_ns = deadline_ns  # of an answer
+        self.questions: deque[Question] = deque()
+        self.ready = self.closed = False
+        self.muted_until_ns = 0
+        self.asked = 0
+        self._held: deque[tuple[Part, Callable[[Answer], None], str]] = deque()
+        self._buffer = bytearray()
+        self._correlation = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits on it."""
+        return not self.questions and not self._held
+
+    @property
+    def holding(self) -> bool:
+        """Whether frames wait to be sent."""
+        return bool(self._held)
+
+    def ask(self, part: Part, done: Callable[[Answer], None], now_ns: int) -> None:
+        """Send a part, or hold it until the link is ready; `done` hears of the end of it."""
+        if self.closed:
+            done(Answer(part, Bucket.FAILED_TO_SEND, node=self.node))
+        elif self.ready and not self._held and now_ns >= self.muted_until_ns:
+            self.put(part, done, now_ns)
+        else:
+            self._held.append(
+                (part, done, THROTTLED if self.ready and now_ns < self.muted_until_ns else CONNECTING)
+            )
+
+    def put(self, part: Part, done: Callable[[Answer], None], now_ns: int, held: str = "") -> None:
+        """Send a part now."""
+        self._correlation = self._correlation % CORRELATIONS + 1
+        try:
+            frame = framed(part, self._correlation)
+        except (ValueError, TypeError, LookupError, struct.error):
+            return done(Answer(part, Bucket.FAILED_TO_SEND, node=self.node, held="cannot be encoded"))
+        self.asked += 1
+        if not part.answerless:
+            deadline = now_ns + self.deadline_ns + part.wait_ms * 1_000_000
+            self.questions.append(Question(part, self._correlation, now_ns, deadline, len(frame), held, done))
+        self.wire.send(self, frame)
+        if part.answerless:
+            size = len(frame) - 4
+            done(Answer(part, Bucket.NO_ANSWER_DUE, None, now_ns, None, self.node, size, held))
+        return None
+
+    def release(self, now_ns: int) -> None:
+        """Send what was held, if it may be sent by now."""
+        while self._held and self.ready and now_ns >= self.muted_until_ns and not self.closed:
+            part, done, why = self._held.popleft()
+            self.put(part, done, now_ns, why)
+
+    def received(self, data: bytes, now_ns: int) -> None:
+        """Take in bytes; answers go to those who asked."""
+        self._buffer += data
+        at = 0
+        while len(self._buffer) - at >= 4:
+            size = int.from_bytes(self._buffer[at : at + 4], "big", signed=True)
+            if not 4 <= size <= LARGEST_FRAME:
+                return self.end()
+            if len(self._buffer) - at - 4 < size:
+                break
+            frame = bytes(self._buffer[at + 4 : at + 4 + size])
+            at += 4 + size
+            if not self._answered(frame, now_ns):
+                return self.end()
+        if at:
+            del self._buffer[:at]
+        return None
+
+    def _answered(self, frame: bytes, now_ns: int) -> bool:
+        if not self.questions or self.questions[0].correlation != int.from_bytes(
+            frame[:4], "big", signed=True
+        ):
+            return False
+        asked = self.questions.popleft()
+        asked.done(
+            Answer(
+                asked.part,
+                Bucket.ANSWERED,
+                frame,
+                asked.sent_ns,
+                now_ns,
+                self.node,
+                asked.size - 4,
+                asked.held,
+            )
+        )
+        return True
+
+    def expire(self, now_ns: int) -> bool:
+        """End the link if its oldest question waits for too long: what follows could not be told from what is late."""
+        if self.questions and self.questions[0].deadline_ns <= now_ns:
+            self.end(Bucket.TIMED_OUT)
+            return True
+        return False
+
+    def end(self, bucket: Bucket = Bucket.CLOSED) -> None:
+        """Close it; the oldest question ends in `bucket`, those behind it as closed, what was held was never sent."""
+        if self.closed:
+            return
+        self.closed = True
+        self.wire.disconnect(self)
+        questions, self.questions = self.questions, deque()
+        held, self._held = self._held, deque()
+        for each in questions:
+            each.done(
+                Answer(each.part, bucket, None, each.sent_ns, None, self.node, each.size - 4, each.held)
+            )
+            bucket = Bucket.CLOSED
+        for part, done, _ in held:
+            done(Answer(part, Bucket.FAILED_TO_SEND, node=self.node))
+
+
+def framed(part: Part, correlation: int) -> bytes:
+    """Encode a part with its length in front. Raises ValueError and struct.error for what its version cannot say."""
+    if part.ready:
+        size = len(part.ready).to_bytes(4, "big")
+        return b"".join((size, part.ready[:4], correlation.to_bytes(4, "big"), part.ready[8:]))
+    header = {
+        "request_api_key": part.key,
+        "request_api_version": part.version,
+        "correlation_id": correlation,
+        "client_id": part.client_id,
+    }
+    frame = encode_request(header, part.body)
+    return len(frame).to_bytes(4, "big") + frame

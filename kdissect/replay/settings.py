@@ -1,0 +1,126 @@
+"""What the operator asked for, as values: nothing here reads a file, a clock or the environment."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+Address = tuple[str, int]
+
+
+Moment = tuple[bool, int]  # (whether it counts from the capture's start, ns)
+
+
+class Pace(StrEnum):
+    """When a request is sent."""
+
+    SCHEDULE = "schedule"  # at its captured time, counted from the start and divided by the speed
+    THINK = "think"  # as long after the answer that its client had seen last as in the capture
+    ASAP = "asap"  # as soon as the one before it allows
+
+
+class Groups(StrEnum):
+    """How much of consumer groups is replayed."""
+
+    OFF = "off"
+    SIMPLE = "simple"  # commits without membership
+    FULL = "full"  # members join, and the leader that the target names assigns
+
+
+class Offsets(StrEnum):
+    """How positions are translated."""
+
+    AUTO = (
+        "auto"  # by what this run produced, else by what it fetched, else by the distance to the log's start
+    )
+    IDENTITY = "identity"  # the target is a true copy
+
+
+class Timestamps(StrEnum):
+    """What becomes of record timestamps."""
+
+    KEEP = "keep"
+    SHIFT = "shift"  # by the distance between the capture's start and the run's
+    NOW = "now"  # the moment of sending
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Who the replayer is to the target; never what the capture said."""
+
+    mechanism: str
+    user: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """How the target's certificate is checked."""
+
+    authority: str | None = None  # file with certificates to trust; None: the system's
+    certificate: str | None = None  # our own, with its key
+    insecure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which requests are replayed; empty means all."""
+
+    clients: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    apis: frozenset[int] = frozenset()
+    since: Moment | None = None
+    until: Moment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """What the run may not exceed; None means no limit."""
+
+    requests_per_second: float | None = None
+    bytes_per_second: float | None = None
+    connections: int | None = None
+    duration_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """When a run stops itself."""
+
+    error_share: float = 0.5  # of the answers of the last 10 s, errors that the capture did not have
+    least_answers: int = 200  # below this many answers in 10 s the shares say nothing
+    refusals: int = 10  # connections refused one after another
+    throttled_share: float = 0.5  # of the answers of the last 10 s
+    lag_s: float = 30.0  # that the replayer itself is behind its schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All of it."""
+
+    target: tuple[Address, ...]
+    run: str = "run"
+    prefix: str = "replay-"
+    topic_map: dict[str, str] = field(default_factory=dict)
+    group_map: dict[str, str] = field(default_factory=dict)
+    transactional_map: dict[str, str] = field(default_factory=dict)
+    allowed_hosts: tuple[str, ...] = ()  # beside the target's own: names, addresses, networks
+    known_target: str | None = None  # its cluster id, said by the operator
+    allowed_apis: frozenset[int] = frozenset()
+    allow_lossy: bool = False
+    groups: Groups = Groups.OFF
+    offsets: Offsets = Offsets.AUTO
+    timestamps: Timestamps = Timestamps.KEEP
+    pace: Pace = Pace.SCHEDULE
+    speed: float = 1.0
+    ramp_s: float = 0.0  # until the speed is reached
+    loops: int = 1
+    max_gap_ns: int | None = None
+    chosen: Chosen = Chosen()
+    caps: Caps = Caps()
+    breaker: Breaker = Breaker()
+    credentials: Credentials | None = None
+    tls: Tls | None = None
+    answer_deadline_s: float = 30.0
+    dependency_deadline_s: float = 30.0
+    client_id_prefix: str = ""
+    rewrites_off: frozenset[str] = frozenset()  # for experiments: kinds of rewriting that are left out

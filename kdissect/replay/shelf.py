@@ -1,0 +1,52 @@
+"""A file of bytes that wait: frames are put once and read by position, so that memory need not hold a capture."""
+
+import os
+import tempfile
+from types import TracebackType
+from typing import NamedTuple, Self
+
+BUFFER = 1 << 20
+
+
+class Place(NamedTuple):
+    """Where bytes lie."""
+
+    at: int
+    size: int
+
+
+class Shelf:
+    """A temporary file that goes away with it. Raises OSError when the disk is full."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(prefix="kdissect-", buffering=BUFFER)  # noqa: SIM115 - closed by close
+        self._end = 0
+        self._written = 0
+
+    def put(self, data: bytes) -> Place:
+        """Keep bytes."""
+        place = Place(self._end, len(data))
+        self._file.write(data)
+        self._end += len(data)
+        return place
+
+    def get(self, place: Place | None) -> bytes | None:
+        """Read bytes back."""
+        if place is None:
+            return None
+        if place.at + place.size > self._written:
+            self._file.flush()
+            self._written = self._end
+        return os.pread(self._file.fileno(), place.size, place.at)
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

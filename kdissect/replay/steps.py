@@ -1,0 +1,123 @@
+"""What a course may ask of whoever runs it: the words between rewriting and transport.
+
+A course is a generator. It yields a step and is sent what came of it:
+
+    answers = yield Ask((Part(...), Part(...)))      a list with one Answer for each part, in order
+    opened  = yield Until(gate)                      True, or False when the deadline passed first
+    _       = yield Pause(ns)                        None, later
+
+It ends with the answers that count for its captured request, or raises `Refused` to skip it. What is asked with
+`synthetic` is the replayer's own, and is counted apart.
+"""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kdissect.protocol.headers import decode_response
+from kdissect.replay.accounting import Bucket
+from kdissect.replay.topology import ANY
+
+
+class Part(NamedTuple):
+    """One frame for one node."""
+
+    key: int
+    version: int
+    body: dict[str, Any]
+    node: int = ANY
+    client_id: str | None = None
+    answerless: bool = False  # acks = 0: none will come
+    wait_ms: int = 0  # how long the target may take before it answers, by the request's own words
+    ready: bytes = b""  # the request encoded already, all but its correlation id
+
+
+class Answer:
+    """What became of a part."""
+
+    __slots__ = (
+        "_body",
+        "bucket",
+        "frame",
+        "held",
+        "node",
+        "part",
+        "received_ns",
+        "sent_bytes",
+        "sent_ns",
+        "throttle_ms",
+    )
+
+    def __init__(
+        self,
+        part: Part,
+        bucket: Bucket,
+        frame: bytes | None = None,
+        sent_ns: int | None = None,
+        received_ns: int | None = None,
+        node: int = ANY,
+        sent_bytes: int = 0,
+        held: str = "",
+    ) -> None:
+        self.part, self.bucket, self.frame = part, bucket, frame
+        self.sent_ns, self.received_ns = sent_ns, received_ns
+        self.node, self.sent_bytes = node, sent_bytes
+        self.held = held  # why the link did not send it at once
+        self.throttle_ms = 0
+        self._body: dict[str, Any] | None = None
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The answer decoded; empty if there is none or it makes no sense."""
+        if self._body is None:
+            self._body = {}
+            if self.frame is not None:
+                whole = decode_response(self.frame, self.part.key, self.part.version)
+                if whole.body is not None and whole.fault is None:
+                    self._body = whole.body
+        return self._body
+
+
+class Ask(NamedTuple):
+    """Send these, all at once, and go on when all have come to an end."""
+
+    parts: tuple[Part, ...]
+    synthetic: bool = False
+
+
+@dataclass(slots=True)
+class Gate:
+    """Something that happens once; whoever waits for it goes on."""
+
+    opened: bool = False
+    waiting: list[Callable[[], None]] = field(default_factory=list)
+
+    def open(self) -> None:
+        """Let all who wait go on, in the order in which they came."""
+        self.opened = True
+        waiting, self.waiting = self.waiting, []
+        for go_on in waiting:
+            go_on()
+
+
+class Until(NamedTuple):
+    """Wait for a gate."""
+
+    gate: Gate
+
+
+class Pause(NamedTuple):
+    """Wait a while."""
+
+    ns: int
+
+
+Step = Ask | Until | Pause
+Course = Generator[Step, Any, list[Answer]]
+Errand = Generator[Step, Any, Any]  # a part of a course that gives something else
+
+
+def ask_one(part: Part) -> Errand:
+    """Ask one question of the replayer's own; give its Answer."""
+    answers = yield Ask((part,), synthetic=True)
+    return answers[0]

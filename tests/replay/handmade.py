@@ -1,0 +1,237 @@
+"""Captures made by hand, and a target that exists on paper: both for replays on a clock that tests move."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kdissect.protocol.headers import decode_request, encode_request, encode_response
+from kdissect.protocol.schema import APIS
+from kdissect.replay.captured import Capture, Request
+from kdissect.replay.links import Link
+from kdissect.replay.loading import Loaded, load
+from kdissect.replay.pace import Timetable
+from kdissect.replay.player import Player
+from kdissect.replay.settings import Address, Settings
+from kdissect.replay.shelf import Shelf
+from kdissect.replay.stage import Stage
+from kdissect.replay.switchboard import Switchboard
+from kdissect.replay.topology import Topology
+
+MS = 1_000_000
+START = 1_700_000_000_000_000_000
+TARGET: Address = ("127.0.0.1", 9092)
+Tree = dict[str, Any]
+
+
+@dataclass
+class Script:
+    """A capture in the making; times are ms from its start."""
+
+    shelf: Shelf = field(default_factory=Shelf)
+    requests: list[Request] = field(default_factory=list)
+    names: dict[bytes, str] = field(default_factory=dict)
+    _ordinals: dict[int, int] = field(default_factory=dict)
+
+    def add(
+        self,
+        at_ms: float,
+        key: int,
+        version: int,
+        body: Tree,
+        answer: Tree | None = None,
+        *,
+        connection: int = 1,
+        took_ms: float = 1.0,
+        client_id: str = "client",
+        in_flight: int = 1,
+        server: str = "10.0.0.1:9092",
+        raw: bytes | None = None,
+    ) -> int:
+        """Add a request with its answer; give its index."""
+        header = {
+            "request_api_key": key,
+            "request_api_version": version,
+            "correlation_id": 7,
+            "client_id": client_id,
+        }
+        frame = encode_request(header, body) if raw is None else raw
+        said = None if answer is None else encode_response(key, version, {"correlation_id": 7}, answer)
+        ordinal = self._ordinals.get(connection, 0)
+        self._ordinals[connection] = ordinal + 1
+        first = START + int(at_ms * MS)
+        self.requests.append(
+            Request(
+                index=len(self.requests),
+                connection=connection,
+                ordinal=ordinal,
+                server=server,
+                key=key,
+                version=version,
+                status="answered" if said else "unanswered",
+                first_ns=first,
+                last_ns=first,
+                answered_ns=first + int(took_ms * MS) if said else None,
+                in_flight=in_flight,
+                whole=True,
+                frame=self.shelf.put(frame),
+                answer=self.shelf.put(said) if said else None,
+                answer_whole=said is not None,
+            )
+        )
+        return len(self.requests) - 1
+
+    def capture(self) -> Capture:
+        return Capture(("handmade",), self.names, [], START, START, self.requests, servers={"10.0.0.1:9092"})
+
+
+Responder = Callable[[int, int, Tree], Tree | None]  # (key, version, body) -> answer, None: silence
+
+
+@dataclass(eq=False)
+class PaperTarget:
+    """A wire whose far end is a function; everything takes `delay_ns` and happens on the test's clock."""
+
+    respond: Responder
+    delay_ns: int = MS
+    refuse: bool = False
+    asked: list[tuple[int, int, int, Tree]] = field(default_factory=list)  # (time, key, version, body)
+    now_ns: int = 0
+    board: Switchboard | None = None
+    events: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
+    _count: int = 0
+
+    def later(self, delay_ns: int, what: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self.events, (self.now_ns + delay_ns, self._count, what))
+
+    def connect(self, link: Link, address: Address) -> None:
+        assert self.board is not None
+        board = self.board
+        if self.refuse:
+            self.later(self.delay_ns, lambda: board.refused(link, "connection refused"))
+        else:
+            self.later(self.delay_ns, lambda: board.connected(link, address))
+
+    def send(self, link: Link, data: bytes) -> None:
+        frame = data[4:]
+        whole = decode_request(frame)
+        key, version = whole.header["request_api_key"], whole.header["request_api_version"]
+        assert whole.fault is None, whole.fault
+        assert whole.body is not None
+        self.asked.append((self.now_ns, key, version, whole.body))
+        if key == 18:
+            answer: Tree | None = {
+                "error_code": 0,
+                "api_keys": [
+                    {"api_key": each, "min_version": api.live.start, "max_version": api.live.stop - 1}
+                    for each, api in APIS.items()
+                ],
+            }
+        else:
+            answer = self.respond(key, version, whole.body)
+        if answer is None:
+            return
+        header = {"correlation_id": whole.header["correlation_id"]}
+        said = encode_response(key, version, header, answer)
+        framed = len(said).to_bytes(4, "big") + said
+        self.later(self.delay_ns, lambda: link.closed or link.received(framed, self.now_ns))
+
+    def disconnect(self, link: Link) -> None:
+        """Nothing is left to close."""
+
+    def run(self, player: Player | None, until_ns: int, done: Callable[[], bool]) -> None:
+        """Let time pass until nothing is left to do."""
+        assert self.board is not None
+        for _ in range(1_000_000):
+            if done():
+                return
+            times = [self.board.next_ns]
+            times += [self.events[0][0]] if self.events else []
+            times += [player.next_ns] if player is not None and player.next_ns is not None else []
+            self.now_ns = max(self.now_ns, min(times))
+            assert self.now_ns <= until_ns, "it takes longer than it may"
+            self.board.wake(self.now_ns)
+            while self.events and self.events[0][0] <= self.now_ns:
+                heapq.heappop(self.events)[2]()
+            if player is not None:
+                player.wake()
+        raise AssertionError("time passes and nothing happens")
+
+
+@dataclass
+class OnPaper:
+    """A replay of a script against a paper target."""
+
+    loaded: Loaded
+    target: PaperTarget
+    player: Player
+    stage: Stage
+
+    def buckets(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for result in self.player.results:
+            found[result.bucket.value] = found.get(result.bucket.value, 0) + 1
+        return found
+
+    def sent(self, key: int) -> list[tuple[int, int, Tree]]:
+        """Give (time, version, body) of what was asked with an API key."""
+        return [(time, version, body) for time, each, version, body in self.target.asked if each == key]
+
+
+def settings(**more: Any) -> Settings:
+    return Settings(**{"target": (TARGET,), "prefix": "t-", **more})
+
+
+def topology(topics: dict[str, int] | None = None, leaders: int = 1) -> Topology:
+    """Give a target with these topics (name -> partitions), their leaders spread over so many nodes."""
+    from kdissect.replay.topology import Topic
+
+    made = Topology(lambda _address: None, lambda _address: None, "target")
+    made.nodes = {node: ("127.0.0.1", 9091 + node) for node in range(1, leaders + 1)}
+    for name, count in (topics or {}).items():
+        identity = name.encode().ljust(16, b"\1")[:16]
+        made.topics[name] = Topic(
+            identity, {number: 1 + number % leaders for number in range(count)}, 1, False
+        )
+    made.versions = {key: (api.live.start, api.live.stop - 1) for key, api in APIS.items()}
+    made.features["transaction.version"] = 2
+    return made
+
+
+def replay(
+    script: Script,
+    respond: Responder,
+    asked: Settings | None = None,
+    *,
+    target: Topology | None = None,
+    delay_ns: int = MS,
+    refuse: bool = False,
+    limit_s: float = 600.0,
+    interrupt_ns: int | None = None,
+) -> OnPaper:
+    """Replay a script on a clock of its own."""
+    asked = asked or settings()
+    loaded = load(script.capture(), script.shelf, asked)
+    known = target or topology()
+    for name, topic in known.topics.items():
+        loaded.names.learn(name, topic.identity)
+    paper = PaperTarget(respond, delay_ns, refuse)
+    board = Switchboard(asked, known, paper, lambda: "nonce")
+    paper.board = board
+    stage = Stage(asked, loaded, known, lambda: paper.now_ns, script.shelf.get)
+    finished: list[bool] = []
+    first = next((item.request.first_ns for item in loaded.items if item.refusal is None), START)
+    table = Timetable(asked.pace, asked.speed, first, 0)
+    player = Player(loaded, stage, board, table, script.shelf, lambda: finished.append(True))
+    board.wake(0)
+    player.start()
+    if interrupt_ns is not None:
+        paper.later(interrupt_ns, lambda: player.stop("interrupted"))
+    paper.run(player, int(limit_s * 1e9), lambda: bool(finished))
+    return OnPaper(loaded, paper, player, stage)
+
+
+FOUND_NOTHING: Tree = {"brokers": [], "topics": []}

@@ -1,0 +1,95 @@
+"""Replays for tests, from the capture to the comparison."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from exchange.talk import CAPTURES
+from lab import wire
+from lab.cluster import Cluster
+
+from kdissect.replay.comparison import compare
+from kdissect.replay.planning import make_plan
+from kdissect.replay.preparing import create, missing_topics
+from kdissect.replay.reporting import save
+from kdissect.replay.runfiles import read_run
+from kdissect.replay.running import Replay
+from kdissect.replay.settings import Pace, Settings
+
+
+@dataclasses.dataclass
+class Played:
+    """A run: its comparison, its files, and what it knew in the end."""
+
+    report: dict[str, Any]
+    folder: Path
+    pairs: list[dict[str, Any]]
+    plan: dict[str, Any]
+    counts: Counter[str]
+
+    @property
+    def buckets(self) -> dict[str, int]:
+        return {
+            bucket: count
+            for part in ("sent_as", "skipped_as")
+            for bucket, count in self.report["accounting"][part].items()
+            if count
+        }
+
+    def unexpected(self) -> list[tuple[str, str, str, int]]:
+        """Give the errors that the capture did not have and that another cluster need not have."""
+        return [
+            (each["api"], each["captured"], each["replayed"], each["requests"])
+            for each in self.report["errors"]
+            if each["kind"] in ("new", "mutated") and not each["expected"]
+        ]
+
+
+def settings(cluster: Cluster, prefix: str, **more: Any) -> Settings:
+    """Give settings that replay as fast as order allows, with names of their own."""
+    first = cluster.client_ports[0]
+    return Settings(
+        target=(("127.0.0.1", first),), **{"pace": Pace.ASAP, "prefix": prefix, "run": prefix, **more}
+    )
+
+
+def play(asked: Settings, capture: str, folder: Path, plain_ports: Sequence[int] = ()) -> Played:
+    """Create topics, replay, write, read, compare. `plain_ports` are asked about leaders, if the replay's own are encrypted."""
+    with Replay(asked, [str(CAPTURES / capture)]) as replay:
+        replay.learn()
+        wanted = missing_topics(replay)
+        if wanted:
+            made = replay.errand(create(replay.stage(), wanted))
+            assert all(each.outcome == "created" for each in made), made
+            _until_led(replay, [each.name for each in wanted], plain_ports)
+        plan = make_plan(replay)
+        replay.play()
+        place = save(replay, folder, plan)[0]
+        counts = replay.passes[0].stage.counts
+    summary, pairs = read_run(place)
+    found = list(pairs)
+    return Played(compare(summary, found), place, found, plan, counts)
+
+
+def _until_led(replay: Replay, topics: list[str], plain_ports: Sequence[int]) -> None:
+    """Wait until every broker knows all leaders: one that does not yet know that it leads refuses what comes."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        replay.learn()
+        ports = plain_ports or [port for _, port in replay.topology.nodes.values()]
+        seen = [wire.view(port) for port in ports]
+        if all(
+            view is not None
+            and name in view.topics
+            and all(partition.leader >= 0 for partition in view.topics[name].values())
+            for view in seen
+            for name in topics
+        ):
+            return
+        time.sleep(0.2)
+    raise TimeoutError(f"no leaders for {topics}")

@@ -1,0 +1,58 @@
+"""What a cluster holds, as an independent client reads it: librdkafka, every partition from its first record to its last."""
+
+import uuid
+from collections import defaultdict
+
+import confluent_kafka as ck
+from replay.truth import Sent
+
+
+def read_all(bootstrap: str, topics: list[str], isolation: str = "read_uncommitted") -> dict[str, list[Sent]]:
+    """Read topics to their ends; records of a partition stand in the order of their offsets."""
+    consumer = ck.Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"reader-{uuid.uuid4()}",
+            "enable.auto.commit": False,
+            "isolation.level": isolation,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+        }
+    )
+    found: dict[str, list[Sent]] = defaultdict(list)
+    try:
+        metadata = consumer.list_topics(timeout=20)
+        wanted = [
+            ck.TopicPartition(topic, partition, ck.OFFSET_BEGINNING)
+            for topic in topics
+            for partition in metadata.topics[topic].partitions
+        ]
+        assert {where.topic for where in wanted} == set(topics)
+        consumer.assign(wanted)
+        ended: set[tuple[str, int]] = set()
+        while len(ended) < len(wanted):
+            message = consumer.poll(20)
+            assert message is not None, "nothing came for 20 s"
+            where = (str(message.topic()), int(message.partition()))
+            error = message.error()
+            if error is not None:
+                assert error.code() == ck.KafkaError._PARTITION_EOF, error
+                ended.add(where)
+                continue
+            headers = tuple((str(key), value) for key, value in message.headers() or ())
+            found[where[0]].append(
+                Sent(where[1], message.key(), message.value(), headers, message.timestamp()[1])
+            )
+    finally:
+        consumer.close()
+    return found
+
+
+def committed(bootstrap: str, group: str, topic: str, partitions: int) -> list[int]:
+    """Give a group's committed offsets."""
+    consumer = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
+    try:
+        asked = [ck.TopicPartition(topic, partition) for partition in range(partitions)]
+        return [each.offset for each in consumer.committed(asked, timeout=20)]
+    finally:
+        consumer.close()

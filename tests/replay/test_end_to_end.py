@@ -1,0 +1,235 @@
+"""Recorded traffic of other clusters, replayed into this one: what an independent consumer then finds there.
+
+The truth is what the captures' packets hold, read without kdissect, and what the recorded clients said that they wrote.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from exchange.talk import CAPTURES
+from lab.wire import view
+from replay.conftest import PASSWORD, USER, SecuredCluster
+from replay.play import Played, play, settings
+from replay.reading import committed, read_all
+from replay.truth import Sent, by_writer, produced, writer_of
+
+from kdissect.replay.handshake import HandshakeFailed
+from kdissect.replay.running import Replay
+from kdissect.replay.settings import Chosen, Credentials, Groups, Pace, Tls
+from kdissect.replay.topology import Refusing
+
+pytestmark = pytest.mark.broker
+
+MANIFEST = {each["name"]: each for each in json.loads((CAPTURES / "manifest.json").read_text())["captures"]}
+
+
+FAILURES = {  # what rewriting is there to prevent; see test_failures
+    "CORRUPT_MESSAGE",
+    "FETCH_SESSION_ID_NOT_FOUND",
+    "INVALID_FETCH_SESSION_EPOCH",
+    "UNKNOWN_TOPIC_ID",
+    "UNKNOWN_LEADER_EPOCH",
+    "FENCED_LEADER_EPOCH",
+    "INVALID_PRODUCER_ID_MAPPING",
+    "OUT_OF_ORDER_SEQUENCE_NUMBER",
+    "UNKNOWN_MEMBER_ID",
+}
+
+
+FETCHED = {"fetched_captured": 0, "fetched_replayed": 0}  # polls differ from run to run
+
+
+def delivered(name: str) -> dict[str, int]:
+    """Give how many records each recorded producer had acknowledged (or sent, with acks 0)."""
+    return {
+        client["client_id"]: sum(client["outcome"]["records"].values())
+        for client in MANIFEST[name]["clients"]
+        if client["role"] == "produce"
+    }
+
+
+def everything(cluster: SecuredCluster, prefix: str, topics: list[str], **how: str) -> list[Sent]:
+    found = read_all(cluster.bootstrap, [prefix + topic for topic in topics], **how)
+    return [record for topic in topics for record in found[prefix + topic]]
+
+
+def assert_each_once_in_order(capture: str, found: list[Sent], writers: set[str]) -> None:
+    expected = {
+        where: records for where, records in by_writer(produced(capture)).items() if where[0] in writers
+    }
+    there: dict[tuple[str, int], list[Sent]] = {}
+    for record in found:
+        there.setdefault((writer_of(record.key), record.partition), []).append(record)
+    assert {where for where in there if where[0] in writers} == set(expected)
+    for where, records in expected.items():
+        assert there[where] == records, f"{where}: {len(there[where])} instead of {len(records)}"
+
+
+def assert_accounts(played: Played, capture: str) -> None:
+    new = {each["replayed"] for each in played.report["errors"] if each["kind"] in ("new", "mutated")}
+    assert not new & FAILURES
+    assert all(each["holds"] for each in played.report["checks"]), played.report["checks"]
+    sums = played.report["accounting"]
+    assert sums["captured"] == len(played.pairs) == played.plan["capture"]["requests"]
+    assert sums["sent"] + sums["skipped"] == sums["captured"]
+    assert sums["sent"] == sum(sums["sent_as"].values())
+    requests = MANIFEST[capture]["expected"]["requests"]
+    if MANIFEST[capture]["exact"]:
+        assert sums["captured"] == sum(each["requests"] for each in requests)
+
+
+def test_every_codec_and_every_acks(target: SecuredCluster, tmp_path: Path) -> None:
+    played = play(settings(target, "steady-"), "steady.pcapng", tmp_path / "run")
+    assert_accounts(played, "steady")
+    assert played.unexpected() == []
+    assert set(played.buckets) <= {"answered", "no answer due", "policy", "inter-broker"}, played.buckets
+    found = everything(target, "steady-", ["orders", "payments", "clicks", "audit"])
+    writers = delivered("steady")
+    assert_each_once_in_order("steady.pcapng", found, set(writers))
+    assert len(found) == sum(writers.values()) == 1680
+    again = play(settings(target, "steady-"), "steady.pcapng", tmp_path / "again")
+    assert again.report["records"] | FETCHED == played.report["records"] | FETCHED
+    assert all(each["captured"] == each["replayed"] > 0 for each in again.report["records"]["topics"] if each["topic"] != "clicks")  # fmt: skip
+    assert len(everything(target, "steady-", ["orders", "payments", "clicks", "audit"])) == 2 * 1680
+
+
+def test_transactions(target: SecuredCluster, tmp_path: Path) -> None:
+    played = play(settings(target, "bank-", groups=Groups.SIMPLE), "transactions.pcapng", tmp_path / "run")
+    assert_accounts(played, "transactions")
+    assert played.unexpected() == []
+    idempotent = delivered("transactions")
+    assert_each_once_in_order("transactions.pcapng", everything(target, "bank-", ["audit"]), set(idempotent))
+    both = {"bank-java", "bank-rdkafka"}
+    assert_each_once_in_order("transactions.pcapng", everything(target, "bank-", ["transfers"]), both)
+    seen = everything(target, "bank-", ["transfers"], isolation="read_committed")
+    numbers = {writer: sorted(int(each.key.decode().rpartition("-")[2]) for each in seen if writer_of(each.key) == writer) for writer in both}  # fmt: skip
+    committed_numbers = [
+        number for number in range(108) if number // 6 % 3 != 2
+    ]  # every third transaction was aborted
+    assert numbers == {"bank-java": committed_numbers, "bank-rdkafka": committed_numbers}
+    booked = everything(target, "bank-", ["booked"], isolation="read_committed")
+    assert len(booked) == 144
+    ends = committed(target.bootstrap, "bank-booker", "bank-transfers", 3)
+    assert all(offset > 0 for offset in ends), ends
+
+
+def test_captured_retries_are_not_doubled(target: SecuredCluster, tmp_path: Path) -> None:
+    played = play(settings(target, "restart-"), "broker-restart.pcapng", tmp_path / "run")
+    assert_accounts(played, "broker-restart")
+    assert played.unexpected() == []
+    assert played.buckets["retry"] > 5
+    assert played.counts["split"] > 0
+    found = everything(target, "restart-", ["orders"])
+    writers = delivered("broker-restart")
+    # librdkafka without idempotence batches anew when it retries: such a retry is not recognised, and written again.
+    regrouped = {"orders-rdkafka"}
+    assert_each_once_in_order("broker-restart.pcapng", found, set(writers) - regrouped)
+    keys = [each.key for each in found if writer_of(each.key) in regrouped]
+    assert len(set(keys)) == 320
+    assert len(keys) < 330
+
+
+def test_old_clients(target: SecuredCluster, tmp_path: Path) -> None:
+    played = play(settings(target, "old-"), "old-broker.pcap", tmp_path / "run")
+    assert_accounts(played, "old-broker")
+    assert played.unexpected() == []
+    found = everything(target, "old-", ["ancient", "old"])
+    writers = delivered("old-broker")
+    assert_each_once_in_order("old-broker.pcap", [each._replace(headers=()) for each in found], set(writers))
+    assert len(found) == sum(writers.values()) == 672
+
+
+def test_membership(target: SecuredCluster, tmp_path: Path) -> None:
+    asked = settings(target, "groups-", groups=Groups.FULL, pace=Pace.SCHEDULE, speed=4.0)
+    played = play(asked, "rebalances.pcapng", tmp_path / "run")
+    sums = played.report["accounting"]
+    assert sums["captured"] == sums["sent"] + sums["skipped"] == len(played.pairs)
+    # Groups live by real timers: on a busy machine a member may miss its session, and be taken in again.
+    wrong = sum(requests for _, _, _, requests in played.unexpected())
+    assert wrong < 0.05 * sums["sent"], played.unexpected()
+    by_api = played.report["apis"]
+    assert by_api["JoinGroup"]["answered"] > 20
+    assert by_api["ConsumerGroupHeartbeat"]["answered"] > 20
+    assigned = [
+        entry["assigned"]
+        for pair in played.pairs
+        if pair["api"] == "SyncGroup"
+        for answer in pair["answers"]
+        for entry in answer["digest"]
+        if not entry["error"]
+    ]
+    assert sum(assigned) > 20
+    assert next(each for each in played.report["checks"] if each["check"] == "members have partitions")[
+        "holds"
+    ]
+    assert played.report["records"]["fetched_replayed"] > 300
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_login_and_tls(target: SecuredCluster, authority: Path, tmp_path: Path, mechanism: str) -> None:
+    if mechanism != "PLAIN":
+        target.add_scram_user(mechanism)
+    asked = settings(
+        target,
+        f"secure-{mechanism.lower()}-",
+        chosen=Chosen(clients=("payments-lz4",)),
+        credentials=Credentials(mechanism, USER, PASSWORD),
+        tls=Tls(str(authority)),
+    )
+    asked = dataclasses.replace(asked, target=(("127.0.0.1", target.secure_ports[1]),))
+    played = play(asked, "steady.pcapng", tmp_path / "run", target.client_ports)
+    assert_accounts(played, "steady")
+    assert played.unexpected() == []
+    assert len(everything(target, asked.prefix, ["payments"])) == 240
+    assert all(PASSWORD not in path.read_text() for path in played.folder.iterdir())
+    wrong = dataclasses.replace(asked, credentials=Credentials(mechanism, USER, "wrong"))
+    with pytest.raises(HandshakeFailed, match=f"SASL {mechanism} as {USER}"):
+        play(wrong, "steady.pcapng", tmp_path / "wrong")
+    untrusting = dataclasses.replace(asked, tls=Tls())
+    with pytest.raises(Refusing, match="TLS"):
+        play(untrusting, "steady.pcapng", tmp_path / "untrusting")
+
+
+def test_the_target_may_not_be_the_source(target: SecuredCluster, tmp_path: Path) -> None:
+    """A capture of this very cluster, and one whose broker's address the target has."""
+    with Replay(settings(target, "self-"), [str(CAPTURES / "steady.pcapng")]) as replay:
+        replay.learn()
+        replay.loaded.source.cluster_ids.add(replay.target.cluster_id or "")
+        with pytest.raises(Refusing, match="captured cluster itself"):
+            replay.learn()
+        replay.loaded.source.addresses.add(("127.0.0.1", target.client_ports[0]))
+        with pytest.raises(Refusing, match="nothing is sent there"):
+            replay.learn()
+
+
+def test_a_broker_that_dies_is_in_the_report(target: SecuredCluster, tmp_path: Path) -> None:
+    asked = settings(
+        target, "dying-", pace=Pace.SCHEDULE, speed=2.0, answer_deadline_s=2.0, dependency_deadline_s=2.0
+    )
+    victim = target.nodes[1]
+
+    def kill_while_playing() -> None:
+        while not ((seen := view(target.client_ports[0])) and "dying-orders" in seen.topics):
+            time.sleep(0.1)
+        time.sleep(3)
+        victim.kill()
+
+    threading.Thread(target=kill_while_playing, daemon=True).start()
+    try:
+        played = play(asked, "steady.pcapng", tmp_path / "run")
+    finally:
+        victim.kill()
+        victim.start()
+        target.wait_until_ready()
+    sums = played.report["accounting"]
+    assert sums["captured"] == sums["sent"] + sums["skipped"] == len(played.pairs)
+    assert played.report["verdict"] != "pass"
+    lost = {pair["bucket"] for pair in played.pairs} & {"closed", "failed to send", "timed out", "dependency"}
+    errors = {each["replayed"] for each in played.report["errors"] if each["kind"] == "new"}
+    assert lost or errors

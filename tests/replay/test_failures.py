@@ -1,0 +1,102 @@
+"""What happens when a rewrite is left out, on a real broker: the failure that it is there for.
+
+The other half, that nothing of this happens with it, is asserted on the same captures by `test_end_to_end` (FAILURES).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from replay.conftest import SecuredCluster
+from replay.play import Played, play, settings
+from replay.reading import read_all
+
+from kdissect.replay.settings import Chosen, Groups, Timestamps
+
+pytestmark = pytest.mark.broker
+
+PRODUCE, FETCH, INIT, ADD_PARTITIONS, END, JOIN, HEARTBEAT, SYNC = 0, 1, 22, 24, 26, 11, 12, 14
+
+
+def without(
+    target: SecuredCluster,
+    folder: Path,
+    capture: str,
+    kinds: str,
+    apis: tuple[int, ...],
+    name: str = "",
+    **more: object,
+) -> Played:
+    """Replay a part of a capture, some kinds of rewriting left out."""
+    off = frozenset(kinds.split())
+    if "checksums" in off:  # a producer id may by chance be the captured one; the time is another
+        more["timestamps"] = Timestamps.NOW
+    asked = settings(
+        target,
+        f"off-{name or '-'.join(sorted(off))}-",
+        rewrites_off=off,
+        chosen=Chosen(apis=frozenset(apis)),
+        answer_deadline_s=20.0,
+        **more,
+    )
+    return play(asked, capture, folder / (name or "run"))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "capture", "apis", "api", "error"),
+    [
+        ("checksums", "steady.pcapng", (PRODUCE, INIT), "Produce", "CORRUPT_MESSAGE"),
+        ("fetch_sessions", "steady.pcapng", (FETCH,), "Fetch", "FETCH_SESSION_ID_NOT_FOUND"),
+        ("fetch_sessions topic_ids", "steady.pcapng", (FETCH,), "Fetch", "UNKNOWN_TOPIC_ID"),
+        ("fetch_sessions epochs", "broker-restart.pcapng", (FETCH,), "Fetch", "UNKNOWN_LEADER_EPOCH"),
+        ("producers", "transactions.pcapng", (INIT, ADD_PARTITIONS), "AddPartitionsToTxn", "INVALID_PRODUCER_ID_MAPPING"),
+    ],
+)  # fmt: skip
+def test_without_it_the_target_says_an_error(
+    target: SecuredCluster,
+    tmp_path: Path,
+    kinds: str,
+    capture: str,
+    apis: tuple[int, ...],
+    api: str,
+    error: str,
+) -> None:
+    played = without(target, tmp_path, capture, kinds, apis)
+    found = {(each["api"], each["replayed"]) for each in played.report["errors"] if each["kind"] != "same"}
+    assert (api, error) in found
+
+
+def test_copied_members_are_strangers(target: SecuredCluster, tmp_path: Path) -> None:
+    played = without(
+        target, tmp_path, "steady.pcapng", "members", (JOIN, SYNC, HEARTBEAT), groups=Groups.FULL
+    )
+    found = {(each["api"], each["replayed"]) for each in played.report["errors"] if each["kind"] == "new"}
+    assert {("SyncGroup", "UNKNOWN_MEMBER_ID"), ("Heartbeat", "UNKNOWN_MEMBER_ID")} & found
+
+
+def test_a_second_run_under_the_same_producer_ids_writes_nothing_and_says_success(
+    target: SecuredCluster, tmp_path: Path
+) -> None:
+    kinds = "producers sequences"
+    only = ("steady.pcapng", kinds, (PRODUCE,), "again")
+    topic = "off-again-payments"
+    without(target, tmp_path / "1", *only)
+    first = len(read_all(target.bootstrap, [topic])[topic])
+    second = without(target, tmp_path / "2", *only)
+    grown = len(read_all(target.bootstrap, [topic])[topic]) - first
+    assert first == 240
+    assert (
+        grown < 240
+    )  # the last five batches of each partition were taken for duplicates, the others for gaps
+    control = without(target, tmp_path / "3", "steady.pcapng", "", (PRODUCE,), "again")
+    assert control.unexpected() == []
+    assert len(read_all(target.bootstrap, [topic])[topic]) == first + grown + 240
+    assert second.report["verdict"] == "diverged"
+
+
+def test_a_retry_that_is_not_recognised_is_written_twice(target: SecuredCluster, tmp_path: Path) -> None:
+    without(target, tmp_path, "broker-restart.pcapng", "retries", (PRODUCE, INIT), "retries")
+    found = read_all(target.bootstrap, ["off-retries-orders"])["off-retries-orders"]
+    assert len(found) > 1280
+    assert len({(each.partition, each.key) for each in found}) == 1280
