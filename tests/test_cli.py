@@ -15,7 +15,7 @@ from command import COMMAND, environment, kdissect
 from kdissect import __version__
 
 ROOT = Path(__file__).parents[1]
-CAPTURE = min((ROOT / "captures").glob("*.pcap*"), key=lambda path: path.stat().st_size)
+CAPTURE = ROOT / "captures" / "cluster-life.pcapng"
 
 PCAP = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
 
@@ -163,6 +163,15 @@ def java_of(variables: dict[str, str]) -> object:
     return find_java(variables, ())
 
 
+def test_a_page_that_cannot_be_written_is_told_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for page, why in ((tmp_path, "it is a directory"), (tmp_path / "file" / "page.html", "not a directory")):
+        done = kdissect("analyze", CAPTURE, "--html", page)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert why in done.stderr
+        assert_one_sentence(done.stderr)
+
+
 @pytest.fixture(scope="module")
 def analyzed(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
     """What `kdissect analyze CAPTURE --out DIR` gave, and DIR."""
@@ -188,6 +197,16 @@ def test_report_on_standard_output_and_in_a_directory(
 
 
 @pytest.mark.spark
+def test_temporary_files_may_lie_deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No address of a socket has room for such a TMPDIR."""
+    deep = tmp_path / ("a" * 90) / ("b" * 90)
+    deep.mkdir(parents=True)
+    monkeypatch.setenv("TMPDIR", str(deep))
+    done = kdissect("analyze", "--quiet", str(CAPTURE))
+    assert done.returncode == 0, done.stderr
+    assert not list(deep.iterdir())
+
+
 def test_input_may_be_a_stream(analyzed: tuple[subprocess.CompletedProcess[str], Path]) -> None:
     plain = json.loads((analyzed[1] / "report.json").read_text())
     streamed = kdissect("analyze", "--quiet", "--format", "json", "-", stdin=CAPTURE.read_bytes())
@@ -246,6 +265,7 @@ def test_interrupts_end_everything(number: signal.Signals, code: int, moment: st
     run = subprocess.Popen(
         [*COMMAND, "analyze", "-"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - who runs the tests may ignore it
     )  # fmt: skip
     assert run.stdin
     assert run.stderr

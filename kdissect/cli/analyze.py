@@ -4,43 +4,88 @@ import argparse
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kdissect.cli.work import NothingToReport, nothing_found, prepared
+from kdissect.cli.main import HELD
+from kdissect.cli.reporting import reported
+from kdissect.cli.work import Ready, WrongQuestion, prepared, say
 from kdissect.pipeline.tabledir import OutputRefused
+
+if TYPE_CHECKING:
+    from kdissect.report.conditions import Condition
+    from kdissect.report.course.grid import Grid
 
 PAPER_WIDTH = 120  # columns of report.txt
 
 
-def analyze(chosen: argparse.Namespace) -> None:
+def analyze(chosen: argparse.Namespace) -> int:
     """Run the command."""
+    conditions = conditions_of(chosen.fail_on)
     folder = usable_folder(Path(chosen.out)) if chosen.out else None
+    page = usable_file(Path(chosen.html)) if chosen.html else None
     with prepared(chosen) as ready:
-        context = ready.engine.context()
+        grid = grid_of(ready) if page else None
+        found = reported(ready, chosen, grid)
 
-        from kdissect.pipeline import jobs
-        from kdissect.pipeline.facts import capture_facts
-        from kdissect.pipeline.progress import Progress
-        from kdissect.report.compose import compose
         from kdissect.report.json import to_json
         from kdissect.report.layout import Terminal
+        from kdissect.report.summary import By
         from kdissect.report.text import render, terminal_of
 
-        with Progress(context, chosen.quiet):
-            analysis = jobs.analyze(context, ready.work)
-        summary = compose(analysis.partial, capture_facts(ready.survey, analysis.counts))
-        connections = summary.connections
-        kafka = sum(row.connections for row in connections.protocols if row.protocol.startswith("kafka"))
-        if why := nothing_found(ready.survey, analysis.counts, connections.count, kafka, ready.work.ports):
-            raise NothingToReport(why)
+        summary = found.summary(By(chosen.by))
         as_json = to_json(summary) + "\n"
-        sys.stdout.write(as_json if chosen.format == "json" else render(summary, terminal_of(sys.stdout)))
+        sys.stdout.write(
+            as_json if chosen.format == "json" else render(summary, terminal_of(sys.stdout, full=chosen.full))
+        )
         sys.stdout.flush()
         if folder:
             write_whole(folder / "report.json", as_json)
             write_whole(
                 folder / "report.txt", render(summary, Terminal(PAPER_WIDTH, colour=False, unicode=True))
             )
+        if page and grid:
+            from kdissect.report.html.page import render_page
+
+            write_whole(page, render_page(summary, found.partial, grid))
+        held = [sentence for condition in conditions for sentence in condition.held(found.summary())]
+        for sentence in held:
+            say(f"kdissect: {sentence}")
+        return HELD if held else 0
+
+
+def conditions_of(texts: Sequence[str]) -> "list[Condition]":
+    """Read what --fail-on was given; raise WrongQuestion for a name that does not exist."""
+    if not texts:
+        return []
+    from kdissect.report.conditions import NoCondition, condition
+
+    try:
+        return [condition(text) for text in texts]
+    except NoCondition as wrong:
+        raise WrongQuestion(f"--fail-on: {wrong}") from None
+
+
+def grid_of(ready: Ready) -> "Grid":
+    """Give the steps of time that the page shows: of the span of the captures, or of the window that was asked for."""
+    from kdissect.report.course.grid import grid_over
+
+    found, choice = ready.survey, ready.work.treatment.choice
+    first, last = found.earliest_time_ns or 0, found.latest_time_ns or 0
+    if choice.since_ns is not None:
+        first = min(max(first, choice.since_ns), last)
+    if choice.until_ns is not None:
+        last = max(min(last, choice.until_ns - 1), first)
+    return grid_over(first, last)
+
+
+def usable_file(path: Path) -> Path:
+    """Give a path that a file can be written to; raise OutputRefused if it cannot."""
+    if path.is_dir():
+        raise OutputRefused(f"cannot write to {path}: it is a directory")
+    usable_folder(path.parent)
+    return path
 
 
 def usable_folder(folder: Path) -> Path:

@@ -1,22 +1,21 @@
 """`kdissect dump`: captures in, every exchange out, in time order."""
 
 import argparse
-import re
 import sys
 import tempfile
 from collections.abc import Iterator
-from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
-from kdissect.cli.arguments import WHAT_PATHS_ARE, port
+from kdissect.cli.arguments import WHAT_PATHS_ARE, add_keylog, port
+from kdissect.cli.filters import add_filters, duration, narrowing
 
 if TYPE_CHECKING:
     from kdissect.capture.survey import Survey
     from kdissect.dump.choosing import Choice
 
-SPLIT_BYTES = 8 << 20  # read at a time
+SPLIT_BYTES = 2 << 20  # read at a time
 WRITE_BYTES = 1 << 16
-NS_OF = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 
 
 def add_dump(parser: argparse.ArgumentParser) -> None:
@@ -37,28 +36,8 @@ def add_dump(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--show-secrets", action="store_true", help="show passwords, tokens and salts too")
     parser.add_argument("--limit", type=_count, metavar="N", help="stop after so many exchanges")
-    chosen = parser.add_argument_group(
-        "which exchanges", "All must hold; an option given twice wants one or the other."
-    )
-    chosen.add_argument(
-        "--api", type=_api, action="append", default=[], metavar="NAME", help="name or key of an API"
-    )
-    for name, what in (("client", "client id"), ("topic", "topic"), ("group", "group id")):
-        chosen.add_argument(
-            f"--{name}",
-            action="append",
-            default=[],
-            metavar="NAME",
-            help=f"{what}; * and ? stand for anything",
-        )
-    chosen.add_argument(
-        "--error",
-        type=_error,
-        action="append",
-        default=[],
-        metavar="ERROR",
-        help="code or name of an error, or 'any'",
-    )
+    add_keylog(parser)
+    chosen = add_filters(parser)
     chosen.add_argument(
         "--connection",
         action="append",
@@ -66,16 +45,7 @@ def add_dump(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         help="number of a connection, or host:port of an end",
     )
-    chosen.add_argument(
-        "--since",
-        type=_time,
-        metavar="TIME",
-        help="2026-05-01T12:00:00Z, or +5s from the start of the capture",
-    )
-    chosen.add_argument("--until", type=_time, metavar="TIME", help="the same; from then on nothing is shown")
-    chosen.add_argument(
-        "--slower-than", type=_duration, metavar="TIME", help="answered later than, say, 50ms"
-    )
+    chosen.add_argument("--slower-than", type=duration, metavar="TIME", help="answered later than, say, 50ms")
     chosen.add_argument(
         "--port", type=port, action="append", default=[], metavar="N", help="look only at this TCP port"
     )
@@ -111,19 +81,23 @@ def _write(lines: list[str]) -> None:
 
 
 def _lines(chosen: argparse.Namespace, found: "Survey") -> Iterator[str]:
+    from kdissect.choosing import Known
     from kdissect.dump.follow import Follower
     from kdissect.dump.foresight import look_ahead
     from kdissect.dump.meaning import Showing
     from kdissect.dump.objects import exchange_object, heading, to_json
     from kdissect.dump.spoken import Spoken
     from kdissect.dump.text import brief, full
+    from kdissect.exchange.tls.keylog import keys_for
 
     choice = _choice(chosen, found.earliest_time_ns or 0)
-    foresight = look_ahead(found.splits, chosen.port)
-    follower = Follower(found.splits, chosen.port, foresight)
+    keys = keys_for(chosen.keylog, found.files)
+    foresight = look_ahead(found.splits, chosen.port, keys)
+    follower = Follower(found.splits, chosen.port, foresight, keys)
     showing = Showing(foresight.names, chosen.records, chosen.show_secrets)
     left = chosen.limit
-    for exchange in follower.exchanges(choice.rows, choice.until_ns):
+    rows = partial(choice.rows, known=Known({}, foresight.nodes))
+    for exchange in follower.exchanges(rows, choice.until_ns):
         spoken = Spoken(exchange)
         if not choice.message(spoken, foresight.names):
             continue
@@ -143,76 +117,13 @@ def _choice(chosen: argparse.Namespace, start_ns: int) -> "Choice":
     from kdissect.dump.choosing import Choice
 
     return Choice(
-        apis=frozenset(chosen.api),
+        **narrowing(chosen, start_ns),
         connections=frozenset(chosen.connection),
-        since_ns=_absolute(chosen.since, start_ns),
-        until_ns=_absolute(chosen.until, start_ns),
         slower_than_ns=chosen.slower_than,
-        clients=tuple(chosen.client),
-        topics=tuple(chosen.topic),
-        groups=tuple(chosen.group),
-        errors=frozenset(chosen.error),
     )
-
-
-def _absolute(time: tuple[bool, int] | None, start_ns: int) -> int | None:
-    if time is None:
-        return None
-    relative, nanoseconds = time
-    return nanoseconds + start_ns if relative else nanoseconds
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
     return int(text)
-
-
-def _api(text: str) -> int:
-    from kdissect.protocol.schema import APIS
-
-    names: dict[str, int] = {}
-    for key, api in APIS.items():
-        names[api.name.lower()] = names[str(key)] = key
-        if api.former_name:
-            names.setdefault(api.former_name.lower(), key)
-    if text.isdecimal() and len(text) < 6:
-        return names.get(text, int(text))
-    if text.lower() not in names:
-        raise argparse.ArgumentTypeError(f"{text!r} is no API of Kafka ('kdissect schema' lists them)")
-    return names[text.lower()]
-
-
-def _error(text: str) -> int | None:
-    from kdissect.protocol.errors import ERRORS
-
-    if text.lower() == "any":
-        return None
-    names = {error.name: error.code for error in ERRORS.values()}
-    if re.fullmatch(r"-?\d{1,5}", text):
-        return int(text)
-    if text.upper() not in names:
-        raise argparse.ArgumentTypeError(f"{text!r} is no error of Kafka; NOT_COORDINATOR, 16 and any are")
-    return names[text.upper()]
-
-
-def _duration(text: str) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ns|us|ms|s|m|h)", text)
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time span; 50ms, 1.5s and 2m are")
-    return round(float(found[1]) * NS_OF[found[2]])
-
-
-def _time(text: str) -> tuple[bool, int]:
-    """Read a time: (whether it counts from the capture's start, nanoseconds)."""
-    if text.startswith("+"):
-        return True, _duration(text[1:])
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no time; 2026-05-01T12:00:00Z, 2026-05-01T14:00:00+02:00 and +5s are"
-        )
-    return False, round(moment.timestamp() * 10**6) * 1000

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kdissect.cli.arguments import TABLES
 from kdissect.cli.work import prepared, say
-from kdissect.pipeline.tabledir import Format, TableDirectory
+from kdissect.pipeline.tabledir import FINISH, Format, TableDirectory
 
 
 def export(chosen: argparse.Namespace) -> None:
@@ -19,8 +19,9 @@ def export(chosen: argparse.Namespace) -> None:
             from kdissect.pipeline import jobs
             from kdissect.pipeline.progress import Progress
 
+            format = Format(chosen.format)
             with Progress(session.sparkContext, chosen.quiet):
-                target.write(jobs.tables(session, ready.work, wanted), Format(chosen.format))
+                target.write(jobs.tables(session, ready.work, wanted, FINISH.get(format)), format)
         if not chosen.quiet:
             say(f"kdissect: {', '.join(wanted)} written to {chosen.out}")
     finally:

@@ -10,14 +10,28 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 from types import FrameType
 from typing import NoReturn
 
+from kdissect import compiled
 from kdissect.cli.arguments import parse
 
-DONE, FAILED, REFUSED, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+DONE, FAILED, REFUSED, HELD, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
+"""HELD: the work was done, and what the user did not want to see is there."""
 
-REFUSALS = frozenset({"InputError", "JavaMissing", "OutputRefused", "NothingToReport"})
+REFUSALS = frozenset(
+    {
+        "InputError",
+        "JavaMissing",
+        "OutputRefused",
+        "NothingToReport",
+        "WrongQuestion",
+        "Refused",
+        "Refusing",
+        "HandshakeFailed",
+    }
+)
 """Exceptions for what the user can put right; told by name, since importing them all would take time."""
 
 
@@ -28,24 +42,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logging.disable(logging.CRITICAL)  # Py4J logs what it also raises
     with suppress(ValueError):  # not the main thread: whoever runs us there deals with signals
         signal.signal(signal.SIGTERM, _terminated)
+    uncompiled = compiled.go_without(getattr(chosen, "paths", []))
     try:
-        if chosen.command == "analyze":
-            from kdissect.cli.analyze import analyze
-
-            analyze(chosen)
-        elif chosen.command == "dump":
-            from kdissect.cli.dump import dump
-
-            dump(chosen)
-        elif chosen.command == "schema":
-            from kdissect.cli.schema import schema
-
-            schema(chosen)
-        else:
-            from kdissect.cli.export import export
-
-            export(chosen)
+        run = getattr(import_module(f"kdissect.cli.{chosen.command}"), chosen.command)
+        done: int = run(chosen) or DONE
         sys.stdout.flush()
+        if uncompiled and compiled.compile_behind() and not getattr(chosen, "quiet", False):
+            sys.stderr.write(
+                "kdissect: first run: compiling in the background for faster runs (once, a minute)\n"
+            )
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader has seen enough
@@ -53,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return DONE
     except Exception as error:  # noqa: BLE001 - the last stop: one sentence instead of a traceback
         return _told(error)
-    return DONE
+    return done
 
 
 def _told(error: Exception) -> int:

@@ -8,16 +8,46 @@ def add_schema(parser: argparse.ArgumentParser) -> None:
     """Say what may be said after `kdissect schema`."""
     parser.description = "Show which APIs and versions are known, or the fields of one API in one version."
     parser.add_argument("api", nargs="?", metavar="API", help="name or key of an API")
-    parser.add_argument("--version", type=int, metavar="N", help="version of the API (default: the newest)")
+    parser.add_argument(
+        "--version",
+        type=_version,
+        metavar="N",
+        help="version of the API (default: the newest); 0.7: Kafka 0.7, which had none",
+    )
 
 
 def schema(chosen: argparse.Namespace) -> None:
     """Run the command."""
-    from kdissect.dump.coverage import WrongQuestion, coverage, one_api
+    from kdissect.dump.coverage import WrongQuestion
 
     try:
-        lines = coverage() if chosen.api is None else one_api(chosen.api, chosen.version)
+        lines = _answer(chosen.api, chosen.version)
     except WrongQuestion as wrong:
         sys.stderr.write(f"kdissect schema: {wrong}\n")
         raise SystemExit(2) from None
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _answer(api: str | None, version: int | str | None) -> list[str]:
+    from kdissect.dump.coverage import WrongQuestion, coverage, is_api, one_api
+    from kdissect.dump.old_coverage import RELEASE, find_old, old_coverage, one_old
+
+    if api is None and version is None:
+        return [*coverage(), "", *old_coverage()]
+    if version == RELEASE:
+        return old_coverage() if api is None else one_old(api)
+    if api is None:
+        raise WrongQuestion("--version needs an API")
+    if version is None and not is_api(api) and find_old(api) is not None:
+        return one_old(api)
+    return one_api(api, None if version is None else int(version))
+
+
+def _version(text: str) -> int | str:
+    from kdissect.dump.old_coverage import RELEASE
+
+    if text == RELEASE:
+        return text
+    if not text.isdecimal() or len(text) > 5:
+        raise argparse.ArgumentTypeError(f"{text!r} is no version; 12 and {RELEASE} are")
+    return int(text)

@@ -2,17 +2,24 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kdissect.capture.refusals import refuse_at_once
 from kdissect.cli.announce import line_before, lines_about
+from kdissect.cli.filters import choice_of
 from kdissect.pipeline.session import Engine, Settings
 
 if TYPE_CHECKING:
+    from kdissect.anonymity import Pseudonyms
     from kdissect.capture.survey import Survey
     from kdissect.pipeline.jobs import Work
+
+
+class WrongQuestion(Exception):
+    """What was asked cannot be answered, whatever the captures hold; the message is one sentence."""
 
 
 class NothingToReport(Exception):
@@ -26,6 +33,7 @@ class Ready:
     engine: Engine
     survey: "Survey"
     work: "Work"
+    pseudonyms: "Pseudonyms | None"
 
 
 def say(line: str) -> None:
@@ -39,32 +47,67 @@ def silent(_line: str) -> None:
 
 
 @contextmanager
+def started(chosen: argparse.Namespace, paths: Sequence[str]) -> Iterator[Engine]:
+    """Let Spark start, once a glance at the paths has not shown that it would be for nothing; the end ends Spark."""
+    refuse_at_once(paths)
+    notice = _notice(chosen)
+    with Engine.start(Settings(master=chosen.master, notice=notice)) as engine, explaining(engine):
+        if before := line_before(paths):
+            notice(before)
+        yield engine
+
+
+def surveyed(engine: Engine, chosen: argparse.Namespace, paths: Sequence[str]) -> Ready:
+    """Look the captures over, and say what there is to do with them."""
+    from kdissect.capture.files import open_inputs
+    from kdissect.capture.refusals import InputError
+    from kdissect.capture.sample import take_sample
+    from kdissect.capture.survey import SPLIT_BYTES, survey
+    from kdissect.exchange.tls.keylog import keys_for
+    from kdissect.pipeline.jobs import Work
+    from kdissect.pipeline.steps import Treatment
+
+    engine.build()
+    pseudonyms = pseudonyms_of(chosen)
+    spool = engine.temporary / f"spool-{len(list(engine.temporary.glob('spool-*')))}"
+    spool.mkdir()
+    inputs = open_inputs(paths, str(spool))
+    if not engine.settings.local and (near := [file.name for file in inputs.files if file.spooled]):
+        raise InputError(f"{near[0]}: executors can only read captures that are not compressed, from a file")
+    for reason in inputs.skipped:
+        _notice(chosen)(f"passed over {reason}")
+    found = survey(inputs.files, chosen.split_bytes or SPLIT_BYTES)
+    for warning in found.warnings:
+        say(f"kdissect: {warning}")
+    if not chosen.quiet:
+        for line in lines_about(found):
+            say(line)
+    if not found.packets:
+        raise NothingToReport(f"{_these(found)} no packets")
+    keys = keys_for(chosen.keylog, found.files)
+    treatment = Treatment(choice_of(chosen, found.earliest_time_ns or 0), pseudonyms, keys=keys)
+    sample = take_sample(found.splits, chosen.port)
+    work = Work(found.splits, tuple(chosen.port), chosen.partitions or 0, treatment, sample)
+    return Ready(engine, found, work, pseudonyms)
+
+
+@contextmanager
 def prepared(chosen: argparse.Namespace) -> Iterator[Ready]:
     """Give the work to be done, while Spark starts; its end ends Spark."""
-    notice = silent if chosen.quiet else (lambda line: say(f"kdissect: {line}"))
-    with Engine.start(Settings(master=chosen.master, notice=notice)) as engine, explaining(engine):
-        if before := line_before(chosen.paths):
-            notice(before)
+    with started(chosen, chosen.paths) as engine:
+        yield surveyed(engine, chosen, chosen.paths)
 
-        from kdissect.capture.files import open_inputs
-        from kdissect.capture.survey import SPLIT_BYTES, survey
 
-        engine.build()
-        inputs = open_inputs(chosen.paths, str(engine.temporary))
-        for reason in inputs.skipped:
-            notice(f"passed over {reason}")
-        found = survey(inputs.files, chosen.split_bytes or SPLIT_BYTES)
-        for warning in found.warnings:
-            say(f"kdissect: {warning}")
-        if not chosen.quiet:
-            for line in lines_about(found):
-                say(line)
-        if not found.packets:
-            raise NothingToReport(f"{_these(found)} no packets")
+def _notice(chosen: argparse.Namespace) -> Callable[[str], None]:
+    return silent if chosen.quiet else (lambda line: say(f"kdissect: {line}"))
 
-        from kdissect.pipeline.jobs import Work
 
-        yield Ready(engine, found, Work(found.splits, tuple(chosen.port), chosen.partitions or 0))
+def pseudonyms_of(chosen: argparse.Namespace) -> "Pseudonyms | None":
+    """Give the replacements of names, if they are wanted."""
+    from kdissect.anonymity import Pseudonyms
+
+    wanted = chosen.anonymize or chosen.anonymize_key is not None
+    return Pseudonyms.new(chosen.anonymize_key) if wanted else None
 
 
 @contextmanager

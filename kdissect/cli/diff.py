@@ -1,0 +1,67 @@
+"""`kdissect diff`: two captures, or two reports of `analyze`, against each other."""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from kdissect.cli.reporting import reported
+from kdissect.cli.work import WrongQuestion, started, surveyed
+
+MOST_JSON = 1 << 30
+NEEDED = ("capture", "profile", "apis", "clients", "errors", "findings")
+
+
+def diff(chosen: argparse.Namespace) -> None:
+    """Run the command."""
+    sides: list[Mapping[str, Any] | None] = [_saved(path) for path in (chosen.before, chosen.after)]
+    captures = [path for path, side in zip((chosen.before, chosen.after), sides, strict=True) if side is None]
+    with ExitStack() as running:
+        engine = running.enter_context(started(chosen, captures)) if captures else None
+
+        from kdissect.report.comparison import compare
+        from kdissect.report.comparison_lines import render
+        from kdissect.report.json import to_plain
+        from kdissect.report.summary import By
+        from kdissect.report.text import terminal_of
+
+        for at, path in enumerate((chosen.before, chosen.after)):
+            if sides[at] is None and engine is not None:
+                found = reported(surveyed(engine, chosen, [path]), chosen)
+                sides[at] = json.loads(json.dumps(to_plain(found.summary(By(chosen.by)))))
+    before, after = (side or {} for side in sides)
+    if before["profile"]["by"] != after["profile"]["by"]:
+        rankings = " and ".join(side["profile"]["by"] for side in (before, after))
+        raise WrongQuestion(f"the reports rank by {rankings}: make both with the same --by")
+    compared = compare(before, after)
+    if chosen.format == "json":
+        sys.stdout.write(json.dumps(to_plain(compared), indent=2) + "\n")
+    else:
+        sys.stdout.write(render(compared, terminal_of(sys.stdout)))
+
+
+def _saved(path: str) -> Mapping[str, Any] | None:
+    """Give the report in a JSON file; None for what is no JSON, and so a capture or wrong."""
+    file = Path(path)
+    try:
+        with file.open("rb") as opened:
+            if opened.read(1) != b"{":
+                return None
+        report = json.loads(file.read_bytes())
+    except OSError:
+        return None  # said when it is opened as a capture
+    except ValueError as wrong:
+        raise WrongQuestion(f"{path} is no JSON: {wrong}") from None
+
+    from kdissect.report.summary import SCHEMA_VERSION
+
+    if not isinstance(report, dict) or not all(name in report for name in NEEDED):
+        raise WrongQuestion(f"{path} is no report of kdissect analyze")
+    if report.get("schema_version") != SCHEMA_VERSION:
+        raise WrongQuestion(
+            f"{path} is a report of another version of kdissect ({report.get('schema_version')})"
+        )
+    return report

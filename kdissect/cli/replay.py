@@ -1,0 +1,426 @@
+"""`kdissect replay plan | run | prepare | compare`: the command line of replays."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kdissect.cli.arguments import WHAT_PATHS_ARE, port
+from kdissect.cli.filters import api, duration, moment
+
+if TYPE_CHECKING:
+    from kdissect.replay.running import Replay
+    from kdissect.replay.settings import Settings
+
+FAILED_ON = 1
+NOTHING = 3  # nothing could be sent
+PASSWORD_VARIABLE = "KDISSECT_SASL_PASSWORD"  # noqa: S105 - the name of a variable
+
+
+class Refused(Exception):
+    """The operator can put this right: one sentence."""
+
+
+def add_replay(parser: argparse.ArgumentParser) -> None:
+    """Say what may be said after `kdissect replay`."""
+    parser.description = "Send captured traffic to another cluster, and tell what differed."
+    commands = parser.add_subparsers(
+        dest="replay", required=True, metavar="COMMAND", parser_class=type(parser)
+    )
+    for name, what in (
+        (
+            "plan",
+            "say what would be sent, rewritten and skipped, and why; sends nothing that changes the target",
+        ),
+        ("prepare", "create the topics on the plan that the target lacks; without --execute list them"),
+        ("run", "replay; without --execute the same as plan"),
+    ):
+        _add_common(commands.add_parser(name, help=what), name)
+    compare = commands.add_parser("compare", help="report again on a run, from its files")
+    compare.add_argument("run", metavar="RUN", help="directory of a run")
+    compare.add_argument("--noise", metavar="RUN", help="a second, identical run: what it shows too is noise")
+    _add_report(compare)
+
+
+def _add_common(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.add_argument("paths", nargs="+", metavar="PATH", help=WHAT_PATHS_ARE)
+    parser.add_argument(
+        "--port", type=port, action="append", default=[], metavar="N", help="look only at this TCP port"
+    )
+    target = parser.add_argument_group("the target")
+    target.add_argument(
+        "--target", required=True, type=_addresses, metavar="HOST:PORT[,HOST:PORT]", help="its brokers"
+    )
+    target.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="HOST|NETWORK",
+        help="where its metadata may lead besides the hosts of --target",
+    )
+    target.add_argument(
+        "--i-know-target", metavar="ID", help="its cluster id, where the capture does not tell its own"
+    )
+    target.add_argument("--sasl", choices=("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"), help="how to log in")
+    target.add_argument(
+        "--user",
+        metavar="NAME",
+        help=f"who to log in as; the password is read from ${PASSWORD_VARIABLE} or --password-file",
+    )
+    target.add_argument("--password-file", metavar="FILE", help="file whose first line is the password")
+    target.add_argument("--tls", action="store_true", help="speak TLS")
+    target.add_argument("--tls-ca", metavar="FILE", help="certificates to trust (default: the system's)")
+    target.add_argument("--tls-cert", metavar="FILE", help="our certificate and key")
+    target.add_argument("--insecure", action="store_true", help="do not check the target's certificate")
+    names = parser.add_argument_group("names")
+    names.add_argument(
+        "--prefix",
+        default="replay-",
+        metavar="TEXT",
+        help="put before topics, groups, transactional and instance ids (default: replay-)",
+    )
+    names.add_argument(
+        "--isolated-target", action="store_true", help="keep all names: nobody else uses the target"
+    )
+    for kind in ("topic", "group", "transactional-id"):
+        names.add_argument(
+            f"--{kind}-map",
+            type=_mapping,
+            action="append",
+            default=[],
+            metavar="OLD=NEW",
+            help=f"name of a {kind.replace('-', ' ')} on the target",
+        )
+    names.add_argument(
+        "--client-id-prefix", default="", metavar="TEXT", help="put before client ids (default: kept)"
+    )
+    chosen = parser.add_argument_group(
+        "which requests", "All must hold; an option given twice wants one or the other."
+    )
+    for kind in ("client", "topic", "group"):
+        chosen.add_argument(
+            f"--{kind}",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help=f"{kind}; * and ? stand for anything",
+        )
+    chosen.add_argument(
+        "--api", type=api, action="append", default=[], metavar="NAME", help="name or key of an API"
+    )
+    chosen.add_argument(
+        "--since",
+        type=moment,
+        metavar="TIME",
+        help="2026-05-01T12:00:00Z, or +5s from the start of the capture",
+    )
+    chosen.add_argument("--until", type=moment, metavar="TIME", help="the same; from then on nothing is sent")
+    how = parser.add_argument_group("how")
+    how.add_argument(
+        "--groups",
+        choices=("off", "simple", "full"),
+        default="off",
+        help="of consumer groups: nothing, commits, or membership too",
+    )
+    how.add_argument(
+        "--offsets", choices=("auto", "identity"), default="auto", help="how positions are translated"
+    )
+    how.add_argument("--timestamps", choices=("keep", "shift", "now"), default="keep", help="of records")
+    how.add_argument(
+        "--allow",
+        type=api,
+        action="append",
+        default=[],
+        metavar="API",
+        help="send this destructive or creating request too",
+    )
+    how.add_argument("--allow-lossy", action="store_true", help="convert versions even if a field is lost")
+    pace = parser.add_argument_group("pace")
+    pace.add_argument(
+        "--pace",
+        choices=("schedule", "think", "asap"),
+        default="schedule",
+        help="captured times, captured thinking, or no waiting",
+    )
+    pace.add_argument(
+        "--speed", type=_positive, default=1.0, metavar="N", help="how many times as fast as captured"
+    )
+    pace.add_argument("--ramp", type=duration, metavar="TIME", help="until the speed is reached")
+    pace.add_argument(
+        "--max-gap", type=duration, metavar="TIME", help="make longer pauses of everything this short"
+    )
+    pace.add_argument("--loop", type=_count, default=1, metavar="N", help="so many passes")
+    caps = parser.add_argument_group("rails")
+    caps.add_argument("--max-rps", type=_positive, metavar="N", help="requests a second")
+    caps.add_argument("--max-mbps", type=_positive, metavar="N", help="megabytes a second")
+    caps.add_argument("--max-connections", type=_count, metavar="N", help="captured connections at a time")
+    caps.add_argument("--max-duration", type=duration, metavar="TIME", help="of a pass")
+    caps.add_argument(
+        "--max-errors",
+        type=_share,
+        default=0.5,
+        metavar="SHARE",
+        help="of the answers of 10 s that may be new errors (default: 0.5)",
+    )
+    caps.add_argument(
+        "--answer-deadline",
+        type=duration,
+        default=30 * 10**9,
+        metavar="TIME",
+        help="for an answer (default: 30s)",
+    )
+    if name == "plan":
+        parser.add_argument("--format", choices=("text", "json"), default="text", help="of the plan")
+        return
+    parser.add_argument(
+        "--execute", action="store_true", help="do it; without this nothing changes on the target"
+    )
+    if name == "run":
+        parser.add_argument(
+            "--out", metavar="DIR", help="directory to make for the run's files (default: replay-<time>)"
+        )
+        parser.add_argument("--name", metavar="TEXT", help="of the run (default: its time)")
+        _add_report(parser)
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format", choices=("text", "json", "html"), default="text", help="of the report on standard output"
+    )
+    parser.add_argument("--html", metavar="FILE", help="also write the report as one page")
+    parser.add_argument(
+        "--fail-on",
+        type=_thresholds,
+        default=(),
+        metavar="CONDITIONS",
+        help="exit 1 if one holds: new_error>0.1%%,p99_ratio>1.5,failed_checks>0,diverged,invalid",
+    )
+
+
+def replay(chosen: argparse.Namespace) -> int:
+    """Run the command; give the exit code."""
+    if chosen.replay == "compare":
+        return _compare(chosen)
+    from kdissect.replay.running import Replay
+
+    with Replay(_settings(chosen), chosen.paths, chosen.port) as made:
+        made.learn()
+        if chosen.replay == "prepare":
+            return _prepare(chosen, made)
+        return _plan_or_run(chosen, made)
+
+
+def _plan_or_run(chosen: argparse.Namespace, made: "Replay") -> int:
+    from kdissect.replay.comparison import compare
+    from kdissect.replay.planning import make_plan
+    from kdissect.replay.reporting import save
+    from kdissect.replay.runfiles import read_run
+    from kdissect.replay.texts import plan_text
+
+    plan = make_plan(made)
+    if chosen.replay == "plan" or not chosen.execute:
+        _write([json.dumps(plan, indent=1)] if chosen.format == "json" else plan_text(plan))
+        return 0 if plan["accounting"]["sent"] else NOTHING
+    if not plan["accounting"]["sent"]:
+        raise Refused("nothing of this capture can be sent; see kdissect replay plan")
+    folder = Path(chosen.out or f"replay-{made.settings.run}")
+    if folder.exists():
+        raise Refused(f"{folder} exists already: a run's files are never overwritten")
+    made.play(_say)
+    code = 0
+    for place in save(made, folder, plan):
+        _say(f"wrote {place}")
+        code = max(code, _report(chosen, compare(*read_run(place))))
+    return code
+
+
+def _compare(chosen: argparse.Namespace) -> int:
+    from kdissect.replay.comparison import compare, without_noise
+    from kdissect.replay.runfiles import read_run
+
+    report = compare(*read_run(Path(chosen.run)))
+    if chosen.noise:
+        without_noise(report, compare(*read_run(Path(chosen.noise))))
+    return _report(chosen, report)
+
+
+def _report(chosen: argparse.Namespace, report: dict[str, Any]) -> int:
+    from kdissect.replay.pages import page
+    from kdissect.replay.texts import comparison_text
+    from kdissect.replay.thresholds import exceeded
+
+    if chosen.html:
+        _replace(Path(chosen.html), page(report))
+    if chosen.format == "json":
+        _write([json.dumps(report, indent=1)])
+    else:
+        _write([page(report)] if chosen.format == "html" else comparison_text(report))
+    broken = exceeded(chosen.fail_on, report)
+    for sentence in broken:
+        _say(f"failed: {sentence}")
+    return FAILED_ON if broken else 0
+
+
+def _prepare(chosen: argparse.Namespace, made: "Replay") -> int:
+    from kdissect.replay.preparing import create, missing_topics
+    from kdissect.safe import escaped
+
+    wanted = missing_topics(made)
+    if not wanted:
+        _write(["every topic is on the target already"])
+        return 0
+    if not chosen.execute:
+        lines = [
+            f"would create {escaped(each.name)}: {each.partitions} partitions, {each.replicas} replicas"
+            for each in wanted
+        ]
+        _write([*lines, "nothing was created: --execute does it"])
+        return 0
+    outcomes = made.errand(create(made.stage(), wanted))
+    _write(
+        f"{escaped(each.wanted.name)}: {each.outcome}, {each.wanted.partitions} partitions"
+        for each in outcomes
+    )
+    return 0 if all(each.outcome == "created" for each in outcomes) else FAILED_ON
+
+
+def _settings(chosen: argparse.Namespace) -> "Settings":
+    from kdissect.replay.settings import (
+        Breaker,
+        Caps,
+        Chosen,
+        Groups,
+        Offsets,
+        Pace,
+        Settings,
+        Timestamps,
+        Tls,
+    )
+
+    start = time.strftime("%Y%m%dT%H%M%S")
+    return Settings(
+        target=tuple(chosen.target),
+        run=getattr(chosen, "name", None) or start,
+        prefix="" if chosen.isolated_target else chosen.prefix,
+        topic_map=dict(chosen.topic_map),
+        group_map=dict(chosen.group_map),
+        transactional_map=dict(chosen.transactional_id_map),
+        allowed_hosts=tuple(chosen.allow_host),
+        known_target=chosen.i_know_target,
+        allowed_apis=frozenset(one.key for one in chosen.allow),
+        allow_lossy=chosen.allow_lossy,
+        groups=Groups(chosen.groups),
+        offsets=Offsets(chosen.offsets),
+        timestamps=Timestamps(chosen.timestamps),
+        pace=Pace(chosen.pace),
+        speed=chosen.speed,
+        ramp_s=(chosen.ramp or 0) / 1e9,
+        loops=chosen.loop,
+        max_gap_ns=chosen.max_gap,
+        chosen=Chosen(
+            tuple(chosen.client),
+            tuple(chosen.topic),
+            tuple(chosen.group),
+            frozenset(one.key for one in chosen.api),
+            chosen.since and (chosen.since.from_start, chosen.since.time_ns),
+            chosen.until and (chosen.until.from_start, chosen.until.time_ns),
+        ),
+        caps=Caps(
+            chosen.max_rps,
+            chosen.max_mbps * 1e6 if chosen.max_mbps else None,
+            chosen.max_connections,
+            chosen.max_duration / 1e9 if chosen.max_duration else None,
+        ),
+        breaker=Breaker(error_share=chosen.max_errors),
+        credentials=_credentials(chosen),
+        tls=Tls(chosen.tls_ca, chosen.tls_cert, chosen.insecure)
+        if chosen.tls or chosen.insecure or chosen.tls_ca
+        else None,
+        client_id_prefix=chosen.client_id_prefix,
+        answer_deadline_s=chosen.answer_deadline / 1e9,
+    )
+
+
+def _credentials(chosen: argparse.Namespace) -> Any:
+    from kdissect.replay.settings import Credentials
+
+    if not chosen.sasl:
+        return None
+    if not chosen.user:
+        raise Refused("--sasl needs --user")
+    if chosen.password_file:
+        password = Path(chosen.password_file).read_text("utf-8").split("\n", 1)[0]
+    else:
+        password = os.environ.get(PASSWORD_VARIABLE, "")
+    if not password:
+        raise Refused(f"--sasl needs a password: in --password-file or in ${PASSWORD_VARIABLE}")
+    return Credentials(chosen.sasl, chosen.user, password)
+
+
+def _write(lines: Iterable[str]) -> None:
+    sys.stdout.buffer.write("\n".join([*lines, ""]).encode("utf-8", "backslashreplace"))
+    sys.stdout.buffer.flush()
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"kdissect: {text}\n")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    scratch.write_text(text, "utf-8")
+    scratch.replace(path)
+
+
+def _addresses(text: str) -> list[tuple[str, int]]:
+    found = []
+    for part in text.split(","):
+        host, _, number = part.strip().rpartition(":")
+        if not host or not number.isdecimal() or not 0 < int(number) < 65536:
+            raise argparse.ArgumentTypeError(f"{part!r} is no address; kafka.test:9092 and [::1]:9092 are")
+        found.append((host.strip("[]"), int(number)))
+    return found
+
+
+def _mapping(text: str) -> tuple[str, str]:
+    old, equals, new = text.partition("=")
+    if not equals or not old or not new:
+        raise argparse.ArgumentTypeError(f"{text!r} is no mapping; orders=orders-test is")
+    return old, new
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return value
+
+
+def _share(text: str) -> float:
+    value = _positive(text)
+    if value > 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share; 0.1 is")
+    return value
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return int(text)
+
+
+def _thresholds(text: str) -> Any:
+    from kdissect.replay.thresholds import thresholds
+
+    try:
+        return thresholds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -1,0 +1,126 @@
+"""`kdissect sql`: a question in Spark SQL over the public tables."""
+
+import argparse
+import csv
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from itertools import islice
+from typing import Any
+
+from kdissect.cli.arguments import TABLES
+from kdissect.cli.work import WrongQuestion, prepared, say
+
+ROWS_SHOWN = 1000
+PAPER = 1 << 16  # columns of what is not a terminal: nothing is cut
+
+
+def sql(chosen: argparse.Namespace) -> None:
+    """Run the command."""
+    with prepared(chosen) as ready:
+        session = ready.engine.session()
+
+        from kdissect.pipeline import jobs
+        from kdissect.pipeline.progress import Progress
+        from kdissect.pipeline.questions import asked, parsed
+
+        try:
+            parsed(session, chosen.query)
+            with Progress(session.sparkContext, chosen.quiet):
+                wanted = [
+                    table for table in TABLES if re.search(rf"\b{table}\b", chosen.query, re.IGNORECASE)
+                ]
+                views = jobs.tables(session, ready.work, wanted)
+            frame = asked(session, views, chosen.query)
+        except ValueError as wrong:
+            raise WrongQuestion(str(wrong)) from None
+        WRITERS[chosen.format](frame.columns, rows_of(frame), chosen)
+
+
+def rows_of(frame: Any) -> Iterator[list[Any]]:
+    """Give the rows one after another; what is not asked for is not fetched."""
+    for row in frame.toLocalIterator():
+        yield list(row)
+
+
+def as_text(columns: list[str], rows: Iterator[list[Any]], chosen: argparse.Namespace) -> None:
+    """Write a table for people: as wide as the terminal, or as it needs to be elsewhere."""
+    from dataclasses import replace
+
+    from kdissect.report.layout import Cell, Column, fitted
+    from kdissect.report.text import terminal_of
+
+    terminal = terminal_of(sys.stdout)
+    terminal = terminal if sys.stdout.isatty() else replace(terminal, width=PAPER)
+    most = chosen.limit or ROWS_SHOWN
+    first = list(islice(rows, most + 1))
+    shown = first[:most]
+    numbers = [
+        all(isinstance(row[at], int | float | None) and not isinstance(row[at], bool) for row in shown)
+        for at in range(len(columns))
+    ]
+    table = [
+        Column(terminal.captured(name), right=right, shortest=0 if right else 8)
+        for name, right in zip(columns, numbers, strict=True)
+    ]
+    cells = [[Cell(_plain(value, terminal.captured)) for value in row] for row in shown]
+    sys.stdout.write("\n".join(line.removeprefix(" ") for line in fitted(table, cells, terminal)) + "\n")
+    if len(first) > most:
+        say(f"kdissect: only the first {most:,} rows are shown (--limit, or --format csv for all)")
+
+
+def as_csv(columns: list[str], rows: Iterator[list[Any]], chosen: argparse.Namespace) -> None:
+    """Write RFC 4180 that no spreadsheet runs; null is empty."""
+    from kdissect.spreadsheet import harmless
+
+    writer = csv.writer(sys.stdout)
+    writer.writerow([harmless(name) for name in columns])
+    for row in _limited(rows, chosen):
+        writer.writerow(["" if value is None else _plain(value, harmless) for value in row])
+
+
+def as_jsonl(columns: list[str], rows: Iterator[list[Any]], chosen: argparse.Namespace) -> None:
+    """Write one JSON object a line, in ASCII."""
+    names = distinct(columns)
+    for row in _limited(rows, chosen):
+        sys.stdout.write(json.dumps(dict(zip(names, row, strict=True)), default=_in_json) + "\n")
+
+
+def distinct(columns: Iterable[str]) -> list[str]:
+    """Give column names of which no two are the same: the second `x` is `x_2`."""
+    found: dict[str, None] = {}
+    for name in columns:
+        count, other = 1, name
+        while other in found:
+            count += 1
+            other = f"{name}_{count}"
+        found[other] = None
+    return list(found)
+
+
+def _limited(rows: Iterator[list[Any]], chosen: argparse.Namespace) -> Iterator[list[Any]]:
+    return islice(rows, chosen.limit)
+
+
+def _in_json(value: Any) -> Any:
+    """Give decimals as numbers, times and whatever else as text."""
+    return float(value) if isinstance(value, Decimal) else str(value)
+
+
+def _plain(value: Any, text: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return (
+        str(value)
+        if isinstance(value, int)
+        else f"{value:.6g}"
+        if isinstance(value, float)
+        else str(text(str(value)))
+    )
+
+
+WRITERS = {"text": as_text, "csv": as_csv, "jsonl": as_jsonl}

@@ -1,0 +1,31 @@
+"""`kdissect who`: the writers and readers of a topic."""
+
+import argparse
+import json
+import sys
+
+from kdissect.cli.reporting import reported
+from kdissect.cli.work import WrongQuestion, prepared
+
+
+def who(chosen: argparse.Namespace) -> None:
+    """Run the command."""
+    if (chosen.anonymize or chosen.anonymize_key) and any(sign in chosen.named for sign in "*?["):
+        raise WrongQuestion("with --anonymize a topic goes by its whole name")
+    with prepared(chosen) as ready:
+        summary = reported(ready, chosen).summary()
+
+        from kdissect.report.ends import ends_of, render
+        from kdissect.report.json import to_plain
+        from kdissect.report.text import terminal_of
+
+        hidden = ready.pseudonyms
+        found = ends_of(summary, (hidden.name("topic", chosen.named) or "") if hidden else chosen.named)
+        if not found:
+            names = [topic.topic for topic in summary.topics]
+            seen = f"it has {len(names)} others" if names else "it has none"
+            raise WrongQuestion(f"no topic {chosen.named!r} in this capture ({seen})")
+        if chosen.format == "json":
+            sys.stdout.write(json.dumps([to_plain(ends) for ends in found], indent=2) + "\n")
+        else:
+            sys.stdout.write(render(found, terminal_of(sys.stdout)))
