@@ -8,10 +8,12 @@ import pytest
 
 from kdissect.capture.files import open_inputs
 from kdissect.capture.survey import survey
+from kdissect.exchange.tls.keylog import keys_for
 from kdissect.pipeline import jobs
 from kdissect.pipeline.facts import capture_facts
 from kdissect.pipeline.jobs import Work
 from kdissect.pipeline.session import Engine
+from kdissect.pipeline.steps import Treatment
 from kdissect.report.compose import compose
 from kdissect.report.json import to_json
 
@@ -25,7 +27,8 @@ pytestmark = pytest.mark.spark
 def told(request: pytest.FixtureRequest, engine: Engine) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the manifest expects, and what the report says."""
     found = survey(open_inputs([str(CAPTURES / request.param["file"])], "").files)
-    analysis = jobs.analyze(engine.context(), Work(found.splits))
+    treatment = Treatment(keys=keys_for(None, found.files))
+    analysis = jobs.analyze(engine.context(), Work(found.splits, treatment=treatment))
     report = to_json(compose(analysis.partial, capture_facts(found, analysis.counts)))
     return request.param, json.loads(report)
 
@@ -58,8 +61,15 @@ def test_errors(told: tuple[dict[str, Any], dict[str, Any]]) -> None:
     if expected["expected"]["errors"] is None:
         pytest.skip("the brokers of this capture did not log errors")
     found = {(row["api_key"], row["error_name"]): row["exchanges"] for row in report["errors"]}
+    if not expected["exact"]:  # what comes before a client is known stands in no broker's request log
+        logged = {row["api_key"] for row in expected["expected"]["requests"]}
+        found = {row: count for row, count in found.items() if row[0] in logged}
     wanted = {(row["api_key"], row["error_name"]): row["responses"] for row in expected["expected"]["errors"]}
-    assert found == wanted
+    assert found.keys() <= wanted.keys()
+    for row, logged_times in wanted.items():
+        # As with requests: an answer to a client that is gone stands in the broker's log only.
+        gone = sum(api["unanswered_closed"] for api in report["apis"] if api["api_key"] == row[0])
+        assert logged_times - gone <= found.get(row, 0) <= logged_times, row
 
 
 def test_nothing_is_lost(told: tuple[dict[str, Any], dict[str, Any]]) -> None:
@@ -69,4 +79,5 @@ def test_nothing_is_lost(told: tuple[dict[str, Any], dict[str, Any]]) -> None:
     assert {fault["shape"] for fault in report["faults"]} <= {
         "response: the rest of the frame is missing at byte # in throttle_time_ms",
         "response: the rest of the frame is missing at byte # in responses.partitions.records",
+        "response: the rest of the frame is missing at byte # in responses.partitions",
     }

@@ -8,11 +8,13 @@ Each writes `requests.log`: one line per request it completed. That log is the t
 from __future__ import annotations
 
 import base64
+import contextlib
 import shutil
+import signal
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -50,11 +52,22 @@ class Node:
     def start(self) -> None:
         self.child.start()
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the process in the middle of whatever it does; at the end let it go on."""
+        assert self.child.process is not None
+        self.child.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.child.process.send_signal(signal.SIGCONT)
+
 
 class Cluster:
     """What both kinds of cluster share. Use as a context manager; `folder` is removed at the end unless given."""
 
     create_topics_version: int
+    format_arguments: tuple[str, ...] = ()  # what else the storage is formatted with, such as users
 
     def __init__(
         self,
@@ -98,7 +111,8 @@ class Cluster:
         raise RuntimeError("no broker answers")
 
     def wait_until_ready(self) -> None:
-        wire.wait_for_brokers([node.client_port for node in self.nodes if node.child.running])
+        """Return when all running nodes know of each other; asks where no recording listens."""
+        wire.wait_for_brokers([node.internal_port for node in self.nodes if node.child.running])
 
     def create_topic(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> None:
         """Create a topic and return when all its partitions are in sync. Leaves no connection open."""
@@ -130,6 +144,7 @@ class Cluster:
             node.start()
         try:
             self.wait_until_ready()
+            wire.wait_for_brokers(self.client_ports)
         except TimeoutError as error:
             tails = "\n".join(f"{node.child.name}:\n{node.child.tail()}" for node in self.nodes)
             raise RuntimeError(f"{error}\n{tails}") from None
@@ -200,7 +215,7 @@ class KraftCluster(Cluster):
             self._write_properties(node, self._roles(node, voters))
             command = self._java(
                 node.folder, "kafka.tools.StorageTool", "format", "-t", cluster_id,
-                "-c", str(node.folder / "server.properties"),
+                "-c", str(node.folder / "server.properties"), *self.format_arguments,
             )  # fmt: skip
             formatters.append(Child(f"format {node.number}", command, node.folder / "format.log").start())
         for formatter in formatters:

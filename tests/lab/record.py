@@ -17,7 +17,20 @@ from pathlib import Path
 from . import manifest, readme
 from .stage import Stage
 
-SCENARIOS = ("steady", "rebalances", "broker_restart", "old_broker", "transactions", "cluster_life")
+SCENARIOS = (
+    "steady",
+    "rebalances",
+    "broker_restart",
+    "old_broker",
+    "transactions",
+    "cluster_life",
+    "tls",
+    "sasl",
+    "neglect",
+    "pause",
+    "habits",
+    "limping",
+)
 
 
 def record(name: str, out: Path, keep: Path | None = None) -> None:

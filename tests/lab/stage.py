@@ -34,6 +34,8 @@ class Stage:
     served: list[Served] = field(default_factory=list)
     whole: bool = True  # every client's log was read; false when brokers are clients, too
     cluster: Cluster | None = None
+    answered_unlogged: set[int] = field(default_factory=set)
+    """Ports whose brokers answer ApiVersions before they know the client, without a word in their request log."""
 
     @contextlib.contextmanager
     def recording(
@@ -55,7 +57,9 @@ class Stage:
     def start(self, library: str, release: Release | None = None, **fields: Any) -> Client:
         """Start a client; `fields` are those of `Job` but for the bootstrap address."""
         assert self.cluster is not None
-        client = launch.start(library, Job(bootstrap=self.cluster.bootstrap, **fields), self.folder, release)
+        client = launch.start(
+            library, Job(**{"bootstrap": self.cluster.bootstrap, **fields}), self.folder, release
+        )
         self.clients.append(client)
         return client
 
@@ -84,6 +88,8 @@ class Stage:
     def entry(self, told: str) -> dict[str, Any]:
         """Return the manifest's entry, with what every observer counted."""
         assert self.cluster is not None
+        if self.answered_unlogged:
+            self.served = [s for s in self.served if s.api_name != "ApiVersions"]
         differences = self._differences()
         unanswered: Counter[tuple[str, int]] = Counter()
         for found in differences.values():

@@ -29,6 +29,7 @@ class Job:
     value_bytes: int = 100
     headers: bool = False  # whether records carry headers (message formats 0 and 1 cannot)
     group: str = ""
+    rest_ms: float = 0.0  # how long a librdkafka consumer or transactor rests after each record
     config: dict[str, str] = field(default_factory=dict)
 
     @staticmethod

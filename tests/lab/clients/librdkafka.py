@@ -6,6 +6,7 @@ Its protocol debug log, on standard error to the very end, names every request s
 from __future__ import annotations
 
 import sys
+import time
 
 import confluent_kafka as ck
 
@@ -68,6 +69,7 @@ def _consume(job: Job, outcome: Outcome) -> None:
             outcome.failed[error.name()] += 1
         else:
             outcome.records[str(message.topic())] += 1
+            time.sleep(job.rest_ms / 1000)
     consumer.close()
 
 
@@ -86,6 +88,7 @@ def _transact(job: Job, outcome: Outcome) -> None:
         producer.produce(
             topic, job.value(number), job.key(number), on_delivery=_on_delivery(aborted) if doomed else note
         )
+        time.sleep(job.rest_ms / 1000)
         if step == job.burst - 1:
             producer.abort_transaction() if doomed else producer.commit_transaction()
             outcome.commits += not doomed
