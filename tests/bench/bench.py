@@ -1,0 +1,275 @@
+"""The benchmark in one command: makes its captures, measures, writes `bench.json`, `bench.md` and two plots.
+
+    python -m tests.bench.bench --folder DIR [--runs 3] [--light] [--out reports] [--only chatty …]
+
+DIR keeps the captures, some 30 GB of them, and needs room for twice the largest while it is made; what lies there is taken
+as it is. Recorded are, with real clients and brokers, `chatty`, `mixed` and `bulk` (root, tcpdump, Java and Maven); the others repeat
+those with new ports and times (`synthesis`). Commands are run in turn as whole processes; what counts are the ratios of one run,
+seconds change with the machine. `--light` leaves out all but chatty and keeps tshark to one run. `--page` writes the page of
+a `bench.json` that is there.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kdissect.capture.files import open_inputs
+from kdissect.capture.scan import scan
+from kdissect.capture.survey import survey
+
+from . import page
+from .measure import Run, run
+from .synthesis import synthesise
+
+REPOSITORY = Path(__file__).parents[2]
+FIELDS = (
+    "frame.number", "frame.time_epoch", "tcp.stream",
+    "kafka.api_key", "kafka.api_version", "kafka.correlation_id", "kafka.len",
+)  # fmt: skip
+DPKT_LOOP = """
+import dpkt, sys
+total = 0
+for _, data in dpkt.pcap.Reader(open(sys.argv[1], "rb")):
+    total += len(dpkt.ethernet.Ethernet(data).data.data.data)
+"""
+GIGABYTE = 10**9
+COMPILE_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Source:
+    """A capture of the benchmark: recorded by a module, or repeated from another one."""
+
+    told: str
+    recorder: str = ""
+    repeats: str = ""
+    how: str = "again"
+    size: int = 0
+
+
+CAPTURES = {
+    "chatty": Source("6 clients with one small request in flight each, 1,000,000 exchanges", "record_chatty"),
+    "chatty-5m": Source("the same five times, 5,000,000 exchanges", repeats="chatty", size=1_900_000_000),
+    "mixed-part": Source("four client libraries, all codecs, groups, three brokers", "record_mixed"),
+    "mixed": Source(
+        "four client libraries, all codecs, groups, repeated", repeats="mixed-part", size=GIGABYTE
+    ),
+    "bulk": Source("few exchanges, batches of about 1 MB", "record_bulk"),
+    "1-gb": Source("chatty, repeated", repeats="chatty", size=GIGABYTE),
+    "4-gb": Source("chatty, repeated", repeats="chatty", size=4 * GIGABYTE),
+    "16-gb": Source("chatty, repeated", repeats="chatty", size=16 * GIGABYTE),
+    "single": Source(
+        "one connection that carries everything", repeats="chatty", how="single", size=2 * GIGABYTE
+    ),
+    "many": Source("100,000 connections, all open at once", repeats="chatty", how="many", size=GIGABYTE),
+}
+AGAINST_TSHARK = ("chatty", "chatty-5m", "mixed", "bulk")
+BY_SIZE = ("1-gb", "4-gb", "16-gb")
+STAGES = ("chatty", "bulk")
+CORES = "chatty-5m"
+DPKT = "chatty"
+
+
+def capture(folder: Path, name: str) -> Path:
+    """Give a capture; make it if it is not there."""
+    path, source = folder / f"{name}.pcap", CAPTURES[name]
+    if path.exists():
+        return path
+    print(f"making {path.name}: {source.told}", flush=True)
+    if source.recorder:
+        command = [sys.executable, "-m", f"tests.bench.{source.recorder}", str(path.resolve())]
+        subprocess.run(command, check=True, cwd=REPOSITORY, stdout=subprocess.DEVNULL)
+    else:
+        synthesise(source.how, capture(folder, source.repeats), path, source.size, 100_000, 10)
+    return path
+
+
+def server_ports(path: Path) -> list[int]:
+    """Tell the ports that servers use in a capture: the lower one of each connection of its first part."""
+    split = survey(open_inputs([str(path)], ".").files).splits[0]
+    pieces = scan(split).to_pylist()
+    return sorted({min(row["a_port"], row["b_port"]) for row in pieces if row["piece"] >= 0})
+
+
+def kdissect(path: Path, *options: str) -> list[str]:
+    """Give the command that reports on a capture."""
+    return [sys.executable, "-m", "kdissect", "analyze", str(path), *options]
+
+
+def tshark(path: Path) -> list[str]:
+    """Give the command that dissects every Kafka message of a capture and prints a line of seven fields for each."""
+    decode = [word for port in server_ports(path) for word in ("-d", f"tcp.port=={port},kafka")]
+    fields = [word for name in FIELDS for word in ("-e", name)]
+    return ["tshark", "-r", str(path), *decode, "-Y", "kafka", "-T", "fields", *fields]
+
+
+def medians(name: str, commands: dict[str, tuple[list[str], int]], path: Path) -> dict[str, Any]:
+    """Run commands in turn, each as often as it says; give their medians, peaks and runs."""
+    done: dict[str, list[Run]] = {command: [] for command in commands}
+    for turn in range(max(runs for _, runs in commands.values())):
+        for command, (words, runs) in commands.items():
+            if turn < runs:
+                one = run(words)
+                done[command].append(one)
+                print(f"{name:12}{command:12}{one.seconds:9.2f} s {one.peak_mib:7.0f} MiB", flush=True)
+    return {
+        "capture": name,
+        "told": CAPTURES[name].told,
+        "bytes": path.stat().st_size,
+        "seconds": {
+            command: statistics.median(one.seconds for one in runs) for command, runs in done.items()
+        },
+        "peak_mib": {command: max(one.peak_mib for one in runs) for command, runs in done.items()},
+        "runs": {command: [asdict(one) for one in runs] for command, runs in done.items()},
+    }
+
+
+def against_tshark(folder: Path, name: str, runs: int) -> dict[str, Any]:
+    """Compare on one capture; `cat` is the floor: what reading the file costs."""
+    path = capture(folder, name)
+    run(["cat", str(path)])  # fills the page cache for all of them
+    once = 1 if path.stat().st_size > GIGABYTE else runs
+    commands = {
+        "kdissect": (kdissect(path, "--quiet"), runs),
+        "tshark": (tshark(path), once if name.startswith("chatty") else runs),
+        "cat": (["cat", str(path)], runs),
+    }
+    if name == DPKT:
+        commands["dpkt loop"] = ([sys.executable, "-c", DPKT_LOOP, str(path)], 1)
+    row = medians(name, commands, path)
+    row["times_as_fast"] = round(row["seconds"]["tshark"] / row["seconds"]["kdissect"], 2)
+    return row
+
+
+def alone(folder: Path, name: str, runs: int) -> dict[str, Any]:
+    """Measure one capture with kdissect only."""
+    path = capture(folder, name)
+    return medians(name, {"kdissect": (kdissect(path, "--quiet"), runs)}, path)
+
+
+def by_cores(folder: Path, runs: int) -> dict[str, Any]:
+    """Measure with one core and with two, and what both spend on a small capture: the start."""
+    path, small = capture(folder, CORES), REPOSITORY / "captures" / "steady.pcapng"
+    found: dict[str, Any] = {"capture": CORES, "seconds": {}, "start_seconds": {}}
+    for cores in (1, os.cpu_count() or 1):
+        master = ("--quiet", "--master", f"local[{cores}]")
+        for where, what in (("seconds", path), ("start_seconds", small)):
+            pinned = ["taskset", "-c", f"0-{cores - 1}", *kdissect(what, *master)]
+            found[where][str(cores)] = statistics.median(run(pinned).seconds for _ in range(runs))
+        print(f"{CORES:12}{cores} cores {found['seconds'][str(cores)]:9.2f} s", flush=True)
+    return found
+
+
+def of_stages(folder: Path, name: str) -> dict[str, Any]:
+    """Measure the stages in a process of their own."""
+    command = [sys.executable, str(Path(__file__).with_name("stages.py")), str(capture(folder, name))]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment()).stdout
+    print(name, said.strip(), flush=True)
+    found: dict[str, Any] = json.loads(said)
+    return found
+
+
+def starting(folder: Path, runs: int) -> dict[str, Any]:
+    """Measure a small capture: warm, and with an empty cache, which the first run fills."""
+    small = kdissect(REPOSITORY / "captures" / "steady.pcapng")
+    cache = folder / "empty-cache"
+    shutil.rmtree(cache, ignore_errors=True)
+    first = run(small, XDG_CACHE_HOME=str(cache))
+    compiling = time.monotonic()  # kernels are compiled behind the first run, and would disturb the next ones
+    while not list(cache.glob("kdissect/kernels-*/all")) and time.monotonic() < compiling + COMPILE_SECONDS:
+        time.sleep(1)
+    run(small, XDG_CACHE_HOME=str(cache))
+    warm = [run(small, XDG_CACHE_HOME=str(cache)) for _ in range(runs)]
+    shutil.rmtree(cache, ignore_errors=True)
+    found = {
+        "warm_seconds": statistics.median(one.seconds for one in warm),
+        "first_line_seconds": statistics.median(one.first_line_seconds or 0 for one in warm),
+        "first_run_seconds": first.seconds,
+    }
+    print("start", found, flush=True)
+    return found
+
+
+def environment() -> dict[str, str]:
+    """Give the environment in which children find this copy of kdissect."""
+    return os.environ | {"PYTHONPATH": str(REPOSITORY)}
+
+
+def facts() -> dict[str, Any]:
+    """Tell what was measured, and on what."""
+    said = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=True).stdout
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    processor = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        platform.machine(),
+    )
+    return {
+        "tshark": said.splitlines()[0],
+        "python": platform.python_version(),
+        "processor": f"{processor}, {os.cpu_count()} cores",
+        "commit": commit.stdout.strip(),
+        "load_before": os.getloadavg()[0],
+    }
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--folder", type=Path, default=Path("bench-captures"))
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--light", action="store_true")
+    parser.add_argument("--only", nargs="+", choices=sorted(CAPTURES), default=sorted(CAPTURES))
+    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--out", type=Path, default=REPOSITORY / "reports")
+    chosen = parser.parse_args()
+    if not chosen.page:
+        if not shutil.which("tshark"):
+            raise SystemExit("tshark is not installed")
+        os.environ["PYTHONPATH"] = str(REPOSITORY)
+        chosen.folder.mkdir(parents=True, exist_ok=True)
+        chosen.out.mkdir(parents=True, exist_ok=True)
+        wanted = ["chatty"] if chosen.light else chosen.only
+        found = {**facts(), **measured(chosen.folder, wanted, 1 if chosen.light else chosen.runs)}
+        found["load_after"] = os.getloadavg()[0]
+        (chosen.out / "bench.json").write_text(json.dumps(found, indent=2) + "\n")
+    page.write(chosen.out)
+
+
+def measured(folder: Path, wanted: list[str], runs: int) -> dict[str, Any]:
+    """Measure everything that is wanted; the large captures, which are soon made again, do not stay."""
+    found: dict[str, Any] = {"start": starting(folder, runs)}
+
+    def of(names: tuple[str, ...], measure: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
+        return [measure(name) for name in names if name in wanted]
+
+    found["captures"] = of(AGAINST_TSHARK, lambda name: against_tshark(folder, name, runs))
+    found["stages"] = of(STAGES, lambda name: of_stages(folder, name))
+    found["sizes"] = of(BY_SIZE, lambda name: alone(folder, name, 1))
+    found["shapes"] = of(("single", "many"), lambda name: alone(folder, name, 1))
+    if CORES in wanted:
+        found["cores"] = by_cores(folder, 1)
+    for name in (*BY_SIZE, "single", "many"):
+        (folder / f"{name}.pcap").unlink(missing_ok=True)
+    return found
+
+
+if __name__ == "__main__":
+    main()

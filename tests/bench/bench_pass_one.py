@@ -1,0 +1,37 @@
+"""Time pass one alone, in this process: every split of a capture is scanned, once for each run, and nothing else is done.
+
+    python tests/bench/bench_pass_one.py CAPTURE [RUNS]
+
+prints seconds of processor time per run and the median; a busy machine disturbs that less than the clock on the wall. To compare two checkouts run it in turn with PYTHONPATH set to each.
+"""
+
+import statistics
+import sys
+import time
+
+from kdissect.capture.files import CaptureFile
+from kdissect.capture.gather import Gathering
+from kdissect.capture.scan import scan
+from kdissect.capture.survey import survey
+
+
+def main(path: str, runs: int) -> None:
+    splits = survey([CaptureFile(path, path)]).splits
+    gathering = Gathering()
+    scan(splits[0], gathering=gathering)  # compiles, or loads what was compiled
+    seconds = []
+    for _ in range(runs):
+        began = time.process_time()
+        for split in splits:
+            scan(split, gathering=gathering)
+        seconds.append(time.process_time() - began)
+    packets = sum(split.packets for split in splits)
+    print(
+        f"{packets} packets;",
+        *(f"{one:.3f}" for one in seconds),
+        f"median {statistics.median(seconds):.3f} s",
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 5)

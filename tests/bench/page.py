@@ -1,0 +1,129 @@
+"""Writes the benchmark's page and plots from `bench.json`, and nothing that is not in it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .plot import chart
+
+BOUND_MIB = 1_430  # 1.5 GB
+
+
+def write(folder: Path) -> None:
+    """Write `bench.md` and the plots beside `bench.json`."""
+    found = json.loads((folder / "bench.json").read_text())
+    (folder / "bench.md").write_text("\n".join(lines(found)) + "\n")
+    if found.get("sizes"):
+        rows = [
+            (row["bytes"] / 1e9, row["seconds"]["kdissect"], row["peak_mib"]["kdissect"])
+            for row in found["sizes"]
+        ]
+        (folder / "bench-size.svg").write_text(
+            chart(
+                "Time against size",
+                "capture, GB",
+                "seconds",
+                {"kdissect": [(size, time) for size, time, _ in rows]},
+            )
+        )
+        memory = {"kdissect, all processes": [(size, peak) for size, _, peak in rows]}
+        (folder / "bench-memory.svg").write_text(
+            chart("Peak memory against size", "capture, GB", "MiB", memory)
+        )
+    if found.get("cores"):
+        work = {"kdissect": [(float(cores), seconds) for cores, seconds in found["cores"]["seconds"].items()]}
+        (folder / "bench-cores.svg").write_text(chart("Time against cores", "cores", "seconds", work))
+
+
+def lines(found: dict[str, Any]) -> Iterator[str]:
+    """Give the page line by line."""
+    yield "# Speed and memory, measured"
+    yield ""
+    yield (
+        f"{found['tshark']}; Python {found['python']}; {found['processor']}; kdissect at {found['commit']}. Whole processes, "
+        "run in turn, Spark's start included; medians. The ratios count: seconds change with the machine."
+    )
+    yield (
+        f"The load average was {found['load_before']:.1f} before and {found['load_after']:.1f} after; "
+        "above 0.5 before, others were using the machine, and the figures are too high for all."
+    )
+    yield ""
+    yield "`python -m tests.bench.bench --folder DIR` makes the captures, this page and the plots."
+    yield ""
+    start = found["start"]
+    yield (
+        f"A small capture takes {start['warm_seconds']:.1f} s, its first line comes after {start['first_line_seconds']:.2f} s; "
+        f"with an empty cache it takes {start['first_run_seconds']:.1f} s."
+    )
+    yield from against(found["captures"])
+    yield from stages(found["stages"])
+    yield from growth(found)
+
+
+def against(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Give the table of comparisons."""
+    yield ""
+    yield "## Against tshark"
+    yield ""
+    yield "| capture | size | kdissect | tshark | times as fast | `cat` | peak of kdissect, all processes | of tshark |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    for row in rows:
+        seconds, peak = row["seconds"], row["peak_mib"]
+        yield (
+            f"| {row['capture']}: {row['told']} | {row['bytes'] / 1e6:,.0f} MB | {seconds['kdissect']:.1f} s "
+            f"| {seconds['tshark']:.1f} s | {row['times_as_fast']:.1f} | {seconds['cat']:.1f} s "
+            f"| {peak['kdissect']:,.0f} MiB | {peak['tshark']:,.0f} MiB |"
+        )
+    for row in rows:
+        if "dpkt loop" in row["seconds"]:
+            yield ""
+            yield (
+                f"A loop of dpkt that only finds the TCP payload of each packet of {row['capture']} takes "
+                f"{row['seconds']['dpkt loop']:.1f} s. pyshark reads what tshark prints, so it cannot be faster than that."
+            )
+
+
+def stages(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Give the table of stages."""
+    if not rows:
+        return
+    yield ""
+    yield "## The stages alone: one process, one core, no Spark"
+    yield ""
+    yield "| capture | stage | seconds | exchanges a second | GB/s |"
+    yield "| --- | --- | --- | --- | --- |"
+    for row in rows:
+        for stage, seconds in row["seconds"].items():
+            exchanges = (
+                f"{row['exchanges'] / seconds:,.0f}" if "the same" in stage or "pairing" in stage else ""
+            )
+            yield f"| {row['capture']} | {stage} | {seconds:.2f} | {exchanges} | {row['bytes'] / 1e9 / seconds:.2f} |"
+
+
+def growth(found: dict[str, Any]) -> Iterator[str]:
+    """Give what size, shape and cores change."""
+    if found["sizes"] or found["shapes"]:
+        yield ""
+        yield "## Size and shape"
+        yield ""
+        yield "| capture | size | kdissect | seconds a GB | peak, all processes |"
+        yield "| --- | --- | --- | --- | --- |"
+        for row in (*found["sizes"], *found["shapes"]):
+            seconds, peak = row["seconds"]["kdissect"], row["peak_mib"]["kdissect"]
+            above = "" if peak <= BOUND_MIB else ", above 1.5 GB"
+            size = row["bytes"] / 1e9
+            yield f"| {row['told']} | {size:.1f} GB | {seconds:.1f} s | {seconds / size:.1f} | {peak:,.0f} MiB{above} |"
+    if found["sizes"]:
+        yield ""
+        yield "![time against size](bench-size.svg) ![memory against size](bench-memory.svg)"
+    if cores := found.get("cores"):
+        one, most = min(cores["seconds"], key=int), max(cores["seconds"], key=int)
+        work = {number: cores["seconds"][number] - cores["start_seconds"][number] for number in (one, most)}
+        yield ""
+        yield (
+            f"{cores['capture']} takes {cores['seconds'][one]:.1f} s on one core and {cores['seconds'][most]:.1f} s on {most}; "
+            f"without the start (what a small capture takes) {most} cores are {work[one] / work[most]:.2f} times as fast as one."
+        )
+        yield ""
+        yield "![time against cores](bench-cores.svg)"

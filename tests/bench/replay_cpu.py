@@ -1,0 +1,100 @@
+"""What a replayed request costs the processor, without sockets and whatever else the machine does.
+
+    python tests/bench/replay_cpu.py
+
+The traffic is that of `replay_null.py`: 20,000 requests. Processor time is counted from due to accounted, frames handed
+over in memory; the decoding of one small Produce request is the yardstick for the machine.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from null_broker import canned
+from replay.handmade import Script, topology
+from replay_null import START_NS, script
+
+from kdissect.protocol.headers import decode_request
+from kdissect.replay.links import Link
+from kdissect.replay.loading import load
+from kdissect.replay.pace import Timetable
+from kdissect.replay.player import Player
+from kdissect.replay.ready import make_ready
+from kdissect.replay.running import _warm_up
+from kdissect.replay.settings import Address, Pace, Settings
+from kdissect.replay.stage import Stage
+from kdissect.replay.switchboard import Switchboard
+
+REQUESTS, CONNECTIONS, TICK_NS = 20_000, 50, 1_000_000
+
+
+class Memory:
+    """A wire that ends in a list."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Link, bytes]] = []
+
+    def connect(self, link: Link, _address: Address) -> None:
+        self.waiting.append((link, b""))
+
+    def send(self, link: Link, data: bytes) -> None:
+        self.waiting.append((link, data))
+
+    def disconnect(self, _link: Link) -> None:
+        """Nothing to close."""
+
+
+def yardstick(made: Script) -> float:
+    """Give the µs that decoding one Produce request takes."""
+    frame = made.shelf.get(made.requests[1].frame) or b""
+    start = time.process_time()
+    for _ in range(3000):
+        decode_request(frame)
+    return (time.process_time() - start) / 3000 * 1e6
+
+
+def main() -> None:
+    """Measure once and print one line."""
+    made = script(REQUESTS, 1, CONNECTIONS)
+    asked = Settings(target=(("127.0.0.1", 1),), prefix="t-", pace=Pace.SCHEDULE)
+    start = time.process_time()
+    loaded = load(made.capture(), made.shelf, asked)
+    target = topology({f"t-topic-{number}": 6 for number in range(CONNECTIONS)})
+    for name, topic in target.topics.items():
+        loaded.names.learn(name, topic.identity)
+    wire = Memory()
+    board = Switchboard(asked, target, wire, lambda: "nonce")
+    stage = Stage(asked, loaded, target, lambda: board.now_ns, made.shelf.get)
+    ready = make_ready(stage)
+    loading = time.process_time() - start
+    _warm_up()
+    finished: list[bool] = []
+    table = Timetable(Pace.SCHEDULE, 1.0, START_NS, 0)
+    player = Player(loaded, stage, board, table, made.shelf, lambda: finished.append(True), ready)
+    before, now = yardstick(made), 0
+    start = time.process_time()
+    board.wake(0)
+    player.start()
+    while not finished:
+        now += TICK_NS
+        board.wake(now)
+        player.wake()
+        asking, wire.waiting = wire.waiting, []
+        for link, data in asking:
+            if not data:
+                board.connected(link, ("127.0.0.1", 1))
+            elif not link.closed:
+                body = canned(int.from_bytes(data[4:6], "big"), int.from_bytes(data[6:8], "big"))
+                link.received((len(body) + 4).to_bytes(4, "big") + data[8:12] + body, now)
+    each = (time.process_time() - start) / len(loaded.items) * 1e6
+    print(
+        f"{len(loaded.items):,} requests: {loading / len(loaded.items) * 1e6:.0f} µs each to load and prepare, "
+        f"{each:.0f} µs each to play ({1e6 / each:,.0f} a second); decoding one Produce takes {before:.0f} µs here"
+    )
+
+
+if __name__ == "__main__":
+    main()

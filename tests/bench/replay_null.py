@@ -1,0 +1,133 @@
+"""How many requests a second does one core hold on schedule? Against a broker that does nothing.
+
+    python tests/bench/replay_null.py [REQUESTS_PER_SECOND [SECONDS [CONNECTIONS]]]
+
+Half of the requests are Produce 9 with one record of 100 bytes (half of those idempotent, so that batches are renumbered and
+their checksums patched), a quarter Metadata 9, a quarter FindCoordinator 3. Lag is what a request was sent later than due.
+"""
+
+import resource
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from kafka.record import MemoryRecordsBuilder
+from replay.handmade import Script
+
+from kdissect.replay.loading import load
+from kdissect.replay.pace import Timetable
+from kdissect.replay.player import Player
+from kdissect.replay.ready import make_ready
+from kdissect.replay.running import _Playing, _warm_up
+from kdissect.replay.settings import Pace, Settings
+from kdissect.replay.stage import Stage
+from kdissect.replay.switchboard import Switchboard
+from kdissect.replay.topology import Topology
+from kdissect.replay.transport import Idle, SocketWire, nonce, now_ns, play
+
+START_NS = 1_700_000_000_000_000_000
+TOOK: dict[str, object] = {"responses": []}
+DONE_INIT = {"error_code": 0, "producer_id": 500, "producer_epoch": 0}
+
+
+def batch(sequence: int) -> bytes:
+    """Give a batch of one record; idempotent if it has a sequence."""
+    more = {"producer_id": 500, "producer_epoch": 0, "base_sequence": sequence} if sequence >= 0 else {}
+    builder = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1 << 16, **more)
+    builder.append(timestamp=1_700_000_000_000, key=b"key", value=b"v" * 100)
+    builder.close()
+    return bytes(builder.buffer())
+
+
+def script(rate: int, seconds: int, connections: int) -> Script:
+    """Write the capture."""
+    made = Script()
+    made.add(0, 22, 4, {"transactional_id": None, "transaction_timeout_ms": 1}, DONE_INIT, connection=0)
+    plain = batch(-1)
+    sequences: Counter[int] = Counter()
+    for number in range(rate * seconds):
+        at_ms, connection, kind = 100 + number * 1000 / rate, number % connections, number // connections % 4
+        if kind < 2:
+            records = plain
+            if kind:
+                records = batch(sequences[connection])
+                sequences[connection] += 1
+            name = f"topic-{connection}"  # a partition of its own for each connection, as sequences want
+            data = [{"name": name, "partition_data": [{"index": 0, "records": records}]}]
+            made.add(
+                at_ms,
+                0,
+                9,
+                {"acks": 1, "timeout_ms": 1000, "topic_data": data},
+                TOOK,
+                connection=connection,
+                in_flight=5,
+            )
+        elif kind == 2:
+            made.add(at_ms, 3, 9, {"topics": [{"name": "topic-1"}]}, connection=connection, in_flight=5)
+        else:
+            made.add(at_ms, 10, 3, {"key": "group", "key_type": 0}, connection=connection, in_flight=5)
+    return made
+
+
+def main() -> None:
+    """Run once and print one line."""
+    rate, seconds, connections = (
+        int(each) for each in (*sys.argv[1:], *("20000", "10", "50")[len(sys.argv) - 1 :])
+    )
+    with subprocess.Popen([sys.executable, str(Path(__file__).with_name("null_broker.py"))], stdout=subprocess.PIPE, text=True) as broker:  # fmt: skip
+        try:
+            assert broker.stdout is not None
+            measure(int(broker.stdout.readline()), script(rate, seconds, connections), rate, connections)
+        finally:
+            broker.kill()
+
+
+def measure(port: int, made: Script, rate: int, connections: int) -> None:
+    """Load, replay, print."""
+    asked = Settings(target=(("127.0.0.1", port),), prefix="t-", pace=Pace.SCHEDULE)
+    begun = time.monotonic()
+    loaded = load(made.capture(), made.shelf, asked)
+    topology = Topology(lambda _address: None, lambda _address: None)
+    stage = Stage(asked, loaded, topology, now_ns, made.shelf.get)
+    wire = SocketWire(None)
+    board = Switchboard(asked, topology, wire, nonce)
+    learnt: list[object] = []
+    topics = [f"t-topic-{number}" for number in range(connections)]
+    play(board, wire, Idle(), lambda: board.run(stage.learn_topics(topics), "control", lambda *it: learnt.append(it)), lambda: bool(learnt))  # fmt: skip
+    ready = make_ready(stage)
+    loading = time.monotonic() - begun
+    _warm_up()
+    wire = SocketWire(None)
+    board = Switchboard(asked, topology, wire, nonce)
+    finished: list[bool] = []
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    start = now_ns()
+    player = Player(
+        loaded,
+        stage,
+        board,
+        Timetable(Pace.SCHEDULE, 1.0, START_NS, start),
+        made.shelf,
+        lambda: finished.append(True),
+        ready,
+    )
+    play(board, wire, _Playing(player), player.start, lambda: bool(finished))
+    wall = (now_ns() - start) / 1e9
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    lags = sorted(result.lag_ns or 0 for result in player.results)
+    buckets = Counter(result.bucket.value for result in player.results)
+    busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(
+        f"{len(lags):,} requests at {rate:,}/s in {wall:.1f} s ({len(lags) / wall:,.0f}/s), loaded in {loading:.1f} s; "
+        f"lag p50 {lags[len(lags) // 2] / 1e6:.2f} ms, p99 {lags[len(lags) * 99 // 100] / 1e6:.2f} ms, max {lags[-1] / 1e6:.1f} ms; "
+        f"{1e6 * busy / len(lags):.1f} µs of processor each; {dict(buckets)} {player.stopped}"
+    )
+
+
+if __name__ == "__main__":
+    main()

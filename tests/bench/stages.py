@@ -1,0 +1,98 @@
+"""Time the stages alone, without Spark, in one process on one core: `python tests/bench/stages.py CAPTURE`.
+
+Each stage is given what the one before it made, slice of the capture by slice, as a worker would; figures are processor
+seconds of this process, and the best of the runs. The first run, which loads the compiled loops, does not count.
+"""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.capture.files import CaptureFile
+from kdissect.capture.survey import survey
+from kdissect.exchange.conversation import Conversations
+from kdissect.exchange.dissect import dissect_batches
+from kdissect.pipeline import steps
+from kdissect.protocol.schema import highest_versions
+from kdissect.report.partials import summarise
+
+
+def one_core() -> None:
+    """Stay on one core from now on."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def timed(work: Callable[[], Any], runs: int) -> tuple[float, Any]:
+    """Give the best time of some runs, and what the last gave."""
+    best, given = float("inf"), None
+    for _ in range(runs):
+        given = None
+        began = time.process_time()
+        given = work()
+        best = min(best, time.process_time() - began)
+    return best, given
+
+
+def stages(path: Path, runs: int) -> dict[str, Any]:
+    """Measure the stages on a capture."""
+    file = CaptureFile(str(path), path.name)
+    surveying, found = timed(lambda: survey([file]), runs + 1)
+    splits = found.splits
+    ordinals = [pa.record_batch({"split": [split.index for split in splits]})]
+    packets, pieces = timed(lambda: list(steps.scan_step(ordinals, splits, ())), runs + 1)
+
+    def pair() -> int:
+        conversations = Conversations(splits, np.array(highest_versions(), np.int64), tokens=True)
+        count = 0
+        for of_split in pieces:
+            rows = of_split.filter(pa.array(of_split["piece"].to_numpy() >= 0))
+            count += sum(len(harvest.exchanges) for harvest in conversations.feed(rows))
+        return count + sum(len(harvest.exchanges) for harvest in conversations.close())
+
+    def columns() -> int:
+        return sum(tables["exchanges"].num_rows for tables in batches() if "exchanges" in tables)
+
+    def batches() -> Iterator[Any]:
+        yield from dissect_batches(pieces, splits)
+
+    def figures() -> int:
+        return sum(1 for tables in batches() if summarise(tables))
+
+    pairing, exchanges = timed(pair, runs + 1)
+    with_columns, _ = timed(columns, runs + 1)
+    with_figures, _ = timed(figures, runs + 1)
+    size = path.stat().st_size
+    return {
+        "capture": path.name,
+        "bytes": size,
+        "exchanges": exchanges,
+        "packets": found.packets,
+        "seconds": {
+            "survey": surveying,
+            "pass one": packets,
+            "reassembly, framing, pairing": pairing,
+            "the same with all columns": with_columns,
+            "the same with figures": with_figures,
+        },
+    }
+
+
+def main() -> None:
+    """Run the command line; the figures go to standard output as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("capture", type=Path)
+    parser.add_argument("--runs", type=int, default=2)
+    chosen = parser.parse_args()
+    one_core()
+    print(json.dumps(stages(chosen.capture, chosen.runs)))
+
+
+if __name__ == "__main__":
+    main()

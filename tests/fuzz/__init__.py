@@ -1,0 +1,10 @@
+"""Fuzzing of everything that reads captured bytes: real and random messages, damaged, through every reader.
+
+    PYTHONPATH=tests python -m fuzz --seconds 1200 [--seed 1] [--target NAME ...] [--out DIR]
+    PYTHONPATH=tests python -m fuzz --replay DIR/CASE
+
+`seeds` gives frames of the recorded captures and random messages of every API, version and half; `damage` changes them; `targets`
+reads them and says what must hold whatever the bytes are; `captures` does so with whole capture files. A case that raises, takes 20 seconds or breaks a law is
+kept as a file in DIR; one of each kind is enough. What was found and mended lives in `cases/` and is read again by
+`test_fuzz.py`. With KDISSECT_JIT=0 the same runs without the compiler.
+"""

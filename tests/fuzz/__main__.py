@@ -1,0 +1,103 @@
+"""The command: see the package."""
+
+import argparse
+import hashlib
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from fuzz import captures, seeds, tls
+from fuzz.case import Case, from_bytes, to_bytes
+from fuzz.damage import damaged
+from fuzz.targets import TARGETS
+
+HANG_S = 20
+MEMORY = 6 << 30  # bytes of address space
+ROUND = 200  # cases of one target before it is the next one's turn
+
+
+def corpus(rng: Random) -> dict[str, list[Case]]:
+    """Give the seeds of every target."""
+    frames = [*seeds.captured(), *seeds.invented(rng)]
+    return dict.fromkeys(("codec", "columns", "splice", "filters"), frames) | {
+        "records": seeds.record_fields(),
+        "compression": seeds.compressed(),
+        "old": seeds.old(),
+        "embedded": seeds.embedded(rng),
+        "capture": captures.seeds(),
+        "tls": tls.seeds(),
+    }
+
+
+def run(target: Callable[[Case], None], case: Case) -> BaseException | None:
+    """Run one case; give what it raised."""
+    signal.setitimer(signal.ITIMER_PROF, HANG_S)  # of processor time: the machine may be busy
+    try:
+        target(case)
+    except Exception as wrong:  # noqa: BLE001 - whatever it is, it is what is looked for
+        return wrong
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return None
+
+
+def kind_of(wrong: BaseException) -> str:
+    """Name a failure by its type and the innermost places it came from."""
+    places = traceback.extract_tb(wrong.__traceback__)[-2:]
+    return f"{type(wrong).__name__} {' '.join(f'{Path(it.filename).stem}:{it.lineno}' for it in places)}"
+
+
+def fuzz(seconds: float, seed: int, names: list[str], out: Path) -> int:
+    """Damage and read until the time is over; say what was done, and give how many kinds of failures were found."""
+    rng = Random(seed)
+    found: dict[tuple[str, str], Path] = {}
+    done: Counter[str] = Counter()
+    of_target = corpus(rng)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for name in names:
+            for _ in range(ROUND):
+                case = rng.choice(of_target[name])
+                other = rng.choice(of_target[name]).data
+                case = case._replace(data=damaged(rng, case.data, other))
+                wrong = run(TARGETS[name], case)
+                done[name] += 1
+                if wrong is not None and (name, kind_of(wrong)) not in found:
+                    raw = to_bytes(case)
+                    path = out / f"{name}-{hashlib.sha256(raw).hexdigest()[:8]}.bin"
+                    out.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(raw)
+                    found[name, kind_of(wrong)] = path
+                    print(f"{path}: {kind_of(wrong)}: {str(wrong)[:300]}", flush=True)
+    print(f"{sum(done.values()):,} cases: {dict(done)}; {len(found)} kinds of failures", flush=True)
+    return len(found)
+
+
+def _hang(_signal: int, _frame: object) -> None:
+    raise TimeoutError(f"not done after {HANG_S} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m fuzz")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--target", action="append", choices=sorted(TARGETS))
+    parser.add_argument("--out", type=Path, default=Path("fuzz-failures"))
+    parser.add_argument("--replay", type=Path)
+    chosen = parser.parse_args()
+    signal.signal(signal.SIGPROF, _hang)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    if chosen.replay:
+        TARGETS[chosen.replay.name.partition("-")[0]](from_bytes(chosen.replay.read_bytes()))
+        return
+    sys.exit(bool(fuzz(chosen.seconds, chosen.seed, chosen.target or list(TARGETS), chosen.out)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Capture files: whole ones, damaged, go through survey, pass one and pass two; what comes out does not depend on the splits."""
+
+import gzip
+import os
+import struct
+import tempfile
+from pathlib import Path
+from random import Random
+
+from capture.craft import ethernet, pcap, tcp
+from capture.traffic import pcap_traffic, pcapng_traffic
+from scapy.compat import raw
+from scapy.layers.inet import GRE, IP, UDP, fragment
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Dot1Q, Ether
+from scapy.layers.vxlan import VXLAN
+from scapy.packet import Raw
+
+from fuzz.case import Case
+from kdissect.capture.files import InputError, open_inputs
+from kdissect.capture.pieces import unpack_counts
+from kdissect.capture.scan import scan
+from kdissect.capture.survey import survey
+from kdissect.exchange.dissect import dissect_batches
+
+RECORDED = Path(__file__).parents[2] / "captures"
+SPLITS = (1 << 26, 4000)
+
+
+def seeds() -> list[Case]:
+    """Give the beginnings of recorded captures, and packets of every kind made by hand."""
+    data = [
+        pcap_traffic(1, 60),
+        pcap_traffic(2, 40, ">", snap=90),
+        pcapng_traffic(3, 60),
+        _conversation(Random(4)),
+    ]
+    data += [path.read_bytes()[:40_000] for path in sorted(RECORDED.glob("*.pcap*"))]
+    data += [pcap([(n, 0, frame) for n, frame in enumerate(_wrapped())])]
+    data += [gzip.compress(data[0]), gzip.compress(data[2])]
+    return [Case(0, 0, False, one) for one in data]
+
+
+def _conversation(chance: Random) -> bytes:
+    """A pipelined conversation in segments of odd sizes, some of them twice."""
+    ask = b"".join(
+        struct.pack(">ihhih", 30, chance.choice([1, 3, 18]), 0, number, 6) + b"tester" + chance.randbytes(14)
+        for number in range(12)
+    )
+    tell = b"".join(struct.pack(">ii", 24, number) + chance.randbytes(20) for number in range(12))
+    frames = []
+    for start in range(0, len(ask), 37):
+        frames.append(ethernet(tcp(payload=ask[start : start + 37], seq=start, identification=start + 1)))
+        back = tell[start : start + 37]
+        frames.append(ethernet(tcp("10.0.0.2", "10.0.0.1", (9092, 40000), back, start, flags=24)))
+        frames += frames[-1:] * (start % 3 == 0)
+    return pcap([(n, 500, frame) for n, frame in enumerate(frames)])
+
+
+def _wrapped() -> list[bytes]:
+    """One segment in tunnels and in fragments."""
+    inner = Raw(tcp(payload=bytes(range(256)) * 8))
+    outer = IP(src="1.1.1.1", dst="1.1.1.2", id=9)
+    tunnelled = [
+        Ether() / Dot1Q(vlan=3) / IPv6(nh=4) / inner,
+        Ether() / outer / GRE(proto=0x800, key_present=1) / inner,
+        Ether() / outer / UDP(dport=4789) / VXLAN(flags="Instance") / Ether(type=0x800) / inner,
+    ]
+    parts = [Ether() / part for part in fragment(IP(bytes(inner)), 800)]
+    parts += [Ether() / part for part in fragment(tunnelled[2][IP], 800)]
+    return [raw(packet) for packet in tunnelled + parts + parts[::-1]]
+
+
+def check_capture(case: Case) -> None:
+    """Every packet is counted once, and rows are the same for any splits."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
+        path = Path(folder, "capture")
+        path.write_bytes(case.data)
+        try:
+            inputs = open_inputs([str(path)], folder)
+        except InputError:
+            return
+        found = [_rows(inputs.files, split_bytes) for split_bytes in SPLITS]
+    assert found[0] == found[1]
+
+
+def _rows(files: tuple, split_bytes: int) -> list[tuple]:
+    seen = survey(files, split_bytes)
+    pieces = [scan(split) for split in seen.splits]
+    counts = [unpack_counts(batch["segments"][-1].as_py()) for batch in pieces]
+    assert sum(sum(one[1:7]) for one in counts) == seen.packets
+    rows = []
+    for tables in dissect_batches(pieces, seen.splits):
+        for name in ("exchanges", "connections"):
+            if name in tables:
+                rows += [tuple(map(str, row.values())) for row in tables[name].to_pylist()]
+    return sorted(rows)

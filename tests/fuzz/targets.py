@@ -1,0 +1,182 @@
+"""What must hold whatever the bytes are. A target reads a case and asserts; it gives nothing back."""
+
+import json
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from protocol.test_columns import Frame, assert_agreement
+
+from fuzz.captures import check_capture
+from fuzz.case import Case
+from fuzz.tls import sessions
+from kdissect.dump.batches import describe
+from kdissect.dump.exchange import Exchange
+from kdissect.dump.exchange import Frame as Captured
+from kdissect.dump.meaning import Showing, explain_request, explain_response
+from kdissect.dump.objects import to_json
+from kdissect.dump.old import explain_old
+from kdissect.dump.spoken import Spoken
+from kdissect.dump.tree import lines
+from kdissect.protocol.codec import Fault, encode
+from kdissect.protocol.compression import Damage, decompress
+from kdissect.protocol.headers import (
+    Whole,
+    decode_embedded,
+    decode_request,
+    decode_response,
+    encode_request,
+)
+from kdissect.protocol.kafka07 import (
+    decode_old_request,
+    decode_old_response,
+    encode_old_request,
+    encode_old_response,
+)
+from kdissect.protocol.record_sets import summary_of
+from kdissect.protocol.records import RecordFault, count_records, read_records
+from kdissect.protocol.schema import APIS, MESSAGES, ROLES, is_known, response_header_version
+from kdissect.protocol.splice import find, splice
+
+LIMIT = 1 << 20  # bytes that one case may decompress
+MENTIONED = frozenset({"topic", "topic_id", "group", "error", "resource", "coordinator_key"})
+RENAMED = ("topic", "group", "client_id", "host")
+
+
+def check_fault(fault: Fault | None, data: bytes) -> None:
+    """A fault says where it is, within the bytes, and why."""
+    if fault is not None:
+        assert 0 <= fault.offset <= len(data), fault
+        assert fault.reason, fault
+
+
+def plain_codec(case: Case) -> None:
+    """Decoding ends; what has no fault encodes to what was decoded; whatever it is, it can be shown."""
+    whole = _decoded(case)
+    check_fault(whole.fault, case.data)
+    if whole.fault is None and whole.body is not None:
+        again = _encoded(case, whole)
+        if again != case.data:  # a varint was longer than need be
+            assert len(again) < len(case.data)
+            same = _decoded(case._replace(data=again))
+            assert repr((same.header, same.body)) == repr((whole.header, whole.body))
+    for showing in (Showing({}), Showing({bytes(16): "zero"}, records=True, secrets=True)):
+        key = case.key if case.key in APIS else None
+        said = (
+            explain_response(whole, key, None, showing) if case.response else explain_request(whole, showing)
+        )
+        check_shown(said)
+
+
+def check_shown(said: dict[str, Any]) -> None:
+    """Both writers can write it, and a terminal can show it."""
+    assert json.loads(to_json(said))
+    for half in ("header", "body"):
+        assert all(line.isprintable() for line in lines(said.get(half) or {}))
+
+
+def _decoded(case: Case) -> Whole:
+    if case.response:
+        return decode_response(case.data, case.key, case.version)
+    return decode_request(case.data)
+
+
+def _encoded(case: Case, whole: Whole) -> bytes:
+    assert whole.body is not None
+    assert whole.version is not None
+    if not case.response:
+        return encode_request(whole.header, whole.body)
+    header = encode(MESSAGES["ResponseHeader"], response_header_version(case.key, case.version), whole.header)
+    return header + encode(APIS[case.key].response, whole.version, whole.body)
+
+
+def columns(case: Case) -> None:
+    """The columnar reader says the same as the plain codec."""
+    data = case.data
+    if not case.response:
+        if len(data) < 4:
+            return
+        data = (
+            case.key.to_bytes(2, "big", signed=True) + case.version.to_bytes(2, "big", signed=True) + data[4:]
+        )
+    if is_known(case.key, case.version) and data:
+        assert_agreement([Frame(data, case.key, case.version, case.response)])
+
+
+def splicing(case: Case) -> None:
+    """Spans lie within the frame; the same values give the same bytes, new values are found in their places."""
+    rng = Random(case.data)
+    roles = frozenset(rng.sample(sorted(ROLES), rng.choice((1, 3, len(ROLES)))))
+    found = find(case.data, case.key, case.version, case.response, roles)
+    check_fault(found.fault, case.data)
+    assert all(0 <= span.start <= span.stop <= len(case.data) for span in found.spans)
+    assert splice(case.data, [(span, span.value) for span in found.spans]) == case.data
+    new = [
+        "renamed" if span.role in RENAMED and span.type == "string" else span.value for span in found.spans
+    ]
+    if found.fault is None:
+        edited = splice(case.data, zip(found.spans, new, strict=True))
+        after = find(edited, case.key, case.version, case.response, roles)
+        assert after.fault is None
+        assert [span.value for span in after.spans] == new
+
+
+def filters(case: Case) -> None:
+    """What filters look for is found without a complaint."""
+    frame = Captured(case.data, len(case.data), 1, 1, 0)
+    request, response = (None, frame) if case.response else (frame, None)
+    spoken = Spoken(Exchange(0, 0, "answered", case.key, case.version, 1, 1, request, response))
+    list(spoken.mentions(MENTIONED))
+
+
+def records(case: Case) -> None:
+    """Both readers of records end and agree on how many there are."""
+    found = list(read_records(case.data, LIMIT))
+    good = not any(isinstance(each, RecordFault) for each in found)
+    count = count_records(case.data, LIMIT)
+    if good and not isinstance(count, RecordFault):
+        assert count == len(found)
+    summary = summary_of(case.data)
+    if good and not summary["wrappers"] and not summary["fault"]:
+        assert summary["records"] == len(found)
+    assert json.loads(to_json(describe(case.data, True)))
+
+
+def compression(case: Case) -> None:
+    """No codec gives more than it may."""
+    for codec in {case.version & 7, *range(6)}:
+        plain = decompress(codec, case.data, LIMIT)
+        assert isinstance(plain, Damage) or len(plain) <= max(LIMIT, len(case.data))
+
+
+def old(case: Case) -> None:
+    """Messages of Kafka 0.7 are shown, and encode to the same bytes where nothing is wrong."""
+    whole = decode_old_response(case.data, case.key) if case.response else decode_old_request(case.data)
+    check_fault(whole.fault, case.data)
+    check_shown(explain_old(whole, True))
+    if whole.fault is None and whole.body is not None and len(case.data) > 2:
+        if case.response:
+            again = encode_old_response(case.key, whole.header["error_code"], whole.body)
+        else:
+            again = encode_old_request(whole.header["request_type"], whole.body)
+        assert again == case.data
+
+
+def embedded(case: Case) -> None:
+    """Messages carried in bytes."""
+    decoded = decode_embedded(list(MESSAGES)[case.key], case.data)
+    check_fault(decoded.fault, case.data)
+
+
+TARGETS: dict[str, Callable[[Case], None]] = {
+    "codec": plain_codec,
+    "columns": columns,
+    "splice": splicing,
+    "filters": filters,
+    "records": records,
+    "compression": compression,
+    "old": old,
+    "embedded": embedded,
+    "capture": check_capture,
+    "tls": sessions,
+}
