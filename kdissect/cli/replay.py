@@ -13,7 +13,7 @@ from kdissect.cli.arguments import WHAT_PATHS_ARE, port
 from kdissect.cli.filters import api, duration, moment
 
 if TYPE_CHECKING:
-    from kdissect.replay.running import Replay
+    from kdissect.replay.playing.running import Replay
     from kdissect.replay.settings import Settings
 
 FAILED_ON = 1
@@ -205,7 +205,7 @@ def replay(chosen: argparse.Namespace) -> int:
     """Run the command; give the exit code."""
     if chosen.replay == "compare":
         return _compare(chosen)
-    from kdissect.replay.running import Replay
+    from kdissect.replay.playing.running import Replay
 
     with Replay(_settings(chosen), chosen.paths, chosen.port) as made:
         made.learn()
@@ -215,11 +215,11 @@ def replay(chosen: argparse.Namespace) -> int:
 
 
 def _plan_or_run(chosen: argparse.Namespace, made: "Replay") -> int:
-    from kdissect.replay.comparison import compare
-    from kdissect.replay.planning import make_plan
-    from kdissect.replay.reporting import save
-    from kdissect.replay.runfiles import read_run
-    from kdissect.replay.texts import plan_text
+    from kdissect.replay.planning.plan import make_plan
+    from kdissect.replay.reporting.comparison import compare
+    from kdissect.replay.reporting.runfiles import read_run
+    from kdissect.replay.reporting.saving import save
+    from kdissect.replay.reporting.texts import plan_text
 
     plan = make_plan(made)
     if chosen.replay == "plan" or not chosen.execute:
@@ -239,8 +239,8 @@ def _plan_or_run(chosen: argparse.Namespace, made: "Replay") -> int:
 
 
 def _compare(chosen: argparse.Namespace) -> int:
-    from kdissect.replay.comparison import compare, without_noise
-    from kdissect.replay.runfiles import read_run
+    from kdissect.replay.reporting.comparison import compare, without_noise
+    from kdissect.replay.reporting.runfiles import read_run
 
     report = compare(*read_run(Path(chosen.run)))
     if chosen.noise:
@@ -249,9 +249,9 @@ def _compare(chosen: argparse.Namespace) -> int:
 
 
 def _report(chosen: argparse.Namespace, report: dict[str, Any]) -> int:
-    from kdissect.replay.pages import page
-    from kdissect.replay.texts import comparison_text
-    from kdissect.replay.thresholds import exceeded
+    from kdissect.replay.reporting.pages import page
+    from kdissect.replay.reporting.texts import comparison_text
+    from kdissect.replay.reporting.thresholds import exceeded
 
     if chosen.html:
         _replace(Path(chosen.html), page(report))
@@ -266,7 +266,7 @@ def _report(chosen: argparse.Namespace, report: dict[str, Any]) -> int:
 
 
 def _prepare(chosen: argparse.Namespace, made: "Replay") -> int:
-    from kdissect.replay.preparing import create, missing_topics
+    from kdissect.replay.planning.topics import create, missing_topics
     from kdissect.safe import escaped
 
     wanted = missing_topics(made)
@@ -418,7 +418,7 @@ def _count(text: str) -> int:
 
 
 def _thresholds(text: str) -> Any:
-    from kdissect.replay.thresholds import thresholds
+    from kdissect.replay.reporting.thresholds import thresholds
 
     try:
         return thresholds(text)

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from kdissect.protocol.headers import decode_response
 from kdissect.replay.accounting import Bucket
-from kdissect.replay.topology import ANY
+
+ANY = -1  # whichever node
 
 
 class Part(NamedTuple):

@@ -18,15 +18,15 @@ from replay.handmade import Script, topology
 from replay_null import START_NS, script
 
 from kdissect.protocol.headers import decode_request
-from kdissect.replay.links import Link
-from kdissect.replay.loading import load
-from kdissect.replay.pace import Timetable
-from kdissect.replay.player import Player
-from kdissect.replay.ready import make_ready
-from kdissect.replay.running import _warm_up
+from kdissect.replay.courses.stage import Stage
+from kdissect.replay.linking.links import Link
+from kdissect.replay.linking.switchboard import Switchboard
+from kdissect.replay.loading.items import load
+from kdissect.replay.playing.pace import Timetable
+from kdissect.replay.playing.player import Player
+from kdissect.replay.playing.ready import make_ready
+from kdissect.replay.playing.running import _warm_up
 from kdissect.replay.settings import Address, Pace, Settings
-from kdissect.replay.stage import Stage
-from kdissect.replay.switchboard import Switchboard
 
 REQUESTS, CONNECTIONS, TICK_NS = 20_000, 50, 1_000_000
 

@@ -18,16 +18,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from kafka.record import MemoryRecordsBuilder
 from replay.handmade import Script
 
-from kdissect.replay.loading import load
-from kdissect.replay.pace import Timetable
-from kdissect.replay.player import Player
-from kdissect.replay.ready import make_ready
-from kdissect.replay.running import _Playing, _warm_up
+from kdissect.replay.courses.stage import Stage
+from kdissect.replay.linking.switchboard import Switchboard
+from kdissect.replay.linking.transport import Idle, SocketWire, nonce, now_ns, play
+from kdissect.replay.loading.items import load
+from kdissect.replay.mapping.topology import Topology
+from kdissect.replay.playing.pace import Timetable
+from kdissect.replay.playing.player import Player
+from kdissect.replay.playing.ready import make_ready
+from kdissect.replay.playing.running import _Playing, _warm_up
 from kdissect.replay.settings import Pace, Settings
-from kdissect.replay.stage import Stage
-from kdissect.replay.switchboard import Switchboard
-from kdissect.replay.topology import Topology
-from kdissect.replay.transport import Idle, SocketWire, nonce, now_ns, play
 
 START_NS = 1_700_000_000_000_000_000
 TOOK: dict[str, object] = {"responses": []}

@@ -9,16 +9,16 @@ from typing import Any
 
 from kdissect.protocol.headers import decode_request, encode_request, encode_response
 from kdissect.protocol.schema import APIS
-from kdissect.replay.captured import Capture, Request
-from kdissect.replay.links import Link
-from kdissect.replay.loading import Loaded, load
-from kdissect.replay.pace import Timetable
-from kdissect.replay.player import Player
+from kdissect.replay.courses.stage import Stage
+from kdissect.replay.linking.links import Link
+from kdissect.replay.linking.switchboard import Switchboard
+from kdissect.replay.loading.captured import Capture, Request
+from kdissect.replay.loading.items import Loaded, load
+from kdissect.replay.loading.shelf import Shelf
+from kdissect.replay.mapping.topology import Topology
+from kdissect.replay.playing.pace import Timetable
+from kdissect.replay.playing.player import Player
 from kdissect.replay.settings import Address, Settings
-from kdissect.replay.shelf import Shelf
-from kdissect.replay.stage import Stage
-from kdissect.replay.switchboard import Switchboard
-from kdissect.replay.topology import Topology
 
 MS = 1_000_000
 START = 1_700_000_000_000_000_000
@@ -187,7 +187,7 @@ def settings(**more: Any) -> Settings:
 
 def topology(topics: dict[str, int] | None = None, leaders: int = 1) -> Topology:
     """Give a target with these topics (name -> partitions), their leaders spread over so many nodes."""
-    from kdissect.replay.topology import Topic
+    from kdissect.replay.mapping.topology import Topic
 
     made = Topology(lambda _address: None, lambda _address: None, "target")
     made.nodes = {node: ("127.0.0.1", 9091 + node) for node in range(1, leaders + 1)}

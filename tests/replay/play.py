@@ -13,12 +13,12 @@ from exchange.talk import CAPTURES
 from lab import wire
 from lab.cluster import Cluster
 
-from kdissect.replay.comparison import compare
-from kdissect.replay.planning import make_plan
-from kdissect.replay.preparing import create, missing_topics
-from kdissect.replay.reporting import save
-from kdissect.replay.runfiles import read_run
-from kdissect.replay.running import Replay
+from kdissect.replay.planning.plan import make_plan
+from kdissect.replay.planning.topics import create, missing_topics
+from kdissect.replay.playing.running import Replay
+from kdissect.replay.reporting.comparison import compare
+from kdissect.replay.reporting.runfiles import read_run
+from kdissect.replay.reporting.saving import save
 from kdissect.replay.settings import Pace, Settings
 
 

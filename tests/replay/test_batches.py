@@ -5,8 +5,8 @@ import pytest
 from kafka.record import MemoryRecords, MemoryRecordsBuilder
 
 from kdissect.replay.accounting import Bucket
-from kdissect.replay.batches import batches_of, modern, next_sequence, rewritten
-from kdissect.replay.roles import Refused
+from kdissect.replay.rewriting.batches import batches_of, modern, next_sequence, rewritten
+from kdissect.replay.rewriting.roles import Refused
 
 RECORDS = [(1_700_000_000_000 + number, b"key-%d" % number, b"value-%d" % number * 9) for number in range(12)]
 

@@ -8,11 +8,11 @@ import pytest
 
 from kdissect.capture.files import InputError
 from kdissect.replay.accounting import Unaccounted
-from kdissect.replay.comparison import compare, quantiles, without_noise
-from kdissect.replay.pages import page
-from kdissect.replay.runfiles import OutputRefused, read_run, write_run
-from kdissect.replay.texts import comparison_text
-from kdissect.replay.thresholds import exceeded, thresholds
+from kdissect.replay.reporting.comparison import compare, quantiles, without_noise
+from kdissect.replay.reporting.pages import page
+from kdissect.replay.reporting.runfiles import OutputRefused, read_run, write_run
+from kdissect.replay.reporting.texts import comparison_text
+from kdissect.replay.reporting.thresholds import exceeded, thresholds
 
 MS = 1_000_000
 

@@ -7,7 +7,7 @@ from kafka.record import MemoryRecordsBuilder
 from replay.handmade import MS, OnPaper, Script, replay, settings, topology
 
 from kdissect.protocol.headers import decode_embedded, encode_embedded
-from kdissect.replay.batches import batch_of, batches_of
+from kdissect.replay.rewriting.batches import batch_of, batches_of
 from kdissect.replay.settings import Groups, Pace
 
 PRODUCE, FETCH, COMMIT, COORDINATOR, JOIN, SYNC, INIT, ADD, END, TXN_COMMIT = (

@@ -19,10 +19,10 @@ from replay.play import Played, play, settings
 from replay.reading import committed, read_all
 from replay.truth import Sent, by_writer, produced, writer_of
 
-from kdissect.replay.handshake import HandshakeFailed
-from kdissect.replay.running import Replay
+from kdissect.replay.linking.handshake import HandshakeFailed
+from kdissect.replay.mapping.topology import Refusing
+from kdissect.replay.playing.running import Replay
 from kdissect.replay.settings import Chosen, Credentials, Groups, Pace, Tls
-from kdissect.replay.topology import Refusing
 
 pytestmark = pytest.mark.broker
 

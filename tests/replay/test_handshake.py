@@ -7,7 +7,7 @@ import pytest
 
 from kdissect.protocol.headers import encode_response
 from kdissect.replay.accounting import Bucket
-from kdissect.replay.handshake import HandshakeFailed, authenticate, shake_hands
+from kdissect.replay.linking.handshake import HandshakeFailed, authenticate, shake_hands
 from kdissect.replay.settings import Credentials
 from kdissect.replay.steps import Answer, Part
 

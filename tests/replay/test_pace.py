@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from kdissect.replay.pace import Timetable, without_long_gaps
+from kdissect.replay.playing.pace import Timetable, without_long_gaps
 from kdissect.replay.settings import Pace
 
 

@@ -5,8 +5,8 @@ from replay.handmade import FOUND_NOTHING, Script, replay, settings
 
 from kdissect.protocol.schema import APIS
 from kdissect.replay.accounting import Bucket
-from kdissect.replay.loading import Source, load
-from kdissect.replay.policy import (
+from kdissect.replay.loading.items import Source, load
+from kdissect.replay.loading.policy import (
     ADMIN,
     INTER_BROKER,
     IRREVERSIBLE,
@@ -16,9 +16,9 @@ from kdissect.replay.policy import (
     by_key,
     is_internal,
 )
-from kdissect.replay.rails import admission, check_cluster, refuse_source
+from kdissect.replay.loading.rails import admission, check_cluster, refuse_source
+from kdissect.replay.mapping.topology import Refusing
 from kdissect.replay.settings import Groups
-from kdissect.replay.topology import Refusing
 
 EVERYTHING = settings(groups=Groups.FULL, allowed_apis=frozenset(APIS))
 

@@ -14,11 +14,11 @@ from kdissect.protocol.headers import decode_embedded, encode_embedded
 from kdissect.protocol.layout import every_field
 from kdissect.protocol.schema import APIS
 from kdissect.replay.accounting import Bucket
-from kdissect.replay.offsets import Positions, Rule
-from kdissect.replay.roles import Names, Refused, rewriter
-from kdissect.replay.sessions import CapturedSessions, OwnSession
+from kdissect.replay.mapping.offsets import Positions, Rule
+from kdissect.replay.mapping.sessions import CapturedSessions, OwnSession
+from kdissect.replay.rewriting.roles import Names, Refused, rewriter
+from kdissect.replay.rewriting.versions import chosen_version, convert, true_ranges
 from kdissect.replay.settings import Offsets
-from kdissect.replay.versions import chosen_version, convert, true_ranges
 
 OLD, NEW = b"o" * 16, b"n" * 16
 

@@ -7,9 +7,9 @@ A course is given the stage, the item, and its own copy of the decoded request, 
 from collections.abc import Callable
 
 from kdissect.replay.courses import fetch, groups, offsets, plain, produce, reads, transactions
-from kdissect.replay.loading import Item
-from kdissect.replay.roles import Tree
-from kdissect.replay.stage import Stage
+from kdissect.replay.courses.stage import Stage
+from kdissect.replay.loading.items import Item
+from kdissect.replay.rewriting.roles import Tree
 from kdissect.replay.steps import Course
 
 COURSES: dict[int, Callable[[Stage, Item, Tree], Course]] = {

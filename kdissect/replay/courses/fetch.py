@@ -8,16 +8,15 @@ id are left out: with a foreign rack a leader answers nothing and names another 
 from kdissect.protocol.headers import decode_response
 from kdissect.protocol.record_sets import PREFIX
 from kdissect.replay.accounting import Bucket
-from kdissect.replay.loading import Item
-from kdissect.replay.producers import Where
-from kdissect.replay.roles import Refused, Tree
-from kdissect.replay.sessions import FINAL_EPOCH, NO_SESSION, OwnSession, Wanted
+from kdissect.replay.courses.stage import Stage
+from kdissect.replay.courses.target import learn_bounds
+from kdissect.replay.loading.items import Item
+from kdissect.replay.mapping.producers import Where
+from kdissect.replay.mapping.sessions import FINAL_EPOCH, NO_SESSION, OwnSession, Wanted
+from kdissect.replay.rewriting.roles import Refused, Tree
+from kdissect.replay.rewriting.versions import TOPIC_IDS_IN_FETCH
 from kdissect.replay.settings import Pace
-from kdissect.replay.stage import Stage
-from kdissect.replay.steps import Answer, Ask, Course, Part
-from kdissect.replay.target import learn_bounds
-from kdissect.replay.topology import ANY
-from kdissect.replay.versions import TOPIC_IDS_IN_FETCH
+from kdissect.replay.steps import ANY, Answer, Ask, Course, Part
 
 SESSIONS, RACKS, ISOLATION, MAX_BYTES = 7, 11, 4, 3
 OLDEST_OF_BATCHES = 4

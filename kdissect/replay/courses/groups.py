@@ -13,13 +13,13 @@ from uuid import NAMESPACE_OID, uuid5
 from kdissect.protocol.errors import error_name
 from kdissect.protocol.headers import decode_embedded, decode_response, encode_embedded
 from kdissect.replay.accounting import Bucket
-from kdissect.replay.loading import Item
-from kdissect.replay.members import Live
-from kdissect.replay.mentions import errors_of
-from kdissect.replay.roles import Refused, Tree, rewritten_embedded
-from kdissect.replay.stage import Stage
+from kdissect.replay.courses.stage import Stage
+from kdissect.replay.loading.items import Item
+from kdissect.replay.mapping.members import Live
+from kdissect.replay.rewriting.mentions import errors_of
+from kdissect.replay.rewriting.roles import Refused, Tree, rewritten_embedded
+from kdissect.replay.rewriting.versions import chosen_version
 from kdissect.replay.steps import Answer, Course, Errand, Gate, Until
-from kdissect.replay.versions import chosen_version
 
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, CONSUMER_HEARTBEAT = 11, 12, 13, 14, 68
 MEMBER_ID_REQUIRED, UNKNOWN_MEMBER, ILLEGAL_GENERATION, REBALANCE = 79, 25, 22, 27

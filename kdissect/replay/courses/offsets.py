@@ -5,9 +5,9 @@ members. With it the live member commits.
 """
 
 from kdissect.replay.courses.groups import as_member
-from kdissect.replay.loading import Item
-from kdissect.replay.roles import Tree
-from kdissect.replay.stage import Stage
+from kdissect.replay.courses.stage import Stage
+from kdissect.replay.loading.items import Item
+from kdissect.replay.rewriting.roles import Tree
 from kdissect.replay.steps import Answer, Course
 
 OFFSET_COMMIT, OFFSET_FETCH = 8, 9

@@ -1,8 +1,8 @@
 """The course of a request that needs no more than the target's values, a version and a node."""
 
-from kdissect.replay.loading import Item
-from kdissect.replay.roles import Tree
-from kdissect.replay.stage import Stage
+from kdissect.replay.courses.stage import Stage
+from kdissect.replay.loading.items import Item
+from kdissect.replay.rewriting.roles import Tree
 from kdissect.replay.steps import Ask, Course
 
 

@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 from kdissect.protocol.headers import decode_response
 from kdissect.replay.accounting import Bucket
-from kdissect.replay.batches import Batch, batches_of, codec_of, rewritten
-from kdissect.replay.loading import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, Item
-from kdissect.replay.policy import is_internal
-from kdissect.replay.producers import Identity, Numbering, Where
-from kdissect.replay.roles import Refused, Tree
+from kdissect.replay.courses.stage import AGAIN_NS, CONCURRENT_TRANSACTIONS, Stage
+from kdissect.replay.loading.items import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, Item
+from kdissect.replay.loading.policy import is_internal
+from kdissect.replay.mapping.producers import Identity, Numbering, Where
+from kdissect.replay.mapping.topology import split
+from kdissect.replay.rewriting.batches import Batch, batches_of, codec_of, rewritten
+from kdissect.replay.rewriting.roles import Refused, Tree
+from kdissect.replay.rewriting.versions import FIRST_BATCH_VERSION, chosen_version
 from kdissect.replay.settings import Timestamps
-from kdissect.replay.stage import AGAIN_NS, CONCURRENT_TRANSACTIONS, Stage
 from kdissect.replay.steps import Answer, Ask, Course, Errand, Part, Pause, Until, ask_one
-from kdissect.replay.topology import split
-from kdissect.replay.versions import FIRST_BATCH_VERSION, chosen_version
 
 BEFORE_IMPLICIT_ADD = 11  # from Produce 12 on a batch adds its partition to the transaction (KIP-890)
 DUPLICATE_SEQUENCE, NOT_ENOUGH_REPLICAS = 46, 19

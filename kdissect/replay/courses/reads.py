@@ -1,9 +1,9 @@
 """Questions whose answers say where things are: Metadata and ListOffsets."""
 
-from kdissect.replay.loading import Item
-from kdissect.replay.roles import Tree
+from kdissect.replay.courses.stage import LEAST_METADATA, Stage
+from kdissect.replay.loading.items import Item
+from kdissect.replay.rewriting.roles import Tree
 from kdissect.replay.settings import Timestamps
-from kdissect.replay.stage import LEAST_METADATA, Stage
 from kdissect.replay.steps import Ask, Course
 
 EARLIEST, LATEST = -2, -1

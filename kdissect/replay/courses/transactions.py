@@ -8,7 +8,8 @@ nothing is missing. Passing errors are asked again, since everything behind wait
 from kdissect.protocol.errors import error_name
 from kdissect.protocol.headers import decode_response
 from kdissect.replay.accounting import Bucket
-from kdissect.replay.loading import (
+from kdissect.replay.courses.stage import Stage
+from kdissect.replay.loading.items import (
     ADD_OFFSETS,
     ADD_PARTITIONS,
     END_TXN,
@@ -17,11 +18,10 @@ from kdissect.replay.loading import (
     TXN_COMMIT,
     Item,
 )
-from kdissect.replay.producers import Identity, Key
-from kdissect.replay.roles import Refused, Tree
-from kdissect.replay.stage import Stage
+from kdissect.replay.mapping.producers import Identity, Key
+from kdissect.replay.rewriting.roles import Refused, Tree
+from kdissect.replay.rewriting.versions import chosen_version
 from kdissect.replay.steps import Answer, Course, Errand
-from kdissect.replay.versions import chosen_version
 
 IN_TRANSACTION = frozenset({PRODUCE, ADD_PARTITIONS, ADD_OFFSETS, TXN_COMMIT})
 BORDERS = frozenset({INIT_PRODUCER_ID, END_TXN})

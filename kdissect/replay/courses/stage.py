@@ -1,0 +1,385 @@
+"""What all courses of a run share: what is known of the target, and the errands that learn more.
+
+One `Stage` lives as long as one pass over the captured requests; a second pass (`--loop`) gets a new one, and with it new
+producer ids: the same batches under the same id would be answered, and not written.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kdissect.protocol.errors import error_name
+from kdissect.protocol.schema import APIS, api_name
+from kdissect.replay.accounting import Bucket
+from kdissect.replay.loading.items import Item, Loaded
+from kdissect.replay.loading.shelf import Place
+from kdissect.replay.mapping.members import Members
+from kdissect.replay.mapping.offsets import Positions
+from kdissect.replay.mapping.producers import Identity, Key, Producers
+from kdissect.replay.mapping.sessions import CapturedSessions, OwnSession
+from kdissect.replay.mapping.topology import CUTS, Topology, split
+from kdissect.replay.rewriting.mentions import errors_of
+from kdissect.replay.rewriting.roles import GROUP_KEY, TRANSACTION_KEY, Names, Refused, Tree, rewriter
+from kdissect.replay.rewriting.versions import chosen_version, convert
+from kdissect.replay.settings import Groups, Settings
+from kdissect.replay.steps import ANY, Answer, Ask, Errand, Gate, Part, Pause, Until, ask_one
+
+METADATA, FIND_COORDINATOR, INIT_PRODUCER_ID = 3, 10, 22
+LEAST_METADATA = 4  # older ones create topics that are asked for
+COORDINATOR_ERRORS = frozenset({14, 15, 16})
+LEADER_ERRORS = frozenset({3, 5, 6, 74, 75, 100})
+CONCURRENT_TRANSACTIONS = 51
+PASSING = COORDINATOR_ERRORS | {CONCURRENT_TRANSACTIONS}
+AGAIN_NS = 50_000_000
+OWN_CLIENT_ID = "kdissect-replay"
+
+OF_GROUP = {8: "group_id", 11: "group_id", 12: "group_id", 13: "group_id", 14: "group_id", 28: "group_id", 47: "group_id",
+            68: "group_id"}  # fmt: skip
+OF_GROUPS = {9: "groups", 15: "groups", 42: "groups_names", 69: "group_ids", 77: "group_ids", 90: "groups"}
+OF_TRANSACTION = {
+    22: "transactional_id",
+    24: "v3_and_below_transactional_id",
+    25: "transactional_id",
+    26: "transactional_id",
+}
+
+
+@dataclass(slots=True)
+class Stage:
+    """See the module."""
+
+    settings: Settings
+    loaded: Loaded
+    topology: Topology
+    now_ns: Callable[[], int]
+    frame: Callable[[Place | None], bytes | None]  # reads captured frames
+    shift_ns: int = 0  # from the capture's time to the run's
+    settled: Callable[[int], Gate | None] = lambda _index: None  # a gate of a request that has not ended yet
+    spawn: Callable[[Errand], None] = lambda _errand: None  # run beside everything else
+    producers: Producers = field(default_factory=Producers)
+    positions: Positions = field(init=False)
+    fetched: CapturedSessions = field(init=False)
+    own_sessions: dict[tuple[int, int], OwnSession] = field(default_factory=dict)  # (connection, node)
+    open_transactions: dict[str, Identity] = field(default_factory=dict)  # transactional id on the target
+    added: dict[str, set[tuple[str, int]]] = field(default_factory=lambda: defaultdict(set))
+    notes: dict[int, list[str]] = field(default_factory=dict)
+    produced: dict[int, list[tuple[str, int]]] = field(default_factory=dict)  # request -> batches as sent
+    counts: Counter[str] = field(default_factory=Counter)
+    originals: dict[str, str] = field(default_factory=dict)
+    members: Members = field(default_factory=Members)
+    refreshing: bool = False
+    learning_bounds: bool = False
+    ended_until: dict[str, int] = field(
+        default_factory=dict
+    )  # transactional id -> how many of its requests have ended
+
+    def __post_init__(self) -> None:
+        self.positions = Positions(self.settings.offsets)
+        self.fetched = CapturedSessions(self.names)
+
+    @property
+    def names(self) -> Names:
+        """How things are called on the target."""
+        return self.loaded.names
+
+    def off(self, kind: str) -> bool:
+        """Tell whether a kind of rewriting is left out, to see what comes of it."""
+        return kind in self.settings.rewrites_off
+
+    def note(self, item: Item, text: str) -> None:
+        """Remember a rewrite for the run's files."""
+        self.notes.setdefault(item.request.index, []).append(text)
+
+    # Rewriting
+
+    def version(self, item: Item, least: int = 0, most: int = 99) -> int:
+        """Choose the version in which a request is sent. Raises Refused if the target has none."""
+        request = item.request
+        spoken = self.topology.versions.get(request.key)
+        if spoken is not None:
+            spoken = (max(spoken[0], least), min(spoken[1], most))
+        version = chosen_version(request.key, request.version or 0, spoken)
+        if version is None:
+            raise Refused(Bucket.VERSION, f"the target does not speak {api_name(request.key)}")
+        return version
+
+    def carried(self, item: Item, body: Tree, version: int) -> Tree:
+        """Put the target's values in, and carry the request over to a version. `body` is changed."""
+        request = item.request
+        captured = request.version or 0
+        rewriter(APIS[request.key].request, captured)(body, self.names)
+        return self.converted(item, body, captured, version)
+
+    def converted(self, item: Item, body: Tree, captured: int, version: int) -> Tree:
+        """Carry a tree that has the target's values over to another version."""
+        if captured == version:
+            return body
+        done = convert(item.request.key, body, captured, version, self.names)
+        name = api_name(item.request.key)
+        if done.losses and not self.settings.allow_lossy:
+            raise Refused(Bucket.LOSSY, f"{name} v{captured} as v{version} loses {', '.join(done.losses)}")
+        self.note(
+            item,
+            f"{name} v{captured} as v{version}"
+            + (f", without {', '.join(done.losses)}" if done.losses else ""),
+        )
+        return done.tree
+
+    def client_id(self, item: Item) -> str | None:
+        """What the client calls itself on the target."""
+        if item.client_id is None:
+            return None
+        return self.settings.client_id_prefix + item.client_id
+
+    def captured_name(self, target: str | None) -> str | None:
+        """Give the captured name of a topic of the target."""
+        return None if target is None else self._captured_names().get(target)
+
+    def _captured_names(self) -> dict[str, str]:
+        if len(self.originals) != len(self.loaded.source.topics):
+            self.originals.update({self.names.topic(name): name for name in self.loaded.source.topics})
+        return self.originals
+
+    def translate_commits(self, item: Item, body: Tree) -> None:
+        """Put the target's positions into a request that commits offsets, and drop what is not on the target."""
+        for topic in body["topics"]:
+            name = self.names.captured_topic(topic)
+            if name is None:
+                raise Refused(Bucket.HEADLESS, "a topic id has no name in the capture")
+            for partition in topic["partitions"]:
+                if not self.off("offsets"):
+                    place = self.positions.translate(
+                        (name, partition["partition_index"]),
+                        partition["committed_offset"],
+                        item.client_id or "",
+                    )
+                    partition["committed_offset"] = place.offset
+        body["topics"] = [
+            topic
+            for topic in body["topics"]
+            if self.names.topic(self.names.captured_topic(topic) or "") in self.topology.topics
+        ]
+        if not body["topics"]:
+            raise Refused(Bucket.POLICY, "none of its topics is on the target")
+
+    def put_member(self, item: Item, body: Tree, group: str, generation: str) -> None:
+        """Say who commits: the live member, or nobody where membership is not replayed."""
+        if self.off("members"):
+            return
+        live = (
+            self.members.live(group, body.get("member_id", ""))
+            if self.settings.groups is Groups.FULL
+            else None
+        )
+        for name, value in (
+            (generation, live.generation if live else -1),
+            ("member_id", live.member_id if live else ""),
+        ):
+            if name in body:
+                body[name] = value
+        if live is None and "group_instance_id" in body:
+            body["group_instance_id"] = None
+        del item
+
+    # Routing
+
+    def parts(self, item: Item, version: int, body: Tree, wait_ms: int = 0) -> Errand:
+        """Cut a rewritten request into the parts that its nodes get."""
+        key, client_id = item.request.key, self.client_id(item)
+        if key in CUTS:
+            cuts = split(key, body, self.topology, self.names)
+            if len(cuts) > 1:
+                self.counts["split"] += 1
+                self.note(item, f"split for {len(cuts)} leaders")
+            return [Part(key, version, each, node, client_id, False, wait_ms) for node, each in cuts]
+        node = yield from self.node_for(key, body)
+        return [Part(key, version, body, node, client_id, False, wait_ms)]
+
+    def node_for(self, key: int, body: Tree) -> Errand:
+        """Find the node that a request must go to."""
+        if key in OF_GROUP:
+            return (yield from self.coordinator(GROUP_KEY, body[OF_GROUP[key]]))
+        if key in OF_TRANSACTION and body.get(OF_TRANSACTION[key]):
+            return (yield from self.coordinator(TRANSACTION_KEY, body[OF_TRANSACTION[key]]))
+        if key in OF_GROUPS:
+            group = body.get("group_id") or next(iter(body.get(OF_GROUPS[key]) or ()), None)
+            name = group.get("group_id") if isinstance(group, dict) else group
+            if name:
+                return (yield from self.coordinator(GROUP_KEY, name))
+        return ANY
+
+    def coordinator(self, kind: int, name: str) -> Errand:
+        """Find the coordinator of a group or a transactional id, by the name that it has on the target."""
+        known = self.topology.coordinators.get((kind, name))
+        if known is not None and known in self.topology.nodes:
+            return known
+        deadline = self.now_ns() + int(self.settings.dependency_deadline_s * 1e9)
+        version = chosen_version(FIND_COORDINATOR, 4, self.topology.versions.get(FIND_COORDINATOR)) or 0
+        body: Tree = (
+            {"key_type": kind, "coordinator_keys": [name]}
+            if version >= 4
+            else {"key": name, "key_type": kind}
+        )
+        if version < 1:
+            del body["key_type"]
+        error = "no answer"
+        while self.now_ns() < deadline:
+            answer: Answer = yield from ask_one(
+                Part(FIND_COORDINATOR, version, body, client_id=OWN_CLIENT_ID)
+            )
+            said = answer.body
+            found = (said.get("coordinators") or [said])[0] if said else {}
+            if found.get("error_code") == 0:
+                self.topology.admit((found["host"], found["port"]))
+                self.topology.coordinators[kind, name] = found["node_id"]
+                self.topology.nodes.setdefault(found["node_id"], (found["host"], found["port"]))
+                return found["node_id"]
+            error = error_name(found["error_code"]) if found else str(answer.bucket)
+            yield Pause(2 * AGAIN_NS)
+        raise Refused(Bucket.DEPENDENCY, f"no coordinator of {name} on the target: {error}")
+
+    def refresh(self) -> Errand:
+        """Learn leaders anew; only one such question is asked at a time."""
+        if self.refreshing:
+            return
+        self.refreshing = True
+        self.counts["metadata refreshed"] += 1
+        try:
+            yield Pause(AGAIN_NS)
+            yield from self.learn_topics(sorted(self.topology.topics))
+        finally:
+            self.refreshing = False
+
+    def learn_topics(self, topics: list[str] | None) -> Errand:
+        """Ask for topics of the target by name, or for all; none is created by that."""
+        version = chosen_version(METADATA, 12, self.topology.versions.get(METADATA)) or LEAST_METADATA
+        body: Tree = {
+            "topics": None if topics is None else [{"name": name} for name in topics],
+            "allow_auto_topic_creation": False,
+        }
+        answer: Answer = yield from ask_one(Part(METADATA, version, body, client_id=OWN_CLIENT_ID))
+        if answer.body:
+            self.topology.learn_metadata(answer.body, self.names)
+        return answer
+
+    # Waiting
+
+    def until_settled(self, index: int, why: str) -> Errand:
+        """Wait for an earlier request to end. Raises Refused when that takes too long."""
+        gate = self.settled(index)
+        if gate is not None and not gate.opened:
+            opened = yield Until(gate)
+            if not opened:
+                raise Refused(Bucket.DEPENDENCY, f"{why} did not end in time")
+
+    def in_transaction_order(self, item: Item, conflicting: Callable[[int], bool]) -> Errand:
+        """Wait for the earlier requests of a transactional id that must be done before this one."""
+        order = self.loaded.transactions.get(item.transaction or "", ())
+        begin = self.ended_until.get(item.transaction or "", 0)
+        while begin < len(order) and order[begin] < item.request.index and self.settled(order[begin]) is None:
+            begin += 1
+        self.ended_until[item.transaction or ""] = begin
+        for at in range(begin, len(order)):
+            index = order[at]
+            if index >= item.request.index:
+                return
+            if conflicting(self.loaded.items[index].request.key):
+                yield from self.until_settled(
+                    index, f"an earlier request of transactional id {item.transaction}"
+                )
+
+    # Identity of producers
+
+    def identity(self, item: Item, key: Key) -> Errand:
+        """Give the target's producer id and epoch for a captured one; ask for one where the capture begins too late."""
+        producers = self.producers
+        known = producers.identity(key)
+        if known is not None:
+            return known
+        issuer = self.loaded.issuers.get(key)
+        if issuer is not None and issuer < item.request.index:
+            yield from self.until_settled(issuer, "the request that got the producer id")
+            known = producers.identity(key)
+            if known is not None:
+                return known
+        if item.transaction is None and issuer is None:
+            raised = producers.raised(key)
+            if raised is not None:
+                return raised
+        return (yield from self.new_identity(item, key))
+
+    def new_identity(self, item: Item, key: Key) -> Errand:
+        """Ask the target for a producer id of our own, once for each captured one."""
+        asking = self.producers.asking.get(key)
+        if asking is not None:
+            yield Until(asking)
+            known = self.producers.identity(key)
+            if known is None:
+                raise Refused(Bucket.DEPENDENCY, "the target gave no producer id")
+            return known
+        gate = self.producers.asking[key] = Gate()
+        try:
+            name = self.names.transactional(item.transaction) if item.transaction else None
+            body: Tree = {"transactional_id": name, "transaction_timeout_ms": 60_000}
+            version = chosen_version(INIT_PRODUCER_ID, 4, self.topology.versions.get(INIT_PRODUCER_ID)) or 0
+            answer = yield from self.insist(INIT_PRODUCER_ID, version, body, OWN_CLIENT_ID)
+            said = answer.body
+            if not said or said["error_code"]:
+                raise Refused(Bucket.DEPENDENCY, "the target gave no producer id")
+            identity = Identity(said["producer_id"], said["producer_epoch"])
+            self.producers.learn(key, identity)
+            self.counts["producer ids asked for"] += 1
+            return identity
+        finally:
+            del self.producers.asking[key]
+            gate.open()
+
+    def insist(
+        self, key: int, version: int, body: Tree, client_id: str | None, item: Item | None = None
+    ) -> Errand:
+        """Ask a coordinator until it gives more than a passing error; the first time counts as the captured request."""
+        deadline = self.now_ns() + int(self.settings.dependency_deadline_s * 1e9)
+        first = True
+        while True:
+            node = yield from self.node_for(key, body)
+            part = Part(key, version, body, node, client_id, wait_ms=body.get("rebalance_timeout_ms", 0))
+            answers = yield Ask((part,), synthetic=not (first and item is not None))
+            answer: Answer = answers[0]
+            error = next(errors_of(key, version, answer.body), 0) if answer.body else 0
+            if error in COORDINATOR_ERRORS:
+                self.forget_coordinator(key, body)
+            # A captured client that got the same passing error comes again by itself.
+            captured_too = item is not None and item.error in PASSING
+            if error not in PASSING or captured_too or self.now_ns() >= deadline:
+                return answer
+            first = False
+            self.counts["asked again"] += 1
+            if item is not None:
+                self.note(item, f"asked again after {error_name(error)}")
+            yield Pause(AGAIN_NS)
+
+    def forget_coordinator(self, key: int, body: Tree) -> None:
+        """Look for the coordinator again next time."""
+        for kind, table in ((GROUP_KEY, OF_GROUP), (TRANSACTION_KEY, OF_TRANSACTION)):
+            if key in table:
+                self.topology.coordinators.pop((kind, body.get(table[key]) or ""), None)
+
+    def heed(self, answers: list[Answer]) -> None:
+        """Learn leaders anew when an answer says that they moved."""
+        for answer in answers:
+            if answer.body and any(
+                error in LEADER_ERRORS
+                for error in errors_of(answer.part.key, answer.part.version, answer.body)
+            ):
+                self.spawn(self.refresh())
+                return
+
+
+def first_error(answers: list[Answer]) -> int | None:
+    """Give the first error of some answers, 0 for none; None if nothing was answered."""
+    found: int | None = None
+    for answer in answers:
+        if answer.body:
+            error = next(errors_of(answer.part.key, answer.part.version, answer.body), 0)
+            found = found or error
+    return found

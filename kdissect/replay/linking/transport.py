@@ -1,0 +1,218 @@
+"""Sockets and the clock: the one module of replay that has them.
+
+`play` drives a switchboard in an asyncio loop (uvloop's where that is installed) until the work says that it is done. Links are
+TCP connections with Nagle's delay off, over TLS if asked. Nothing in here knows what a frame means.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import signal
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from kdissect.replay.linking.links import Link
+from kdissect.replay.linking.switchboard import Switchboard
+from kdissect.replay.settings import Address, Tls
+
+CONNECT_S = 10.0
+SPIN_NS = 200_000  # shorter waits than this are not worth a timer
+
+
+class Work(Protocol):
+    """What is driven besides the switchboard."""
+
+    @property
+    def next_ns(self) -> int | None:
+        """When to wake it."""
+
+    def wake(self) -> None:
+        """Do what is due."""
+
+    def interrupt(self) -> None:
+        """The operator pressed Ctrl-C."""
+
+
+class Idle:
+    """No work of its own: the switchboard's courses are all there is."""
+
+    next_ns: int | None = None
+
+    def wake(self) -> None:
+        """Nothing is ever due."""
+
+    def interrupt(self) -> None:
+        """End at once."""
+        raise KeyboardInterrupt
+
+
+class SocketWire:
+    """Links over TCP. `board` is set before anything connects."""
+
+    def __init__(self, tls: Tls | None) -> None:
+        self.board: Switchboard | None = None
+        self.kick: Callable[[], None] = lambda: None  # something happened: look again at what is due
+        self._context = _context(tls) if tls else None
+        self._channels: dict[Link, _Channel] = {}
+        self._opening: dict[Link, asyncio.Task[None]] = {}
+
+    def connect(self, link: Link, address: Address) -> None:
+        """Begin to connect."""
+        self._opening[link] = asyncio.get_running_loop().create_task(self._open(link, address))
+
+    def send(self, link: Link, data: bytes) -> None:
+        """Write."""
+        channel = self._channels.get(link)
+        if channel is not None and channel.transport is not None:
+            channel.transport.write(data)
+
+    def disconnect(self, link: Link) -> None:
+        """Close, whatever state it is in."""
+        channel = self._channels.pop(link, None)
+        if channel is not None and channel.transport is not None:
+            channel.transport.close()
+        opening = self._opening.pop(link, None)
+        if opening is not None and not opening.done():
+            opening.cancel()
+
+    async def _open(self, link: Link, address: Address) -> None:
+        assert self.board is not None
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                _, channel = await loop.create_connection(
+                    lambda: _Channel(self, link),
+                    *address,
+                    ssl=self._context,
+                    server_hostname=address[0] if self._context else None,
+                )
+        except (OSError, TimeoutError) as error:
+            self._opening.pop(link, None)
+            self.board.wake(now_ns())
+            self.board.refused(link, _sentence(error))
+            self.kick()
+            return
+        self._opening.pop(link, None)
+        self._channels[link] = channel
+        self.board.wake(now_ns())
+        peer = channel.transport.get_extra_info("peername") if channel.transport else None
+        self.board.connected(link, (peer[0], peer[1]) if peer else address)
+        self.kick()
+
+    def received(self, link: Link, data: bytes) -> None:
+        """Hand bytes on."""
+        assert self.board is not None
+        now = now_ns()
+        self.board.now_ns = max(now, self.board.now_ns)
+        link.received(data, now)
+        self.kick()
+
+    def lost(self, link: Link) -> None:
+        """Hand on that the peer closed."""
+        if self._channels.pop(link, None) is not None and self.board is not None:
+            self.board.wake(now_ns())
+            self.board.lost(link)
+            self.kick()
+
+
+class _Channel(asyncio.Protocol):
+    def __init__(self, wire: SocketWire, link: Link) -> None:
+        self._wire, self._link = wire, link
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
+        self.transport = transport  # type: ignore[assignment]
+        held = transport.get_extra_info("socket")
+        if held is not None:
+            with contextlib.suppress(OSError):
+                held.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def data_received(self, data: bytes) -> None:
+        self._wire.received(self._link, data)
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        self._wire.lost(self._link)
+
+
+def now_ns() -> int:
+    """Read the clock of a run: monotonic."""
+    return time.monotonic_ns()
+
+
+def wall_ns() -> int:
+    """Read the time of day, for what is written down."""
+    return time.time_ns()
+
+
+def nonce() -> str:
+    """Make random text for SCRAM."""
+    return secrets.token_urlsafe(24)
+
+
+def play(
+    board: Switchboard, wire: SocketWire, work: Work, start: Callable[[], None], done: Callable[[], bool]
+) -> None:
+    """Drive everything until `done`. Raises what makes it impossible to go on."""
+    wire.board = board
+    _run(_drive(board, wire, work, start, done))
+
+
+def _run(main: object) -> None:
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(main)  # type: ignore[arg-type]
+    else:
+        uvloop.run(main)  # type: ignore[arg-type]
+
+
+async def _drive(
+    board: Switchboard, wire: SocketWire, work: Work, start: Callable[[], None], done: Callable[[], bool]
+) -> None:
+    loop = asyncio.get_running_loop()
+    happened = asyncio.Event()
+    wire.kick = happened.set
+    with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+        loop.add_signal_handler(signal.SIGINT, work.interrupt)
+    board.wake(now_ns())
+    start()
+    try:
+        while not done():
+            board.wake(now_ns())
+            work.wake()
+            next_ns = board.next_ns if work.next_ns is None else min(board.next_ns, work.next_ns)
+            wait_ns = next_ns - now_ns()
+            if wait_ns > SPIN_NS:
+                timer = loop.call_later(wait_ns / 1e9, happened.set)
+                await happened.wait()
+                timer.cancel()
+            else:
+                await asyncio.sleep(0)
+            happened.clear()
+    finally:
+        for link in list(board.links.values()):
+            board.drop(link)
+        await asyncio.sleep(0)
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+def _context(tls: Tls) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=tls.authority)
+    if tls.certificate:
+        context.load_cert_chain(tls.certificate)
+    if tls.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no connection within {CONNECT_S:g} s"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {error.reason or error}"
+    return str(getattr(error, "strerror", None) or error).lower()

@@ -1,0 +1,326 @@
+"""What is decided before the clock starts: every captured request is looked at once, in order, and becomes an `Item`.
+
+Found out here, because it needs the whole capture or costs time that a run does not have:
+
+- what policy refuses, and what the operator did not choose;
+- which request got the id that a later one uses (InitProducerId, EndTxn), so that the later one can wait for it;
+- which batches are retries: the same producer, epoch and sequence, or without those the same records after an attempt that
+  failed for a passing reason or was never answered;
+- the order within each transaction;
+- what the source cluster is (ids, addresses), its topics, and how group leaders assigned;
+- for the pace `think`: which answer a client had seen last.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from kdissect.protocol.errors import is_retriable
+from kdissect.protocol.headers import Whole, decode_request, decode_response
+from kdissect.protocol.schema import api_name, is_known
+from kdissect.replay.accounting import Bucket
+from kdissect.replay.loading.captured import Capture, Request
+from kdissect.replay.loading.policy import Refusal, by_content, by_key
+from kdissect.replay.loading.shelf import Shelf
+from kdissect.replay.mapping.producers import Key, Where
+from kdissect.replay.rewriting.batches import Batch, batches_of
+from kdissect.replay.rewriting.mentions import errors_of, groups_of, topics_of
+from kdissect.replay.rewriting.roles import Names, Refused, Tree
+from kdissect.replay.settings import Chosen, Moment, Settings
+
+PRODUCE, FETCH, METADATA, FIND_COORDINATOR = 0, 1, 3, 10
+SYNC_GROUP, JOIN_GROUP, API_VERSIONS, SASL_HANDSHAKE = 14, 11, 18, 17
+INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN, TXN_COMMIT, DESCRIBE_CLUSTER = 22, 24, 25, 26, 28, 60
+TRANSACTIONAL = {
+    PRODUCE: "transactional_id",
+    INIT_PRODUCER_ID: "transactional_id",
+    ADD_PARTITIONS: "v3_and_below_transactional_id",
+    ADD_OFFSETS: "transactional_id",
+    END_TXN: "transactional_id",
+    TXN_COMMIT: "transactional_id",
+}
+
+
+class SourceTopic(NamedTuple):
+    """A topic as the capture tells it."""
+
+    partitions: int
+    replicas: int  # 0: the capture does not say
+
+
+@dataclass(slots=True)
+class Item:
+    """One captured request on its way to its bucket."""
+
+    request: Request
+    client_id: str | None
+    refusal: Refusal | None = None
+    transaction: str | None = None
+    anchor: int = -1  # the request whose answer the client saw last before it sent this one
+    gap_ns: int = 0  # from that answer to this request; without anchor from the connection's first request
+    error: int | None = None  # the first error of the captured answer, 0 for none; None: no answer
+
+
+@dataclass(slots=True)
+class Source:
+    """What the capture says about the cluster it was taken of."""
+
+    cluster_ids: set[str] = field(default_factory=set)
+    addresses: set[tuple[str, int]] = field(default_factory=set)
+    topics: dict[str, SourceTopic] = field(default_factory=dict)
+    principals: set[str] = field(default_factory=set)  # SASL mechanisms seen
+
+
+@dataclass(slots=True)
+class Loaded:
+    """All that a plan and a run start from."""
+
+    capture: Capture
+    names: Names
+    items: list[Item] = field(default_factory=list)
+    source: Source = field(default_factory=Source)
+    caps: dict[int, int] = field(default_factory=dict)  # connection -> most in flight
+    issuers: dict[Key, int] = field(default_factory=dict)
+    retries: dict[int, dict[Where, int]] = field(
+        default_factory=dict
+    )  # request -> partition -> first attempt
+    after: dict[int, int] = field(
+        default_factory=dict
+    )  # request -> one on another connection that comes before it
+    transactions: dict[str, list[int]] = field(default_factory=dict)
+    assignments: dict[tuple[str, int], dict[str, bytes]] = field(
+        default_factory=dict
+    )  # group, generation -> member ->
+    records: int = 0
+    record_bytes: int = 0
+    removed_ns: int = 0  # waiting time that --max-gap took out
+
+
+def load(capture: Capture, shelf: Shelf, settings: Settings) -> Loaded:
+    """Look at every request once."""
+    names = Names(settings, capture.names)
+    loaded = Loaded(capture, names)
+    for server in capture.servers:
+        host, _, port = server.rpartition(":")
+        loaded.source.addresses.add((host.strip("[]"), int(port)))
+    loader = _Loader(loaded, settings)
+    for request in capture.requests:
+        loader.take(request, shelf)
+    _anchor(loaded.items)
+    return loaded
+
+
+class _Loader:
+    def __init__(self, loaded: Loaded, settings: Settings) -> None:
+        self._loaded, self._settings = loaded, settings
+        self._sequences: dict[tuple[Key, Where, int], int] = {}
+        self._writers: dict[tuple[object, Where], tuple[int, int, str]] = {}
+        self._failed: dict[tuple[str | None, Where, bytes], int] = {}
+
+    def take(self, request: Request, shelf: Shelf) -> None:
+        loaded = self._loaded
+        whole = decode_request(shelf.get(request.frame) or b"") if request.version is not None else None
+        item = Item(request, whole.header.get("client_id") if whole else None)
+        loaded.items.append(item)
+        known = loaded.caps.get(request.connection, 1)
+        loaded.caps[request.connection] = max(known, request.in_flight)
+        answer = shelf.get(request.answer) if request.answer_whole else None
+        said = self._answer(request, answer)
+        item.error = (
+            None if said is None else next(iter(errors_of(request.key, request.version or 0, said)), 0)
+        )
+        self._learn_source(request, whole, said)
+        item.refusal = self._refusal(request, whole, item)
+        if whole is None or whole.body is None or whole.fault is not None:
+            return
+        if request.key in TRANSACTIONAL:
+            item.transaction = whole.body.get(TRANSACTIONAL[request.key]) or None
+        self._learn_ids(request, said)
+        self._learn_groups(request, whole.body, said)
+        if request.key == PRODUCE:
+            self._learn_batches(item, whole.body, said)
+        if item.refusal is None and item.transaction:
+            loaded.transactions.setdefault(item.transaction, []).append(request.index)
+
+    def _answer(self, request: Request, answer: bytes | None) -> Tree | None:
+        if answer is None or request.version is None or not is_known(request.key, request.version):
+            return None
+        whole = decode_response(answer, request.key, request.version)
+        return whole.body if whole.fault is None else None
+
+    def _refusal(self, request: Request, whole: Whole | None, item: Item) -> Refusal | None:
+        settings = self._settings
+        if whole is None or request.version is None:
+            return Refusal(Bucket.VERSION, "Kafka 0.7 is spoken by no target")
+        refused = by_key(request.key, settings)
+        if refused:
+            return refused
+        if not request.whole or whole.body is None or whole.fault is not None:
+            why = "the capture lost a part of it" if not request.whole else str(whole.fault)
+            return Refusal(Bucket.UNDECODABLE, why)
+        refused = by_content(request.key, request.version, whole.body, item.client_id)
+        return refused or _not_chosen(
+            settings.chosen,
+            request,
+            whole.body,
+            item.client_id,
+            self._loaded.names,
+            self._loaded.capture.earliest_ns,
+        )
+
+    def _learn_source(self, request: Request, whole: Whole | None, said: Tree | None) -> None:
+        source = self._loaded.source
+        if request.key == SASL_HANDSHAKE and whole and whole.body:
+            source.principals.add(str(whole.body.get("mechanism")))
+        if said is None or request.key not in (METADATA, DESCRIBE_CLUSTER, FIND_COORDINATOR):
+            return
+        if said.get("cluster_id"):
+            source.cluster_ids.add(said["cluster_id"])
+        for node in (*(said.get("brokers") or ()), *(said.get("coordinators") or ()), said):
+            if node.get("host") and node.get("port", -1) > 0:
+                source.addresses.add((node["host"], node["port"]))
+        for topic in said.get("topics") or ():
+            if topic.get("name") and not topic["error_code"]:
+                replicas = min((len(each["replica_nodes"]) for each in topic["partitions"]), default=0)
+                known = source.topics.get(topic["name"], SourceTopic(0, replicas))
+                source.topics[topic["name"]] = SourceTopic(
+                    max(known.partitions, len(topic["partitions"])), replicas
+                )
+
+    def _learn_ids(self, request: Request, said: Tree | None) -> None:
+        if request.key in (INIT_PRODUCER_ID, END_TXN) and said and not said["error_code"]:
+            key = (said.get("producer_id", -1), said.get("producer_epoch", -1))
+            if key[0] >= 0:
+                self._loaded.issuers.setdefault(key, request.index)
+
+    def _learn_groups(self, request: Request, body: Tree, said: Tree | None) -> None:
+        if request.key == SYNC_GROUP and body["assignments"] and said and not said["error_code"]:
+            self._loaded.assignments[body["group_id"], body["generation_id"]] = {
+                each["member_id"]: each["assignment"] for each in body["assignments"]
+            }
+
+    def _learn_batches(self, item: Item, body: Tree, said: Tree | None) -> None:
+        loaded, request = self._loaded, item.request
+        outcomes = _outcomes(said, loaded.names)
+        for topic in body["topic_data"]:
+            name = loaded.names.captured_topic(topic) or ""
+            for partition in topic["partition_data"]:
+                where = (name, partition["index"])
+                _grow(loaded.source, where)
+                try:
+                    batches = batches_of(partition["records"] or b"")
+                except Refused:
+                    continue  # said when the request's turn comes
+                loaded.records += sum(batch.records for batch in batches)
+                loaded.record_bytes += len(partition["records"] or b"")
+                self._keep_order(item, where, batches)
+                first = self._first_attempt(item, where, batches, outcomes.get(where))
+                if first is not None:
+                    loaded.retries.setdefault(request.index, {})[where] = first
+
+    def _keep_order(self, item: Item, where: Where, batches: list[Batch]) -> None:
+        """Find the request that must be done before: a producer changes its connection when a leader moves.
+
+        Without a producer id only another broker tells that from a second producer of the same name.
+        """
+        request = item.request
+        if not batches or item.refusal is not None:
+            return
+        host = self._loaded.capture.clients.get(request.connection, "").rpartition(":")[0]
+        producer: object = batches[0].producer_id if batches[0].producer_id >= 0 else (host, item.client_id)
+        known = self._writers.get((producer, where))
+        self._writers[producer, where] = (request.index, request.connection, request.server)
+        if known is None or known[1] == request.connection:
+            return
+        if batches[0].producer_id >= 0 or known[2] != request.server:
+            self._loaded.after[request.index] = max(known[0], self._loaded.after.get(request.index, -1))
+
+    def _first_attempt(self, item: Item, where: Where, batches: list[Batch], error: int | None) -> int | None:
+        """Give the request that this partition's records were tried with before, if any."""
+        if not batches:
+            return None
+        index, batch = item.request.index, batches[0]
+        if batch.producer_id >= 0:
+            key = ((batch.producer_id, batch.producer_epoch), where, batch.base_sequence)
+            first = self._sequences.setdefault(key, index)
+            return first if first != index else None
+        content = (item.client_id, where, b"".join(each.content for each in batches))
+        first_plain = self._failed.pop(content, None)
+        unanswered = error is None and item.request.status == "unanswered"
+        if unanswered or (error is not None and error != 0 and is_retriable(error)):
+            self._failed[content] = index
+        return first_plain
+
+
+def _outcomes(said: Tree | None, names: Names) -> dict[Where, int]:
+    return {
+        (names.captured_topic(topic) or "", each["index"]): each["error_code"]
+        for topic in (said or {}).get("responses") or ()
+        for each in topic["partition_responses"]
+    }
+
+
+def _grow(source: Source, where: Where) -> None:
+    """A partition that is written to is there, whether or not an answer told of it."""
+    topic, partition = where
+    known = source.topics.get(topic, SourceTopic(0, 0))
+    if topic and partition >= known.partitions:
+        source.topics[topic] = known._replace(partitions=partition + 1)
+
+
+def _not_chosen(
+    chosen: Chosen, request: Request, body: Tree, client_id: str | None, names: Names, start_ns: int
+) -> Refusal | None:
+    """Say why the operator did not want a request."""
+    version = request.version or 0
+    for unwanted, what in (
+        (bool(chosen.apis) and request.key not in chosen.apis, f"API {api_name(request.key)}"),
+        (chosen.since is not None and request.first_ns < _absolute(chosen.since, start_ns), "time"),
+        (chosen.until is not None and request.first_ns >= _absolute(chosen.until, start_ns), "time"),
+        (not _matches(chosen.clients, [client_id or ""]), "client"),
+    ):
+        if unwanted:
+            return Refusal(Bucket.POLICY, f"not chosen by {what}")
+    if chosen.topics:
+        topics = topics_of(request.key, version, body, names.captured_ids)
+        if topics and not _matches(chosen.topics, topics):
+            return Refusal(Bucket.POLICY, "not chosen by topic")
+    if chosen.groups:
+        groups = groups_of(request.key, version, body)
+        if groups and not _matches(chosen.groups, groups):
+            return Refusal(Bucket.POLICY, "not chosen by group")
+    return None
+
+
+def _absolute(time: Moment, start_ns: int) -> int:
+    relative, nanoseconds = time
+    return nanoseconds + start_ns if relative else nanoseconds
+
+
+def _matches(patterns: tuple[str, ...], values: Iterable[str]) -> bool:
+    return not patterns or any(fnmatchcase(value, pattern) for value in values for pattern in patterns)
+
+
+def _anchor(items: list[Item]) -> None:
+    """For each request find the answer that its client had seen last, and how long it thought since."""
+    answered: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    first: dict[int, int] = {}
+    for item in items:
+        request = item.request
+        seen = [each for each in answered[request.connection] if each[0] <= request.first_ns]
+        start = first.setdefault(request.connection, request.first_ns)
+        if seen:
+            time_ns, item.anchor = max(seen)
+            item.gap_ns = request.first_ns - time_ns
+            answered[request.connection] = [
+                each for each in answered[request.connection] if each[0] >= time_ns
+            ]
+        else:
+            item.gap_ns = request.first_ns - start
+        if request.answered_ns is not None and (item.refusal is None):
+            answered[request.connection].append((request.answered_ns, request.index))
+
+
+__all__ = ["Item", "Loaded", "Source", "SourceTopic", "load"]

@@ -1,0 +1,145 @@
+"""Positions: where on the target a captured offset is.
+
+For each partition the rules are tried in order, and the one that was used is counted:
+
+- *produced*: the offset is within, or right behind, a batch that this run has written;
+- *fetched*: the client goes on from where its own last fetch on the target ended (closed loop);
+- *anchored*: as far from the start of the log as it was in the capture, within what is there;
+- *identity*: the same number; what the operator asked for, or all that is left (then within what the target has).
+
+Batches are kept sorted by captured offset. An offset between two batches, where a transaction's marker was, is the beginning of the
+next one if there is one, and else the end of the one before: never further than what is known.
+"""
+
+from bisect import bisect_right, insort
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from kdissect.replay.mapping.producers import Where
+from kdissect.replay.settings import Offsets
+
+MOST_BATCHES = 1 << 16  # kept of one partition; the oldest go first
+
+
+class Rule(StrEnum):
+    """How an offset was translated."""
+
+    PRODUCED = "produced"
+    FETCHED = "fetched"
+    ANCHORED = "anchored"
+    IDENTITY = "identity"
+
+
+class Written(NamedTuple):
+    """A batch of this run."""
+
+    captured: int
+    records: int
+    target: int
+
+
+class Place(NamedTuple):
+    """An offset of the target and how it was found."""
+
+    offset: int
+    rule: Rule
+
+
+@dataclass(slots=True)
+class _Partition:
+    written: list[Written] = field(default_factory=list)
+    captured_start: int | None = None
+    target_start: int | None = None
+    target_end: int | None = None
+
+
+class Positions:
+    """All partitions of this run."""
+
+    def __init__(self, rule: Offsets) -> None:
+        self._rule = rule
+        self._partitions: dict[Where, _Partition] = {}
+        self._fetched: dict[tuple[str, Where], int] = {}  # (whose, partition) -> the next offset to fetch
+        self.used: dict[Where, Counter[Rule]] = {}
+        self.clamped = 0
+
+    def wrote(self, where: Where, captured: int, records: int, target: int) -> None:
+        """Take in a batch that both clusters acknowledged."""
+        written = self._at(where).written
+        insort(written, Written(captured, records, target))
+        if len(written) > MOST_BATCHES:
+            del written[0]
+
+    def fetched(self, whose: str, where: Where, following: int) -> None:
+        """Take in how far a client's fetch on the target went."""
+        self._fetched[whose, where] = following
+
+    def captured_start(self, where: Where, offset: int) -> None:
+        """Take in a start of the log as captured; the first one seen is kept."""
+        known = self._at(where)
+        if known.captured_start is None and offset >= 0:
+            known.captured_start = offset
+
+    def target_bounds(self, where: Where, start: int, end: int) -> None:
+        """Take in the start of the target's log and its high watermark."""
+        known = self._at(where)
+        if start >= 0:
+            known.target_start = start
+        if end >= 0:
+            known.target_end = max(end, known.target_end or 0)
+
+    def translate(self, where: Where, captured: int, whose: str = "") -> Place:
+        """Give the target's offset for a captured one. Offsets below 0 are questions, and stay."""
+        place = self._translated(where, captured, whose)
+        self.used.setdefault(where, Counter())[place.rule] += 1
+        return place
+
+    def at(self, where: Where, captured: int, whose: str, said: bool) -> int:
+        """Give the position of a fetch; one that the client did not say anew goes on behind what it was given."""
+        following = self._fetched.get((whose, where))
+        if not said and following is not None:
+            return following
+        return self.translate(where, captured, whose).offset
+
+    def _translated(self, where: Where, captured: int, whose: str) -> Place:
+        if captured < 0 or self._rule is Offsets.IDENTITY:
+            return Place(captured, Rule.IDENTITY)
+        known = self._at(where)
+        produced = _within(known.written, captured)
+        if produced is not None:
+            return Place(produced, Rule.PRODUCED)
+        fetched = self._fetched.get((whose, where))
+        if fetched is not None:
+            return Place(fetched, Rule.FETCHED)
+        start = known.target_start
+        if start is not None and known.captured_start is not None:
+            moved = start + max(captured - known.captured_start, 0)
+            if known.target_end is not None and moved > known.target_end:
+                self.clamped += 1
+                moved = known.target_end
+            return Place(moved, Rule.ANCHORED)
+        within = min(max(captured, start or 0), captured if known.target_end is None else known.target_end)
+        self.clamped += within != captured
+        return Place(within, Rule.IDENTITY)
+
+    def _at(self, where: Where) -> _Partition:
+        known = self._partitions.get(where)
+        if known is None:
+            known = self._partitions[where] = _Partition()
+        return known
+
+
+def _within(written: list[Written], captured: int) -> int | None:
+    """Find an offset among batches; None if it is before all of them."""
+    at = bisect_right(written, captured, key=lambda batch: batch.captured) - 1
+    if at < 0:
+        return None
+    batch = written[at]
+    inside = captured - batch.captured
+    if inside < batch.records:
+        return batch.target + inside
+    if at + 1 < len(written) and inside > batch.records:
+        return written[at + 1].target
+    return batch.target + batch.records

@@ -1,0 +1,295 @@
+"""The plan: what a run would send, rewrite, convert and skip, and why; made from the capture and what the target said.
+
+Every request is rewritten as a run would rewrite it, and not sent. What only a run can know (errors of the target, a first
+attempt that failed) is said to depend on it.
+"""
+
+from collections import Counter, defaultdict
+from typing import Any
+
+from kdissect.protocol.headers import decode_request
+from kdissect.protocol.schema import api_name
+from kdissect.replay.accounting import Bucket, check, sums
+from kdissect.replay.courses.groups import CONSUMER_HEARTBEAT, JOIN_GROUP
+from kdissect.replay.courses.produce import BEFORE_IMPLICIT_ADD
+from kdissect.replay.courses.stage import LEAST_METADATA, Stage
+from kdissect.replay.linking.transport import wall_ns
+from kdissect.replay.loading.items import FETCH, INIT_PRODUCER_ID, METADATA, PRODUCE, Item
+from kdissect.replay.loading.policy import is_internal
+from kdissect.replay.mapping.topology import CUTS
+from kdissect.replay.playing.pace import Timetable, without_long_gaps
+from kdissect.replay.playing.running import Replay
+from kdissect.replay.rewriting.roles import Refused, Tree
+from kdissect.replay.settings import Groups, Pace, Settings, Timestamps
+
+ADD_PARTITIONS, END_TXN, LIST_OFFSETS, OFFSET_COMMIT, TXN_COMMIT = 24, 26, 2, 8, 28
+LIMITS = {  # API -> (lowest, highest) version that a course sends, beyond what the target says
+    METADATA: (LEAST_METADATA, 99),
+    FETCH: (4, 99),
+    LIST_OFFSETS: (1, 99),
+    OFFSET_COMMIT: (2, 99),
+    JOIN_GROUP: (2, 99),
+    ADD_PARTITIONS: (0, 3),
+}
+FIRST_GENERATION = {PRODUCE: BEFORE_IMPLICIT_ADD, END_TXN: 4, TXN_COMMIT: 4}
+REQUEST_LIMIT = 104_857_600  # socket.request.max.bytes of a broker that nobody configured
+RATE_WINDOW_NS = 1_000_000_000
+
+
+def make_plan(replay: Replay) -> dict[str, Any]:
+    """Give the plan as plain values."""
+    stage = replay.stage()
+    settings, loaded = replay.settings, replay.loaded
+    buckets: Counter[Bucket] = Counter()
+    by_api: dict[str, Counter[str]] = defaultdict(Counter)
+    skipped: Counter[tuple[str, str, str]] = Counter()
+    versions: Counter[tuple[str, int, int]] = Counter()
+    losses: Counter[str] = Counter()
+    sent: list[Item] = []
+    for item in loaded.items:
+        name = api_name(item.request.key)
+        outcome = _outcome(replay, stage, item)
+        by_api[name]["captured"] += 1
+        if isinstance(outcome, Refused):
+            buckets[outcome.bucket] += 1
+            by_api[name]["skipped"] += 1
+            skipped[name, outcome.bucket.value, outcome.reason] += 1
+            continue
+        buckets[Bucket.ANSWERED] += 1
+        by_api[name]["sent"] += 1
+        by_api[name]["retries"] += item.request.index in loaded.retries
+        captured = item.request.version or 0
+        if outcome != captured:
+            by_api[name]["converted"] += 1
+            versions[name, captured, outcome] += 1
+        sent.append(item)
+    for notes in stage.notes.values():
+        losses.update(note for note in notes if ", without " in note)
+    check(len(loaded.items), buckets)
+    return {
+        "capture": _capture(replay),
+        "target": _target(replay),
+        "accounting": sums(buckets) | {"sent_as": {"would be sent": buckets[Bucket.ANSWERED]}},
+        "apis": {name: dict(counts) for name, counts in sorted(by_api.items())},
+        "skipped": [
+            {"api": name, "bucket": bucket, "reason": reason, "requests": count}
+            for (name, bucket, reason), count in skipped.most_common()
+        ],
+        "conversions": [
+            {"api": name, "captured": captured, "sent": version, "requests": count}
+            for (name, captured, version), count in sorted(versions.items())
+        ],
+        "losses": dict(losses),
+        "names": _names(replay),
+        "topics": _topics(replay),
+        "timers": _timers(replay, sent),
+        "load": _load(replay, sent),
+        "records": loaded.records,
+        "record_bytes": loaded.record_bytes,
+        "retries": len(loaded.retries),
+        "settings": _settings(settings),
+        "warnings": _warnings(replay),
+    }
+
+
+def _outcome(replay: Replay, stage: Stage, item: Item) -> Refused | int:
+    """Give the version in which a request would be sent, or why it would not be."""
+    if item.refusal is not None:
+        return Refused(*item.refusal)
+    key = item.request.key
+    low, high = LIMITS.get(key, (0, 99))
+    if key in FIRST_GENERATION and item.transaction and not stage.topology.second_generation:
+        high = FIRST_GENERATION[key]
+    body = decode_request(replay.shelf.get(item.request.frame) or b"").body or {}
+    try:
+        version = stage.version(item, low, high)
+        if key in CUTS:
+            _check_topics(stage, key, body)
+        if key not in (PRODUCE, FETCH):
+            stage.carried(item, body, version)
+    except Refused as refused:
+        return refused
+    return version
+
+
+def _check_topics(stage: Stage, key: int, body: Tree) -> None:
+    """Raise Refused when no topic of a request is on the target."""
+    cut = CUTS[key]
+    names = [stage.names.captured_topic(topic, cut.name) for topic in body.get(cut.topics) or ()]
+    if not names:
+        return
+    if key == PRODUCE and all(is_internal(name) for name in names):
+        raise Refused(Bucket.POLICY, "an internal topic")
+    if all(name is None for name in names):
+        raise Refused(Bucket.HEADLESS, "a topic id has no name in the capture")
+    if not any(name and stage.names.topic(name) in stage.topology.topics for name in names):
+        first = next(name for name in names if name)
+        raise Refused(Bucket.POLICY, f"topic {stage.names.topic(first)} is not on the target")
+
+
+def _capture(replay: Replay) -> dict[str, Any]:
+    capture, loaded = replay.capture, replay.loaded
+    connections = {item.request.connection for item in loaded.items}
+    return {
+        "files": list(capture.files),
+        "requests": len(loaded.items),
+        "orphan_responses": capture.orphans,
+        "connections": len(connections),
+        "headless_connections": len(capture.headless & connections),
+        "client_hosts": len({client.rpartition(":")[0] for client in capture.clients.values()}),
+        "start_ns": capture.earliest_ns,
+        "end_ns": capture.latest_ns,
+        "cluster_ids": sorted(loaded.source.cluster_ids),
+        "brokers": sorted(f"{host}:{port}" for host, port in loaded.source.addresses),
+        "sasl_mechanisms": sorted(loaded.source.principals),
+    }
+
+
+def _target(replay: Replay) -> dict[str, Any]:
+    topology = replay.topology
+    return {
+        "cluster_id": replay.target.cluster_id,
+        "nodes": {str(node): f"{host}:{port}" for node, (host, port) in sorted(topology.nodes.items())},
+        "transaction_version": topology.features.get("transaction.version", 0),
+    }
+
+
+def _names(replay: Replay) -> dict[str, Any]:
+    loaded = replay.loaded
+    transactional = {item.transaction for item in loaded.items if item.transaction}
+    return {
+        "prefix": replay.settings.prefix,
+        "topics": {name: loaded.names.topic(name) for name in sorted(loaded.source.topics)},
+        "groups": {
+            group: loaded.names.group(group) for group in sorted({group for group, _ in loaded.assignments})
+        },
+        "transactional_ids": {name: loaded.names.transactional(name) for name in sorted(transactional)},
+    }
+
+
+def _topics(replay: Replay) -> list[dict[str, Any]]:
+    """Compare each topic of the capture with the target's."""
+    found = []
+    for name, source in sorted(replay.loaded.source.topics.items()):
+        if is_internal(name):
+            continue
+        mapped = replay.loaded.names.topic(name)
+        known = replay.topology.topics.get(mapped)
+        told = replay.target.settings.get(mapped, {})
+        differences = []
+        if known is None:
+            differences.append("missing")
+        else:
+            if len(known.leaders) < source.partitions:
+                differences.append(f"{len(known.leaders)} partitions, {source.partitions} in the capture")
+            if source.replicas and known.replicas < source.replicas:
+                differences.append(
+                    f"{known.replicas} replicas, {source.replicas} in the capture: acks=all is cheaper"
+                )
+            if told.get("message.timestamp.type") == "LogAppendTime":
+                differences.append("the broker stamps records with its own time")
+            if "compact" in (told.get("cleanup.policy") or ""):
+                differences.append("compacted: records without key are refused")
+            differences += _retention(replay, told)
+        found.append(
+            {"topic": name, "target": mapped, "partitions": source.partitions, "differences": differences}
+        )
+    return found
+
+
+def _retention(replay: Replay, told: dict[str, str | None]) -> list[str]:
+    retention = told.get("retention.ms")
+    if not retention or int(retention) < 0 or replay.settings.timestamps is not Timestamps.KEEP:
+        return []
+    age_ms = (wall_ns() - replay.capture.earliest_ns) // 1_000_000
+    return (
+        ["records are older than its retention: they vanish (--timestamps shift)"]
+        if age_ms > int(retention)
+        else []
+    )
+
+
+def _timers(replay: Replay, sent: list[Item]) -> list[str]:
+    """Say which of Kafka's timers, which run in real time, the speed breaks."""
+    speed = replay.settings.speed
+    if speed == 1 or replay.settings.pace is Pace.ASAP:
+        return []
+    keys = {item.request.key for item in sent}
+    said = []
+    if FETCH in keys:
+        said.append(f"fetches wait 1/{speed:g} of the time that they waited in the capture")
+    if speed < 1:
+        if keys & {JOIN_GROUP, CONSUMER_HEARTBEAT}:
+            said.append(
+                "heartbeats come slower than captured: session timeouts are raised, members of KIP-848 groups may expire"
+            )
+        if any(item.transaction for item in sent) and INIT_PRODUCER_ID in keys:
+            said.append("transactions stay open longer: their timeout is raised as far as the broker allows")
+        said.append(
+            "connections may be idle for longer than the broker keeps them (10 minutes if nobody configured it)"
+        )
+    elif keys & {JOIN_GROUP}:
+        said.append(
+            "session and rebalance timeouts are not shortened: members that vanished are missed later than captured"
+        )
+    return said
+
+
+def _load(replay: Replay, sent: list[Item]) -> dict[str, Any]:
+    settings = replay.settings
+    if not sent:
+        return {
+            "duration_s": 0.0,
+            "peak_requests_per_s": 0.0,
+            "peak_bytes_per_s": 0.0,
+            "bytes": 0,
+            "connections": 0,
+        }
+    times, removed = without_long_gaps([item.request.first_ns for item in sent], settings.max_gap_ns)
+    table = Timetable(settings.pace, settings.speed, times[0], 0, int(settings.ramp_s * 1e9))
+    requests: Counter[int] = Counter()
+    size: Counter[int] = Counter()
+    for item, time_ns in zip(sent, times, strict=True):
+        window = table.due_ns(time_ns) // RATE_WINDOW_NS
+        requests[window] += 1
+        size[window] += item.request.frame.size
+    return {
+        "duration_s": table.due_ns(times[-1]) / 1e9,
+        "removed_gaps_s": removed / 1e9,
+        "peak_requests_per_s": max(requests.values()),
+        "peak_bytes_per_s": max(size.values()),
+        "bytes": sum(size.values()),
+        "connections": len({item.request.connection for item in sent}),
+    }
+
+
+def _settings(settings: Settings) -> dict[str, Any]:
+    return {
+        "pace": settings.pace.value,
+        "speed": settings.speed,
+        "groups": settings.groups.value,
+        "offsets": settings.offsets.value,
+        "timestamps": settings.timestamps.value,
+        "loops": settings.loops,
+        "sasl": settings.credentials.mechanism if settings.credentials else None,
+        "tls": None
+        if settings.tls is None
+        else ("certificates are not checked" if settings.tls.insecure else "checked"),
+        "rewrites_off": sorted(settings.rewrites_off),
+    }
+
+
+def _warnings(replay: Replay) -> list[str]:
+    said = list(replay.capture.warnings)
+    largest = max((item.request.frame.size for item in replay.loaded.items), default=0)
+    if largest > REQUEST_LIMIT:
+        said.append(
+            f"the largest request has {largest} bytes; brokers take {REQUEST_LIMIT} unless configured"
+        )
+    if replay.capture.headless:
+        said.append("connections older than the capture get producer ids and fetch sessions of their own")
+    if replay.loaded.source.principals:
+        said.append("captured credentials are never used: every connection is the operator's user, or nobody")
+    if replay.settings.groups is Groups.OFF:
+        said.append("consumer groups are not replayed (--groups simple or full)")
+    return said

@@ -1,0 +1,66 @@
+"""Topics for a replay: those on the plan that the target lacks, with as many partitions as captured. Nothing is ever deleted."""
+
+from typing import NamedTuple
+
+from kdissect.protocol.errors import error_name
+from kdissect.replay.courses.stage import Stage
+from kdissect.replay.loading.policy import is_internal
+from kdissect.replay.playing.running import Replay
+from kdissect.replay.rewriting.versions import chosen_version
+from kdissect.replay.steps import Errand, Part, ask_one
+
+CREATE_TOPICS = 19
+TOPIC_ALREADY_EXISTS = 36
+TIMEOUT_MS = 30_000
+
+
+class Wanted(NamedTuple):
+    """A topic to be made."""
+
+    name: str
+    partitions: int
+    replicas: int
+
+
+class Made(NamedTuple):
+    """What became of it."""
+
+    wanted: Wanted
+    outcome: str
+
+
+def missing_topics(replay: Replay) -> list[Wanted]:
+    """List the topics on the plan that the target lacks."""
+    brokers = max(len(replay.topology.nodes), 1)
+    return [
+        Wanted(replay.loaded.names.topic(name), source.partitions, min(source.replicas or 1, brokers))
+        for name, source in sorted(replay.loaded.source.topics.items())
+        if source.partitions
+        and not is_internal(name)
+        and replay.loaded.names.topic(name) not in replay.topology.topics
+    ]
+
+
+def create(stage: Stage, wanted: list[Wanted]) -> Errand:
+    """Create topics; give what became of each."""
+    version = chosen_version(CREATE_TOPICS, 4, stage.topology.versions.get(CREATE_TOPICS)) or 0
+    body = {
+        "topics": [
+            {"name": each.name, "num_partitions": each.partitions, "replication_factor": each.replicas}
+            for each in wanted
+        ],
+        "timeout_ms": TIMEOUT_MS,
+    }
+    answer = yield from ask_one(Part(CREATE_TOPICS, version, body, wait_ms=TIMEOUT_MS))
+    outcomes = {each["name"]: each["error_code"] for each in answer.body.get("topics") or ()}
+    return [
+        Made(
+            each,
+            "created"
+            if outcomes.get(each.name) == 0
+            else error_name(outcomes[each.name])
+            if each.name in outcomes
+            else str(answer.bucket),
+        )
+        for each in wanted
+    ]

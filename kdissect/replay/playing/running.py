@@ -1,0 +1,157 @@
+"""A replay from its beginning to its end: load, ask the target, plan, play, write.
+
+The parts know nothing of each other's making; here they are put together, once for plans and runs.
+"""
+
+import gc
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from kdissect.replay.courses.stage import Stage
+from kdissect.replay.courses.target import Target, learn_bounds, learn_target
+from kdissect.replay.linking.switchboard import Switchboard
+from kdissect.replay.linking.transport import Idle, SocketWire, nonce, now_ns, play, wall_ns
+from kdissect.replay.loading.captured import Capture, read
+from kdissect.replay.loading.items import Loaded, load
+from kdissect.replay.loading.rails import admission, refuse_source
+from kdissect.replay.loading.shelf import Shelf
+from kdissect.replay.mapping.topology import Refusing, Topology
+from kdissect.replay.playing.pace import Timetable
+from kdissect.replay.playing.player import Player
+from kdissect.replay.playing.ready import make_ready
+from kdissect.replay.rewriting.batches import modern, rewritten
+from kdissect.replay.rewriting.roles import Refused
+from kdissect.replay.settings import Settings
+from kdissect.replay.steps import Errand
+
+OLD_MESSAGE = bytes.fromhex("0000000000000000 0000000e b7bb0ed5 0000 ffffffff 00000000".replace(" ", ""))
+
+
+@dataclass(slots=True)
+class Pass:
+    """One pass over the capture: what was played and when it began."""
+
+    player: Player
+    stage: Stage
+    start_ns: int  # on the run's clock
+    start_wall_ns: int
+
+
+class Replay:
+    """A context manager. Raises InputError for captures, Refusing for rails."""
+
+    def __init__(self, settings: Settings, paths: Sequence[str], ports: Sequence[int] = ()) -> None:
+        self.settings = settings
+        self.shelf = Shelf()
+        self._spool = tempfile.TemporaryDirectory(prefix="kdissect-")
+        self.capture: Capture = read(paths, ports, self._spool.name, self.shelf)
+        self.loaded: Loaded = load(self.capture, self.shelf, settings)
+        source = self.loaded.source
+        self.topology = Topology(admission(settings, source), lambda address: refuse_source(address, source))
+        self.target = Target()
+        self.passes: list[Pass] = []
+        self.board: Switchboard | None = None
+
+    def close(self) -> None:
+        """Remove temporary files."""
+        self.shelf.close()
+        self._spool.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def stage(self) -> Stage:
+        """Make the stage of a pass."""
+        return Stage(self.settings, self.loaded, self.topology, now_ns, self.shelf.get)
+
+    def learn(self) -> None:
+        """Ask the target what it is. Raises Refusing where a rail holds."""
+        self.target = self.errand(learn_target(self.stage()))
+
+    def errand(self, errand: Errand) -> Any:
+        """Run something on a connection of its own to its end, and give what it gives."""
+        wire, board = self._board()
+        outcome: list[Any] = []
+
+        def done(value: Any, failed: Exception | None) -> None:
+            outcome.append((value, failed))
+
+        for address in self.settings.target:
+            self.topology.admit(address)
+        play(
+            board,
+            wire,
+            Idle(),
+            lambda: board.run(errand, "control", done),
+            lambda: bool(outcome) or board.failure is not None,
+        )
+        if board.failure is not None:
+            raise board.failure
+        value, failed = outcome[0]
+        if isinstance(failed, Refused):
+            raise Refusing(str(failed))
+        if failed is not None:
+            raise failed
+        return value
+
+    def play(self, told: Callable[[str], None] = lambda _text: None) -> None:
+        """Send it all, as often as was asked for."""
+        for number in range(self.settings.loops):
+            if self.settings.loops > 1:
+                told(f"pass {number + 1} of {self.settings.loops}")
+            self._pass()
+            if self.passes[-1].player.stopped:
+                return
+
+    def _board(self) -> tuple[SocketWire, Switchboard]:
+        wire = SocketWire(self.settings.tls)
+        board = Switchboard(self.settings, self.topology, wire, nonce)
+        self.board = board
+        return wire, board
+
+    def _pass(self) -> None:
+        settings, stage = self.settings, self.stage()
+        self.errand(learn_bounds(stage))
+        ready = make_ready(stage)
+        _warm_up()
+        wire, board = self._board()
+        finished: list[bool] = []
+        begin_ns = now_ns()
+        first = next((item.request.first_ns for item in self.loaded.items if item.refusal is None), 0)
+        table = Timetable(settings.pace, settings.speed, first, begin_ns, int(settings.ramp_s * 1e9))
+        stage.shift_ns = wall_ns() - first
+        player = Player(self.loaded, stage, board, table, self.shelf, lambda: finished.append(True), ready)
+        self.passes.append(Pass(player, stage, begin_ns, wall_ns()))
+        play(board, wire, _Playing(player), player.start, lambda: bool(finished))
+
+
+def _warm_up() -> None:
+    """Compile what is compiled at first use, and let the collector forget what is there to stay: neither on the clock."""
+    rewritten(modern(OLD_MESSAGE), 0, 0, 0)
+    gc.collect()
+    gc.freeze()
+
+
+class _Playing:
+    """A player as the transport's work."""
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+
+    @property
+    def next_ns(self) -> int | None:
+        return self._player.next_ns
+
+    def wake(self) -> None:
+        self._player.wake()
+
+    def interrupt(self) -> None:
+        self._player.stop("interrupted")

@@ -1,0 +1,205 @@
+"""What happens to the records of a Produce request: never to the records themselves, nearly always to what stands around them.
+
+- A batch of magic 2 gets another producer, epoch, sequence and time in its header; the checksum is patched from the header alone, so
+  a megabyte costs no more than a hundred bytes and a checksum that was wrong stays wrong.
+- A message set of magic 0 or 1 becomes one batch of magic 2 with the same codec: brokers since 4.0 take nothing else.
+- A field with several batches is cut at their borders, since a request may hold one for each partition.
+"""
+
+import struct
+import zlib
+from typing import NamedTuple
+
+import lz4.frame
+import numpy as np
+import snappy
+import zstandard
+
+from kdissect.protocol.checksum_patch import patched_crc32c
+from kdissect.protocol.checksums import crc32c
+from kdissect.protocol.record_sets import (
+    BATCH_HEADER,
+    CODEC_BITS,
+    CONTROL,
+    LOG_APPEND_TIME,
+    PREFIX,
+    TRANSACTIONAL,
+)
+from kdissect.protocol.records import Record, RecordFault, read_records
+from kdissect.replay.accounting import Bucket
+from kdissect.replay.rewriting.roles import Refused
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+CRC, COVERED = 17, 21
+SEQUENCE_LIMIT = 1 << 31
+NO_TIMESTAMP = -1
+
+
+class Batch(NamedTuple):
+    """One record batch of magic 2 and what its header says."""
+
+    data: bytes
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records: int
+
+    @property
+    def transactional(self) -> bool:
+        """Whether it belongs to a transaction."""
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def content(self) -> bytes:
+        """What a retry has in common with its first attempt: the records, as they were sent."""
+        return self.data[BATCH_HEADER:]
+
+
+def batch_of(data: bytes) -> Batch:
+    """Read the header of one whole batch of magic 2."""
+    (
+        _offset,
+        _length,
+        _epoch,
+        _magic,
+        _crc,
+        attributes,
+        _delta,
+        base,
+        latest,
+        pid,
+        epoch,
+        sequence,
+        count,
+    ) = HEADER.unpack_from(data)
+    return Batch(data, attributes, base, latest, pid, epoch, sequence, count)
+
+
+def batches_of(data: bytes) -> list[Batch]:
+    """Give the batches of a records field. Raises Refused for bytes that are no records."""
+    found: list[Batch] = []
+    at, old = 0, False
+    while at < len(data):
+        length = int.from_bytes(data[at + 8 : at + PREFIX], "big", signed=True)
+        if len(data) - at < PREFIX + 5 or length < 14 or at + PREFIX + length > len(data):
+            raise Refused(Bucket.UNDECODABLE, f"no whole batch at byte {at} of the records")
+        magic = data[at + 16]
+        if magic < 2:
+            old = True
+            break
+        if magic > 2 or length < BATCH_HEADER - PREFIX:
+            raise Refused(Bucket.UNDECODABLE, f"a batch of magic {magic} and length {length}")
+        found.append(batch_of(data[at : at + PREFIX + length]))
+        at += PREFIX + length
+    if old:
+        found.append(modern(data[at:]))
+    return found
+
+
+def modern(data: bytes) -> Batch:
+    """Turn a message set of magic 0 or 1 into one batch of magic 2 with the same codec and the same records."""
+    records: list[Record] = []
+    for each in read_records(data):
+        if isinstance(each, RecordFault):
+            raise Refused(Bucket.UNDECODABLE, f"a message set that cannot be read: {each.reason}")
+        records.append(each)
+    if not records:
+        raise Refused(Bucket.UNDECODABLE, "an empty message set")
+    codec = records[0].batch.codec
+    times = [NO_TIMESTAMP if each.timestamp_ms is None else each.timestamp_ms for each in records]
+    body = COMPRESSORS[codec](b"".join(_record(each, number, times) for number, each in enumerate(records)))
+    return batch_of(_sealed(codec, len(records), times[0], max(times), body))
+
+
+def _sealed(codec: int, count: int, base: int, latest: int, body: bytes) -> bytes:
+    length = BATCH_HEADER - PREFIX + len(body)
+    head = HEADER.pack(0, length, -1, 2, 0, codec, count - 1, base, latest, -1, -1, -1, count)
+    whole = bytearray(head + body)
+    checksum = int(crc32c(np.frombuffer(bytes(whole), np.uint8), COVERED, len(whole)))
+    whole[CRC:COVERED] = checksum.to_bytes(4, "big")
+    return bytes(whole)
+
+
+def _record(record: Record, number: int, times: list[int]) -> bytes:
+    """Write a record of magic 2: attributes, time and offset deltas, key, value, no headers."""
+    inside = b"".join(
+        (
+            b"\0",
+            _varint(times[number] - times[0]),
+            _varint(number),
+            _sized(record.key),
+            _sized(record.value),
+            _varint(0),
+        )
+    )
+    return _varint(len(inside)) + inside
+
+
+def _sized(data: bytes | None) -> bytes:
+    return _varint(-1) if data is None else _varint(len(data)) + data
+
+
+def _varint(value: int) -> bytes:
+    """Write a signed varint, zigzag."""
+    value = value << 1 ^ value >> 63
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _gzip(data: bytes) -> bytes:
+    stream = zlib.compressobj(wbits=31)
+    return stream.compress(data) + stream.flush()
+
+
+def _snappy(data: bytes) -> bytes:
+    block = bytes(snappy.compress(data))
+    return b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, len(block)) + block
+
+
+COMPRESSORS = {0: bytes, 1: _gzip, 2: _snappy, 3: lz4.frame.compress, 4: zstandard.compress}
+
+
+def rewritten(
+    batch: Batch,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    shift_ms: int = 0,
+    repair: bool = True,
+) -> bytes:
+    """Give the batch with another producer and sequence, later by `shift_ms`, as a client sends it.
+
+    `repair` patches the checksum. Raises Refused for a control batch, which only brokers write.
+    """
+    if batch.attributes & CONTROL:
+        raise Refused(Bucket.POLICY, "a control batch is written by brokers only")
+    head = bytearray(batch.data[:BATCH_HEADER])
+    head[0:8] = bytes(8)  # a client does not know the offset, nor the leader's epoch
+    head[12:16] = b"\xff\xff\xff\xff"
+    struct.pack_into(">h", head, 21, batch.attributes & ~LOG_APPEND_TIME)
+    if shift_ms and batch.base_timestamp >= 0:
+        struct.pack_into(">qq", head, 27, batch.base_timestamp + shift_ms, batch.max_timestamp + shift_ms)
+    struct.pack_into(">qhi", head, 43, producer_id, producer_epoch, base_sequence)
+    before, after = batch.data[COVERED:BATCH_HEADER], bytes(head[COVERED:])
+    if before != after and repair:
+        old = int.from_bytes(batch.data[CRC:COVERED], "big")
+        patched = patched_crc32c(old, before, after, len(batch.data) - BATCH_HEADER)
+        head[CRC:COVERED] = patched.to_bytes(4, "big")
+    return bytes(head) + batch.data[BATCH_HEADER:]
+
+
+def codec_of(batch: Batch) -> int:
+    """Give the number of the batch's codec."""
+    return batch.attributes & CODEC_BITS
+
+
+def next_sequence(sequence: int, records: int) -> int:
+    """Count on; after the largest int32 comes 0."""
+    return (sequence + records) % SEQUENCE_LIMIT
