@@ -22,7 +22,7 @@ from kdissect.capture.sample import NO_SAMPLE, Sample
 from kdissect.capture.splits import Split
 from kdissect.pipeline import steps
 from kdissect.pipeline.blobs import Blob, batches_in, blob_of, in_order
-from kdissect.pipeline.shares import Shares, partitions_for, share_out
+from kdissect.pipeline.shares import Shares, partitions_for, share_out, tasks_for
 from kdissect.pipeline.steps import AS_IT_IS, Treatment
 from kdissect.report.course.grid import Grid
 from kdissect.report.partials import Partial, from_arrow
@@ -132,8 +132,9 @@ def _shuffled(context: "SparkContext", work: Work) -> "RDD[tuple[int, Blob]]":
     count = len(work.splits)
     shares = work.shares(context.defaultParallelism)
     scan = partial(_scanned, splits=work.splits, ports=work.ports, shares=shares)
+    tasks = tasks_for(count, context.defaultParallelism)
     return (
-        context.parallelize(range(count), count).mapPartitions(scan).partitionBy(shares.partitions, _itself)
+        context.parallelize(range(count), tasks).mapPartitions(scan).partitionBy(shares.partitions, _itself)
     )
 
 

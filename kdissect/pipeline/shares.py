@@ -19,6 +19,8 @@ PARTITION_BYTES = 4 << 30
 are better; what a task holds in memory does not grow with it (see `blobs`)."""
 PARTITION_CONNECTIONS = 12_500  # what a task remembers of each takes about 10 kB in all
 MOST_PARTITIONS = 4096
+TASKS_A_CORE = 4  # of pass one: enough for progress to be seen, and for cores to end together
+MOST_SPLITS = 64  # in one task of pass one
 
 
 class Shares(NamedTuple):
@@ -45,3 +47,12 @@ def share_out(sample: Sample, partitions: int) -> Shares:
         of_bucket[bucket] = partition
         heapq.heapreplace(least, (load + int(sample.segments[bucket]), partition))
     return Shares(partitions, of_bucket)
+
+
+def tasks_for(splits: int, cores: int) -> int:
+    """Give how many tasks scan that many splits.
+
+    A task costs Spark and its worker near a tenth of a second, as much as it takes to scan a gigabyte of large packets; but one
+    that holds many splits loses them all with its executor, and leaves cores idle at the end.
+    """
+    return min(splits, max(cores * TASKS_A_CORE, -(-splits // MOST_SPLITS)))

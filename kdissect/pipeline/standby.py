@@ -8,6 +8,7 @@ starts as its daemon (`daemon.py`) hands its pipes and its environment over to t
 Where there is no standby (on the executors of a cluster, or if anything here fails) the daemon loads everything itself.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -42,6 +43,8 @@ def load() -> None:
         from kdissect.pipeline.rehearsal import rehearse
 
         rehearse()
+    gc.collect()
+    gc.freeze()  # workers collect garbage after each task: a tenth of a second if they had to look at all that was loaded
 
 
 def can_stand_by(address: Path) -> bool:

@@ -12,7 +12,7 @@ from kdissect.capture.sample import LOOK_BYTES, NO_SAMPLE, Sample, take_sample
 from kdissect.capture.splits import Split
 from kdissect.pipeline import steps
 from kdissect.pipeline.blobs import blob_of, in_order
-from kdissect.pipeline.shares import partitions_for, share_out
+from kdissect.pipeline.shares import partitions_for, share_out, tasks_for
 
 from .conftest import CAPTURES
 
@@ -82,3 +82,11 @@ def test_blobs_come_in_order_from_memory_and_from_disk(tmp_path: Path) -> None:
     for held in (1, 1 << 20):
         assert list(in_order(iter(shuffled), held)) == batches
     assert list(in_order([])) == []
+
+
+@pytest.mark.parametrize(
+    ("splits", "cores", "tasks"),
+    [(1, 2, 1), (5, 2, 5), (80, 2, 8), (80, 1, 4), (80, 16, 64), (6_400, 2, 100), (6_401, 2, 101)],
+)
+def test_a_task_scans_several_splits_but_not_too_many(splits: int, cores: int, tasks: int) -> None:
+    assert tasks_for(splits, cores) == tasks
