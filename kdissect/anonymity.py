@@ -60,6 +60,8 @@ KINDS: Mapping[str, Mapping[str, str]] = {
 }
 """Columns with names, by table, and what kind of name they hold."""
 
+NUMBER = "connection"
+
 
 @dataclass(frozen=True, slots=True)
 class Pseudonyms:
@@ -89,6 +91,11 @@ class Pseudonyms:
         )
         return f"{kind}-{digest.hexdigest()[:DIGITS]}{known}"
 
+    def number(self, number: int) -> int:
+        """Give what stands for the number of a connection, which is a hash of addresses and so would tell them to who tries."""
+        digest = hashlib.blake2b(f"connection\0{number}".encode(), key=self.key[:64], digest_size=8)
+        return int.from_bytes(digest.digest()) >> 12
+
     def tables(self, tables: Mapping[str, pa.RecordBatch]) -> dict[str, pa.RecordBatch]:
         """Replace the names in batches of the tables."""
         return {name: self._batch(batch, KINDS.get(name, {})) for name, batch in tables.items()}
@@ -98,9 +105,13 @@ class Pseudonyms:
             coded = batch[column].dictionary_encode()
             names = [self.name(kind, name) for name in coded.dictionary.to_pylist()]
             replaced = pa.array(names, pa.string()).take(coded.indices)
-            batch = batch.set_column(
-                batch.schema.get_field_index(column), batch.schema.field(column), replaced
-            )
+            batch = _with(batch, column, replaced)
+        if NUMBER in batch.schema.names:
+            coded = batch[NUMBER].dictionary_encode()
+            numbers = [
+                number if number is None else self.number(number) for number in coded.dictionary.to_pylist()
+            ]
+            batch = _with(batch, NUMBER, pa.array(numbers, pa.int64()).take(coded.indices))
         return batch
 
     def texts(self, texts: Iterable[str], files: Iterable[str]) -> tuple[str, ...]:
@@ -126,6 +137,10 @@ class Pseudonyms:
         if kind == "host" and colon and port.isdecimal():
             return f"{self.name(kind, host.strip('[]'))}:{port}"
         return self.name(kind, value) or ""
+
+
+def _with(batch: pa.RecordBatch, column: str, values: pa.Array) -> pa.RecordBatch:
+    return batch.set_column(batch.schema.get_field_index(column), batch.schema.field(column), values)
 
 
 def _stays(kind: str, name: str) -> bool:

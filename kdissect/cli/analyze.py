@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kdissect.cli.asked import WrongQuestion
 from kdissect.cli.main import HELD
 from kdissect.cli.reporting import reported
-from kdissect.cli.work import Ready, WrongQuestion, prepared, say
+from kdissect.cli.work import Ready, prepared, say
 from kdissect.pipeline.tabledir import OutputRefused
 
 if TYPE_CHECKING:

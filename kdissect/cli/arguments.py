@@ -170,14 +170,7 @@ def _add_common(parser: argparse.ArgumentParser, *, paths: bool = True) -> None:
     parser.add_argument("--quiet", action="store_true", help="nothing on standard error but what is wrong")
     parser.add_argument("--split-bytes", type=_size, metavar="N", help="capture bytes per task, such as 32m")
     add_filters(parser)
-    parser.add_argument(
-        "--anonymize",
-        action="store_true",
-        help="replace the names of hosts, clients, topics, groups, transactions and files, each time by others",
-    )
-    parser.add_argument(
-        "--anonymize-key", metavar="TEXT", help="… by the same ones whenever this text is given"
-    )
+    add_anonymize(parser)
     parser.add_argument(
         "--partitions", type=_count, metavar="N", help="groups of connections to work in (default: by size)"
     )
@@ -187,6 +180,18 @@ def add_keylog(parser: argparse.ArgumentParser) -> None:
     """Let the user name a key log."""
     parser.add_argument(
         "--keylog", metavar="FILE", help="TLS secrets as SSLKEYLOGFILE has them: read what they protect"
+    )
+
+
+def add_anonymize(parser: argparse.ArgumentParser) -> None:
+    """Let the user give what is written away."""
+    parser.add_argument(
+        "--anonymize",
+        action="store_true",
+        help="replace the names of hosts, clients, topics, groups, transactions and files, each time by others",
+    )
+    parser.add_argument(
+        "--anonymize-key", metavar="TEXT", help="… by the same ones whenever this text is given"
     )
 
 

@@ -8,8 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from kdissect.cli.asked import WrongQuestion
 from kdissect.cli.reporting import reported
-from kdissect.cli.work import WrongQuestion, started, surveyed
+from kdissect.cli.work import started, surveyed
 
 MOST_JSON = 1 << 30
 NEEDED = ("capture", "profile", "apis", "clients", "errors", "findings")

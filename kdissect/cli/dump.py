@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kdissect.cli.arguments import WHAT_PATHS_ARE, add_keylog, port
+from kdissect.cli.arguments import WHAT_PATHS_ARE, add_anonymize, add_keylog, port
+from kdissect.cli.asked import WrongQuestion, pseudonyms_of
 from kdissect.cli.filters import add_filters, duration, narrowing
 
 if TYPE_CHECKING:
+    from kdissect.anonymity import Pseudonyms
     from kdissect.capture.survey import Survey
     from kdissect.dump.choosing import Choice
 
@@ -37,6 +39,7 @@ def add_dump(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--show-secrets", action="store_true", help="show passwords, tokens and salts too")
     parser.add_argument("--limit", type=_count, metavar="N", help="stop after so many exchanges")
     add_keylog(parser)
+    add_anonymize(parser)
     chosen = add_filters(parser)
     chosen.add_argument(
         "--connection",
@@ -56,14 +59,22 @@ def dump(chosen: argparse.Namespace) -> None:
     from kdissect.capture.files import open_inputs
     from kdissect.capture.survey import survey
 
+    pseudonyms = pseudonyms_of(chosen)
+    if pseudonyms and (chosen.records or chosen.show_secrets):
+        raise WrongQuestion(
+            "what is in records and secrets has no other names: without --anonymize, or without them"
+        )
     with tempfile.TemporaryDirectory(prefix="kdissect-") as spool:
         inputs = open_inputs(chosen.paths, spool)
         found = survey(inputs.files, SPLIT_BYTES)
-        for warning in (*(f"passed over {reason}" for reason in inputs.skipped), *found.warnings):
+        warnings = (*(f"passed over {reason}" for reason in inputs.skipped), *found.warnings)
+        if pseudonyms:
+            warnings = pseudonyms.texts(warnings, [file.name for file in inputs.files])
+        for warning in warnings:
             sys.stderr.write(f"kdissect: {warning}\n")
         waiting: list[str] = []
         held = 0
-        for line in _lines(chosen, found):
+        for line in _lines(chosen, found, pseudonyms):
             waiting.append(line)
             held += len(line)
             if held > WRITE_BYTES:
@@ -80,10 +91,11 @@ def _write(lines: list[str]) -> None:
     lines.clear()
 
 
-def _lines(chosen: argparse.Namespace, found: "Survey") -> Iterator[str]:
+def _lines(chosen: argparse.Namespace, found: "Survey", pseudonyms: "Pseudonyms | None") -> Iterator[str]:
     from kdissect.choosing import Known
     from kdissect.dump.follow import Follower
     from kdissect.dump.foresight import look_ahead
+    from kdissect.dump.hiding import Hidden, hidden_heading, hidden_topics
     from kdissect.dump.meaning import Showing
     from kdissect.dump.objects import exchange_object, heading, to_json
     from kdissect.dump.spoken import Spoken
@@ -94,19 +106,23 @@ def _lines(chosen: argparse.Namespace, found: "Survey") -> Iterator[str]:
     keys = keys_for(chosen.keylog, found.files)
     foresight = look_ahead(found.splits, chosen.port, keys)
     follower = Follower(found.splits, chosen.port, foresight, keys)
-    showing = Showing(foresight.names, chosen.records, chosen.show_secrets)
+    names = hidden_topics(foresight.names, pseudonyms) if pseudonyms else foresight.names
+    showing = Showing(names, chosen.records, chosen.show_secrets)
     left = chosen.limit
     rows = partial(choice.rows, known=Known({}, foresight.nodes))
     for exchange in follower.exchanges(rows, choice.until_ns):
         spoken = Spoken(exchange)
         if not choice.message(spoken, foresight.names):
             continue
+        above = heading(spoken, follower)
+        if pseudonyms:
+            spoken, above = Hidden(spoken, pseudonyms), hidden_heading(above, pseudonyms)
         if chosen.brief and chosen.format == "text":
-            yield brief(spoken, heading(spoken, follower), foresight.names)
+            yield brief(spoken, above, names)
         elif chosen.format == "text":
-            yield from full(spoken, exchange_object(spoken, follower, showing), foresight.names)
+            yield from full(spoken, exchange_object(spoken, above, showing), names)
         else:
-            yield to_json(exchange_object(spoken, follower, showing))
+            yield to_json(exchange_object(spoken, above, showing))
         if left is not None:
             left -= 1
             if not left:

@@ -11,7 +11,8 @@ from itertools import islice
 from typing import Any
 
 from kdissect.cli.arguments import TABLES
-from kdissect.cli.work import WrongQuestion, prepared, say
+from kdissect.cli.asked import WrongQuestion
+from kdissect.cli.work import prepared, say
 
 ROWS_SHOWN = 1000
 PAPER = 1 << 16  # columns of what is not a terminal: nothing is cut

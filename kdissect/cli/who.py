@@ -4,8 +4,9 @@ import argparse
 import json
 import sys
 
+from kdissect.cli.asked import WrongQuestion
 from kdissect.cli.reporting import reported
-from kdissect.cli.work import WrongQuestion, prepared
+from kdissect.cli.work import prepared
 
 
 def who(chosen: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kdissect.capture.refusals import refuse_at_once
 from kdissect.cli.announce import line_before, lines_about
+from kdissect.cli.asked import pseudonyms_of
 from kdissect.cli.filters import choice_of
 from kdissect.pipeline.session import Engine, Settings
 
@@ -16,10 +17,6 @@ if TYPE_CHECKING:
     from kdissect.anonymity import Pseudonyms
     from kdissect.capture.survey import Survey
     from kdissect.pipeline.jobs import Work
-
-
-class WrongQuestion(Exception):
-    """What was asked cannot be answered, whatever the captures hold; the message is one sentence."""
 
 
 class NothingToReport(Exception):
@@ -100,14 +97,6 @@ def prepared(chosen: argparse.Namespace) -> Iterator[Ready]:
 
 def _notice(chosen: argparse.Namespace) -> Callable[[str], None]:
     return silent if chosen.quiet else (lambda line: say(f"kdissect: {line}"))
-
-
-def pseudonyms_of(chosen: argparse.Namespace) -> "Pseudonyms | None":
-    """Give the replacements of names, if they are wanted."""
-    from kdissect.anonymity import Pseudonyms
-
-    wanted = chosen.anonymize or chosen.anonymize_key is not None
-    return Pseudonyms.new(chosen.anonymize_key) if wanted else None
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from kdissect.protocol.headers import ENVELOPE, Whole, decode_embedded, decode_r
 from kdissect.protocol.layout import UNKNOWN_TAGS, Field, Message, fields_at
 from kdissect.protocol.metadata_records import TOPIC as METADATA_TOPIC
 from kdissect.protocol.metadata_records import TOPIC_ID as METADATA_TOPIC_ID
-from kdissect.protocol.redact import ENVELOPED, REDACTED, redact
+from kdissect.protocol.redact import REDACTED, redact
 from kdissect.protocol.schema import APIS, MESSAGES
 
 Tree = dict[str, Any]
@@ -94,6 +94,8 @@ def _plain(header: Tree) -> Tree:
 
 def _add_enveloped(said: Tree, body: Tree, asked: Tree, showing: Showing) -> None:
     """Add what the whole messages inside an Envelope say (KIP-590); an Envelope in one, which Kafka refuses, stays closed."""
+    if REDACTED in (body.get("request_data"), body.get("response_data"), asked.get("request_data")):
+        return
     request = decode_request(body.get("request_data") or asked.get("request_data") or b"")
     key, version = request.header.get("request_api_key", -1), request.header.get("request_api_version", 0)
     if key == ENVELOPE:
@@ -167,7 +169,7 @@ def _teller(message: Message, field: Field, version: int) -> _Teller | None:
         return _words_teller(moment, field.array)
     if field.embedded:
         return _embedded_teller(field.embedded)
-    if field.role in ("secret", "config_value") or field.name in ENVELOPED:
+    if field.role in ("secret", "config_value"):
         return _put
     if (message.name, field.name) == TELEMETRY:
         return _tell_metrics
@@ -272,6 +274,7 @@ SIMPLE: Mapping[str, _Teller] = {
     "uuid": _tell_uuid,
     "float64": _tell_float,
     "records": _tell_records,
+    "bytes": _put,
 }
 TELEMETRY = ("PushTelemetryRequest", "metrics")
 FETCHES = ("FetchResponse", "FetchSnapshotResponse")  # those that may carry the cluster's metadata

@@ -25,10 +25,9 @@ from kdissect.protocol.schema import api_name
 PACKET_MASK = (1 << PACKET_BITS) - 1
 
 
-def exchange_object(spoken: Spoken, follower: Follower, showing: Showing) -> dict[str, Any]:
-    """Give all that is known of an exchange; bytes are still bytes."""
-    said = heading(spoken, follower)
-    said["request"] = said["response"] = None
+def exchange_object(spoken: Spoken, above: dict[str, Any], showing: Showing) -> dict[str, Any]:
+    """Give all that is known of an exchange below its heading; bytes are still bytes."""
+    said = above | {"request": None, "response": None}
     if spoken.exchange.token:
         for half, frame in (("request", spoken.exchange.request), ("response", spoken.exchange.response)):
             said[half] = explain_token(frame, showing.secrets) if frame else None

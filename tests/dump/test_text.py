@@ -6,7 +6,7 @@ import pytest
 
 from kdissect.dump.exchange import Exchange, Frame
 from kdissect.dump.meaning import Showing
-from kdissect.dump.objects import exchange_object, to_json
+from kdissect.dump.objects import exchange_object, heading, to_json
 from kdissect.dump.spoken import Spoken
 from kdissect.dump.text import brief, full
 from kdissect.protocol.headers import encode_request, encode_response
@@ -33,7 +33,7 @@ def frame(data: bytes, first_ns: int, lost: int = 0) -> Frame:
 
 def shown(exchange: Exchange) -> tuple[list[str], dict[str, Any]]:
     spoken = Spoken(exchange)
-    said = exchange_object(spoken, Follower(), Showing({}))  # type: ignore[arg-type]
+    said = exchange_object(spoken, heading(spoken, Follower()), Showing({}))  # type: ignore[arg-type]
     assert to_json(said)
     text = list(full(spoken, said, {}))
     assert text[0] == brief(spoken, said, {})
