@@ -62,6 +62,8 @@ from kdissect.exchange.state import (
     AT,
     BYTE_PACKET,
     CLIENT_WAY,
+    CONSUME,
+    CONSUME_OTHER,
     DONE,
     ENDED,
     EXCHANGE_COUNT,
@@ -93,6 +95,7 @@ from kdissect.exchange.state import (
     POSITION,
     PROTOCOL,
     RAW_SASL,
+    RECOGNISED,
     REQUEST_SIDE,
     RESPONSE_SIDE,
     RST_SEEN,
@@ -101,11 +104,13 @@ from kdissect.exchange.state import (
     SERVER_PORT_WAY,
     SKIPPED,
     START,
+    STEP,
     STOP,
     SYN_ACK_NS,
     SYN_NS,
     SYN_SEQ,
     SYNCED,
+    TAKE_IN,
     TIME,
     TLS,
     TLS_READY,
@@ -461,10 +466,15 @@ def _consume(state: State, connection: int, way: int, side: Int64s) -> int:
 @jit_inner
 def _consume_both(state: State, connection: int, way: int, side: Int64s) -> int:
     """Take frames off the direction that just grew, and off the other one if it was only now recognised."""
+    counters = state.counters
     undecided = state.connections[connection, PROTOCOL] == UNDECIDED
     code = _consume(state, connection, way, side)
-    if code == DONE and undecided and state.connections[connection, PROTOCOL] != UNDECIDED:
+    if undecided and state.connections[connection, PROTOCOL] != UNDECIDED:
+        counters[RECOGNISED] = 1
+    if code == DONE and counters[RECOGNISED]:
         code = _consume(state, connection, 4 * connection + 1 - way, side)
+        if code == DONE:
+            counters[RECOGNISED] = 0
     return code
 
 
@@ -509,59 +519,60 @@ def advance(
     """Process segments[:, first:] in order; give (what is full or DONE, number of the next segment to process).
 
     `segments` has the columns of `pieces`, `connection_of` the row of each segment's connection and `at_of` where its
-    payload lies in the arena. When a pool was full, the segment before the returned number is taken in but its
-    frames are not all consumed: the next call goes on with them. TLS_READY says so of a connection whose records of TLS the
-    caller must take first.
+    payload lies in the arena. A segment at which a pool was full may be in part processed: STEP says what is still to be done,
+    so the next call goes on in the same order as if there had been room. TLS_READY says of the segment's connection that
+    the caller must take its records of TLS first.
     """
     side = state.side
-    if first > 0:
-        connection = connection_of[first - 1]
-        for way in range(2 * connection, 2 * connection + 2):
-            code = _consume(state, connection, way, side)
-            if code != DONE:
-                return code, first
+    counters = state.counters
     for index in range(first, segments.shape[1]):
         connection = connection_of[index]
         flags = segments[FLAGS, index]
         way = 2 * connection + (1 if flags & FLAG_B_TO_A else 0)
         other = 4 * connection + 1 - way
-        if state.counters[FREE_CHUNK_COUNT] < chunks_needed(state, way) + chunks_needed(state, other):
-            return FULL_CHUNKS, index
         time = segments[SEGMENT_TIME, index]
-        sequence = segments[SEQ, index]
-        length = segments[CAPTURED, index] + segments[MISSING, index]
-        if (
-            flags & (FLAG_SYN | FLAG_FIN | FLAG_RST | FLAG_BARE_ACK)
-            or state.connections[connection, ACK_NS] == 0
-        ):
-            _note_flags(state, connection, way, flags, time, sequence, segments[ACK, index])
-        if flags & FLAG_BARE_ACK:
-            continue  # described for the handshake alone, once in every split: nothing else may hang on it
-        if flags & FLAG_SYN:
-            sequence = (sequence + 1) & 0xFFFFFFFF
-        if length > 0 and not flags & FLAG_RST:
-            receive(
-                state,
-                way,
-                time,
-                segments[SEGMENT_PACKET, index],
-                at_of[index],
-                segments[CAPTURED, index],
-                segments[MISSING, index],
-                sequence,
-            )
-        if state.ways[other, AHEAD] >= 0:
-            if flags & FLAG_ACK:
-                acknowledge(state, other, segments[ACK, index], time)
-            if settle(state, other, time):
-                code = _consume_both(state, connection, other, side)
-                if code != DONE:
-                    return code, index + 1
+        if counters[STEP] == TAKE_IN:
+            if counters[FREE_CHUNK_COUNT] < chunks_needed(state, way) + chunks_needed(state, other):
+                return FULL_CHUNKS, index
+            sequence = segments[SEQ, index]
+            length = segments[CAPTURED, index] + segments[MISSING, index]
+            if (
+                flags & (FLAG_SYN | FLAG_FIN | FLAG_RST | FLAG_BARE_ACK)
+                or state.connections[connection, ACK_NS] == 0
+            ):
+                _note_flags(state, connection, way, flags, time, sequence, segments[ACK, index])
+            if flags & FLAG_BARE_ACK:
+                continue  # described for the handshake alone, once in every split: nothing else may hang on it
+            if flags & FLAG_SYN:
+                sequence = (sequence + 1) & 0xFFFFFFFF
+            if length > 0 and not flags & FLAG_RST:
+                receive(
+                    state,
+                    way,
+                    time,
+                    segments[SEGMENT_PACKET, index],
+                    at_of[index],
+                    segments[CAPTURED, index],
+                    segments[MISSING, index],
+                    sequence,
+                )
+            counters[STEP] = CONSUME
+            if state.ways[other, AHEAD] >= 0:
+                if flags & FLAG_ACK:
+                    acknowledge(state, other, segments[ACK, index], time)
+                if settle(state, other, time):
+                    counters[STEP] = CONSUME_OTHER
+        if counters[STEP] == CONSUME_OTHER:
+            code = _consume_both(state, connection, other, side)
+            if code != DONE:
+                return code, index
+            counters[STEP] = CONSUME
         if state.ways[way, AHEAD] >= 0:
             settle(state, way, time)
         code = _consume_both(state, connection, way, side)
         if code != DONE:
-            return code, index + 1
+            return code, index
+        counters[STEP] = TAKE_IN
     return DONE, segments.shape[1]
 
 

@@ -133,7 +133,7 @@ class Conversations:
         code, following = advance(self.state, segments, connection_of, at_of, 0)
         while code != DONE:
             if code == TLS_READY:
-                yield from self._take_tls(int(connection_of[following - 1]))
+                yield from self._take_tls(int(connection_of[following]))
             else:
                 yield from self._make_room(code)
             code, following = advance(self.state, segments, connection_of, at_of, following)

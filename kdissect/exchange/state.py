@@ -117,8 +117,21 @@ PROTOCOL_NAMES = ("unknown", "kafka", "tls", "unknown", "kafka-0.7", "tls")
 OPEN, FIN_SEEN, RST_SEEN = range(3)
 ENDED_NAMES = ("open", "fin", "rst")
 
-# Where the next free node or byte is.
-FREE_CHUNK, FREE_CHUNK_COUNT, FREE_WAITING, FREE_WAITING_COUNT, EXCHANGE_COUNT, ASSEMBLY, COUNTERS = range(7)
+# Where the next free node or byte is, and how far `advance` got with the segment at which it stopped.
+(
+    FREE_CHUNK,
+    FREE_CHUNK_COUNT,
+    FREE_WAITING,
+    FREE_WAITING_COUNT,
+    EXCHANGE_COUNT,
+    ASSEMBLY,
+    STEP,
+    RECOGNISED,  # 1 while a connection was recognised by one direction, and the other one is still to be looked at
+    COUNTERS,
+) = range(9)
+
+# Values of STEP: what is to be done next with the segment.
+TAKE_IN, CONSUME_OTHER, CONSUME = range(3)
 
 # What a kernel says when it stops; TLS_READY: a record of TLS is there to be taken.
 DONE, FULL_CHUNKS, FULL_WAITING, FULL_EXCHANGES, FULL_ARENA, TLS_READY = range(6)

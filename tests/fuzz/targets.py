@@ -7,8 +7,9 @@ from typing import Any
 
 from protocol.test_columns import Frame, assert_agreement
 
-from fuzz.captures import check_capture
+from fuzz.captures import check_capture, check_reader
 from fuzz.case import Case
+from fuzz.streams import framing, tcp
 from fuzz.tls import sessions
 from kdissect.dump.batches import describe
 from kdissect.dump.exchange import Exchange
@@ -177,6 +178,9 @@ TARGETS: dict[str, Callable[[Case], None]] = {
     "compression": compression,
     "old": old,
     "embedded": embedded,
+    "reader": check_reader,
+    "tcp": tcp,
+    "framing": framing,
     "capture": check_capture,
     "tls": sessions,
 }

@@ -5,7 +5,8 @@ from random import Random
 
 import pytest
 
-from fuzz import captures, seeds, tls
+from fuzz import seeds
+from fuzz.__main__ import CORPORA
 from fuzz.case import Case, from_bytes, to_bytes
 from fuzz.damage import damaged
 from fuzz.targets import TARGETS
@@ -21,15 +22,7 @@ def test_what_was_found(path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(TARGETS))
 def test_a_little(name: str) -> None:
     rng = Random(name)
-    special = {
-        "records": seeds.record_fields,
-        "compression": seeds.compressed,
-        "old": seeds.old,
-        "embedded": lambda: seeds.embedded(rng),
-        "capture": captures.seeds,
-        "tls": tls.seeds,  # of conversations that OpenSSL makes anew each time
-    }
-    cases = special[name]() if name in special else list(seeds.invented(rng))
+    cases = CORPORA[name]() if name in CORPORA else list(seeds.invented(rng))
     for _ in range(150):
         case, other = rng.choice(cases), rng.choice(cases)
         TARGETS[name](case._replace(data=damaged(rng, case.data, other.data)))

@@ -1,0 +1,232 @@
+"""TCP and framing by themselves: segments go into pass two without a capture around them.
+
+A case of `tcp` is packets, each led by 16 bytes (PACKET) and followed by its payload, on two connections. A case of `framing` is
+flights as in `tls`, each led by a byte with its side and three with its length, on a connection whose TCP is in order; `key`
+says into segments of how many bytes they are cut, `version` how the connection begins, `response` whether some are lost.
+"""
+
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+
+from fuzz.case import Case
+from kdissect.capture.pieces import FLAG_ACK, FLAG_B_TO_A, FLAG_FIN, FLAG_RST, FLAG_SYN, SEGMENT_COLUMNS
+from kdissect.exchange.conversation import Conversations, Endpoints, Harvest
+from kdissect.exchange.state import (
+    CONNECTION,
+    EXCHANGE_FIELDS,
+    FRAME_STOP,
+    LOST,
+    ORPHANS,
+    PAYLOAD,
+    PROTOCOL,
+    REORDERED,
+    REQUEST_SIDE,
+    REQUESTS,
+    RESPONSE_SIDE,
+    RESPONSES,
+    RETRANSMITTED,
+    SIDE_FIELDS,
+    SKIPPED,
+    START,
+    STOP,
+    TLS,
+    TLS_PASSED,
+    UNANSWERED,
+)
+from kdissect.protocol.schema import highest_versions
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "exchange"))
+
+from hostile import spoil
+from talk import CLIENT, made_up, recorded
+
+PACKET = struct.Struct(
+    ">BBIIHHH"
+)  # flags, connection, sequence, acknowledgment, 0.1 ms since the one before, captured, cut off
+TCP_FLAGS = ((2, FLAG_SYN), (16, FLAG_ACK), (1, FLAG_FIN), (4, FLAG_RST))
+TICK_NS = 100_000
+BEGAN_NS = 1_700_000_000_000_000_000
+MOST_SEGMENTS = 400
+VERSIONS = np.array(highest_versions(), np.int64)
+COUNTED = (PROTOCOL, REQUESTS, RESPONSES, UNANSWERED, ORPHANS)
+COUNTED_OF_WAY = (LOST, SKIPPED, RETRANSMITTED, REORDERED, PAYLOAD)
+RECORDED = ("sasl.pcapng", "old-broker.pcap", "transactions.pcapng")
+
+
+class Segments(NamedTuple):
+    """What `feed_plain` takes in."""
+
+    columns: list[tuple[int, ...]]
+    connections: list[int]
+    payload: list[bytes]
+
+
+def tcp_seeds() -> list[Case]:
+    """Give short conversations, whole and spoilt in the ways of the hostile tests."""
+    wrecks = [spoil(talk, seed) for seed, talk in enumerate([made_up(seed) for seed in range(60)])]
+    wrecks += [spoil(talk, seed, ()) for seed, talk in enumerate(_talks())]
+    cases = []
+    for wreck in wrecks:
+        data, last_ns = b"", None
+        for packet, payload in zip(wreck.packets[:60], wreck.payloads[:60], strict=True):
+            kept = payload[: min(packet.kept, 600)]
+            flags = sum(bit for mark, bit in TCP_FLAGS if packet.flags & mark)
+            after = 0 if last_ns is None else (packet.time_ns - last_ns) // TICK_NS
+            last_ns = packet.time_ns
+            ours, theirs = wreck.isn[packet.side], wreck.isn[1 - packet.side]
+            sequence = ours + (not flags & FLAG_SYN) + packet.start
+            data += PACKET.pack(
+                flags | (FLAG_B_TO_A if packet.side != CLIENT else 0),
+                0,
+                sequence & 0xFFFFFFFF,
+                (theirs + 1 + packet.acked) & 0xFFFFFFFF,
+                min(max(after, 0), 0xFFFF),
+                len(kept),
+                min(len(payload) - len(kept), 0xFFFF),
+            )
+            data += kept
+        cases.append(Case(0, 0, False, data[:12_000]))
+    return [case for case in cases if case.data]
+
+
+def framing_seeds() -> list[Case]:
+    """Give the streams of short conversations, cut in several ways."""
+    talks = [*_talks(), *(made_up(seed) for seed in range(20))]
+    cases = []
+    for number, talk in enumerate(talks):
+        data, size = [], 0
+        for one in talk.sent:
+            part = talk.streams[one.side][one.start : one.stop]
+            if size + len(part) > 6000:
+                break
+            size += len(part)
+            data.append(bytes([one.side]) + len(part).to_bytes(3, "big") + part)
+        cases += [
+            Case(cut, number % 3, lossy, b"".join(data)) for cut in (13, 400, 9000) for lossy in (False, True)
+        ]
+    return [case for case in cases if case.data]
+
+
+def _talks() -> list:
+    return [talk for name in RECORDED for talk in recorded(name, 6000, 40)[:12]]
+
+
+def tcp(case: Case) -> None:
+    """Whatever segments come, the slabs that they come in change nothing, and no byte is used twice."""
+    found = Segments([], [], [])
+    at, time = 0, BEGAN_NS
+    while at + PACKET.size <= len(case.data) and len(found.columns) < MOST_SEGMENTS:
+        flags, connection, sequence, acknowledgment, after, captured, cut = PACKET.unpack_from(case.data, at)
+        at += PACKET.size
+        payload = case.data[at : at + captured]
+        at += len(payload)
+        time += (after - 0x10000 if connection & 0x80 else after) * TICK_NS  # the clock may step back
+        if payload and flags & (FLAG_SYN | FLAG_RST | FLAG_FIN) == 0:
+            flags &= 0x1F
+        _add(
+            found,
+            connection & 1,
+            time,
+            flags & 0x1F,
+            payload,
+            cut,
+            sequence,
+            acknowledgment if flags & FLAG_ACK else 0,
+        )
+    _same_in_slabs(found, 2)
+
+
+def framing(case: Case) -> None:
+    """Whatever the bytes of streams are, what is found does not depend on slabs, and no byte is used twice."""
+    found = Segments([], [], [])
+    chance = Random(len(case.data))
+    position, time, at = [0, 0], BEGAN_NS, 0
+    if case.version % 3 == 0:
+        for side, flags in ((0, FLAG_SYN), (1, FLAG_SYN | FLAG_ACK | FLAG_B_TO_A)):
+            _add(found, 0, time, flags, b"", 0, 0xFFFFFFFF, position[1 - side])
+    while at + 4 <= len(case.data) and len(found.columns) < MOST_SEGMENTS:
+        side, size = case.data[at] & 1, int.from_bytes(case.data[at + 1 : at + 4])
+        flight = case.data[at + 4 : at + 4 + size]
+        at += 4 + len(flight)
+        for start in range(0, len(flight), max(1, case.key, len(flight) // 40)):
+            part = flight[start : start + max(1, case.key, len(flight) // 40)]
+            time += TICK_NS
+            if not case.response or chance.random() > 0.05:
+                flags = FLAG_ACK | (FLAG_B_TO_A if side else 0)
+                _add(found, 0, time, flags, part, 0, position[side], position[1 - side])
+            position[side] = (position[side] + len(part)) & 0xFFFFFFFF
+    _same_in_slabs(found, 1)
+
+
+def _add(
+    found: Segments,
+    connection: int,
+    time: int,
+    flags: int,
+    payload: bytes,
+    cut: int,
+    sequence: int,
+    acknowledgment: int,
+) -> None:
+    number = len(found.columns) + 1
+    found.columns.append((time, number, 0, len(payload), cut, sequence, acknowledgment, flags))
+    found.connections.append(connection)
+    found.payload.append(payload)
+
+
+def _same_in_slabs(found: Segments, connections: int) -> None:
+    if found.columns:
+        whole = _outcome(found, connections, len(found.columns))
+        assert _outcome(found, connections, len(found.columns) // 3 + 1) == whole
+
+
+def _outcome(found: Segments, connections: int, slab: int) -> tuple[list, list, list]:
+    """Give what is found when so many segments are handed over at a time: exchanges, counts of connections and of ways."""
+    conversations = Conversations((), VERSIONS, tokens=True)
+    for number in range(connections):
+        conversations.new_connection(Endpoints(bytes(16), 40_000 + number, bytes(16), 9092), BEGAN_NS)
+    columns = np.ascontiguousarray(np.array(found.columns, np.int64).reshape(-1, SEGMENT_COLUMNS).T)
+    of = np.array(found.connections, np.int64)
+    exchanges: list[tuple] = []
+    for start in range(0, len(found.columns), slab):
+        part = slice(start, start + slab)
+        payload = b"".join(found.payload[part])
+        for harvest in conversations.feed_plain(
+            np.ascontiguousarray(columns[:, part]), of[part].copy(), payload
+        ):
+            exchanges += _rows(harvest)
+    for harvest in conversations.close():
+        exchanges += _rows(harvest)
+    state = conversations.state
+    facts = state.connections[:connections, COUNTED].tolist()
+    ways = state.ways[: 2 * connections, COUNTED_OF_WAY].tolist()
+    framed = [0] * connections
+    for row in exchanges:
+        framed[row[0]] += sum(len(data) for data in row[-2:])
+    for number, fact in enumerate(facts):
+        if fact[0] not in (TLS, TLS_PASSED):
+            sent = sum(way[COUNTED_OF_WAY.index(PAYLOAD)] for way in ways[2 * number : 2 * number + 2])
+            skipped = sum(way[COUNTED_OF_WAY.index(SKIPPED)] for way in ways[2 * number : 2 * number + 2])
+            assert framed[number] + skipped <= sent
+    assert all(count >= 0 for way in ways for count in way)
+    return exchanges, facts, ways
+
+
+def _rows(harvest: Harvest) -> Iterator[tuple]:
+    """Give each exchange without its places in the arena: its connection first, the bytes of its sides last."""
+    arena = harvest.arena
+    for row in harvest.exchanges.tolist():
+        sides, facts = [], []
+        for first in (REQUEST_SIDE, RESPONSE_SIDE):
+            start, stop, end = row[first + START], row[first + STOP], row[first + FRAME_STOP]
+            assert 0 <= start <= stop <= len(arena)
+            assert stop <= end or not start
+            sides.append(arena[start:stop].tobytes())
+            facts += [end - start, *row[first + FRAME_STOP + 1 : first + SIDE_FIELDS]]
+        yield (row[CONNECTION], *facts, *row[CONNECTION + 1 : EXCHANGE_FIELDS], *sides)
