@@ -342,6 +342,7 @@ def _settings(chosen: argparse.Namespace) -> "Settings":
         else None,
         client_id_prefix=chosen.client_id_prefix,
         answer_deadline_s=chosen.answer_deadline / 1e9,
+        dependency_deadline_s=1.5 * chosen.answer_deadline / 1e9,
     )
 
 

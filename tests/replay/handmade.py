@@ -18,6 +18,7 @@ from kdissect.replay.loading.shelf import Shelf
 from kdissect.replay.mapping.topology import Topology
 from kdissect.replay.playing.pace import Timetable
 from kdissect.replay.playing.player import Player
+from kdissect.replay.playing.ready import make_ready
 from kdissect.replay.settings import Address, Settings
 
 MS = 1_000_000
@@ -116,7 +117,9 @@ class PaperTarget:
             self.later(self.delay_ns, lambda: board.connected(link, address))
 
     def send(self, link: Link, data: bytes) -> None:
-        frame = data[4:]
+        self.take(link, data[4:])
+
+    def take(self, link: Link, frame: bytes) -> None:
         whole = decode_request(frame)
         key, version = whole.header["request_api_key"], whole.header["request_api_version"]
         assert whole.fault is None, whole.fault
@@ -137,7 +140,12 @@ class PaperTarget:
         header = {"correlation_id": whole.header["correlation_id"]}
         said = encode_response(key, version, header, answer)
         framed = len(said).to_bytes(4, "big") + said
-        self.later(self.delay_ns, lambda: link.closed or link.received(framed, self.now_ns))
+        self.later(self.back_ns(link), lambda: link.closed or link.received(framed, self.now_ns))
+
+    def back_ns(self, link: Link) -> int:
+        """Say how long an answer takes."""
+        del link
+        return self.delay_ns
 
     def disconnect(self, link: Link) -> None:
         """Nothing is left to close."""
@@ -159,6 +167,28 @@ class PaperTarget:
             if player is not None:
                 player.wake()
         raise AssertionError("time passes and nothing happens")
+
+
+@dataclass(eq=False)
+class FarTarget(PaperTarget):
+    """One that takes requests when they arrive: `lag` says how long a way takes, each connection keeps its order."""
+
+    lag: Callable[[Link], int] = lambda _link: MS
+    _busy: dict[tuple[str, Link], int] = field(default_factory=dict)
+
+    def connect(self, link: Link, address: Address) -> None:
+        self.later(self.lag(link), lambda: self.board and self.board.connected(link, address))
+
+    def send(self, link: Link, data: bytes) -> None:
+        self.later(self._in_order("there", link), lambda: link.closed or self.take(link, data[4:]))
+
+    def back_ns(self, link: Link) -> int:
+        return self._in_order("back", link)
+
+    def _in_order(self, direction: str, link: Link) -> int:
+        at = max(self.now_ns + self.lag(link), self._busy.get((direction, link), 0))
+        self._busy[direction, link] = at
+        return at - self.now_ns
 
 
 @dataclass
@@ -213,19 +243,34 @@ def replay(
     interrupt_ns: int | None = None,
 ) -> OnPaper:
     """Replay a script on a clock of its own."""
-    asked = asked or settings()
-    loaded = load(script.capture(), script.shelf, asked)
-    known = target or topology()
+    paper = PaperTarget(respond, delay_ns, refuse)
+    how = {"limit_s": limit_s, "interrupt_ns": interrupt_ns}
+    return play(script.capture(), script.shelf, paper, target or topology(), asked or settings(), **how)
+
+
+def play(
+    capture: Capture,
+    shelf: Shelf,
+    paper: PaperTarget,
+    known: Topology,
+    asked: Settings,
+    *,
+    limit_s: float = 600.0,
+    interrupt_ns: int | None = None,
+    prepared: bool = False,
+) -> OnPaper:
+    """Replay a capture on a clock of its own; `prepared` as a run does, all that can be made ready before."""
+    loaded = load(capture, shelf, asked)
     for name, topic in known.topics.items():
         loaded.names.learn(name, topic.identity)
-    paper = PaperTarget(respond, delay_ns, refuse)
     board = Switchboard(asked, known, paper, lambda: "nonce")
     paper.board = board
-    stage = Stage(asked, loaded, known, lambda: paper.now_ns, script.shelf.get)
+    stage = Stage(asked, loaded, known, lambda: paper.now_ns, shelf.get)
     finished: list[bool] = []
     first = next((item.request.first_ns for item in loaded.items if item.refusal is None), START)
     table = Timetable(asked.pace, asked.speed, first, 0)
-    player = Player(loaded, stage, board, table, script.shelf, lambda: finished.append(True))
+    ready = make_ready(stage) if prepared else {}
+    player = Player(loaded, stage, board, table, shelf, lambda: finished.append(True), ready)
     board.wake(0)
     player.start()
     if interrupt_ns is not None:

@@ -5,7 +5,7 @@ import pytest
 from kafka.record import MemoryRecords, MemoryRecordsBuilder
 
 from kdissect.replay.accounting import Bucket
-from kdissect.replay.rewriting.batches import batches_of, modern, next_sequence, rewritten
+from kdissect.replay.rewriting.batches import batches_of, modern, rewritten
 from kdissect.replay.rewriting.roles import Refused
 
 RECORDS = [(1_700_000_000_000 + number, b"key-%d" % number, b"value-%d" % number * 9) for number in range(12)]
@@ -85,9 +85,3 @@ def test_control_batches_are_for_brokers() -> None:
     data[22] |= 0x20
     with pytest.raises(Refused, match="control"):
         rewritten(batches_of(bytes(data))[0], 1, 1, 1)
-
-
-def test_sequences_wrap_at_the_largest_int32() -> None:
-    assert next_sequence(2**31 - 2, 1) == 2**31 - 1
-    assert next_sequence(2**31 - 1, 1) == 0
-    assert next_sequence(2**31 - 2, 5) == 3

@@ -12,9 +12,9 @@ from kdissect.replay.accounting import Bucket
 from kdissect.replay.courses.stage import AGAIN_NS, CONCURRENT_TRANSACTIONS, Stage
 from kdissect.replay.loading.items import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, Item
 from kdissect.replay.loading.policy import is_internal
-from kdissect.replay.mapping.producers import Identity, Numbering, Where
+from kdissect.replay.mapping.producers import Identity, Numbering, Way, Where
 from kdissect.replay.mapping.topology import split
-from kdissect.replay.rewriting.batches import Batch, batches_of, codec_of, rewritten
+from kdissect.replay.rewriting.batches import SEQUENCE_LIMIT, Batch, batches_of, codec_of, rewritten
 from kdissect.replay.rewriting.roles import Refused, Tree
 from kdissect.replay.rewriting.versions import FIRST_BATCH_VERSION, chosen_version
 from kdissect.replay.settings import Timestamps
@@ -24,6 +24,7 @@ BEFORE_IMPLICIT_ADD = 11  # from Produce 12 on a batch adds its partition to the
 DUPLICATE_SEQUENCE, NOT_ENOUGH_REPLICAS = 46, 19
 NOT_YET = frozenset({CONCURRENT_TRANSACTIONS, NOT_ENOUGH_REPLICAS})
 ZSTD, ZSTD_VERSION = 4, 7  # KIP-110
+BEFORE = "a batch before this one"
 
 
 class Sending(NamedTuple):
@@ -41,8 +42,8 @@ def produce(stage: Stage, item: Item, body: Tree) -> Course:
     yield from stage.in_transaction_order(
         item, lambda key: key in (INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN)
     )
-    if item.request.index in stage.loaded.after:
-        yield from stage.until_settled(stage.loaded.after[item.request.index], "a batch before this one")
+    for earlier in stage.loaded.after.get(item.request.index, ()):
+        yield from stage.until_settled(earlier, BEFORE)
     second = stage.topology.second_generation or stage.off("transactions")
     most = 99 if item.transaction is None or second else BEFORE_IMPLICIT_ADD
     version = stage.version(item, most=most)
@@ -51,7 +52,8 @@ def produce(stage: Stage, item: Item, body: Tree) -> Course:
     chosen = yield from _wanted(stage, item, body, version)
     if item.transaction is not None and version <= BEFORE_IMPLICIT_ADD:
         yield from _add_partitions(stage, item, chosen)
-    rounds = yield from _numbered(stage, item, chosen)
+    yield from until_free(stage, item, chosen)
+    rounds = numbered(stage, item, chosen)
     if len(rounds) > 1:
         stage.note(item, f"{len(rounds)} batches for one partition: sent one after another")
     parts: list[Part] = []
@@ -65,12 +67,6 @@ def produce(stage: Stage, item: Item, body: Tree) -> Course:
     return answers
 
 
-def numbered(stage: Stage, item: Item, sendings: tuple[Sending, ...]) -> Errand:
-    """Give prepared batches, one for each partition, their producer and number."""
-    (rounds,) = yield from _numbered(stage, item, [(each.where, [each.batch]) for each in sendings])
-    return rounds
-
-
 def wanted_now(stage: Stage, item: Item, body: Tree, version: int) -> list[tuple[Where, list[Batch]]]:
     """Choose the partitions of a request that is no retry, and so waits for nothing."""
     try:
@@ -80,22 +76,43 @@ def wanted_now(stage: Stage, item: Item, body: Tree, version: int) -> list[tuple
     raise Refused(Bucket.DEPENDENCY, "it waits for another request")
 
 
-def _numbered(stage: Stage, item: Item, chosen: list[tuple[Where, list[Batch]]]) -> Errand:
-    """Prepare all batches: the first of each partition, then the second of each, and so on."""
+def until_free(stage: Stage, item: Item, chosen: list[tuple[Where, list[Batch]]]) -> Errand:
+    """Wait until all partitions take batches by the way that these would go. Raises Refused when that takes too long."""
+    numberings: list[tuple[Where, Numbering]] = []
+    for where, batches in chosen:
+        for batch in batches:
+            if batch.producer_id >= 0 and not stage.off("producers"):
+                identity = yield from stage.identity(item, (batch.producer_id, batch.producer_epoch))
+                numberings.append((where, stage.producers.numbering(identity, where)))
+    deadline = stage.now_ns() + int(stage.settings.dependency_deadline_s * 1e9)
+    while shut := [each for where, each in numberings if not each.takes(way_of(stage, item, where))]:
+        if stage.now_ns() >= deadline or not (yield Until(shut[0].gate)):
+            raise Refused(Bucket.DEPENDENCY, f"{BEFORE} did not end in time")
+
+
+def numbered(stage: Stage, item: Item, chosen: list[tuple[Where, list[Batch]]]) -> list[list[Sending]]:
+    """Prepare all batches: the first of each partition, then the second of each, and so on.
+
+    Nothing may wait between this and the sending: numbers are given in the order in which frames go out.
+    """
     rounds: list[list[Sending]] = []
     try:
         for where, batches in chosen:
             for number, batch in enumerate(batches):
-                sending = yield from _prepared(stage, item, where, batch)
                 if number >= len(rounds):
                     rounds.append([])
-                rounds[number].append(sending)
-    except Refused:
+                rounds[number].append(_prepared(stage, item, where, batch))
+    except Exception:
         for sending in (sending for sendings in rounds for sending in sendings):
             if sending.numbering is not None:
                 stage.producers.ended(sending.numbering, sending.sequence, sending.batch.records, False)
         raise
     return rounds
+
+
+def way_of(stage: Stage, item: Item, where: Where) -> Way:
+    """Say by which way a partition's batches go now."""
+    return item.request.connection, stage.topology.leader(stage.names.topic(where[0]), where[1])
 
 
 def _wanted(stage: Stage, item: Item, body: Tree, version: int) -> Errand:
@@ -149,33 +166,36 @@ def _check_topic(stage: Stage, where: Where) -> None:
         raise Refused(Bucket.POLICY, f"topic {target} has no partition {partition} on the target")
 
 
-def _prepared(stage: Stage, item: Item, where: Where, batch: Batch) -> Errand:
+def _prepared(stage: Stage, item: Item, where: Where, batch: Batch) -> Sending:
     """Give a batch its producer, number and time."""
     shift_ms = 0
     if stage.settings.timestamps is Timestamps.SHIFT:
         shift_ms = stage.shift_ns // 1_000_000
     elif stage.settings.timestamps is Timestamps.NOW and batch.max_timestamp >= 0:
         shift_ms = (item.request.first_ns + stage.shift_ns) // 1_000_000 - batch.max_timestamp
-    if batch.producer_id < 0:
-        plain = batch.producer_id, batch.producer_epoch, batch.base_sequence
-        return Sending(where, batch, None, -1, rewritten(batch, *plain, shift_ms, not stage.off("checksums")))
-    identity, numbering, sequence = (
-        Identity(batch.producer_id, batch.producer_epoch),
-        None,
-        batch.base_sequence,
-    )
-    if not stage.off("producers"):
-        identity = yield from stage.identity(item, (batch.producer_id, batch.producer_epoch))
-    if not stage.off("sequences"):
-        numbering = stage.producers.numbering(identity, where)
-        if numbering.under_way and numbering.link != item.request.connection:
-            opened = yield Until(numbering.gate)
-            if not opened:
-                raise Refused(Bucket.DEPENDENCY, "a batch before this one did not end in time")
-        sequence = stage.producers.number(numbering, batch.records, item.request.connection)
+    numbering: Numbering | None = None
+    producer_id, epoch, sequence = batch.producer_id, batch.producer_epoch, batch.base_sequence
+    if producer_id >= 0 and not stage.off("producers"):
+        producer_id, epoch = stage.producers.known((producer_id, epoch))
+    if producer_id >= 0 and not stage.off("sequences"):
+        numbering = _numbering(stage, item, where, Identity(producer_id, epoch))
+        epoch = numbering.epoch
+        sequence = stage.producers.number(numbering, batch.records, way_of(stage, item, where))
     repair = not stage.off("checksums")
-    data = rewritten(batch, identity.producer_id, identity.producer_epoch, sequence, shift_ms, repair)
+    data = rewritten(batch, producer_id, epoch, sequence % SEQUENCE_LIMIT, shift_ms, repair)
     return Sending(where, batch, numbering, sequence, data)
+
+
+def _numbering(stage: Stage, item: Item, where: Where, identity: Identity) -> Numbering:
+    """Give the numbering of a partition; a new one where the last cannot go on."""
+    numbering = stage.producers.numbering(identity, where)
+    if numbering.unsure and where in stage.loaded.retries.get(item.request.index, {}):
+        numbering.unsure -= 1  # sent under the number that it had: the target tells whether it is there
+    elif numbering.unsure and not numbering.under_way and item.transaction is None:
+        stage.producers.start_anew(identity, where)
+        stage.counts["epochs raised"] += 1
+        stage.note(item, "epoch raised: what became of the batch before is not known")
+    return numbering
 
 
 def make_parts(stage: Stage, item: Item, body: Tree, version: int, sendings: list[Sending]) -> list[Part]:
@@ -287,18 +307,21 @@ def learn(
     stage.produced[item.request.index] = [
         (f"{stage.names.topic(each.where[0])}-{each.where[1]}", each.batch.records) for each in sent
     ]
+    buckets = {answer.bucket for answer in answers}
+    unanswered, lost = Bucket.NO_ANSWER_DUE in buckets, bool(buckets & {Bucket.TIMED_OUT, Bucket.CLOSED})
     counted: dict[Where, int] = {}
     for sending in sent:
         target = (stage.names.topic(sending.where[0]), sending.where[1])
         number = counted.get(sending.where, 0)
         counted[sending.where] = number + 1
         error, base = found.get((target, number), (None, -1))
-        unanswered = any(answer.bucket is Bucket.NO_ANSWER_DUE for answer in answers)
-        taken = error in (0, DUPLICATE_SEQUENCE) or (error is None and unanswered)
+        taken: bool | None = error in (0, DUPLICATE_SEQUENCE) or (error is None and unanswered)
+        if error is None and lost:
+            taken = None
         if sending.numbering is not None:
             stage.producers.ended(sending.numbering, sending.sequence, sending.batch.records, taken)
         if error is not None:
-            stage.producers.note(item.request.index, sending.where, taken)
+            stage.producers.note(item.request.index, sending.where, bool(taken))
         if error == 0 and base >= 0:
             known = captured.get(sending.where)
             if known is not None and number == 0:

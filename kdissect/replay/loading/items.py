@@ -86,9 +86,9 @@ class Loaded:
     retries: dict[int, dict[Where, int]] = field(
         default_factory=dict
     )  # request -> partition -> first attempt
-    after: dict[int, int] = field(
+    after: dict[int, set[int]] = field(
         default_factory=dict
-    )  # request -> one on another connection that comes before it
+    )  # request -> those on other connections that come before it
     transactions: dict[str, list[int]] = field(default_factory=dict)
     assignments: dict[tuple[str, int], dict[str, bytes]] = field(
         default_factory=dict
@@ -235,7 +235,7 @@ class _Loader:
         if known is None or known[1] == request.connection:
             return
         if batches[0].producer_id >= 0 or known[2] != request.server:
-            self._loaded.after[request.index] = max(known[0], self._loaded.after.get(request.index, -1))
+            self._loaded.after.setdefault(request.index, set()).add(known[0])
 
     def _first_attempt(self, item: Item, where: Where, batches: list[Batch], error: int | None) -> int | None:
         """Give the request that this partition's records were tried with before, if any."""

@@ -5,14 +5,17 @@ EndTxn (KIP-890) whose captured answer told it, or by one that the replayer asks
 epoch that an idempotent client raised by itself (KIP-360) is raised alike.
 
 Sequences are counted anew for each identity and partition, so that holes in the capture leave none on the target. The captured
-number only tells a retry from a new batch. When a batch fails, those under way behind it fail too; once nothing is under way,
-counting goes on behind the last batch that the target took.
+number only tells a retry from a new batch. The target takes the batches of a partition only in the order of their numbers, so
+those under way at one time must go one way: one connection to one node keeps their order, two do not. When a batch fails, those
+behind it fail too; what comes next waits until nothing is under way, and counting goes on behind what the target took. Where nobody
+can tell whether the target took a batch (its answer was lost), going on would let the next one pass for its repetition, which is
+answered and not written; so the epoch is raised, as a client does (KIP-360), and counting starts anew.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kdissect.replay.rewriting.batches import next_sequence
 from kdissect.replay.steps import Gate
 
 Key = tuple[int, int]  # captured producer id and epoch
@@ -26,15 +29,25 @@ class Identity(NamedTuple):
     producer_epoch: int
 
 
+Way = tuple[int, int]  # captured connection and node of the target
+
+
 @dataclass(slots=True)
 class Numbering:
-    """Sequences of one identity in one partition."""
+    """Sequences of one identity in one partition; they are not wrapped here as they are on the wire."""
 
+    epoch: int
     following: int = 0
-    taken: int = 0  # the number after the last batch that the target took
+    taken: int = 0  # behind the last record that the target took
     under_way: int = 0
-    link: int | None = None  # the captured connection that sent last
+    unsure: int = 0  # batches of which nobody knows whether the target took them
+    broken: bool = False  # one of those under way failed
+    way: Way = (-1, -1)  # by which the last batch went
     gate: Gate = field(default_factory=Gate)  # opens when nothing is under way
+
+    def takes(self, way: Way) -> bool:
+        """Tell whether a batch may be numbered and sent now."""
+        return not self.under_way or (way == self.way and not self.broken)
 
 
 class Producers:
@@ -46,6 +59,7 @@ class Producers:
         self._taken: dict[
             tuple[int, Where], bool
         ] = {}  # (captured request, partition) -> whether the target took it
+        self._raises: Counter[tuple[int, Where]] = Counter()  # epochs that were raised here, by producer id
         self.asking: dict[Key, Gate] = {}
 
     def learn(self, key: Key, identity: Identity) -> None:
@@ -55,6 +69,10 @@ class Producers:
     def identity(self, key: Key) -> Identity | None:
         """Give what a captured id stands for."""
         return self._identities.get(key)
+
+    def known(self, key: Key) -> Identity:
+        """Give what a captured id stands for. Raises LookupError if nothing yet."""
+        return self._identities[key]
 
     def raised(self, key: Key) -> Identity | None:
         """Give the identity of an epoch that an idempotent client raised by itself."""
@@ -68,24 +86,42 @@ class Producers:
 
     def numbering(self, identity: Identity, where: Where) -> Numbering:
         """Give the numbering of a partition."""
-        return self._numberings.setdefault((identity, where), Numbering())
+        known = self._numberings.get((identity, where))
+        if known is None:
+            epoch = identity.producer_epoch + self._raises[identity.producer_id, where]
+            known = self._numberings[identity, where] = Numbering(epoch)
+        return known
 
-    def number(self, numbering: Numbering, records: int, connection: int) -> int:
+    def start_anew(self, identity: Identity, where: Where) -> None:
+        """Raise the epoch for a partition in which nothing is under way."""
+        numbering = self.numbering(identity, where)
+        self._raises[identity.producer_id, where] += 1
+        numbering.epoch += 1
+        numbering.taken = numbering.unsure = 0
+
+    def number(self, numbering: Numbering, records: int, way: Way) -> int:
         """Give a batch its number."""
         if not numbering.under_way:
             numbering.following = numbering.taken
+            numbering.broken = False
             numbering.gate = Gate()
         sequence = numbering.following
-        numbering.following = next_sequence(sequence, records)
+        numbering.following += records
         numbering.under_way += 1
-        numbering.link = connection
+        numbering.way = way
         return sequence
 
-    def ended(self, numbering: Numbering, sequence: int, records: int, taken: bool) -> None:
-        """Take in what became of a batch."""
+    def ended(self, numbering: Numbering, sequence: int, records: int, taken: bool | None) -> None:
+        """Take in what became of a batch; None: nobody knows. Batches need not end in the order of their numbers.
+
+        A request ends with the last of its parts, so one for two leaders may end after the one behind it.
+        """
         numbering.under_way -= 1
         if taken:
-            numbering.taken = next_sequence(sequence, records)
+            numbering.taken = max(numbering.taken, sequence + records)
+        else:
+            numbering.broken = True
+            numbering.unsure += taken is None
         if not numbering.under_way:
             numbering.gate.open()
 

@@ -17,7 +17,10 @@ from kdissect.replay.courses.produce import (
     learn,
     make_parts,
     numbered,
+    produce,
+    until_free,
     wanted_now,
+    way_of,
 )
 from kdissect.replay.courses.reads import metadata_tree
 from kdissect.replay.courses.stage import LEAST_METADATA, OF_GROUP, OF_GROUPS, OF_TRANSACTION, Stage
@@ -99,7 +102,15 @@ def ready_course(stage: Stage, item: Item, ready: Ready) -> Course:
     parts = ready.parts
     batches = list(ready.batches)
     if ready.batches[0].batch.producer_id >= 0:
-        batches = yield from numbered(stage, item, ready.batches)
+        chosen = [(each.where, [each.batch]) for each in batches]
+        yield from until_free(stage, item, chosen)
+        if any(
+            parts[at].node != way_of(stage, item, each.where)[1]
+            for each, (at, _) in zip(batches, ready.places, strict=True)
+        ):
+            body = decode_request(stage.frame(item.request.frame) or b"").body or {}
+            return (yield from produce(stage, item, body))  # its leader moved meanwhile
+        (batches,) = numbered(stage, item, chosen)
         frames = [bytearray(part.ready) for part in parts]
         for sending, (part, at) in zip(batches, ready.places, strict=True):
             frames[part][at : at + BATCH_HEADER] = sending.data[:BATCH_HEADER]

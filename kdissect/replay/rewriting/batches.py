@@ -31,7 +31,7 @@ from kdissect.replay.rewriting.roles import Refused
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 CRC, COVERED = 17, 21
-SEQUENCE_LIMIT = 1 << 31
+SEQUENCE_LIMIT = 1 << 31  # after the largest int32 comes 0
 NO_TIMESTAMP = -1
 
 
@@ -198,8 +198,3 @@ def rewritten(
 def codec_of(batch: Batch) -> int:
     """Give the number of the batch's codec."""
     return batch.attributes & CODEC_BITS
-
-
-def next_sequence(sequence: int, records: int) -> int:
-    """Count on; after the largest int32 comes 0."""
-    return (sequence + records) % SEQUENCE_LIMIT

@@ -1,0 +1,224 @@
+"""Numbers of idempotent batches, against a target on paper that is as strict as brokers are, and as far away as they may be."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from exchange.talk import CAPTURES
+from replay.handmade import MS, FarTarget, OnPaper, Script, Tree, play, settings, topology
+from replay.test_courses import INIT, PRODUCE, Cluster, batch, issued, orders, produce, took
+
+from kdissect.replay.accounting import Bucket
+from kdissect.replay.linking.links import Link
+from kdissect.replay.loading.captured import read
+from kdissect.replay.loading.items import load
+from kdissect.replay.loading.shelf import Shelf
+from kdissect.replay.rewriting.batches import Batch, batch_of, batches_of
+from kdissect.replay.settings import Pace
+
+OUT_OF_ORDER, OLD_EPOCH, TOO_LARGE = 45, 47, 10
+LIMIT = 1 << 31
+
+
+class Strict(Cluster):
+    """Takes a producer's batches in sequence only, and a batch that it has already without writing it, as brokers do."""
+
+    def __init__(self, fails: Callable[[Batch], int] = lambda _batch: 0) -> None:
+        super().__init__()
+        self.fails = fails
+        self.log: dict[int, list[bytes]] = defaultdict(list)  # partition -> records of batches
+        self.refusals: list[tuple[int, int, int, int]] = []  # error, partition, epoch, sequence
+        self.repeated = 0
+        self._last: dict[tuple[int, int], tuple[int, list[tuple[int, int]]]] = {}
+
+    def __call__(self, key: int, version: int, body: Tree) -> Tree | None:
+        if key not in (PRODUCE, INIT):
+            return {}
+        if key == INIT:
+            return super().__call__(key, version, body)
+        answer = []
+        for topic in body["topic_data"]:
+            name = {each: topic[each] for each in ("name", "topic_id") if each in topic}
+            parts = [
+                {"index": each["index"], "error_code": self._take(each["index"], batch_of(each["records"])), "base_offset": 0}
+                for each in topic["partition_data"]
+            ]  # fmt: skip
+            answer.append(name | {"partition_responses": parts})
+        return {"responses": answer}
+
+    def _take(self, partition: int, one: Batch) -> int:
+        error = self.fails(one) or (self._number(partition, one) if one.producer_id >= 0 else 0)
+        if error > 0:
+            self.refusals.append((error, partition, one.producer_epoch, one.base_sequence))
+        elif error < 0:
+            self.repeated += 1
+        else:
+            self.log[partition].append(one.content)
+        return max(error, 0)
+
+    def _number(self, partition: int, one: Batch) -> int:
+        epoch, taken = self._last.get((partition, one.producer_id), (-1, []))
+        this = one.base_sequence, (one.base_sequence + one.records) % LIMIT
+        if one.producer_epoch < epoch:
+            return OLD_EPOCH
+        if one.producer_epoch > epoch:
+            if epoch >= 0 and this[0]:
+                return OUT_OF_ORDER
+            taken = []
+        elif this in taken:
+            return -1
+        elif taken and this[0] != taken[-1][1]:
+            return OUT_OF_ORDER
+        self._last[partition, one.producer_id] = one.producer_epoch, [*taken[-4:], this]
+        return 0
+
+
+def far(
+    script: Script,
+    strict: Strict,
+    lag: Callable[[Link], int] = lambda _link: MS,
+    leaders: int = 2,
+    **more: float,
+) -> OnPaper:
+    asked = settings(pace=Pace.ASAP, **more)
+    return play(script.capture(), script.shelf, FarTarget(strict, lag=lag), orders(leaders), asked)
+
+
+def begun() -> Script:
+    script = Script()
+    script.add(0, INIT, 4, {"transactional_id": None, "transaction_timeout_ms": 1}, issued(900, 4))
+    return script
+
+
+def numbered(script: Script, *texts: bytes, first: int = 0, **how: int) -> None:
+    """Add batches of one record for the first partition, in sequence."""
+    for number, text in enumerate(texts, first):
+        script.add(1 + number, PRODUCE, 9, produce(batch(number, text=text)), took(0), **how)
+
+
+def test_a_request_for_two_leaders_may_end_after_the_one_behind_it() -> None:
+    script, strict = begun(), Strict()
+    script.add(1, PRODUCE, 9, produce(batch(0, text=b"a"), batch(0)), took(0, 0), in_flight=2)
+    numbered(script, b"b", first=1, in_flight=2)
+    numbered(script, b"c", first=2, connection=2)
+    done = far(script, strict, lambda link: 50 * MS if link.node == 2 else MS)
+    assert strict.refusals == []
+    assert len(strict.log[0]) == 3
+    assert done.buckets() == {"answered": 4}
+
+
+def test_what_comes_behind_a_failure_waits_for_those_that_fail_with_it() -> None:
+    script, failed = begun(), list[bytes]()
+
+    def fails_once(one: Batch) -> int:
+        first = one.base_sequence == 2 and not failed
+        failed.extend([one.content] * first)
+        return TOO_LARGE if first else 0
+
+    strict = Strict(fails_once)
+    numbered(script, *(b"%d" % number for number in range(30)), in_flight=5)
+    done = far(script, strict, lambda _link: 10 * MS)
+    assert [error for error, *_ in strict.refusals] == [TOO_LARGE, *[OUT_OF_ORDER] * 4]
+    assert len(strict.log[0]) == 30 - 5
+    assert done.buckets() == {"answered": 31}
+
+
+def test_three_connections_of_a_producer_take_turns() -> None:
+    script, strict = begun(), Strict()
+    for number in range(30):
+        numbered(script, b"%d" % number, first=number, connection=1 + number % 3, in_flight=2)
+    far(script, strict, lambda link: (1 + hash(link.owner) * 7 % 5) * 10 * MS)
+    assert strict.refusals == []
+    assert [content[-2:-1] for content in strict.log[0]][:10] == [b"%d" % number for number in range(10)]
+    assert len(strict.log[0]) == 30
+
+
+def test_all_partitions_of_a_request_are_waited_for() -> None:
+    script, strict = begun(), Strict()
+    for partition, connection in ((0, 1), (1, 2), (2, 3)):
+        body = produce(*[batch(0)] * 3)
+        body["topic_data"][0]["partition_data"] = [body["topic_data"][0]["partition_data"][partition]]
+        script.add(1, PRODUCE, 9, body, took(0), connection=connection)
+    script.add(2, PRODUCE, 9, produce(*[batch(1)] * 3), took(0, 0, 0), connection=4)
+    far(script, strict, lambda link: {1: 90, 2: 60, 3: 30}.get(link.owner, 1) * MS)  # type: ignore[call-overload]
+    assert strict.refusals == []
+    assert [len(strict.log[partition]) for partition in range(3)] == [2, 2, 2]
+
+
+def test_a_batch_behind_a_lost_answer_is_not_taken_for_its_repetition() -> None:
+    script, silent = begun(), []
+
+    class Forgetful(Strict):
+        def __call__(self, key: int, version: int, body: Tree) -> Tree | None:
+            answer = super().__call__(key, version, body)
+            if key == PRODUCE and len(self.log[0]) == 2 and not silent:
+                silent.append(body)
+                return None
+            return answer
+
+    strict = Forgetful()
+    numbered(script, b"a", b"b", b"c", b"d")
+    done = far(script, strict)
+    assert done.buckets() == {"answered": 4, Bucket.TIMED_OUT.value: 1}
+    assert (len(strict.log[0]), strict.repeated, strict.refusals) == (4, 0, [])
+    assert done.stage.counts["epochs raised"] == 1
+
+
+def test_a_captured_retry_of_what_may_be_there_leaves_it_to_the_target() -> None:
+    script, silent = begun(), []
+
+    class Forgetful(Strict):
+        def __call__(self, key: int, version: int, body: Tree) -> Tree | None:
+            answer = super().__call__(key, version, body)
+            if key == PRODUCE and not silent:
+                silent.append(body)
+                return None
+            return answer
+
+    strict = Forgetful()
+    numbered(script, b"a")
+    numbered(script, b"a", connection=2)
+    numbered(script, b"b", first=1, connection=2)
+    done = far(script, strict, answer_deadline_s=5.0)
+    assert (len(strict.log[0]), strict.repeated, strict.refusals) == (2, 1, [])
+    assert done.stage.counts["epochs raised"] == 0
+
+
+def test_sequences_wrap_behind_the_largest_int32() -> None:
+    script, strict = begun(), Strict()
+    for number, records in enumerate((LIMIT - 2, 1, 5, 1)):
+        data = bytearray(batch(number))
+        data[57:61] = records.to_bytes(4, "big")
+        script.add(1 + number, PRODUCE, 9, produce(bytes(data)), took(0))
+    done = far(script, strict, leaders=1)
+    sent = [
+        batches_of(body["topic_data"][0]["partition_data"][0]["records"])[0].base_sequence
+        for _, _, body in done.sent(PRODUCE)
+    ]
+    assert sent == [0, LIMIT - 2, LIMIT - 1, 4]
+    assert strict.refusals == []
+
+
+@pytest.mark.parametrize("lag_ms", [0.1, 3.0, 30.0])
+def test_a_captured_restart_stays_in_sequence_however_late_answers_come(lag_ms: float) -> None:
+    """Leaders moved, connections broke, retries came: the numbers fit for any order of answers."""
+    shelf = Shelf()
+    with tempfile.TemporaryDirectory() as spool:
+        capture = read([str(CAPTURES / "broker-restart.pcapng")], (), spool, shelf)
+        for seed in range(3):
+            random, strict = Random(seed), Strict()
+            asked = settings(pace=Pace.ASAP)
+            partitions = load(capture, shelf, asked).source.topics["orders"].partitions
+            target = FarTarget(
+                strict, lag=lambda _link, random=random: int(random.expovariate(1 / lag_ms) * MS)
+            )  # type: ignore[misc]
+            known = topology({"t-orders": partitions}, leaders=2)
+            done = play(capture, shelf, target, known, asked, prepared=True)
+            assert strict.refusals == []
+            assert strict.repeated == 0
+            assert done.buckets()["retry"] == 10
+    shelf.close()
