@@ -28,6 +28,7 @@ COUNTS_PART = "counts"
 """The name under which the counts of pass one travel among the parts of a partial; its rows are packed `Counts`."""
 
 MERGED_AT = 16  # partials that are merged together
+GATHERED_ROWS = 1 << 13  # exchanges whose figures are made together
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,8 @@ def summary_step(
     """Turn PIECES into one partial summary (PARTIAL), with the course of events if there is a grid, and the counts of pass one."""
     counts = [0] * len(Counts._fields)
     pending, merged = [], EMPTY
-    for tables in dissected(_tapped(batches, counts), splits, treatment, () if grid is None else WANTED):
+    tables_of_splits = dissected(_tapped(batches, counts), splits, treatment, () if grid is None else WANTED)
+    for tables in gathered(tables_of_splits):
         pending.append(summarise(tables, grid))
         if len(pending) == MERGED_AT:
             merged, pending = merge([merged, *pending]), []
@@ -185,6 +187,28 @@ def _tapped(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[pa
         for packed in batch["segments"].filter(pc.less(batch["bucket"], 0)).to_pylist():
             counts[:] = map(sum, zip(counts, unpack_counts(packed), strict=True))
         yield batch
+
+
+def gathered(batches: Iterable[Tables]) -> Iterator[Tables]:
+    """Join small batches: figures cost by the batch, and a split full of large messages has a handful of exchanges."""
+    held: list[Tables] = []
+    for tables in batches:
+        held.append(tables)
+        if sum(each["exchanges"].num_rows for each in held if "exchanges" in each) >= GATHERED_ROWS:
+            yield _joined(held)
+            held = []
+    if held:
+        yield _joined(held)
+
+
+def _joined(held: Sequence[Tables]) -> Tables:
+    if len(held) == 1:
+        return held[0]
+    rows: dict[str, list[pa.RecordBatch]] = {}
+    for tables in held:
+        for name, batch in tables.items():
+            rows.setdefault(name, []).append(batch)
+    return {name: pa.concat_batches(batches) for name, batches in rows.items()}
 
 
 def pairs(names: pa.RecordBatch) -> list[tuple[str, str]]:

@@ -63,7 +63,7 @@ def stages(path: Path, runs: int) -> dict[str, Any]:
         yield from dissect_batches(pieces, splits)
 
     def figures() -> int:
-        return sum(1 for tables in batches() if summarise(tables))
+        return sum(1 for tables in steps.gathered(batches()) if summarise(tables))
 
     pairing, exchanges = timed(pair, runs + 1)
     with_columns, _ = timed(columns, runs + 1)
