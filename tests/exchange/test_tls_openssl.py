@@ -19,7 +19,8 @@ from kdissect.exchange.tls.keylog import parse
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
 
-PAUSE_S = 0.3  # s_client takes a line that begins with a letter for a command, if nothing stands before it in the pipe
+PAUSE_S = 0.1  # s_client takes a line that begins with a letter for a command, if nothing stands before it in the pipe
+PATIENCE_S = 30  # on a machine that does other things as well
 
 
 class Relay:
@@ -36,7 +37,7 @@ class Relay:
 
     def _serve(self) -> None:
         client, _ = self._listener.accept()
-        server = socket.create_connection(("127.0.0.1", self._server_port))
+        server = connected(self._server_port)
         passing = [
             threading.Thread(target=self._pass, args=ends, daemon=True)
             for ends in ((CLIENT, client, server), (SERVER, server, client))
@@ -44,7 +45,7 @@ class Relay:
         for thread in passing:
             thread.start()
         for thread in passing:
-            thread.join(20)
+            thread.join(PATIENCE_S)
         for end in (client, server, self._listener):
             end.close()
 
@@ -59,7 +60,27 @@ class Relay:
             pass
 
     def wait(self) -> None:
-        self._thread.join(20)
+        self._thread.join(PATIENCE_S)
+
+    def wait_for(self, count: int) -> int:
+        """Wait until the client has sent that many flights; give how many there are."""
+        until = time.monotonic() + PATIENCE_S
+        while (sent := sum(side == CLIENT for side, _ in self.flights)) < count and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(PAUSE_S)
+        return sent
+
+
+def connected(port: int) -> socket.socket:
+    """Connect to a server that may only just have been started."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port))
+        except ConnectionRefusedError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.02)
 
 
 def spoken(folder: Path, said: list[bytes], server: list[str], client: list[str]) -> list[tuple[int, bytes]]:
@@ -72,20 +93,19 @@ def spoken(folder: Path, said: list[bytes], server: list[str], client: list[str]
         stdin=subprocess.PIPE, **common,
     )  # fmt: skip
     try:
-        time.sleep(PAUSE_S)
         relay = Relay(port)
         asking = subprocess.Popen(
             ["openssl", "s_client", "-connect", f"127.0.0.1:{relay.port}", "-keylogfile", folder / "keylog", *client],
             stdin=subprocess.PIPE, **common,
         )  # fmt: skip
         assert asking.stdin is not None
-        time.sleep(2 * PAUSE_S)
+        sent = relay.wait_for(2)  # hello and finished
         for part in said:
             asking.stdin.write(part)
             asking.stdin.flush()
-            time.sleep(PAUSE_S)
+            sent = relay.wait_for(sent + 1)
         asking.stdin.close()
-        asking.wait(20)
+        asking.wait(PATIENCE_S)
         relay.wait()
         return relay.flights
     finally:
@@ -152,7 +172,6 @@ def test_early_data(tmp_path: Path) -> None:
          "-early_data", "-tls1_3"], stdin=subprocess.PIPE, **common,
     )  # fmt: skip
     try:
-        time.sleep(PAUSE_S)
         for options in (["-sess_out"], ["-early_data", tmp_path / "early", "-sess_in"]):
             relay = Relay(port)
             client = subprocess.Popen(
@@ -160,11 +179,11 @@ def test_early_data(tmp_path: Path) -> None:
                  "-keylogfile", tmp_path / "keylog", *options, tmp_path / "session"],
                 stdin=subprocess.PIPE, **common,
             )  # fmt: skip
-            time.sleep(2 * PAUSE_S)
+            relay.wait_for(2)
             assert client.stdin is not None
             client.stdin.write(ASKED[1])
             client.stdin.close()
-            client.wait(20)
+            client.wait(PATIENCE_S)
             relay.wait()
     finally:
         server.kill()
