@@ -6,11 +6,13 @@ polynomial (RFC 3720, appendix B.4; bits are reversed, so x^0 is the highest). A
 same difference.
 """
 
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 
-from kdissect.protocol.checksums import CASTAGNOLI, crc32c
+from kdissect.kernel import jit_flat
+from kdissect.protocol.checksums import CASTAGNOLI, MASK, crc32c
 
 ONE = 1 << 31  # x^0
 MOST_BITS = 36  # of a length in bits
@@ -19,17 +21,23 @@ MOST_BITS = 36  # of a length in bits
 def patched_crc32c(checksum: int, before: bytes, after: bytes, behind: int) -> int:
     """Give the checksum after `before` became `after` (of the same length), with `behind` bytes following them."""
     old, new = np.frombuffer(before, np.uint8), np.frombuffer(after, np.uint8)
-    difference = int(crc32c(old, 0, len(old))) ^ int(crc32c(new, 0, len(new)))
-    return checksum ^ _multiply(_power_of_x(8 * behind), difference)
+    return int(_patched(checksum, old, new, _power_of_x(8 * behind)))
 
 
-def _multiply(left: int, right: int) -> int:
+@jit_flat
+def _patched(checksum: Any, old: Any, new: Any, power: Any) -> Any:
+    difference = crc32c(old, 0, len(old)) ^ crc32c(new, 0, len(new))
+    return checksum ^ _multiply(power, difference)
+
+
+@jit_flat
+def _multiply(left: Any, right: Any) -> Any:
     """Multiply two polynomials modulo Castagnoli's."""
     product = 0
     while left:
         if left & ONE:
             product ^= right
-        left = left << 1 & 0xFFFFFFFF
+        left = left << 1 & MASK
         right = right >> 1 ^ (CASTAGNOLI if right & 1 else 0)
     return product
 
@@ -37,20 +45,19 @@ def _multiply(left: int, right: int) -> int:
 @lru_cache(4096)  # batches of the same size come again and again
 def _power_of_x(exponent: int) -> int:
     power = ONE
-    for square in _SQUARES:
+    for square in _squares():
         if exponent & 1:
-            power = _multiply(square, power)
+            power = int(_multiply(square, power))
         exponent >>= 1
         if not exponent:
             break
     return power
 
 
+@cache
 def _squares() -> tuple[int, ...]:
-    squares = [ONE >> 1]  # x^1
+    """Give x^1, x^2, x^4, x^8 and so on."""
+    squares = [ONE >> 1]
     for _ in range(MOST_BITS - 1):
-        squares.append(_multiply(squares[-1], squares[-1]))
+        squares.append(int(_multiply(squares[-1], squares[-1])))
     return tuple(squares)
-
-
-_SQUARES = _squares()  # x^1, x^2, x^4, x^8, …

@@ -30,7 +30,10 @@ class Part(NamedTuple):
     client_id: str | None = None
     answerless: bool = False  # acks = 0: none will come
     wait_ms: int = 0  # how long the target may take before it answers, by the request's own words
-    ready: bytes = b""  # the request encoded already, all but its correlation id
+    ready: bytes = b""  # the whole frame, encoded already, all but its correlation id
+    heads: tuple[
+        tuple[int, bytes], ...
+    ] = ()  # (position in `ready`, what is sent in the place of what is there)
 
 
 class Answer:

@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from null_broker import canned
+from null_broker import answer
 from replay.handmade import Script, topology
 from replay_null import START_NS, script
 
@@ -25,7 +25,7 @@ from kdissect.replay.loading.items import load
 from kdissect.replay.playing.pace import Timetable
 from kdissect.replay.playing.player import Player
 from kdissect.replay.playing.ready import make_ready
-from kdissect.replay.playing.running import _warm_up
+from kdissect.replay.playing.running import unhindered
 from kdissect.replay.settings import Address, Pace, Settings
 
 REQUESTS, CONNECTIONS, TICK_NS = 20_000, 50, 1_000_000
@@ -68,27 +68,27 @@ def main() -> None:
     wire = Memory()
     board = Switchboard(asked, target, wire, lambda: "nonce")
     stage = Stage(asked, loaded, target, lambda: board.now_ns, made.shelf.get)
-    ready = make_ready(stage)
+    ready = make_ready(stage, made.shelf)
     loading = time.process_time() - start
-    _warm_up()
     finished: list[bool] = []
     table = Timetable(Pace.SCHEDULE, 1.0, START_NS, 0)
     player = Player(loaded, stage, board, table, made.shelf, lambda: finished.append(True), ready)
     before, now = yardstick(made), 0
-    start = time.process_time()
-    board.wake(0)
-    player.start()
-    while not finished:
-        now += TICK_NS
-        board.wake(now)
-        player.wake()
-        asking, wire.waiting = wire.waiting, []
-        for link, data in asking:
-            if not data:
-                board.connected(link, ("127.0.0.1", 1))
-            elif not link.closed:
-                body = canned(int.from_bytes(data[4:6], "big"), int.from_bytes(data[6:8], "big"))
-                link.received((len(body) + 4).to_bytes(4, "big") + data[8:12] + body, now)
+    with unhindered():
+        start = time.process_time()
+        board.wake(0)
+        player.start()
+        while not finished:
+            now += TICK_NS
+            board.wake(now)
+            player.wake()
+            asking, wire.waiting = wire.waiting, []
+            for link, data in asking:
+                if not data:
+                    board.connected(link, ("127.0.0.1", 1))
+                elif not link.closed:
+                    said = answer(data)
+                    link.received(len(said).to_bytes(4, "big") + said, now)
     each = (time.process_time() - start) / len(loaded.items) * 1e6
     print(
         f"{len(loaded.items):,} requests: {loading / len(loaded.items) * 1e6:.0f} µs each to load and prepare, "

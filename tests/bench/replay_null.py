@@ -6,11 +6,13 @@ Half of the requests are Produce 9 with one record of 100 bytes (half of those i
 their checksums patched), a quarter Metadata 9, a quarter FindCoordinator 3. Lag is what a request was sent later than due.
 """
 
+import json
 import resource
 import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -26,7 +28,7 @@ from kdissect.replay.mapping.topology import Topology
 from kdissect.replay.playing.pace import Timetable
 from kdissect.replay.playing.player import Player
 from kdissect.replay.playing.ready import make_ready
-from kdissect.replay.playing.running import _Playing, _warm_up
+from kdissect.replay.playing.running import _Playing, unhindered
 from kdissect.replay.settings import Pace, Settings
 
 START_NS = 1_700_000_000_000_000_000
@@ -79,10 +81,12 @@ def main() -> None:
     rate, seconds, connections = (
         int(each) for each in (*sys.argv[1:], *("20000", "10", "50")[len(sys.argv) - 1 :])
     )
-    with subprocess.Popen([sys.executable, str(Path(__file__).with_name("null_broker.py"))], stdout=subprocess.PIPE, text=True) as broker:  # fmt: skip
+    with subprocess.Popen([sys.executable, str(Path(__file__).with_name("null_broker.py"))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as broker:  # fmt: skip
         try:
             assert broker.stdout is not None
             measure(int(broker.stdout.readline()), script(rate, seconds, connections), rate, connections)
+            told, _ = broker.communicate()
+            print(f"the broker took {sum(json.loads(told).values()) * 1e6 / rate / seconds:.1f} µs for each")
         finally:
             broker.kill()
 
@@ -90,7 +94,7 @@ def main() -> None:
 def measure(port: int, made: Script, rate: int, connections: int) -> None:
     """Load, replay, print."""
     asked = Settings(target=(("127.0.0.1", port),), prefix="t-", pace=Pace.SCHEDULE)
-    begun = time.monotonic()
+    begun = time.process_time()
     loaded = load(made.capture(), made.shelf, asked)
     topology = Topology(lambda _address: None, lambda _address: None)
     stage = Stage(asked, loaded, topology, now_ns, made.shelf.get)
@@ -99,33 +103,28 @@ def measure(port: int, made: Script, rate: int, connections: int) -> None:
     learnt: list[object] = []
     topics = [f"t-topic-{number}" for number in range(connections)]
     play(board, wire, Idle(), lambda: board.run(stage.learn_topics(topics), "control", lambda *it: learnt.append(it)), lambda: bool(learnt))  # fmt: skip
-    ready = make_ready(stage)
-    loading = time.monotonic() - begun
-    _warm_up()
+    ready = make_ready(stage, made.shelf)
+    loading = time.process_time() - begun
     wire = SocketWire(None)
     board = Switchboard(asked, topology, wire, nonce)
     finished: list[bool] = []
-    before = resource.getrusage(resource.RUSAGE_SELF)
-    start = now_ns()
-    player = Player(
-        loaded,
-        stage,
-        board,
-        Timetable(Pace.SCHEDULE, 1.0, START_NS, start),
-        made.shelf,
-        lambda: finished.append(True),
-        ready,
-    )
-    play(board, wire, _Playing(player), player.start, lambda: bool(finished))
+    table = Timetable(Pace.SCHEDULE, 1.0, START_NS, 0)
+    player = Player(loaded, stage, board, table, made.shelf, lambda: finished.append(True), ready)
+    with unhindered():
+        before = resource.getrusage(resource.RUSAGE_SELF)
+        start = now_ns() + player.lead_ns
+        play(board, wire, _Playing(player), partial(player.start, start), lambda: bool(finished))
+        after = resource.getrusage(resource.RUSAGE_SELF)
     wall = (now_ns() - start) / 1e9
-    after = resource.getrusage(resource.RUSAGE_SELF)
     lags = sorted(result.lag_ns or 0 for result in player.results)
     buckets = Counter(result.bucket.value for result in player.results)
-    busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
+    count = len(lags)
     print(
-        f"{len(lags):,} requests at {rate:,}/s in {wall:.1f} s ({len(lags) / wall:,.0f}/s), loaded in {loading:.1f} s; "
-        f"lag p50 {lags[len(lags) // 2] / 1e6:.2f} ms, p99 {lags[len(lags) * 99 // 100] / 1e6:.2f} ms, max {lags[-1] / 1e6:.1f} ms; "
-        f"{1e6 * busy / len(lags):.1f} µs of processor each; {dict(buckets)} {player.stopped}"
+        f"{count:,} requests at {rate:,}/s in {wall:.1f} s ({count / wall:,.0f}/s); "
+        f"lag p50 {lags[count // 2] / 1e6:.2f} ms, p99 {lags[count * 99 // 100] / 1e6:.2f} ms, max {lags[-1] / 1e6:.1f} ms; "
+        f"{1e6 * (user + system) / count:.1f} µs of processor each ({1e6 * user / count:.1f} user, {1e6 * system / count:.1f} system), "
+        f"{1e6 * loading / count:.0f} µs before the clock started; {dict(buckets)} {player.stopped}"
     )
 
 

@@ -5,6 +5,7 @@ request that holds several batches for a partition becomes several requests, sin
 nothing is answered, and nothing is waited for.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kdissect.protocol.headers import decode_response
@@ -14,7 +15,14 @@ from kdissect.replay.loading.items import ADD_PARTITIONS, END_TXN, INIT_PRODUCER
 from kdissect.replay.loading.policy import is_internal
 from kdissect.replay.mapping.producers import Identity, Numbering, Way, Where
 from kdissect.replay.mapping.topology import split
-from kdissect.replay.rewriting.batches import SEQUENCE_LIMIT, Batch, batches_of, codec_of, rewritten
+from kdissect.replay.rewriting.batches import (
+    SEQUENCE_LIMIT,
+    Batch,
+    batches_of,
+    codec_of,
+    rewritten,
+    rewritten_head,
+)
 from kdissect.replay.rewriting.roles import Refused, Tree
 from kdissect.replay.rewriting.versions import FIRST_BATCH_VERSION, chosen_version
 from kdissect.replay.settings import Timestamps
@@ -34,7 +42,7 @@ class Sending(NamedTuple):
     batch: Batch
     numbering: Numbering | None
     sequence: int
-    data: bytes
+    data: bytes  # of what is ready beforehand the header alone
 
 
 def produce(stage: Stage, item: Item, body: Tree) -> Course:
@@ -65,6 +73,32 @@ def produce(stage: Stage, item: Item, body: Tree) -> Course:
     learn(stage, item, sent, answers, captured_offsets(stage, item))
     stage.heed(answers)
     return answers
+
+
+def numbered_now(
+    stage: Stage, item: Item, sendings: Sequence[Sending], nodes: Sequence[int]
+) -> list[Sending] | None:
+    """Give ready batches their producer and number; `nodes` is where each one goes.
+
+    None if something has to be waited for, or if more is needed than counting on: then the request takes its course.
+    """
+    producers, connection = stage.producers, item.request.connection
+    found: list[tuple[Sending, int, Identity, Numbering]] = []
+    for sending, node in zip(sendings, nodes, strict=True):
+        batch = sending.batch
+        identity = producers.identity((batch.producer_id, batch.producer_epoch))
+        if identity is None:
+            return None
+        numbering = producers.numbering(identity, sending.where)
+        if numbering.unsure or not numbering.takes((connection, node)):
+            return None
+        found.append((sending, node, identity, numbering))
+    ready = []
+    for (where, batch, *_), node, identity, numbering in found:
+        sequence = producers.number(numbering, batch.records, (connection, node))
+        head = rewritten_head(batch, identity.producer_id, numbering.epoch, sequence % SEQUENCE_LIMIT)
+        ready.append(Sending(where, batch, numbering, sequence, head))
+    return ready
 
 
 def wanted_now(stage: Stage, item: Item, body: Tree, version: int) -> list[tuple[Where, list[Batch]]]:
@@ -294,7 +328,7 @@ def _errors(answer: Answer) -> set[int]:
 
 
 def learn(
-    stage: Stage, item: Item, sent: list[Sending], answers: list[Answer], captured: dict[Where, int]
+    stage: Stage, item: Item, sent: Sequence[Sending], answers: list[Answer], captured: dict[Where, int]
 ) -> None:
     """Note what the target took: numbers go on from there, and captured offsets get their place."""
     found: dict[tuple[Where, int], tuple[int, int]] = {}
@@ -304,9 +338,7 @@ def learn(
             for each in topic["partition_responses"]:
                 number = sum(1 for where, _ in found if where == (name, each["index"]))
                 found[(name, each["index"]), number] = each["error_code"], each["base_offset"]
-    stage.produced[item.request.index] = [
-        (f"{stage.names.topic(each.where[0])}-{each.where[1]}", each.batch.records) for each in sent
-    ]
+    stage.produced[item.request.index] = told(stage, sent)
     buckets = {answer.bucket for answer in answers}
     unanswered, lost = Bucket.NO_ANSWER_DUE in buckets, bool(buckets & {Bucket.TIMED_OUT, Bucket.CLOSED})
     counted: dict[Where, int] = {}
@@ -332,6 +364,27 @@ def learn(
                 identity = stage.producers.identity((sending.batch.producer_id, sending.batch.producer_epoch))
                 if identity is not None:
                     stage.open_transactions[name] = identity
+
+
+def told(stage: Stage, sent: Sequence[Sending]) -> list[tuple[str, int]]:
+    """Say what is sent where, for the run's files."""
+    return [(f"{stage.names.topic(each.where[0])}-{each.where[1]}", each.batch.records) for each in sent]
+
+
+def learn_taken(
+    stage: Stage, item: Item, sent: Sequence[Sending], bases: Sequence[int], captured: dict[Where, int]
+) -> None:
+    """Note the same of an answer without errors: `bases` are the offsets that it gives, batch by batch."""
+    producers, positions = stage.producers, stage.positions
+    for (where, batch, numbering, sequence, _), base in zip(sent, bases, strict=True):
+        if numbering is not None:
+            producers.ended(numbering, sequence, batch.records, True)
+        producers.note(item.request.index, where, True)
+        known = captured.get(where)
+        if known is not None and base >= 0:
+            positions.wrote(where, known, batch.records, base)
+        if base >= 0:
+            positions.target_bounds(where, -1, base + batch.records)
 
 
 def captured_offsets(stage: Stage, item: Item) -> dict[Where, int]:

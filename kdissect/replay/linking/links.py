@@ -110,41 +110,31 @@ class Link:
 
     def received(self, data: bytes, now_ns: int) -> None:
         """Take in bytes; answers go to those who asked."""
-        self._buffer += data
+        buffer = self._buffer
+        if not buffer and int.from_bytes(data[:4], "big") == len(data) - 4 >= 4:  # nearly always
+            return self._answered(data[4:], now_ns)
+        buffer += data
         at = 0
-        while len(self._buffer) - at >= 4:
-            size = int.from_bytes(self._buffer[at : at + 4], "big", signed=True)
+        while len(buffer) - at >= 4:
+            size = int.from_bytes(buffer[at : at + 4], "big", signed=True)
             if not 4 <= size <= LARGEST_FRAME:
                 return self.end()
-            if len(self._buffer) - at - 4 < size:
+            if len(buffer) - at - 4 < size:
                 break
-            frame = bytes(self._buffer[at + 4 : at + 4 + size])
+            frame = bytes(buffer[at + 4 : at + 4 + size])
             at += 4 + size
-            if not self._answered(frame, now_ns):
-                return self.end()
+            self._answered(frame, now_ns)
         if at:
-            del self._buffer[:at]
+            del buffer[:at]
         return None
 
-    def _answered(self, frame: bytes, now_ns: int) -> bool:
-        if not self.questions or self.questions[0].correlation != int.from_bytes(
-            frame[:4], "big", signed=True
-        ):
-            return False
-        asked = self.questions.popleft()
-        asked.done(
-            Answer(
-                asked.part,
-                Bucket.ANSWERED,
-                frame,
-                asked.sent_ns,
-                now_ns,
-                self.node,
-                asked.size - 4,
-                asked.held,
-            )
-        )
-        return True
+    def _answered(self, frame: bytes, now_ns: int) -> None:
+        questions = self.questions
+        if not questions or questions[0].correlation != int.from_bytes(frame[:4], "big"):
+            return self.end()
+        part, _, sent_ns, _, size, held, done = questions.popleft()
+        done(Answer(part, Bucket.ANSWERED, frame, sent_ns, now_ns, self.node, size - 4, held))
+        return None
 
     def expire(self, now_ns: int) -> bool:
         """End the link if its oldest question waits for too long: what follows could not be told from what is late."""
@@ -172,9 +162,11 @@ class Link:
 
 def framed(part: Part, correlation: int) -> bytes:
     """Encode a part with its length in front. Raises ValueError and struct.error for what its version cannot say."""
-    if part.ready:
-        size = len(part.ready).to_bytes(4, "big")
-        return b"".join((size, part.ready[:4], correlation.to_bytes(4, "big"), part.ready[8:]))
+    ready = part.ready
+    if ready:
+        if not part.heads:
+            return b"".join((ready[:8], correlation.to_bytes(4, "big"), memoryview(ready)[12:]))
+        return _overlaid(ready, correlation, part.heads)
     header = {
         "request_api_key": part.key,
         "request_api_version": part.version,
@@ -183,3 +175,15 @@ def framed(part: Part, correlation: int) -> bytes:
     }
     frame = encode_request(header, part.body)
     return len(frame).to_bytes(4, "big") + frame
+
+
+def _overlaid(ready: bytes, correlation: int, heads: tuple[tuple[int, bytes], ...]) -> bytes:
+    """Put new heads over a frame, and copy what is between them once."""
+    whole = memoryview(ready)
+    pieces: list[bytes | memoryview] = [ready[:8], correlation.to_bytes(4, "big")]
+    at = 12
+    for start, head in heads:
+        pieces += (whole[at:start], head)
+        at = start + len(head)
+    pieces.append(whole[at:])
+    return b"".join(pieces)

@@ -22,6 +22,7 @@ from kdissect.replay.steps import ANY, Answer, Ask, Errand, Part, Step, Until
 UNEXPECTED = (LookupError, TypeError, ValueError, AttributeError, struct.error)
 TICK_NS = 100_000_000  # how often deadlines are looked at
 AGAIN_AFTER = 0.85  # of a SASL session's life
+NO_LINKS: dict[int, Link] = {}
 
 
 @dataclass(slots=True)
@@ -133,22 +134,25 @@ class Switchboard:
             nonlocal missing
             answers[index] = answer
             missing -= 1
-            self._heed(answer)
+            self.heed(answer)
             if not missing:
                 go_on([each for each in answers if each is not None])
 
         for index, part in enumerate(ask.parts):
             if ask.synthetic or index:
                 self.tallies.own(api_name(part.key) if ask.synthetic else "further parts")
-            done = partial(take, index)
-            try:
-                link = self.link(owner, part.node)
-            except Refusing as refusing:
-                self.failure = refusing
-                done(Answer(part, Bucket.FAILED_TO_SEND, node=part.node))
-            else:
-                link.ask(part, done, self.now_ns)
+            self.ask(owner, part, partial(take, index))
         return None
+
+    def ask(self, owner: Hashable, part: Part, done: Callable[[Answer], None]) -> None:
+        """Send one part for an owner; `done` hears of its end, and has the answer heeded."""
+        try:
+            link = self.link(owner, part.node)
+        except Refusing as refusing:
+            self.failure = refusing
+            done(Answer(part, Bucket.FAILED_TO_SEND, node=part.node))
+        else:
+            link.ask(part, done, self.now_ns)
 
     def _until(self, until: Until, go_on: Callable[[bool], None]) -> None:
         gate, ended = until.gate, False
@@ -166,7 +170,7 @@ class Switchboard:
         self.at(self.now_ns + deadline, lambda: end(gate.opened))
         return None
 
-    def _heed(self, answer: Answer) -> None:
+    def heed(self, answer: Answer) -> None:
         """Be silent as long as the target asks (KIP-219)."""
         if answer.frame is None or answer.part.version < 1:
             return
@@ -188,9 +192,9 @@ class Switchboard:
     def link(self, owner: Hashable, node: int) -> Link:
         """Give the owner's link to a node, a new one if there is none; ANY is whichever it has, else the first node."""
         if node == ANY:
-            mine = next((it for it in self._owned.get(owner, {}).values() if not it.closed), None)
-            if mine is not None:
-                return mine
+            for mine in self._owned.get(owner, NO_LINKS).values():
+                if not mine.closed:
+                    return mine
             node = self._home(owner)
         known = self.links.get((owner, node))
         if known is not None and not known.closed:
@@ -202,6 +206,13 @@ class Switchboard:
         self.topology.admit(address)
         self.wire.connect(link, address)
         return link
+
+    def open(self, owner: Hashable, node: int) -> None:
+        """Have a link made that will be wanted soon."""
+        try:
+            self.link(owner, node)
+        except Refusing as refusing:
+            self.failure = refusing
 
     def _home(self, owner: Hashable) -> int:
         nodes = sorted(self.topology.nodes)

@@ -19,7 +19,7 @@ from kdissect.replay.linking.switchboard import Switchboard
 from kdissect.replay.settings import Address, Tls
 
 CONNECT_S = 10.0
-SPIN_NS = 200_000  # shorter waits than this are not worth a timer
+TICK_NS = 1_000_000  # timers of event loops count in ms
 
 
 class Work(Protocol):
@@ -105,8 +105,7 @@ class SocketWire:
     def received(self, link: Link, data: bytes) -> None:
         """Hand bytes on."""
         assert self.board is not None
-        now = now_ns()
-        self.board.now_ns = max(now, self.board.now_ns)
+        self.board.now_ns = now = now_ns()
         link.received(data, now)
         self.kick()
 
@@ -174,30 +173,77 @@ async def _drive(
     board: Switchboard, wire: SocketWire, work: Work, start: Callable[[], None], done: Callable[[], bool]
 ) -> None:
     loop = asyncio.get_running_loop()
-    happened = asyncio.Event()
-    wire.kick = happened.set
+    pump = _Pump(board, work, done)
+    wire.kick = pump.look
     with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
         loop.add_signal_handler(signal.SIGINT, work.interrupt)
     board.wake(now_ns())
     start()
     try:
-        while not done():
-            board.wake(now_ns())
-            work.wake()
-            next_ns = board.next_ns if work.next_ns is None else min(board.next_ns, work.next_ns)
-            wait_ns = next_ns - now_ns()
-            if wait_ns > SPIN_NS:
-                timer = loop.call_later(wait_ns / 1e9, happened.set)
-                await happened.wait()
-                timer.cancel()
-            else:
-                await asyncio.sleep(0)
-            happened.clear()
+        pump.wake()
+        await pump.finished
     finally:
+        wire.kick = pump.stop
         for link in list(board.links.values()):
             board.drop(link)
+        pump.stop()
         await asyncio.sleep(0)
         loop.remove_signal_handler(signal.SIGINT)
+
+
+class _Pump:
+    """Wakes what is driven whenever something is due, by one timer: all that is due within a tick goes out together."""
+
+    def __init__(self, board: Switchboard, work: Work, done: Callable[[], bool]) -> None:
+        self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._board, self._work, self._done = board, work, done
+        self._timer: asyncio.Handle | None = None
+        self._armed_ns = 0
+
+    def wake(self) -> None:
+        """Do what is due, and see to it that this is called again."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        try:
+            self._board.wake(now_ns())
+            self._work.wake()
+        except Exception as error:  # noqa: BLE001 - it is raised again where the run is awaited
+            self._fail(error)
+        self.look()
+
+    def look(self) -> None:
+        """Something happened: it may be the end, or something may be due earlier than was known."""
+        if self.finished.done():
+            return
+        if self._done():
+            self.finished.set_result(None)
+            return
+        next_ns = self._board.next_ns
+        due_ns = self._work.next_ns
+        if due_ns is not None and due_ns < next_ns:
+            next_ns = due_ns
+        if self._timer is None or next_ns < self._armed_ns - TICK_NS:
+            self._arm(next_ns)
+
+    def _arm(self, next_ns: int) -> None:
+        loop, wait_ns = asyncio.get_running_loop(), next_ns - now_ns()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed_ns = next_ns
+        if wait_ns <= 0:
+            self._timer = loop.call_soon(self.wake)
+        else:
+            self._timer = loop.call_later(max(wait_ns, TICK_NS) / 1e9, self.wake)
+
+    def _fail(self, error: Exception) -> None:
+        if not self.finished.done():
+            self.finished.set_exception(error)
+
+    def stop(self) -> None:
+        """Wake nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 def _context(tls: Tls) -> ssl.SSLContext:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from kdissect.replay.mapping.producers import Where
 from kdissect.replay.settings import Offsets
 
-MOST_BATCHES = 1 << 16  # kept of one partition; the oldest go first
+MOST_BATCHES = 1 << 16  # so many are kept of one partition at least; the oldest go first
 
 
 class Rule(StrEnum):
@@ -67,10 +67,13 @@ class Positions:
 
     def wrote(self, where: Where, captured: int, records: int, target: int) -> None:
         """Take in a batch that both clusters acknowledged."""
-        written = self._at(where).written
-        insort(written, Written(captured, records, target))
-        if len(written) > MOST_BATCHES:
-            del written[0]
+        written, new = self._at(where).written, Written(captured, records, target)
+        if not written or new > written[-1]:
+            written.append(new)
+        else:
+            insort(written, new)
+        if len(written) > 2 * MOST_BATCHES:  # seldom, since it moves all that stay
+            del written[:MOST_BATCHES]
 
     def fetched(self, whose: str, where: Where, following: int) -> None:
         """Take in how far a client's fetch on the target went."""

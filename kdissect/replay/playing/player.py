@@ -2,13 +2,14 @@
 
 A line keeps its order, and has no more in flight than its connection had in the capture. The next request of a line may begin
 when the one before it has put its own frames on the wire; what that waits for (an id, a coordinator) holds the line up, and
-is its reason for being late. Deadlines, caps and the circuit breaker bound everything.
+is its reason for being late. What is ready goes out as a `Flight`, all else as a course. Deadlines, caps and the circuit breaker
+bound everything.
 """
 
+import dataclasses
 import heapq
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from kdissect.protocol.headers import decode_request
 from kdissect.replay.accounting import Bucket
@@ -19,33 +20,23 @@ from kdissect.replay.courses.transactions import abort_open
 from kdissect.replay.linking.switchboard import Switchboard
 from kdissect.replay.loading.items import Item, Loaded
 from kdissect.replay.loading.shelf import Shelf
+from kdissect.replay.playing.flights import Flight
+from kdissect.replay.playing.lines import Line, lines_of
 from kdissect.replay.playing.pace import Timetable, without_long_gaps
-from kdissect.replay.playing.ready import HEED_EVERY, Ready, ready_course
-from kdissect.replay.playing.results import Result, bucket_of
+from kdissect.replay.playing.ready import Ready
+from kdissect.replay.playing.results import Result, result_of
+from kdissect.replay.playing.watching import Watch
 from kdissect.replay.rewriting.roles import Refused
 from kdissect.replay.settings import Pace
 from kdissect.replay.steps import Answer, Course, Errand, Gate
 
 DRAIN_NS = 5_000_000_000  # what is in flight gets this long when a run is stopped
-WINDOW_NS = 10_000_000_000
 LATE_NS = 2_000_000  # timers of event loops count in ms
+EARLY_NS = 250_000_000  # a connection is opened so long before its first request is due
+LEAD_NS, OPENING_NS, LONGEST_LEAD_NS = 100_000_000, 1_000_000, 5_000_000_000  # for all, for each, at most
+MOST_AT_ONCE = 64  # requests begun before answers are looked at again
+LOOK_NS = 2_000_000  # answers that nobody waits for are looked at no more often than this
 IN_FLIGHT, DEPENDENCY, RATE, SELF = "in-flight cap", "dependency", "rate cap", "self"
-
-
-@dataclass(slots=True)
-class Line:
-    """One captured connection."""
-
-    connection: int
-    cap: int
-    waiting: deque[Item] = field(default_factory=deque)
-    in_flight: int = 0
-    held_by: int = -1  # the request that has not put its frames on the wire yet
-    cause: str = ""  # why the head is late
-    pushing: bool = False
-    begun: bool = False
-    armed_ns: int = -1  # the time for which it stands in the timetable
-    due_ns: int | None = None  # when its first request is due, if that is known
 
 
 class Player:
@@ -70,41 +61,56 @@ class Player:
         self._settings = stage.settings
         self._gates: dict[int, Gate] = {}
         self._ended: set[int] = set()
-        self._times: dict[int, int] = {}
+        self._times = self._captured_times()
+        self._thinks = timetable.pace is Pace.THINK
         self._settled_ns: dict[int, int] = {}
-        self._lines: dict[int, Line] = {}
+        self._lines = lines_of((item for item in loaded.items if item.refusal is None), loaded.caps)
         self._due: list[tuple[int, int, Line]] = []
         self._in_flight = 0
         self._active = 0
         self._rate_ns = 0
-        self._recent: deque[tuple[int, bool, bool]] = deque()
-        self._errors = self._throttled = 0
+        self._rated = bool(self._settings.caps.requests_per_second or self._settings.caps.bytes_per_second)
+        self._watch = Watch(self._settings.breaker)
+        self._looked_ns = self._unseen = self._early_ns = 0
         self._done = False
         self._ready = ready or {}
         self._turn = stage.topology.turn
         stage.settled = self.gate
         stage.spawn = self.spawn
 
+    def _captured_times(self) -> dict[int, int]:
+        """Give the captured time of each request that may be sent, moved together as far as was asked for."""
+        playable = [item.request for item in self.loaded.items if item.refusal is None]
+        times, self.loaded.removed_ns = without_long_gaps(
+            [request.first_ns for request in playable], self._settings.max_gap_ns
+        )
+        return {request.index: time for request, time in zip(playable, times, strict=True)}
+
     # Beginning and end
 
-    def start(self) -> None:
-        """Put every request on its line, or into its bucket if nothing is to be sent."""
-        playable = [item for item in self.loaded.items if item.refusal is None]
-        times, self.loaded.removed_ns = without_long_gaps(
-            [item.request.first_ns for item in playable], self._settings.max_gap_ns
+    @property
+    def lead_ns(self) -> int:
+        """How long before the first request the connections that are wanted at once should be opened."""
+        if self.timetable.pace is Pace.ASAP:
+            return 0
+        begin = self.timetable.due_ns(min(self._times.values(), default=0)) + EARLY_NS
+        wanted = sum(
+            self.timetable.due_ns(self._times[line.waiting[0].request.index]) < begin
+            for line in self._lines.values()
         )
-        self._times = {item.request.index: time for item, time in zip(playable, times, strict=True)}
+        return min(LEAD_NS + wanted * OPENING_NS, LONGEST_LEAD_NS)
+
+    def start(self, start_ns: int | None = None) -> None:
+        """Put every line into the timetable, and what is never sent into its bucket. The pace counts from `start_ns`."""
+        if start_ns is not None:
+            self.timetable = dataclasses.replace(self.timetable, start_ns=start_ns)
         for item in self.loaded.items:
             if item.refusal is not None:
                 self._settle(item, Result(item.request.index, *item.refusal))
-                continue
-            connection = item.request.connection
-            line = self._lines.get(connection)
-            if line is None:
-                line = self._lines[connection] = Line(connection, self.loaded.caps[connection])
-            line.waiting.append(item)
+        self._early_ns = max(EARLY_NS, self.lead_ns)
         for line in self._lines.values():
             self._arm(line)
+            self._open_early(line)
         self._end_if_done()
 
     def stop(self, why: str) -> None:
@@ -126,9 +132,7 @@ class Player:
             self._end_if_done(force=True)
 
     def _end_if_done(self, force: bool = False) -> None:
-        if self._done or (
-            not force and (self._in_flight or any(line.waiting for line in self._lines.values()))
-        ):
+        if self._done or (not force and len(self._ended) < len(self.loaded.items)):
             return
         self._done = True
         self.spawn(self._clean_up(), self._finished)
@@ -155,25 +159,26 @@ class Player:
         return self._due[0][0] if self._due else None
 
     def wake(self) -> None:
-        """Begin what is due."""
-        now = self.board.now_ns
-        while self._due and self._due[0][0] <= now:
-            _, _, line = heapq.heappop(self._due)
+        """Begin what is due, but not so much at once that answers have to wait."""
+        due = self._due
+        for _ in range(MOST_AT_ONCE):
+            if not due or due[0][0] > self.board.now_ns:
+                break
+            _, _, line = heapq.heappop(due)
             line.armed_ns = -1
             self._push(line)
         self._look_after()
 
     def _due_ns(self, line: Line) -> int | None:
         """Say when a line's first request is due; None while the answer that its client waited for is missing."""
-        if line.due_ns is None:
-            line.due_ns = self._moment(line.waiting[0])
-        return line.due_ns
+        due = line.due_ns
+        if due is None:
+            due = line.due_ns = self._moment(line.waiting[0])
+        return due
 
     def _moment(self, item: Item) -> int | None:
         table = self.timetable
-        if table.pace is not Pace.THINK:
-            return table.due_ns(self._times[item.request.index])
-        if item.anchor < 0:
+        if table.pace is not Pace.THINK or item.anchor < 0:
             return table.due_ns(self._times[item.request.index])
         settled = self._settled_ns.get(item.anchor)
         return None if settled is None else settled + table.think_ns(item.gap_ns)
@@ -187,12 +192,23 @@ class Player:
             line.armed_ns = due
             heapq.heappush(self._due, (due, line.connection, line))
 
+    def _open_early(self, line: Line) -> None:
+        """Have a line's connection opened before it is needed, if it is known where to."""
+        ready = self._ready.get(line.waiting[0].request.index)
+        if ready is not None and line.due_ns is not None and self._settings.caps.connections is None:
+            self.board.at(line.due_ns - self._early_ns, partial(self._open, line, ready))
+
+    def _open(self, line: Line, ready: Ready) -> None:
+        if line.waiting and not line.begun:
+            self.board.open(line.connection, ready.frames[0].part.node)
+
     def _push(self, line: Line) -> None:
         """Begin the requests of a line that are due and may begin."""
         if line.pushing:
             return
         line.pushing = True
-        while line.waiting and not self.stopped:
+        waiting = line.waiting
+        while waiting and not self.stopped:
             due = self._due_ns(line)
             if due is None:
                 break
@@ -201,10 +217,10 @@ class Player:
                 break
             if not self._may_begin(line):
                 break
-            item, line.due_ns = line.waiting.popleft(), None
+            item, line.due_ns = waiting.popleft(), None
             self._begin(line, item, due)
         line.pushing = False
-        if not line.waiting and not line.in_flight and line.begun:
+        if not waiting and not line.in_flight and line.begun:
             line.begun = False
             self._active -= 1
             self.board.leave(line.connection)
@@ -218,22 +234,33 @@ class Player:
                 self._arm(line)
 
     def _may_begin(self, line: Line) -> bool:
-        caps = self._settings.caps
         if line.held_by >= 0:
             line.cause = DEPENDENCY
             return False
         if line.in_flight >= line.cap:
             line.cause = IN_FLIGHT
             return False
-        if not line.begun and caps.connections is not None and self._active >= caps.connections:
-            line.cause = "connection cap"
-            return False
+        if not line.begun:
+            most = self._settings.caps.connections
+            if most is not None and self._active >= most:
+                line.cause = "connection cap"
+                return False
         if self._rate_ns > self.board.now_ns:
             line.cause = RATE
             line.armed_ns = self._rate_ns
             heapq.heappush(self._due, (self._rate_ns, line.connection, line))
             return False
         return True
+
+    def _take_rate(self, item: Item) -> None:
+        caps, now = self._settings.caps, self.board.now_ns
+        wait = 0.0
+        if caps.requests_per_second:
+            wait = 1e9 / caps.requests_per_second
+        if caps.bytes_per_second:
+            wait = max(wait, 1e9 * item.request.frame.size / caps.bytes_per_second)
+        if wait:
+            self._rate_ns = max(self._rate_ns, now) + int(wait)
 
     # One request
 
@@ -245,13 +272,53 @@ class Player:
         line.in_flight += 1
         self._in_flight += 1
         self.peak_in_flight = max(self.peak_in_flight, self._in_flight)
+        if self._rated:
+            self._take_rate(item)
+        ready = self._ready.get(item.request.index)
+        if ready is None or not self._launch(line, item, ready, due):
+            self._follow(line, item, due)
+
+    def _end(self, line: Line, item: Item, result: Result) -> None:
+        line.in_flight -= 1
+        self._in_flight -= 1
+        self._settle(item, result)
+        self._push(line)
+        self._end_if_done()
+
+    def _launch(self, line: Line, item: Item, ready: Ready, due: int) -> bool:
+        """Send what is ready; False if it is stale, or has to wait for something."""
+        if self.stage.topology.turn == self._turn:
+            flight = Flight(self.stage, self.board, line, item, ready, self._landed)
+            numbered = flight.sendings()
+            if numbered is not None:
+                flight.due_ns, flight.cause, line.cause = due, line.cause, ""
+                flight.send(numbered, self.shelf)
+                return True
+        self.stage.notes.pop(item.request.index, None)  # what is rewritten anew is noted anew
+        return False
+
+    def _landed(self, flight: Flight) -> None:
+        item, answers, ready = flight.item, flight.answers, flight.ready
+        if ready.produced is not None:
+            self.stage.produced[item.request.index] = ready.produced
+        result = result_of(item.request.index, answers, self.shelf.put)
+        result.due_ns = flight.due_ns
+        lag_ns = result.lag_ns
+        if lag_ns is not None and lag_ns > LATE_NS:
+            result.cause = flight.cause or _held(answers) or SELF
+        if flight.good:
+            self._watch.note(self.board.now_ns, False, False)
+        elif ready.produced is not None or result.bucket is not Bucket.ANSWERED:
+            self._observe(item, answers, result)
+        else:
+            self._glance(item, answers, result)
+        self._end(flight.line, item, result)
+
+    def _follow(self, line: Line, item: Item, due: int) -> None:
+        """Send a request by its course."""
         line.held_by = item.request.index
         cause, line.cause = line.cause, ""
-        began_ns = self.board.now_ns
-        self._take_rate(item)
-        course = self._course(item)
-
-        asked_ns = began_ns
+        began_ns = asked_ns = self.board.now_ns
 
         def sent() -> None:
             nonlocal asked_ns
@@ -264,35 +331,17 @@ class Player:
             result = self._result(item, answers or [], failed)
             result.due_ns = due
             if result.lag_ns is not None and result.lag_ns > LATE_NS:
-                held = next((answer.held for answer in answers or () if answer.held), "")
                 waited = DEPENDENCY if asked_ns - began_ns > LATE_NS else ""
-                result.cause = cause or waited or held or SELF
-            line.in_flight -= 1
-            self._in_flight -= 1
+                result.cause = cause or waited or _held(answers or ()) or SELF
             if line.held_by == item.request.index:
                 line.held_by = -1
-            self._settle(item, result)
-            self._push(line)
-            self._end_if_done()
+            self._end(line, item, result)
 
-        self.board.run(course, line.connection, done, sent)
+        self.board.run(self._course(item), line.connection, done, sent)
 
     def _course(self, item: Item) -> Course:
-        ready = self._ready.get(item.request.index)
-        if ready is not None and self.stage.topology.turn == self._turn:
-            return ready_course(self.stage, item, ready)
         whole = decode_request(self.shelf.get(item.request.frame) or b"")
         return course_of(self.stage, item, whole.body or {})
-
-    def _take_rate(self, item: Item) -> None:
-        caps, now = self._settings.caps, self.board.now_ns
-        wait = 0.0
-        if caps.requests_per_second:
-            wait = 1e9 / caps.requests_per_second
-        if caps.bytes_per_second:
-            wait = max(wait, 1e9 * item.request.frame.size / caps.bytes_per_second)
-        if wait:
-            self._rate_ns = max(self._rate_ns, now) + int(wait)
 
     def _result(self, item: Item, answers: list[Answer], failed: Exception | None) -> Result:
         index = item.request.index
@@ -301,25 +350,15 @@ class Player:
         if failed is not None:
             self.stop(str(failed))
             return Result(index, Bucket.POLICY, str(failed))
-        result = Result(index, bucket_of(answers), parts=len(answers))
-        sent = [answer.sent_ns for answer in answers if answer.sent_ns is not None]
-        received = [answer.received_ns for answer in answers if answer.received_ns is not None]
-        result.sent_ns = min(sent, default=None)
-        result.received_ns = max(received) if result.bucket is Bucket.ANSWERED and received else None
-        result.sent_bytes = sum(answer.sent_bytes for answer in answers)
-        if answers:
-            result.node, result.version = answers[0].node, answers[0].part.version
-        for answer in answers:
-            if answer.frame is not None:
-                result.answers.append((answer.part.version, self.shelf.put(answer.frame)))
-                result.throttle_ms = max(result.throttle_ms, answer.throttle_ms)
-        self._watch(item, answers, result)
+        result = result_of(index, answers, self.shelf.put)
+        self._observe(item, answers, result)
         return result
 
     def _settle(self, item: Item, result: Result) -> None:
         index = item.request.index
         self._ended.add(index)
-        self._settled_ns[index] = result.received_ns or self.board.now_ns
+        if self._thinks:
+            self._settled_ns[index] = result.received_ns or self.board.now_ns
         self.results.append(result)
         gate = self._gates.pop(index, None)
         if gate is not None:
@@ -327,39 +366,35 @@ class Player:
 
     # Watching
 
-    def _watch(self, item: Item, answers: list[Answer], result: Result) -> None:
+    def _observe(self, item: Item, answers: list[Answer], result: Result, requests: int = 1) -> None:
         if result.bucket is not Bucket.ANSWERED:
             error = result.bucket is not Bucket.NO_ANSWER_DUE
-        elif item.request.index in self._ready and item.request.index % HEED_EVERY:
-            return  # nobody waits for it: a sample is enough to tell whether the run goes well
         else:
             error = bool(first_error(answers)) and not item.error
-        throttled = result.throttle_ms > 0
-        self._recent.append((self.board.now_ns, error, throttled))
-        self._errors += error
-        self._throttled += throttled
+        self._watch.note(self.board.now_ns, error, result.throttle_ms > 0, requests)
+
+    def _glance(self, item: Item, answers: list[Answer], result: Result) -> None:
+        """Look at an answer that nobody waits for, unless the last one was just now: then the next stands for it."""
+        self._unseen += 1
+        if self.board.now_ns - self._looked_ns >= LOOK_NS:
+            self._looked_ns = self.board.now_ns
+            self.stage.heed(answers)
+            self._observe(item, answers, result, self._unseen)
+            self._unseen = 0
 
     def _look_after(self) -> None:
         """Stop the run when a rail says so."""
-        now, breaker, recent = self.board.now_ns, self._settings.breaker, self._recent
-        while recent and recent[0][0] < now - WINDOW_NS:
-            _, error, throttled = recent.popleft()
-            self._errors -= error
-            self._throttled -= throttled
-        if self.board.failure is not None:
-            self.stop(str(self.board.failure))
-        if self.board.tallies.refused_in_a_row >= breaker.refusals:
-            self.stop(f"{breaker.refusals} connections in a row were refused")
-        if len(recent) >= breaker.least_answers:
-            if self._errors > breaker.error_share * len(recent):
-                self.stop(
-                    f"{self._errors} of the last {len(recent)} requests failed that did not in the capture"
-                )
-            if self._throttled > breaker.throttled_share * len(recent):
-                self.stop(f"the target throttled {self._throttled} of the last {len(recent)} requests")
+        now, breaker = self.board.now_ns, self._settings.breaker
+        why = self._watch.verdict(now, self.board)
+        if why:
+            self.stop(why)
         duration = self._settings.caps.duration_s
         if duration is not None and now - self.timetable.start_ns > duration * 1e9:
             self.stop(f"--max-duration {duration:g}s is over")
         behind = now - self._due[0][0] if self._due else 0
         if self.timetable.pace is Pace.SCHEDULE and behind > breaker.lag_s * 1e9:
             self.stop(f"the replayer is {behind / 1e9:.0f} s behind its own schedule")
+
+
+def _held(answers: Iterable[Answer]) -> str:
+    return next((answer.held for answer in answers if answer.held), "")

@@ -2,8 +2,8 @@
 
 Reads that go to any node, and Produce requests outside transactions that are no retries, are rewritten, converted, routed and
 encoded ahead of the run. What remains for its moment is the correlation id, and of idempotent batches their header: producer,
-epoch, sequence and a checksum patched from these alone. Leaders that move make what is ready stale; then each
-request takes its ordinary course. So does everything that would not fit into `MOST_BYTES` of memory.
+epoch, sequence and a checksum patched from these alone; it is laid over the frame. Leaders that move make what is ready
+stale; then each request takes its ordinary course. Frames beyond `MOST_BYTES` wait on the shelf instead of in memory.
 """
 
 from typing import NamedTuple
@@ -11,45 +11,53 @@ from typing import NamedTuple
 from kdissect.protocol.headers import decode_request, encode_request
 from kdissect.protocol.record_sets import BATCH_HEADER
 from kdissect.replay.accounting import Bucket
-from kdissect.replay.courses.produce import (
-    Sending,
-    captured_offsets,
-    learn,
-    make_parts,
-    numbered,
-    produce,
-    until_free,
-    wanted_now,
-    way_of,
-)
+from kdissect.replay.courses.expected import Expected, Topic, expected
+from kdissect.replay.courses.produce import Sending, captured_offsets, make_parts, told, wanted_now
 from kdissect.replay.courses.reads import metadata_tree
 from kdissect.replay.courses.stage import LEAST_METADATA, OF_GROUP, OF_GROUPS, OF_TRANSACTION, Stage
+from kdissect.replay.linking.switchboard import UNEXPECTED
 from kdissect.replay.loading.items import METADATA, PRODUCE, Item
+from kdissect.replay.loading.shelf import Place, Shelf
 from kdissect.replay.mapping.producers import Where
 from kdissect.replay.mapping.topology import CUTS
-from kdissect.replay.rewriting.batches import rewritten
+from kdissect.replay.rewriting.batches import Batch, rewritten
 from kdissect.replay.rewriting.roles import Refused
 from kdissect.replay.rewriting.versions import FIRST_BATCH_VERSION
 from kdissect.replay.settings import Timestamps
-from kdissect.replay.steps import Answer, Ask, Course, Part
+from kdissect.replay.steps import Part
 
 MOST_BYTES = 256 << 20
-HEED_EVERY = 16  # of the answers that nobody waits for, so many are looked at for leaders that moved
-
+EMPTY: dict[Where, int] = {}
 
 _LATER = (Bucket.POLICY, "takes its ordinary course")
 
 
+class Frame(NamedTuple):
+    """An encoded part; of Produce also its batches, and what its answer looks like if all is well."""
+
+    part: Part
+    shelved: Place | None = None  # where its bytes are, if not in the part
+    sendings: tuple[Sending, ...] = ()
+    places: tuple[int, ...] = ()  # for each batch its position in the bytes
+    expected: Expected | None = None
+
+
 class Ready(NamedTuple):
-    """The parts of a request, encoded; for Produce also its batches and where each lies in the frames."""
+    """A request that can be sent at once."""
 
-    parts: tuple[Part, ...]
-    batches: tuple[Sending, ...] = ()
-    places: tuple[tuple[int, int], ...] = ()  # for each batch (part, position in its frame)
-    offsets: dict[Where, int] = {}  # noqa: RUF012 - never changed
+    frames: tuple[Frame, ...]
+    offsets: dict[Where, int] = EMPTY  # where the captured cluster put its batches
+    produced: list[tuple[str, int]] | None = None
+    nodes: tuple[int, ...] = ()  # where each batch goes
+
+    @property
+    def numbered(self) -> bool:
+        """Whether its batches get a producer and a number when their turn comes."""
+        sendings = self.frames[0].sendings
+        return bool(sendings) and sendings[0].batch.producer_id >= 0
 
 
-def make_ready(stage: Stage) -> dict[int, Ready]:
+def make_ready(stage: Stage, shelf: Shelf) -> dict[int, Ready]:
     """Prepare every request that can be."""
     found: dict[int, Ready] = {}
     room = MOST_BYTES
@@ -58,15 +66,18 @@ def make_ready(stage: Stage) -> dict[int, Ready]:
             continue
         try:
             ready = _ready_produce(stage, item) if item.request.key == PRODUCE else _ready_read(stage, item)
-        except Refused:
+        except (Refused, *UNEXPECTED):
+            stage.notes.pop(item.request.index, None)
             continue  # said when its turn comes
-        room -= sum(len(part.ready) for part in ready.parts)
+        room -= sum(len(frame.part.ready) for frame in ready.frames)
         if room < 0:
-            break
+            ready = ready._replace(frames=tuple(_shelved(frame, shelf) for frame in ready.frames))
         found[item.request.index] = ready
-    stage.notes.clear()  # noted again when it is sent
-    stage.counts.clear()
     return found
+
+
+def _shelved(frame: Frame, shelf: Shelf) -> Frame:
+    return frame._replace(shelved=shelf.put(frame.part.ready), part=frame.part._replace(ready=b""))
 
 
 def can_be_ready(stage: Stage, item: Item) -> bool:
@@ -92,35 +103,6 @@ PLAIN = (
 )
 
 
-def ready_course(stage: Stage, item: Item, ready: Ready) -> Course:
-    """Send what is ready."""
-    if not ready.batches:
-        answers: list[Answer] = yield Ask(ready.parts)
-        if item.request.index % HEED_EVERY == 0:
-            stage.heed(answers)
-        return answers
-    parts = ready.parts
-    batches = list(ready.batches)
-    if ready.batches[0].batch.producer_id >= 0:
-        chosen = [(each.where, [each.batch]) for each in batches]
-        yield from until_free(stage, item, chosen)
-        if any(
-            parts[at].node != way_of(stage, item, each.where)[1]
-            for each, (at, _) in zip(batches, ready.places, strict=True)
-        ):
-            body = decode_request(stage.frame(item.request.frame) or b"").body or {}
-            return (yield from produce(stage, item, body))  # its leader moved meanwhile
-        (batches,) = numbered(stage, item, chosen)
-        frames = [bytearray(part.ready) for part in parts]
-        for sending, (part, at) in zip(batches, ready.places, strict=True):
-            frames[part][at : at + BATCH_HEADER] = sending.data[:BATCH_HEADER]
-        parts = tuple(part._replace(ready=bytes(frame)) for part, frame in zip(parts, frames, strict=True))
-    answers = yield Ask(parts)
-    learn(stage, item, batches, answers, ready.offsets)
-    stage.heed(answers)
-    return answers
-
-
 def _ready_read(stage: Stage, item: Item) -> Ready:
     body = decode_request(stage.frame(item.request.frame) or b"").body or {}
     if item.request.key == METADATA:
@@ -129,8 +111,7 @@ def _ready_read(stage: Stage, item: Item) -> Ready:
     else:
         version = stage.version(item)
         body = stage.carried(item, body, version)
-    part = Part(item.request.key, version, body, client_id=stage.client_id(item))
-    return Ready((_encoded(part),))
+    return Ready((Frame(_encoded(Part(item.request.key, version, body, client_id=stage.client_id(item)))),))
 
 
 def _ready_produce(stage: Stage, item: Item) -> Ready:
@@ -139,30 +120,43 @@ def _ready_produce(stage: Stage, item: Item) -> Ready:
     if version < FIRST_BATCH_VERSION:
         raise Refused(*_LATER)
     chosen = wanted_now(stage, item, body, version)
-    if any(len(batches) != 1 for _, batches in chosen):
-        raise Refused(*_LATER)
-    sendings = tuple(Sending(where, batches[0], None, -1, batches[0].data) for where, batches in chosen)
-    plain = tuple(numbered_later(sending) for sending in sendings)
-    parts = tuple(_encoded(part) for part in make_parts(stage, item, body, version, list(plain)))
-    places = tuple(_place(parts, sending) for sending in plain)
-    return Ready(parts, plain, places, captured_offsets(stage, item))
+    sendings = {
+        (stage.names.topic(where[0]), where[1]): _as_sent(where, batch)
+        for where, batches in chosen
+        for batch in batches
+    }
+    if len(sendings) < sum(len(batches) for _, batches in chosen):
+        raise Refused(*_LATER)  # several batches for one partition go one after another
+    parts = make_parts(stage, item, body, version, list(sendings.values()))
+    frames = tuple(_frame(stage, part, sendings) for part in parts)
+    in_order = [sending for frame in frames for sending in frame.sendings]
+    nodes = tuple(frame.part.node for frame in frames for _ in frame.sendings)
+    return Ready(frames, captured_offsets(stage, item) or EMPTY, told(stage, in_order), nodes)
 
 
-def numbered_later(sending: Sending) -> Sending:
+def _as_sent(where: Where, batch: Batch) -> Sending:
     """Give a batch as a client sends it; an idempotent one gets its header when its turn comes."""
-    batch = sending.batch
-    return sending._replace(
-        data=rewritten(batch, batch.producer_id, batch.producer_epoch, batch.base_sequence)
-    )
+    same = batch.producer_id, batch.producer_epoch, batch.base_sequence
+    return Sending(where, batch, None, -1, rewritten(batch, *same))
 
 
-def _place(parts: tuple[Part, ...], sending: Sending) -> tuple[int, int]:
-    """Find a batch in the encoded parts. Two that are equal are equal wherever they are found."""
-    for number, part in enumerate(parts):
-        at = part.ready.find(sending.data)
-        if at >= 0 and part.ready.find(sending.data, at + 1) < 0:
-            return number, at
-    raise Refused(*_LATER)
+def _frame(stage: Stage, part: Part, sendings: dict[Where, Sending]) -> Frame:
+    """Encode a part, and find its batches in it: they stand in its order, with little between them."""
+    whole = _encoded(part)
+    asked: list[tuple[Topic, tuple[int, ...]]] = []
+    inside, places, at = [], [], 0
+    for topic in part.body["topic_data"]:
+        name = topic.get("name") or stage.names.name_of(topic["topic_id"]) or ""
+        indices = tuple(each["index"] for each in topic["partition_data"])
+        asked.append((topic.get("name") or topic["topic_id"], indices))
+        for index in indices:
+            sending = sendings[name, index]
+            at = whole.ready.index(sending.data[:BATCH_HEADER], at)
+            places.append(at)
+            at += len(sending.data)
+            head = sending.batch._replace(data=sending.batch.data[:BATCH_HEADER])
+            inside.append(sending._replace(batch=head, data=b""))
+    return Frame(whole, None, tuple(inside), tuple(places), expected(part.version, tuple(asked)))
 
 
 def _encoded(part: Part) -> Part:
@@ -172,6 +166,5 @@ def _encoded(part: Part) -> Part:
         "correlation_id": 0,
         "client_id": part.client_id,
     }
-    return part._replace(
-        ready=encode_request(header, part.body), body=part.body if part.key != PRODUCE else {}
-    )
+    frame = encode_request(header, part.body)
+    return part._replace(ready=len(frame).to_bytes(4, "big") + frame, body={})

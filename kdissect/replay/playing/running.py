@@ -5,8 +5,10 @@ The parts know nothing of each other's making; here they are put together, once 
 
 import gc
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,6 +29,7 @@ from kdissect.replay.rewriting.roles import Refused
 from kdissect.replay.settings import Settings
 from kdissect.replay.steps import Errand
 
+COLLECT = (20_000, 20, 1 << 30)  # objects made, young collections, older ones
 OLD_MESSAGE = bytes.fromhex("0000000000000000 0000000e b7bb0ed5 0000 ffffffff 00000000".replace(" ", ""))
 
 
@@ -120,24 +123,36 @@ class Replay:
     def _pass(self) -> None:
         settings, stage = self.settings, self.stage()
         self.errand(learn_bounds(stage))
-        ready = make_ready(stage)
-        _warm_up()
+        ready = make_ready(stage, self.shelf)
         wire, board = self._board()
         finished: list[bool] = []
-        begin_ns = now_ns()
         first = next((item.request.first_ns for item in self.loaded.items if item.refusal is None), 0)
-        table = Timetable(settings.pace, settings.speed, first, begin_ns, int(settings.ramp_s * 1e9))
-        stage.shift_ns = wall_ns() - first
+        table = Timetable(settings.pace, settings.speed, first, 0, int(settings.ramp_s * 1e9))
         player = Player(self.loaded, stage, board, table, self.shelf, lambda: finished.append(True), ready)
-        self.passes.append(Pass(player, stage, begin_ns, wall_ns()))
-        play(board, wire, _Playing(player), player.start, lambda: bool(finished))
+        begin_ns = now_ns() + player.lead_ns
+        begin_wall_ns = wall_ns() + player.lead_ns
+        stage.shift_ns = begin_wall_ns - first
+        self.passes.append(Pass(player, stage, begin_ns, begin_wall_ns))
+        with unhindered():
+            play(board, wire, _Playing(player), partial(player.start, begin_ns), lambda: bool(finished))
 
 
-def _warm_up() -> None:
-    """Compile what is compiled at first use, and let the collector forget what is there to stay: neither on the clock."""
+@contextmanager
+def unhindered() -> Iterator[None]:
+    """Let nothing but the run take time: compile beforehand, and have the collector look at young objects only.
+
+    A full collection of all that a run knows would stop it for longer than a request may be late.
+    """
     rewritten(modern(OLD_MESSAGE), 0, 0, 0)
+    thresholds = gc.get_threshold()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*COLLECT)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 class _Playing:

@@ -30,6 +30,9 @@ from kdissect.replay.accounting import Bucket
 from kdissect.replay.rewriting.roles import Refused
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
+COVERED_HEAD = struct.Struct(
+    ">h4sqqqhi4s"
+)  # what a header's checksum covers: attributes to number of records
 CRC, COVERED = 17, 21
 SEQUENCE_LIMIT = 1 << 31  # after the largest int32 comes 0
 NO_TIMESTAMP = -1
@@ -51,6 +54,11 @@ class Batch(NamedTuple):
     def transactional(self) -> bool:
         """Whether it belongs to a transaction."""
         return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has, by its own account."""
+        return PREFIX + int.from_bytes(self.data[8:PREFIX], "big")
 
     @property
     def content(self) -> bytes:
@@ -178,21 +186,42 @@ def rewritten(
 
     `repair` patches the checksum. Raises Refused for a control batch, which only brokers write.
     """
+    head = rewritten_head(batch, producer_id, producer_epoch, base_sequence, shift_ms, repair)
+    return b"".join((head, memoryview(batch.data)[BATCH_HEADER:]))
+
+
+def rewritten_head(
+    batch: Batch,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    shift_ms: int = 0,
+    repair: bool = True,
+) -> bytes:
+    """Give the header alone of what `rewritten` gives; the batch needs no more than its header either."""
     if batch.attributes & CONTROL:
         raise Refused(Bucket.POLICY, "a control batch is written by brokers only")
-    head = bytearray(batch.data[:BATCH_HEADER])
-    head[0:8] = bytes(8)  # a client does not know the offset, nor the leader's epoch
-    head[12:16] = b"\xff\xff\xff\xff"
-    struct.pack_into(">h", head, 21, batch.attributes & ~LOG_APPEND_TIME)
-    if shift_ms and batch.base_timestamp >= 0:
-        struct.pack_into(">qq", head, 27, batch.base_timestamp + shift_ms, batch.max_timestamp + shift_ms)
-    struct.pack_into(">qhi", head, 43, producer_id, producer_epoch, base_sequence)
-    before, after = batch.data[COVERED:BATCH_HEADER], bytes(head[COVERED:])
+    data = batch.data
+    base, latest = batch.base_timestamp, batch.max_timestamp
+    if shift_ms and base >= 0:
+        base, latest = base + shift_ms, latest + shift_ms
+    before = data[COVERED:BATCH_HEADER]
+    after = COVERED_HEAD.pack(
+        batch.attributes & ~LOG_APPEND_TIME,
+        before[2:6],
+        base,
+        latest,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        before[36:],
+    )
+    checksum = data[CRC:COVERED]
     if before != after and repair:
-        old = int.from_bytes(batch.data[CRC:COVERED], "big")
-        patched = patched_crc32c(old, before, after, len(batch.data) - BATCH_HEADER)
-        head[CRC:COVERED] = patched.to_bytes(4, "big")
-    return bytes(head) + batch.data[BATCH_HEADER:]
+        old = int.from_bytes(checksum, "big")
+        checksum = patched_crc32c(old, before, after, batch.size - BATCH_HEADER).to_bytes(4, "big")
+    # A client does not know the offset, nor the leader's epoch.
+    return b"".join((bytes(8), data[8:PREFIX], b"\xff\xff\xff\xff", data[16:CRC], checksum, after))
 
 
 def codec_of(batch: Batch) -> int:

@@ -1,0 +1,80 @@
+"""Ready requests under way: frames that wait for nothing need no course, only one object from sending to accounting."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from kdissect.replay.courses.produce import Sending, learn, learn_taken, numbered_now
+from kdissect.replay.courses.stage import Stage
+from kdissect.replay.linking.switchboard import Switchboard
+from kdissect.replay.loading.items import Item
+from kdissect.replay.loading.shelf import Shelf
+from kdissect.replay.playing.lines import Line
+from kdissect.replay.playing.ready import Frame, Ready
+from kdissect.replay.steps import Answer, Part
+
+OFFSET = 8  # bytes
+
+
+class Flight:
+    """One request on its way; `landed` hears when all of its answers are in."""
+
+    __slots__ = (
+        "_board", "_missing", "_stage", "answers", "cause", "due_ns", "good", "item", "landed", "line", "ready",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        stage: Stage,
+        board: Switchboard,
+        line: Line,
+        item: Item,
+        ready: Ready,
+        landed: Callable[["Flight"], None],
+    ) -> None:
+        self.line, self.item, self.ready, self.landed = line, item, ready, landed
+        self.due_ns, self.cause = 0, ""
+        self.answers: list[Answer] = []
+        self.good = True  # every answer was the one that was hoped for
+        self._stage, self._board, self._missing = stage, board, len(ready.frames)
+
+    def sendings(self) -> Sequence[Sending] | None:
+        """Give the batches with their numbers; None if something has to be waited for first."""
+        frames = self.ready.frames
+        if not self.ready.numbered:
+            return ()
+        sendings = (
+            frames[0].sendings if len(frames) == 1 else [it for frame in frames for it in frame.sendings]
+        )
+        return numbered_now(self._stage, self.item, sendings, self.ready.nodes)
+
+    def send(self, numbered: Sequence[Sending], shelf: Shelf) -> None:
+        """Send all frames."""
+        begin = 0
+        for number, frame in enumerate(self.ready.frames):
+            part, sendings = frame.part, frame.sendings
+            if frame.shelved is not None:
+                part = part._replace(ready=shelf.get(frame.shelved) or b"")
+            if numbered:
+                sendings = tuple(numbered[begin : begin + len(sendings)])
+                begin += len(sendings)
+                heads = tuple([(at, each.data) for at, each in zip(frame.places, sendings, strict=True)])
+                part = Part(*part[:-1], heads)
+            if number:
+                self._board.tallies.own("further parts")
+            self._board.ask(self.line.connection, part, partial(self._take, frame, sendings))
+
+    def _take(self, frame: Frame, sendings: tuple[Sending, ...], answer: Answer) -> None:
+        said, hoped = answer.frame, frame.expected
+        if said is not None and hoped is not None and hoped.holds(said):
+            bases = [int.from_bytes(said[at : at + OFFSET], "big", signed=True) for at in hoped.offsets]
+            learn_taken(self._stage, self.item, sendings, bases, self.ready.offsets)
+        else:
+            self.good = False
+            self._board.heed(answer)
+            if sendings:
+                learn(self._stage, self.item, sendings, [answer], self.ready.offsets)
+                self._stage.heed([answer])
+        self.answers.append(answer)
+        self._missing -= 1
+        if not self._missing:
+            self.landed(self)

@@ -1,0 +1,35 @@
+"""Lines: the captured connections of a pass, each with its requests in their order."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kdissect.replay.loading.items import Item
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """One captured connection."""
+
+    connection: int
+    cap: int
+    waiting: deque[Item] = field(default_factory=deque)
+    in_flight: int = 0
+    held_by: int = -1  # the request that has not put its frames on the wire yet
+    cause: str = ""  # why the head is late
+    pushing: bool = False
+    begun: bool = False
+    armed_ns: int = -1  # the time for which it stands in the timetable
+    due_ns: int | None = None  # when its first request is due, if that is known
+
+
+def lines_of(items: Iterable[Item], caps: Mapping[int, int]) -> dict[int, Line]:
+    """Put every request on its line."""
+    lines: dict[int, Line] = {}
+    for item in items:
+        connection = item.request.connection
+        line = lines.get(connection)
+        if line is None:
+            line = lines[connection] = Line(connection, caps[connection])
+        line.waiting.append(item)
+    return lines
