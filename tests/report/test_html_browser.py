@@ -269,16 +269,37 @@ def test_a_topic_narrows_what_it_can_and_the_page_says_what_it_cannot(random, ma
     named = {(row["connection"], row["ordinal"]) for row in tables["partitions"].to_pylist() if (row["topic"] or names.get(row["topic_id"])) == "topic-2"}  # fmt: skip
     rows = exchanges(made, lambda row: (row["connection"], row["ordinal"]) in named)
     assert figure(random, "Exchanges") == len(rows)
-    found = cells(random, "brokers", "broker", "n", "p50")
-    assert {name: number(row[0]) for name, row in found.items()} == {
-        name: len(some) for name, some in by(rows, "server").items()
-    }
-    assert {row[1] for row in found.values()} == {"–"}
+    found = cells(random, "brokers", "broker", "n", "p50", "mean")
+    for name, some in by(rows, "server").items():
+        calls, p50, mean = found[name]
+        latencies = [row["latency_ns"] for row in some if oracle.sound(row) and not row["idle_wait"]]
+        assert number(calls) == len(some)
+        assert ns(p50) == pytest.approx(oracle.percentile(latencies, 0.5), rel=0.07)
+        assert ns(mean) == pytest.approx(sum(latencies) / len(latencies), rel=0.006)
     told = random.run(
         "return [...document.querySelectorAll('.unmoved')].map((one) => [one.closest('section').id, one.textContent])"
     )
-    assert {"latency", "errors", "connections"} <= {section for section, _ in told}
+    assert {"errors", "connections"} <= {section for section, _ in told}
+    assert "latency" not in {section for section, _ in told}
     assert all("topic" in text for _, text in told)
+
+
+def test_percentiles_of_topics_are_those_of_their_exchanges(random, made):
+    _, tables, _ = made
+    names = {row["topic_id"]: row["topic"] for row in tables["names"].to_pylist()}
+    named = {(row["topic"] or names.get(row["topic_id"]), row["connection"], row["ordinal"]) for row in tables["partitions"].to_pylist()}  # fmt: skip
+    rows = [row for row in exchanges(made) if oracle.sound(row) and not row["idle_wait"]]
+    found = cells(random, "topics", "topic", "write", "fetch")
+    seen = 0
+    for at, api in enumerate(("Produce", "Fetch")):
+        for topic, texts in found.items():
+            latencies = [row["latency_ns"] for row in rows if row["api_name"] == api and (topic, row["connection"], row["ordinal"]) in named]  # fmt: skip
+            if latencies:
+                p99, p50 = (ns(text) for text in texts[at].split("p50 "))
+                assert p99 == pytest.approx(oracle.percentile(latencies, 0.99), rel=0.01)
+                assert p50 == pytest.approx(oracle.percentile(latencies, 0.5), rel=0.01)
+                seen += 1
+    assert seen > 4
 
 
 def test_hostile_names_stay_text(random):

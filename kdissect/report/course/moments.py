@@ -14,12 +14,18 @@ KEYS = ("step", "api_key", *CLIENT, *SERVER, "connection")
 
 def moments(scene: Scene) -> pa.Table:
     """Give the part MOMENTS."""
+    own = measures(scene)
+    return part_of(MOMENTS, {name: scene.columns[name] for name in (*KEYS, "idle_wait", *ORDER)} | own)
+
+
+def measures(scene: Scene) -> "dict[str, Ints | Mask]":
+    """Give what is counted of each exchange, and the cell of its latency."""
     exchanges = scene.exchanges
     latency, sound = timed(exchanges)
     cell = np.full(exchanges.rows, NO_CELL, np.int64)
     cell[sound] = bucket_of(latency[sound]) >> CELL_BITS
     throttle = np.maximum(exchanges.ints("throttle_ms"), 0)
-    own = {
+    return {
         "cell": cell,
         "exchanges": np.ones(exchanges.rows, np.int64),
         "latency_ns": np.where(sound, latency, 0),
@@ -33,7 +39,6 @@ def moments(scene: Scene) -> pa.Table:
         "throttle_ms": throttle,
         "latency_max_ns": np.where(sound, latency, 0),
     }
-    return part_of(MOMENTS, {name: scene.columns[name] for name in (*KEYS, "idle_wait", *ORDER)} | own)
 
 
 def _span(exchanges: Columns, side: str) -> Ints:

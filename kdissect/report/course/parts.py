@@ -50,14 +50,21 @@ FAILURES = Part(
 
 TOPIC_MOMENTS = Part(
     "topic_moments",
-    keys=(("step", INT32), ("api_key", INT16), ("topic", TEXT), ("topic_id", TEXT), *WHO, *ENDS),
-    sums=("exchanges", "timed", "latency_ns", "records", "record_bytes", "errors"),
+    keys=(
+        ("step", INT32), ("api_key", INT16), ("topic", TEXT), ("topic_id", TEXT), *WHO, *ENDS, ("idle_wait", BOOL),
+        ("cell", INT16),
+    ),
+    sums=(
+        "exchanges", "latency_ns", "upload_ns", "transfer_ns", "request_bytes", "response_bytes", "unanswered", "throttled",
+        "throttle_ms", "records", "record_bytes", "errors",
+    ),
+    highest=("latency_max_ns",),
     order=ORDER,
     first=FIRST,
-    most=60_000,
-    spare=(CLIENT, ("topic", "topic_id")),
-)
-"""Exchanges by the topics that they name; `errors` are partitions, `timed` and `latency_ns` leave idle waits out."""
+    most=100_000,
+    spare=(CLIENT, SERVER, ("topic", "topic_id")),
+)  # fmt: skip
+"""Exchanges by the topics that they name, with the columns of MOMENTS; `errors` are partitions of the topic."""
 
 POSITIONS = Part(
     "positions",

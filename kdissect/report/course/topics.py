@@ -3,7 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from kdissect.report.columns import Coded, Columns, as_key, coded, grouped, timed
+from kdissect.report.columns import Coded, Columns, as_key, coded, grouped
+from kdissect.report.course.moments import measures
 from kdissect.report.course.parts import CLIENT, ORDER, SERVER, TOPIC_MOMENTS
 from kdissect.report.course.scene import Scene, part_of
 from kdissect.report.histogram import Ints
@@ -22,14 +23,10 @@ def topic_moments(scene: Scene, partitions: Columns, located: Ints) -> pa.Table:
     pairs = grouped(as_key(topic), Coded(exchange, scene.exchanges.rows))
     once = np.zeros(len(rows), bool)
     once[pairs.first] = True
-    latency, sound = timed(scene.exchanges)
-    served = once & (sound & ~scene.exchanges.truths("idle_wait"))[exchange]
-    columns: dict[str, Column] = keys | scene.at(exchange, ("step", *CLIENT, *SERVER, *ORDER))
+    columns: dict[str, Column] = keys | scene.at(exchange, ("step", *CLIENT, *SERVER, "idle_wait", *ORDER))
+    whole = {name: column[exchange] for name, column in measures(scene).items()}
+    columns["cell"] = whole.pop("cell")
+    columns |= {name: np.where(once, column, 0) for name, column in whole.items()}
     columns |= {name: np.maximum(partitions.ints(name)[rows], 0) for name in VOLUMES}
-    columns |= {
-        "exchanges": once,
-        "timed": served,
-        "latency_ns": np.where(served, latency[exchange], 0),
-        "errors": partitions.ints("error_code")[rows] != 0,
-    }
+    columns["errors"] = partitions.ints("error_code")[rows] != 0
     return part_of(TOPIC_MOMENTS, columns)

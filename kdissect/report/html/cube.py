@@ -1,11 +1,11 @@
 """The counts that the page adds up anew for each selection, written as small as JSON can be.
 
-A slot is a client on a broker, on one connection or on all that are not told apart. For each slot, API and kind of wait
-there is a list of steps [step, sums, cells]: `sums` in the order of `SUMS`, zeros at the end left out; `cells` in threes, the cell of
-latency, how many, and the packet of the first. What is light is folded until the text fits: the sums stay right.
+A slot is a client on a broker, with one connection or with all that are not told apart; in the cube of topics, with a topic.
+For each slot, API and kind of wait there is a list of steps [step, sums, cells]: `sums` in the order of `SUMS`, zeros at the
+end left out; `cells` in threes, the cell of latency, how many, and the packet of the first. What is light is folded until
+the text fits: the sums stay right.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,66 +13,101 @@ import numpy as np
 
 from kdissect.report.columns import Columns
 from kdissect.report.course.parts import FAILURES, MOMENTS, TOPIC_MOMENTS
+from kdissect.report.html.budget import size_of
 from kdissect.report.html.names import OTHERS, Names, Plain, columns_of
 
 SUMS = (
     "exchanges", "error_responses", "unanswered", "latency_ns", "latency_max_ns", "upload_ns", "transfer_ns", "request_bytes",
     "response_bytes", "throttled", "throttle_ms",
 )  # fmt: skip
+TOPIC_SUMS = (SUMS[0], "errors", *SUMS[2:], "records", "record_bytes")
+"""An exchange that names several topics counts for each of them; errors are those of the topic's partitions."""
+
 LARGEST = SUMS.index("latency_max_ns")
-TOPIC_SUMS = ("exchanges", "errors", "timed", "latency_ns", "records", "record_bytes")
-MOST_CHARACTERS = 1_400_000
-MOST_TOPICS = 200
+MOST_CHARACTERS, LEAST_CHARACTERS = 1_400_000, 300_000
+MOST_FOR_TOPICS, MOST_FOR_FAILURES = 400_000, 200_000
 
 
 class Detail(NamedTuple):
-    """How many clients and how many connections are told apart."""
+    """How many clients are told apart, and how many connections or topics."""
 
     clients: int
-    connections: int
+    others: int
 
 
 DETAILS = (
     Detail(300, 400), Detail(300, 100), Detail(300, 0), Detail(100, 0), Detail(40, 0), Detail(15, 0), Detail(0, 0),
+)  # fmt: skip
+TOPIC_DETAILS = (
+    Detail(300, 200), Detail(100, 200), Detail(30, 200), Detail(0, 200), Detail(0, 80), Detail(0, 30), Detail(0, 10), Detail(0, 3),
+    Detail(0, 0),
 )  # fmt: skip
 
 Slot = tuple[int, int, int]
 
 
 class Cells(NamedTuple):
-    """Rows of MOMENTS by number: client, broker and connection of each, and what it counts."""
+    """Rows of MOMENTS or TOPIC_MOMENTS by number: client, broker and connection or topic of each, and what it counts."""
 
     slots: list[Slot]
     rows: list[tuple[Any, ...]]
 
 
-def cube(names: Names) -> Plain:
+def cube(names: Names, room: int = MOST_CHARACTERS) -> Plain:
     """Give the cube in the finest detail that fits."""
-    cells = _cells(names)
-    heavy = _heaviest(cells)
-    for detail in DETAILS:
-        found = _folded(cells, detail, heavy)
-        if len(json.dumps(found["series"], separators=(",", ":"))) <= MOST_CHARACTERS:
-            break
-    whole = _whole(names, cells, found["slots"])
-    return found | {"sums": SUMS, "whole": whole}
-
-
-def _cells(names: Names) -> Cells:
     columns = columns_of(names.partial, MOMENTS)
-    slots = slots_of(names, columns)
+    cells = Cells(slots_of(names, columns), _counts(names, columns, SUMS))
+    found = _fitting(cells, DETAILS, min(max(room, LEAST_CHARACTERS), MOST_CHARACTERS))
+    return found | {"sums": SUMS, "whole": _whole(names, cells, found["slots"])}
+
+
+def topic_cube(names: Names, topics: Sequence[str]) -> Plain:
+    """Give the cube of these topics, and which of them it holds in full."""
+    columns = columns_of(names.partial, TOPIC_MOMENTS)
+    number = {topic: at for at, topic in enumerate(topics)}
+    named = zip(columns.plain("topic").to_pylist(), columns.plain("topic_id").to_pylist(), strict=True)
+    found = [number.get(names.topic(*one) or "", OTHERS) for one in named]
+    slots = [
+        (client, broker, topic)
+        for (client, broker, _), topic in zip(slots_of(names, columns), found, strict=True)
+    ]
+    rows = _counts(names, columns, TOPIC_SUMS)
+    kept = [at for at, topic in enumerate(found) if topic >= 0]
+    cells = Cells([slots[at] for at in kept], [rows[at] for at in kept])
+    fitting = _fitting(cells, TOPIC_DETAILS, MOST_FOR_TOPICS)
+    counted = [0] * len(topics)
+    for (_, _, topic), row in zip(*cells, strict=True):
+        counted[topic] += row[-1][0]
+    exact = {topic.topic: sum(use.exchanges for use in topic.uses) for topic in names.summary.topics}
+    told = {topic for _, _, topic in fitting["slots"]}
+    whole = [at in told and counted[at] == exact[topic] for at, topic in enumerate(topics)]
+    return fitting | {"sums": TOPIC_SUMS, "whole": whole}
+
+
+def _counts(names: Names, columns: Columns, sums: Sequence[str]) -> list[tuple[Any, ...]]:
     apis = {key: names.api(key) for key in set(columns.plain("api_key").to_pylist())}
     refs = [names.ref_of(row) for row in columns.table.select(["capture_file", "request_packet", "response_packet"]).to_pylist()]  # fmt: skip
-    keys = zip(
-        (apis[key] for key in columns.plain("api_key").to_pylist()),
-        columns.truths("idle_wait").astype(int).tolist(),
-        columns.ints("step").tolist(),
-        columns.ints("cell").tolist(),
-        refs,
-        zip(*(columns.ints(name).tolist() for name in SUMS), strict=True),
-        strict=True,
+    return list(
+        zip(
+            (apis[key] for key in columns.plain("api_key").to_pylist()),
+            columns.truths("idle_wait").astype(int).tolist(),
+            columns.ints("step").tolist(),
+            columns.ints("cell").tolist(),
+            refs,
+            zip(*(columns.ints(name).tolist() for name in sums), strict=True),
+            strict=True,
+        )
     )
-    return Cells(slots, list(keys))
+
+
+def _fitting(cells: Cells, details: Sequence[Detail], most: int) -> Plain:
+    """Fold until the text is no longer than it may be; slots of what is folded are no client, connection or topic."""
+    heavy = _heaviest(cells)
+    for detail in details:
+        found = _folded(cells, detail, heavy)
+        if size_of(found["series"]) <= most:
+            break
+    return found
 
 
 def slots_of(names: Names, columns: Columns) -> list[Slot]:
@@ -97,23 +132,21 @@ def slots_of(names: Names, columns: Columns) -> list[Slot]:
 
 
 def _heaviest(cells: Cells) -> list[int]:
-    """Give connections by the number of their exchanges."""
+    """Give connections or topics by the number of their exchanges."""
     weight: dict[int, int] = {}
-    for (_, _, connection), row in zip(cells.slots, cells.rows, strict=True):
-        weight[connection] = weight.get(connection, 0) + row[-1][0]
+    for (_, _, one), row in zip(cells.slots, cells.rows, strict=True):
+        weight[one] = weight.get(one, 0) + row[-1][0]
     return sorted((one for one in weight if one >= 0), key=lambda one: (-weight[one], one))
 
 
 def _folded(cells: Cells, detail: Detail, heavy: Sequence[int]) -> Plain:
-    kept = set(heavy[: detail.connections])
+    kept = set(heavy[: detail.others])
     numbers: dict[Slot, int] = {}
     found: dict[tuple[int, int, int], dict[int, tuple[list[int], dict[int, list[int | None]]]]] = {}
-    for (client, broker, connection), (api, idle, step, cell, ref, sums) in zip(*cells, strict=True):
+    for (client, broker, other), (api, idle, step, cell, ref, sums) in zip(*cells, strict=True):
         who = client if client < detail.clients else OTHERS
-        slot = numbers.setdefault(
-            (who, broker, connection if connection in kept and who >= 0 else OTHERS), len(numbers)
-        )
-        total, by_cell = found.setdefault((slot, api, idle), {}).setdefault(step, ([0] * len(SUMS), {}))
+        slot = numbers.setdefault((who, broker, other if other in kept else OTHERS), len(numbers))
+        total, by_cell = found.setdefault((slot, api, idle), {}).setdefault(step, ([0] * len(sums), {}))
         for at, value in enumerate(sums):
             total[at] = max(total[at], value) if at == LARGEST else total[at] + value
         one = by_cell.setdefault(cell, [0, ref])
@@ -157,33 +190,18 @@ def _whole(names: Names, cells: Cells, slots: Sequence[Slot]) -> Plain:
 
 
 def failures(names: Names) -> list[list[int | None]]:
-    """Give [step, api, code, client, broker, connection, exchanges, packet] for each error code."""
+    """Give [step, api, code, client, broker, connection, exchanges, packet] for each error code, in the detail that fits."""
     columns = columns_of(names.partial, FAILURES)
-    return [
-        [row["step"], names.api(row["api_key"]), row["code"], *slot, row["exchanges"], names.ref_of(row)]
-        for row, slot in zip(columns.table.to_pylist(), slots_of(names, columns), strict=True)
-    ]
-
-
-def topic_cube(names: Names) -> Plain:
-    """Give the topics that weigh most, and [topic, step, api, client, broker, packet, sums…] for them."""
-    columns = columns_of(names.partial, TOPIC_MOMENTS)
-    rows, slots = columns.table.to_pylist(), slots_of(names, columns)
-    wanted = [topic.topic for topic in names.summary.topics[:MOST_TOPICS]]
-    number = {topic: at for at, topic in enumerate(wanted)}
-    found: list[list[int | None]] = []
-    size, counted = 0, [0] * len(wanted)
-    for row, (client, broker, _) in zip(rows, slots, strict=True):
-        topic = number.get(names.topic(row["topic"], row["topic_id"]) or "")
-        if topic is None:
-            continue
-        counted[topic] += row["exchanges"]
-        found.append([topic, row["step"], names.api(row["api_key"]), client, broker, names.ref_of(row), *(row[name] for name in TOPIC_SUMS)])  # fmt: skip
-    while found and (size := len(json.dumps(found, separators=(",", ":")))) > MOST_CHARACTERS // 3:
-        lightest = max(row[0] or 0 for row in found)
-        keep = max(lightest * MOST_CHARACTERS // 3 // size, 0)
-        found = [row for row in found if (row[0] or 0) < keep]
-    exact = [sum(use.exchanges for use in topic.uses) for topic in names.summary.topics[:MOST_TOPICS]]
-    told = {row[0] for row in found}
-    whole = [at in told and counted[at] == exact[at] for at in range(len(wanted))]
-    return {"rows": found, "sums": TOPIC_SUMS, "whole": whole}
+    slots = slots_of(names, columns)
+    rows = columns.table.to_pylist()
+    for detail in (DETAILS[0], DETAILS[2], DETAILS[-1]):
+        found: dict[tuple[int, ...], list[int | None]] = {}
+        for row, (client, broker, connection) in zip(rows, slots, strict=True):
+            who = client if client < detail.clients else OTHERS
+            key = (row["step"], names.api(row["api_key"]), row["code"], who, broker, connection if detail.others else OTHERS)  # fmt: skip
+            counts = found.setdefault(key, [0, names.ref_of(row)])
+            counts[0] = (counts[0] or 0) + row["exchanges"]
+        told = [[*key, *counts] for key, counts in found.items()]
+        if size_of(told) <= MOST_FOR_FAILURES:
+            break
+    return told

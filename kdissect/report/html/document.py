@@ -6,6 +6,7 @@ from kdissect.protocol.errors import error_name
 from kdissect.report.course.grid import Grid
 from kdissect.report.course.parts import CELL_BITS
 from kdissect.report.facts import facts_of
+from kdissect.report.html.budget import PAGE, size_of, within
 from kdissect.report.html.connections import connections, round_trips
 from kdissect.report.html.cube import cube, failures, topic_cube
 from kdissect.report.html.groups import groups
@@ -17,7 +18,13 @@ from kdissect.report.partials import Partial
 from kdissect.report.parts import FACTS
 from kdissect.report.summary import Finding, Summary
 
-MOST_ERRORS, MOST_FAULTS, MOST_USES = 200, 50, 40
+MOST_ERRORS, MOST_FAULTS, MOST_TOPICS = 200, 50, 200
+MOST_FOR_GROUPS, MOST_FOR_PRODUCERS, MOST_FOR_TRANSACTIONS, MOST_FOR_TOPIC_NAMES = (
+    500_000,
+    150_000,
+    250_000,
+    150_000,
+)
 
 
 def document(summary: Summary, partial: Partial, grid: Grid) -> Plain:
@@ -27,8 +34,10 @@ def document(summary: Summary, partial: Partial, grid: Grid) -> Plain:
     found_groups, behind = groups(names), lag(names, grid)
     for group in found_groups["rows"]:
         group["lag"] = behind.get(group["name"], [])
+    _cut(found_groups, MOST_FOR_GROUPS)
     codes = failures(names)
-    return {
+    topics = within([_topic(row) for row in summary.topics[:MOST_TOPICS]], MOST_FOR_TOPIC_NAMES)
+    found = {
         "kdissect": summary.kdissect_version,
         "capture": to_plain(capture)
         | {
@@ -52,22 +61,30 @@ def document(summary: Summary, partial: Partial, grid: Grid) -> Plain:
         "omitted": {
             "clients": names.clients.omitted,
             "brokers": names.brokers.omitted,
-            "topics": max(len(summary.topics) + summary.omitted.topics - 200, 0),
+            "topics": len(summary.topics) + summary.omitted.topics - len(topics),
         },
-        "cube": cube(names),
         "failures": codes,
         "error_names": {code: error_name(code) for code in sorted({int(row[2] or 0) for row in codes})},
         "errors": [_error(names, row) for row in summary.errors[:MOST_ERRORS]],
         "faults": [_fault(names, row) for row in summary.faults[:MOST_FAULTS]],
-        "topics": [_topic(names, row) for row in summary.topics[:200]],
-        "topic_cube": topic_cube(names),
+        "topics": topics,
+        "topic_cube": topic_cube(names, [topic["name"] for topic in topics]),
         "groups": found_groups,
-        "producers": producers(names),
-        "transactions": transactions(names),
+        "producers": _cut(producers(names), MOST_FOR_PRODUCERS),
+        "transactions": _cut(transactions(names), MOST_FOR_TRANSACTIONS),
         "connections": connections(names),
         "round_trips": round_trips(names),
         "doubts": to_plain(summary.doubts),
     }
+    return found | {"cube": cube(names, PAGE - size_of(found))}
+
+
+def _cut(listed: Plain, most: int) -> Plain:
+    """Leave out the last rows where they have no room, and count them."""
+    kept = within(listed["rows"], most)
+    listed["omitted"] += len(listed["rows"]) - len(kept)
+    listed["rows"] = kept
+    return listed
 
 
 def _counts(summary: Summary) -> Plain:
@@ -165,30 +182,16 @@ def _fault(names: Names, row: Any) -> Plain:
     }
 
 
-def _topic(names: Names, row: Any) -> Plain:
-    uses = [
-        {
-            "api": names.api(use.api_key),
-            "key": use.api_key,
-            "exchanges": use.exchanges,
-            "records": use.records,
-            "batches": use.batches,
-            "bytes": use.record_bytes,
-            "errors": use.errors,
-            "codecs": use.codecs,
-            "service": latency_of(use.service),
-            "clients": [
-                {"client": names.client(one.name.client_id, one.name.client_host), "label": one.name.client_id, "exchanges": one.exchanges, "records": one.records, "bytes": one.record_bytes, "errors": one.errors}
-                for one in use.clients[:MOST_USES]
-            ],
-            "clients_omitted": max(len(use.clients) - MOST_USES, 0),
-        }
-        for use in row.uses
-    ]  # fmt: skip
+def _topic(row: Any) -> Plain:
+    codecs: dict[str, int] = {}
+    for use in row.uses:
+        for codec, volume in use.codecs.items():
+            codecs[codec] = codecs.get(codec, 0) + volume
     return {
         "name": row.topic,
         "ids": row.topic_ids,
         "named": row.resolved,
         "partitions": row.partitions,
-        "uses": uses,
+        "codecs": codecs,
+        "service": {use.api_key: latency_of(use.service) for use in row.uses if use.service},
     }

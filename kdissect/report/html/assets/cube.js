@@ -16,6 +16,7 @@ class Sums {
   constructor() {
     this.n = this.errors = this.unanswered = this.latency = this.max = this.upload = this.transfer = 0;
     this.requestBytes = this.responseBytes = this.throttled = this.throttle = 0;
+    this.records = this.recordBytes = 0;
     this.timed = this.idleTimed = this.idleLatency = this.idleMax = 0;
     this.cells = new Map();
     this.idleCells = new Map();
@@ -34,6 +35,8 @@ class Sums {
     this.responseBytes += sums[8] || 0;
     this.throttled += sums[9] || 0;
     this.throttle += sums[10] || 0;
+    this.records += sums[11] || 0;
+    this.recordBytes += sums[12] || 0;
     const into = idle ? this.idleCells : this.cells;
     let timed = 0;
     for (let at = 0; at < cells.length; at += 3) {
@@ -75,25 +78,30 @@ function rank(cells, total, mille) {
   return 0;
 }
 
-const SERIES = DATA.cube.series.map(([slot, api, idle, steps]) => {
-  const [client, broker, connection] = DATA.cube.slots[slot];
-  return { client, broker, connection, api, idle, steps };
+const seriesOf = (cube, third) => cube.series.map(([slot, api, idle, steps]) => {
+  const [client, broker, other] = cube.slots[slot];
+  return { client, broker, [third]: other, api, idle, steps };
 });
+
+// An exchange may name several topics, so they cannot be a side of the cube of connections.
+const SERIES = seriesOf(DATA.cube, "connection");
+const TOPIC_SERIES = seriesOf(DATA.topic_cube, "topic");
 
 function admits(filter, row) {
   return (filter.api === null || row.api === filter.api)
     && (filter.client === null || row.client === filter.client)
     && (filter.broker === null || row.broker === filter.broker)
-    && (filter.connection === null || row.connection === filter.connection)
+    && (filter.connection === null || row.connection === undefined || row.connection === filter.connection)
+    && (filter.topic === null || row.topic === undefined || row.topic === filter.topic)
     && (filter.group === null || GROUPS.get(filter.group).clients.includes(row.client));
 }
 
 const inRange = (filter, step) => filter.from === null || (step >= filter.from && step < filter.to);
 
 // Give sums by key; `keyOf(row, step)` says what to add up together, undefined what to leave out.
-function addUp(filter, keyOf) {
+function addUp(filter, keyOf, series = filter.topic === null ? SERIES : TOPIC_SERIES) {
   const found = new Map();
-  for (const row of SERIES) {
+  for (const row of series) {
     if (!admits(filter, row)) continue;
     for (const [step, sums, cells] of row.steps) {
       if (!inRange(filter, step)) continue;
@@ -103,24 +111,6 @@ function addUp(filter, keyOf) {
       if (!total) found.set(key, total = new Sums());
       total.take(row.idle, sums, cells);
     }
-  }
-  return found;
-}
-
-const total = (filter) => addUp(filter, () => 0).get(0) || new Sums();
-
-// Topics have their own counts: an exchange may name several, so they cannot be a side of the cube above.
-function addUpTopics(filter, keyOf) {
-  const found = new Map();
-  for (const [topic, step, api, client, broker, ref, ...sums] of DATA.topic_cube.rows) {
-    const row = { topic, api, client, broker, connection: null };
-    if (filter.topic !== null && topic !== filter.topic) continue;
-    if (!inRange(filter, step) || !admits({ ...filter, connection: null }, row)) continue;
-    const key = keyOf(row, step);
-    if (key === undefined) continue;
-    let total = found.get(key);
-    if (!total) found.set(key, total = { n: 0, errors: 0, timed: 0, latency: 0, records: 0, bytes: 0, first: ref });
-    ["n", "errors", "timed", "latency", "records", "bytes"].forEach((name, at) => { total[name] += sums[at]; });
   }
   return found;
 }

@@ -9,7 +9,7 @@ const heat = { api: null, idle: false };
 
 function heatSection(body) {
   const api = filter.api !== null ? filter.api : heat.api;
-  const wanted = { ...filter, ...ANY_TIME, api, topic: null };
+  const wanted = { ...filter, ...ANY_TIME, api };
   const idle = heat.idle;
   const steps = addUp(wanted, (row, step) => (row.idle === (idle ? 1 : 0) ? step : undefined));
   const tools = el("div.head", {},
@@ -114,7 +114,7 @@ function heatTip(event, canvas, scale, y, steps, idle) {
 function heatExamples(wanted, at, idle) {
   if (at.cell === undefined) return examplesOf(at.sums);
   const found = [];
-  for (const row of SERIES) {
+  for (const row of wanted.topic === null ? SERIES : TOPIC_SERIES) {
     if (row.idle !== (idle ? 1 : 0) || !admits(wanted, row)) continue;
     for (const [step, , cells] of row.steps) {
       for (let place = 0; step === at.step && place < cells.length; place += 3) {

@@ -12,11 +12,12 @@ function overview(body) {
     topic
       ? figure("Partitions with errors", sums.errors ? el("span.bad", { text: count(sums.errors) }) : "none")
       : figure("Answers with errors", sums.errors ? el("span.bad", { text: count(sums.errors) }) : el("span", { text: "none" }), sums.errors ? [`${share(sums.errors / sums.n)} `, look("errors", failures.slice(0, 10), filter)] : null),
-    topic ? figure("Records", count(sums.records || 0), size(sums.bytes || 0)) : figure("Without answer", sums.unanswered ? el("span.warn", { text: count(sums.unanswered) }) : "none", isBlank() && DATA.totals.unanswered ? unansweredWhy() : null),
+    topic ? figure("Records", count(sums.records), size(sums.recordBytes)) : null,
+    figure("Without answer", sums.unanswered ? el("span.warn", { text: count(sums.unanswered) }) : "none", isBlank() && DATA.totals.unanswered ? unansweredWhy() : null),
     figure("Mean latency", duration(sums.mean), `of ${count(sums.timed)} that did not wait idly`),
-    figure("p50", duration(p(500, "p50")), exact ? "within 0.4 %" : topic ? "not known per topic" : "within 6 %"),
-    figure("p99", duration(p(990, "p99")), exact || !topic ? ["max ", duration(exact ? exact.max : sums.max), sums.slowest !== null ? [" ", look("the slowest", [{ what: "the slowest", ref: sums.slowest }])] : null] : "not known per topic"),
-    topic ? null : figure("Throttled", sums.throttled ? el("span.warn", { text: count(sums.throttled) }) : "none", sums.throttled ? `${duration(sums.throttle * 1e6)} in all` : null))]);
+    figure("p50", duration(p(500, "p50")), exact ? "within 0.4 %" : "within 6 %"),
+    figure("p99", duration(p(990, "p99")), ["max ", duration(exact ? exact.max : sums.max), sums.slowest !== null ? [" ", look("the slowest", [{ what: "the slowest", ref: sums.slowest }])] : null]),
+    figure("Throttled", sums.throttled ? el("span.warn", { text: count(sums.throttled) }) : "none", sums.throttled ? `${duration(sums.throttle * 1e6)} in all` : null))]);
 }
 
 function unansweredWhy() {
@@ -37,12 +38,10 @@ function trafficSection(body) {
   const panel = el("div.panel");
   fill(body, [panel, el("div.key", {}, layers.map((api, number) => el("span", {}, el("i", { css: { background: `var(--s${number})` } }), api === null ? `${ranked.length - own.length} more APIs` : apiName(api))))]);
   stack(panel, counts, layers);
-  if (filter.topic === null) {
-    const bytes = el("div.panel");
-    const series = bytesByStep();
-    fill(body, [captioned("Bytes per second", series), bytes]);
-    lines(bytes, series, size);
-  }
+  const bytes = el("div.panel");
+  const series = bytesByStep();
+  fill(body, [captioned("Bytes per second", series), bytes]);
+  lines(bytes, series, size);
   const wrong = el("div.panel");
   fill(body, [captioned("In each step", [["answers with errors", "bad"], ["requests without answer", "s1"]]), wrong]);
   errorBars(wrong);

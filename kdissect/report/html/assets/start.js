@@ -5,8 +5,8 @@ const SECTIONS = [
   { id: "findings", title: "Findings", about: "most severe first", moves: ["time", "client", "broker", "connection"], draw: findingsSection },
   { id: "overview", title: "Figures", about: "of the selection", moves: EVERYTHING, draw: overview },
   { id: "traffic", title: "Traffic and errors", short: "Traffic", about: () => `in steps of ${duration(STEP)}, times in UTC`, moves: EVERYTHING, draw: trafficSection },
-  { id: "latency", title: "Latency", about: "time by latency by density", moves: ["time", "api", "client", "broker", "connection", "group"], draw: heatSection },
-  { id: "split", title: "Where time goes", about: "client network, broker and wait", moves: ["time", "client", "broker", "connection", "group", "api"], draw: splitSection, not: { topic: true } },
+  { id: "latency", title: "Latency", about: "time by latency by density", moves: EVERYTHING, draw: heatSection },
+  { id: "split", title: "Where time goes", about: "client network, broker and wait", moves: EVERYTHING, draw: splitSection },
   { id: "profile", title: "Profile by API", short: "Profile", about: "ranked by service time", moves: EVERYTHING, draw: profileSection },
   { id: "errors", title: "Errors", about: "by API and code; an exchange with two codes counts under both", moves: ["time", "api", "client", "broker", "connection", "group"], draw: errorsSection },
   { id: "clients", title: "Clients", about: "by client id and host", moves: EVERYTHING, draw: clientsSection },
@@ -53,7 +53,7 @@ function refocus(body, path) {
 
 function unmoved(one) {
   if (one.whole) return null;
-  const names = Object.keys(BLANK).filter((name) => filter[name] !== null && name !== "to").map((name) => (name === "from" ? "time" : name)).filter((name) => !one.moves.includes(name));
+  const names = Object.keys(BLANK).filter((name) => filter[name] !== null && name !== "to").map((name) => (name === "from" ? "time" : name)).filter((name) => !one.moves.includes(name) || (name === "connection" && filter.topic !== null && one.moves.includes("topic")));
   return names.length ? el("p.unmoved", { text: `Not narrowed by ${names.map((name) => LABELS[name]).join(", ")}.` }) : null;
 }
 

@@ -43,34 +43,10 @@ function selectedNames() {
   return found;
 }
 
-// Sums for whatever is selected. With a topic they come from the counts of topics, which know no latencies but their mean.
-class TopicSums {
-  constructor(found) {
-    Object.assign(this, {
-      n: found.n, errors: found.errors, unanswered: null, timed: found.timed, latency: found.latency, max: null,
-      upload: null, transfer: null, requestBytes: null, responseBytes: null, throttled: null, throttle: null,
-      idleTimed: null, idleLatency: null, cells: new Map(), idleCells: new Map(), first: found.first, slowest: null,
-      records: found.records, bytes: found.bytes,
-    });
-  }
-
-  percentile() {
-    return null;
-  }
-
-  get mean() {
-    return this.timed ? this.latency / this.timed : null;
-  }
-}
-
 const ANY_TIME = { from: null, to: null };
 
 // `instead` replaces parts of what is selected: a table is not narrowed by the row that is chosen in it.
-function sumsBy(keyOf, instead = {}) {
-  const wanted = { ...filter, ...instead };
-  if (wanted.topic === null) return addUp(wanted, keyOf);
-  return new Map([...addUpTopics(wanted, keyOf)].map(([key, found]) => [key, new TopicSums(found)]));
-}
+const sumsBy = (keyOf, instead = {}) => addUp({ ...filter, ...instead }, keyOf);
 
 const NOTHING = new Sums();
 const sumsOfAll = () => sumsBy(() => 0).get(0) || NOTHING;

@@ -18,7 +18,7 @@ const shareOf = (rows) => {
 };
 
 const errorsColumn = { key: "errors", label: "Errors", cell: (row) => bad(count(row.sums.errors), row.sums.errors), sort: (row) => row.sums.errors };
-const silentColumn = { key: "unanswered", label: "No answer", cell: (row) => bad(count(row.sums.unanswered || 0), row.sums.unanswered), sort: (row) => row.sums.unanswered };
+const silentColumn = { key: "unanswered", label: "No answer", cell: (row) => bad(count(row.sums.unanswered), row.sums.unanswered), sort: (row) => row.sums.unanswered };
 const sparkColumn = { key: "spark", label: "10 µs – 100 s", number: false, cell: (row) => spark(row.sums.cells) };
 const lookColumn = (tell, scope) => ({ key: "look", label: "", cell: (row) => look(tell(row), examplesOf(row.sums), scope(row)) });
 
@@ -33,7 +33,7 @@ function profileSection(body) {
     ...latencyColumns((row) => row.api >= 0 && DATA.apis[row.api].all.service),
     { key: "v2m", label: "V/M", title: "variance to mean: high where a few calls take far longer than the rest; over the whole capture", cell: (row) => (row.api >= 0 && DATA.apis[row.api].all.service ? duration(DATA.apis[row.api].all.service.v2m) : NONE), sort: (row) => row.api >= 0 && DATA.apis[row.api].all.service ? DATA.apis[row.api].all.service.v2m : null },
     errorsColumn, silentColumn,
-    { key: "bytes", label: "Out / in", title: "bytes of requests and of answers", cell: (row) => (row.sums.requestBytes === null ? NONE : `${size(row.sums.requestBytes)} / ${size(row.sums.responseBytes)}`), sort: (row) => row.sums.requestBytes },
+    { key: "bytes", label: "Out / in", title: "bytes of requests and of answers", cell: (row) => `${size(row.sums.requestBytes)} / ${size(row.sums.responseBytes)}`, sort: (row) => row.sums.requestBytes },
     sparkColumn,
     lookColumn((row) => apiName(row.api), (row) => ({ ...filter, api: row.api })),
   ], { id: "profile", rows, pick: { name: "api", value: (row) => row.api }, label: "profile by API" })]);
@@ -143,7 +143,7 @@ function brokersSection(body) {
     { key: "n", label: "Calls", cell: (row) => count(row.sums.n), sort: (row) => row.sums.n },
     { key: "did", label: "What it was asked", number: false, cell: (row) => doings(did, row.broker) },
     shareOf(rows), ...latencyColumns((row) => row.broker >= 0 && row.all.service), errorsColumn, silentColumn, sparkColumn,
-    { key: "bytes", label: "In / out", cell: (row) => (row.sums.requestBytes === null ? NONE : `${size(row.sums.requestBytes)} / ${size(row.sums.responseBytes)}`), sort: (row) => row.sums.requestBytes },
+    { key: "bytes", label: "In / out", cell: (row) => `${size(row.sums.requestBytes)} / ${size(row.sums.responseBytes)}`, sort: (row) => row.sums.requestBytes },
     lookColumn((row) => brokerName(row.broker), (row) => ({ ...filter, broker: row.broker })),
   ], { id: "brokers", rows, pick: { name: "broker", value: (row) => row.broker }, label: "brokers" }) : el("p.empty", { text: "No broker in this selection." })]);
 }

@@ -1,0 +1,26 @@
+"""How much of the page each part of it may take: what is listed by weight ends where its room ends."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+PAGE = 2_800_000
+"""Characters of the whole data: with scripts and style the file stays below 3 MB."""
+
+T = TypeVar("T")
+
+
+def size_of(value: Any) -> int:
+    """Give the characters that a value takes in the page."""
+    return len(json.dumps(value, separators=(",", ":")))
+
+
+def within(rows: Sequence[T], most: int) -> list[T]:
+    """Give the first rows, as many as have room, one at least."""
+    kept: list[T] = []
+    for row in rows:
+        most -= size_of(row) + 1
+        if kept and most < 0:
+            break
+        kept.append(row)
+    return kept
