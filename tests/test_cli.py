@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet
 import pytest
 from command import COMMAND, environment, kdissect
 
@@ -242,6 +244,38 @@ def test_export_refuses_to_replace_and_then_does(tmp_path: Path) -> None:
     assert "is not empty" in again.stderr
     assert kdissect(*arguments, "--overwrite", "--quiet").stderr == ""
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tables", "temporary"]
+
+
+@pytest.mark.spark
+def test_latencies_are_those_of_the_exported_exchanges(
+    analyzed: tuple[subprocess.CompletedProcess[str], Path], tmp_path: Path
+) -> None:
+    """Numpy over the exported rows gives the figures of the report: exactly, or as near as its percentiles promise."""
+    done = kdissect("export", CAPTURE, "--table", "exchanges", "--out", tmp_path / "tables", "--quiet")
+    assert done.returncode == 0, done.stderr
+    rows = pyarrow.parquet.read_table(tmp_path / "tables" / "exchanges")
+    latency = rows["latency_ns"].cast("float64").fill_null(np.nan).to_numpy()
+    key, version = (rows[name].fill_null(-1).to_numpy() for name in ("api_key", "api_version"))
+    idle = rows["idle_wait"].fill_null(False).to_numpy()
+    told = 0
+    report = json.loads((analyzed[1] / "report.json").read_text())
+    for api in (report["totals"], *report["apis"]):
+        chosen = ~np.isnan(latency)
+        if "api_key" in api:
+            chosen &= (key == api["api_key"]) & (version == api["api_version"])
+        for wait, some in (("service", latency[chosen & ~idle]), ("idle", latency[chosen & idle])):
+            if not len(some):
+                assert api[wait] is None
+                continue
+            exact = (len(some), some.sum(), some.min(), some.max(), round(some.mean()))
+            assert (
+                tuple(api[wait][name] for name in ("count", "sum_ns", "min_ns", "max_ns", "mean_ns")) == exact
+            )
+            for name, share in (("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p99_9_ns", 0.999)):
+                nearest = np.quantile(some, share, method="inverted_cdf")
+                assert api[wait][name] == pytest.approx(nearest, rel=0.004), (api.get("api_name"), name)
+            told += 1
+    assert told > 20
 
 
 @pytest.mark.spark
