@@ -31,7 +31,7 @@ def diff(chosen: argparse.Namespace) -> None:
 
         for at, path in enumerate((chosen.before, chosen.after)):
             if sides[at] is None and engine is not None:
-                found = reported(surveyed(engine, chosen, [path]), chosen)
+                found = reported(surveyed(engine, chosen, [path]), chosen, more_to_come=True)
                 sides[at] = json.loads(json.dumps(to_plain(found.summary(By(chosen.by)))))
     before, after = (side or {} for side in sides)
     if before["profile"]["by"] != after["profile"]["by"]:

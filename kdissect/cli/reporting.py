@@ -29,8 +29,13 @@ class Reported(NamedTuple):
         return compose(self.partial, self.facts, by=by or By.API, filters=self.filters)
 
 
-def reported(ready: Ready, chosen: argparse.Namespace, grid: "Grid | None" = None) -> Reported:
-    """Dissect the captures, with the course of events over `grid` if there is one; raise NothingToReport if no Kafka is there."""
+def reported(
+    ready: Ready, chosen: argparse.Namespace, grid: "Grid | None" = None, more_to_come: bool = False
+) -> Reported:
+    """Dissect the captures, with the course of events over `grid` if there is one; raise NothingToReport if no Kafka is there.
+
+    Spark is let go as soon as it has given its figures, before they are added up, unless there is `more_to_come`.
+    """
     context = ready.engine.context()
 
     from kdissect.pipeline import jobs
@@ -38,23 +43,27 @@ def reported(ready: Ready, chosen: argparse.Namespace, grid: "Grid | None" = Non
     from kdissect.pipeline.progress import Progress
 
     with Progress(context, chosen.quiet):
-        analysis = jobs.analyze(context, ready.work, grid)
+        blobs = jobs.figures(context, ready.work, grid)
+    if not more_to_come:
+        ready.engine.rest()
+    analysis = jobs.added_up(blobs)
     facts = facts_told(ready, capture_facts(ready.survey, analysis.counts))
     found = Reported(analysis.partial, facts, filters_told(chosen, ready))
-    if why := _nothing(ready, analysis, found):
+    if why := _nothing(ready, analysis, found.filters):
         raise NothingToReport(why)
     return found
 
 
-def _nothing(ready: Ready, analysis: "Analysis", found: Reported) -> str:
-    seen = found.summary().connections
+def _nothing(ready: Ready, analysis: "Analysis", filters: "tuple[Filter, ...]") -> str:
+    from kdissect.report.facts import connections, facts_of
+    from kdissect.report.parts import FACTS
+
+    seen = connections(facts_of(analysis.partial.part(FACTS)))
     kafka = sum(row.connections for row in seen.protocols if row.protocol.startswith("kafka"))
     why = nothing_found(ready.survey, analysis.counts, seen.count, kafka, ready.work.ports)
-    return (
-        "nothing in these captures passes the filters"
-        if why and found.filters and analysis.counts.tcp
-        else why
-    )
+    if why and filters and analysis.counts.tcp:
+        return "nothing in these captures passes the filters"
+    return why
 
 
 def facts_told(ready: Ready, facts: "CaptureFacts") -> "CaptureFacts":

@@ -64,13 +64,20 @@ class Analysis:
 
 def analyze(context: "SparkContext", work: Work, grid: Grid | None = None) -> Analysis:
     """Run the whole pipeline in one job, in two if filters rest on names; a grid asks for the course of events too."""
+    return added_up(figures(context, work, grid))
+
+
+def figures(context: "SparkContext", work: Work, grid: Grid | None = None) -> list[bytes]:
+    """Do what needs Spark: give the partial summaries of all partitions, and what pass one counted."""
     pieces, work = _known(_shuffled(context, work), work)
     step = partial(steps.summary_step, splits=work.splits, treatment=work.treatment, grid=grid)
-    batches = [
-        batch
-        for blob in pieces.mapPartitions(partial(_over_blobs, step=step)).collect()
-        for batch in batches_in(blob)
-    ]
+    found: list[bytes] = pieces.mapPartitions(partial(_over_blobs, step=step)).collect()
+    return found
+
+
+def added_up(blobs: Iterable[bytes]) -> Analysis:
+    """Add up what `figures` gave."""
+    batches = [batch for blob in blobs for batch in batches_in(blob)]
     return Analysis(from_arrow(steps.partials_in(batches)), steps.counts_in(batches))
 
 

@@ -157,29 +157,51 @@ class Engine:
 
         return SparkSession(self.context())
 
+    def rest(self) -> None:
+        """End Spark's processes now that their work is done: what comes after may need the memory that they hold.
+
+        Not on the first run, whose JVM is yet to record its classes: that takes time, and is done when everything was said.
+        """
+        if not self._records:
+            self._end_spark()
+
     def close(self, finished: bool = False) -> None:
-        """End Spark. A run that has `finished` its job, the first of its kind, keeps the JVM's classes for later runs."""
+        """End everything. A run that has `finished` its job, the first of its kind, keeps the JVM's classes for later runs."""
         try:
-            if self._gateway is None:
-                return
-            if self._context is not None:
-                if not self.settings.local:
-                    self._context.stop()
-                _forget(self._context)
-            if finished and self._archive and self._archive.use is Use.RECORD and self._context is not None:
+            if finished and self._records and self._archive and self._gateway:
                 self.settings.notice(
                     f"first run: keeping Spark's classes in {self._archive.path.parent} for faster starts"
                 )
+                self._forget_context()
                 self._gateway.end()
                 self._archive.keep()
             else:
-                self._gateway.kill()
+                self._end_spark()
         finally:
             if self._standby:
                 self._standby.end()
             if self._archive:
                 self._archive.release()
             shutil.rmtree(self.home, ignore_errors=True)
+
+    @property
+    def _records(self) -> bool:
+        """Whether this run's JVM keeps its classes for later ones."""
+        recording = self._archive is not None and self._archive.use is Use.RECORD
+        return recording and self._context is not None
+
+    def _forget_context(self) -> None:
+        if self._context is not None:
+            if not self.settings.local:
+                self._context.stop()
+            _forget(self._context)
+            self._context = None
+
+    def _end_spark(self) -> None:
+        self._forget_context()
+        if self._gateway:
+            self._gateway.kill()
+            self._gateway = None
 
     def _bring_up(self) -> None:
         try:

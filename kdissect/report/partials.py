@@ -77,16 +77,11 @@ def merge(partials: Iterable[Partial]) -> Partial:
     for partial in partials:
         for name, rows in partial.parts.items():
             gathered.setdefault(name, []).append(rows)
-    return Partial(
-        {
-            name: tables[0] if len(tables) == 1 else _together(ALL_PARTS[name], tables)
-            for name, tables in gathered.items()
-        }
-    )
+    return Partial({name: _together(ALL_PARTS[name], tables) for name, tables in gathered.items()})
 
 
 def _together(part: Part, tables: list[pa.Table]) -> pa.Table:
-    return bounded(part, rollup(part, pa.concat_tables(tables)))
+    return tables[0] if len(tables) == 1 else bounded(part, rollup(part, pa.concat_tables(tables)))
 
 
 def to_arrow(partial: Partial) -> pa.RecordBatch:
@@ -98,12 +93,21 @@ def to_arrow(partial: Partial) -> pa.RecordBatch:
 
 
 def from_arrow(batches: Iterable[pa.RecordBatch]) -> Partial:
-    """Merge the partials in batches of schema `PARTIAL`; rows may be in any order."""
-    return merge(
-        Partial({name: pa.ipc.open_stream(blob).read_all()})
-        for batch in batches
-        for name, blob in zip(batch["part"].to_pylist(), batch["rows"].to_pylist(), strict=True)
-    )
+    """Merge the partials in batches of schema `PARTIAL`; rows may be in any order.
+
+    One part after the other is unpacked: all of them at once would take several times what the merged partial does.
+    """
+    packed: dict[str, list[pa.Buffer]] = {}
+    for batch in batches:
+        for name, rows in zip(batch["part"].to_pylist(), batch["rows"], strict=True):
+            packed.setdefault(name, []).append(rows.as_buffer())
+    merged = {}
+    for name in sorted(packed):
+        merged[name] = _together(
+            ALL_PARTS[name], [pa.ipc.open_stream(blob).read_all() for blob in packed.pop(name)]
+        )
+        pa.default_memory_pool().release_unused()
+    return Partial(merged)
 
 
 def _as_table(batch: pa.RecordBatch | pa.Table) -> pa.Table:
