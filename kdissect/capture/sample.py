@@ -15,6 +15,7 @@ from kdissect.capture.splits import Split
 
 MOST_LOOKS = 16
 LOOK_BYTES = 2 << 20
+ENOUGH_LOOKS = 3  # to tell a burst of new connections from a steady stream of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +35,26 @@ def take_sample(splits: Sequence[Split], ports: Iterable[int] = ()) -> Sample:
     size = sum(split.stop - split.start for split in splits)
     segments = np.zeros(BUCKETS, np.int64)
     found = Gathering(ports)
-    looked = begun = going_on = 0
+    looked = going_on = 0
+    opened = []
     for split in splits[:: -(-len(splits) // MOST_LOOKS)]:
         look = replace(split, stop=min(split.stop, split.start + LOOK_BYTES))
         looked += look.stop - look.start
         gather_split(look, found)
         pieces = found.pieces
         np.add.at(segments, pieces[:, BUCKET], pieces[:, COUNT])
-        opened = int(np.count_nonzero(pieces[:, OPENED_BY] >= 0))
-        begun += opened
-        going_on = max(going_on, len(pieces) - opened)
-    return Sample(size, segments, going_on + begun * size // max(1, looked))
+        opened.append(int(np.count_nonzero(pieces[:, OPENED_BY] >= 0)))
+        going_on = max(going_on, len(pieces) - opened[-1])
+    # What a single look met need not go on at that rate: after an outage, or in a test, all clients come at once.
+    burst = max(opened) if len(opened) >= ENOUGH_LOOKS else 0
+    opening = burst + (sum(opened) - burst) * size // max(1, looked)
+    return Sample(size, segments, max(going_on + opening, distinct(segments)))
+
+
+def distinct(segments: Int64s) -> int:
+    """Estimate how many connections were seen from how many buckets they left empty (linear counting, Whang et al. 1990)."""
+    empty = int(np.count_nonzero(segments == 0))
+    return int(-len(segments) * np.log(max(empty, 1) / len(segments)))
 
 
 NO_SAMPLE = Sample(0, np.zeros(BUCKETS, np.int64), 0)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kdissect.capture.gather import BUCKETS
-from kdissect.capture.sample import LOOK_BYTES, NO_SAMPLE, Sample, take_sample
+from kdissect.capture.sample import LOOK_BYTES, NO_SAMPLE, Sample, distinct, take_sample
 from kdissect.capture.splits import Split
 from kdissect.pipeline import steps
 from kdissect.pipeline.blobs import blob_of, in_order
@@ -34,7 +34,7 @@ def sample_of(segments: dict[int, int]) -> Sample:
         (16 << 30, 100, 2, 4),
         (16 << 30, 100, 3, 6),
         (1 << 50, 100, 2, 4096),
-        (1 << 30, 100_000, 2, 8),
+        (1 << 30, 100_000, 2, 14),
     ],
 )
 def test_partitions_follow_size_connections_and_cores(
@@ -90,3 +90,10 @@ def test_blobs_come_in_order_from_memory_and_from_disk(tmp_path: Path) -> None:
 )
 def test_a_task_scans_several_splits_but_not_too_many(splits: int, cores: int, tasks: int) -> None:
     assert tasks_for(splits, cores) == tasks
+
+
+@pytest.mark.parametrize("connections", [0, 1, 500, 60_000, 200_000])
+def test_connections_are_estimated_by_the_buckets_they_leave_empty(connections: int) -> None:
+    seen = np.zeros(BUCKETS, np.int64)
+    np.add.at(seen, np.random.default_rng(7).integers(0, BUCKETS, connections), 1)
+    assert distinct(seen) == pytest.approx(connections, rel=0.02)
