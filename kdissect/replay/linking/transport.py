@@ -54,7 +54,9 @@ class SocketWire:
 
     def __init__(self, tls: Tls | None) -> None:
         self.board: Switchboard | None = None
-        self.kick: Callable[[], None] = lambda: None  # something happened: look again at what is due
+        self.kick: Callable[[int], None] = (
+            _nothing  # something happened, at this time: look again at what is due
+        )
         self._context = _context(tls) if tls else None
         self._channels: dict[Link, _Channel] = {}
         self._opening: dict[Link, asyncio.Task[None]] = {}
@@ -93,28 +95,28 @@ class SocketWire:
             self._opening.pop(link, None)
             self.board.wake(now_ns())
             self.board.refused(link, _sentence(error))
-            self.kick()
+            self.kick(self.board.now_ns)
             return
         self._opening.pop(link, None)
         self._channels[link] = channel
         self.board.wake(now_ns())
         peer = channel.transport.get_extra_info("peername") if channel.transport else None
         self.board.connected(link, (peer[0], peer[1]) if peer else address)
-        self.kick()
+        self.kick(self.board.now_ns)
 
     def received(self, link: Link, data: bytes) -> None:
         """Hand bytes on."""
         assert self.board is not None
         self.board.now_ns = now = now_ns()
         link.received(data, now)
-        self.kick()
+        self.kick(now)
 
     def lost(self, link: Link) -> None:
         """Hand on that the peer closed."""
         if self._channels.pop(link, None) is not None and self.board is not None:
             self.board.wake(now_ns())
             self.board.lost(link)
-            self.kick()
+            self.kick(self.board.now_ns)
 
 
 class _Channel(asyncio.Protocol):
@@ -135,6 +137,10 @@ class _Channel(asyncio.Protocol):
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self._wire.lost(self._link)
+
+
+def _nothing(_at_ns: int) -> None:
+    """Nobody is driven any more."""
 
 
 def now_ns() -> int:
@@ -174,7 +180,7 @@ async def _drive(
 ) -> None:
     loop = asyncio.get_running_loop()
     pump = _Pump(board, work, done)
-    wire.kick = pump.look
+    wire.kick = pump.happened
     with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
         loop.add_signal_handler(signal.SIGINT, work.interrupt)
     board.wake(now_ns())
@@ -183,7 +189,7 @@ async def _drive(
         pump.wake()
         await pump.finished
     finally:
-        wire.kick = pump.stop
+        wire.kick = _nothing
         for link in list(board.links.values()):
             board.drop(link)
         pump.stop()
@@ -210,10 +216,14 @@ class _Pump:
             self._work.wake()
         except Exception as error:  # noqa: BLE001 - it is raised again where the run is awaited
             self._fail(error)
-        self.look()
+        self._look()
 
-    def look(self) -> None:
-        """Something happened: it may be the end, or something may be due earlier than was known."""
+    def happened(self, at_ns: int) -> None:
+        """Look soon at what it means: it may be the end, or something may be due earlier than was known."""
+        if self._timer is None or self._armed_ns > at_ns + TICK_NS:
+            self._look()
+
+    def _look(self) -> None:
         if self.finished.done():
             return
         if self._done():
@@ -223,7 +233,7 @@ class _Pump:
         due_ns = self._work.next_ns
         if due_ns is not None and due_ns < next_ns:
             next_ns = due_ns
-        if self._timer is None or next_ns < self._armed_ns - TICK_NS:
+        if self._timer is None or next_ns < self._armed_ns:
             self._arm(next_ns)
 
     def _arm(self, next_ns: int) -> None:

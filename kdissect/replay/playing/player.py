@@ -61,7 +61,7 @@ class Player:
         self._settings = stage.settings
         self._gates: dict[int, Gate] = {}
         self._ended: set[int] = set()
-        self._times = self._captured_times()
+        self._after_ns = self._moments()
         self._thinks = timetable.pace is Pace.THINK
         self._settled_ns: dict[int, int] = {}
         self._lines = lines_of((item for item in loaded.items if item.refusal is None), loaded.caps)
@@ -78,13 +78,14 @@ class Player:
         stage.settled = self.gate
         stage.spawn = self.spawn
 
-    def _captured_times(self) -> dict[int, int]:
-        """Give the captured time of each request that may be sent, moved together as far as was asked for."""
+    def _moments(self) -> dict[int, int]:
+        """Say how long after the start each request is due that may be sent, with gaps as short as was asked for."""
         playable = [item.request for item in self.loaded.items if item.refusal is None]
         times, self.loaded.removed_ns = without_long_gaps(
             [request.first_ns for request in playable], self._settings.max_gap_ns
         )
-        return {request.index: time for request, time in zip(playable, times, strict=True)}
+        table = dataclasses.replace(self.timetable, start_ns=0)
+        return {request.index: table.due_ns(time) for request, time in zip(playable, times, strict=True)}
 
     # Beginning and end
 
@@ -93,11 +94,8 @@ class Player:
         """How long before the first request the connections that are wanted at once should be opened."""
         if self.timetable.pace is Pace.ASAP:
             return 0
-        begin = self.timetable.due_ns(min(self._times.values(), default=0)) + EARLY_NS
-        wanted = sum(
-            self.timetable.due_ns(self._times[line.waiting[0].request.index]) < begin
-            for line in self._lines.values()
-        )
+        begin = min(self._after_ns.values(), default=0) + EARLY_NS
+        wanted = sum(self._after_ns[line.waiting[0].request.index] < begin for line in self._lines.values())
         return min(LEAD_NS + wanted * OPENING_NS, LONGEST_LEAD_NS)
 
     def start(self, start_ns: int | None = None) -> None:
@@ -177,11 +175,10 @@ class Player:
         return due
 
     def _moment(self, item: Item) -> int | None:
-        table = self.timetable
-        if table.pace is not Pace.THINK or item.anchor < 0:
-            return table.due_ns(self._times[item.request.index])
+        if not self._thinks or item.anchor < 0:
+            return self.timetable.start_ns + self._after_ns[item.request.index]
         settled = self._settled_ns.get(item.anchor)
-        return None if settled is None else settled + table.think_ns(item.gap_ns)
+        return None if settled is None else settled + self.timetable.think_ns(item.gap_ns)
 
     def _arm(self, line: Line) -> None:
         """Put a line into the timetable for its first request."""
@@ -282,8 +279,10 @@ class Player:
         line.in_flight -= 1
         self._in_flight -= 1
         self._settle(item, result)
-        self._push(line)
-        self._end_if_done()
+        if line.armed_ns <= self.board.now_ns:  # else its next request has its time already
+            self._push(line)
+        if not self._in_flight:
+            self._end_if_done()
 
     def _launch(self, line: Line, item: Item, ready: Ready, due: int) -> bool:
         """Send what is ready; False if it is stale, or has to wait for something."""
