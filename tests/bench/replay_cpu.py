@@ -25,7 +25,7 @@ from kdissect.replay.loading.items import load
 from kdissect.replay.playing.pace import Timetable
 from kdissect.replay.playing.player import Player
 from kdissect.replay.playing.ready import make_ready
-from kdissect.replay.playing.running import unhindered
+from kdissect.replay.playing.running import collecting_little, unhindered
 from kdissect.replay.settings import Address, Pace, Settings
 
 REQUESTS, CONNECTIONS, TICK_NS = 20_000, 50, 1_000_000
@@ -61,14 +61,16 @@ def main() -> None:
     made = script(REQUESTS, 1, CONNECTIONS)
     asked = Settings(target=(("127.0.0.1", 1),), prefix="t-", pace=Pace.SCHEDULE)
     start = time.process_time()
-    loaded = load(made.capture(), made.shelf, asked)
+    with collecting_little():
+        loaded = load(made.capture(), made.shelf, asked)
     target = topology({f"t-topic-{number}": 6 for number in range(CONNECTIONS)})
     for name, topic in target.topics.items():
         loaded.names.learn(name, topic.identity)
     wire = Memory()
     board = Switchboard(asked, target, wire, lambda: "nonce")
     stage = Stage(asked, loaded, target, lambda: board.now_ns, made.shelf.get)
-    ready = make_ready(stage, made.shelf)
+    with collecting_little():
+        ready = make_ready(stage, made.shelf)
     loading = time.process_time() - start
     finished: list[bool] = []
     table = Timetable(Pace.SCHEDULE, 1.0, START_NS, 0)

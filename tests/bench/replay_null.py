@@ -28,7 +28,7 @@ from kdissect.replay.mapping.topology import Topology
 from kdissect.replay.playing.pace import Timetable
 from kdissect.replay.playing.player import Player
 from kdissect.replay.playing.ready import make_ready
-from kdissect.replay.playing.running import _Playing, unhindered
+from kdissect.replay.playing.running import _Playing, collecting_little, unhindered
 from kdissect.replay.settings import Pace, Settings
 
 START_NS = 1_700_000_000_000_000_000
@@ -95,7 +95,8 @@ def measure(port: int, made: Script, rate: int, connections: int) -> None:
     """Load, replay, print."""
     asked = Settings(target=(("127.0.0.1", port),), prefix="t-", pace=Pace.SCHEDULE)
     begun = time.process_time()
-    loaded = load(made.capture(), made.shelf, asked)
+    with collecting_little():
+        loaded = load(made.capture(), made.shelf, asked)
     topology = Topology(lambda _address: None, lambda _address: None)
     stage = Stage(asked, loaded, topology, now_ns, made.shelf.get)
     wire = SocketWire(None)
@@ -103,7 +104,8 @@ def measure(port: int, made: Script, rate: int, connections: int) -> None:
     learnt: list[object] = []
     topics = [f"t-topic-{number}" for number in range(connections)]
     play(board, wire, Idle(), lambda: board.run(stage.learn_topics(topics), "control", lambda *it: learnt.append(it)), lambda: bool(learnt))  # fmt: skip
-    ready = make_ready(stage, made.shelf)
+    with collecting_little():
+        ready = make_ready(stage, made.shelf)
     loading = time.process_time() - begun
     wire = SocketWire(None)
     board = Switchboard(asked, topology, wire, nonce)

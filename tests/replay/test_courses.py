@@ -140,7 +140,7 @@ def test_a_batch_waits_for_the_id_that_another_connection_gets() -> None:
     assert len(done.sent(INIT)) == 1
     (sent,) = done.sent(PRODUCE)
     assert sent[0] >= done.sent(INIT)[0][0] + 40 * MS
-    assert done.player.results[-1].cause == "dependency"
+    assert list(done.player.results)[-1].cause == "dependency"
 
 
 def test_an_epoch_that_a_client_raises_itself_is_raised_alike() -> None:

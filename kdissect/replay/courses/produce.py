@@ -352,7 +352,7 @@ def learn(
             taken = None
         if sending.numbering is not None:
             stage.producers.ended(sending.numbering, sending.sequence, sending.batch.records, taken)
-        if error is not None:
+        if error is not None and item.request.index in stage.first_attempts:
             stage.producers.note(item.request.index, sending.where, bool(taken))
         if error == 0 and base >= 0:
             known = captured.get(sending.where)
@@ -379,7 +379,8 @@ def learn_taken(
     for (where, batch, numbering, sequence, _), base in zip(sent, bases, strict=True):
         if numbering is not None:
             producers.ended(numbering, sequence, batch.records, True)
-        producers.note(item.request.index, where, True)
+        if item.request.index in stage.first_attempts:
+            producers.note(item.request.index, where, True)
         known = captured.get(where)
         if known is not None and base >= 0:
             positions.wrote(where, known, batch.records, base)

@@ -59,6 +59,7 @@ class Stage:
     producers: Producers = field(default_factory=Producers)
     positions: Positions = field(init=False)
     fetched: CapturedSessions = field(init=False)
+    first_attempts: set[int] = field(init=False)  # requests whose outcome decides about others
     own_sessions: dict[tuple[int, int], OwnSession] = field(default_factory=dict)  # (connection, node)
     open_transactions: dict[str, Identity] = field(default_factory=dict)  # transactional id on the target
     added: dict[str, set[tuple[str, int]]] = field(default_factory=lambda: defaultdict(set))
@@ -76,6 +77,9 @@ class Stage:
     def __post_init__(self) -> None:
         self.positions = Positions(self.settings.offsets)
         self.fetched = CapturedSessions(self.names)
+        self.first_attempts = {
+            first for attempts in self.loaded.retries.values() for first in attempts.values()
+        }
 
     @property
     def names(self) -> Names:

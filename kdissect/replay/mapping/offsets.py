@@ -11,10 +11,12 @@ Batches are kept sorted by captured offset. An offset between two batches, where
 next one if there is one, and else the end of the one before: never further than what is known.
 """
 
-from bisect import bisect_right, insort
+from array import array
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 from kdissect.replay.mapping.producers import Where
@@ -32,14 +34,6 @@ class Rule(StrEnum):
     IDENTITY = "identity"
 
 
-class Written(NamedTuple):
-    """A batch of this run."""
-
-    captured: int
-    records: int
-    target: int
-
-
 class Place(NamedTuple):
     """An offset of the target and how it was found."""
 
@@ -49,7 +43,10 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class _Partition:
-    written: list[Written] = field(default_factory=list)
+    # Batches of this run, sorted: where they were, how many records they hold, where they are.
+    captured: "array[int]" = field(default_factory=partial(array, "q"))
+    records: "array[int]" = field(default_factory=partial(array, "q"))
+    target: "array[int]" = field(default_factory=partial(array, "q"))
     captured_start: int | None = None
     target_start: int | None = None
     target_end: int | None = None
@@ -67,13 +64,15 @@ class Positions:
 
     def wrote(self, where: Where, captured: int, records: int, target: int) -> None:
         """Take in a batch that both clusters acknowledged."""
-        written, new = self._at(where).written, Written(captured, records, target)
-        if not written or new > written[-1]:
-            written.append(new)
-        else:
-            insort(written, new)
-        if len(written) > 2 * MOST_BATCHES:  # seldom, since it moves all that stay
-            del written[:MOST_BATCHES]
+        known = self._at(where)
+        at = len(known.captured)
+        if at and captured <= known.captured[-1]:
+            at = bisect_right(known.captured, captured)
+        for column, value in ((known.captured, captured), (known.records, records), (known.target, target)):
+            column.insert(at, value)
+        if len(known.captured) > 2 * MOST_BATCHES:  # seldom, since it moves all that stay
+            for column in (known.captured, known.records, known.target):
+                del column[:MOST_BATCHES]
 
     def fetched(self, whose: str, where: Where, following: int) -> None:
         """Take in how far a client's fetch on the target went."""
@@ -110,7 +109,7 @@ class Positions:
         if captured < 0 or self._rule is Offsets.IDENTITY:
             return Place(captured, Rule.IDENTITY)
         known = self._at(where)
-        produced = _within(known.written, captured)
+        produced = _within(known, captured)
         if produced is not None:
             return Place(produced, Rule.PRODUCED)
         fetched = self._fetched.get((whose, where))
@@ -134,15 +133,14 @@ class Positions:
         return known
 
 
-def _within(written: list[Written], captured: int) -> int | None:
+def _within(known: _Partition, captured: int) -> int | None:
     """Find an offset among batches; None if it is before all of them."""
-    at = bisect_right(written, captured, key=lambda batch: batch.captured) - 1
+    at = bisect_right(known.captured, captured) - 1
     if at < 0:
         return None
-    batch = written[at]
-    inside = captured - batch.captured
-    if inside < batch.records:
-        return batch.target + inside
-    if at + 1 < len(written) and inside > batch.records:
-        return written[at + 1].target
-    return batch.target + batch.records
+    inside, records = captured - known.captured[at], known.records[at]
+    if inside < records:
+        return known.target[at] + inside
+    if at + 1 < len(known.captured) and inside > records:
+        return known.target[at + 1]
+    return known.target[at] + records

@@ -24,7 +24,7 @@ from kdissect.replay.playing.flights import Flight
 from kdissect.replay.playing.lines import Line, lines_of
 from kdissect.replay.playing.pace import Timetable, without_long_gaps
 from kdissect.replay.playing.ready import Ready
-from kdissect.replay.playing.results import Result, result_of
+from kdissect.replay.playing.results import Result, Results, result_of
 from kdissect.replay.playing.watching import Watch
 from kdissect.replay.rewriting.roles import Refused
 from kdissect.replay.settings import Pace
@@ -54,7 +54,7 @@ class Player:
     ) -> None:
         self.loaded, self.stage, self.board = loaded, stage, switchboard
         self.timetable, self.shelf = timetable, shelf
-        self.results: list[Result] = []
+        self.results = Results()
         self.stopped = ""  # why it was ended early
         self.peak_in_flight = self.peak_lines = 0
         self._finished = finished

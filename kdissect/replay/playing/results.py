@@ -1,12 +1,21 @@
-"""What a run knows of each captured request when it has ended: numbers, and where the answers lie on the shelf."""
+"""What a run knows of each captured request when it has ended: numbers, and where the answers lie on the shelf.
 
-from collections.abc import Callable, Sequence
+Results are kept as rows of numbers: a run that goes on for hours makes no objects that stay, which the collector would visit
+again and again.
+"""
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.loading.shelf import Place
 from kdissect.replay.steps import ANY, Answer
 
+ROW = struct.Struct("<15q")
+MISSING = -(1 << 63)
+BUCKETS = tuple(Bucket)
+BUCKET_CODES = {bucket: code for code, bucket in enumerate(BUCKETS)}
 WORST_FIRST = (Bucket.TIMED_OUT, Bucket.CLOSED, Bucket.FAILED_TO_SEND, Bucket.NO_ANSWER_DUE, Bucket.ANSWERED)
 
 
@@ -32,6 +41,72 @@ class Result:
     def lag_ns(self) -> int | None:
         """How much later than due it was sent."""
         return None if self.sent_ns is None or self.due_ns is None else max(self.sent_ns - self.due_ns, 0)
+
+
+class Results:
+    """All results of a pass, in the order in which requests ended."""
+
+    def __init__(self) -> None:
+        self._rows = bytearray()
+        self._texts: dict[str, int] = {"": 0}
+        self._more: dict[int, tuple[tuple[int, Place], ...]] = {}  # index -> the answers behind the first
+
+    def append(self, result: Result) -> None:
+        """Keep a result."""
+        texts, answers = self._texts, result.answers
+        version, (at, size) = answers[0] if answers else (MISSING, (0, 0))
+        if len(answers) > 1:
+            self._more[result.index] = answers[1:]
+        self._rows += ROW.pack(
+            result.index,
+            BUCKET_CODES[result.bucket],
+            texts.setdefault(result.reason, len(texts)) if result.reason else 0,
+            MISSING if result.due_ns is None else result.due_ns,
+            MISSING if result.sent_ns is None else result.sent_ns,
+            MISSING if result.received_ns is None else result.received_ns,
+            texts.setdefault(result.cause, len(texts)) if result.cause else 0,
+            result.node,
+            MISSING if result.version is None else result.version,
+            result.parts,
+            result.sent_bytes,
+            result.throttle_ms,
+            version,
+            at,
+            size,
+        )
+
+    def __len__(self) -> int:
+        return len(self._rows) // ROW.size
+
+    def __iter__(self) -> Iterator[Result]:
+        texts = list(self._texts)
+        for row in ROW.iter_unpack(self._rows):
+            yield self._result(row, texts)
+
+    def _result(self, row: tuple[int, ...], texts: list[str]) -> Result:
+        index, bucket, reason, due, sent, received, cause, node, version, parts, size, throttle, *answer = row
+        answers: tuple[tuple[int, Place], ...] = ()
+        if answer[0] != MISSING:
+            answers = ((answer[0], Place(answer[1], answer[2])), *self._more.get(index, ()))
+        return Result(
+            index,
+            BUCKETS[bucket],
+            texts[reason],
+            _known(due),
+            _known(sent),
+            _known(received),
+            texts[cause],
+            node,
+            _known(version),
+            parts,
+            size,
+            throttle,
+            answers,
+        )
+
+
+def _known(value: int) -> int | None:
+    return None if value == MISSING else value
 
 
 def result_of(index: int, answers: Sequence[Answer], put: Callable[[bytes], Place]) -> Result:

@@ -50,8 +50,9 @@ class Replay:
         self.settings = settings
         self.shelf = Shelf()
         self._spool = tempfile.TemporaryDirectory(prefix="kdissect-")
-        self.capture: Capture = read(paths, ports, self._spool.name, self.shelf)
-        self.loaded: Loaded = load(self.capture, self.shelf, settings)
+        with collecting_little():
+            self.capture: Capture = read(paths, ports, self._spool.name, self.shelf)
+            self.loaded: Loaded = load(self.capture, self.shelf, settings)
         source = self.loaded.source
         self.topology = Topology(admission(settings, source), lambda address: refuse_source(address, source))
         self.target = Target()
@@ -123,7 +124,8 @@ class Replay:
     def _pass(self) -> None:
         settings, stage = self.settings, self.stage()
         self.errand(learn_bounds(stage))
-        ready = make_ready(stage, self.shelf)
+        with collecting_little():
+            ready = make_ready(stage, self.shelf)
         wire, board = self._board()
         finished: list[bool] = []
         first = next((item.request.first_ns for item in self.loaded.items if item.refusal is None), 0)
@@ -138,20 +140,26 @@ class Replay:
 
 
 @contextmanager
-def unhindered() -> Iterator[None]:
-    """Let nothing but the run take time: compile beforehand, and have the collector look at young objects only.
-
-    A full collection of all that a run knows would stop it for longer than a request may be late.
-    """
-    rewritten(modern(OLD_MESSAGE), 0, 0, 0)
+def collecting_little() -> Iterator[None]:
+    """Have the collector look at young objects only: what is known of a capture stays, however often it is visited."""
     thresholds = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
     gc.set_threshold(*COLLECT)
     try:
         yield
     finally:
         gc.set_threshold(*thresholds)
+
+
+@contextmanager
+def unhindered() -> Iterator[None]:
+    """Let nothing but the run take time: compile beforehand, and collect so little that no request is late by it."""
+    rewritten(modern(OLD_MESSAGE), 0, 0, 0)
+    gc.collect()
+    gc.freeze()
+    try:
+        with collecting_little():
+            yield
+    finally:
         gc.unfreeze()
 
 
