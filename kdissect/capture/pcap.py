@@ -58,10 +58,17 @@ def read_header(first: bytes) -> Header | None:
 
 
 @jit_flat
+def longest_packet(snap: int) -> int:
+    """Give how many bytes a record may hold; what claims to be longer is damage."""
+    return max(snap, LARGEST_USUAL) if 0 < snap <= MOST_RECORD_BYTES else MOST_RECORD_BYTES
+
+
+@jit_flat
 def walk(
     data: Bytes,
     base: int,
     stop: int,
+    limit: int,
     head: int,
     big_endian: bool,
     record_header: int,
@@ -69,17 +76,23 @@ def walk(
     records: Int64s,
     state: Int64s,
 ) -> None:
-    """Fill `records` from state[POSITION] on; data[0] is byte `base` of the file, nothing from `stop` on is read."""
+    """Fill `records` from state[POSITION] on; data[0] is byte `base` of the file, nothing from `stop` on is read.
+
+    Records that begin at `limit` or later are left to others.
+    """
     position, count, outcome = state[POSITION], 0, MORE
     link_type, multiply, snap = interfaces[0, LINK], interfaces[0, MULTIPLY], interfaces[0, SNAP]
-    longest = max(snap, LARGEST_USUAL) if 0 < snap <= MOST_RECORD_BYTES else MOST_RECORD_BYTES
+    longest = longest_packet(snap)
     while True:
         if count == len(records):
             outcome = FULL
             break
         at = position - base
+        if position >= limit:
+            outcome = END
+            break
         if stop - position < record_header:
-            outcome = END if position >= stop else CUT
+            outcome = CUT
             break
         if at + record_header > len(data):
             break

@@ -59,6 +59,7 @@ SECTION, INTERFACE, PACKET, SIMPLE_PACKET, STATISTICS, ENHANCED_PACKET, SECRETS 
     6,
     10,
 )
+CUSTOM = 0xBAD  # and the same with its second highest bit set
 BLOCK_HEADER = 8
 BLOCK_OVERHEAD = 12  # type, length, body, length again
 SECTION_BYTES = 28  # of a section header block without options
@@ -183,6 +184,7 @@ def walk(
     data: Bytes,
     base: int,
     stop: int,
+    limit: int,
     head: int,
     big_endian: bool,
     look: int,
@@ -192,7 +194,8 @@ def walk(
 ) -> None:
     """Fill `records` from state[POSITION] on; data[0] is byte `base` of the file, nothing from `stop` on is read.
 
-    Stops with BLOCK at a section header, and when `look` is set at any block that describes others.
+    Blocks that begin at `limit` or later are left to others. Stops with BLOCK at a section header, and when `look` is set at
+    any block that describes others.
     """
     position, count, outcome, clock_ns = state[POSITION], 0, MORE, state[CLOCK_NS]
     while True:
@@ -200,8 +203,11 @@ def walk(
             outcome = FULL
             break
         at = position - base
+        if position >= limit:
+            outcome = END
+            break
         if stop - position < BLOCK_OVERHEAD:
-            outcome = END if position >= stop else CUT
+            outcome = CUT
             break
         if at + BLOCK_HEADER > len(data):
             break

@@ -6,6 +6,7 @@ but descriptions, so there is a limit to their number.
 
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum, auto
 
 import numpy as np
@@ -28,17 +29,35 @@ class Reading(Enum):
     TOO_MANY = auto()
 
 
-class Sections:
-    """The section in force and its interfaces; drops and secrets of the whole file."""
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """What must be known to read records from some place on: the byte order, and the interfaces described so far."""
 
-    def __init__(self) -> None:
-        self.big_endian = False
+    big_endian: bool
+    interfaces: tuple[Interface, ...]
+
+
+class Sections:
+    """The section in force and its interfaces, as they change on the way from some place on; what is told there besides."""
+
+    def __init__(self, in_force: InForce, blocks: int = 0) -> None:
+        """Begin with what is in force; `blocks` descriptions came before."""
+        self.big_endian = in_force.big_endian
         self.secrets: list[pcapng.Secrets] = []
+        self.statistics: dict[tuple[int, int], pcapng.Statistics] = {}
+        """The last of each interface: by the ordinal of the section (0: the one in force at the beginning), and its number."""
+        self.begun = 0
+        """Sections that began on the way."""
+        self.first_begun: int | None = None
+        """Where the first of them did."""
+        self.blocks = blocks
+        self.described = False
+        """Whether a section or an interface was described on the way."""
         self._interfaces: list[Interface] = []
         self._frozen: tuple[Interface, ...] = ()
         self._table = np.empty((4, INTERFACE_FIELDS), dtype=np.int64)
-        self._drops: dict[tuple[int, int], pcapng.Statistics] = {}
-        self._sections = self._blocks = 0
+        for interface in in_force.interfaces:
+            self._add(interface)
 
     @property
     def interfaces(self) -> tuple[Interface, ...]:
@@ -48,20 +67,14 @@ class Sections:
         return self._frozen
 
     @property
+    def in_force(self) -> InForce:
+        """What is in force now."""
+        return InForce(self.big_endian, self.interfaces)
+
+    @property
     def table(self) -> Int64s:
         """The same interfaces as `splits.interface_table` gives them."""
         return self._table[: len(self._interfaces)]
-
-    @property
-    def drops(self) -> tuple[int, int]:
-        """Packets lost by the interfaces and by the operating systems; statistics count from the start of a capture."""
-        last = self._drops.values()
-        return sum(each.interface_drops for each in last), sum(each.system_drops for each in last)
-
-    def only(self, big_endian: bool, interface: Interface) -> None:
-        """Be the one section of a pcap file, which knows no blocks."""
-        self.big_endian = big_endian
-        self._add(interface)
 
     def read(
         self, source: Source, position: int, size: int, before_section: Callable[[], None]
@@ -82,30 +95,34 @@ class Sections:
             self.big_endian = order
         kind, length = struct.unpack_from(">II" if self.big_endian else "<II", first)
         stop = position + (length + 3 & ~3)
-        self._blocks += 1
+        self.blocks += 1
         if stop > size:
             return Reading.CUT, position
-        if self._blocks > MOST_BLOCKS:
+        if self.blocks > MOST_BLOCKS:
             return Reading.TOO_MANY, position
         if opens:
-            self._open_section()
+            self._open_section(position)
             return Reading.WHOLE, stop
         wanted = min(length - pcapng.BLOCK_OVERHEAD, MOST_BLOCK_BYTES)
         body = source.read(wanted, position + pcapng.BLOCK_HEADER)
         self._take(pcapng.Block(kind, position, stop, self.big_endian, body))
         return Reading.WHOLE, stop
 
-    def _open_section(self) -> None:
-        self._sections += 1
+    def _open_section(self, position: int) -> None:
+        self.begun += 1
+        if self.first_begun is None:
+            self.first_begun = position
+        self.described = True
         self._interfaces = []
         self._frozen = ()
 
     def _take(self, block: pcapng.Block) -> None:
         if block.kind == pcapng.INTERFACE:
+            self.described = True
             self._add(pcapng.read_interface(block))
         elif block.kind == pcapng.STATISTICS:
             statistics = pcapng.read_statistics(block)
-            self._drops[self._sections, statistics.interface] = statistics
+            self.statistics[self.begun, statistics.interface] = statistics
         elif block.kind == pcapng.SECRETS:
             self.secrets.append(pcapng.read_secrets(block))
 

@@ -1,27 +1,33 @@
 """The survey: one fast look at every record header of every capture, before anything is dissected.
 
 It says what is in the captures (packets, times, sizes, what the capture itself lost) and cuts them into splits. Packet
-bytes are not interpreted; the result is the same for any chunk size, and every packet belongs to exactly one split.
+bytes are not interpreted; every packet belongs to exactly one split.
+
+A large file is looked over in ranges, all at once: where the first record of a range begins is guessed from a chain of
+record headers (`guess`), and believed when the range before it ends there (`joining`). So whoever has many machines can
+look with all of them; the result is the same as from one look at the whole, but that splits end where ranges do.
 """
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import islice
 
-import numpy as np
-
-from kdissect.capture import pcap, pcapng, tally
+from kdissect.capture import pcap, pcapng
 from kdissect.capture.files import CaptureFile
-from kdissect.capture.records import Int64s
+from kdissect.capture.joining import Joined, Plan, Run, join
+from kdissect.capture.look import Entry, Look, Range, Task, look_over
 from kdissect.capture.refusals import InputError
-from kdissect.capture.sections import Reading, Sections
-from kdissect.capture.source import Source, opened
+from kdissect.capture.sections import InForce
+from kdissect.capture.source import opened
 from kdissect.capture.splits import Format, Split
-from kdissect.capture.walk import CHUNK_BYTES, Layout, Outcome, Walk
+from kdissect.capture.walk import CHUNK_BYTES
 
 SPLIT_BYTES = 32 << 20
 LARGEST_SPLIT_BYTES = 256 << 20  # what pass one keeps in memory grows with the split
-LINK_TYPES = 1 << 16
+RANGE_BYTES = 128 << 20  # small enough for many machines, large enough for guessing to cost nothing
+FORESEEN_BYTES = 1 << 16
 
 Progress = Callable[[int, int], None]  # bytes passed, bytes in all
 
@@ -102,141 +108,101 @@ def survey(
     split_bytes: int = SPLIT_BYTES,
     progress: Progress | None = None,
     chunk_bytes: int = CHUNK_BYTES,
+    range_bytes: int = RANGE_BYTES,
+    run: Run | None = None,
 ) -> Survey:
-    """Look over all files. `progress` hears of bytes passed. Raises InputError for a file that cannot be read."""
+    """Look over all files. `progress` hears of bytes passed. Raises InputError for a file that cannot be read.
+
+    `run` looks over ranges, in threads of this process if nothing is said.
+    """
+    run = run or in_threads
     split_bytes = min(max(1, split_bytes), LARGEST_SPLIT_BYTES)
-    total = sum(os.stat(file.path).st_size for file in files if os.path.exists(file.path))
-    passed = 0
-    looks = []
-    for file in files:
-        look = _Look(file, split_bytes)
-        for position in look.over(chunk_bytes):
+    range_bytes = split_bytes * max(1, range_bytes // split_bytes)
+    plans = [_plan(file, split_bytes, chunk_bytes, range_bytes) for file in files]
+    looks = iter(run([task for plan in plans for task in plan.tasks()]))
+    total = sum(plan.ranges[0].size for plan in plans)
+    found, before = [], 0
+    for file, plan in zip(files, plans, strict=True):
+
+        def passed(position: int, before: int = before) -> None:
             if progress:
-                progress(passed + position, total)
-        looks.append(look.result())
-        passed += look.size
-    looks.sort(key=lambda found: (found.first_time_ns is None, found.first_time_ns, found.file.name))
-    splits = (split for found in looks for split in found.splits)
+                progress(before + position, total)
+
+        joined = join(plan, list(islice(looks, len(plan.ranges))), run, passed)
+        found.append(_told(file, plan.ranges[0], joined))
+        before += plan.ranges[0].size
+    found.sort(key=lambda one: (one.first_time_ns is None, one.first_time_ns, one.file.name))
+    splits = (split for one in found for split in one.splits)
     numbered = iter([replace(split, index=index) for index, split in enumerate(splits)])
-    ordered = tuple(replace(found, splits=tuple(next(numbered) for _ in found.splits)) for found in looks)
-    return Survey(ordered, tuple(split for found in ordered for split in found.splits))
+    ordered = tuple(replace(one, splits=tuple(next(numbered) for _ in one.splits)) for one in found)
+    return Survey(ordered, tuple(split for one in ordered for split in one.splits))
 
 
-class _Look:
-    """The survey of one file while it goes on."""
+def in_threads(tasks: Sequence[Task]) -> Iterator[Look]:
+    """Look over ranges on all cores of this machine: the loops that do it do not hold the interpreter's lock."""
+    workers = min(len(tasks), len(os.sched_getaffinity(0)))
+    if workers < 2:
+        yield from map(look_over, tasks)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(look_over, tasks)
 
-    def __init__(self, file: CaptureFile, split_bytes: int) -> None:
-        self.file, self.size = file, 0
-        self._split_bytes = split_bytes
-        self._format, self._record_header = Format.PCAPNG, 0
-        self._sections = Sections()
-        self._counts = tally.new_tally()
-        self._links = np.zeros(LINK_TYPES + 1, dtype=np.int64)
-        self._last = tally.new_last()
-        self._splits: list[Split] = []
-        self._warnings = list(file.warnings)
 
-    def over(self, chunk_bytes: int) -> Iterator[int]:
-        """Go through the file; give the position now and then."""
-        try:
-            with opened(self.file.path) as source:
-                self.size = source.size
-                start = self._begin(source.read(pcapng.SECTION_BYTES, 0))
-                yield from self._pass(Walk(source, start, self.size, chunk_bytes=chunk_bytes), source)
-        except OSError as error:
-            raise InputError.of(self.file.name, error) from None
+def _plan(file: CaptureFile, split_bytes: int, chunk_bytes: int, range_bytes: int) -> Plan:
+    """Read the beginning of a file; raise InputError for what is no capture."""
+    try:
+        with opened(file.path) as source:
+            size, first = source.size, source.read(pcapng.SECTION_BYTES, 0)
+    except OSError as error:
+        raise InputError.of(file.name, error) from None
+    header = pcap.read_header(first)
+    if header is not None:
+        format, record_header, start = Format.PCAP, header.record_header, pcap.HEADER_BYTES
+        in_force = InForce(header.big_endian, (header.interface,))
+    elif pcapng.section_order(first) is not None:
+        format, record_header, start, in_force = Format.PCAPNG, 0, 0, InForce(False, ())
+    else:
+        raise InputError(f"{file.name} is not a packet capture")
 
-    def result(self) -> FileSurvey:
-        """Give what was found."""
-        counts, some = self._counts.tolist(), bool(self._counts[tally.PACKETS])
-        found = np.flatnonzero(self._links).tolist()
-        interface_drops, system_drops = self._sections.drops
-        return FileSurvey(
-            file=self.file,
-            format=self._format,
-            size=self.size,
-            packets=counts[tally.PACKETS],
-            first_time_ns=counts[tally.FIRST_NS] if some else None,
-            last_time_ns=counts[tally.LAST_NS] if some else None,
-            earliest_time_ns=counts[tally.EARLIEST_NS] if some else None,
-            latest_time_ns=counts[tally.LATEST_NS] if some else None,
-            backward_steps=counts[tally.BACKWARD_STEPS],
-            captured_bytes=counts[tally.CAPTURED_BYTES],
-            wire_bytes=counts[tally.WIRE_BYTES],
-            truncated_packets=counts[tally.TRUNCATED],
-            link_types=tuple(-1 if link == LINK_TYPES else link for link in found),
-            interface_drops=interface_drops,
-            system_drops=system_drops,
-            secrets=tuple(self._sections.secrets),
-            warnings=tuple(self._warnings),
-            splits=tuple(self._splits),
+    def part(start: int, limit: int) -> Range:
+        return Range(
+            file.path, file.name, size, format, record_header, start, limit, split_bytes, chunk_bytes
         )
 
-    def _begin(self, first: bytes) -> int:
-        """Read the file header; give the position of the first record or block."""
-        header = pcap.read_header(first)
-        if header is None:
-            if pcapng.section_order(first) is None:
-                raise InputError(f"{self.file.name} is not a packet capture")
-            return 0
-        self._format, self._record_header = Format.PCAP, header.record_header
-        self._sections.only(header.big_endian, header.interface)
-        return pcap.HEADER_BYTES
+    starts = range(0, max(1, size), range_bytes)
+    ranges = tuple(part(start, min(size, start + range_bytes)) for start in starts)
+    entry = Entry(start, in_force)
+    if format is Format.PCAPNG and len(ranges) > 1:  # interfaces are mostly described before the first packet
+        in_force = look_over(Task(part(0, FORESEEN_BYTES), entry)).in_force
+    return Plan(ranges, entry, in_force)
 
-    def _layout(self) -> Layout:
-        return Layout(self._format, self._sections.big_endian, self._record_header, self._sections.table)
 
-    def _pass(self, walk: Walk, source: Source) -> Iterator[int]:
-        layout = self._layout()
-        cuts = np.empty((walk.room, tally.CUT_FIELDS), dtype=np.int64)
-        while True:
-            outcome = walk.advance(layout, look=True)
-            finished = tally.tally(
-                walk.records, self._split_bytes, self._counts, self._links, self._last, cuts
-            )
-            self._add_splits(cuts[:finished])
-            yield walk.position
-            if outcome is Outcome.BLOCK:
-                reading, after = self._sections.read(source, walk.position, self.size, self._close_split)
-                if reading is not Reading.WHOLE:
-                    self._warn_of(reading.name, walk.position)
-                    break
-                walk.skip_to(after)
-                layout = self._layout()
-            elif outcome not in (Outcome.MORE, Outcome.FULL):
-                self._warn_of(outcome.name, walk.position)
-                break
-        self._close_split()
-
-    def _close_split(self) -> None:
-        self._add_splits(tally.close_split(self._counts))
-
-    def _add_splits(self, cuts: Int64s) -> None:
-        for start, stop, first_packet, packets, clock_ns, recalled, recalled_bytes in cuts.tolist():
-            self._splits.append(
-                Split(
-                    index=0,
-                    path=self.file.path,
-                    name=self.file.name,
-                    start=start,
-                    stop=stop,
-                    first_packet=first_packet,
-                    packets=packets,
-                    format=self._format,
-                    big_endian=self._sections.big_endian,
-                    record_header=self._record_header,
-                    interfaces=self._sections.interfaces,
-                    time_before_ns=clock_ns,
-                    recalled_packets=recalled,
-                    recalled_bytes=recalled_bytes,
-                )
-            )
-
-    def _warn_of(self, end: str, position: int) -> None:
-        text = ENDS.get(end)
-        if text:
-            packets = self._counts[tally.PACKETS]
-            self._warnings.append(f"{text} at byte {position}; the {packets} packets before were read")
+def _told(file: CaptureFile, part: Range, joined: Joined) -> FileSurvey:
+    warnings = list(file.warnings)
+    if text := ENDS.get(joined.ended):
+        position = joined.entry.position
+        warnings.append(f"{text} at byte {position}; the {joined.packets} packets before were read")
+    interface_drops, system_drops = joined.drops
+    return FileSurvey(
+        file=file,
+        format=part.format,
+        size=part.size,
+        packets=joined.packets,
+        first_time_ns=joined.first_ns,
+        last_time_ns=joined.last_ns,
+        earliest_time_ns=joined.earliest_ns,
+        latest_time_ns=joined.latest_ns,
+        backward_steps=joined.backward_steps,
+        captured_bytes=joined.captured_bytes,
+        wire_bytes=joined.wire_bytes,
+        truncated_packets=joined.truncated,
+        link_types=tuple(sorted(joined.link_types - {-1})) + (-1,) * (-1 in joined.link_types),
+        interface_drops=interface_drops,
+        system_drops=system_drops,
+        secrets=tuple(joined.secrets),
+        warnings=tuple(warnings),
+        splits=tuple(joined.splits),
+    )
 
 
 ENDS = {

@@ -126,11 +126,22 @@ def tally(
     return finished
 
 
-def close_split(counts: Int64s) -> Int64s:
-    """Finish the open split, if there is one; give it as rows of cuts. The next one recalls nothing from before."""
-    counts[RECALLABLE] = 0
+def last_cut(counts: Int64s) -> Int64s:
+    """Finish the open split, if there is one; give it as rows of cuts."""
     cuts = np.empty((1, CUT_FIELDS), dtype=np.int64)
     if counts[OPEN_START] < 0:
         return cuts[:0]
     _close(counts, cuts[0])
     return cuts
+
+
+def begin_section(counts: Int64s) -> None:
+    """Let the next split recall nothing from before."""
+    counts[RECALLABLE] = 0
+
+
+def in_order(counts: Int64s, last: Int64s) -> Int64s:
+    """Give the last packets of the section, as many as are remembered, the earliest first."""
+    packets, remembered = int(counts[PACKETS]), int(min(counts[RECALLABLE], RECALLED_PACKETS))
+    rows: Int64s = last[np.arange(packets - remembered, packets) & (RECALLED_PACKETS - 1)]
+    return rows

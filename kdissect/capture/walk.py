@@ -34,7 +34,10 @@ class Layout(NamedTuple):
 
 
 class Walk:
-    """A place in a capture file between `start` and `stop`, with the buffer and the records found from there on."""
+    """A place in a capture file between `start` and `stop`, with the buffer and the records found from there on.
+
+    Records that begin at `limit` or later are not passed; without one, all before `stop` are.
+    """
 
     def __init__(
         self,
@@ -44,8 +47,10 @@ class Walk:
         head: int = 0,
         chunk_bytes: int = CHUNK_BYTES,
         clock_ns: int = 0,
+        limit: int | None = None,
     ) -> None:
         self._source, self._stop, self._head = source, stop, head
+        self._limit = stop if limit is None else limit
         self.buffer = np.empty(max(chunk_bytes, head + SMALLEST_CHUNK), dtype=np.uint8)
         self.base = start  # file offset of buffer[0]
         self._filled = 0
@@ -90,6 +95,7 @@ class Walk:
             extent,
             self.base,
             self._stop,
+            self._limit,
             self._head,
             layout.big_endian,
             options,
@@ -104,7 +110,8 @@ class Walk:
 
     def _refill(self) -> None:
         self.base = self.position
-        wanted = max(0, min(len(self.buffer), self._stop - self.base))
+        last = min(self._stop, self._limit + self._head + SMALLEST_CHUNK)
+        wanted = max(0, min(len(self.buffer), last - self.base))
         self._filled = 0
         while self._filled < wanted:
             room = memoryview(self.buffer)[self._filled : wanted]  # type: ignore[arg-type]

@@ -19,12 +19,14 @@ from kdissect.pipeline import steps
 from kdissect.report.partials import Partial, from_arrow
 
 CAPTURES = [Path(__file__).with_name(f"rehearsal.{format}") for format in ("pcap", "pcapng")]
+RANGE_BYTES = 4096  # less than the captures have: where ranges begin must be guessed
 LOWEST_PRIORITY = 19
 
 
 def rehearse() -> Partial:
     """Dissect the little captures; give their summary, which nobody needs."""
-    splits = survey([CaptureFile(str(path), path.name) for path in CAPTURES]).splits
+    files = [CaptureFile(str(path), path.name) for path in CAPTURES]
+    splits = survey(files, RANGE_BYTES, range_bytes=RANGE_BYTES).splits
     ordinals = [pa.record_batch({"split": [split.index for split in splits]})]
     pieces = list(steps.scan_step(ordinals, splits, ()))
     summary = from_arrow(steps.partials_in(steps.summary_step(pieces, splits)))

@@ -29,11 +29,11 @@ def outcome(path: Path, ports: Iterable[int] = (), bare: bool = True, **options:
     """Give what becomes of a file, put together over its splits.
 
     Without `bare`, the first bare acknowledgements are left out: every split has its own. `options` are split_bytes,
-    chunk_bytes and row_segments.
+    range_bytes, chunk_bytes and row_segments.
     """
     found = survey(
         [CaptureFile(str(path), path.name)],
-        **{name: options[name] for name in ("split_bytes", "chunk_bytes") if name in options},
+        **{name: options[name] for name in ("split_bytes", "chunk_bytes", "range_bytes") if name in options},
     )
     reading = {name: options[name] for name in ("chunk_bytes", "row_segments") if name in options}
     connections: dict[str, list[list[int]]] = {}

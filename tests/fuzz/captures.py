@@ -104,7 +104,7 @@ def check_reader(case: Case) -> None:
 
 
 def _described(files: tuple[CaptureFile, ...], split_bytes: int) -> dict[tuple, bytes]:
-    seen = survey(files, split_bytes)
+    seen = survey(files, split_bytes, range_bytes=split_bytes)
     described: dict[tuple, list[bytes]] = {}
     packets = 0
     for split in seen.splits:
@@ -131,7 +131,7 @@ def check_capture(case: Case) -> None:
 
 
 def _rows(files: tuple[CaptureFile, ...], split_bytes: int) -> list[tuple]:
-    seen = survey(files, split_bytes)
+    seen = survey(files, split_bytes, range_bytes=split_bytes)
     pieces = [scan(split) for split in seen.splits]
     counts = [unpack_counts(batch["segments"][-1].as_py()) for batch in pieces]
     assert sum(sum(one[1:7]) for one in counts) == seen.packets

@@ -34,7 +34,8 @@ def capture(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture
 def splits_of(tmp_path: Path) -> Callable[..., tuple[Split, ...]]:
     def look(*paths: Path, split_bytes: int = 1 << 30) -> tuple[Split, ...]:
-        return survey(open_inputs([str(path) for path in paths], str(tmp_path)).files, split_bytes).splits
+        files = open_inputs([str(path) for path in paths], str(tmp_path)).files
+        return survey(files, split_bytes, range_bytes=split_bytes).splits
 
     return look
 
