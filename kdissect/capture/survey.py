@@ -142,10 +142,15 @@ def in_threads(tasks: Sequence[Task]) -> Iterator[Look]:
     """Look over ranges on all cores of this machine: the loops that do it do not hold the interpreter's lock."""
     workers = min(len(tasks), len(os.sched_getaffinity(0)))
     if workers < 2:
-        yield from map(look_over, tasks)
+        yield from one_by_one(tasks)
         return
     with ThreadPoolExecutor(workers) as pool:
         yield from pool.map(look_over, tasks)
+
+
+def one_by_one(tasks: Sequence[Task]) -> Iterator[Look]:
+    """Look over ranges here and now."""
+    return map(look_over, tasks)
 
 
 def _plan(file: CaptureFile, split_bytes: int, chunk_bytes: int, range_bytes: int) -> Plan:

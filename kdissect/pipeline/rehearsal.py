@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kdissect import compiled
 from kdissect.capture.files import CaptureFile
-from kdissect.capture.survey import survey
+from kdissect.capture.survey import one_by_one, survey
 from kdissect.pipeline import steps
 from kdissect.report.partials import Partial, from_arrow
 
@@ -26,7 +26,7 @@ LOWEST_PRIORITY = 19
 def rehearse() -> Partial:
     """Dissect the little captures; give their summary, which nobody needs."""
     files = [CaptureFile(str(path), path.name) for path in CAPTURES]
-    splits = survey(files, RANGE_BYTES, range_bytes=RANGE_BYTES).splits
+    splits = survey(files, RANGE_BYTES, range_bytes=RANGE_BYTES, run=one_by_one).splits
     ordinals = [pa.record_batch({"split": [split.index for split in splits]})]
     pieces = list(steps.scan_step(ordinals, splits, ()))
     summary = from_arrow(steps.partials_in(steps.summary_step(pieces, splits)))
