@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ from kdissect.pipeline.session import Engine, Settings
 
 if TYPE_CHECKING:
     from kdissect.anonymity import Pseudonyms
+    from kdissect.capture.joining import Run
+    from kdissect.capture.look import Look, Task
     from kdissect.capture.survey import Survey
     from kdissect.pipeline.jobs import Work
 
@@ -73,7 +75,7 @@ def surveyed(engine: Engine, chosen: argparse.Namespace, paths: Sequence[str]) -
         raise InputError(f"{near[0]}: executors can only read captures that are not compressed, from a file")
     for reason in inputs.skipped:
         _notice(chosen)(f"passed over {reason}")
-    found = survey(inputs.files, chosen.split_bytes or SPLIT_BYTES)
+    found = survey(inputs.files, chosen.split_bytes or SPLIT_BYTES, run=_looking(engine))
     for warning in found.warnings:
         say(f"kdissect: {warning}")
     if not chosen.quiet:
@@ -93,6 +95,18 @@ def prepared(chosen: argparse.Namespace) -> Iterator[Ready]:
     """Give the work to be done, while Spark starts; its end ends Spark."""
     with started(chosen, chosen.paths) as engine:
         yield surveyed(engine, chosen, chosen.paths)
+
+
+def _looking(engine: Engine) -> "Run":
+    """Give what looks over ranges of captures: this process, whose Spark is still starting, or the executors of a cluster."""
+    from kdissect.capture.survey import in_threads
+    from kdissect.pipeline.jobs import looked_over
+
+    def run(tasks: "Sequence[Task]") -> "Iterable[Look]":
+        near = engine.settings.local or len(tasks) == 1
+        return in_threads(tasks) if near else looked_over(engine.context(), tasks)
+
+    return run
 
 
 def _notice(chosen: argparse.Namespace) -> Callable[[str], None]:

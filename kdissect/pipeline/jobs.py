@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
+from kdissect.capture.look import Look, Task, look_over
 from kdissect.capture.pieces import Counts
 from kdissect.capture.sample import NO_SAMPLE, Sample
 from kdissect.capture.splits import Split
@@ -60,6 +61,11 @@ class Analysis:
 
     partial: Partial
     counts: Counts
+
+
+def looked_over(context: "SparkContext", tasks: Sequence[Task]) -> list[Look]:
+    """Look over ranges of captures where the executors are: the survey's `run` on a cluster."""
+    return context.parallelize(tasks, len(tasks)).map(look_over).collect()
 
 
 def analyze(context: "SparkContext", work: Work, grid: Grid | None = None) -> Analysis:

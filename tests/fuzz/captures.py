@@ -23,7 +23,7 @@ from fuzz.case import Case
 from kdissect.capture.files import CaptureFile, InputError, open_inputs
 from kdissect.capture.pieces import FLAG_BARE_ACK, FLAGS, unpack, unpack_counts
 from kdissect.capture.scan import scan
-from kdissect.capture.survey import survey
+from kdissect.capture.survey import one_by_one, survey
 from kdissect.exchange.dissect import dissect_batches
 
 RECORDED = Path(__file__).parents[2] / "captures"
@@ -104,7 +104,7 @@ def check_reader(case: Case) -> None:
 
 
 def _described(files: tuple[CaptureFile, ...], split_bytes: int) -> dict[tuple, bytes]:
-    seen = survey(files, split_bytes, range_bytes=split_bytes)
+    seen = survey(files, split_bytes, range_bytes=split_bytes, run=one_by_one)
     described: dict[tuple, list[bytes]] = {}
     packets = 0
     for split in seen.splits:
@@ -131,7 +131,7 @@ def check_capture(case: Case) -> None:
 
 
 def _rows(files: tuple[CaptureFile, ...], split_bytes: int) -> list[tuple]:
-    seen = survey(files, split_bytes, range_bytes=split_bytes)
+    seen = survey(files, split_bytes, range_bytes=split_bytes, run=one_by_one)
     pieces = [scan(split) for split in seen.splits]
     counts = [unpack_counts(batch["segments"][-1].as_py()) for batch in pieces]
     assert sum(sum(one[1:7]) for one in counts) == seen.packets
