@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from command import kdissect
 
+from kdissect.replay.loading.captured import read
+from kdissect.replay.loading.shelf import Shelf
+
 CAPTURES = Path(__file__).parents[1] / "captures"
 MANIFEST = {each["name"]: each for each in json.loads((CAPTURES / "manifest.json").read_text())["captures"]}
 SECRETS_BLOCK = 10
@@ -49,6 +52,21 @@ def test_with_keys_there_is_what_the_broker_logged(apart: tuple[Path, Path]) -> 
     }
     assert counts(apart[0], "--keylog", apart[1]) == logged
     assert counts(CAPTURES / "tls.pcapng") == logged
+
+
+def test_replay_starts_from_what_the_keys_open(apart: tuple[Path, Path], tmp_path: Path) -> None:
+    def requests(path: Path, keylog: Path | None) -> list[int]:
+        with Shelf() as shelf:
+            return [
+                each.key
+                for each in read([str(path)], (), str(tmp_path), shelf, keylog and str(keylog)).requests
+            ]
+
+    assert requests(*apart) == requests(CAPTURES / "tls.pcapng", None) != []
+    assert requests(apart[0], None) == []
+    done = kdissect("replay", "plan", apart[0], "--target", "127.0.0.1:1", "--keylog", tmp_path / "absent")
+    assert done.returncode == 2
+    assert "no such file" in done.stderr
 
 
 def test_wrong_key_logs_are_one_sentence(apart: tuple[Path, Path], tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kdissect.cli.arguments import WHAT_PATHS_ARE, port
+from kdissect.cli.arguments import WHAT_PATHS_ARE, add_keylog, port
 from kdissect.cli.filters import api, duration, moment
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def _add_common(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument(
         "--port", type=port, action="append", default=[], metavar="N", help="look only at this TCP port"
     )
+    add_keylog(parser)
     target = parser.add_argument_group("the target")
     target.add_argument(
         "--target", required=True, type=_addresses, metavar="HOST:PORT[,HOST:PORT]", help="its brokers"
@@ -207,7 +208,7 @@ def replay(chosen: argparse.Namespace) -> int:
         return _compare(chosen)
     from kdissect.replay.playing.running import Replay
 
-    with Replay(_settings(chosen), chosen.paths, chosen.port) as made:
+    with Replay(_settings(chosen), chosen.paths, chosen.port, chosen.keylog) as made:
         made.learn()
         if chosen.replay == "prepare":
             return _prepare(chosen, made)

@@ -31,6 +31,7 @@ class Part(NamedTuple):
     answerless: bool = False  # acks = 0: none will come
     wait_ms: int = 0  # how long the target may take before it answers, by the request's own words
     ready: bytes = b""  # the whole frame, encoded already, all but its correlation id
+    again: bool = False  # what was refused for the moment, sent again: its answer is the one that counts
     heads: tuple[
         tuple[int, bytes], ...
     ] = ()  # (position in `ready`, what is sent in the place of what is there)

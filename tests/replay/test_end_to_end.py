@@ -72,6 +72,7 @@ def assert_each_once_in_order(capture: str, found: list[Sent], writers: set[str]
 
 
 def assert_accounts(played: Played, capture: str) -> None:
+    assert played.report["run"]["stopped"] == ""
     new = {each["replayed"] for each in played.report["errors"] if each["kind"] in ("new", "mutated")}
     assert not new & FAILURES
     assert all(each["holds"] for each in played.report["checks"]), played.report["checks"]

@@ -9,18 +9,22 @@ from random import Random
 
 import pytest
 from exchange.talk import CAPTURES
-from replay.handmade import MS, FarTarget, OnPaper, Script, Tree, play, settings, topology
+from replay.handmade import MS, FarTarget, OnPaper, PaperTarget, Script, Tree, play, settings, topology
 from replay.test_courses import INIT, PRODUCE, Cluster, batch, issued, orders, produce, took
 
+from kdissect.protocol.records import read_records
 from kdissect.replay.accounting import Bucket
+from kdissect.replay.courses.stage import Stage
+from kdissect.replay.courses.target import learn_bounds
 from kdissect.replay.linking.links import Link
+from kdissect.replay.linking.switchboard import Switchboard
 from kdissect.replay.loading.captured import read
 from kdissect.replay.loading.items import load
 from kdissect.replay.loading.shelf import Shelf
 from kdissect.replay.rewriting.batches import Batch, batch_of, batches_of
 from kdissect.replay.settings import Pace
 
-OUT_OF_ORDER, OLD_EPOCH, TOO_LARGE = 45, 47, 10
+NOT_LEADER, TOO_LARGE, OUT_OF_ORDER, OLD_EPOCH = 6, 10, 45, 47
 LIMIT = 1 << 31
 
 
@@ -30,7 +34,7 @@ class Strict(Cluster):
     def __init__(self, fails: Callable[[Batch], int] = lambda _batch: 0) -> None:
         super().__init__()
         self.fails = fails
-        self.log: dict[int, list[bytes]] = defaultdict(list)  # partition -> records of batches
+        self.log: dict[int, list[bytes]] = defaultdict(list)  # partition -> batches
         self.refusals: list[tuple[int, int, int, int]] = []  # error, partition, epoch, sequence
         self.repeated = 0
         self._last: dict[tuple[int, int], tuple[int, list[tuple[int, int]]]] = {}
@@ -57,7 +61,7 @@ class Strict(Cluster):
         elif error < 0:
             self.repeated += 1
         else:
-            self.log[partition].append(one.content)
+            self.log[partition].append(one.data)
         return max(error, 0)
 
     def _number(self, partition: int, one: Batch) -> int:
@@ -82,10 +86,12 @@ def far(
     strict: Strict,
     lag: Callable[[Link], int] = lambda _link: MS,
     leaders: int = 2,
+    prepared: bool = False,
     **more: float,
 ) -> OnPaper:
     asked = settings(pace=Pace.ASAP, **more)
-    return play(script.capture(), script.shelf, FarTarget(strict, lag=lag), orders(leaders), asked)
+    target = FarTarget(strict, lag=lag)
+    return play(script.capture(), script.shelf, target, orders(leaders), asked, prepared=prepared)
 
 
 def begun() -> Script:
@@ -98,6 +104,11 @@ def numbered(script: Script, *texts: bytes, first: int = 0, **how: int) -> None:
     """Add batches of one record for the first partition, in sequence."""
     for number, text in enumerate(texts, first):
         script.add(1 + number, PRODUCE, 9, produce(batch(number, text=text)), took(0), **how)
+
+
+def values(strict: Strict, partition: int) -> list[int]:
+    """Give the numbers that a partition's records have as their values, in order."""
+    return [int(next(read_records(data)).value or b"") for data in strict.log[partition]]  # type: ignore[union-attr]
 
 
 def test_a_request_for_two_leaders_may_end_after_the_one_behind_it() -> None:
@@ -123,8 +134,40 @@ def test_what_comes_behind_a_failure_waits_for_those_that_fail_with_it() -> None
     numbered(script, *(b"%d" % number for number in range(30)), in_flight=5)
     done = far(script, strict, lambda _link: 10 * MS)
     assert [error for error, *_ in strict.refusals] == [TOO_LARGE, *[OUT_OF_ORDER] * 4]
-    assert len(strict.log[0]) == 30 - 5
+    assert values(strict, 0) == [number for number in range(30) if number != 2]
     assert done.buckets() == {"answered": 31}
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_what_is_refused_for_the_moment_is_sent_again_in_order(prepared: bool) -> None:
+    script, until = begun(), [12]
+
+    def leaderless(one: Batch) -> int:
+        until[0] -= one.base_sequence >= 4
+        return NOT_LEADER if one.base_sequence >= 4 and until[0] > 0 else 0
+
+    strict = Strict(leaderless)
+    numbered(script, *(b"%d" % number for number in range(30)), in_flight=5)
+    done = far(script, strict, lambda _link: 10 * MS, prepared=prepared)
+    assert values(strict, 0) == list(range(30))
+    assert {error for error, *_ in strict.refusals} == {NOT_LEADER}
+    assert done.stage.counts["sent again"] == len(strict.refusals)
+    assert sum(result.again for result in done.player.results) == len(strict.refusals)
+
+
+def test_what_the_capture_refused_too_is_left_to_its_client() -> None:
+    script, refused = begun(), list[int]()
+
+    def once(_batch: Batch) -> int:
+        refused.append(NOT_LEADER)
+        return NOT_LEADER if len(refused) == 1 else 0
+
+    strict = Strict(once)
+    script.add(1, PRODUCE, 9, produce(batch(0, text=b"0")), took(NOT_LEADER))
+    numbered(script, b"0", connection=2)
+    done = far(script, strict)
+    assert values(strict, 0) == [0]
+    assert done.stage.counts["sent again"] == 0
 
 
 def test_three_connections_of_a_producer_take_turns() -> None:
@@ -133,8 +176,7 @@ def test_three_connections_of_a_producer_take_turns() -> None:
         numbered(script, b"%d" % number, first=number, connection=1 + number % 3, in_flight=2)
     far(script, strict, lambda link: (1 + hash(link.owner) * 7 % 5) * 10 * MS)
     assert strict.refusals == []
-    assert [content[-2:-1] for content in strict.log[0]][:10] == [b"%d" % number for number in range(10)]
-    assert len(strict.log[0]) == 30
+    assert values(strict, 0) == list(range(30))
 
 
 def test_all_partitions_of_a_request_are_waited_for() -> None:
@@ -222,3 +264,24 @@ def test_a_captured_restart_stays_in_sequence_however_late_answers_come(lag_ms: 
             assert strict.repeated == 0
             assert done.buckets()["retry"] == 10
     shelf.close()
+
+
+def test_bounds_are_asked_again_while_a_leader_moves() -> None:
+    script, asked = begun(), settings()
+    numbered(script, b"a")
+    loaded, known = load(script.capture(), script.shelf, asked), orders(2)
+    codes = [78, 6]
+
+    def respond(_key: int, _version: int, body: Tree) -> Tree:
+        if "allow_auto_topic_creation" in body:
+            return {"brokers": [{"node_id": 1, "host": "127.0.0.1", "port": 9092}], "topics": []}
+        return {"topics": [{"name": topic["name"], "partitions": [{"partition_index": each["partition_index"], "error_code": codes.pop() if codes else 0, "offset": 7} for each in topic["partitions"]]} for topic in body["topics"]]}  # fmt: skip
+
+    paper = PaperTarget(respond)
+    paper.board = board = Switchboard(asked, known, paper, lambda: "nonce")
+    stage = Stage(asked, loaded, known, lambda: paper.now_ns, script.shelf.get)
+    ended: list[object] = []
+    board.run(learn_bounds(stage), "control", lambda *_: ended.append(1))
+    paper.run(None, 10**10, lambda: bool(ended))
+    places = [stage.positions.translate(("orders", each), 1000).offset for each in range(4)]
+    assert places == [7, 7, 7, 7]

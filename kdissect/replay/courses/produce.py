@@ -1,16 +1,18 @@
 """Produce: each partition's batches under the target's producer and sequence, cut along leaders, and in order.
 
 What was a retry in the capture is left out if its first attempt was taken by the target: written twice, it would be there twice. A
-request that holds several batches for a partition becomes several requests, since brokers take one (KIP-98). With acks = 0
-nothing is answered, and nothing is waited for.
+request that holds several batches for a partition becomes several requests, since brokers take one (KIP-98). What the captured
+cluster took and the target refuses for the moment only (its leader moved, a transaction is still ending) is sent again, as
+any client would. With acks = 0 nothing is answered, and nothing is waited for.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kdissect.protocol.headers import decode_response
+from kdissect.protocol.errors import error_name
+from kdissect.protocol.headers import decode_request, decode_response
 from kdissect.replay.accounting import Bucket
-from kdissect.replay.courses.stage import AGAIN_NS, CONCURRENT_TRANSACTIONS, Stage
+from kdissect.replay.courses.stage import AGAIN_NS, CONCURRENT_TRANSACTIONS, LEADER_ERRORS, Stage
 from kdissect.replay.loading.items import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, Item
 from kdissect.replay.loading.policy import is_internal
 from kdissect.replay.mapping.producers import Identity, Numbering, Way, Where
@@ -26,11 +28,11 @@ from kdissect.replay.rewriting.batches import (
 from kdissect.replay.rewriting.roles import Refused, Tree
 from kdissect.replay.rewriting.versions import FIRST_BATCH_VERSION, chosen_version
 from kdissect.replay.settings import Timestamps
-from kdissect.replay.steps import Answer, Ask, Course, Errand, Part, Pause, Until, ask_one
+from kdissect.replay.steps import Answer, Ask, Course, Errand, Part, Pause, Until
 
 BEFORE_IMPLICIT_ADD = 11  # from Produce 12 on a batch adds its partition to the transaction (KIP-890)
-DUPLICATE_SEQUENCE, NOT_ENOUGH_REPLICAS = 46, 19
-NOT_YET = frozenset({CONCURRENT_TRANSACTIONS, NOT_ENOUGH_REPLICAS})
+OUT_OF_ORDER, DUPLICATE_SEQUENCE, NOT_ENOUGH_REPLICAS = 45, 46, 19
+NOT_YET = LEADER_ERRORS | {CONCURRENT_TRANSACTIONS, NOT_ENOUGH_REPLICAS}  # nothing was written
 ZSTD, ZSTD_VERSION = 4, 7  # KIP-110
 BEFORE = "a batch before this one"
 
@@ -52,9 +54,7 @@ def produce(stage: Stage, item: Item, body: Tree) -> Course:
     )
     for earlier in stage.loaded.after.get(item.request.index, ()):
         yield from stage.until_settled(earlier, BEFORE)
-    second = stage.topology.second_generation or stage.off("transactions")
-    most = 99 if item.transaction is None or second else BEFORE_IMPLICIT_ADD
-    version = stage.version(item, most=most)
+    version = _version(stage, item)
     if version < FIRST_BATCH_VERSION:
         raise Refused(Bucket.VERSION, f"Produce v{version} of the target is older than record batches")
     chosen = yield from _wanted(stage, item, body, version)
@@ -69,9 +69,7 @@ def produce(stage: Stage, item: Item, body: Tree) -> Course:
         parts += make_parts(stage, item, body, version, sendings)
     answers: list[Answer] = yield Ask(tuple(parts))
     sent = [sending for sendings in rounds for sending in sendings]
-    answers = yield from _again(stage, item, answers)
-    learn(stage, item, sent, answers, captured_offsets(stage, item))
-    stage.heed(answers)
+    answers = yield from delivered(stage, item, sent, answers, captured_offsets(stage, item))
     return answers
 
 
@@ -90,7 +88,7 @@ def numbered_now(
         if identity is None:
             return None
         numbering = producers.numbering(identity, sending.where)
-        if numbering.unsure or not numbering.takes((connection, node)):
+        if numbering.unsure or not numbering.takes((connection, node), item.request.index):
             return None
         found.append((sending, node, identity, numbering))
     ready = []
@@ -99,6 +97,11 @@ def numbered_now(
         head = rewritten_head(batch, identity.producer_id, numbering.epoch, sequence % SEQUENCE_LIMIT)
         ready.append(Sending(where, batch, numbering, sequence, head))
     return ready
+
+
+def _version(stage: Stage, item: Item) -> int:
+    second = stage.topology.second_generation or stage.off("transactions")
+    return stage.version(item, most=99 if item.transaction is None or second else BEFORE_IMPLICIT_ADD)
 
 
 def wanted_now(stage: Stage, item: Item, body: Tree, version: int) -> list[tuple[Where, list[Batch]]]:
@@ -119,7 +122,9 @@ def until_free(stage: Stage, item: Item, chosen: list[tuple[Where, list[Batch]]]
                 identity = yield from stage.identity(item, (batch.producer_id, batch.producer_epoch))
                 numberings.append((where, stage.producers.numbering(identity, where)))
     deadline = stage.now_ns() + int(stage.settings.dependency_deadline_s * 1e9)
-    while shut := [each for where, each in numberings if not each.takes(way_of(stage, item, where))]:
+    while shut := [
+        each for where, each in numberings if not each.takes(way_of(stage, item, where), item.request.index)
+    ]:
         if stage.now_ns() >= deadline or not (yield Until(shut[0].gate)):
             raise Refused(Bucket.DEPENDENCY, f"{BEFORE} did not end in time")
 
@@ -297,73 +302,121 @@ def _add_partitions(stage: Stage, item: Item, chosen: list[tuple[Where, list[Bat
     stage.note(item, "partitions added to the transaction first")
 
 
-def _again(stage: Stage, item: Item, answers: list[Answer]) -> Errand:
-    """Ask again while the last transaction is still ending: nothing was written, and a client would do so too (KIP-890).
-
-    Brokers say so to older clients as NOT_ENOUGH_REPLICAS. Partitions that were written know the sequence, and do not write twice.
-    """
-    if item.transaction is None:
-        return list(answers)
-    deadline = stage.now_ns() + int(stage.settings.dependency_deadline_s * 1e9)
-    final = list(answers)
-    for at, answer in enumerate(answers):
-        while _only_passing(_errors(final[at])) and stage.now_ns() < deadline:
-            yield Pause(AGAIN_NS)
-            stage.counts["asked again"] += 1
-            stage.note(item, "asked again while the last transaction was ending")
-            final[at] = yield from ask_one(answer.part)
-    return final
-
-
-def _only_passing(errors: set[int]) -> bool:
-    return bool(errors & NOT_YET) and errors <= NOT_YET | {0, DUPLICATE_SEQUENCE}
-
-
-def _errors(answer: Answer) -> set[int]:
-    return {
-        each["error_code"]
-        for topic in answer.body.get("responses") or ()
-        for each in topic["partition_responses"]
-    }
-
-
-def learn(
+def delivered(
     stage: Stage, item: Item, sent: Sequence[Sending], answers: list[Answer], captured: dict[Where, int]
-) -> None:
-    """Note what the target took: numbers go on from there, and captured offsets get their place."""
-    found: dict[tuple[Where, int], tuple[int, int]] = {}
+) -> Errand:
+    """Learn what became of batches, and send again what the target only refused for the moment, as a client would.
+
+    `captured` has the offsets that the captured cluster gave: what that refused too, its client tried again by itself.
+    """
+    stage.produced[item.request.index] = told(stage, sent)
+    first = {each.where: each.batch for each in reversed(sent)}
+    every, tries = list(answers), 0
+    deadline = stage.now_ns() + int(stage.settings.dependency_deadline_s * 1e9)
+    while True:
+        ends = _ends(stage, sent, answers)
+        passing = [
+            (sending, end.error)
+            for sending, end in zip(sent, ends, strict=True)
+            if sending.where in captured and _passes(sending, end.error, tries)
+        ]
+        if stage.now_ns() >= deadline:
+            passing = []
+        held = {id(each.numbering): each.numbering for each, _ in passing if each.numbering is not None}
+        for numbering in held.values():  # before anyone hears that something ended
+            numbering.again.add(item.request.index)
+        for sending, end in zip(sent, ends, strict=True):
+            known = captured.get(sending.where) if first[sending.where] is sending.batch else None
+            learn(stage, item, sending, end, known)
+        stage.heed(answers)
+        if not passing:
+            return every
+        tries += 1
+        stage.counts["sent again"] += 1
+        stage.note(item, f"sent again after {error_name(passing[0][1] or 0)}")
+        try:
+            sent, answers = yield from _send_again(
+                stage, item, [each for each, _ in passing], [*held.values()]
+            )
+        except Refused:
+            return every
+        every += answers
+
+
+def _passes(sending: Sending, error: int | None, tries: int) -> bool:
+    """Tell whether an error says no more than that it is too early, or that something in front failed."""
+    if error != OUT_OF_ORDER:
+        return error in NOT_YET
+    numbering = sending.numbering
+    return tries < 2 and numbering is not None and (numbering.broken or numbering.under_way > 1)
+
+
+def _send_again(stage: Stage, item: Item, refused: list[Sending], held: list[Numbering]) -> Errand:
+    """Send batches again, in front of everything that waits for their partitions. Gives them and the answers."""
+    chosen: dict[Where, list[Batch]] = {}
+    for sending in refused:
+        chosen.setdefault(sending.where, []).append(sending.batch)
+    body = decode_request(stage.frame(item.request.frame) or b"").body or {}
+    try:
+        yield Pause(2 * AGAIN_NS)
+        yield from until_free(stage, item, [*chosen.items()])
+        rounds = numbered(stage, item, [*chosen.items()])
+    finally:
+        for numbering in held:
+            numbering.again.discard(item.request.index)
+            if not numbering.under_way:
+                numbering.look_again()
+    version = _version(stage, item)
+    parts = [part for sendings in rounds for part in make_parts(stage, item, body, version, sendings)]
+    answers = yield Ask(tuple(part._replace(again=True) for part in parts), synthetic=True)
+    return [sending for sendings in rounds for sending in sendings], answers
+
+
+class End(NamedTuple):
+    """What became of a batch; no error means that nothing was answered for it."""
+
+    error: int | None
+    offset: int
+    taken: bool | None  # None: nobody knows
+
+
+def _ends(stage: Stage, sent: Sequence[Sending], answers: list[Answer]) -> list[End]:
+    """Find for each batch what the answers say; those of one partition are answered in the order of the sending."""
+    said: dict[Where, list[tuple[int, int]]] = {}
     for answer in answers:
         for topic in answer.body.get("responses") or ():
             name = topic.get("name") or stage.names.name_of(topic.get("topic_id", b"")) or ""
             for each in topic["partition_responses"]:
-                number = sum(1 for where, _ in found if where == (name, each["index"]))
-                found[(name, each["index"]), number] = each["error_code"], each["base_offset"]
-    stage.produced[item.request.index] = told(stage, sent)
+                said.setdefault((name, each["index"]), []).append((each["error_code"], each["base_offset"]))
     buckets = {answer.bucket for answer in answers}
-    unanswered, lost = Bucket.NO_ANSWER_DUE in buckets, bool(buckets & {Bucket.TIMED_OUT, Bucket.CLOSED})
-    counted: dict[Where, int] = {}
+    silence = None if buckets & {Bucket.TIMED_OUT, Bucket.CLOSED} else Bucket.NO_ANSWER_DUE in buckets
+    found = []
     for sending in sent:
-        target = (stage.names.topic(sending.where[0]), sending.where[1])
-        number = counted.get(sending.where, 0)
-        counted[sending.where] = number + 1
-        error, base = found.get((target, number), (None, -1))
-        taken: bool | None = error in (0, DUPLICATE_SEQUENCE) or (error is None and unanswered)
-        if error is None and lost:
-            taken = None
-        if sending.numbering is not None:
-            stage.producers.ended(sending.numbering, sending.sequence, sending.batch.records, taken)
-        if error is not None and item.request.index in stage.first_attempts:
-            stage.producers.note(item.request.index, sending.where, bool(taken))
-        if error == 0 and base >= 0:
-            known = captured.get(sending.where)
-            if known is not None and number == 0:
-                stage.positions.wrote(sending.where, known, sending.batch.records, base)
-            stage.positions.target_bounds(sending.where, -1, base + sending.batch.records)
-            if item.transaction and sending.batch.producer_id >= 0:
-                name = stage.names.transactional(item.transaction)
-                identity = stage.producers.identity((sending.batch.producer_id, sending.batch.producer_epoch))
-                if identity is not None:
-                    stage.open_transactions[name] = identity
+        known = said.get((stage.names.topic(sending.where[0]), sending.where[1]))
+        if known:
+            error, offset = known.pop(0)
+            found.append(End(error, offset, error in (0, DUPLICATE_SEQUENCE)))
+        else:
+            found.append(End(None, -1, silence))
+    return found
+
+
+def learn(stage: Stage, item: Item, sending: Sending, end: End, captured: int | None) -> None:
+    """Note what the target took: numbers go on from there, and a captured offset gets its place."""
+    where, batch = sending.where, sending.batch
+    if sending.numbering is not None:
+        stage.producers.ended(sending.numbering, sending.sequence, batch.records, end.taken)
+    if end.error is not None and item.request.index in stage.first_attempts:
+        stage.producers.note(item.request.index, where, bool(end.taken))
+    if end.error != 0 or end.offset < 0:
+        return
+    if captured is not None:
+        stage.positions.wrote(where, captured, batch.records, end.offset)
+    stage.positions.target_bounds(where, -1, end.offset + batch.records)
+    if item.transaction and batch.producer_id >= 0:
+        identity = stage.producers.identity((batch.producer_id, batch.producer_epoch))
+        if identity is not None:
+            stage.open_transactions[stage.names.transactional(item.transaction)] = identity
 
 
 def told(stage: Stage, sent: Sequence[Sending]) -> list[tuple[str, int]]:

@@ -5,14 +5,17 @@ ApiVersions (by every link's handshake), Metadata, DescribeCluster and DescribeC
 
 from dataclasses import dataclass, field
 
-from kdissect.replay.courses.stage import Stage
+from kdissect.replay.courses.stage import AGAIN_NS, LEADER_ERRORS, Stage
 from kdissect.replay.loading.rails import check_cluster
 from kdissect.replay.mapping.topology import Refusing, split
+from kdissect.replay.rewriting.roles import Tree
 from kdissect.replay.rewriting.versions import chosen_version
-from kdissect.replay.steps import Answer, Ask, Errand, Part, ask_one
+from kdissect.replay.steps import Answer, Ask, Errand, Part, Pause, ask_one
 
 METADATA, DESCRIBE_CLUSTER, DESCRIBE_CONFIGS, LIST_OFFSETS = 3, 60, 32, 2
 EARLIEST, LATEST = -2, -1
+MOVING = LEADER_ERRORS | {78}  # OFFSET_NOT_AVAILABLE: of a leader that is new
+LEADERLESS_NS = 10_000_000_000  # how long leaders may be looked for
 TOPIC = 2
 SETTINGS = (
     "max.message.bytes",
@@ -69,29 +72,42 @@ def learn_bounds(stage: Stage) -> Errand:
 
 
 def _learn_bounds(stage: Stage, version: int) -> Errand:
+    """Ask leader by leader; again where one was moving, since a position guessed without bounds may be none."""
     originals = {stage.names.topic(name): name for name in stage.loaded.source.topics}
+    known = stage.topology.topics
+    deadline = stage.now_ns() + LEADERLESS_NS
     for timestamp in (EARLIEST, LATEST):
-        topics = [
-            {
-                "name": name,
-                "partitions": [{"partition_index": each, "timestamp": timestamp} for each in topic.leaders],
-            }
-            for name, topic in stage.topology.topics.items()
-            if name in originals
-        ]
-        if not topics:
-            return
-        cuts = split(LIST_OFFSETS, {"replica_id": -1, "topics": topics}, stage.topology, stage.names)
-        answers = yield Ask(
-            tuple(Part(LIST_OFFSETS, version, body, node) for node, body in cuts), synthetic=True
-        )
-        for answer in answers:
-            for topic in answer.body.get("topics") or ():
-                for each in topic["partitions"]:
-                    if not each["error_code"] and version >= 1:
+        missing = {(name, each) for name in originals if name in known for each in known[name].leaders}
+        while missing:
+            answers = yield from _ask_bounds(stage, version, timestamp, missing)
+            passing = False
+            for answer in answers:
+                for topic in answer.body.get("topics") or ():
+                    for each in topic["partitions"]:
+                        passing |= each["error_code"] in MOVING
+                        if each["error_code"] or version < 1:
+                            continue
                         bounds = (each["offset"], -1) if timestamp == EARLIEST else (-1, each["offset"])
-                        where = (originals[topic["name"]], each["partition_index"])
-                        stage.positions.target_bounds(where, *bounds)
+                        stage.positions.target_bounds(
+                            (originals[topic["name"]], each["partition_index"]), *bounds
+                        )
+                        missing.discard((topic["name"], each["partition_index"]))
+            if not passing or stage.now_ns() >= deadline:
+                break
+            yield Pause(2 * AGAIN_NS)
+            yield from stage.learn_topics(sorted({name for name, _ in missing}))
+
+
+def _ask_bounds(stage: Stage, version: int, timestamp: int, wanted: set[tuple[str, int]]) -> Errand:
+    topics: dict[str, list[Tree]] = {}
+    for name, partition in sorted(wanted):
+        topics.setdefault(name, []).append({"partition_index": partition, "timestamp": timestamp})
+    body: Tree = {
+        "replica_id": -1,
+        "topics": [{"name": name, "partitions": each} for name, each in topics.items()],
+    }
+    cuts = split(LIST_OFFSETS, body, stage.topology, stage.names)
+    return (yield Ask(tuple(Part(LIST_OFFSETS, version, each, node) for node, each in cuts), synthetic=True))
 
 
 def _metadata_version(stage: Stage) -> int:

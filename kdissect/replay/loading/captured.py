@@ -62,11 +62,13 @@ class Capture:
     clients: dict[int, str] = field(default_factory=dict)  # connection -> its client's address
 
 
-def read(paths: Sequence[str], ports: Sequence[int], spool: str, shelf: Shelf) -> Capture:
-    """Read captures. Raises InputError for what is no capture."""
+def read(
+    paths: Sequence[str], ports: Sequence[int], spool: str, shelf: Shelf, keylog: str | None = None
+) -> Capture:
+    """Read captures; `keylog` names a file with TLS secrets. Raises InputError for what is no capture."""
     inputs = open_inputs(list(paths), spool)
     found = survey(inputs.files, SPLIT_BYTES)
-    keys = keys_for(None, found.files)
+    keys = keys_for(keylog, found.files)
     foresight = look_ahead(found.splits, ports, keys)
     capture = Capture(
         files=tuple(file.file.name for file in found.files),

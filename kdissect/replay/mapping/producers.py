@@ -7,7 +7,8 @@ epoch that an idempotent client raised by itself (KIP-360) is raised alike.
 Sequences are counted anew for each identity and partition, so that holes in the capture leave none on the target. The captured
 number only tells a retry from a new batch. The target takes the batches of a partition only in the order of their numbers, so
 those under way at one time must go one way: one connection to one node keeps their order, two do not. When a batch fails, those
-behind it fail too; what comes next waits until nothing is under way, and counting goes on behind what the target took. Where nobody
+behind it fail too; what comes next waits until nothing is under way, and counting goes on behind what the target took. What was
+refused for the moment only goes first, in the order of the capture. Where nobody
 can tell whether the target took a batch (its answer was lost), going on would let the next one pass for its repetition, which is
 answered and not written; so the epoch is raised, as a client does (KIP-360), and counting starts anew.
 """
@@ -43,11 +44,19 @@ class Numbering:
     unsure: int = 0  # batches of which nobody knows whether the target took them
     broken: bool = False  # one of those under way failed
     way: Way = (-1, -1)  # by which the last batch went
-    gate: Gate = field(default_factory=Gate)  # opens when nothing is under way
+    again: set[int] = field(default_factory=set)  # requests with a batch that is to be sent again
+    gate: Gate = field(default_factory=Gate)  # opens when it is worth looking again
 
-    def takes(self, way: Way) -> bool:
-        """Tell whether a batch may be numbered and sent now."""
+    def takes(self, way: Way, index: int) -> bool:
+        """Tell whether a batch of a request may be numbered and sent now."""
+        if min(self.again, default=index) < index:
+            return False
         return not self.under_way or (way == self.way and not self.broken)
+
+    def look_again(self) -> None:
+        """Let those who wait see whether it is their turn."""
+        gate, self.gate = self.gate, Gate()
+        gate.open()
 
 
 class Producers:
@@ -104,7 +113,6 @@ class Producers:
         if not numbering.under_way:
             numbering.following = numbering.taken
             numbering.broken = False
-            numbering.gate = Gate()
         sequence = numbering.following
         numbering.following += records
         numbering.under_way += 1
@@ -123,7 +131,7 @@ class Producers:
             numbering.broken = True
             numbering.unsure += taken is None
         if not numbering.under_way:
-            numbering.gate.open()
+            numbering.look_again()
 
     def note(self, index: int, where: Where, taken: bool) -> None:
         """Note whether the target took what a captured request had for a partition."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from kdissect.replay.courses.produce import Sending, learn, learn_taken, numbered_now
+from kdissect.replay.courses.produce import Sending, delivered, learn_taken, numbered_now
 from kdissect.replay.courses.stage import Stage
 from kdissect.replay.linking.switchboard import Switchboard
 from kdissect.replay.loading.items import Item
@@ -72,9 +72,23 @@ class Flight:
             self.good = False
             self._board.heed(answer)
             if sendings:
-                learn(self._stage, self.item, sendings, [answer], self.ready.offsets)
-                self._stage.heed([answer])
-        self.answers.append(answer)
+                course = delivered(self._stage, self.item, sendings, [answer], self.ready.offsets)
+                done = partial(self._delivered, answer)
+                return self._board.run(course, self.line.connection, done)
+        return self._land([answer])
+
+    def _delivered(self, answer: Answer, answers: list[Answer] | None, _failed: Exception | None) -> None:
+        self._land(answers or [answer])
+
+    def _land(self, answers: list[Answer]) -> None:
+        self.answers += answers
         self._missing -= 1
         if not self._missing:
+            if not self.good:
+                self.answers.sort(key=sent_again)
             self.landed(self)
+
+
+def sent_again(answer: Answer) -> bool:
+    """Tell whether an answer is to what was refused before."""
+    return answer.part.again

@@ -12,7 +12,7 @@ from kdissect.replay.accounting import Bucket
 from kdissect.replay.loading.shelf import Place
 from kdissect.replay.steps import ANY, Answer
 
-ROW = struct.Struct("<15q")
+ROW = struct.Struct("<16q")
 MISSING = -(1 << 63)
 BUCKETS = tuple(Bucket)
 BUCKET_CODES = {bucket: code for code, bucket in enumerate(BUCKETS)}
@@ -35,6 +35,7 @@ class Result:
     parts: int = 0
     sent_bytes: int = 0
     throttle_ms: int = 0
+    again: int = 0  # how many of the last answers are to what was sent again
     answers: tuple[tuple[int, Place], ...] = ()  # (version, frame)
 
     @property
@@ -70,6 +71,7 @@ class Results:
             result.parts,
             result.sent_bytes,
             result.throttle_ms,
+            result.again,
             version,
             at,
             size,
@@ -84,7 +86,22 @@ class Results:
             yield self._result(row, texts)
 
     def _result(self, row: tuple[int, ...], texts: list[str]) -> Result:
-        index, bucket, reason, due, sent, received, cause, node, version, parts, size, throttle, *answer = row
+        (
+            index,
+            bucket,
+            reason,
+            due,
+            sent,
+            received,
+            cause,
+            node,
+            version,
+            parts,
+            size,
+            throttle,
+            again,
+            *answer,
+        ) = row
         answers: tuple[tuple[int, Place], ...] = ()
         if answer[0] != MISSING:
             answers = ((answer[0], Place(answer[1], answer[2])), *self._more.get(index, ()))
@@ -101,6 +118,7 @@ class Results:
             parts,
             size,
             throttle,
+            again,
             answers,
         )
 
@@ -126,6 +144,7 @@ def result_of(index: int, answers: Sequence[Answer], put: Callable[[bytes], Plac
         result.node, result.version = answers[0].node, answers[0].part.version
     for answer in answers:
         result.sent_bytes += answer.sent_bytes
+        result.again += answer.part.again
         if answer.frame is not None:
             result.answers += ((answer.part.version, put(answer.frame)),)
             result.throttle_ms = max(result.throttle_ms, answer.throttle_ms)

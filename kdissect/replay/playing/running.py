@@ -46,12 +46,18 @@ class Pass:
 class Replay:
     """A context manager. Raises InputError for captures, Refusing for rails."""
 
-    def __init__(self, settings: Settings, paths: Sequence[str], ports: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        paths: Sequence[str],
+        ports: Sequence[int] = (),
+        keylog: str | None = None,
+    ) -> None:
         self.settings = settings
         self.shelf = Shelf()
         self._spool = tempfile.TemporaryDirectory(prefix="kdissect-")
         with collecting_little():
-            self.capture: Capture = read(paths, ports, self._spool.name, self.shelf)
+            self.capture: Capture = read(paths, ports, self._spool.name, self.shelf, keylog)
             self.loaded: Loaded = load(self.capture, self.shelf, settings)
         source = self.loaded.source
         self.topology = Topology(admission(settings, source), lambda address: refuse_source(address, source))

@@ -92,8 +92,25 @@ def first_error(pair: dict[str, Any]) -> int | None:
     """Give the first error of the replayed answers; None where nothing was answered."""
     if not pair["answers"]:
         return None
-    codes = (entry["error"] for answer in pair["answers"] for entry in answer["digest"])
-    return next((code for code in codes if code), 0)
+    return next((entry["error"] for entry in settled(pair) if entry["error"]), 0)
+
+
+def settled(pair: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give what the answers say in the end: what was sent again supersedes its refusal."""
+    counted = len(pair["answers"]) - pair.get("again", 0)
+    entries = [entry for answer in pair["answers"][:counted] for entry in answer["digest"]]
+    for answer in pair["answers"][counted:]:
+        for entry in answer["digest"]:
+            at = next(
+                (
+                    number
+                    for number, each in enumerate(entries)
+                    if each["error"] and each["where"] == entry["where"]
+                ),
+                len(entries),
+            )
+            entries[at : at + 1] = [entry]
+    return entries
 
 
 def _take_error(errors: dict[tuple[str, str, str], dict[str, Any]], pair: dict[str, Any]) -> None:
@@ -124,12 +141,7 @@ def _take_error(errors: dict[tuple[str, str, str], dict[str, Any]], pair: dict[s
                 "captured_time_ns": pair["captured"]["time_ns"],
                 "sent_ns": pair["sent"]["sent_ns"],
                 "where": next(
-                    (
-                        entry["where"]
-                        for answer in pair["answers"]
-                        for entry in answer["digest"]
-                        if entry["error"]
-                    ),
+                    (entry["where"] for entry in settled(pair) if entry["error"]),
                     "",
                 ),
             },

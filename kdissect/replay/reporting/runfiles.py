@@ -106,6 +106,7 @@ def _pair(replay: Replay, played: Pass, item: Item, result: Result, showing: Sho
         },
         "sent": None if result.sent_ns is None else _sent(played, result),
         "answers": [_answer(replay, item, version, place, showing) for version, place in result.answers],
+        "again": result.again,
         "produced": played.stage.produced.get(request.index, []),
         "speed": replay.settings.speed,
         "rewrites": played.stage.notes.get(request.index, []),
