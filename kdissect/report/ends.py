@@ -13,7 +13,7 @@ from kdissect.report.cells import count_cell, size_cell
 from kdissect.report.layout import CYAN, DIM, RED, Cell, Column, Terminal, fitted, heading
 from kdissect.report.summary import Summary, Topic, TopicClient
 from kdissect.report.tabulation import client_label, software_label
-from kdissect.report.units import clock, number, size
+from kdissect.report.units import number, size
 
 WRITES, READS = frozenset((0,)), frozenset((1, 78))
 """Produce; Fetch and ShareFetch."""
@@ -96,7 +96,7 @@ def _row(role: str, end: End, terminal: Terminal) -> list[Cell]:
         Cell(software_label(client.name, terminal)), Cell(terminal.captured(", ".join(client.groups)) if client.groups else "-"),
         Cell(number(client.exchanges)), Cell(number(client.records)), _rate(end.records_per_s), size_cell(client.record_bytes),
         Cell("-" if end.bytes_per_s is None else size(round(end.bytes_per_s))), count_cell(client.errors, RED),
-        Cell(clock(client.first_time_ns)), Cell(clock(client.last_time_ns)),
+        Cell(terminal.clock(client.first_time_ns)), Cell(terminal.clock(client.last_time_ns)),
     ]  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import textwrap
 
 from kdissect.report.layout import BOLD, DIM, GREEN, RED, YELLOW, Terminal, heading
 from kdissect.report.summary import Evidence, Finding, Severity, Summary
-from kdissect.report.units import clock, number
+from kdissect.report.units import number
 from kdissect.safe import columns, cut
 
 STYLES = {Severity.CRITICAL: f"{BOLD};{RED}", Severity.WARNING: YELLOW, Severity.NOTE: DIM}
@@ -32,7 +32,7 @@ def findings(summary: Summary, terminal: Terminal) -> list[str]:
 
 def _title(finding: Finding, terminal: Terminal) -> list[str]:
     style = STYLES[finding.severity]
-    when = f" (from {clock(finding.first_time_ns)})" if finding.first_time_ns is not None else ""
+    when = f" (from {terminal.clock(finding.first_time_ns)})" if finding.first_time_ns is not None else ""
     first, *rest = _folded(finding.title + when, terminal)
     lines = [f" {terminal.paint(finding.severity.value.ljust(LABEL), style)}{terminal.paint(first, BOLD)}"]
     return lines + [INDENT + terminal.paint(line, BOLD) for line in rest]
@@ -61,7 +61,7 @@ def _evidence(row: Evidence, terminal: Terminal) -> list[str]:
     """Give who, how often, what, when and in which packet; of long names the middle goes."""
     subject = cut(terminal.captured(row.subject), _room(terminal) // 2, terminal.ellipsis)
     times = "×" if terminal.unicode else "x"
-    tail = terminal.own(f" {times}{number(row.count)} · {row.detail}{_where(row)}")
+    tail = terminal.own(f" {times}{number(row.count)} · {row.detail}{_where(row, terminal)}")
     if columns(subject) + columns(tail) <= _room(terminal):
         return [INDENT + subject + tail]
     return [INDENT + subject, *(INDENT + "  " + line for line in _folded(tail.strip(), terminal))]
@@ -75,9 +75,9 @@ def _room(terminal: Terminal) -> int:
     return terminal.width - len(INDENT)
 
 
-def _where(row: Evidence) -> str:
+def _where(row: Evidence, terminal: Terminal) -> str:
     if row.place is None:
         return ""
     packet = row.place.request_packet if row.place.request_packet is not None else row.place.response_packet
-    at = f" · {clock(row.first_time_ns)}"
+    at = f" · {terminal.clock(row.first_time_ns)}"
     return at if packet is None else f"{at} #{packet}"

@@ -4,7 +4,7 @@ from kdissect.report.cells import count_cell
 from kdissect.report.layout import CYAN, DIM, RED, YELLOW, Cell, Column, Terminal, fitted, heading
 from kdissect.report.summary import Place, Summary
 from kdissect.report.tabulation import api_label, client_label, host_port, more
-from kdissect.report.units import clock, duration, number
+from kdissect.report.units import duration, number
 
 ERRORS_SHOWN, UNANSWERED_SHOWN, THROTTLED_SHOWN, FAULTS_SHOWN = 10, 6, 5, 4
 
@@ -30,7 +30,7 @@ def place_cells(
         ends = (place.client_host, place.client_port), (place.server_host, place.server_port)
         connection = terminal.own(" → ").join(host_port(host, port, terminal) for host, port in ends)
     return [
-        Cell(clock(place.time_ns)), Cell("-" if packet is None else f"#{packet}"), Cell(terminal.captured(place.capture_file) if file else ""),
+        Cell(terminal.clock(place.time_ns)), Cell("-" if packet is None else f"#{packet}"), Cell(terminal.captured(place.capture_file) if file else ""),
         Cell(topic), Cell(terminal.captured(place.client_id)), Cell(connection),
     ]  # fmt: skip
 
@@ -105,7 +105,7 @@ def throttling(summary: Summary, terminal: Terminal) -> list[str]:
     ]
     first = min(firsts, key=lambda place: place.time_ns or 0, default=None)
     note = (
-        f"by quota, first at {clock(first.time_ns)} in packet #{first.response_packet}"
+        f"by quota, first at {terminal.clock(first.time_ns)} in packet #{first.response_packet}"
         if first
         else "by quota"
     )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kdissect.report.units import clock
 from kdissect.safe import columns, cut, escaped
 
 RESET = "\x1b[0m"
@@ -20,6 +21,12 @@ class Terminal:
     """Every section, not just what fits one screen."""
     whole: bool = False
     """All rows of every table, not just the first few."""
+    dated: bool = False
+    """Times of day with their date: what is shown happened on more than one."""
+
+    def clock(self, time_ns: int | None) -> str:
+        """Give the time of day in UTC."""
+        return clock(time_ns, date=self.dated)
 
     def shown(self, rows: int) -> int | None:
         """Give how many rows of a table to show, None for all."""

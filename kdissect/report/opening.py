@@ -39,7 +39,9 @@ def _capture(summary: Summary, terminal: Terminal) -> list[Cell]:
     phrases = [", ".join(files)] if files else []
     if capture.first_time_ns is not None and capture.last_time_ns is not None:
         phrases.append(
-            terminal.own(f"{clock(capture.first_time_ns, date=True)} → {clock(capture.last_time_ns)} UTC")
+            terminal.own(
+                f"{clock(capture.first_time_ns, date=True)} → {terminal.clock(capture.last_time_ns)} UTC"
+            )
         )
         phrases.append(terminal.own(duration(max(capture.last_time_ns - capture.first_time_ns, 0))))
     phrases += [counted(capture.packets, "packets"), size(capture.bytes)]

@@ -7,6 +7,7 @@ mark figures of connections that the capture has not seen in full.
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TextIO
 
 from kdissect.report.finding_lines import findings
@@ -15,10 +16,11 @@ from kdissect.report.layout import Terminal
 from kdissect.report.opening import opening
 from kdissect.report.profile_lines import profile
 from kdissect.report.quality import legend, quality
-from kdissect.report.summary import Summary
+from kdissect.report.summary import CaptureFacts, Summary
 from kdissect.report.tabulation import api_versions, brokers, clients, idle_waits, topics
 
 NARROWEST, WIDEST = 60, 200
+DAY_NS = 24 * 3600 * 10**9
 
 ONE_SCREEN = (opening, findings, profile, legend)
 EVERYTHING = (
@@ -40,10 +42,16 @@ EVERYTHING = (
 
 def render(summary: Summary, terminal: Terminal) -> str:
     """Give the report as text that ends with a newline."""
+    terminal = replace(terminal, dated=_has_midnight(summary.capture))
     sections = EVERYTHING if terminal.full else ONE_SCREEN
     blocks = [section(summary, terminal) for section in sections]
     apart = "\n\n" if terminal.full else "\n"
     return apart.join("\n".join(lines) for lines in blocks if lines) + "\n"
+
+
+def _has_midnight(capture: CaptureFacts) -> bool:
+    first, last = capture.first_time_ns, capture.last_time_ns
+    return first is not None and last is not None and first // DAY_NS != last // DAY_NS
 
 
 def terminal_of(

@@ -10,10 +10,13 @@ LARGE = ((10**12, "T"), (10**9, "G"), (10**6, "M"))
 
 
 def duration(ns: int | None) -> str:
-    """Give 41.2µs, 1.23ms, 12.3s, 4m07s, 3h05m; a dash for None."""
+    """Give 41.2µs, 1.23ms, 12.3s, 4m07s, 3h05m, 3d04h; a dash for None."""
     if ns is None:
         return "-"
     seconds = ns / 10**9
+    if round(seconds / 3600) >= 48:
+        hours = round(seconds / 3600)
+        return f"{hours // 24}d{hours % 24:02d}h"
     if round(seconds) >= 3600:
         minutes = round(seconds / 60)
         return f"{minutes // 60}h{minutes % 60:02d}m"

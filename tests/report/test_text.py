@@ -202,3 +202,15 @@ def test_what_a_stream_can_show(monkeypatch, encoding, terminal, environment, ex
         monkeypatch.setenv(name, value)
     found = terminal_of(Stream(encoding, terminal), environment)
     assert (found.width, found.colour, found.unicode) == expected
+
+
+def test_times_have_their_date_when_the_capture_goes_on_past_midnight():
+    day = 24 * 3600 * 10**9
+    partial = summarise(handmade.tables())
+    spans = {
+        "1970-01-06 00:00:00.000 → 23:59:59.999 UTC": (5 * day, 6 * day - 1),
+        "1970-01-06 00:00:00.000 → 1970-01-07 00:00:00.000 UTC": (5 * day, 6 * day),
+    }
+    for shown, (first, last) in spans.items():
+        capture = replace(handmade.CAPTURE, first_time_ns=first, last_time_ns=last)
+        assert shown in render(compose(partial, capture), Terminal(120))
