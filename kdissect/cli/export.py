@@ -1,17 +1,17 @@
 """`kdissect export`: captures in, public tables out."""
 
 import argparse
-from pathlib import Path
 
 from kdissect.cli.arguments import TABLES
 from kdissect.cli.work import prepared, say
-from kdissect.pipeline.tabledir import FINISH, Format, TableDirectory
+from kdissect.pipeline.session import Settings
+from kdissect.pipeline.tabledir import FINISH, Format, target_at
 
 
 def export(chosen: argparse.Namespace) -> None:
     """Run the command."""
     wanted = [table for table in TABLES if table in chosen.table or "all" in chosen.table]
-    target = TableDirectory(Path(chosen.out), chosen.overwrite)
+    target = target_at(chosen.out, chosen.overwrite, Settings(master=chosen.master).local)
     try:
         with prepared(chosen) as ready:
             session = ready.engine.session()

@@ -2,21 +2,27 @@
 
 Spark's writers fill a hidden directory beside the target; when every table is there it takes the target's name by one
 rename. Each table is a directory `<table>` of part files, one per partition of the job that made it.
+
+Object stores know no renaming, so at a URI each table is whole when `_SUCCESS` is in its directory. A local run writes
+here and copies through pyarrow's file systems, by which captures are read too. The executors of a cluster write by
+themselves, through Hadoop's file systems as the cluster has them.
 """
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from kdissect.capture.source import file_system, is_uri, local_path
 from kdissect.spreadsheet import harmless_batch
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, DataFrameWriter
 
 
 class Format(StrEnum):
@@ -27,17 +33,18 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-_WRITERS: Mapping[Format, Callable[["DataFrame", str], None]] = {
-    Format.PARQUET: lambda frame, path: frame.write.parquet(path, compression="zstd"),
-    Format.JSONL: lambda frame, path: frame.write.json(path, ignoreNullFields=False),
+_WRITERS: Mapping[Format, Callable[["DataFrameWriter", str], None]] = {
+    Format.PARQUET: lambda write, path: write.parquet(path, compression="zstd"),
+    Format.JSONL: lambda write, path: write.json(path, ignoreNullFields=False),
     # RFC 4180: a quote inside quotes is doubled; null is empty, an empty text is ""
-    Format.CSV: lambda frame, path: frame.write.csv(
-        path, header=True, escape='"', emptyValue='""', nullValue=""
-    ),
+    Format.CSV: lambda write, path: write.csv(path, header=True, escape='"', emptyValue='""', nullValue=""),
 }
 
 FINISH: Mapping[Format, Callable[[pa.RecordBatch], pa.RecordBatch]] = {Format.CSV: harmless_batch}
 """What is done to batches that are to be written in a format."""
+
+WHOLE = "_SUCCESS"
+"""Hadoop's mark of a directory that is whole."""
 
 _BOOKKEEPING = ("_SUCCESS", "._SUCCESS.crc", ".part-*.crc")  # of Hadoop's, of no use to anyone here
 
@@ -46,10 +53,12 @@ class OutputRefused(Exception):
     """The target cannot be written; the message is one sentence for the user."""
 
     @classmethod
-    def of(cls, target: Path, error: OSError) -> "OutputRefused":
+    def of(cls, target: Path | str, error: OSError) -> "OutputRefused":
         """Say what the operating system said of the target."""
         in_the_way = isinstance(error, FileExistsError | NotADirectoryError)
-        reason = "not a directory" if in_the_way else (error.strerror or str(error)).lower()
+        reason = (
+            "not a directory" if in_the_way else (error.strerror or str(error)).partition("\n")[0].lower()
+        )
         return cls(f"cannot write to {target}: {reason}")
 
 
@@ -74,7 +83,7 @@ class TableDirectory:
         """Write every table; the target appears when all are written."""
         for name, frame in tables.items():
             folder = self._part / name
-            _WRITERS[format](frame, folder.resolve().as_uri())
+            _WRITERS[format](frame.write, folder.resolve().as_uri())
             for pattern in _BOOKKEEPING:
                 for path in folder.glob(pattern):
                     path.unlink()
@@ -87,3 +96,61 @@ class TableDirectory:
     def abandon(self) -> None:
         """Remove what was not finished; nothing if all was."""
         shutil.rmtree(self._part, ignore_errors=True)
+
+
+class TableStore:
+    """The place at a URI that an export fills."""
+
+    def __init__(self, uri: str, overwrite: bool, near: bool) -> None:
+        """Raise OutputRefused, before any work, for a place that a local run (`near`) cannot write, or would lose."""
+        self._uri, self._overwrite, self._near = uri.rstrip("/"), overwrite, near
+        self._spool = tempfile.TemporaryDirectory(prefix="kdissect-export-")
+        if not near:
+            return  # the cluster's file systems are the executors' own: they will say
+        try:
+            self._system, self._inside = file_system(self._uri)
+            self._system.create_dir(self._inside, recursive=True)
+            if self._contents() and not overwrite:
+                raise OutputRefused(f"{uri} is not empty: choose another directory, or give --overwrite")
+        except OSError as error:
+            raise OutputRefused.of(uri, error) from None
+
+    def write(self, tables: Mapping[str, "DataFrame"], format: Format) -> None:
+        """Write every table."""
+        if not self._near:
+            for name, frame in tables.items():
+                write = frame.write.mode("overwrite" if self._overwrite else "error")
+                _WRITERS[format](write, f"{_as_hadoop_says(self._uri)}/{name}")
+            return
+        from pyarrow.fs import copy_files
+
+        here = TableDirectory(Path(self._spool.name) / "tables")
+        here.write(tables, format)
+        for found in self._contents():
+            (self._system.delete_file if found.is_file else self._system.delete_dir)(found.path)
+        for name in tables:
+            target = f"{self._inside}/{name}"
+            self._system.create_dir(target)
+            copy_files(str(here.target / name), target, destination_filesystem=self._system)
+            with self._system.open_output_stream(f"{target}/{WHOLE}"):
+                pass
+
+    def abandon(self) -> None:
+        """Remove what lies on this machine."""
+        self._spool.cleanup()
+
+    def _contents(self) -> list[Any]:
+        from pyarrow.fs import FileSelector
+
+        return list(self._system.get_file_info(FileSelector(self._inside)))
+
+
+def _as_hadoop_says(uri: str) -> str:
+    return uri.replace("s3://", "s3a://", 1)
+
+
+def target_at(out: str, overwrite: bool, near: bool) -> TableDirectory | TableStore:
+    """Give where an export goes; `near`: Spark runs on this machine. Raises OutputRefused if it cannot go there."""
+    return (
+        TableStore(out, overwrite, near) if is_uri(out) else TableDirectory(Path(local_path(out)), overwrite)
+    )

@@ -1,7 +1,6 @@
 """Captures on other file systems: the same bytes by any way, an S3 server on the loopback interface among them."""
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,27 +15,15 @@ DATA = pcap_traffic(5, 3000)
 
 
 @pytest.fixture(scope="module")
-def bucket() -> Iterator[str]:
-    """Give the address of a bucket, and the settings that lead to its server."""
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(
-        ip_address="127.0.0.1", port=0, verbose=False
-    )
+def bucket(s3: str) -> str:
+    """Give the settings that lead to a server with the bucket `captures`."""
     from pyarrow import fs
 
-    server.start()
-    host, port = server.get_host_and_port()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", "test")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        settings = f"?scheme=http&endpoint_override={host}:{port}&region=us-east-1&allow_bucket_creation=true"
-        system, _ = fs.FileSystem.from_uri("s3://captures" + settings)
-        system.create_dir("captures")
-        for name in ("b", "a"):
-            with system.open_output_stream(f"captures/day/{name}.pcap") as file:
-                file.write(DATA)
-        yield settings
-    server.stop()
+    system, _ = fs.FileSystem.from_uri("s3://captures" + s3)
+    for name in ("b", "a"):
+        with system.open_output_stream(f"captures/day/{name}.pcap") as file:
+            file.write(DATA)
+    return s3
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])

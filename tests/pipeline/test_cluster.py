@@ -5,17 +5,20 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from kdissect.capture.files import open_inputs
 from kdissect.capture.splits import Split
+from kdissect.capture.survey import survey
 from kdissect.pipeline import jobs, steps
 from kdissect.pipeline.jobs import Work
 from kdissect.pipeline.session import Engine, Settings
-from kdissect.pipeline.tabledir import Format, TableDirectory
+from kdissect.pipeline.tabledir import Format, TableDirectory, TableStore
 from kdissect.report.compose import compose
 from kdissect.report.partials import from_arrow
 from kdissect.report.summary import CaptureFacts
@@ -89,6 +92,24 @@ def test_same_tables_for_any_number_of_splits(
             assert found[name].equals(in_order(table)), (count, name)
     unpacked = [path.name.partition("-")[0] for path in (cluster.cache / "kdissect").iterdir()]
     assert unpacked == ["package"]
+
+
+def test_executors_survey_and_write(
+    cluster: Standalone, far: Engine, splits_of: SplitsOf, dissected: Dissected, tmp_path: Path
+) -> None:
+    """What a cluster does by itself: ranges are looked over, and tables written through Hadoop's file systems."""
+    files = open_inputs([str(CAPTURE)], str(tmp_path)).files
+    size = CAPTURE.stat().st_size
+    run = partial(jobs.looked_over, far.context())
+    found = survey(files, 40_000, range_bytes=size // 10, run=run)
+    assert found == survey(files, 40_000, range_bytes=size // 10)
+    target = TableStore(f"file://{tmp_path}/tables", overwrite=False, near=False)
+    target.write(jobs.tables(far.session(), Work(found.splits), ["connections"]), Format.PARQUET)
+    target.abandon()
+    folder = tmp_path / "tables" / "connections"
+    assert (folder / "_SUCCESS").exists()
+    table = pa.parquet.read_table(folder).cast(TABLES["connections"])
+    assert in_order(table).equals(in_order(dissected(splits_of(CAPTURE))["connections"]))
 
 
 def test_a_worker_that_dies_half_way_changes_nothing(

@@ -13,7 +13,7 @@ from kdissect.capture.splits import Split
 from kdissect.pipeline import jobs, steps
 from kdissect.pipeline.jobs import Work
 from kdissect.pipeline.session import Engine
-from kdissect.pipeline.tabledir import Format, OutputRefused, TableDirectory
+from kdissect.pipeline.tabledir import Format, OutputRefused, TableDirectory, target_at
 from kdissect.report.compose import compose
 from kdissect.report.partials import from_arrow
 from kdissect.report.summary import CaptureFacts
@@ -52,6 +52,30 @@ def test_exported_tables_are_the_same_in_every_format(
             found = READERS[format](tmp_path / format / name, TABLES[name])
             assert in_order(found).equals(in_order(table)), (format, name)
     assert not list(tmp_path.glob(".*"))
+
+
+def test_tables_at_a_uri(
+    engine: Engine, splits_of: SplitsOf, dissected: Dissected, s3: str, tmp_path: Path
+) -> None:
+    from pyarrow import fs, parquet
+
+    expected = dissected(splits_of(FIRST))
+    system, _ = fs.FileSystem.from_uri("s3://captures" + s3)
+    place = f"s3a://captures/tables{s3}"
+    for wanted in (["exchanges", "connections"], ["exchanges"]):
+        target = target_at(place, len(wanted) == 1, near=True)
+        target.write(jobs.tables(engine.session(), Work(splits_of(FIRST)), wanted), Format.PARQUET)
+        target.abandon()
+        names = [one.base_name for one in system.get_file_info(fs.FileSelector("captures/tables"))]
+        assert sorted(names) == sorted(wanted)
+        assert system.get_file_info("captures/tables/exchanges/_SUCCESS").is_file
+        found = parquet.read_table("captures/tables/exchanges", filesystem=system)
+        assert in_order(found.cast(TABLES["exchanges"])).equals(in_order(expected["exchanges"]))
+    with pytest.raises(OutputRefused, match="is not empty"):
+        target_at(place, overwrite=False, near=True)
+    near = target_at(f"file://{tmp_path}/tables", overwrite=False, near=True)
+    assert isinstance(near, TableDirectory)
+    near.abandon()
 
 
 def test_a_failing_step_is_one_sentence(engine: Engine, splits_of: SplitsOf, tmp_path: Path) -> None:

@@ -1,0 +1,64 @@
+"""Where reports are written: a directory of this machine, or one that a URI names, tried before any work is done."""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kdissect.capture.source import file_system, is_uri, local_path
+from kdissect.pipeline.tabledir import OutputRefused
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A directory that files can be written to, each whole or not at all."""
+
+    place: str
+    system: Any = None
+    """pyarrow's file system; None: this machine's."""
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file."""
+        if self.system is None:
+            write_whole(Path(self.place, name), text)
+            return
+        with self.system.open_output_stream(f"{self.place}/{name}") as file:
+            file.write(text.encode())
+
+
+def usable_folder(folder: str) -> Folder:
+    """Make the folder and try to write there; raise OutputRefused if that cannot be."""
+    try:
+        if is_uri(folder):
+            system, inside = file_system(folder.rstrip("/"))
+            system.create_dir(inside, recursive=True)
+            return Folder(inside, system)
+        near = Path(local_path(folder))
+        near.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=near):
+            return Folder(str(near))
+    except OSError as error:
+        raise OutputRefused.of(folder, error) from None
+
+
+def usable_file(path: str) -> tuple[Folder, str]:
+    """Give folder and name of a file that can be written; raise OutputRefused if it cannot."""
+    if is_uri(path):
+        folder, _, name = path.partition("?")[0].rpartition("/")
+        settings = path.partition("?")[1:]
+        return usable_folder(folder + "".join(settings)), name
+    near = Path(local_path(path))
+    if near.is_dir():
+        raise OutputRefused(f"cannot write to {near}: it is a directory")
+    return usable_folder(str(near.parent)), near.name
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is either the old or the new one, never half of either."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, "utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
