@@ -310,7 +310,7 @@ def delivered(
     `captured` has the offsets that the captured cluster gave: what that refused too, its client tried again by itself.
     """
     stage.produced[item.request.index] = told(stage, sent)
-    first = {each.where: each.batch for each in reversed(sent)}
+    first = {each.where: each.batch[1:] for each in reversed(sent)}
     every, tries = list(answers), 0
     deadline = stage.now_ns() + int(stage.settings.dependency_deadline_s * 1e9)
     while True:
@@ -326,8 +326,11 @@ def delivered(
         for numbering in held.values():  # before anyone hears that something ended
             numbering.again.add(item.request.index)
         for sending, end in zip(sent, ends, strict=True):
-            known = captured.get(sending.where) if first[sending.where] is sending.batch else None
+            is_first = end.taken and first.get(sending.where) == sending.batch[1:]
+            known = captured.get(sending.where) if is_first else None
             learn(stage, item, sending, end, known)
+            if is_first:
+                del first[sending.where]
         stage.heed(answers)
         if not passing:
             return every
@@ -353,14 +356,12 @@ def _passes(sending: Sending, error: int | None, tries: int) -> bool:
 
 def _send_again(stage: Stage, item: Item, refused: list[Sending], held: list[Numbering]) -> Errand:
     """Send batches again, in front of everything that waits for their partitions. Gives them and the answers."""
-    chosen: dict[Where, list[Batch]] = {}
-    for sending in refused:
-        chosen.setdefault(sending.where, []).append(sending.batch)
-    body = decode_request(stage.frame(item.request.frame) or b"").body or {}
     try:
         yield Pause(2 * AGAIN_NS)
-        yield from until_free(stage, item, [*chosen.items()])
-        rounds = numbered(stage, item, [*chosen.items()])
+        body = decode_request(stage.frame(item.request.frame) or b"").body or {}
+        chosen = _as_captured(stage, body, {(each.where, each.batch[1:]) for each in refused})
+        yield from until_free(stage, item, chosen)
+        rounds = numbered(stage, item, chosen)
     finally:
         for numbering in held:
             numbering.again.discard(item.request.index)
@@ -370,6 +371,20 @@ def _send_again(stage: Stage, item: Item, refused: list[Sending], held: list[Num
     parts = [part for sendings in rounds for part in make_parts(stage, item, body, version, sendings)]
     answers = yield Ask(tuple(part._replace(again=True) for part in parts), synthetic=True)
     return [sending for sendings in rounds for sending in sendings], answers
+
+
+def _as_captured(
+    stage: Stage, body: Tree, heads: set[tuple[Where, tuple[object, ...]]]
+) -> list[tuple[Where, list[Batch]]]:
+    """Find batches by what their headers say: of those that were ready, nothing else was kept."""
+    chosen: dict[Where, list[Batch]] = {}
+    for topic in body["topic_data"]:
+        for partition in topic["partition_data"]:
+            where = (stage.names.captured_topic(topic) or "", partition["index"])
+            for batch in batches_of(partition["records"] or b""):
+                if (where, batch[1:]) in heads:
+                    chosen.setdefault(where, []).append(batch)
+    return list(chosen.items())
 
 
 class End(NamedTuple):
