@@ -60,7 +60,8 @@ def _nothing(ready: Ready, analysis: "Analysis", filters: "tuple[Filter, ...]") 
 
     seen = connections(facts_of(analysis.partial.part(FACTS)))
     kafka = sum(row.connections for row in seen.protocols if row.protocol.startswith("kafka"))
-    why = nothing_found(ready.survey, analysis.counts, seen.count, kafka, ready.work.ports)
+    encrypted = sum(row.connections for row in seen.protocols if row.protocol == "tls")
+    why = nothing_found(ready.survey, analysis.counts, seen.count, kafka, ready.work.ports, encrypted)
     if why and filters and analysis.counts.tcp:
         return "nothing in these captures passes the filters"
     return why

@@ -126,11 +126,19 @@ def explaining(engine: Engine) -> Iterator[None]:
         raise JobFailed(explained(error, engine.log)) from error
 
 
-def nothing_found(found: "Survey", counts: Any, connections: int, kafka: int, ports: tuple[int, ...]) -> str:
+def nothing_found(
+    found: "Survey", counts: Any, connections: int, kafka: int, ports: tuple[int, ...], encrypted: int = 0
+) -> str:
     """Say why there is nothing to report; empty when there is something."""
     where = f" on port {', '.join(map(str, ports))}" if ports else ""
     if not counts.tcp:
         return f"{_these(found)} no TCP packets{where} ({found.packets:,} packets of other kinds)"
+    if not kafka and encrypted:
+        spoken = "connection is" if encrypted == 1 else "connections are"
+        return (
+            f"{_these(found)} no Kafka traffic{where} that can be read: {encrypted:,} of {connections:,} TCP {spoken} TLS "
+            "without secrets (--keylog FILE gives them)"
+        )
     if not kafka:
         spoken = "connection" if connections == 1 else "connections"
         return f"{_these(found)} no Kafka traffic{where} ({connections:,} TCP {spoken} of other protocols)"

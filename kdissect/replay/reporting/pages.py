@@ -1,28 +1,21 @@
-"""The comparison as one HTML page that needs nothing else: no script, no address of another server."""
+"""The comparison as one HTML page that needs nothing else: no script, no address of another server; of one family with the report's."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from math import log10
 from typing import Any
 
+from kdissect.report.html.style import policy, still
 from kdissect.safe import escaped
 
-STYLE = """
-body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#1b1f24;background:#fff}
-h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem}
-table{border-collapse:collapse;width:100%;font-size:.9rem}td,th{padding:.25rem .6rem;text-align:left;border-bottom:1px solid #d8dee4}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
-.pass{color:#116329}.diverged,.invalid,.bad{color:#a40e26}.quiet{color:#59636e}
-.bar{display:flex;height:1rem;border-radius:3px;overflow:hidden}.bar span{display:block}
-svg text{font:11px system-ui,sans-serif;fill:#59636e}
-@media(prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}td,th{border-color:#30363d}.pass{color:#56d364}
-.diverged,.invalid,.bad{color:#ff7b72}.quiet,svg text{color:#9198a1;fill:#9198a1}}
-"""
-COLOURS = ("#1a7f64", "#7aa7d9", "#c98a1b", "#b4467e", "#8a6fc1", "#8c959f")
 LATENCY_HEAD = (
-    "API", "n", "captured p50", "captured p99", "service p50", "service p99", "response p50", "response p99", "p99 ratio",
-    "waited",
+    "API", "requests", "p99, captured above replayed", "captured p50", "p99", "service p50", "p99", "response p50", "p99",
+    "ratio of p99", "waited",
 )  # fmt: skip
+OUTCOMES = {"pass": "good", "diverged": "bad", "invalid": "warn"}
+HUES = ("s0", "s1", "s2", "s3", "s4", "s5", "s6")
+BAR_WIDTH = 170
+SHORT = 22  # characters that are not broken
 
 
 def page(report: Mapping[str, Any]) -> str:
@@ -31,27 +24,80 @@ def page(report: Mapping[str, Any]) -> str:
 
 
 def _page(report: Mapping[str, Any]) -> Iterator[str]:
-    verdict, run, sums = report["verdict"], report["run"], report["accounting"]
-    yield "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-    yield f"<title>Replay {_(run['id'])}: {verdict}</title><style>{STYLE}</style>"
-    yield f"<h1>Replay {_(run['id'])}: <span class={verdict}>{verdict}</span></h1>"
-    yield f"<p>{_(', '.join(report['capture']['files']))} onto cluster {_(report['target']['cluster_id'])}, pace {_(report['settings']['pace'])}, speed {report['settings']['speed']:g}</p>"
-    if report["because"]:
-        yield "<ul>" + "".join(f"<li class=bad>{_(line)}" for line in report["because"]) + "</ul>"
-    yield "<h2>Every captured request</h2>"
-    yield f"<p>{sums['captured']:,} captured = {sums['sent']:,} sent + {sums['skipped']:,} skipped</p>"
+    style = still()
+    yield "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
+    yield f"<meta http-equiv='Content-Security-Policy' content=\"{_(policy(style))}\">"
+    yield "<meta name='viewport' content='width=device-width, initial-scale=1'><meta name='color-scheme' content='light dark'>"
+    yield f"<title>Replay {_(report['run']['id'])}: {_(report['verdict'])}</title><style>{style}</style></head><body>"
+    yield from _top(report)
+    yield "<main><div class='wide'>"
+    yield from _figures(report)
+    yield from _requests(report)
+    yield from _differences(report)
+    yield from _records(report)
+    yield from _latencies(report)
+    yield from _carried_over(report)
+    yield "</div></main>"
+    yield from _foot(report["run"])
+    yield "</body></html>"
+
+
+def _top(report: Mapping[str, Any]) -> Iterator[str]:
+    verdict, settings = report["verdict"], report["settings"]
+    facts = (
+        f"{', '.join(report['capture']['files'])} onto cluster {report['target']['cluster_id']}",
+        f"pace {settings['pace']}",
+        f"speed {settings['speed']:g}",
+    )
+    yield "<header class='top'><div class='wide'><div><div class='brand'>kdissect replay</div>"
+    yield f"<h1>{_(report['run']['id'])}: <span class='{OUTCOMES.get(verdict, 'soft')}'>{_(verdict)}</span></h1>"
+    yield f"<p class='meta'>{''.join(f'<span>{_(fact)}</span>' for fact in facts)}</p>"
+    yield "".join(f"<p class='meta bad'>{_(line)}</p>" for line in report["because"])
+    yield "</div></div></header>"
+
+
+def _figures(report: Mapping[str, Any]) -> Iterator[str]:
+    sums, records = report["accounting"], report["records"]
+    unlike = sum(
+        each["requests"] for each in report["errors"] if each["kind"] != "same" and not each["expected"]
+    )
+    failed = sum(not each["holds"] for each in report["checks"])
+    written = [sum(each[side] for each in records["topics"]) for side in ("captured", "replayed")]
+    figures = (
+        ("Captured requests", f"{sums['captured']:,}", ""),
+        ("Sent", f"{sums['sent']:,}", _share(sums["sent"], sums["captured"])),
+        ("Skipped", f"{sums['skipped']:,}", _share(sums["skipped"], sums["captured"])),
+        ("Errors that differ", _good(unlike), "beside those of the cluster itself"),
+        ("Checks that fail", _good(failed), f"of {len(report['checks'])}"),
+        ("Records acknowledged", f"{written[1]:,}", f"{written[0]:,} when captured"),
+    )
+    yield "<section><div class='figures'>"
+    for name, value, more in figures:
+        yield f"<div class='figure'><div class='name'>{_(name)}</div><div class='value'>{value}</div><div class='more'>{_(more)}</div></div>"
+    yield "</div></section>"
+
+
+def _requests(report: Mapping[str, Any]) -> Iterator[str]:
+    sums = report["accounting"]
+    yield _head(
+        "Every captured request",
+        f"{sums['captured']:,} captured = {sums['sent']:,} sent + {sums['skipped']:,} skipped",
+    )
     buckets = [
         (name, count) for part in ("sent_as", "skipped_as") for name, count in sums[part].items() if count
     ]
-    yield _bar(buckets)
-    yield _table(("bucket", "requests"), buckets)
+    yield _shares(buckets)
     yield _table(
         ("skipped as", "reason", "requests"),
         [(each["bucket"], each["reason"], each["requests"]) for each in report["skipped"]],
     )
-    yield "<h2>Errors, captured against replayed</h2>"
+    yield "</section>"
+
+
+def _differences(report: Mapping[str, Any]) -> Iterator[str]:
+    yield _head("Errors", "captured against replayed")
     yield _table(
-        ("API", "captured", "replayed", "", "requests", "first at"),
+        ("API", "captured", "replayed", "what became of it", "requests", "first at"),
         [
             (
                 each["api"], each["captured"], each["replayed"],
@@ -60,42 +106,83 @@ def _page(report: Mapping[str, Any]) -> Iterator[str]:
             )
             for each in report["errors"]
         ],
-    ) or "<p class=quiet>none on either side</p>"  # fmt: skip
-    yield "<h2>Checks</h2><ul>"
+    ) or "<p class='empty good'>None on either side.</p>"  # fmt: skip
+    yield "</section>"
+    yield _head("Checks", "what must hold on any cluster")
+    yield "<ul class='evidence'>"
     for each in report["checks"]:
-        yield f"<li class={'pass' if each['holds'] else 'bad'}>{_(each['check'])}{': ' + _(each['found']) if each['found'] else ''}"
-    yield "</ul><h2>Records acknowledged</h2>"
+        mark, word = ("good", "holds") if each["holds"] else ("bad", "fails")
+        yield f"<li><span class='subject'>{_(each['check'])}</span> <span class='{mark}'>{word}{': ' + _(each['found']) if each['found'] else ''}</span></li>"
+    yield "</ul></section>"
+
+
+def _records(report: Mapping[str, Any]) -> Iterator[str]:
     records = report["records"]
-    yield _table(
-        ("topic", "on the target", "captured", "replayed"),
-        [(each["topic"], each["target"], each["captured"], each["replayed"]) for each in records["topics"]],
+    yield _head("Records acknowledged", "by topic")
+    yield (
+        _table(
+            ("topic", "on the target", "captured", "replayed"),
+            [
+                (each["topic"], each["target"], each["captured"], each["replayed"])
+                for each in records["topics"]
+            ],
+        )
+        or "<p class='empty'>Nothing was produced.</p>"
     )
-    yield f"<p class=quiet>{records['sent_without_acknowledgement']:,} records were sent with acks=0; fetches brought {records['fetched_captured']:,} records in the capture, {records['fetched_replayed']:,} on the target</p>"
-    yield "<h2>Latency, ms</h2>"
-    yield "<p class=quiet>Captured: as seen where the capture was taken. Service: from sending to the answer. Response: from the scheduled moment, so that waiting of our own shows.</p>"
-    yield _latency_bars(report["latency"])
+    yield f"<p class='soft'>{records['sent_without_acknowledgement']:,} records were sent with acks=0; fetches brought {records['fetched_captured']:,} records in the capture, {records['fetched_replayed']:,} on the target.</p></section>"
+
+
+def _latencies(report: Mapping[str, Any]) -> Iterator[str]:
+    yield _head("Latency", "milliseconds, without idle waits; bars are logarithmic")
+    yield "<p class='soft'>Captured: as seen where the capture was taken. Service: from sending to the answer. Response: from the scheduled moment, so that waiting of our own shows.</p>"
     yield _table(LATENCY_HEAD, list(_latency(report["latency"])))
-    yield "<h2>Behind schedule</h2>"
-    yield _table(
-        ("cause", "requests", "p50 ms", "p99 ms", "max ms"),
-        [
-            (cause, each["requests"], *(_ms(each["ms"], name) for name in ("p50", "p99", "max")))
-            for cause, each in report["lag"]["causes"].items()
-        ],
+    yield "</section>"
+    yield _head("Behind schedule", "by cause, milliseconds")
+    yield (
+        _table(
+            ("cause", "requests", "p50", "p99", "max"),
+            [
+                (cause, each["requests"], *(_ms(each["ms"], name) for name in ("p50", "p99", "max")))
+                for cause, each in report["lag"]["causes"].items()
+            ],
+        )
+        or "<p class='empty good'>Every request was sent on time.</p>"
     )
-    yield "<h2>Rewrites and offsets</h2>"
-    yield _table(("rewrite", "requests"), list(report["rewrites"].items()))
+    yield "</section>"
+
+
+def _carried_over(report: Mapping[str, Any]) -> Iterator[str]:
+    yield _head("Rewrites and offsets", "what was changed for the target")
+    yield (
+        _table(("rewrite", "requests"), list(report["rewrites"].items()))
+        or "<p class='empty'>Nothing was rewritten.</p>"
+    )
     yield _table(
         ("partition", "offsets translated by"),
         [
             (where, ", ".join(f"{rule} × {count:,}" for rule, count in rules.items()))
-            for where, rules in run["offsets"]["rules"].items()
+            for where, rules in report["run"]["offsets"]["rules"].items()
         ],
     )
-    yield f"<p class=quiet>kdissect {_(run['kdissect'])}; {run['connections']['opened']:,} connections opened, {run['connections']['refused']:,} refused, {run['connections']['closed_by_peer']:,} closed by the target; at most {run['peak_in_flight']:,} requests in flight on {run['peak_lines']:,} connections</p>"
+    yield "</section>"
+
+
+def _foot(run: Mapping[str, Any]) -> Iterator[str]:
+    connections = run["connections"]
+    yield f"<footer class='foot'><div class='wide'>Made by kdissect {_(run['kdissect'])}. {connections['opened']:,} connections opened, {connections['refused']:,} refused, {connections['closed_by_peer']:,} closed by the target; at most {run['peak_in_flight']:,} requests in flight on {run['peak_lines']:,} connections. This file asks nothing of any network.</div></footer>"
+
+
+class Drawn(str):
+    """A cell that is drawn already."""
+
+    __slots__ = ()
 
 
 def _latency(latency: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+    known = [
+        each[kind]["p99"] for each in latency.values() for kind in ("captured_ms", "service_ms") if each[kind]
+    ]
+    low, high = log10(max(min(known, default=1), 0.01)) - 0.3, log10(max(*known, 0.1, 0.1)) if known else 1.0
     for name, each in latency.items():
         ratio = "-" if each["p99_ratio"] is None else f"{each['p99_ratio']:.2f}"
         cells = [
@@ -103,43 +190,59 @@ def _latency(latency: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
             for kind in ("captured_ms", "service_ms", "response_ms")
             for mark in ("p50", "p99")
         ]
-        yield (name, each["requests"], *cells, ratio + (" (few)" if each["few"] else ""), each["idle_polls"])
+        bars = [
+            f"<rect y='{1 + 9 * at}' width='{_width(each[kind]['p99'], low, high):.0f}' height='7' fill='var(--{hue})'/>"
+            for at, (kind, hue) in enumerate((("captured_ms", "s4"), ("service_ms", "s0")))
+            if each[kind]
+        ]
+        drawn = Drawn(
+            f"<svg width='{BAR_WIDTH}' height='18' role='img' aria-label='p99 captured and replayed'>{''.join(bars)}</svg>"
+        )
+        yield (
+            name,
+            each["requests"],
+            drawn,
+            *cells,
+            ratio + (" (few)" if each["few"] else ""),
+            each["idle_polls"],
+        )
 
 
-def _latency_bars(latency: Mapping[str, Any]) -> str:
-    """Draw captured and replayed p99 side by side, on a logarithmic scale."""
-    shown = [(name, each) for name, each in latency.items() if each["captured_ms"] and each["service_ms"]][
-        :16
-    ]
-    if not shown:
-        return ""
-    rows, height = [], 34
-    for number, (name, each) in enumerate(shown):
-        top = number * height
-        rows.append(f"<text x=0 y={top + 20}>{_(name)}</text>")
-        for line, (kind, colour) in enumerate((("captured_ms", COLOURS[1]), ("service_ms", COLOURS[0]))):
-            value = each[kind]["p99"]
-            width = max(2.0, _log(value))
-            rows.append(f"<rect x=190 y={top + 6 + 12 * line} width={width:.0f} height=10 fill={colour} />")
-            rows.append(f"<text x={196 + width:.0f} y={top + 15 + 12 * line}>{value:,.1f}</text>")
-    return f"<p class=quiet>99th percentile, captured above, replayed below, logarithmic</p><svg width=100% viewBox='0 0 900 {len(shown) * height + 8}'>{''.join(rows)}</svg>"
+def _width(ms: float, low: float, high: float) -> float:
+    share = (log10(max(ms, 0.01)) - low) / max(high - low, 0.1)
+    return BAR_WIDTH * min(max(share, 0.01), 1)
 
 
-def _log(ms: float) -> float:
-    return 110 * max(0.0, log10(max(ms, 0.01)) + 2)
-
-
-def _bar(parts: Sequence[tuple[str, int]]) -> str:
+def _shares(parts: Sequence[tuple[str, int]]) -> str:
+    """Draw what the requests became as one bar, with its legend."""
     total = sum(count for _, count in parts) or 1
-    spans = "".join(
-        f"<span title='{_(name)}: {count:,}' style='width:{100 * count / total:.2f}%;background:{COLOURS[at % len(COLOURS)]}'></span>"
-        for at, (name, count) in enumerate(parts)
-    )
-    return f"<div class=bar>{spans}</div>"
+    bars, legend, at = [], [], 0.0
+    for number, (name, count) in enumerate(parts):
+        hue, width = HUES[number % len(HUES)], 100 * count / total
+        bars.append(
+            f"<rect x='{at:.2f}%' width='{max(width, 0.2):.2f}%' height='12' fill='var(--{hue})'><title>{_(name)}: {count:,}</title></rect>"
+        )
+        legend.append(
+            f"<span><svg width='10' height='10' aria-hidden='true'><rect width='10' height='10' rx='2' fill='var(--{hue})'/></svg> {_(name)} {count:,}</span>"
+        )
+        at += width
+    return f"<svg class='chart' width='100%' height='12' role='img' aria-label='what requests became'>{''.join(bars)}</svg><div class='key'>{''.join(legend)}</div>"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else ""
+
+
+def _good(number: int) -> str:
+    return f"<span class='bad'>{number:,}</span>" if number else "none"
 
 
 def _ms(values: Mapping[str, float] | None, name: str) -> str:
     return "-" if values is None else f"{values[name]:,.2f}"
+
+
+def _head(title: str, about: str) -> str:
+    return f"<section><div class='head'><h2>{_(title)}</h2><span class='about'>{_(about)}</span></div>"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -150,20 +253,38 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         all(isinstance(row[at], int) or str(row[at])[:1].isdecimal() or row[at] == "-" for row in found)
         for at in range(len(head))
     ]
-    marks = [" class=n" if each else "" for each in number]
-    lines = [
-        "<tr>"
-        + "".join(f"<th{mark}>{_(cell)}</th>" for cell, mark in zip(head, marks, strict=True))
-        + "</tr>"
+    marks = [
+        " class='n'" if each else " class='first'" if at == 0 else " class='t'"
+        for at, each in enumerate(number)
     ]
-    for row in found:
-        cells = (f"{cell:,}" if isinstance(cell, int) else _(cell) for cell in row)
-        lines.append(
-            "<tr>"
-            + "".join(f"<td{mark}>{cell}</td>" for cell, mark in zip(cells, marks, strict=True))
-            + "</tr>"
+    lines = [
+        "<thead><tr>"
+        + "".join(
+            f"<th scope='col'{mark}>{_(cell if cell[1:2].isdigit() else cell[:1].upper() + cell[1:])}</th>"
+            for cell, mark in zip(head, marks, strict=True)
         )
-    return f"<table>{''.join(lines)}</table>"
+        + "</tr></thead><tbody>"
+    ]
+    lines += (
+        "<tr>"
+        + "".join(f"<td{mark}>{_cell(cell)}</td>" for cell, mark in zip(row, marks, strict=True))
+        + "</tr>"
+        for row in found
+    )
+    return f"<div class='scroll' tabindex='0'><table>{''.join(lines)}</tbody></table></div>"
+
+
+def _cell(cell: object) -> str:
+    if isinstance(cell, Drawn):
+        return cell
+    if cell == "-":
+        return "<span class='faint'>–</span>"
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    text = _(cell).replace("_", "_<wbr>")
+    return (
+        f"<span class='nowrap'>{text}</span>" if len(str(cell)) <= SHORT and not text[:1].isdigit() else text
+    )
 
 
 def _(value: object) -> str:

@@ -5,16 +5,14 @@ security policy forbids every request and all scripts and styles but the two who
 the document through `textContent` only (see the scripts).
 """
 
-import base64
-import hashlib
 import json
 import re
 from collections.abc import Iterator
 from html import escape
-from importlib.resources import files
 
 from kdissect.report.course.grid import Grid
 from kdissect.report.html.document import document
+from kdissect.report.html.style import asset, policy
 from kdissect.report.partials import Partial
 from kdissect.report.summary import Summary
 
@@ -29,18 +27,17 @@ MARK = re.compile(r"%%(\w+)%%")
 
 def render_page(summary: Summary, partial: Partial, grid: Grid) -> str:
     """Give the page; the same captures give the same text."""
-    style, script = _asset("page.css"), "\n".join(_scripts())
+    style, script = asset("page.css"), "\n".join(_scripts())
     data = json.dumps(document(summary, partial, grid), separators=(",", ":"), allow_nan=False)
-    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; base-uri 'none'; form-action 'none'"
     parts = {
-        "policy": escape(policy),
+        "policy": escape(policy(style, script)),
         "title": escape(_title(summary)),
         "style": style,
         "data": data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"),
         "script": script,
     }
     # The template is cut first and filled then: a captured name that looks like a mark stays text.
-    pieces = MARK.split(_asset("page.html"))
+    pieces = MARK.split(asset("page.html"))
     return "".join(parts[piece] if at % 2 else piece for at, piece in enumerate(pieces))
 
 
@@ -54,12 +51,4 @@ def _title(summary: Summary) -> str:
 def _scripts() -> Iterator[str]:
     yield '"use strict";'
     for name in SCRIPTS:
-        yield _asset(f"{name}.js")
-
-
-def _asset(name: str) -> str:
-    return files(__package__).joinpath("assets", name).read_text("utf-8")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        yield asset(f"{name}.js")

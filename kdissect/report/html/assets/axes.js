@@ -23,9 +23,13 @@ function timeTicks(scale) {
 
 function timeAxis(scale, y) {
   const ticks = timeTicks(scale);
+  const label = (text, x) => {
+    const half = text.length * 3.4;
+    return svg("text", { x: Math.min(Math.max(x, scale.left + half), scale.right - half), y: y + 17, "text-anchor": "middle" }, text);
+  };
   return svg("g", {}, svg("line", { class: "frame", x1: scale.left, x2: scale.right, y1: y, y2: y }), ticks.at.map((ns) => [
     svg("line", { class: "frame", x1: scale(ns), x2: scale(ns), y1: y, y2: y + 4 }),
-    svg("text", { x: Math.min(Math.max(scale(ns), scale.left + 27), scale.right - 27), y: y + 17, "text-anchor": "middle" }, ticks.label(ns)),
+    label(ticks.label(ns), scale(ns)),
   ]));
 }
 
@@ -38,6 +42,13 @@ function valueTicks(highest, most = 3) {
   const found = [];
   for (let value = every; value <= highest * 1.0001; value += every) found.push(value);
   return found;
+}
+
+// Decades of a logarithmic scale, with 2 and 5 between them where there are few.
+function logTicks(low, high) {
+  const found = [];
+  for (let power = Math.floor(low); power <= high; power += 1) found.push(...(high - low > 2.5 ? [1] : [1, 2, 5]).map((one) => one * 10 ** power));
+  return found.filter((value) => Math.log10(value) >= low && Math.log10(value) <= high);
 }
 
 // Bytes are counted in powers of 1024, so their round values are too.
@@ -67,8 +78,8 @@ function veil(scale, height, top = 0) {
 
 const widthOf = (node) => Math.max(Math.floor(node.clientWidth), 240);
 
-// Drag across a chart to select time; one step is enough.
-function selectable(node, scale, ofEvent = (event) => event.clientX - node.getBoundingClientRect().left) {
+// Drag across a chart to select time, one step is enough; `pick` is called with the step that was only pressed.
+function selectable(node, scale, pick = null, ofEvent = (event) => event.clientX - node.getBoundingClientRect().left) {
   let began = null;
   node.addEventListener("pointerdown", (event) => {
     if (event.button) return;
@@ -79,6 +90,7 @@ function selectable(node, scale, ofEvent = (event) => event.clientX - node.getBo
     if (began === null) return;
     const ended = scale.at(ofEvent(event));
     if (Math.abs(ended - began) * scale.inner > 4 * STEP * STEPS) narrowTo(Math.min(began, ended), Math.max(began, ended));
+    else if (pick && ended >= 0 && ended < STEP * STEPS) pick(Math.floor(ended / STEP));
     began = null;
   });
   node.addEventListener("pointercancel", () => { began = null; });

@@ -10,7 +10,7 @@ function connectionsSection(body) {
     .map((row) => ({ ...row, sums: told.has(row.number) || row.requests + row.orphan_responses === 0 ? by.get(row.number) || NOTHING : null }));
   if (!rows.length) return fill(body, [el("p.empty", { text: "No connection in this selection." })]);
   fill(body, [tripsChart(rows), table([
-    { key: "connection", label: "Connection", number: false, cell: (row) => [row.label === null ? hostPort(row.client_host, row.client_port) : shown(row.label), under(connectionName(row.number))], sort: (row) => row.label },
+    { key: "connection", label: "Connection", number: false, cell: (row) => row.label === null ? [connectionName(row.number), null] : [shown(row.label), under(connectionName(row.number))], sort: (row) => row.label },
     { key: "lived", label: "Lived", number: false, cell: (row) => [el("span.nowrap", { text: `${clock(row.from, 0)} – ${clock(row.to, 0)}` }), under(duration(row.to - row.from))], sort: (row) => row.to - row.from },
     { key: "ended", label: "Ended", number: false, cell: (row) => el(row.closed === "rst" ? "span.bad" : "span", { text: ENDED[row.closed] || row.closed }), sort: (row) => row.closed },
     ...(rows.some((row) => row.security) ? [{ key: "security", label: "Security", number: false, cell: securityOf }] : []),
@@ -53,12 +53,11 @@ function tripsChart(rows) {
     const [low, high] = spread(Math.min(...values), Math.max(...values));
     const left = 118;
     const x = (ns) => left + ((Math.log10(ns) - low) / (high - low)) * (width - left - 16);
-    const decades = [];
-    for (let power = Math.ceil(low); power <= high; power += 1) decades.push(10 ** power);
+    const ticks = logTicks(low, high);
     const dots = (name, y, hue) => [svg("text", { x: 0, y: y + 4 }, name === "server_rtt_ns" ? "capture to broker" : "capture to client"),
       known.filter((row) => row[name] > 0).map((row, at) => svg("circle", { cx: x(row[name]).toFixed(1), cy: (y + ((at % 5) - 2) * 3).toFixed(1), r: 2.6, fill: `var(--${hue})`, "fill-opacity": 0.55 }))];
     replace(panel, svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": "round trips of handshakes" },
-      (decades.length ? decades : [10 ** ((low + high) / 2)]).map((value) => [svg("line", { class: "axis", x1: x(value), x2: x(value), y1: 6, y2: 74 }), svg("text", { x: x(value), y: 90, "text-anchor": "middle" }, withoutZeros(duration(value)))]),
+      ticks.map((value) => [svg("line", { class: "axis", x1: x(value), x2: x(value), y1: 6, y2: 74 }), svg("text", { x: x(value), y: 90, "text-anchor": "middle" }, withoutZeros(duration(value)))]),
       dots("server_rtt_ns", 22, "s0"), dots("client_rtt_ns", 56, "s1")));
   });
   return panel;

@@ -22,6 +22,7 @@ class Sums {
     this.idleCells = new Map();
     this.first = null;
     this.slowest = null;
+    this.silent = null;
     this.slowestCell = -1;
   }
 
@@ -41,7 +42,10 @@ class Sums {
     let timed = 0;
     for (let at = 0; at < cells.length; at += 3) {
       if (this.first === null) this.first = cells[at + 2];
-      if (cells[at] < 0) continue;
+      if (cells[at] < 0) {
+        if (sums[2] && this.silent === null) this.silent = cells[at + 2];
+        continue;
+      }
       timed += cells[at + 1];
       into.set(cells[at], (into.get(cells[at]) || 0) + cells[at + 1]);
       if (!idle && cells[at] > this.slowestCell) [this.slowestCell, this.slowest] = [cells[at], cells[at + 2]];

@@ -4,9 +4,14 @@ const openFindings = new Set(DATA.findings.filter((one, at) => one.severity === 
 
 function findingsSection(body) {
   const rows = DATA.findings.filter(within);
-  if (!DATA.findings.length) return fill(body, [el("p.empty.good", { text: DATA.totals.n ? "Nothing wrong found." : "No Kafka traffic was found, so there is nothing to judge." })]);
+  if (!DATA.findings.length) return fill(body, [DATA.totals.n ? el("p.empty.good", { text: "Nothing wrong found." }) : el("p.empty", { text: nothingToJudge() })]);
   if (!rows.length) return fill(body, [el("p.empty.good", { text: `Nothing wrong found in this range of time; ${plural(DATA.findings.length, "finding")} outside of it.` })]);
   fill(body, rows.map(finding));
+}
+
+function nothingToJudge() {
+  const encrypted = DATA.traffic.protocols.filter((row) => row.protocol === "tls").reduce((sum, row) => sum + row.connections, 0);
+  return `No exchange of Kafka can be read here, so there is nothing to judge.${encrypted ? ` ${plural(encrypted, "connection is", "connections are")} encrypted: with the secrets of their TLS sessions (--keylog FILE) they can be read.` : ""}`;
 }
 
 // A finding that knows no time is of the whole capture and stays.
@@ -31,7 +36,8 @@ function finding(one) {
   return node;
 }
 
-const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+// A setting stays as it is written.
+const sentence = (text) => (/^\S*[.=_]\S/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1));
 
 function rest(one, kept) {
   const more = kept.slice(8);
@@ -43,12 +49,19 @@ function rest(one, kept) {
 
 const when = (row) => (row.to !== null && row.to - row.from >= 1e9 ? `${clock(row.from, 0)} – ${clock(row.to, 0)}` : clock(row.from));
 
+// A packet is named where it can be looked at, so that it stands on paper too.
+function numbered(button, ref) {
+  button.textContent = `packet ${placeOf(ref).packet}`;
+  button.classList.add("numbered");
+  return button;
+}
+
 function evidence(one, row) {
   const place = row.place;
   const examples = place ? [{ what: "the answer", ref: place.told, at: row.from }, { what: "its request", ref: place.asked, at: place.at }].filter((each) => each.ref !== null) : [];
   return el("li", {},
     el("span.subject", { text: shown(row.subject) }), el("span.soft", {}, ` ×${count(row.count)} · ${shown(row.detail)}`, row.from === null ? null : ` · ${when(row)}`), " ",
     el("span.acts", {},
-      examples.length ? look(`${one.name}: ${row.subject}`, examples, place && place.client >= 0 ? { ...BLANK, client: place.client, broker: place.broker } : null) : null,
+      examples.length ? numbered(look(`${one.name}: ${row.subject}`, examples, place && place.client >= 0 ? { ...BLANK, client: place.client, broker: place.broker } : null), examples[0].ref) : null,
       row.from === null ? null : el("button.look", { type: "button", text: "narrow to this", onclick: () => narrowTo(row.from, row.to ?? row.from, place && place.client >= 0 ? { client: place.client } : {}) })));
 }

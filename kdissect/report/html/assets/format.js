@@ -71,9 +71,13 @@ function plural(number, noun, many = `${noun}s`) {
   return `${count(number)} ${number === 1 ? noun : many}`;
 }
 
+const LONGEST = 120; // characters of a name; what is longer has neither sense nor room
+
 // What no font shows, or what turns text around, is written as an escape.
 function shown(text) {
   if (text === null || text === undefined) return NONE;
-  return String(text).replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,
+  const whole = String(text);
+  const some = whole.length > LONGEST ? `${whole.slice(0, LONGEST / 2)}…${whole.slice(-LONGEST / 4)}` : whole;
+  return some.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,
     (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

@@ -16,6 +16,7 @@ function splitSection(body) {
     { key: "transfer", label: "Answer on its way", cell: (row) => duration(row.transfer), sort: (row) => row.transfer, title: "first to last byte of the answer" },
     { key: "throttle", label: "Throttled", cell: (row) => (row.throttle ? el("span.warn", { text: duration(row.throttle) }) : el("span.faint", { text: NONE })), sort: (row) => row.throttle, title: "ordered by quotas, in all" },
     { key: "idle", label: "Idle waits", cell: (row) => (row.idle ? `${duration(row.idle)} × ${count(row.idleCount)}` : el("span.faint", { text: NONE })), sort: (row) => row.idle, title: "long polls without data, joins, syncs: their mean, and how many" },
+    lookColumn((row) => apiName(row.api), (row) => ({ ...filter, api: row.api })),
   ], { id: "split", rows, pick: { name: "api", value: (row) => row.api }, label: "where time goes, by API" }))]);
 }
 
@@ -27,7 +28,7 @@ function piecesOf(api, sums, trips) {
   const upload = (sums.upload ?? 0) / Math.max(sums.n, 1);
   const transfer = (sums.transfer ?? 0) / Math.max(sums.n, 1);
   return {
-    api, upload, trip, broker: mean - trip, transfer, mean: upload + mean + transfer, sum: sums.latency, throttle: (sums.throttle ?? 0) * 1e6,
+    api, sums, upload, trip, broker: mean - trip, transfer, mean: upload + mean + transfer, sum: sums.latency, throttle: (sums.throttle ?? 0) * 1e6,
     idle: sums.idleTimed ? sums.idleLatency / sums.idleTimed : 0, idleCount: sums.idleTimed,
   };
 }

@@ -6,18 +6,22 @@ function overview(body) {
   const p = (mille, name) => (exact ? exact[name] : sums.percentile(mille));
   const topic = filter.topic !== null;
   const figure = (name, value, more) => el("div.figure", {}, el("div.name", { text: name }), el("div.value", {}, value), el("div.more", {}, more || " "));
-  const failures = [...addUpFailures({ ...filter, topic: null }, (_, step) => step).values()].flatMap((one) => one.refs).map((one) => ({ what: `an error at ${clientName(one.client)}`, ref: one.ref, at: one.step * STEP }));
   fill(body, [el("div.figures", {},
     figure("Exchanges", count(sums.n), [`${rate(sums.n / seconds())} per second `, look("the first exchange", [{ what: "the first of this selection", ref: sums.first }], filter)]),
     topic
       ? figure("Partitions with errors", sums.errors ? el("span.bad", { text: count(sums.errors) }) : "none")
-      : figure("Answers with errors", sums.errors ? el("span.bad", { text: count(sums.errors) }) : el("span", { text: "none" }), sums.errors ? [`${share(sums.errors / sums.n)} `, look("errors", failures.slice(0, 10), filter)] : null),
+      : figure("Answers with errors", sums.errors ? el("span.bad", { text: count(sums.errors) }) : el("span", { text: "none" }), sums.errors ? [`${share(sums.errors / sums.n)} `, look("errors", () => errorExamples(filter, 12), filter)] : null),
     topic ? figure("Records", count(sums.records), size(sums.recordBytes)) : null,
-    figure("Without answer", sums.unanswered ? el("span.warn", { text: count(sums.unanswered) }) : "none", isBlank() && DATA.totals.unanswered ? unansweredWhy() : null),
-    figure("Mean latency", duration(sums.mean), `of ${count(sums.timed)} that did not wait idly`),
+    figure("Without answer", sums.unanswered ? el("span.warn", { text: count(sums.unanswered) }) : "none", sums.unanswered ? [isBlank() ? `${unansweredWhy()} ` : "", look("requests without answer", silentExamples, filter)] : null),
+    figure("Mean latency", duration(sums.mean), [`of ${count(sums.timed)} that did not wait idly`]),
     figure("p50", duration(p(500, "p50")), exact ? "within 0.4 %" : "within 6 %"),
     figure("p99", duration(p(990, "p99")), ["max ", duration(exact ? exact.max : sums.max), sums.slowest !== null ? [" ", look("the slowest", [{ what: "the slowest", ref: sums.slowest }])] : null]),
     figure("Throttled", sums.throttled ? el("span.warn", { text: count(sums.throttled) }) : "none", sums.throttled ? `${duration(sums.throttle * 1e6)} in all` : null))]);
+}
+
+function silentExamples() {
+  const found = [...sumsBy((row) => `${row.api} ${row.client}`)].filter(([, sums]) => sums.silent !== null);
+  return found.slice(0, 12).map(([key, sums]) => ({ what: `${apiName(Number(key.split(" ")[0]))}, ${clientName(Number(key.split(" ")[1]))}`, ref: sums.silent }));
 }
 
 function unansweredWhy() {
@@ -72,7 +76,7 @@ function stack(panel, counts, layers) {
   replace(panel, chart);
   hovered(chart, scale, (step) => [el("div", { text: `${rate(tops[step] * perSecond)} exchanges per second` }),
     layers.map((api, number) => (counts[number][step] ? el("div.soft", { text: `${api === null ? "more" : apiName(api)} ${count(counts[number][step])}` }) : null))]);
-  selectable(chart, scale);
+  selectable(chart, scale, openStep);
 }
 
 function bytesByStep() {
@@ -101,7 +105,7 @@ function lines(panel, series, label, height = 120) {
     series.map(([, hue, values]) => svg("path", { d: pathOf(values, scale, y), fill: "none", stroke: `var(--${hue})`, "stroke-width": 1.75, "stroke-linejoin": "round" })), veil(scale, bottom));
   replace(panel, chart);
   hovered(chart, scale, (step) => series.map(([name, , values]) => el("div", { text: `${name}: ${values[step] === null ? "not known" : label(values[step])}` })));
-  selectable(chart, scale);
+  selectable(chart, scale, openStep);
 }
 
 function pathOf(values, scale, y) {
@@ -143,5 +147,5 @@ function errorBars(panel) {
     valueAxis(scale, y, highest, count, 2), bar(errors, null, "var(--bad)"), bar(silent, errors, "var(--s1)"), timeAxis(scale, bottom), veil(scale, bottom));
   replace(panel, chart);
   hovered(chart, scale, (step) => `${plural(errors[step], "error")}, ${count(silent[step])} without answer`);
-  selectable(chart, scale);
+  selectable(chart, scale, openStep);
 }

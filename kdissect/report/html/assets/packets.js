@@ -88,10 +88,11 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !byId("drawer").hidden) closePackets();
 });
 
+// `examples` may be a function, for what is worth looking for only when somebody asks.
 function look(title, examples, scope = null) {
-  const known = examples.filter((one) => one.ref !== null && one.ref !== undefined);
-  if (!known.length && !scope) return null;
-  return el("button.look", { type: "button", text: "packets", "aria-label": `packets of ${title}`, onclick: () => openPackets(title, examples, scope) });
+  const known = typeof examples === "function" || examples.some((one) => one.ref !== null && one.ref !== undefined);
+  if (!known && !scope) return null;
+  return el("button.look", { type: "button", text: "packets", "aria-label": `packets of ${title}`, onclick: () => openPackets(title, typeof examples === "function" ? examples() : examples, scope) });
 }
 
 // A single packet: its number is the button.
@@ -100,4 +101,19 @@ function packetButton(title, ref, at) {
   return place ? el("button.look", { type: "button", text: `#${place.packet}`, "aria-label": `packet ${place.packet}: ${title}`, onclick: () => openPackets(title, [{ what: title, ref, at }], null) }) : null;
 }
 
-const examplesOf = (sums) => [{ what: "the slowest", ref: sums.slowest }, { what: "the first", ref: sums.first }].filter((one) => one.ref !== null && one.ref !== undefined);
+const examplesOf = (sums) => [["the slowest", sums.slowest], ["the first", sums.first], ["one without answer", sums.silent]].filter(([, ref]) => ref !== null && ref !== undefined).map(([what, ref]) => ({ what, ref }));
+
+// Answers with errors within a selection.
+function errorExamples(scope, most) {
+  const found = [...addUpFailures(scope, (row) => `${row.api} ${row.code}`).values()].sort((a, b) => b.n - a.n);
+  return found.flatMap((one) => one.refs.slice(0, 4).map((example) => ({ what: `${errorName(one.code)} in ${apiName(one.api)}, ${clientName(example.client)}`, ref: example.ref, at: example.step * STEP }))).slice(0, most);
+}
+
+// What began in a step: by API, and what went wrong.
+function stepExamples(step) {
+  const scope = { ...filter, from: step, to: step + 1 };
+  const byApi = [...addUp(scope, (row) => row.api)].sort((a, b) => b[1].n - a[1].n);
+  return [byApi.flatMap(([api, sums]) => examplesOf(sums).map((one) => ({ ...one, what: `${apiName(api)}: ${one.what}` }))).slice(0, 14), errorExamples(scope, 6)].flat();
+}
+
+const openStep = (step) => openPackets(`${stepClock(step)} – ${stepClock(step + 1)}`, stepExamples(step), { ...filter, from: step, to: step + 1 });

@@ -2,7 +2,7 @@
 
 const EVERYTHING = ["time", "api", "client", "broker", "connection", "topic", "group"];
 const SECTIONS = [
-  { id: "findings", title: "Findings", about: "most severe first", moves: ["time", "client", "broker", "connection"], draw: findingsSection },
+  { id: "findings", title: "Findings", about: "most severe first", moves: ["time", "client", "broker", "connection"], draw: findingsSection, bare: true },
   { id: "overview", title: "Figures", about: "of the selection", moves: EVERYTHING, draw: overview },
   { id: "traffic", title: "Traffic and errors", short: "Traffic", about: () => `in steps of ${duration(STEP)}, times in UTC`, moves: EVERYTHING, draw: trafficSection },
   { id: "latency", title: "Latency", about: "time by latency by density", moves: EVERYTHING, draw: heatSection },
@@ -14,9 +14,9 @@ const SECTIONS = [
   { id: "topics", title: "Topics", about: "who writes, who reads", moves: ["time", "api", "client", "broker", "topic", "group"], draw: topicsSection },
   { id: "groups", title: "Consumer groups", short: "Groups", about: "members, rebalances, lag", moves: ["time", "client", "group"], draw: groupsSection },
   { id: "producers", title: "Producers and transactions", short: "Producers", about: "identity, sequence, outcomes; figures of the whole capture", moves: ["client"], draw: producersSection },
-  { id: "connections", title: "Connections", about: "life-time figures of TCP", moves: ["time", "client", "broker", "connection", "group"], draw: connectionsSection },
-  { id: "capture", title: "The capture", short: "Capture", about: "and what it cannot tell", moves: [], draw: qualitySection, whole: true },
-];
+  { id: "connections", title: "Connections", about: "life-time figures of TCP", moves: ["time", "client", "broker", "connection", "group"], draw: connectionsSection, bare: true },
+  { id: "capture", title: "The capture", short: "Capture", about: "and what it cannot tell", moves: [], draw: qualitySection, whole: true, bare: true },
+].filter((one) => one.bare || DATA.totals.n); // without any exchange there is nothing else to draw
 
 const drawn = new Map();
 let pending = [];

@@ -1,6 +1,7 @@
 // Tables: sorted by any column, the first rows shown, a row chosen by its name.
 
 const ROWS_SHOWN = 12;
+const SHORT = 22; // characters of a name that is not broken
 const opened = new Map();
 
 // columns: {key, label, cell(row), sort(row), number, title}; options: {rows, pick: {name, value(row)}, order, id, dim(row)}
@@ -45,7 +46,8 @@ function head(column, state, draw) {
 function line(columns, row, pick, dim) {
   const chosen = pick && filter[pick.name] !== null && filter[pick.name] === pick.value(row);
   return el(`tr${chosen ? ".on" : ""}${dim && dim(row) ? ".dim" : ""}`, {}, columns.map((column, at) => {
-    const content = column.cell(row);
+    const cell = column.cell(row);
+    const content = cell === NONE ? el("span.faint", { text: NONE }) : cell;
     return el(`td${column.number === false ? ".t" : ".n"}${at === 0 ? ".first" : ""}`, { "data-key": column.key },
       at === 0 && pick && pick.value(row) >= 0 || at === 0 && pick && typeof pick.value(row) === "string" ? picker(pick, row, content) : content);
   }));
@@ -54,7 +56,7 @@ function line(columns, row, pick, dim) {
 function picker(pick, row, content) {
   const [name, under] = Array.isArray(content) ? content : [content, null];
   const value = pick.value(row);
-  return [el("button.pick", { type: "button", "aria-pressed": String(filter[pick.name] === value), onclick: () => toggle(pick.name, value) }, name), under];
+  return [el(String(name).length > SHORT ? "button.pick" : "button.pick.nowrap", { type: "button", "aria-pressed": String(filter[pick.name] === value), onclick: () => toggle(pick.name, value) }, name), under];
 }
 
 const under = (text) => (text ? el("div.under", { text }) : null);

@@ -18,8 +18,7 @@ function drawChips(chips) {
   const names = selectedNames();
   replace(chips,
     names.map(([name, text, without]) => el("button.chip", { type: "button", "aria-label": `remove ${text}`, onclick: () => change(without) }, el("span", { text }))),
-    names.length > 1 ? el("button.link", { type: "button", text: "Clear all", onclick: () => change({ ...BLANK }) }) : null,
-    names.length ? null : el("span.hint", { text: "Drag over a chart to select time, or choose a row: the rest follows." }));
+    names.length > 1 ? el("button.link", { type: "button", text: "Clear all", onclick: () => change({ ...BLANK }) }) : null);
 }
 
 function countsByStep() {
@@ -44,7 +43,7 @@ function drawBrush(node) {
     svg("path", { class: "bars", d: bars, fill: "var(--s0)", "fill-opacity": 0.55 }),
     svg("path", { class: "marks", d: marks, fill: "var(--bad)" }),
     timeAxis(scale, base),
-    svg("text", { x: 0, y: 10, class: "label", fill: "var(--soft)", "font-size": 12 }, `exchanges in ${duration(STEP)}, at most ${count(highest)}`),
+    svg("text", { x: 0, y: 10, class: "label", fill: "var(--soft)", "font-size": 12 }, `exchanges in ${duration(STEP)}, at most ${count(Math.max(...all))}${width > 760 && isBlank() ? ". Drag over a chart to select time, or choose a row: the rest follows." : ""}`),
     bad.some(Boolean) ? svg("text", { x: width, y: 10, "text-anchor": "end", fill: "var(--bad)", "font-size": 12 }, tall ? "red: steps with errors or no answer" : "red: errors") : null,
     veil(scale, base - 9, 14),
     handle(scale, "from", base), handle(scale, "to", base)));

@@ -20,7 +20,7 @@ const shareOf = (rows) => {
 const errorsColumn = { key: "errors", label: "Errors", cell: (row) => bad(count(row.sums.errors), row.sums.errors), sort: (row) => row.sums.errors };
 const silentColumn = { key: "unanswered", label: "No answer", cell: (row) => bad(count(row.sums.unanswered), row.sums.unanswered), sort: (row) => row.sums.unanswered };
 const sparkColumn = { key: "spark", label: "10 µs – 100 s", number: false, cell: (row) => spark(row.sums.cells) };
-const lookColumn = (tell, scope) => ({ key: "look", label: "", cell: (row) => look(tell(row), examplesOf(row.sums), scope(row)) });
+const lookColumn = (tell, scope) => ({ key: "look", label: "", cell: (row) => look(tell(row), () => [...examplesOf(row.sums), ...errorExamples(scope(row), 3)], scope(row)) });
 
 function profileSection(body) {
   const rows = [...sumsBy((row) => row.api, { api: null })].map(([api, sums]) => ({ api, sums }));
@@ -48,7 +48,7 @@ function errorsSection(body) {
   const rows = [...addUpFailures({ ...filter, topic: null }, (row) => `${row.api} ${row.code}`).values()].sort((a, b) => b.n - a.n);
   fill(body, [rows.length ? table([
     { key: "name", label: "Error", number: false, cell: (row) => [el("span.bad", {}, foldable(errorName(row.code)))], sort: (row) => errorName(row.code) },
-    { key: "api", label: "API", number: false, cell: (row) => apiName(row.api), sort: (row) => apiName(row.api) },
+    { key: "api", label: "API", number: false, cell: (row) => el("span.nowrap", { text: apiName(row.api) }), sort: (row) => apiName(row.api) },
     { key: "n", label: "Answers", cell: (row) => count(row.n), sort: (row) => row.n },
     { key: "clients", label: "Clients", number: false, cell: (row) => listed([...row.clients].sort((a, b) => b[1] - a[1]).map(([client, number]) => `${clientName(client)} ×${count(number)}`), 2) },
     { key: "when", label: "First and last", number: false, cell: (row) => spanOf(row), sort: (row) => Math.min(...row.steps.keys()) },
