@@ -30,6 +30,11 @@ SCENARIOS = (
     "pause",
     "habits",
     "limping",
+    "refusals",
+    "expired",
+    "rough_link",
+    "starved",
+    "clock_step",
 )
 
 

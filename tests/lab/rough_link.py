@@ -9,6 +9,8 @@ so that what the link loses is one packet. Needs root, iproute2 and ethtool.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import heapq
 import json
 import os
@@ -19,24 +21,35 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from .maven import need
 
 NEAR, FAR = "10.77.0.1", "10.77.0.2"
 LAB = Path(__file__).parent.parent
 ALL_PROTOCOLS, OUTGOING = 3, 4  # ETH_P_ALL, PACKET_OUTGOING
-LOST, DOUBLED, LATE = 0.01, 0.02, 0.03  # shares of packets
-DELAY_S, LATE_S = 0.001, 0.004
+CLONE_NEWNET = 0x40000000
+
+
+class Roughness(NamedTuple):
+    """Shares of packets that are lost, doubled and late; how long all take, and how much longer the late ones do."""
+
+    lost: float = 0.01
+    doubled: float = 0.02
+    late: float = 0.03
+    delay_s: float = 0.001
+    late_s: float = 0.004
 
 
 class RoughLink:
     """A context manager: the namespaces, the link between them, and processes run in either."""
 
-    def __init__(self, seed: int, said: Path) -> None:
+    def __init__(self, seed: int, said: Path, roughness: Roughness = Roughness()) -> None:  # noqa: B008 - a constant
         need("ip", "ethtool", "tcpdump")
+        self._roughness = roughness
         self._names = {end: f"kd{os.getpid()}{end}" for end in ("near", "link", "far")}
         self._seed, self._said = seed, said
         self._running: list[subprocess.Popen[str]] = []
@@ -83,7 +96,9 @@ class RoughLink:
                     "gro",
                     "off",
                 )
-            self.impaired = self.start("link", "lab.rough_link", str(self._seed))
+            self.impaired = self.start(
+                "link", "lab.rough_link", str(self._seed), *map(str, self._roughness)
+            )
             self.impaired.stdout.readline()  # type: ignore[union-attr]
         except BaseException:
             self._clear()
@@ -100,6 +115,16 @@ class RoughLink:
             self.stop(process)
         for name in self._names.values():
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+    @contextlib.contextmanager
+    def inside(self, end: str) -> Iterator[None]:
+        """Let this thread, and the processes it starts, live in a namespace for a while (setns(2))."""
+        with Path("/proc/thread-self/ns/net").open() as back, Path("/run/netns", self._names[end]).open() as there:
+            _enter(there.fileno())
+            try:
+                yield
+            finally:
+                _enter(back.fileno())
 
     def start(self, end: str, module: str, *arguments: str) -> subprocess.Popen[str]:
         """Start a Python module of the tests in a namespace."""
@@ -161,7 +186,12 @@ def _run(*command: str) -> None:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
 
 
-def pass_frames(seed: int) -> None:
+def _enter(namespace: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).setns(namespace, CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+def pass_frames(seed: int, rough: Roughness) -> None:
     """Be the link: frames of one interface leave by the other, most of them."""
     chance = random.Random(seed)
     ends = [socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ALL_PROTOCOLS)) for _ in range(2)]
@@ -180,14 +210,14 @@ def pass_frames(seed: int) -> None:
                 if about[2] == OUTGOING:
                     continue
                 lot = chance.random()
-                if lot < LOST:
+                if lot < rough.lost:
                     counted["lost"] += 1
                     continue
-                late = lot > 1 - LATE
+                late = lot > 1 - rough.late
                 counted["late"] += late
                 counted["passed"] += 1
-                times = [time.monotonic() + DELAY_S + late * LATE_S]
-                if LOST < lot < LOST + DOUBLED:
+                times = [time.monotonic() + rough.delay_s + late * rough.late_s]
+                if rough.lost < lot < rough.lost + rough.doubled:
                     counted["doubled"] += 1
                     times.append(times[0] + 0.0002)
                 for at in times:
@@ -201,4 +231,4 @@ def pass_frames(seed: int) -> None:
 
 
 if __name__ == "__main__":
-    pass_frames(int(sys.argv[1]))
+    pass_frames(int(sys.argv[1]), Roughness(*map(float, sys.argv[2:])))

@@ -34,24 +34,30 @@ class Stage:
     served: list[Served] = field(default_factory=list)
     whole: bool = True  # every client's log was read; false when brokers are clients, too
     cluster: Cluster | None = None
+    dropped_packets: int = 0  # that tcpdump says it lost
+    edited: str = ""  # what was done to the capture after it was recorded
     answered_unlogged: set[int] = field(default_factory=set)
     """Ports whose brokers answer ApiVersions before they know the client, without a word in their request log."""
 
     @contextlib.contextmanager
     def recording(
-        self, cluster: Cluster, ports: list[int] | None = None, *, nanoseconds: bool = False
-    ) -> Iterator[None]:
-        """Record what the clients' ports of `cluster` see; end it after all clients have closed."""
+        self, cluster: Cluster, ports: list[int] | None = None, **how: Any
+    ) -> Iterator[Capture]:
+        """Record what the clients' ports of `cluster` see; end it after all clients have closed.
+
+        `how` are the options of `Capture`.
+        """
         self.cluster = cluster
         wanted = ports or cluster.client_ports
         time.sleep(0.5)  # connections of the set-up have closed by then
         since = requestlog.sizes(cluster.request_logs)
-        with Capture(self.capture, wanted, nanoseconds=nanoseconds):
+        with Capture(self.capture, wanted, **how) as capture:
             try:
-                yield
+                yield capture
             finally:
                 for client in self.clients:
                     client.child.stop()
+        self.dropped_packets = capture.dropped
         self.served = [s for s in requestlog.read(since) if s.server_port in wanted]
 
     def start(self, library: str, release: Release | None = None, **fields: Any) -> Client:
@@ -101,7 +107,9 @@ class Stage:
             "told": told,
             "broker": {"release": self.cluster.release.version, "nodes": len(self.cluster.nodes)},
             "server_ports": sorted({s.server_port for s in self.served}),
-            "exact": self.whole and not differences,
+            "exact": self.whole and not differences and not self.dropped_packets,
+            "dropped_packets": self.dropped_packets,
+            "edited": self.edited or None,
             "expected": {
                 "connections_with_requests": len({s.connection for s in self.served}),
                 "requests": manifest.requests(self.served, unanswered if self.whole else None),

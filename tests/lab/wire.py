@@ -1,4 +1,4 @@
-"""Just enough Kafka to ask a broker whether it is ready and to create topics, sent and read by hand.
+"""Just enough Kafka to ask a broker whether it is ready, to create topics and to set quotas, sent and read by hand.
 
 Kept apart from kdissect and from every client library on purpose, so that neither can hide a fault of the other.
 """
@@ -75,6 +75,21 @@ def create_topic(
     start = (8 if version < 2 else 12) + len(_text(name))
     (code,) = struct.unpack_from(">h", answer, start)
     return int(code)
+
+
+def limit(port: int, client_id: str, bytes_per_second: float) -> None:
+    """Set the byte rates at which the broker on `port` lets a client id produce and fetch (AlterClientQuotas 0)."""
+    quotas = b"".join(
+        _text(f"{side}_byte_rate") + struct.pack(">d?", bytes_per_second, False)
+        for side in ("producer", "consumer")
+    )
+    entity = struct.pack(">i", 1) + _text("client-id") + _text(client_id)
+    request = struct.pack(">hhi", 49, 0, 9) + _text("lab") + struct.pack(">i", 1) + entity
+    answer = _ask(port, request + struct.pack(">i", 2) + quotas + struct.pack(">?", False), timeout=30.0)
+    # correlation id, throttle time and the count of entries come before the code.
+    (code,) = struct.unpack_from(">h", answer, 12)
+    if code:
+        raise RuntimeError(f"quota of {client_id} was not set: {code}")
 
 
 def _ask(port: int, request: bytes, timeout: float) -> bytes:

@@ -48,7 +48,10 @@ def _produce(job: Job, outcome: Outcome) -> None:
     for number in job.paced():
         topic = job.topics[number % len(job.topics)]
         headers = {"trace": b"%d" % number} if job.headers else None
-        producer.produce(topic, job.value(number), job.key(number), headers=headers, on_delivery=note)
+        try:
+            producer.produce(topic, job.value(number), job.key(number), headers=headers, on_delivery=note)
+        except ck.KafkaException as refused:  # the library knows already that the broker will not have it
+            outcome.failed[refused.args[0].name()] += 1
         producer.poll(0)
     producer.flush(60)
     producer.close()
