@@ -129,6 +129,8 @@ PARTITIONS = _table(
     producer_id=INT64,
     producer_epoch=INT16,
     base_sequence=INT32,
+    sampled_bytes=INT64,  # of a write without compression: records that were tried with LZ4 (see exchange.samples)
+    sampled_lz4_bytes=INT64,  # and what became of them
 )
 
 GROUP_EVENTS = _table(

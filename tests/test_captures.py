@@ -47,6 +47,9 @@ def test_requests_by_api_and_version(told: tuple[dict[str, Any], dict[str, Any]]
     if expected["exact"]:
         assert wanted.keys() == found.keys()
     for key, row in wanted.items():
+        if expected.get("dropped_packets"):  # brokers know of what the capture lost
+            assert found[key]["exchanges"] <= row["requests"]
+            continue
         requests = found[key]["exchanges"] - found[key]["orphan_responses"]
         at_most = row["requests_at_most"]
         assert row["requests"] <= requests
@@ -68,14 +71,17 @@ def test_errors(told: tuple[dict[str, Any], dict[str, Any]]) -> None:
     assert found.keys() <= wanted.keys()
     for row, logged_times in wanted.items():
         # As with requests: an answer to a client that is gone stands in the broker's log only.
+        if expected.get("dropped_packets"):
+            assert found.get(row, 0) <= logged_times
+            continue
         gone = sum(api["unanswered_closed"] for api in report["apis"] if api["api_key"] == row[0])
         assert logged_times - gone <= found.get(row, 0) <= logged_times, row
 
 
 def test_nothing_is_lost(told: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    _, report = told
-    assert report["connections"]["lost_bytes"] == 0
-    assert report["totals"]["orphan_responses"] == 0
+    expected, report = told
+    assert (report["connections"]["lost_bytes"] > 0) == bool(expected.get("dropped_packets"))
+    assert expected.get("dropped_packets") or report["totals"]["orphan_responses"] == 0
     assert {fault["shape"] for fault in report["faults"]} <= {
         "response: the rest of the frame is missing at byte # in throttle_time_ms",
         "response: the rest of the frame is missing at byte # in responses.partitions.records",

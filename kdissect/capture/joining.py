@@ -87,6 +87,7 @@ class Joined:
         self.again = 0
         self.ended = END
         self.packets = self.captured_bytes = self.wire_bytes = self.truncated = self.backward_steps = 0
+        self.step_back = tally.StepBack()
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self.earliest_ns: int | None = None
@@ -124,6 +125,13 @@ class Joined:
         first, last = counts[tally.FIRST_NS], counts[tally.LAST_NS]
         earliest, latest = counts[tally.EARLIEST_NS], counts[tally.LATEST_NS]
         self.backward_steps += counts[tally.BACKWARD_STEPS] + (first < (self.last_ns or 0))
+        inside = (
+            counts[tally.STEP_BACK_NS],
+            self.packets + counts[tally.STEP_BACK_PACKET],
+            counts[tally.STEP_BACK_AT_NS],
+        )
+        between = tally.StepBack((self.last_ns or 0) - first, self.packets + 1, first)
+        self.step_back = max(self.step_back, between, tally.StepBack(*inside), key=lambda step: step.ns)
         self.first_ns = first if self.first_ns is None else self.first_ns
         self.last_ns = last
         self.earliest_ns = earliest if self.earliest_ns is None else min(earliest, self.earliest_ns)

@@ -22,6 +22,7 @@ from kdissect.capture.refusals import InputError
 from kdissect.capture.sections import InForce
 from kdissect.capture.source import opened
 from kdissect.capture.splits import Format, Split
+from kdissect.capture.tally import StepBack
 from kdissect.capture.walk import CHUNK_BYTES
 
 SPLIT_BYTES = 32 << 20
@@ -45,6 +46,7 @@ class FileSurvey:
     earliest_time_ns: int | None
     latest_time_ns: int | None
     backward_steps: int  # packets with a time before that of the packet before
+    step_back: StepBack  # the largest of them
     captured_bytes: int
     wire_bytes: int
     truncated_packets: int  # of which the capture kept less than was on the wire
@@ -198,6 +200,7 @@ def _told(file: CaptureFile, part: Range, joined: Joined) -> FileSurvey:
         earliest_time_ns=joined.earliest_ns,
         latest_time_ns=joined.latest_ns,
         backward_steps=joined.backward_steps,
+        step_back=joined.step_back,
         captured_bytes=joined.captured_bytes,
         wire_bytes=joined.wire_bytes,
         truncated_packets=joined.truncated,

@@ -1,5 +1,7 @@
 """Count packet records and mark where splits end: the part of the survey that touches every record."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from kdissect.capture.copies import RECALLED_BYTES, RECALLED_PACKETS
@@ -17,6 +19,9 @@ from kdissect.kernel import jit_flat, jit_inner
     EARLIEST_NS,
     LATEST_NS,
     BACKWARD_STEPS,
+    STEP_BACK_NS,  # the largest of them: how far, and with which packet
+    STEP_BACK_PACKET,
+    STEP_BACK_AT_NS,  # the time of that packet
     OPEN_START,  # the split that is not finished: file offset of its first record, -1: there is none
     OPEN_STOP,
     OPEN_FIRST_PACKET,
@@ -25,7 +30,7 @@ from kdissect.kernel import jit_flat, jit_inner
     OPEN_RECALLED_BYTES,
     RECALLABLE,  # packets since the section began
     TALLY_FIELDS,
-) = range(17)
+) = range(20)
 
 # A finished split.
 (
@@ -41,6 +46,14 @@ from kdissect.kernel import jit_flat, jit_inner
 
 # The last packets, by their number: where each begins, and the time of the one before.
 LAST_START, LAST_CLOCK_NS, LAST_FIELDS = range(3)
+
+
+class StepBack(NamedTuple):
+    """How far the time went back from one packet to the next, the number of that packet and its time; all 0: never."""
+
+    ns: int = 0
+    packet: int = 0
+    at_ns: int = 0
 
 
 def new_tally() -> Int64s:
@@ -114,7 +127,12 @@ def tally(
         counts[CAPTURED_BYTES] += records[i, CAPTURED]
         counts[WIRE_BYTES] += records[i, ORIGINAL]
         counts[TRUNCATED] += 1 if records[i, CAPTURED] < records[i, ORIGINAL] else 0
-        counts[BACKWARD_STEPS] += 1 if time_ns < counts[LAST_NS] else 0
+        back_ns = counts[LAST_NS] - time_ns
+        counts[BACKWARD_STEPS] += 1 if back_ns > 0 else 0
+        if back_ns > counts[STEP_BACK_NS]:
+            counts[STEP_BACK_NS] = back_ns
+            counts[STEP_BACK_PACKET] = counts[PACKETS]
+            counts[STEP_BACK_AT_NS] = time_ns
         counts[LAST_NS] = time_ns
         counts[EARLIEST_NS] = min(counts[EARLIEST_NS], time_ns)
         counts[LATEST_NS] = max(counts[LATEST_NS], time_ns)

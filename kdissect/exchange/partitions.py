@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from kdissect.exchange.conversation import Harvest
 from kdissect.exchange.exchanges import error_names
+from kdissect.exchange.samples import compressed, is_tried
 from kdissect.exchange.sides import Bools, Side
 from kdissect.exchange.spans import int_column, name_column, text_column, uuid_column
-from kdissect.exchange.state import API_KEY, ORDINAL, Bytes, Int64s
+from kdissect.exchange.state import API_KEY, ORDINAL, REQUEST_SIDE, STOP, Bytes, Int64s
 from kdissect.kernel import jit, jit_inner
 from kdissect.tables import PARTITIONS
 
@@ -145,6 +146,21 @@ class _Rows:
         return _at(span.length, rows), (_at(span.start, rows) >= 0) & (rows >= 0)
 
 
+def _tried(harvest: Harvest, asked: _Rows, ours: Int64s, exchange: Int64s, plain: Bools) -> list[pa.Array]:
+    """Give the sizes of samples of uncompressed records before and after LZ4; null where none was taken."""
+    rows = np.flatnonzero(plain & is_tried(harvest.exchanges[exchange, ORDINAL]))
+    span = asked.side.columns.partitions.spans("record_set")
+    start = _at(span.start, ours[rows])
+    held = harvest.exchanges[exchange[rows], REQUEST_SIDE + STOP]  # of a frame that was cut off less is there
+    sizes = compressed(harvest.arena, start, np.minimum(start + _at(span.length, ours[rows]), held))
+    columns = []
+    for values in sizes:
+        spread = np.zeros(len(ours), np.int64)
+        spread[rows] = values
+        columns.append(int_column(spread, spread > 0, pa.int64()))
+    return columns
+
+
 def _at(values: np.ndarray, rows: Int64s) -> np.ndarray:
     return values[np.maximum(rows, 0)] if len(values) else np.zeros(len(rows), values.dtype)
 
@@ -199,6 +215,8 @@ def _batch(
     size, has_records = np.where(size_asked[1], size_asked[0], size_told[0]), size_asked[1] | size_told[1]
     in_batch = has_records & (record("magic") == BATCH_MAGIC)
     partition = key(PARTITION)
+    plain = size_asked[1] & in_batch & (record("codec") == 0) & (record("batches") > 0)
+    sampled, sampled_lz4 = _tried(harvest, asked, ours, exchange, plain)
     columns = {
         "connection": pa.array(identities[exchange]),
         "ordinal": pa.array(harvest.exchanges[exchange, ORDINAL]),
@@ -218,5 +236,7 @@ def _batch(
         "producer_id": producer("producer_id", pa.int64()),
         "producer_epoch": producer("producer_epoch", pa.int16()),
         "base_sequence": int_column(record("base_sequence"), in_batch, pa.int32()),
+        "sampled_bytes": sampled,
+        "sampled_lz4_bytes": sampled_lz4,
     }
     return pa.record_batch([columns[name] for name in PARTITIONS.names], schema=PARTITIONS)

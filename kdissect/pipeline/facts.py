@@ -2,7 +2,7 @@
 
 from kdissect.capture.pieces import Counts
 from kdissect.capture.survey import Survey
-from kdissect.report.summary import CaptureFacts
+from kdissect.report.summary import CaptureFacts, Place
 
 LINK_NAMES = {
     0: "loopback (BSD)",
@@ -26,8 +26,24 @@ def link_names(survey: Survey) -> tuple[str, ...]:
     return tuple(dict.fromkeys(LINK_NAMES.get(kind, f"link type {kind}") for kind in kinds))
 
 
+def _largest_step(survey: Survey) -> tuple[int, Place | None]:
+    """Give how far the clock went back at most from one packet to the next, and where."""
+    found = max(survey.files, key=lambda file: file.step_back.ns, default=None)
+    if found is None or not found.step_back.ns:
+        return 0, None
+    nothing = dict.fromkeys(
+        ("connection", "client_host", "client_port", "server_host", "server_port", "client_id", "topic", "partition", "detail")
+    )  # fmt: skip
+    place = Place(
+        time_ns=found.step_back.at_ns, capture_file=found.file.name, request_packet=found.step_back.packet,
+        response_packet=None, **nothing,
+    )  # fmt: skip
+    return found.step_back.ns, place
+
+
 def capture_facts(survey: Survey, counts: Counts) -> CaptureFacts:
     """Put both together."""
+    largest_step_ns, largest_step = _largest_step(survey)
     return CaptureFacts(
         files=tuple(file.file.name for file in survey.files),
         packets=survey.packets,
@@ -41,6 +57,9 @@ def capture_facts(survey: Survey, counts: Counts) -> CaptureFacts:
         tunnelled_packets=counts.tunnelled,
         attempts=counts.attempts,
         truncated_packets=survey.truncated_packets,
+        dropped_packets=sum(file.interface_drops + file.system_drops for file in survey.files),
         clock_steps=sum(file.backward_steps for file in survey.files),
+        largest_clock_step_ns=largest_step_ns,
+        largest_clock_step=largest_step,
         warnings=survey.warnings,
     )

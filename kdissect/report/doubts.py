@@ -65,6 +65,12 @@ RULES = (
         "bytes the capture lost: some exchanges are missing or look unanswered",
     ),
     Rule(
+        "dropped_packets",
+        lambda seen: seen.capture.dropped_packets,
+        lambda seen: seen.capture.packets + seen.capture.dropped_packets,
+        "packets lost in capturing, as the capture itself says",
+    ),
+    Rule(
         "one_way_connections",
         lambda seen: seen.connections.one_way,
         _kafka_connections,

@@ -124,7 +124,15 @@ TOPIC_FLOWS = Part(
         ("group_id", TEXT),
         ("codec", TEXT),
     ),
-    sums=("mentions", "errors", "records", "batches", "record_bytes"),
+    sums=(
+        "mentions",
+        "errors",
+        "records",
+        "batches",
+        "record_bytes",
+        "sampled_bytes",
+        "sampled_lz4_bytes",
+    ),
     lowest=("first_ns",),
     highest=("last_ns",),
 )

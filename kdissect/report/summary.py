@@ -29,7 +29,10 @@ class CaptureFacts:
     tunnelled_packets: int = 0
     attempts: int = 0  # connections that never came to be, beyond as many as were followed
     truncated_packets: int = 0
+    dropped_packets: int = 0  # that were lost in capturing, as the capture itself says
     clock_steps: int = 0
+    largest_clock_step_ns: int = 0
+    largest_clock_step: "Place | None" = None  # the packet whose time is that far before the one before it
     warnings: tuple[str, ...] = ()
 
 
@@ -176,7 +179,10 @@ class TopicClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicUse:
-    """What one API did with a topic; `errors` counts partitions, `codecs` record bytes by codec."""
+    """What one API did with a topic; `errors` counts partitions, `codecs` record bytes by codec.
+
+    `sampled_bytes` of what was written without compression were tried with LZ4, which made `sampled_lz4_bytes` of them.
+    """
 
     api_key: int
     api_name: str | None
@@ -186,6 +192,8 @@ class TopicUse:
     batches: int
     record_bytes: int
     errors: int
+    sampled_bytes: int
+    sampled_lz4_bytes: int
     codecs: dict[str, int]
     service: Latency | None
     idle: Latency | None

@@ -15,8 +15,9 @@ from kdissect.report.histogram import Ints
 from kdissect.report.partials import Partial
 from kdissect.report.parts import NAMES, TOPIC_CALLS, TOPIC_FLOWS, TOPIC_LATENCIES, TOPIC_PARTITIONS, Part
 from kdissect.report.summary import Topic, TopicClient, TopicUse
+from kdissect.report.topics import AMOUNTS
 
-VOLUMES = ("mentions", "records", "batches", "record_bytes", "errors")
+VOLUMES = ("mentions", "errors", *AMOUNTS)
 
 
 def topic_names(partial: Partial) -> dict[str, str]:

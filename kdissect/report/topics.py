@@ -31,6 +31,8 @@ from kdissect.report.parts import (
     picked,
 )
 
+AMOUNTS = ("records", "batches", "record_bytes", "sampled_bytes", "sampled_lz4_bytes")
+
 
 def locate(partitions: Columns, exchanges: Columns) -> Ints:
     """Give, for each partition row, the row of its exchange, or -1."""
@@ -84,7 +86,7 @@ def _flows(partitions: Columns, exchanges: Columns, located: Ints, caller: Group
     measures: dict[str, Measure] = {
         "mentions": np.ones(len(located), bool),
         "errors": partitions.ints("error_code") != 0,
-        **{name: np.maximum(partitions.ints(name), 0) for name in ("records", "batches", "record_bytes")},
+        **{name: np.maximum(partitions.ints(name), 0) for name in AMOUNTS},
         "first_ns": (when, there),
         "last_ns": (when, there),
     }

@@ -34,6 +34,11 @@ def test_counts_against_the_traffic(tmp_path: Path, name: str) -> None:
     assert (file.first_time_ns, file.last_time_ns) == (times[0], times[-1])
     assert (file.earliest_time_ns, file.latest_time_ns) == (min(times), max(times))
     assert file.backward_steps == sum(later < earlier for earlier, later in pairwise(times))
+    back = [earlier - later for earlier, later in pairwise(times)]
+    farthest = max(range(len(back)), key=back.__getitem__)
+    assert file.step_back == (
+        (back[farthest], farthest + 2, times[farthest + 1]) if back[farthest] > 0 else (0, 0, 0)
+    )
     assert file.wire_bytes == sum(len(frame) for _, frame in frames)
     longer = sum(len(frame) > 200 for _, frame in frames)
     assert file.truncated_packets == (longer if name == "pcapng" else 0)

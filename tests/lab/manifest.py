@@ -86,6 +86,7 @@ def client_facts(
         "role": role,
         "connections": len({s.connection for s in own}),
         "requests": len(own),
+        "throttle_ms": sum(s.throttle_ms for s in own),
         "outcome": None,
     }
     if outcome is not None:

@@ -53,7 +53,9 @@ class Middlebox:
                 for one in (client, broker):
                     one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._open += (client, broker)
-                threading.Thread(target=_pass_requests, args=(client, broker, self._harm), daemon=True).start()
+                threading.Thread(
+                    target=_pass_requests, args=(client, broker, self._harm), daemon=True
+                ).start()
                 threading.Thread(target=_pass_answers, args=(broker, client), daemon=True).start()
 
 

@@ -51,6 +51,22 @@ def _section(entry: dict[str, Any]) -> Iterator[str]:
     for row in entry["expected"]["requests"]:
         versions[row["api_name"]].append(f"v{row['api_version']} × {row['requests']:,}")
     yield "\nRequests: " + "; ".join(f"{name} {', '.join(each)}" for name, each in versions.items()) + "."
+    told = [
+        f"{client['client_id']} {name} × {count:,}"
+        for client in entry["clients"]
+        for name, count in (client["outcome"] or {"failed": {}})["failed"].items()
+    ]
+    if told:
+        yield "\nFailures that clients told of: " + "; ".join(told) + "."
+    if throttled := [row for row in entry["clients"] if row.get("throttle_ms")]:
+        waits = (f"{row['client_id']} {row['throttle_ms'] / 1000:.3f} s" for row in throttled)
+        yield "\nTold to wait by quota: " + "; ".join(waits) + "."
+    if noticed := entry.get("noticed"):
+        yield "\nNoticed: " + "; ".join(f"{what} × {count:,}" for what, count in noticed.items()) + "."
+    if entry.get("dropped_packets"):
+        yield f"\ntcpdump says that it dropped {entry['dropped_packets']:,} packets."
+    if entry.get("edited"):
+        yield f"\nEdited: {entry['edited']}."
     if errors := entry["expected"]["errors"]:
         told = (f"{row['api_name']} {row['error_name']} × {row['responses']}" for row in errors)
         yield "\nErrors: " + "; ".join(told) + "."

@@ -45,6 +45,7 @@ class Served(NamedTuple):
     connection: str
     answered: bool
     errors: tuple[int, ...] | None
+    throttle_ms: int = 0  # that the answer asks the client to wait
 
     @property
     def server_port(self) -> int:
@@ -87,6 +88,7 @@ def _from_json(entry: dict[str, object]) -> Served:
         str(entry["connection"]),
         answered,
         tuple(_error_codes(entry.get("response"))),
+        _throttle_ms(entry.get("response")),
     )
 
 
@@ -106,6 +108,10 @@ def _from_words(line: str) -> Served:
         not (key == 0 and re.search(r"acks[=:] ?0\b", words["body"], re.IGNORECASE)),
         None,
     )
+
+
+def _throttle_ms(response: object) -> int:
+    return int(response.get("throttleTimeMs", 0)) if isinstance(response, dict) else 0
 
 
 def _error_codes(part: object) -> Iterator[int]:

@@ -96,9 +96,7 @@ class RoughLink:
                     "gro",
                     "off",
                 )
-            self.impaired = self.start(
-                "link", "lab.rough_link", str(self._seed), *map(str, self._roughness)
-            )
+            self.impaired = self.start("link", "lab.rough_link", str(self._seed), *map(str, self._roughness))
             self.impaired.stdout.readline()  # type: ignore[union-attr]
         except BaseException:
             self._clear()
@@ -119,7 +117,10 @@ class RoughLink:
     @contextlib.contextmanager
     def inside(self, end: str) -> Iterator[None]:
         """Let this thread, and the processes it starts, live in a namespace for a while (setns(2))."""
-        with Path("/proc/thread-self/ns/net").open() as back, Path("/run/netns", self._names[end]).open() as there:
+        with (
+            Path("/proc/thread-self/ns/net").open() as back,
+            Path("/run/netns", self._names[end]).open() as there,
+        ):
             _enter(there.fileno())
             try:
                 yield

@@ -36,13 +36,13 @@ class Stage:
     cluster: Cluster | None = None
     dropped_packets: int = 0  # that tcpdump says it lost
     edited: str = ""  # what was done to the capture after it was recorded
+    noticed: dict[str, int] = field(default_factory=dict)
+    """What others than clients and request logs counted of the incident, such as a line in a broker's log."""
     answered_unlogged: set[int] = field(default_factory=set)
     """Ports whose brokers answer ApiVersions before they know the client, without a word in their request log."""
 
     @contextlib.contextmanager
-    def recording(
-        self, cluster: Cluster, ports: list[int] | None = None, **how: Any
-    ) -> Iterator[Capture]:
+    def recording(self, cluster: Cluster, ports: list[int] | None = None, **how: Any) -> Iterator[Capture]:
         """Record what the clients' ports of `cluster` see; end it after all clients have closed.
 
         `how` are the options of `Capture`.
@@ -105,6 +105,7 @@ class Stage:
             "name": self.name,
             **manifest.file_facts(self.capture),
             "told": told,
+            "noticed": self.noticed,
             "broker": {"release": self.cluster.release.version, "nodes": len(self.cluster.nodes)},
             "server_ports": sorted({s.server_port for s in self.served}),
             "exact": self.whole and not differences and not self.dropped_packets,

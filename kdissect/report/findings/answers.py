@@ -9,6 +9,7 @@ from kdissect.report.findings.scene import (
     exchanges,
     gathered,
     plural,
+    servers,
     span_ns,
     spells,
 )
@@ -64,7 +65,9 @@ def unanswered_timeout(scene: Scene) -> Judgement | None:
         return None
     silent.sort(key=lambda note: -_waited(note))
     rows = [
-        evidence(note.client, f"{note.api}: closed {duration(_waited(note))} after the request", [note])
+        evidence(
+            note.client, f"{note.api} to {servers([note])}: closed {duration(_waited(note))} later", [note]
+        )
         for note in silent
     ]
     longest = duration(_waited(silent[0]))
@@ -84,7 +87,10 @@ def unanswered_cut(scene: Scene) -> Judgement | None:
     if not cut:
         return None
     rows = [
-        evidence(note.client, f"{note.api}: cut off after {duration(_waited(note))}", [note]) for note in cut
+        evidence(
+            note.client, f"{note.api} to {servers([note])}: cut off after {duration(_waited(note))}", [note]
+        )
+        for note in cut
     ]
     return Judgement(
         f"{plural(exchanges(cut), 'request')} cut off: the connection ended before the answer", rows
@@ -104,7 +110,9 @@ def leader_moved(scene: Scene) -> Judgement | None:
     for (client, partition), found in gathered(notes, lambda note: (note.client, note.partition or "?")):
         for spell in spells(found, PAUSE_NS):
             names = ", ".join(sorted({note.error for note in spell}))
-            rows.append(evidence(f"{client}: {partition}", f"{names} {_lasted(spell)}", spell))
+            rows.append(
+                evidence(f"{client}: {partition}", f"{names} from {servers(spell)} {_lasted(spell)}", spell)
+            )
     rows.sort(key=lambda row: (row.first_time_ns or 0) - (row.last_time_ns or 0))
     longest = max((row.last_time_ns or 0) - (row.first_time_ns or 0) for row in rows)
     partitions, clients = {note.partition for note in notes}, {note.client for note in notes}
@@ -125,7 +133,7 @@ def retriable_lasted(scene: Scene) -> Judgement | None:
     ):
         for spell in spells(found, PAUSE_NS):
             if exchanges(spell) >= LASTED_TIMES and span_ns(spell) >= LASTED_NS:
-                detail = f"{api} {error} for {duration(span_ns(spell))}"
+                detail = f"{api} {error} from {servers(spell)} for {duration(span_ns(spell))}"
                 rows.append(evidence(f"{client}: {subject}" if subject else client, detail, spell))
     if not rows:
         return None
@@ -146,7 +154,11 @@ def refused(scene: Scene, wanted: frozenset[int], title: str) -> Judgement | Non
             note.partition or note.group_id or note.transactional_id or "",
         ),
     ):
-        rows.append(evidence(f"{client}: {subject}" if subject else client, f"{api} {error}", found))
+        rows.append(
+            evidence(
+                f"{client}: {subject}" if subject else client, f"{api} {error} from {servers(found)}", found
+            )
+        )
     return (
         Judgement(
             f"{title}: {plural(exchanges(notes), 'error')} at {plural(len({n.client for n in notes}), 'client')}",
@@ -192,7 +204,8 @@ def throttled(scene: Scene) -> Judgement | None:
     rows = [
         evidence(
             client,
-            f"{duration(sum(n.amount for n in found) * 10**6)} in all, up to {duration(max(n.most for n in found) * 10**6)} at once",
+            f"{', '.join(sorted({n.api for n in found}))}: {duration(sum(n.amount for n in found) * 10**6)} in all, "
+            f"up to {duration(max(n.most for n in found) * 10**6)} at once, by {servers(found)}",
             found,
         )
         for (client,), found in gathered(notes, lambda note: (note.client,))

@@ -3,8 +3,9 @@
 from statistics import median
 
 from kdissect.protocol.schema import api_name
+from kdissect.report.findings.connected import Row, by, client, connected, connections, server
 from kdissect.report.findings.scene import Judgement, Scene, plural
-from kdissect.report.summary import Evidence, Latency
+from kdissect.report.summary import Evidence, Latency, Place
 from kdissect.report.units import duration, share, size
 
 ENOUGH, TIMES_SLOWER, SLOWER_NS = 100, 3, 2_000_000
@@ -17,22 +18,22 @@ SERIOUS_LOSS = 0.01
 def slow_broker(scene: Scene) -> Judgement | None:
     """Brokers whose median of an API is several times that of the others."""
     ranked = scene.ranking.by(("api_key",), ("server_host", "server_port"))
-    waits: dict[int, list[tuple[str, Latency]]] = {}
+    waits: dict[int, dict[tuple[str, int], Latency]] = {}
     for group, (key, host, port) in enumerate(zip(*ranked.keys, strict=True)):
         latency = ranked.profile.service.latency(group)
         if key in COMPARED and latency is not None and latency.count >= ENOUGH and host is not None:
-            waits.setdefault(key, []).append((f"{host}:{port}", latency))
+            waits.setdefault(key, {})[host, port] = latency
     rows = []
     for key, brokers in sorted(waits.items()):
-        for name, latency in brokers:
-            peers = [other.p50_ns for peer, other in brokers if peer != name]
+        for broker, latency in brokers.items():
+            peers = [other.p50_ns for peer, other in brokers.items() if peer != broker]
             usual = median(peers) if peers else latency.p50_ns
             if latency.p50_ns >= TIMES_SLOWER * usual and latency.p50_ns - usual >= SLOWER_NS:
                 detail = (
                     f"{api_name(key)} p50 {duration(latency.p50_ns)}, p99 {duration(latency.p99_ns)}; "
                     f"its peers' p50 {duration(round(usual))}"
                 )
-                rows.append(_row(name, detail, latency.count))
+                rows.append(connected(f"{broker[0]}:{broker[1]}", detail, _to(scene, *broker), latency.count))
     return (
         Judgement(f"{plural(len({row.subject for row in rows}), 'broker')} slower than the others", rows)
         if rows
@@ -40,11 +41,19 @@ def slow_broker(scene: Scene) -> Judgement | None:
     )
 
 
+def _to(scene: Scene, host: str, port: int) -> list[Row]:
+    columns = scene.facts.columns
+    return connections(scene, columns.equals("server_host", host) & (columns.ints("server_port") == port))
+
+
 def clock_steps(scene: Scene) -> Judgement | None:
     """Times that jump back, answers before their requests."""
-    rows = []
-    if scene.capture.clock_steps:
-        rows.append(_row("packets", "time jumps back from one packet to the next", scene.capture.clock_steps))
+    rows, seen = [], scene.capture
+    if seen.clock_steps:
+        farthest, place = seen.largest_clock_step_ns, seen.largest_clock_step
+        at = "" if place is None else f", with packet #{place.request_packet}"
+        detail = f"time jumps back from one packet to the next, by {duration(farthest)} at most{at}"
+        rows.append(_row("packets", detail, seen.clock_steps, place))
     if scene.totals.untimed:
         rows.append(_row("answers", "before their request, or days later", scene.totals.untimed))
     return Judgement("The capture's clock stepped: latencies around it are wrong", rows) if rows else None
@@ -52,23 +61,31 @@ def clock_steps(scene: Scene) -> Judgement | None:
 
 def capture_loss(scene: Scene) -> Judgement | None:
     """Bytes the capture lost, and connections of which it has one direction only."""
-    seen = scene.connections
+    seen, rows, missing = scene.connections, [], ""
     whole = seen.lost_bytes + seen.bytes_to_server + seen.bytes_to_client
-    rows = []
     if seen.lost_bytes and seen.lost_bytes >= SERIOUS_LOSS * whole:
-        detail = f"{size(seen.lost_bytes)} ({share(seen.lost_bytes / whole)}) were not captured"
-        rows.append(_row("bytes", detail, seen.lossy))
-    one_way = scene.facts.one_way & scene.facts.columns.equals("protocol", "kafka")
-    if one_way.any():
-        rows.append(_row("connections", "captured in one direction only", int(one_way.sum())))
-    return (
-        Judgement("The capture is incomplete: what looks unanswered may have been answered", rows)
-        if rows
-        else None
-    )
+        missing = f", {size(seen.lost_bytes)} ({share(seen.lost_bytes / whole)}) are missing"
+        lossy = connections(scene, scene.facts.columns.ints("lost_bytes") > 0, "lost_bytes")
+        rows += [
+            connected(
+                client(row), f"{size(row['lost_bytes'])} missing of a connection to {server(row)}", [row]
+            )
+            for row in sorted(lossy, key=lambda row: -row["lost_bytes"])
+        ]
+    dropped = scene.capture.dropped_packets
+    if dropped and dropped >= SERIOUS_LOSS * scene.capture.packets:
+        rows.append(_row("packets", "lost in capturing, as the capture itself says", dropped))
+    one_way = connections(scene, scene.facts.one_way & scene.facts.columns.equals("protocol", "kafka"))
+    rows += [
+        connected(name, f"captured in one direction only, to {server(each[0])}", each)
+        for name, each in by(one_way, client)
+    ]
+    title = f"The capture is incomplete{missing}: what looks unanswered may have been answered"
+    return Judgement(title, rows) if rows else None
 
 
-def _row(subject: str, detail: str, count: int) -> Evidence:
+def _row(subject: str, detail: str, count: int, place: Place | None = None) -> Evidence:
+    at_ns = None if place is None else place.time_ns
     return Evidence(
-        subject=subject, detail=detail, count=count, first_time_ns=None, last_time_ns=None, place=None
+        subject=subject, detail=detail, count=count, first_time_ns=at_ns, last_time_ns=at_ns, place=place
     )

@@ -1,12 +1,8 @@
 """Rules about how clients behave: connections, metadata, empty fetches, batches, compression, acks, versions."""
 
-from collections import Counter, defaultdict
-from typing import NamedTuple
+from collections import Counter
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from kdissect.report.findings.connected import Row, by, client, connected, connections, hosts, server
 from kdissect.report.findings.scene import (
     Judgement,
     Note,
@@ -15,9 +11,10 @@ from kdissect.report.findings.scene import (
     exchanges,
     gathered,
     plural,
+    servers,
     span_ns,
 )
-from kdissect.report.summary import Evidence, Place, TopicUse
+from kdissect.report.summary import Evidence, TopicUse
 from kdissect.report.units import duration, share, size
 
 WINDOW_S = 10
@@ -25,10 +22,8 @@ MANY_METADATA = 50
 MANY_CONNECTIONS = 30
 EMPTY_FETCHES, EMPTY_PER_SECOND = 100, 20
 BATCHES, FEW_RECORDS, SMALL_BATCH = 500, 2.0, 1024
-UNCOMPRESSED_BYTES = 1 << 20
+SAVED_BYTES, SAVED_PART = 64 << 10, 0.25
 PRODUCE, FETCH = 0, 1
-READABLE = ("PLAIN", "OAUTHBEARER")
-"""SASL mechanisms that send the secret itself (RFC 4616, RFC 7628); SCRAM and GSSAPI prove that they know it."""
 
 SETS_UNTIL = {PRODUCE: 2, FETCH: 3}
 """Up to these versions records travel as message sets of format 0 or 1 (KIP-98)."""
@@ -37,90 +32,46 @@ SETS_UNTIL = {PRODUCE: 2, FETCH: 3}
 def metadata_storm(scene: Scene) -> Judgement | None:
     """Clients that ask for metadata again and again."""
     rows = []
-    for (client,), found in gathered(scene.of("metadata"), lambda note: (note.client,)):
+    for (name,), found in gathered(scene.of("metadata"), lambda note: (note.client,)):
         windows: Counter[int] = Counter()
         for note in found:
             windows[(note.second or 0) // WINDOW_S] += note.exchanges
         most = max(windows.values())
         if most >= MANY_METADATA:
-            rows.append(evidence(client, f"up to {most:,} Metadata requests in {WINDOW_S} s", found))
+            rows.append(evidence(name, f"up to {most:,} Metadata requests in {WINDOW_S} s", found))
     return (
         Judgement(f"{plural(len(rows), 'client')} asked for metadata over and over", rows) if rows else None
     )
 
 
-class _Opened(NamedTuple):
-    client: str
-    first_ns: int
-    place: Place
-
-
-def _opened(scene: Scene, *, refused: bool) -> list[_Opened]:
+def _opened(scene: Scene, *, refused: bool) -> list[Row]:
     """Give connections opened in the capture: those that a host refused, or those that worked."""
     columns = scene.facts.columns
     silent = (columns.ints("bytes_to_server") == 0) & (columns.ints("bytes_to_client") == 0)
     turned_down = silent & columns.equals("closed", "rst") & ~columns.known("server_rtt_ns")
-    mask = columns.equals("opened", "handshake") & (
-        turned_down if refused else ~silent & columns.equals("protocol", "kafka")
-    )
-    ends = ("connection", "client_host", "client_port", "server_host", "server_port", "client_id")
-    rows = columns.table.select([*ends, "first_time_ns"]).take(np.flatnonzero(mask)).to_pylist()
-    return [
-        _Opened(
-            f"{row['client_id'] or '(no client id)'} at {row['client_host'] or '?'}",
-            row["first_time_ns"],
-            Place(
-                time_ns=row["first_time_ns"], capture_file=None, request_packet=None, response_packet=None, topic=None,
-                partition=None, detail=None, **{name: row[name] for name in ends},
-            ),
-        )
-        for row in rows
-        if row["first_time_ns"] is not None
-    ]  # fmt: skip
-
-
-def _connections(subject: str, detail: str, opened: list[_Opened]) -> Evidence:
-    first = min(opened, key=lambda row: row.first_ns)
-    last_ns = max(row.first_ns for row in opened)
-    return Evidence(
-        subject=subject, detail=detail, count=len(opened), first_time_ns=first.first_ns, last_time_ns=last_ns, place=first.place
-    )  # fmt: skip
+    wanted = turned_down if refused else ~silent & columns.equals("protocol", "kafka")
+    return connections(scene, wanted & columns.equals("opened", "handshake") & columns.known("first_time_ns"))
 
 
 def refused_connections(scene: Scene) -> Judgement | None:
     """Servers that answer a SYN with a reset: nothing listens there."""
-    by_server: dict[str, list[_Opened]] = defaultdict(list)
-    for row in _opened(scene, refused=True):
-        by_server[f"{row.place.server_host}:{row.place.server_port}"].append(row)
     rows = []
-    for server, opened in sorted(by_server.items(), key=lambda item: (-len(item[1]), item[0])):
-        lasted = max(row.first_ns for row in opened) - min(row.first_ns for row in opened)
-        hosts = {row.place.client_host for row in opened}
-        rows.append(
-            _connections(
-                server,
-                f"refused{f' for {duration(lasted)}' if lasted else ''}, tried from {plural(len(hosts), 'host')}",
-                opened,
-            )
-        )
+    for address, opened in by(_opened(scene, refused=True), server):
+        lasted = opened[-1]["first_time_ns"] - opened[0]["first_time_ns"]
+        spell = f" for {duration(lasted)}" if lasted else ""
+        rows.append(connected(address, f"refused{spell}, tried from {hosts(opened)}", opened))
     total = sum(row.count for row in rows)
-    return (
-        Judgement(f"{plural(total, 'connection')} refused by {plural(len(rows), 'server')}", rows)
-        if rows
-        else None
-    )
+    title = f"{plural(total, 'connection')} refused by {plural(len(rows), 'server')}"
+    return Judgement(title, rows) if rows else None
 
 
 def connection_churn(scene: Scene) -> Judgement | None:
     """Clients that open connection after connection."""
-    by_client: dict[str, list[_Opened]] = defaultdict(list)
-    for row in _opened(scene, refused=False):
-        by_client[row.client].append(row)
     rows = []
-    for client, opened in sorted(by_client.items(), key=lambda item: (-len(item[1]), item[0])):
-        most = max(Counter(row.first_ns // (WINDOW_S * 10**9) for row in opened).values())
+    for name, opened in by(_opened(scene, refused=False), client):
+        most = max(Counter(row["first_time_ns"] // (WINDOW_S * 10**9) for row in opened).values())
         if most >= MANY_CONNECTIONS:
-            rows.append(_connections(client, f"up to {most:,} new connections in {WINDOW_S} s", opened))
+            rows.append(connected(name, f"up to {most:,} new connections in {WINDOW_S} s", opened))
     return (
         Judgement(f"{plural(len(rows), 'client')} opened connection after connection", rows) if rows else None
     )
@@ -129,45 +80,17 @@ def connection_churn(scene: Scene) -> Judgement | None:
 def empty_fetches(scene: Scene) -> Judgement | None:
     """Fetches that come back at once with nothing, over and over."""
     rows = []
-    for (client, _), found in gathered(
+    for (name, _), found in gathered(
         scene.of("empty_fetch"), lambda note: (note.client, str(note.place.connection))
     ):
         count, seconds = exchanges(found), max(span_ns(found) / 10**9, 1.0)
         if count >= EMPTY_FETCHES and count / seconds >= EMPTY_PER_SECOND:
             rows.append(
-                evidence(
-                    client, f"{count / seconds:.0f} empty fetches a second, each answered at once", found
-                )
+                evidence(name, f"{count / seconds:.0f} empty fetches a second, each answered at once", found)
             )
     return (
-        Judgement(f"{plural(len(rows), 'connection')} fetch nothing in a tight loop", rows) if rows else None
-    )
-
-
-def readable_login(scene: Scene) -> Judgement | None:
-    """Logins whose password or token anyone on the way can read."""
-    columns = scene.facts.columns
-    rows = columns.table.select(
-        ["sasl_mechanism", "tls_version", "client_id", "client_host", "server_host", "first_time_ns"]
-    )
-    found: dict[tuple[str, str], list[int]] = {}
-    readable = pc.is_in(rows["sasl_mechanism"], pa.array(READABLE))
-    for row in rows.filter(pc.and_(readable, pc.is_null(rows["tls_version"]))).to_pylist():
-        client = f"{row['client_id'] or '(no client id)'} at {row['client_host'] or '?'}"
-        found.setdefault((client, row["sasl_mechanism"]), []).append(row["first_time_ns"])
-    evidence_rows = [
-        Evidence(
-            subject=client, detail=f"SASL {mechanism} without TLS", count=len(times), first_time_ns=min(times),
-            last_time_ns=max(times), place=None,
-        )
-        for (client, mechanism), times in sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
-    ]  # fmt: skip
-    return (
-        Judgement(
-            f"{plural(len(evidence_rows), 'client')} sent credentials that anyone on the way can read",
-            evidence_rows,
-        )
-        if evidence_rows
+        Judgement(f"Fetches that return nothing, in a tight loop, on {plural(len(rows), 'connection')}", rows)
+        if rows
         else None
     )
 
@@ -177,11 +100,15 @@ def _written(scene: Scene) -> list[tuple[str, TopicUse]]:
 
 
 def _topic_row(topic: str, use: TopicUse, detail: str, count: int) -> Evidence:
-    writers = list(dict.fromkeys(client.name.client_id or "(no client id)" for client in use.clients))
+    writers = list(dict.fromkeys(one.name.client_id or "(no client id)" for one in use.clients))
     more = f" and {len(writers) - 1} more" if len(writers) > 1 else ""
-    subject = f"{topic} written by {writers[0]}{more}" if writers else topic
     return Evidence(
-        subject=subject, detail=detail, count=count, first_time_ns=None, last_time_ns=None, place=None
+        subject=f"{topic} written by {writers[0]}{more}" if writers else topic,
+        detail=detail,
+        count=count,
+        first_time_ns=min((one.first_time_ns for one in use.clients if one.first_time_ns), default=None),
+        last_time_ns=max((one.last_time_ns for one in use.clients if one.last_time_ns), default=None),
+        place=None,
     )
 
 
@@ -203,46 +130,55 @@ def tiny_batches(scene: Scene) -> Judgement | None:
 
 
 def not_compressed(scene: Scene) -> Judgement | None:
-    """Topics with much written that is not compressed."""
+    """Topics written without compression whose records would shrink, as samples of them did."""
     rows = []
     for topic, use in _written(scene):
         plain = use.codecs.get("none", 0)
-        if plain >= UNCOMPRESSED_BYTES and 2 * plain > use.record_bytes:
-            rows.append(
-                _topic_row(
-                    topic,
-                    use,
-                    f"{size(plain)} ({share(plain / use.record_bytes)}) not compressed",
-                    use.batches,
-                )
+        part = 1 - use.sampled_lz4_bytes / use.sampled_bytes if use.sampled_bytes else 0.0
+        if part >= SAVED_PART and part * plain >= SAVED_BYTES:
+            detail = (
+                f"{size(plain)} ({share(plain / use.record_bytes)}) not compressed; "
+                f"LZ4 saved {share(part)} of a sample of {size(use.sampled_bytes)}"
             )
-    return Judgement(f"{plural(len(rows), 'topic')} written without compression", rows) if rows else None
+            rows.append(_topic_row(topic, use, detail, use.batches))
+    return (
+        Judgement(f"{plural(len(rows), 'topic')} written without compression that would save much", rows)
+        if rows
+        else None
+    )
 
 
-def _acks(scene: Scene, kind: str, title: str) -> Judgement | None:
+def _acks(scene: Scene, kind: str, detail: str, title: str) -> Judgement | None:
     notes = scene.of(kind)
     rows = [
-        evidence(client, "Produce requests", found)
-        for (client,), found in gathered(notes, lambda note: (note.client,))
+        evidence(name, f"{detail}, to {servers(found)}", found)
+        for (name,), found in gathered(notes, lambda note: (note.client,))
     ]
     return Judgement(f"{plural(len(rows), 'producer')} {title}", rows) if rows else None
 
 
 def acks_none(scene: Scene) -> Judgement | None:
     """Producers that ask for no answer."""
-    return _acks(scene, "acks_none", "with acks=0: nobody would notice a lost record")
+    return _acks(
+        scene,
+        "acks_none",
+        "Produce requests that expect no answer",
+        "with acks=0: nobody would notice a lost record",
+    )
 
 
 def acks_leader(scene: Scene) -> Judgement | None:
     """Producers content with the leader's word."""
-    return _acks(scene, "acks_leader", "with acks=1: records can be lost when a leader fails")
+    return _acks(
+        scene, "acks_leader", "Produce requests", "with acks=1: records can be lost when a leader fails"
+    )
 
 
 def refused_by_kafka_4(scene: Scene) -> Judgement | None:
     """Clients that speak versions which Kafka 4 does not serve (KIP-896)."""
     rows = [
-        evidence(client, f"{_versions(found)}{_software(found)}", found)
-        for (client,), found in gathered(scene.of("refused_version"), lambda note: (note.client,))
+        evidence(name, f"{_versions(found)}{_software(found)}", found)
+        for (name,), found in gathered(scene.of("refused_version"), lambda note: (note.client,))
     ]
     return (
         Judgement(f"{plural(len(rows), 'client')} used API versions that Kafka 4.0 refuses", rows)
@@ -259,11 +195,11 @@ def old_message_format(scene: Scene) -> Judgement | None:
         if note.api_key in SETS_UNTIL and (note.api_version or 0) <= SETS_UNTIL[note.api_key]
     ]
     rows = [
-        evidence(client, _versions(found), found)
-        for (client,), found in gathered(notes, lambda note: (note.client,))
+        evidence(name, _versions(found), found)
+        for (name,), found in gathered(notes, lambda note: (note.client,))
     ]
     return (
-        Judgement(f"{plural(len(rows), 'client')} write or read message format 0 or 1", rows)
+        Judgement(f"Message format 0 or 1 written or read by {plural(len(rows), 'client')}", rows)
         if rows
         else None
     )

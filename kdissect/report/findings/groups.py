@@ -1,6 +1,7 @@
 """Rules about consumer groups and about producers with identity: who was put out, and why."""
 
 from collections import Counter
+from collections.abc import Iterator
 
 from kdissect.protocol.errors import is_retriable
 from kdissect.report.findings.answers import CONCURRENT, codes, refused
@@ -122,8 +123,41 @@ def transactions_open(scene: Scene) -> Judgement | None:
 
 
 def member_expired(scene: Scene) -> Judgement | None:
-    """Members that the coordinator no longer knows."""
-    return refused(scene, EXPIRED, "Group members put out")
+    """Members that the coordinator no longer knows, and those that left because they did not poll in time."""
+    told = refused(scene, EXPIRED, "Group members put out")
+    rows = list(told.evidence) if told else []
+    for (client, group), found in gathered(
+        [note for note in scene.of("group") if note.group_id is not None],
+        lambda note: (note.client, note.group_id or ""),
+    ):
+        rests = list(_rests(found))
+        if rests:
+            detail = (
+                f"left the group and joined it again on the same connection, {duration(max(ns for _, ns in rests))} later at most: "
+                "as clients do that exceed max.poll.interval.ms"
+            )
+            rows.append(evidence(f"{client}: {group}", detail, [left for left, _ in rests]))
+    if not rows:
+        return None
+    title = f"Group members put out: {plural(sum(row.count for row in rows), 'time')}"
+    return Judgement(title, rows)
+
+
+def _rests(notes: list[Note]) -> Iterator[tuple[Note, int]]:
+    """Give departures after which the same connection joined again, and how long that took.
+
+    A client that ends leaves and closes; one whose application does not poll leaves too, and comes back when it polls.
+    """
+    joins = sorted((n for n in notes if n.api_key == JOIN_GROUP), key=lambda note: note.first_ns)
+    for left in (n for n in notes if n.api_key == LEAVE_GROUP):
+        again = (
+            join.first_ns - left.first_ns
+            for join in joins
+            if join.place.connection == left.place.connection and join.first_ns > left.first_ns
+        )
+        rested = next(again, None)
+        if rested is not None:
+            yield left, rested
 
 
 def commit_failed(scene: Scene) -> Judgement | None:
@@ -151,7 +185,7 @@ def producer_fenced(scene: Scene) -> Judgement | None:
 
 def transactions_concurrent(scene: Scene) -> Judgement | None:
     """Transactions begun while the one before was still being completed."""
-    return refused(scene, CONCURRENT, "Waited for the transaction before")
+    return refused(scene, CONCURRENT, "Transactions begun before the one before was completed")
 
 
 def sequence_gap(scene: Scene) -> Judgement | None:

@@ -5,6 +5,7 @@ from collections import defaultdict
 import numpy as np
 
 from kdissect.report.columns import coded, grouped
+from kdissect.report.findings.connected import connected, connections
 from kdissect.report.findings.scene import Judgement, Lag, Scene, evidence, gathered, plural
 from kdissect.report.summary import Evidence
 from kdissect.report.units import duration, share
@@ -44,14 +45,12 @@ def network_slow(scene: Scene) -> Judgement | None:
         if trip >= FAR_NS and service is not None and service < NEAR_TIMES * trip:
             said.append(f"round trip {duration(trip)}, median service time {duration(service)}")
         if said:
-            first, last = (
-                int(columns.ints("first_time_ns")[of].min()),
-                int(columns.ints("last_time_ns")[of].max()),
+            row = connected(
+                f"{client or '?'} to {server or '?'}",
+                f"{plural(len(of), 'connection')}: {'; '.join(said)}",
+                connections(scene, of),
+                count=max(again, len(of)),
             )
-            row = Evidence(
-                subject=f"{client or '?'} to {server or '?'}", detail="; ".join(said), count=max(again, len(of)),
-                first_time_ns=first, last_time_ns=last, place=None,
-            )  # fmt: skip
             rows.append((again / max(packets, 1), row))
     rows.sort(key=lambda row: -row[0])
     return (

@@ -229,6 +229,12 @@ def spells(notes: Iterable[Note], pause_ns: int) -> Iterator[list[Note]]:
         yield spell
 
 
+def servers(notes: Iterable[Note]) -> str:
+    """Name the brokers that notes are about, as many as fit a line."""
+    names = sorted({f"{note.place.server_host or '?'}:{note.place.server_port}" for note in notes})
+    return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
+
+
 def exchanges(notes: Iterable[Note]) -> int:
     """Count exchanges."""
     return sum(note.exchanges for note in notes)

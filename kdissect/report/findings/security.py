@@ -1,18 +1,16 @@
-"""Rules about TLS and SASL: handshakes that failed, clients that could not prove who they are."""
+"""Rules about TLS and SASL: handshakes that failed, clients that could not prove who they are, secrets sent in plain text."""
 
-from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+import pyarrow as pa
+import pyarrow.compute as pc
 
-import numpy as np
-
-from kdissect.report.columns import Mask
+from kdissect.report.columns import valid_truths
 from kdissect.report.findings.answers import AUTHENTICATION, refused
+from kdissect.report.findings.connected import Row, by, client, connected, connections, hosts, server
 from kdissect.report.findings.scene import Judgement, Scene, plural
-from kdissect.report.summary import Evidence, Place
 
-ENDS = ("connection", "client_host", "client_port", "server_host", "server_port", "client_id")
-ADDED = ("first_time_ns", "last_time_ns", "tls_outcome", "tls_alert", "tls_alert_by", "sasl_mechanism")
+READABLE = ("PLAIN", "OAUTHBEARER")
+"""SASL mechanisms that send the secret itself (RFC 4616, RFC 7628); SCRAM and GSSAPI prove that they know it."""
+
 ENCRYPTED = "encrypted"
 
 
@@ -20,13 +18,12 @@ def authentication(scene: Scene) -> Judgement | None:
     """Logins that were refused, with an error or, as an answer to a raw token, by the end of the connection."""
     told = refused(scene, AUTHENTICATION, "Authentication failed")
     columns = scene.facts.columns
-    silent = _rows(scene, columns.equals("sasl_outcome", "failed") & ~columns.known("sasl_error"))
-    by_client: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in silent:
-        by_client[f"{row['client_id'] or '(no client id)'} at {row['client_host'] or '?'}"].append(row)
+    silent = connections(
+        scene, columns.equals("sasl_outcome", "failed") & ~columns.known("sasl_error"), "sasl_mechanism"
+    )
     rows = [
-        _evidence(client, f"{found[0]['sasl_mechanism'] or 'SASL'} token answered by closing", found)
-        for client, found in sorted(by_client.items())
+        connected(name, f"{found[0]['sasl_mechanism'] or 'SASL'} token answered by closing", found)
+        for name, found in by(silent, client)
     ]
     if not rows:
         return told
@@ -37,48 +34,41 @@ def authentication(scene: Scene) -> Judgement | None:
     )
 
 
+def readable_login(scene: Scene) -> Judgement | None:
+    """Logins whose password or token anyone on the way can read."""
+    columns = scene.facts.columns
+    readable = valid_truths(pc.is_in(columns.plain("sasl_mechanism"), pa.array(READABLE)))
+    found = connections(scene, readable & ~columns.known("tls_version"), "sasl_mechanism")
+    rows = [
+        connected(name, f"SASL {mechanism} without TLS, to {server(each[0])}", each)
+        for (name, mechanism), each in by(found, lambda row: (client(row), row["sasl_mechanism"]))
+    ]
+    title = f"{plural(len(rows), 'client')} sent credentials that anyone on the way can read"
+    return Judgement(title, rows) if rows else None
+
+
 def tls_failed(scene: Scene) -> Judgement | None:
     """Handshakes that ended with an alert, or were never answered."""
     columns = scene.facts.columns
     unanswered = columns.equals("tls_outcome", "unanswered") & scene.facts.closed & ~scene.facts.lossy
-    found = _rows(scene, columns.equals("tls_outcome", "failed") | unanswered)
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in found:
-        groups[f"{row['server_host']}:{row['server_port']}", _reason(row)].append(row)
+    found = connections(
+        scene,
+        columns.equals("tls_outcome", "failed") | unanswered,
+        "tls_outcome",
+        "tls_alert",
+        "tls_alert_by",
+    )
     rows = [
-        _evidence(server, f"{reason}, from {plural(len({row['client_host'] for row in each}), 'host')}", each)
-        for (server, reason), each in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+        connected(address, f"{reason}; clients at {hosts(each)}", each)
+        for (address, reason), each in by(found, lambda row: (server(row), _reason(row)))
     ]
     return Judgement(f"{plural(len(found), 'TLS handshake')} failed", rows) if rows else None
 
 
-def _reason(row: dict[str, Any]) -> str:
+def _reason(row: Row) -> str:
     if row["tls_outcome"] == "unanswered":
-        return "the server closed without an answer: no TLS there"
+        return "the hello had no answer until the connection closed: no TLS there, or a client that ended"
     sender = row["tls_alert_by"] or "one side"
     if row["tls_alert"] == ENCRYPTED:
         return f"the {sender} sent an encrypted alert, cannot tell which"
     return f"the {sender} sent {row['tls_alert']}"
-
-
-def _rows(scene: Scene, mask: Mask) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = (
-        scene.facts.columns.table.select([*ENDS, *ADDED]).take(np.flatnonzero(mask)).to_pylist()
-    )
-    return sorted(rows, key=lambda row: (row["first_time_ns"] or 0, row["connection"]))
-
-
-def _evidence(subject: str, detail: str, rows: Sequence[dict[str, Any]]) -> Evidence:
-    first = rows[0]
-    place = Place(
-        time_ns=first["first_time_ns"], capture_file=None, request_packet=None, response_packet=None, topic=None,
-        partition=None, detail=None, **{name: first[name] for name in ENDS},
-    )  # fmt: skip
-    return Evidence(
-        subject=subject,
-        detail=detail,
-        count=len(rows),
-        first_time_ns=first["first_time_ns"],
-        last_time_ns=max(row["last_time_ns"] or 0 for row in rows),
-        place=place,
-    )

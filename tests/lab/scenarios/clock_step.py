@@ -27,7 +27,7 @@ def record(stage: Stage) -> None:
             )
             stage.wait_until_reading([reader])
             writer = stage.start(
-                "librdkafka", role="produce", client_id="writer", topics=("orders",), records=80, per_second=10,
+                "librdkafka", role="produce", client_id="writer", topics=("orders",), records=40, per_second=8,
                 config={"linger.ms": "5"},
             )  # fmt: skip
             writer.finish()
@@ -35,7 +35,11 @@ def record(stage: Stage) -> None:
     whole = packets.count(stage.capture).packets
     first = whole // 2
     parts = [stage.folder / name for name in ("before.pcapng", "after.pcapng")]
-    for part, shift, wanted in zip(parts, (0.0, -STEP_S), (f"1-{first}", f"{first + 1}-{whole}"), strict=True):
+    for part, shift, wanted in zip(
+        parts, (0.0, -STEP_S), (f"1-{first}", f"{first + 1}-{whole}"), strict=True
+    ):
         subprocess.run(["editcap", "-r", "-t", str(shift), str(stage.capture), str(part), wanted], check=True)
     subprocess.run(["mergecap", "-a", "-I", "all", "-w", str(stage.capture), *map(str, parts)], check=True)
-    stage.edited = f"times from packet {first + 1} on are {STEP_S} s earlier than recorded (editcap -t, mergecap -a)"
+    stage.edited = (
+        f"times from packet {first + 1} on are {STEP_S} s earlier than recorded (editcap -t, mergecap -a)"
+    )

@@ -14,7 +14,7 @@ TOLD = (
     "One broker. Of two readers of `orders` in group `billing`, `frozen` is stopped (SIGSTOP) for five seconds, more than its "
     "session time-out of two, and then tries to go on and to commit. `dawdler`, alone in its group, works six seconds on each "
     "record although it may rest three between polls, so it leaves and joins again. `poller` reads an idle topic with fetches "
-    "that wait for a second, and asks for metadata on the same connection three times a second."
+    "that wait for a second, and asks for metadata on the same connection twice a second."
 )
 _BROKER = {"group.min.session.timeout.ms": "1000"}
 SHORT = {
@@ -32,7 +32,7 @@ FROZEN = {
     "fetch_min_bytes": "400",
 }
 ROUND_ROBIN = {"partition.assignment.strategy": "roundrobin"}
-POLLING = {"fetch.wait.max.ms": "1000", "topic.metadata.refresh.interval.ms": "300"}
+POLLING = {"fetch.wait.max.ms": "1000", "topic.metadata.refresh.interval.ms": "500"}
 
 
 def record(stage: Stage) -> None:
@@ -51,7 +51,7 @@ def record(stage: Stage) -> None:
             ]  # fmt: skip
             stage.wait_until_reading(readers)
             writer = stage.start(
-                "librdkafka", role="produce", client_id="writer", topics=("orders", "jobs"), records=104, per_second=8,
+                "librdkafka", role="produce", client_id="writer", topics=("orders", "jobs"), records=80, per_second=8,
                 burst=2, config={"linger.ms": "5"},
             )  # fmt: skip
             time.sleep(3)

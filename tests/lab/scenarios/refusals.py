@@ -18,7 +18,7 @@ TOLD = (
     "no authority that signed the broker's certificate (TLS 1.2). A middlebox flips a bit in two batches of `flipped` and "
     "swallows one request of `skipping`, an idempotent producer: the broker finds a bad CRC, and a gap in the sequence."
 )
-QUOTA = 40_000
+QUOTA = 20_000
 LISTENERS = (Listener("BOX", "PLAINTEXT"), tls("SSL", "TLSv1.2"))
 BROKER = {
     "auto.create.topics.enable": "false",
@@ -33,8 +33,15 @@ IMPATIENT = {"linger.ms": "20", "retry.backoff.ms": "400", "retry.backoff.max.ms
 # client id, topic, how many records how fast, settings
 PRODUCERS = (
     ("intruder", "payroll", 12, 4.0, 100, {"acks": "all"}),
-    ("misspelt", "ledgre", 1, 4.0, 100, {"message.timeout.ms": "7500", "topic.metadata.propagation.max.ms": "10000"}),
-    ("greedy", "events", 300, 75.0, 1000, {"acks": "all", "compression.type": "none", "linger.ms": "100"}),
+    (
+        "misspelt",
+        "ledgre",
+        1,
+        4.0,
+        100,
+        {"message.timeout.ms": "7500", "topic.metadata.propagation.max.ms": "10000"},
+    ),
+    ("greedy", "events", 160, 40.0, 1000, {"acks": "all", "compression.type": "none", "linger.ms": "100"}),
     ("flipped", "notes", 24, 4.0, 100, {"acks": "all"}),
     ("skipping", "notes", 40, 4.0, 100, {"enable.idempotence": "true", "socket.timeout.ms": "4000"}),
 )
@@ -45,6 +52,7 @@ class _Harm:
 
     def __init__(self) -> None:
         self._seen: Counter[str] = Counter()
+        self.done: Counter[str] = Counter()
 
     def __call__(self, frame: bytes) -> bytes | None:
         key, client = client_of(frame)
@@ -53,15 +61,19 @@ class _Harm:
         self._seen[client] += 1
         number = self._seen[client]
         if client == "skipping" and number == 4:
+            self.done["requests that the middlebox swallowed"] += 1
             return None
         if client == "flipped" and number in (3, 8):
+            self.done["requests in which the middlebox flipped a bit"] += 1
             at = len(frame) - BEFORE_END  # within the value of the last record
             return frame[:at] + bytes([frame[at] ^ FLIPPED_BIT]) + frame[at + 1 :]
         return frame
 
 
 def _rules(bootstrap: str) -> None:
-    def acl(kind: admin.ResourceType, name: str, operation: admin.AclOperation, *, allow: bool) -> admin.AclBinding:
+    def acl(
+        kind: admin.ResourceType, name: str, operation: admin.AclOperation, *, allow: bool
+    ) -> admin.AclBinding:
         rule = admin.AclPermissionType.ALLOW if allow else admin.AclPermissionType.DENY
         return admin.AclBinding(kind, name, admin.ResourcePatternType.LITERAL, "User:*", "*", operation, rule)
 
@@ -86,8 +98,8 @@ def record(stage: Stage) -> None:
     cluster.config["advertised.listeners"] = cluster.config["advertised.listeners"].replace(
         f":{ports['BOX']}", f":{boxed}"
     )
-    boxed_clients = {"flipped", "skipping"}
-    with cluster, Middlebox(boxed, ports["BOX"], _Harm()):
+    boxed_clients, harm = {"flipped", "skipping"}, _Harm()
+    with cluster, Middlebox(boxed, ports["BOX"], harm):
         stage.topics(cluster, {"payroll": 1, "events": 1, "notes": 1})
         _rules(cluster.bootstrap)
         wire.limit(node.client_port, "greedy", QUOTA)
@@ -114,3 +126,5 @@ def record(stage: Stage) -> None:
             for writer in writers:
                 writer.finish()
             stranger.leave()
+        failed = node.child.output.read_text().count("(SSL handshake failed)")
+        stage.noticed = {**harm.done, "TLS handshakes that failed in the broker's log": failed}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from .. import releases
 from ..cluster import KraftCluster
 from ..rough_link import FAR, RoughLink, Roughness
@@ -34,8 +36,10 @@ def record(stage: Stage) -> None:
                 )  # fmt: skip
                 stage.wait_until_reading([reader])
                 writer = stage.start(
-                    "librdkafka", role="produce", client_id="far-writer", topics=("orders",), records=240,
+                    "librdkafka", role="produce", client_id="far-writer", topics=("orders",), records=120,
                     per_second=20, bootstrap=bootstrap, config={"linger.ms": "0"},
                 )  # fmt: skip
                 writer.finish()
                 reader.leave()
+        counted = json.loads(link.stop(link.impaired))
+        stage.noticed = {f"packets that the link {what}": counted[what] for what in ("lost", "doubled")}

@@ -1,0 +1,52 @@
+"""Samples of uncompressed records: which are taken, what of them, and what becomes of it."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.capture.files import open_inputs
+from kdissect.capture.survey import survey
+from kdissect.exchange.dissect import dissect_batches
+from kdissect.exchange.samples import ALL_OF_FIRST, SAMPLE_BYTES, compressed, is_tried
+from kdissect.pipeline import steps
+from kdissect.protocol.record_sets import BATCH_HEADER
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+
+
+def test_the_first_of_a_connection_and_then_one_of_many():
+    tried = np.flatnonzero(is_tried(np.arange(1000))).tolist()
+    assert tried[:ALL_OF_FIRST] == list(range(ALL_OF_FIRST))
+    assert tried[ALL_OF_FIRST:] == list(range(64, 1000, 64))
+
+
+def test_only_so_much_behind_the_header_is_tried():
+    text = np.frombuffer(b"the same again, " * 4096, np.uint8)
+    noise = np.random.default_rng(1).integers(0, 256, len(text), np.uint8)
+    arena = np.concatenate([text, noise])
+    start = np.array([0, len(text), 10, 10])
+    stop = np.array([len(text), len(arena), 10 + BATCH_HEADER, 10 + BATCH_HEADER + 3])
+    tried, made = compressed(arena, start, stop)
+    assert tried.tolist() == [SAMPLE_BYTES, SAMPLE_BYTES, 0, 3]
+    assert made[0] < SAMPLE_BYTES / 50
+    assert made[1] > 0.99 * SAMPLE_BYTES
+    assert made[2] == 0
+
+
+def test_in_a_recorded_capture_only_plain_writes_are_tried():
+    seen = survey(open_inputs([str(CAPTURES / "steady.pcapng")], "").files, 1 << 30)
+    ordinals = [pa.record_batch({"split": [split.index]}) for split in seen.splits]
+    pieces = list(steps.scan_step(ordinals, seen.splits, ()))
+    rows = [
+        row
+        for batch in dissect_batches(pieces, seen.splits)
+        if "partitions" in batch
+        for row in batch["partitions"].to_pylist()
+        if row["sampled_bytes"] is not None
+    ]
+    assert rows
+    for row in rows:
+        assert (row["api_key"], row["codec"], row["topic"]) == (0, "none", "clicks")
+        assert 0 < row["sampled_lz4_bytes"] < row["sampled_bytes"] <= row["record_bytes"] - BATCH_HEADER
+        assert is_tried(np.array([row["ordinal"]]))[0]
