@@ -107,6 +107,20 @@ def test_two_kept_reports_are_compared_without_java(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (("--topic", "orders"), "other filters (none)"),
+        (("--anonymize",), "keeps its names"),
+        (("--by", "client"), "ranks by api"),
+    ],
+)
+def test_a_kept_report_stays_as_it_was_made(option: tuple[str, ...], words: str) -> None:
+    done = kdissect("diff", REPORT, REPORT, *option)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [("{", "is no JSON"), ("{}", "is no report"), ('{"schema_version": 1}', "is no report")],
 )

@@ -134,7 +134,7 @@ def _add_diff(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("after", metavar="AFTER", help="the same")
     _add_common(parser, paths=False)
     parser.add_argument(
-        "--by", choices=RANKINGS[:-1], default=RANKINGS[0], help="what rows are of (default: api)"
+        "--by", choices=RANKINGS[:-1], help="what rows are of (default: api, or what a kept report ranks by)"
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="of the answer")
 

@@ -8,18 +8,24 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from kdissect.cli.arguments import RANKINGS
 from kdissect.cli.asked import WrongQuestion
+from kdissect.cli.filters import told
 from kdissect.cli.reporting import reported
 from kdissect.cli.work import started, surveyed
 
 MOST_JSON = 1 << 30
-NEEDED = ("capture", "profile", "apis", "clients", "errors", "findings")
+NEEDED = ("capture", "filters", "profile", "apis", "clients", "errors", "findings")
 
 
 def diff(chosen: argparse.Namespace) -> None:
     """Run the command."""
     sides: list[Mapping[str, Any] | None] = [_saved(path) for path in (chosen.before, chosen.after)]
     captures = [path for path, side in zip((chosen.before, chosen.after), sides, strict=True) if side is None]
+    for path, side in zip((chosen.before, chosen.after), sides, strict=True):
+        if side is not None:
+            _check_kept(path, side, chosen, captures)
+    by = chosen.by or next((side["profile"]["by"] for side in sides if side is not None), RANKINGS[0])
     with ExitStack() as running:
         engine = running.enter_context(started(chosen, captures)) if captures else None
 
@@ -32,7 +38,7 @@ def diff(chosen: argparse.Namespace) -> None:
         for at, path in enumerate((chosen.before, chosen.after)):
             if sides[at] is None and engine is not None:
                 found = reported(surveyed(engine, chosen, [path]), chosen, more_to_come=True)
-                sides[at] = json.loads(json.dumps(to_plain(found.summary(By(chosen.by)))))
+                sides[at] = json.loads(json.dumps(to_plain(found.summary(By(by)))))
     before, after = (side or {} for side in sides)
     if before["profile"]["by"] != after["profile"]["by"]:
         rankings = " and ".join(side["profile"]["by"] for side in (before, after))
@@ -42,6 +48,23 @@ def diff(chosen: argparse.Namespace) -> None:
         sys.stdout.write(json.dumps(to_plain(compared), indent=2) + "\n")
     else:
         sys.stdout.write(render(compared, terminal_of(sys.stdout)))
+
+
+def _check_kept(
+    path: str, report: Mapping[str, Any], chosen: argparse.Namespace, captures: list[str]
+) -> None:
+    """Refuse what could only be done to a capture: a kept report stays as it was made."""
+    if chosen.anonymize or chosen.anonymize_key is not None:
+        raise WrongQuestion(
+            f"{path} keeps its names: --anonymize is for captures, so make the report with it"
+        )
+    if chosen.by and chosen.by != report["profile"]["by"]:
+        raise WrongQuestion(f"{path} ranks by {report['profile']['by']}: make it with --by {chosen.by}")
+    asked = told(chosen)
+    kept = [(one["option"], tuple(one["values"])) for one in report["filters"]]
+    if (asked or captures) and sorted(asked) != sorted(kept):
+        spoken = ", ".join(f"{option} {value}" for option, values in kept for value in values) or "none"
+        raise WrongQuestion(f"{path} was made with other filters ({spoken}): a kept report is not narrowed")
 
 
 def _saved(path: str) -> Mapping[str, Any] | None:

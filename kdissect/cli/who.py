@@ -7,6 +7,9 @@ import sys
 from kdissect.cli.asked import WrongQuestion
 from kdissect.cli.reporting import reported
 from kdissect.cli.work import prepared
+from kdissect.safe import escaped
+
+NAMES_TOLD = 5  # of other topics, where the one that was asked for is not there
 
 
 def who(chosen: argparse.Namespace) -> None:
@@ -24,7 +27,9 @@ def who(chosen: argparse.Namespace) -> None:
         found = ends_of(summary, (hidden.name("topic", chosen.named) or "") if hidden else chosen.named)
         if not found:
             names = [topic.topic for topic in summary.topics]
-            seen = f"it has {len(names)} others" if names else "it has none"
+            more = len(names) - NAMES_TOLD
+            told = ", ".join(map(escaped, names[:NAMES_TOLD])) + (f" and {more:,} more" if more > 0 else "")
+            seen = f"it has {told}" if names else "it names none"
             raise WrongQuestion(f"no topic {chosen.named!r} in this capture ({seen})")
         if chosen.format == "json":
             sys.stdout.write(json.dumps([to_plain(ends) for ends in found], indent=2) + "\n")

@@ -171,7 +171,7 @@ def wilson(count: int, of: int) -> tuple[float, float]:
 
 def _errors(report: Plain) -> dict[str, str]:
     return {
-        f"{row['api_name'] or row['api_key']} {row['error_name'] or row['error_code']}": f"{row['exchanges']:,} answers"
+        f"{row['api_name'] or row['api_key']} {row['error_name'] or row['error_code']}": f"{row['exchanges']:,} {'answer' if row['exchanges'] == 1 else 'answers'}"
         for row in report["errors"]
     }
 
@@ -214,7 +214,7 @@ def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterable[Ch
 
 def _alike(before: str, after: str) -> bool:
     """Tell whether two texts say the same; counts and findings of the same severity differ in every capture."""
-    if before.endswith(" answers"):
+    if before.endswith((" answer", " answers")):
         return True
     severities = [text.partition(":")[0] for text in (before, after)]
     return before == after or (":" in before and severities[0] == severities[1])

@@ -22,7 +22,7 @@ from kdissect.report.units import duration, number
 STYLES = {Verdict.SLOWER: RED, Verdict.FASTER: GREEN}
 COLUMNS = (
     Column("", right=False, shortest=12), Column("calls"), Column("now"), Column("p50"), Column("now"),
-    Column("p90", drop=2), Column("now", drop=2), Column("p99"), Column("now"), Column("errors", drop=3), Column("now", drop=3),
+    Column("p90", drop=2), Column("now", drop=2), Column("p99"), Column("now"), Column("errors", drop=1), Column("now", drop=1),
     Column("", right=False),
 )  # fmt: skip
 

@@ -65,7 +65,7 @@ def ends_of(summary: Summary, pattern: str) -> tuple[Ends, ...]:
 COLUMNS = (
     Column("", right=False), Column("client", right=False, shortest=12), Column("host", right=False, shortest=9),
     Column("software", right=False, drop=2, shortest=10), Column("groups", right=False, shortest=8), Column("calls", drop=5),
-    Column("records"), Column("/s", drop=3), Column("bytes", drop=4), Column("/s", drop=3), Column("errors"), Column("first", drop=1),
+    Column("records"), Column("/s", drop=3), Column("bytes", drop=4), Column("bytes/s", drop=3), Column("errors"), Column("first", drop=1),
     Column("last", drop=1),
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Tables that fit: columns are measured, the least important ones dropped, long names cut, until a line fits the width."""
+"""Tables that fit: columns are measured, the least important ones dropped (two side by side that are equally important together), long names cut, until a line fits the width."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -100,14 +100,26 @@ def fitted(table: Sequence[Column], rows: Sequence[Sequence[Cell]], terminal: Te
         spare = [at for at in kept if table[at].drop]
         if widths is not None or not spare:
             break
-        kept.remove(max(spare, key=lambda at: (table[at].drop, at)))
+        least = max(spare, key=lambda at: (table[at].drop, at))
+        kept = [at for at in kept if at != least and (at + 1 != least or table[at].drop != table[least].drop)]
     widths = widths or _shrunk(wanted, [SHORTEST] * len(kept), room) or [SHORTEST] * len(kept)
     lines = [
-        _line([Cell(table[at].title, DIM) for at in kept], [table[at] for at in kept], widths, gap, terminal)
+        _line(
+            [Cell(_title(table[at].title, width), DIM) for at, width in zip(kept, widths, strict=True)],
+            [table[at] for at in kept],
+            widths,
+            gap,
+            terminal,
+        )
     ]
     return lines + [
         _line([row[at] for at in kept], [table[at] for at in kept], widths, gap, terminal) for row in rows
     ]
+
+
+def _title(title: str, width: int) -> str:
+    """Give as many of a title's words, set apart by commas, as have room."""
+    return title if columns(title) <= width else title.partition(",")[0]
 
 
 def _shrunk(natural: list[int], shortest: list[int], room: int) -> list[int] | None:
