@@ -5,7 +5,7 @@ same loops uncompiled; so the first runs on small captures go without, and have 
 through, by a process of its own that works when nothing else wants to (`pipeline.rehearsal`).
 
 The directory is named after everything that compiled code depends on: the sources of the package and where they lie, the
-versions of Python, NumPy and Numba. Numba's own cache looks only at the file of the outermost function; the name closes that
+versions of Python, NumPy and Numba, the limits that are set. Numba's own cache looks only at the file of the outermost function; the name closes that
 hole, and makes two versions or two users never meet. Losing the cache costs time, nothing else.
 """
 
@@ -25,6 +25,7 @@ from kdissect.cache import cache_home
 
 PACKAGE = Path(os.path.abspath(__file__)).parent  # as Numba names it: a path through `..` is the same place
 SWITCH = "KDISSECT_JIT"  # environment variable; 0: kernels run uncompiled
+LIMITS = "KDISSECT_LIMITS"  # environment variable; see `limits`, whose values are constants of kernels
 SMALL_BYTES = 6 << 20  # of captures: dissecting that much uncompiled takes about ten seconds
 KEPT_SECONDS = 30 * 86400  # kernels of other versions are removed when they are older
 COMPRESSION = 6  # how much longer captures are, at a guess, when they are decompressed
@@ -34,7 +35,8 @@ COMPRESSION = 6  # how much longer captures are, at a guess, when they are decom
 def home() -> Path:
     """Give the directory of this installation's compiled kernels, which need not exist."""
     digest = hashlib.sha256()
-    for name in (sys.version, version("numpy"), version("numba"), str(PACKAGE)):
+    built_for = (sys.version, version("numpy"), version("numba"), str(PACKAGE), os.environ.get(LIMITS, ""))
+    for name in built_for:
         digest.update(name.encode())
     for source in sorted(PACKAGE.rglob("*.py")):
         text = source.read_bytes()

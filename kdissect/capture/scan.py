@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from kdissect import limits
 from kdissect.capture.gather import (
     A_HOST,
     A_PORT,
@@ -41,9 +42,7 @@ from kdissect.capture.source import opened
 from kdissect.capture.splits import Split, interface_table
 from kdissect.capture.walk import CHUNK_BYTES, Layout, Outcome, Walk
 
-MOST_ATTEMPTS = (
-    50_000  # in one split: connections of which nothing is there but packets of one side without payload
-)
+MOST_ATTEMPTS = limits.ATTEMPTS  # in one split
 ROW_SEGMENTS = 1 << 20  # descriptors in one row: about 12 MiB; a longer piece goes on in the next rows
 
 
@@ -53,6 +52,7 @@ def scan(
     chunk_bytes: int = CHUNK_BYTES,
     row_segments: int = ROW_SEGMENTS,
     gathering: Gathering | None = None,
+    most_attempts: int = MOST_ATTEMPTS,
 ) -> pa.RecordBatch:
     """Read one split; give its PIECES. With `ports`, TCP packets on none of them are only counted.
 
@@ -60,7 +60,9 @@ def scan(
     """
     found = gathering or Gathering(ports)
     gather_split(split, found, chunk_bytes)
-    return pa.concat_batches([_piece_rows(split.index, found, row_segments), _counts_row(split.index, found)])
+    return pa.concat_batches(
+        [_piece_rows(split.index, found, row_segments, most_attempts), _counts_row(split.index, found)]
+    )
 
 
 def gather_split(split: Split, found: Gathering, chunk_bytes: int = CHUNK_BYTES) -> None:
@@ -87,9 +89,9 @@ def scan_batches(
             yield scan(splits[ordinal], gathering=gathering)
 
 
-def _piece_rows(split: int, found: Gathering, row_segments: int) -> pa.RecordBatch:
+def _piece_rows(split: int, found: Gathering, row_segments: int, most_attempts: int) -> pa.RecordBatch:
     order, starts = found.by_piece()
-    kept = _pieces_that_go_on(found)
+    kept = _pieces_that_go_on(found, most_attempts)
     parts = np.maximum(1, -(-found.pieces[kept, COUNT] // row_segments))
     piece_of = np.repeat(kept, parts)
     part = np.arange(len(piece_of)) - np.repeat(np.cumsum(parts) - parts, parts)
@@ -123,15 +125,15 @@ def _piece_rows(split: int, found: Gathering, row_segments: int) -> pa.RecordBat
     )
 
 
-def _pieces_that_go_on(found: Gathering) -> Int64s:
+def _pieces_that_go_on(found: Gathering, most_attempts: int) -> Int64s:
     """Give the numbers of the pieces that pass two is told of; count the others."""
     pieces, segments = found.pieces, found.segments
-    if len(pieces) <= MOST_ATTEMPTS:
+    if len(pieces) <= most_attempts:
         return np.arange(len(pieces))
     has_payload = np.zeros(len(pieces), np.bool_)
     has_payload[segments[segments[:, CAPTURED] + segments[:, MISSING] > 0, PIECE]] = True
     attempts = ~has_payload & ((pieces[:, PACKETS_AB] == 0) | (pieces[:, PACKETS_BA] == 0))
-    left_out = np.flatnonzero(attempts)[MOST_ATTEMPTS:]
+    left_out = np.flatnonzero(attempts)[most_attempts:]
     found.counts[ATTEMPTS] += len(left_out)
     return np.delete(np.arange(len(pieces)), left_out)
 

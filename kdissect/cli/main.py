@@ -26,6 +26,7 @@ REFUSALS = frozenset(
         "JavaMissing",
         "OutputRefused",
         "NothingToReport",
+        "WrongLimits",
         "WrongQuestion",
         "Refused",
         "Refusing",

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kdissect.capture.gather import Gathering
 from kdissect.capture.pieces import TIME, unpack
-from kdissect.capture.scan import scan
+from kdissect.capture.scan import MOST_ATTEMPTS, scan
 from kdissect.capture.splits import Split
 from kdissect.dump.tokens import asked_mechanism, token_mechanism
 from kdissect.dump.unfinished import NEVER
@@ -42,6 +42,7 @@ from kdissect.protocol.schema import APIS, highest_versions
 from kdissect.tables import BROKERS
 
 SASL_HANDSHAKE = 17
+ATTEMPTS = MOST_ATTEMPTS // 16  # in one split, which are as much smaller here
 
 
 class Foresight(NamedTuple):
@@ -62,7 +63,7 @@ def pieces_of(splits: Sequence[Split], ports: Iterable[int]) -> Iterator[pa.Reco
     """Give each split's pieces, in the order of the splits."""
     gathering = Gathering(ports)
     for split in splits:
-        pieces = scan(split, gathering=gathering)
+        pieces = scan(split, gathering=gathering, most_attempts=ATTEMPTS)
         yield pieces.slice(0, pieces.num_rows - 1)  # the last row is that of the counts
 
 

@@ -90,6 +90,7 @@ from kdissect.exchange.state import (
     NEXT_WAITING,
     OPEN,
     OTHER,
+    OVERSIZED,
     PACKET,
     PAYLOAD,
     POSITION,
@@ -366,6 +367,7 @@ def _take_request(state: State, connection: int, way: int, side: Int64s) -> int:
     protocol = state.connections[connection, PROTOCOL]
     shortest = _shortest(protocol, True)
     if not token and (size < shortest or size > MAX_FRAME):
+        ways[way, OVERSIZED] += size > MAX_FRAME
         _lose_place(state, way, 1)
         return 1
     if protocol == KAFKA_0_7:
@@ -413,6 +415,7 @@ def _take_response(state: State, connection: int, way: int, side: Int64s) -> int
     if expects_token(state, connection):
         shortest = 0
     if size < shortest or size > MAX_FRAME:
+        ways[way, OVERSIZED] += size > MAX_FRAME
         _lose_place(state, way, 1)
         return 1
     if ways[way, NEXT] - ways[way, FRAME] < 4 + size:

@@ -23,6 +23,8 @@ from kdissect.exchange.state import (
     LOST,
     OPEN,
     ORPHANS,
+    OVERFULL,
+    OVERSIZED,
     PACKETS,
     PAYLOAD,
     PROTOCOL,
@@ -125,6 +127,8 @@ def connection_rows(conversations: Conversations, learnt: Learnt) -> pa.RecordBa
         "out_of_order_segments": pa.array(both[:, REORDERED]),
         "lost_bytes": pa.array(both[:, LOST]),
         "skipped_bytes": pa.array(both[:, SKIPPED]),
+        "oversized_frames": pa.array(both[:, OVERSIZED]),
+        "overfull_holes": pa.array(both[:, OVERFULL]),
         "zero_windows": pa.array(facts[:, ZERO_WINDOWS]),
         "duplicate_packets": pa.array(facts[:, DUPLICATES]),
         "server_rtt_ns": int_column(

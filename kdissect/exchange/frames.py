@@ -10,6 +10,7 @@ request or by a chain of lengths that ends exactly where a packet ends.
 
 import numpy as np
 
+from kdissect import limits
 from kdissect.exchange.state import (
     AT,
     CLIENT_WAY,
@@ -33,7 +34,7 @@ from kdissect.exchange.streams import skip, view
 from kdissect.kernel import jit_inner
 from kdissect.protocol.integers import int16_at, int32_at, uvarint_at
 
-MAX_FRAME = 256 << 20  # Kafka's own limit, socket.request.max.bytes, is 100 MiB unless raised
+MAX_FRAME = limits.FRAME_BYTES
 RESPONSE_VIEW = 8  # a length and a correlation id
 HEADER_VIEW = 270  # a length, a request header and a client id of the usual longest size
 SHORTEST_REQUEST = 8  # ControlledShutdown 0 has no client id in its header

@@ -77,8 +77,10 @@ Bytes = NDArray[np.uint8]
     HOLE_ACKED_NS,  # when the receiver was first seen to have what the capture has not
     SCANNED,  # no request header begins before this position: what a search has found out
     HELD_NS,  # when a direction without SYN was first seen, while earlier bytes may still come; else 0
+    OVERSIZED,  # lengths beyond what a frame may have, where a frame should begin
+    OVERFULL,  # holes that were given up because too much waited behind them
     WAY_FIELDS,
-) = range(21)
+) = range(23)
 
 # A chunk: bytes POSITION..+LENGTH of a stream lie at arena[AT:]; AT = -1 is a gap. Of a lost gap time and packet are -1.
 POSITION, AT, LENGTH, TIME, PACKET, NEXT_CHUNK, CHUNK_FIELDS = range(7)

@@ -17,6 +17,7 @@ A packet that the capture cut short (snaplen) leaves a gap at once, whose time a
 
 import numpy as np
 
+from kdissect import limits
 from kdissect.exchange.state import (
     AHEAD,
     AHEAD_COUNT,
@@ -34,6 +35,7 @@ from kdissect.exchange.state import (
     LOST,
     NEXT,
     NEXT_CHUNK,
+    OVERFULL,
     PACKET,
     PAYLOAD,
     POSITION,
@@ -53,8 +55,8 @@ ACK_GRACE_NS = 20_000_000  # packets of one moment may be captured out of order;
 HOLE_MAX_AGE_NS = (
     120_000_000_000  # RFC 6298 section 5.7: a sender may wait a minute and more before it tries again
 )
-MAX_AHEAD_BYTES = 16 << 20  # more than the receive window of any usual host
-MAX_AHEAD_CHUNKS = 4096
+MAX_AHEAD_BYTES = limits.AHEAD_BYTES
+MAX_AHEAD_CHUNKS = max(1 << 10, MAX_AHEAD_BYTES >> 12)
 GAP = -1
 
 
@@ -293,12 +295,17 @@ def settle(state: State, way: int, time: int) -> bool:
             return False
         _release(state, way, time)
         given_up = True
-    while ways[way, AHEAD] >= 0 and (
-        (ways[way, HOLE_ACKED_NS] != 0 and time - ways[way, HOLE_ACKED_NS] > ACK_GRACE_NS)
-        or time - ways[way, HOLE_NS] > HOLE_MAX_AGE_NS
-        or ways[way, HIGH] - ways[way, NEXT] > MAX_AHEAD_BYTES
-        or ways[way, AHEAD_COUNT] > MAX_AHEAD_CHUNKS
-    ):
+    while ways[way, AHEAD] >= 0:
+        if not (
+            (ways[way, HOLE_ACKED_NS] != 0 and time - ways[way, HOLE_ACKED_NS] > ACK_GRACE_NS)
+            or time - ways[way, HOLE_NS] > HOLE_MAX_AGE_NS
+        ):
+            if (
+                ways[way, HIGH] - ways[way, NEXT] <= MAX_AHEAD_BYTES
+                and ways[way, AHEAD_COUNT] <= MAX_AHEAD_CHUNKS
+            ):
+                break
+            ways[way, OVERFULL] += 1
         give_up_hole(state, way)
         if ways[way, AHEAD] >= 0:
             ways[way, HOLE_NS] = time

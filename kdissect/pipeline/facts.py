@@ -54,6 +54,8 @@ def capture_facts(survey: Survey, counts: Counts) -> CaptureFacts:
         tcp_packets=counts.tcp + counts.filtered,
         non_tcp_packets=counts.packets - counts.tcp - counts.filtered - counts.fragments,
         fragments=counts.fragments,
+        malformed_packets=counts.malformed,
+        unknown_link_packets=counts.unknown_link,
         tunnelled_packets=counts.tunnelled,
         attempts=counts.attempts,
         truncated_packets=survey.truncated_packets,

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from kdissect import limits
 from kdissect.cache import cache_home
 from kdissect.pipeline.archive import ClassArchive, Use
 from kdissect.pipeline.gateway import Gateway, GatewayFailed, Launch, spark_jars
@@ -245,6 +246,8 @@ class Engine:
         if not self.settings.local:
             path = conf.get(EXECUTOR_PATH)
             conf.set(EXECUTOR_PATH, os.pathsep.join(filter(None, [ARCHIVE, path])))
+            if limits.VARIABLE in os.environ:
+                conf.set(f"spark.executorEnv.{limits.VARIABLE}", os.environ[limits.VARIABLE])
             os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python") or "python3")
         context = SparkContext(gateway=gateway, conf=conf)
         if not self.settings.local:

@@ -7,7 +7,8 @@ know stand under `UNKNOWN_TAGS` as (tag, bytes). `encode` takes the same tree; w
 Wrong bytes never raise: `decode` stops at the first one, keeps what it has read until there, and says in a `Fault` which
 field it was in and at which byte that field starts. Wrong are, besides bytes that are missing or left over: lengths below
 -1, counts that cannot fit, a nullable struct that is marked neither present (1) nor absent (-1), a tagged field whose size
-is not that of its value, and tags that do not ascend. Work and memory are bounded by the bytes given, depth by the schema.
+is not that of its value, and tags that do not ascend. Work is bounded by the bytes given, memory by `limits` too, depth by the
+schema.
 
 A caller's mistake does raise: `ValueError` for a field or version that the message does not have, `struct.error` for a
 number or a length that does not fit.
@@ -17,7 +18,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from kdissect.protocol.layout import UNKNOWN_TAGS, Message
-from kdissect.protocol.reading import struct_reader
+from kdissect.protocol.reading import message_reader
 from kdissect.protocol.wire import Reader, Writer, Wrong
 from kdissect.protocol.writing import struct_writer
 
@@ -82,7 +83,7 @@ def encode(message: Message, version: int, value: dict[str, Any]) -> bytes:
 def reader(message: Message, version: int) -> Reader:
     """Compile the reader of a message in one version."""
     _check_version(message, version)
-    return struct_reader(message, version, version in message.flexible)
+    return message_reader(message, version, version in message.flexible)
 
 
 @cache

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from kdissect.protocol.library import library
 from kdissect.protocol.record_sets import FAULT as SET_FAULT
-from kdissect.protocol.record_sets import RECORDS, SUMMARY, WRAPPERS, RecordSetFault
+from kdissect.protocol.record_sets import FAULT_POSITION, RECORDS, SUMMARY, WRAPPERS, RecordSetFault
 from kdissect.protocol.records import RecordFault, count_records
 from kdissect.protocol.registers import (
     BROKER,
@@ -220,6 +220,8 @@ def _count_wrapped(arena: NDArray[np.uint8], columns: Columns) -> None:
         if isinstance(counted, RecordFault):
             columns.records[SUMMARY[RECORDS]][row] = -1
             if not columns.records[SUMMARY[SET_FAULT]][row]:
-                columns.records[SUMMARY[SET_FAULT]][row] = RecordSetFault.COMPRESSION
+                fault = RecordSetFault.TOO_LARGE if counted.too_large else RecordSetFault.COMPRESSION
+                columns.records[SUMMARY[SET_FAULT]][row] = fault
+                columns.records[SUMMARY[FAULT_POSITION]][row] = counted.position
         else:
             columns.records[SUMMARY[RECORDS]][row] = counted

@@ -16,7 +16,9 @@ import lz4.frame
 import snappy
 import zstandard
 
-LIMIT = 64 << 20
+from kdissect import limits
+
+LIMIT = limits.DECOMPRESSED_BYTES
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = len(XERIAL_MAGIC) + 4 + 4  # two version numbers follow the magic
@@ -32,10 +34,15 @@ class Damage(NamedTuple):
     """Why bytes could not be decompressed."""
 
     reason: str
+    too_large: bool = False  # they may well be right, and become more than the limit
 
 
 class _Stop(Exception):
     """Ends a decompressor early; never leaves this module."""
+
+
+class _TooLarge(_Stop):
+    """The limit is reached."""
 
 
 def decompress(codec: int, data: bytes, limit: int = LIMIT) -> bytes | Damage:
@@ -52,7 +59,7 @@ def decompress(codec: int, data: bytes, limit: int = LIMIT) -> bytes | Damage:
     try:
         return read(data, limit)
     except _Stop as stop:
-        return Damage(f"{name}: {stop}")
+        return Damage(f"{name}: {stop}", isinstance(stop, _TooLarge))
     except (zlib.error, snappy.UncompressError, RuntimeError, ValueError, zstandard.ZstdError) as error:
         return Damage(f"{name}: {error or 'not a valid block'}")
 
@@ -174,7 +181,7 @@ def _zstd(data: bytes, limit: int) -> bytes:
 
 def _require_room(size: int, limit: int) -> None:
     if size > limit:
-        raise _Stop(f"more than {limit} bytes when decompressed")
+        raise _TooLarge(f"more than {limit} bytes when decompressed")
 
 
 def _require_end(reached: bool) -> None:

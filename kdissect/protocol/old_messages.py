@@ -98,7 +98,7 @@ def read_old_records(data: bytes, limit: int = LIMIT) -> Iterator[OldRecord | Re
             if isinstance(value, bytes):
                 yield OldRecord(frame, value)
             else:
-                yield RecordFault(frame.position, value.reason)
+                yield RecordFault(frame.position, value.reason, value.too_large)
                 break
 
 

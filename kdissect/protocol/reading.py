@@ -2,13 +2,18 @@
 
 Everything is checked before it is read or counted on, and the bytes a struct, a value or a tagged field may look at always
 have an end. `Wrong` carries the path and whatever could be read outwards; see `codec` for what counts as wrong.
+
+An object takes a hundred times the bytes that may ask for it, so of one message no more than `limits.ELEMENTS` elements of
+arrays and unknown tagged fields are read; numbers, which are smaller, count as a part of one.
 """
 
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from itertools import groupby
 from struct import Struct
 from typing import Any
 
+from kdissect import limits
 from kdissect.protocol.layout import UNKNOWN_TAGS, Field, Message, fields_at
 from kdissect.protocol.wire import (
     FIXED,
@@ -24,6 +29,29 @@ from kdissect.protocol.wire import (
 )
 
 Step = Callable[[dict[str, Any], bytes, int, int], int]  # reads one or more fields of a struct into its dict
+
+
+NUMBERS = 8  # in an array count as one element
+_room = ContextVar("_room", default=limits.ELEMENTS)  # elements that may still be read of the message
+
+
+def message_reader(message: Message, version: int, flexible: bool) -> Reader:
+    """Compile the reader of a message in one version."""
+    read_all = struct_reader(message, version, flexible)
+
+    def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
+        _room.set(limits.ELEMENTS)
+        return read_all(data, at, end)
+
+    return read
+
+
+def _take_room(count: int, at: int) -> None:
+    """Note that so many elements are read at a place. Raises Wrong when they are too many."""
+    left = _room.get() - count
+    if left < 0:
+        raise Wrong(at, f"more than the {limits.ELEMENTS:,} elements that are kept of one message")
+    _room.set(left)
 
 
 def struct_reader(owner: Message | Field, version: int, flexible: bool) -> Reader:
@@ -145,6 +173,7 @@ def _array_reader(read_one: Reader, least: int, flexible: bool) -> Reader:
             wrong = Wrong(start, f"{count} elements, but {end - at} bytes left", items)
             _salvage(read_one, items, data, at, end)
             raise wrong
+        _take_room(count, start)
         try:
             for _ in range(count):
                 item, at = read_one(data, at, end)
@@ -169,6 +198,7 @@ def _salvage(read_one: Reader, items: list[Any], data: bytes, at: int, end: int)
     """Read the elements that are there of an array that claims more: a capture may have cut off the rest."""
     try:
         while at < end:
+            _take_room(1, at)
             item, at = read_one(data, at, end)
             items.append(item)
     except Wrong as wrong:
@@ -194,9 +224,10 @@ def _fixed_array_reader(kind: str, flexible: bool) -> Reader:
         if count < 0:
             _check_null(count, start)
             return None, at
-        if count * size > end - at:
-            here = unpack(data, at, (end - at) // size)
-            raise Wrong(start, f"{count} elements, but {end - at} bytes left", here)
+        there = min(count, (end - at) // size)
+        _take_room(there // NUMBERS, start)
+        if there < count:
+            raise Wrong(start, f"{count} elements, but {end - at} bytes left", unpack(data, at, there))
         return unpack(data, at, count), at + count * size
 
     return read
@@ -212,6 +243,7 @@ def _tags_step(tagged: dict[int, tuple[str, Reader]]) -> Step:
         count, at = read_uvarint(data, at, end)
         if count * 2 > end - at:
             raise Wrong(start, f"{count} tagged fields, but {end - at} bytes left")
+        _take_room(count, start)
         previous = -1
         for _ in range(count):
             start = at

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from kdissect import limits
 from kdissect.kernel import jit_flat, jit_inner
 from kdissect.protocol.integers import int8_at, int16_at, int32_at, int64_at
 
@@ -70,6 +71,7 @@ class RecordSetFault(IntEnum):
     COUNT = 4
     FILL = 5
     COMPRESSION = 6
+    TOO_LARGE = 7
 
 
 FAULT_TEXTS = {
@@ -79,6 +81,7 @@ FAULT_TEXTS = {
     RecordSetFault.COUNT: "record count does not fit the batch",
     RecordSetFault.FILL: "message does not fill its length",
     RecordSetFault.COMPRESSION: "compressed messages cannot be read",
+    RecordSetFault.TOO_LARGE: f"compressed messages become more than {limits.DECOMPRESSED_BYTES:,} bytes",
 }
 NO_FAULT, BAD_MAGIC, BAD_LENGTH, BAD_CODEC, BAD_COUNT, BAD_FILL = range(6)
 

@@ -83,6 +83,7 @@ class RecordFault:
 
     position: int
     reason: str
+    too_large: bool = False  # it may well be right, and becomes more than may be decompressed
 
 
 def read_records(data: bytes, limit: int = LIMIT) -> Iterator[Record | RecordFault]:
@@ -95,7 +96,7 @@ def read_records(data: bytes, limit: int = LIMIT) -> Iterator[Record | RecordFau
         try:
             yield from READERS[frame.magic](data, frame, room)
         except _Malformed as wrong:
-            yield RecordFault(frame.start, str(wrong))
+            yield RecordFault(frame.start, str(wrong), isinstance(wrong, _TooLarge))
 
 
 def count_records(data: bytes, limit: int = LIMIT) -> int | RecordFault:
@@ -107,12 +108,16 @@ def count_records(data: bytes, limit: int = LIMIT) -> int | RecordFault:
         try:
             total += _count(data, frame, room)
         except _Malformed as wrong:
-            return RecordFault(frame.start, str(wrong))
+            return RecordFault(frame.start, str(wrong), isinstance(wrong, _TooLarge))
     return total
 
 
 class _Malformed(Exception):
     """Ends the reading of one batch; never leaves this module."""
+
+
+class _TooLarge(_Malformed):
+    """It becomes more than may be decompressed."""
 
 
 class _Frame(NamedTuple):
@@ -132,7 +137,7 @@ class _Room:
     def decompress(self, codec: int, data: bytes) -> bytes:
         plain = decompress(codec, data, self.left)
         if isinstance(plain, Damage):
-            raise _Malformed(plain.reason)
+            raise (_TooLarge if plain.too_large else _Malformed)(plain.reason)
         self.left -= len(plain) if codec else 0
         return plain
 

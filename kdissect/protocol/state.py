@@ -5,6 +5,7 @@ Kernels know plain numbers only, so what is an enum for people stands here as nu
 
 from enum import IntEnum
 
+from kdissect import limits
 from kdissect.protocol.registers import (
     BROKER_SLOTS,
     BROKER_WIDTH,
@@ -78,4 +79,4 @@ RECORDS_BIT = 1 << (ROW_FIRST + ROW_SLOTS["record_set"])
 PRODUCER_BITS = 1 << PRODUCER_ID | 1 << PRODUCER_EPOCH
 NODE_BIT = 1 << (NODE_FIRST + BROKER_SLOTS["node_id"])
 
-MOST_ROWS = 1 << 20  # of one message: a row takes a hundred times the bytes that may ask for it
+MOST_ROWS = limits.ELEMENTS  # of one message

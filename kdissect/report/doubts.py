@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kdissect import limits
 from kdissect.report.summary import CaptureFacts, Connections, Doubt, Figures
 
 
@@ -119,10 +120,40 @@ RULES = (
         "IP fragments whose first one is not in the capture: what they carry is missing",
     ),
     Rule(
+        "malformed_packets",
+        lambda seen: seen.capture.malformed_packets,
+        lambda seen: seen.capture.packets,
+        "packets whose headers are wrong, cut off, or in too many tunnels: what they carry is missing",
+    ),
+    Rule(
+        "unknown_link_packets",
+        lambda seen: seen.capture.unknown_link_packets,
+        lambda seen: seen.capture.packets,
+        "packets of a link type that is not read: what they carry is missing",
+    ),
+    Rule(
         "attempts",
         lambda seen: seen.capture.attempts,
         None,
-        "attempts to connect that nobody answered, beyond the first 50,000 of each part of the capture: left out",
+        f"attempts to connect that nobody answered, beyond the first {limits.ATTEMPTS:,} of each part of the capture: left out",
+    ),
+    Rule(
+        "skipped_bytes",
+        lambda seen: seen.connections.skipped_bytes,
+        lambda seen: seen.connections.bytes_to_server + seen.connections.bytes_to_client,
+        "captured bytes of Kafka connections that belong to no whole message",
+    ),
+    Rule(
+        "oversized_frames",
+        lambda seen: seen.connections.oversized_frames,
+        None,
+        f"messages that claim more than {limits.FRAME_BYTES:,} bytes: not taken for any, and the next one was searched",
+    ),
+    Rule(
+        "overfull_holes",
+        lambda seen: seen.connections.overfull_holes,
+        None,
+        f"holes in streams that were given up because more than {limits.AHEAD_BYTES:,} bytes, or too many packets, came after them",
     ),
     Rule(
         "duplicate_packets",

@@ -26,6 +26,8 @@ class CaptureFacts:
     tcp_packets: int = 0
     non_tcp_packets: int = 0
     fragments: int = 0
+    malformed_packets: int = 0  # headers that are wrong, cut off, or nested deeper than is read
+    unknown_link_packets: int = 0
     tunnelled_packets: int = 0
     attempts: int = 0  # connections that never came to be, beyond as many as were followed
     truncated_packets: int = 0
@@ -298,6 +300,9 @@ class Connections:
     still_open: int
     lossy: int
     lost_bytes: int
+    skipped_bytes: int
+    oversized_frames: int
+    overfull_holes: int
     packets: int
     bytes_to_server: int
     bytes_to_client: int

@@ -208,12 +208,11 @@ def test_many_connections_and_equal_buckets_everywhere(tmp_path: Path) -> None:
     assert [row["bucket"] for row in rows_of(tmp_path, *frames)[0]] == buckets
 
 
-def test_a_flood_of_attempts_is_counted_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kdissect.capture.scan.MOST_ATTEMPTS", 20)
+def test_a_flood_of_attempts_is_counted_and_left_out(tmp_path: Path) -> None:
     frames = [ethernet(tcp(CLIENT, BROKER, (port, 9092), flags=SYN, seq=port)) for port in range(1000, 1100)]
     frames[50:50] = [to_broker(payload=b"said"), to_client(payload=b"told")]
     frames += [ethernet(tcp(BROKER, CLIENT, (9092, 1001), flags=SYN | ACK, ack=1002))]
-    rows, described, counts = rows_of(tmp_path, *frames)
+    rows, described, counts = rows_of(tmp_path, *frames, most_attempts=20)
     assert counts == Counts(packets=103, tcp=103, payload_bytes=8, attempts=79)
     assert [len(one) for one in described] == [1, 2] + [1] * 19 + [2]
     assert rows[-1]["a_port"] == 40000

@@ -8,6 +8,7 @@ from kdissect.exchange.state import (
     KAFKA,
     KAFKA_0_7,
     ORPHANS,
+    OVERSIZED,
     PROTOCOL,
     REQUESTS,
     RESPONSES,
@@ -51,5 +52,6 @@ def with_tls(conversations: "Conversations") -> tuple[Int64s, Int64s, dict[int, 
         for column in FROM_PLAINTEXT:
             connections[outer, column] = state.connections[inner, column]
         for side in (0, 1):
-            ways[2 * outer + side, SKIPPED] += state.ways[2 * inner + side, SKIPPED]
+            for column in (SKIPPED, OVERSIZED):
+                ways[2 * outer + side, column] += state.ways[2 * inner + side, column]
     return connections, ways, facts

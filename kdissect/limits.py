@@ -1,0 +1,65 @@
+"""Limits on what captured bytes can make kdissect do, for whoever needs more, or less, than they are.
+
+The environment variable KDISSECT_LIMITS sets them, as in `frame=512m ahead=64m`; k, m and g are powers of 1024. What is beyond
+a limit is left out, and the report says so. Kernels are compiled anew for other limits.
+"""
+
+import os
+import re
+from typing import NamedTuple
+
+from kdissect import compiled
+
+VARIABLE = compiled.LIMITS
+UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+class WrongLimits(ValueError):
+    """The variable does not say what limits it sets; the message is one sentence."""
+
+
+class Limit(NamedTuple):
+    """A limit, and the highest value that may be set."""
+
+    usual: int
+    most: int
+
+
+LIMITS = {
+    # Bytes of one message. Kafka's own limit, socket.request.max.bytes, is 100 MiB unless raised.
+    "frame": Limit(256 << 20, (1 << 31) - 1),
+    # Bytes of one direction that wait for a packet before them: more than the receive window of any usual host.
+    "ahead": Limit(16 << 20, 1 << 30),
+    # Bytes that the records of one partition in one message are decompressed to.
+    "decompressed": Limit(64 << 20, 1 << 40),
+    # Topics and partitions, or in a dump elements of arrays, of one message: each takes a hundred times its bytes.
+    "elements": Limit(1 << 20, 1 << 30),
+    # Connections in one part of a capture of which nothing is there but unanswered attempts to open them.
+    "attempts": Limit(50_000, 1 << 40),
+}
+
+
+def read(text: str) -> dict[str, int]:
+    """Read what the variable says. Raises WrongLimits.
+
+    >>> read("frame=512m")["frame"] >> 20
+    512
+    """
+    values = {name: limit.usual for name, limit in LIMITS.items()}
+    for part in re.split(r"[,\s]+", text.strip()) if text.strip() else ():
+        said = re.fullmatch(r"(\w+)=([1-9]\d{0,12})([kmg]?)", part.lower())
+        if said is None or said[1] not in LIMITS:
+            raise WrongLimits(f"{VARIABLE}: {part!r} is none of {', '.join(f'{name}=N' for name in LIMITS)}")
+        value = int(said[2]) * UNITS[said[3]]
+        if value > LIMITS[said[1]].most:
+            raise WrongLimits(f"{VARIABLE}: {part} is too much, {LIMITS[said[1]].most} is the most")
+        values[said[1]] = value
+    return values
+
+
+_SET = read(os.environ.get(VARIABLE, ""))
+FRAME_BYTES = _SET["frame"]
+AHEAD_BYTES = _SET["ahead"]
+DECOMPRESSED_BYTES = _SET["decompressed"]
+ELEMENTS = _SET["elements"]
+ATTEMPTS = _SET["attempts"]
