@@ -3,10 +3,12 @@
 from itertools import count
 from typing import Any
 
+import pytest
 from kafka.record import MemoryRecordsBuilder
 from replay.handmade import MS, OnPaper, Script, replay, settings, topology
 
 from kdissect.protocol.headers import decode_embedded, encode_embedded
+from kdissect.protocol.records import Header, Record, read_records
 from kdissect.replay.rewriting.batches import batch_of, batches_of
 from kdissect.replay.settings import Groups, Pace
 
@@ -181,6 +183,56 @@ def test_retries_without_sequences_are_known_by_their_records() -> None:
     done = replay(script, Cluster(), target=orders())
     assert len(done.sent(PRODUCE)) == 2
     assert done.buckets() == {"answered": 2, "retry": 1}
+
+
+def plain(*texts: bytes, compression: int = 0, headers: bool = False) -> bytes:
+    builder = MemoryRecordsBuilder(magic=2, compression_type=compression, batch_size=1 << 16)
+    for text in texts:
+        builder.append(timestamp=7, key=b"k" + text, value=text, headers=[("h", text)] if headers else [])
+    builder.close()
+    return bytes(builder.buffer())
+
+
+def written(done: OnPaper) -> list[bytes]:
+    """Give the values of all records that were sent, in order."""
+    return [
+        record.value
+        for _, _, body in done.sent(PRODUCE)
+        for record in read_records(body["topic_data"][0]["partition_data"][0]["records"])
+        if isinstance(record, Record) and record.headers == (Header(b"h", record.value),)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("compression", [0, 1, 2, 3, 4])
+def test_records_that_were_batched_anew_are_written_once(compression: int) -> None:
+    def batch_of_some(*texts: bytes) -> Tree:
+        return produce(plain(*texts, compression=compression, headers=True))
+
+    def script() -> Script:
+        made = Script()
+        made.add(0, PRODUCE, 9, batch_of_some(b"1", b"2"), None, connection=1)  # never answered
+        made.add(1, PRODUCE, 9, batch_of_some(b"3"), took(6), connection=1)
+        made.add(90, PRODUCE, 9, batch_of_some(b"1", b"2", b"3", b"4"), took(0), connection=2)
+        made.add(95, PRODUCE, 9, batch_of_some(b"5"), took(0), connection=2)
+        return made
+
+    done = replay(script(), Cluster(), target=orders())
+    assert written(done) == [b"1", b"2", b"3", b"4", b"5"]
+    assert done.stage.counts["records left out of regrouped retries"] == 3
+    assert done.buckets() == {"answered": 4}
+    refused = replay(script(), Cluster(key0=[0, 10, 0, 0]), target=orders())
+    assert written(refused) == [b"1", b"2", b"3", b"3", b"4", b"5"]  # the first b"3" was refused
+
+
+@pytest.mark.parametrize("sequence", [-1, 3])
+def test_a_third_attempt_is_a_retry_of_the_first(sequence: int) -> None:
+    for errors, sent in (([0], 1), ([10, 0], 2), ([10, 10, 0], 3)):
+        script = Script()
+        script.add(0, PRODUCE, 9, produce(batch(sequence)), took(6), connection=1)
+        script.add(50, PRODUCE, 9, produce(batch(sequence)), took(6), connection=2)
+        script.add(90, PRODUCE, 9, produce(batch(sequence)), took(0), connection=3)
+        done = replay(script, Cluster(key0=list(errors)), target=orders())
+        assert len(done.sent(PRODUCE)) == sent
 
 
 def test_requests_are_cut_along_leaders_and_batches() -> None:

@@ -1,11 +1,13 @@
 """Produce: each partition's batches under the target's producer and sequence, cut along leaders, and in order.
 
-What was a retry in the capture is left out if its first attempt was taken by the target: written twice, it would be there twice. A
+What was a retry in the capture is left out if an earlier attempt was taken by the target: written twice, it would be there twice. A
+producer without idempotence may batch anew when it tries again: of its batches only the records are left out. A
 request that holds several batches for a partition becomes several requests, since brokers take one (KIP-98). What the captured
 cluster took and the target refuses for the moment only (its leader moved, a transaction is still ending) is sent again, as
 any client would. With acks = 0 nothing is answered, and nothing is waited for.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,6 +15,7 @@ from kdissect.protocol.errors import error_name
 from kdissect.protocol.headers import decode_request, decode_response
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.courses.stage import AGAIN_NS, CONCURRENT_TRANSACTIONS, LEADER_ERRORS, Stage
+from kdissect.replay.loading.attempts import Position
 from kdissect.replay.loading.items import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, Item
 from kdissect.replay.loading.policy import is_internal
 from kdissect.replay.mapping.producers import Identity, Numbering, Way, Where
@@ -24,6 +27,7 @@ from kdissect.replay.rewriting.batches import (
     codec_of,
     rewritten,
     rewritten_head,
+    without,
 )
 from kdissect.replay.rewriting.roles import Refused, Tree
 from kdissect.replay.rewriting.versions import FIRST_BATCH_VERSION, chosen_version
@@ -34,7 +38,8 @@ BEFORE_IMPLICIT_ADD = 11  # from Produce 12 on a batch adds its partition to the
 OUT_OF_ORDER, DUPLICATE_SEQUENCE, NOT_ENOUGH_REPLICAS = 45, 46, 19
 NOT_YET = LEADER_ERRORS | {CONCURRENT_TRANSACTIONS, NOT_ENOUGH_REPLICAS}  # nothing was written
 ZSTD, ZSTD_VERSION = 4, 7  # KIP-110
-BEFORE = "a batch before this one"
+UNKNOWN = -1
+BEFORE, TAKEN = "a batch before this one", "the target took an earlier attempt"
 
 
 class Sending(NamedTuple):
@@ -69,7 +74,10 @@ def produce(stage: Stage, item: Item, body: Tree) -> Course:
         parts += make_parts(stage, item, body, version, sendings)
     answers: list[Answer] = yield Ask(tuple(parts))
     sent = [sending for sendings in rounds for sending in sendings]
-    answers = yield from delivered(stage, item, sent, answers, captured_offsets(stage, item))
+    captured = captured_offsets(stage, item)
+    changed = captured.keys() & stage.loaded.repeats.get(item.request.index, {}).keys()
+    captured |= dict.fromkeys(changed, UNKNOWN)  # it may have fewer records than it had
+    answers = yield from delivered(stage, item, sent, answers, captured)
     return answers
 
 
@@ -178,17 +186,44 @@ def _wanted_batches(stage: Stage, item: Item, name: str | None, partition: Tree,
         raise Refused(Bucket.HEADLESS, "a topic id has no name in the capture")
     where = (name, partition["index"])
     _check_topic(stage, where)
-    first = stage.loaded.retries.get(item.request.index, {}).get(where)
-    if first is not None and not stage.off("retries"):
-        yield from stage.until_settled(first, "the first attempt of a retry")
-        if stage.producers.took(first, where):
-            raise Refused(Bucket.RETRY, "the target took the first attempt")
+    for attempt in stage.loaded.retries.get(item.request.index, {}).get(where, ()):
+        if not stage.off("retries"):
+            yield from stage.until_settled(attempt, "an earlier attempt of a retry")
+            if stage.producers.took(attempt, where):
+                raise Refused(Bucket.RETRY, TAKEN)
     batches = batches_of(partition["records"] or b"")
     if not batches:
         raise Refused(Bucket.UNDECODABLE, "no records")
     if version < ZSTD_VERSION and any(codec_of(batch) == ZSTD for batch in batches):
         raise Refused(Bucket.VERSION, f"Produce v{version} of the target does not know zstd")
-    return batches
+    repeats = stage.loaded.repeats.get(item.request.index, {}).get(where, {})
+    if not repeats or stage.off("retries"):
+        return batches
+    return (yield from _without_taken(stage, item, where, batches, repeats))
+
+
+def _without_taken(
+    stage: Stage,
+    item: Item,
+    where: Where,
+    batches: list[Batch],
+    repeats: dict[Position, tuple[int, ...]],
+) -> Errand:
+    """Leave out the records that the target took at an earlier attempt of a producer that batches anew."""
+    for attempt in sorted({each for attempts in repeats.values() for each in attempts}):
+        yield from stage.until_settled(attempt, "an earlier attempt of a retry")
+    gone: dict[int, set[int]] = defaultdict(set)
+    for (number, record), attempts in repeats.items():
+        if any(stage.producers.took(attempt, where) for attempt in attempts):
+            gone[number].add(record)
+    left = [without(batch, gone[number]) if gone[number] else batch for number, batch in enumerate(batches)]
+    kept = [batch for batch in left if batch is not None]
+    if not kept:
+        raise Refused(Bucket.RETRY, TAKEN)
+    if gone:
+        stage.counts["records left out of regrouped retries"] += sum(map(len, gone.values()))
+        stage.note(item, "without records: the target took them at an earlier attempt")
+    return kept
 
 
 def _check_topic(stage: Stage, where: Where) -> None:
@@ -421,11 +456,11 @@ def learn(stage: Stage, item: Item, sending: Sending, end: End, captured: int | 
     where, batch = sending.where, sending.batch
     if sending.numbering is not None:
         stage.producers.ended(sending.numbering, sending.sequence, batch.records, end.taken)
-    if end.error is not None and item.request.index in stage.first_attempts:
+    if end.error is not None and item.request.index in stage.attempts:
         stage.producers.note(item.request.index, where, bool(end.taken))
     if end.error != 0 or end.offset < 0:
         return
-    if captured is not None:
+    if captured is not None and captured != UNKNOWN:
         stage.positions.wrote(where, captured, batch.records, end.offset)
     stage.positions.target_bounds(where, -1, end.offset + batch.records)
     if item.transaction and batch.producer_id >= 0:
@@ -447,7 +482,7 @@ def learn_taken(
     for (where, batch, numbering, sequence, _), base in zip(sent, bases, strict=True):
         if numbering is not None:
             producers.ended(numbering, sequence, batch.records, True)
-        if item.request.index in stage.first_attempts:
+        if item.request.index in stage.attempts:
             producers.note(item.request.index, where, True)
         known = captured.get(where)
         if known is not None and base >= 0:

@@ -59,7 +59,7 @@ class Stage:
     producers: Producers = field(default_factory=Producers)
     positions: Positions = field(init=False)
     fetched: CapturedSessions = field(init=False)
-    first_attempts: set[int] = field(init=False)  # requests whose outcome decides about others
+    attempts: set[int] = field(init=False)  # requests whose outcome decides about others
     own_sessions: dict[tuple[int, int], OwnSession] = field(default_factory=dict)  # (connection, node)
     open_transactions: dict[str, Identity] = field(default_factory=dict)  # transactional id on the target
     added: dict[str, set[tuple[str, int]]] = field(default_factory=lambda: defaultdict(set))
@@ -77,9 +77,14 @@ class Stage:
     def __post_init__(self) -> None:
         self.positions = Positions(self.settings.offsets)
         self.fetched = CapturedSessions(self.names)
-        self.first_attempts = {
-            first for attempts in self.loaded.retries.values() for first in attempts.values()
-        }
+        by_number = (attempts for tried in self.loaded.retries.values() for attempts in tried.values())
+        by_record = (
+            attempts
+            for tried in self.loaded.repeats.values()
+            for records in tried.values()
+            for attempts in records.values()
+        )
+        self.attempts = {each for attempts in (*by_number, *by_record) for each in attempts}
 
     @property
     def names(self) -> Names:

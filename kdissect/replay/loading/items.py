@@ -21,6 +21,7 @@ from kdissect.protocol.errors import is_retriable
 from kdissect.protocol.headers import Whole, decode_request, decode_response
 from kdissect.protocol.schema import api_name, is_known
 from kdissect.replay.accounting import Bucket
+from kdissect.replay.loading.attempts import Attempts, Position
 from kdissect.replay.loading.captured import Capture, Request
 from kdissect.replay.loading.policy import Refusal, by_content, by_key
 from kdissect.replay.loading.shelf import Shelf
@@ -83,9 +84,12 @@ class Loaded:
     source: Source = field(default_factory=Source)
     caps: dict[int, int] = field(default_factory=dict)  # connection -> most in flight
     issuers: dict[Key, int] = field(default_factory=dict)
-    retries: dict[int, dict[Where, int]] = field(
+    retries: dict[int, dict[Where, tuple[int, ...]]] = field(
         default_factory=dict
-    )  # request -> partition -> first attempt
+    )  # request -> partition -> earlier attempts
+    repeats: dict[int, dict[Where, dict[Position, tuple[int, ...]]]] = field(
+        default_factory=dict
+    )  # the same of producers without idempotence, record by record
     after: dict[int, set[int]] = field(
         default_factory=dict
     )  # request -> those on other connections that come before it
@@ -115,9 +119,9 @@ def load(capture: Capture, shelf: Shelf, settings: Settings) -> Loaded:
 class _Loader:
     def __init__(self, loaded: Loaded, settings: Settings) -> None:
         self._loaded, self._settings = loaded, settings
-        self._sequences: dict[tuple[Key, Where, int], int] = {}
+        self._sequences: dict[tuple[Key, Where, int], tuple[int, ...]] = {}
+        self._attempts = Attempts()
         self._writers: dict[tuple[object, Where], tuple[int, int, str]] = {}
-        self._failed: dict[tuple[str | None, Where, bytes], int] = {}
 
     def take(self, request: Request, shelf: Shelf) -> None:
         loaded = self._loaded
@@ -216,9 +220,10 @@ class _Loader:
                 loaded.records += sum(batch.records for batch in batches)
                 loaded.record_bytes += len(partition["records"] or b"")
                 self._keep_order(item, where, batches)
-                first = self._first_attempt(item, where, batches, outcomes.get(where))
-                if first is not None:
-                    loaded.retries.setdefault(request.index, {})[where] = first
+                if batches and batches[0].producer_id >= 0:
+                    self._learn_numbered(request, where, batches[0])
+                elif batches:
+                    self._learn_plain(item, where, batches, outcomes.get(where))
 
     def _keep_order(self, item: Item, where: Where, batches: list[Batch]) -> None:
         """Find the request that must be done before: a producer changes its connection when a leader moves.
@@ -237,21 +242,22 @@ class _Loader:
         if batches[0].producer_id >= 0 or known[2] != request.server:
             self._loaded.after.setdefault(request.index, set()).add(known[0])
 
-    def _first_attempt(self, item: Item, where: Where, batches: list[Batch], error: int | None) -> int | None:
-        """Give the request that this partition's records were tried with before, if any."""
-        if not batches:
-            return None
-        index, batch = item.request.index, batches[0]
-        if batch.producer_id >= 0:
-            key = ((batch.producer_id, batch.producer_epoch), where, batch.base_sequence)
-            first = self._sequences.setdefault(key, index)
-            return first if first != index else None
-        content = (item.client_id, where, b"".join(each.content for each in batches))
-        first_plain = self._failed.pop(content, None)
-        unanswered = error is None and item.request.status == "unanswered"
-        if unanswered or (error is not None and error != 0 and is_retriable(error)):
-            self._failed[content] = index
-        return first_plain
+    def _learn_numbered(self, request: Request, where: Where, batch: Batch) -> None:
+        """Find a retry by its number: its producer sends the same batch again."""
+        key = ((batch.producer_id, batch.producer_epoch), where, batch.base_sequence)
+        before = self._sequences.get(key, ())
+        self._sequences[key] = (*before, request.index)
+        if before:
+            self._loaded.retries.setdefault(request.index, {})[where] = before
+
+    def _learn_plain(self, item: Item, where: Where, batches: list[Batch], error: int | None) -> None:
+        """Find a retry by its records: its producer may batch them anew."""
+        request, who = item.request, (item.client_id, where)
+        before = self._attempts.earlier(who, batches, request.first_ns)
+        if before:
+            self._loaded.repeats.setdefault(request.index, {})[where] = before
+        if request.status == "unanswered" if error is None else error and is_retriable(error):
+            self._attempts.failed(who, batches, request.index, request.first_ns, before)
 
 
 def _outcomes(said: Tree | None, names: Names) -> dict[Where, int]:

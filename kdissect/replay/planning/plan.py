@@ -57,7 +57,9 @@ def make_plan(replay: Replay) -> dict[str, Any]:
             continue
         buckets[Bucket.ANSWERED] += 1
         by_api[name]["sent"] += 1
-        by_api[name]["retries"] += item.request.index in loaded.retries
+        by_api[name]["retries"] += (
+            item.request.index in loaded.retries or item.request.index in loaded.repeats
+        )
         captured = item.request.version or 0
         if outcome != captured:
             by_api[name]["converted"] += 1
@@ -86,7 +88,7 @@ def make_plan(replay: Replay) -> dict[str, Any]:
         "load": _load(replay, sent),
         "records": loaded.records,
         "record_bytes": loaded.record_bytes,
-        "retries": len(loaded.retries),
+        "retries": len(loaded.retries.keys() | loaded.repeats.keys()),
         "settings": _settings(settings),
         "warnings": _warnings(replay),
     }

@@ -88,6 +88,7 @@ def can_be_ready(stage: Stage, item: Item) -> bool:
         return not (
             item.transaction
             or item.request.index in stage.loaded.retries
+            or item.request.index in stage.loaded.repeats
             or item.request.index in stage.loaded.after
             or moves
             or stage.settings.rewrites_off

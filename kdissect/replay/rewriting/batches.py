@@ -8,6 +8,7 @@
 
 import struct
 import zlib
+from collections.abc import Collection
 from typing import NamedTuple
 
 import lz4.frame
@@ -116,6 +117,19 @@ def modern(data: bytes) -> Batch:
         records.append(each)
     if not records:
         raise Refused(Bucket.UNDECODABLE, "an empty message set")
+    return _batch(records)
+
+
+def without(batch: Batch, gone: Collection[int]) -> Batch | None:
+    """Leave out records by their numbers; None if none is left. For batches without producer id: others cannot be changed."""
+    records = [each for number, each in enumerate(read_records(batch.data)) if number not in gone]
+    kept = [each for each in records if isinstance(each, Record)]
+    if len(kept) < len(records):
+        return batch
+    return _batch(kept) if kept else None
+
+
+def _batch(records: list[Record]) -> Batch:
     codec = records[0].batch.codec
     times = [NO_TIMESTAMP if each.timestamp_ms is None else each.timestamp_ms for each in records]
     body = COMPRESSORS[codec](b"".join(_record(each, number, times) for number, each in enumerate(records)))
@@ -132,7 +146,7 @@ def _sealed(codec: int, count: int, base: int, latest: int, body: bytes) -> byte
 
 
 def _record(record: Record, number: int, times: list[int]) -> bytes:
-    """Write a record of magic 2: attributes, time and offset deltas, key, value, no headers."""
+    """Write a record of magic 2: attributes, time and offset deltas, key, value, headers."""
     inside = b"".join(
         (
             b"\0",
@@ -140,7 +154,8 @@ def _record(record: Record, number: int, times: list[int]) -> bytes:
             _varint(number),
             _sized(record.key),
             _sized(record.value),
-            _varint(0),
+            _varint(len(record.headers)),
+            *(_sized(part) for header in record.headers for part in header),
         )
     )
     return _varint(len(inside)) + inside
