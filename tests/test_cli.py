@@ -110,6 +110,7 @@ def test_a_capture_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> 
         (["analyze"], "required: PATH"),
         (["analyze", "--port", "99999", "x"], "'99999' is no TCP port"),
         (["analyze", "--master", "moon", "x"], "'moon' is no Spark master"),
+        (["analyze", "--master", "sc://host:15002", "x"], "Spark Connect has no RDDs"),
         (["analyze", "--format", "xml", "x"], "invalid choice: 'xml'"),
         (["analyze", "--split-bytes", "0", "x"], "'0' is no size"),
         (["export", "x", "--table", "exchanges"], "required: --out"),

@@ -196,6 +196,11 @@ def add_anonymize(parser: argparse.ArgumentParser) -> None:
 
 
 def _master(text: str) -> str:
+    if text.startswith("sc://"):
+        raise argparse.ArgumentTypeError(
+            "Spark Connect has no RDDs, which this needs: name the cluster itself (spark://…, yarn, k8s://…), "
+            "or read captures in a notebook by spark.read.format('kdissect')"
+        )
     if not MASTERS.fullmatch(text):
         raise argparse.ArgumentTypeError(
             f"{text!r} is no Spark master; local[*], local[2] and spark://host:7077 are"

@@ -42,8 +42,13 @@ def tables(
 
     The rows stay on the disks of the executors, where kdissect must be installed, as long as the session has the DataFrames.
     `keylog` names a file with secrets of TLS sessions; those inside captures are used in any case. Raises InputError for a path
-    that is no capture, or no key log.
+    that is no capture, or no key log, TypeError for a session of Spark Connect.
     """
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise TypeError(
+            "Spark Connect has no RDDs, which kdissect.tables needs: kdissect.register(spark), "
+            "then spark.read.format('kdissect') does without"
+        )
     found_in = survey_of([path] if isinstance(path, str | Path) else path)
     keys = keys_for(None if keylog is None else str(keylog), found_in.files)
     splits = found_in.splits
