@@ -19,7 +19,7 @@ PARTITION_BYTES = 4 << 30
 are better; what a task holds in memory does not grow with it (see `blobs`)."""
 PARTITION_CONNECTIONS = 8_000  # as estimated; what a task remembers of each takes more than 10 kB in all
 MOST_PARTITIONS = 4096
-TASKS_A_CORE = 4  # of pass one: enough for progress to be seen, and for cores to end together
+TASKS_A_CORE = 2  # of pass one: each costs near a tenth of a second; cores should end together
 MOST_SPLITS = 64  # in one task of pass one
 
 

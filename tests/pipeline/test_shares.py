@@ -86,7 +86,7 @@ def test_blobs_come_in_order_from_memory_and_from_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("splits", "cores", "tasks"),
-    [(1, 2, 1), (5, 2, 5), (80, 2, 8), (80, 1, 4), (80, 16, 64), (6_400, 2, 100), (6_401, 2, 101)],
+    [(1, 2, 1), (3, 2, 3), (80, 2, 4), (80, 1, 2), (80, 16, 32), (6_400, 2, 100), (6_401, 2, 101)],
 )
 def test_a_task_scans_several_splits_but_not_too_many(splits: int, cores: int, tasks: int) -> None:
     assert tasks_for(splits, cores) == tasks
