@@ -114,6 +114,7 @@ class Settings:
     speed: float = 1.0
     ramp_s: float = 0.0  # until the speed is reached
     loops: int = 1
+    processes: int = 0  # that play; 0: one for each core, as far as there is work for them
     max_gap_ns: int | None = None
     chosen: Chosen = Chosen()
     caps: Caps = Caps()

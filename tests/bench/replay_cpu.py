@@ -25,7 +25,7 @@ from kdissect.replay.loading.items import load
 from kdissect.replay.playing.pace import Timetable
 from kdissect.replay.playing.player import Player
 from kdissect.replay.playing.ready import make_ready
-from kdissect.replay.playing.running import collecting_little, unhindered
+from kdissect.replay.playing.running import collecting_little, warm_up
 from kdissect.replay.settings import Address, Pace, Settings
 
 REQUESTS, CONNECTIONS, TICK_NS = 20_000, 50, 1_000_000
@@ -70,13 +70,14 @@ def main() -> None:
     board = Switchboard(asked, target, wire, lambda: "nonce")
     stage = Stage(asked, loaded, target, lambda: board.now_ns, made.shelf.get)
     with collecting_little():
-        ready = make_ready(stage, made.shelf)
+        ready = make_ready(stage, made.shelf, loaded.items)
     loading = time.process_time() - start
     finished: list[bool] = []
     table = Timetable(Pace.SCHEDULE, 1.0, START_NS, 0)
     player = Player(loaded, stage, board, table, made.shelf, lambda: finished.append(True), ready)
     before, now = yardstick(made), 0
-    with unhindered():
+    warm_up()
+    with collecting_little():
         start = time.process_time()
         board.wake(0)
         player.start()

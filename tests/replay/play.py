@@ -70,7 +70,7 @@ def play(asked: Settings, capture: str, folder: Path, plain_ports: Sequence[int]
         plan = make_plan(replay)
         replay.play()
         place = save(replay, folder, plan)[0]
-        counts = replay.passes[0].stage.counts
+        counts = replay.passes[0].outcome.counts
     summary, pairs = read_run(place)
     found = list(pairs)
     return Played(compare(summary, found), place, found, plan, counts)

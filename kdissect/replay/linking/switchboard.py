@@ -37,9 +37,19 @@ class Tallies:
     throttled: int = 0
     throttle_ms: int = 0
 
-    def own(self, name: str) -> None:
+    def own(self, name: str, times: int = 1) -> None:
         """Count something synthetic."""
-        self.synthetic[name] = self.synthetic.get(name, 0) + 1
+        self.synthetic[name] = self.synthetic.get(name, 0) + times
+
+    def add(self, other: "Tallies") -> None:
+        """Add what another process counted."""
+        for name, times in other.synthetic.items():
+            self.own(name, times)
+        self.opened += other.opened
+        self.refused += other.refused
+        self.closed_by_peer += other.closed_by_peer
+        self.throttled += other.throttled
+        self.throttle_ms += other.throttle_ms
 
 
 class Switchboard:

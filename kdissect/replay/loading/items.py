@@ -23,6 +23,7 @@ from kdissect.protocol.schema import api_name, is_known
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.loading.attempts import Attempts, Position
 from kdissect.replay.loading.captured import Capture, Request
+from kdissect.replay.loading.kin import Kin
 from kdissect.replay.loading.policy import Refusal, by_content, by_key
 from kdissect.replay.loading.shelf import Shelf
 from kdissect.replay.mapping.producers import Key, Where
@@ -97,6 +98,7 @@ class Loaded:
     assignments: dict[tuple[str, int], dict[str, bytes]] = field(
         default_factory=dict
     )  # group, generation -> member ->
+    kin: Kin = field(default_factory=Kin)
     records: int = 0
     record_bytes: int = 0
     removed_ns: int = 0  # waiting time that --max-gap took out
@@ -145,6 +147,10 @@ class _Loader:
         self._learn_groups(request, whole.body, said)
         if request.key == PRODUCE:
             self._learn_batches(item, whole.body, said)
+        if item.refusal is None:
+            loaded.kin.take(
+                request, whole.body, said, item.transaction, item.client_id, loaded.names.captured_ids
+            )
         if item.refusal is None and item.transaction:
             loaded.transactions.setdefault(item.transaction, []).append(request.index)
 

@@ -35,9 +35,13 @@ class Shelf:
         if place is None:
             return None
         if place.at + place.size > self._written:
-            self._file.flush()
-            self._written = self._end
+            self.flush()
         return os.pread(self._file.fileno(), place.size, place.at)
+
+    def flush(self) -> None:
+        """Write what waits, so that other processes can read it too."""
+        self._file.flush()
+        self._written = self._end
 
     def close(self) -> None:
         """Remove the file."""

@@ -8,7 +8,7 @@ bound everything.
 
 import dataclasses
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from kdissect.protocol.headers import decode_request
@@ -26,6 +26,7 @@ from kdissect.replay.playing.pace import Timetable, without_long_gaps
 from kdissect.replay.playing.ready import Ready
 from kdissect.replay.playing.results import Result, Results, result_of
 from kdissect.replay.playing.watching import Watch
+from kdissect.replay.playing.word import Word
 from kdissect.replay.rewriting.roles import Refused
 from kdissect.replay.settings import Pace
 from kdissect.replay.steps import Answer, Course, Errand, Gate
@@ -51,8 +52,12 @@ class Player:
         shelf: Shelf,
         finished: Callable[[], None],
         ready: dict[int, Ready] | None = None,
+        items: Sequence[Item] | None = None,
+        word: Word | None = None,
     ) -> None:
         self.loaded, self.stage, self.board = loaded, stage, switchboard
+        self.items = loaded.items if items is None else items  # those that this process plays
+        self._word = word
         self.timetable, self.shelf = timetable, shelf
         self.results = Results()
         self.stopped = ""  # why it was ended early
@@ -64,7 +69,7 @@ class Player:
         self._after_ns = self._moments()
         self._thinks = timetable.pace is Pace.THINK
         self._settled_ns: dict[int, int] = {}
-        self._lines = lines_of((item for item in loaded.items if item.refusal is None), loaded.caps)
+        self._lines = lines_of((item for item in self.items if item.refusal is None), loaded.caps)
         self._due: list[tuple[int, int, Line]] = []
         self._in_flight = 0
         self._active = 0
@@ -102,7 +107,7 @@ class Player:
         """Put every line into the timetable, and what is never sent into its bucket. The pace counts from `start_ns`."""
         if start_ns is not None:
             self.timetable = dataclasses.replace(self.timetable, start_ns=start_ns)
-        for item in self.loaded.items:
+        for item in self.items:
             if item.refusal is not None:
                 self._settle(item, Result(item.request.index, *item.refusal))
         self._early_ns = max(EARLY_NS, self.lead_ns)
@@ -116,6 +121,8 @@ class Player:
         if self.stopped or self._done:
             return
         self.stopped = why
+        if self._word is not None:
+            self._word.give(why)
         for line in self._lines.values():
             while line.waiting:
                 item = line.waiting.popleft()
@@ -130,7 +137,7 @@ class Player:
             self._end_if_done(force=True)
 
     def _end_if_done(self, force: bool = False) -> None:
-        if self._done or (not force and len(self._ended) < len(self.loaded.items)):
+        if self._done or (not force and len(self._ended) < len(self.items)):
             return
         self._done = True
         self.spawn(self._clean_up(), self._finished)
@@ -339,7 +346,7 @@ class Player:
         self.board.run(self._course(item), line.connection, done, sent)
 
     def _course(self, item: Item) -> Course:
-        whole = decode_request(self.shelf.get(item.request.frame) or b"")
+        whole = decode_request(self.stage.frame(item.request.frame) or b"")
         return course_of(self.stage, item, whole.body or {})
 
     def _result(self, item: Item, answers: list[Answer], failed: Exception | None) -> Result:
@@ -384,7 +391,7 @@ class Player:
     def _look_after(self) -> None:
         """Stop the run when a rail says so."""
         now, breaker = self.board.now_ns, self._settings.breaker
-        why = self._watch.verdict(now, self.board)
+        why = self._watch.verdict(now, self.board) or (self._word.given if self._word else "")
         if why:
             self.stop(why)
         duration = self._settings.caps.duration_s

@@ -6,6 +6,7 @@ epoch, sequence and a checksum patched from these alone; it is laid over the fra
 stale; then each request takes its ordinary course. Frames beyond `MOST_BYTES` wait on the shelf instead of in memory.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kdissect.protocol.headers import decode_request, encode_request
@@ -57,11 +58,11 @@ class Ready(NamedTuple):
         return bool(sendings) and sendings[0].batch.producer_id >= 0
 
 
-def make_ready(stage: Stage, shelf: Shelf) -> dict[int, Ready]:
+def make_ready(stage: Stage, shelf: Shelf, items: Iterable[Item]) -> dict[int, Ready]:
     """Prepare every request that can be."""
     found: dict[int, Ready] = {}
     room = MOST_BYTES
-    for item in stage.loaded.items:
+    for item in items:
         if item.refusal is not None or not can_be_ready(stage, item):
             continue
         try:

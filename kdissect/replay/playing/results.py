@@ -12,7 +12,7 @@ from kdissect.replay.accounting import Bucket
 from kdissect.replay.loading.shelf import Place
 from kdissect.replay.steps import ANY, Answer
 
-ROW = struct.Struct("<16q")
+ROW = struct.Struct("<17q")
 MISSING = -(1 << 63)
 BUCKETS = tuple(Bucket)
 BUCKET_CODES = {bucket: code for code, bucket in enumerate(BUCKETS)}
@@ -37,6 +37,7 @@ class Result:
     throttle_ms: int = 0
     again: int = 0  # how many of the last answers are to what was sent again
     answers: tuple[tuple[int, Place], ...] = ()  # (version, frame)
+    shelf: int = 0  # which process played it, and keeps its answers
 
     @property
     def lag_ns(self) -> int | None:
@@ -75,7 +76,14 @@ class Results:
             version,
             at,
             size,
+            result.shelf,
         )
+
+    def extend(self, other: "Results", shelf: int) -> None:
+        """Take in the results of another process."""
+        for result in other:
+            result.shelf = shelf
+            self.append(result)
 
     def __len__(self) -> int:
         return len(self._rows) // ROW.size
@@ -101,6 +109,7 @@ class Results:
             throttle,
             again,
             *answer,
+            shelf,
         ) = row
         answers: tuple[tuple[int, Place], ...] = ()
         if answer[0] != MISSING:
@@ -120,6 +129,7 @@ class Results:
             throttle,
             again,
             answers,
+            shelf,
         )
 
 

@@ -17,13 +17,18 @@ from kdissect.replay.courses.target import Target, learn_bounds, learn_target
 from kdissect.replay.linking.switchboard import Switchboard
 from kdissect.replay.linking.transport import Idle, SocketWire, nonce, now_ns, play, wall_ns
 from kdissect.replay.loading.captured import Capture, read
-from kdissect.replay.loading.items import Loaded, load
+from kdissect.replay.loading.items import Item, Loaded, load
 from kdissect.replay.loading.rails import admission, refuse_source
-from kdissect.replay.loading.shelf import Shelf
+from kdissect.replay.loading.shelf import Place, Shelf
 from kdissect.replay.mapping.topology import Refusing, Topology
+from kdissect.replay.playing.dealing import deal, settings_of
+from kdissect.replay.playing.outcomes import Outcome, outcome_of
 from kdissect.replay.playing.pace import Timetable
 from kdissect.replay.playing.player import Player
+from kdissect.replay.playing.processes import play_together
 from kdissect.replay.playing.ready import make_ready
+from kdissect.replay.playing.results import Result
+from kdissect.replay.playing.word import Word
 from kdissect.replay.rewriting.batches import modern, rewritten
 from kdissect.replay.rewriting.roles import Refused
 from kdissect.replay.settings import Settings
@@ -35,12 +40,16 @@ OLD_MESSAGE = bytes.fromhex("0000000000000000 0000000e b7bb0ed5 0000 ffffffff 00
 
 @dataclass(slots=True)
 class Pass:
-    """One pass over the capture: what was played and when it began."""
+    """One pass over the capture: what came of it and when it began."""
 
-    player: Player
-    stage: Stage
+    outcome: Outcome
+    shelves: list[Shelf]  # with the answers of each process
     start_ns: int  # on the run's clock
     start_wall_ns: int
+
+    def answer(self, result: Result, place: Place) -> bytes:
+        """Give one of the answers that a request got."""
+        return self.shelves[result.shelf].get(place) or b""
 
 
 class Replay:
@@ -67,7 +76,8 @@ class Replay:
 
     def close(self) -> None:
         """Remove temporary files."""
-        self.shelf.close()
+        for shelf in (self.shelf, *(shelf for played in self.passes for shelf in played.shelves)):
+            shelf.close()
         self._spool.cleanup()
 
     def __enter__(self) -> Self:
@@ -118,7 +128,7 @@ class Replay:
             if self.settings.loops > 1:
                 told(f"pass {number + 1} of {self.settings.loops}")
             self._pass()
-            if self.passes[-1].player.stopped:
+            if self.passes[-1].outcome.stopped:
                 return
 
     def _board(self) -> tuple[SocketWire, Switchboard]:
@@ -128,21 +138,87 @@ class Replay:
         return wire, board
 
     def _pass(self) -> None:
-        settings, stage = self.settings, self.stage()
+        stage = self.stage()
+        if self.passes:  # another process may have learnt that leaders moved
+            self.errand(stage.learn_topics(sorted(self.topology.topics)))
         self.errand(learn_bounds(stage))
+        shares = deal(self.loaded, self.settings)
+        shelves = [self.shelf] if len(shares) == 1 else [Shelf() for _ in shares]
+        self.shelf.flush()
+        word = Word()
+        acts = [
+            partial(
+                Act, self, stage, items, settings_of(self.settings, number, shares), shelves[number], word
+            )
+            for number, items in enumerate(shares)
+        ]
+        start_wall_ns = 0
+
+        def begin(lead_ns: int) -> int:
+            nonlocal start_wall_ns
+            start_wall_ns = wall_ns() + lead_ns
+            return now_ns() + lead_ns
+
+        if len(acts) == 1:
+            act = acts[0]()
+            start_ns = begin(act.lead_ns)
+            outcome = act.play(start_ns)
+        else:
+            start_ns, outcome = play_together(acts, word, begin)
+        self.passes.append(Pass(outcome, shelves, start_ns, start_wall_ns))
+
+
+class Act:
+    """What one process plays of a pass; made ready when it is made."""
+
+    def __init__(
+        self, replay: Replay, stage: Stage, items: list[Item], settings: Settings, shelf: Shelf, word: Word
+    ) -> None:
+        stage.settings = settings
         with collecting_little():
-            ready = make_ready(stage, self.shelf)
-        wire, board = self._board()
-        finished: list[bool] = []
-        first = next((item.request.first_ns for item in self.loaded.items if item.refusal is None), 0)
-        table = Timetable(settings.pace, settings.speed, first, 0, int(settings.ramp_s * 1e9))
-        player = Player(self.loaded, stage, board, table, self.shelf, lambda: finished.append(True), ready)
-        begin_ns = now_ns() + player.lead_ns
-        begin_wall_ns = wall_ns() + player.lead_ns
-        stage.shift_ns = begin_wall_ns - first
-        self.passes.append(Pass(player, stage, begin_ns, begin_wall_ns))
-        with unhindered():
-            play(board, wire, _Playing(player), partial(player.start, begin_ns), lambda: bool(finished))
+            ready = make_ready(stage, shelf, items)
+        self._finished: list[bool] = []
+        self._wire = SocketWire(settings.tls)
+        self._board = Switchboard(settings, replay.topology, self._wire, nonce)
+        self._first_ns = next(
+            (item.request.first_ns for item in replay.loaded.items if item.refusal is None), 0
+        )
+        table = Timetable(settings.pace, settings.speed, self._first_ns, 0, int(settings.ramp_s * 1e9))
+        self._player = Player(
+            replay.loaded,
+            stage,
+            self._board,
+            table,
+            shelf,
+            lambda: self._finished.append(True),
+            ready,
+            items,
+            word,
+        )
+        warm_up()
+
+    @property
+    def lead_ns(self) -> int:
+        """How long before the first request it should be told to begin."""
+        return self._player.lead_ns
+
+    def play(self, begin_ns: int) -> Outcome:
+        """Send it all, the first request at `begin_ns`."""
+        player = self._player
+        player.stage.shift_ns = begin_ns - now_ns() + wall_ns() - self._first_ns
+        try:
+            with collecting_little():
+                play(
+                    self._board,
+                    self._wire,
+                    _Playing(player),
+                    partial(player.start, begin_ns),
+                    lambda: bool(self._finished),
+                )
+        finally:
+            gc.unfreeze()
+        player.shelf.flush()
+        return outcome_of(player)
 
 
 @contextmanager
@@ -156,17 +232,11 @@ def collecting_little() -> Iterator[None]:
         gc.set_threshold(*thresholds)
 
 
-@contextmanager
-def unhindered() -> Iterator[None]:
-    """Let nothing but the run take time: compile beforehand, and collect so little that no request is late by it."""
+def warm_up() -> None:
+    """Compile what is compiled at first use, and let the collector forget what is there to stay: neither on the clock."""
     rewritten(modern(OLD_MESSAGE), 0, 0, 0)
     gc.collect()
     gc.freeze()
-    try:
-        with collecting_little():
-            yield
-    finally:
-        gc.unfreeze()
 
 
 class _Playing:

@@ -26,6 +26,7 @@ class Watch:
         self._breaker = breaker
         self._last = _Step(-STEP_NS)
         self._recent: deque[_Step] = deque()
+        self._all = _Step(0)  # the sum of those
 
     def note(self, now_ns: int, error: bool, throttled: bool, requests: int = 1) -> None:
         """Take in how requests ended: with an error that the capture did not have, with a throttle."""
@@ -34,26 +35,30 @@ class Watch:
             step = self._last = _Step(now_ns)
             self._recent.append(step)
         step.requests += requests
+        self._all.requests += requests
         if error:
             step.errors += requests
+            self._all.errors += requests
         if throttled:
             step.throttled += requests
+            self._all.throttled += requests
 
     def verdict(self, now_ns: int, board: Switchboard) -> str:
         """Say why the run must not go on; nothing if it may."""
-        breaker, recent = self._breaker, self._recent
+        breaker, recent, summed = self._breaker, self._recent, self._all
         while recent and recent[0].begin_ns < now_ns - WINDOW_NS:
-            recent.popleft()
+            step = recent.popleft()
+            summed.requests -= step.requests
+            summed.errors -= step.errors
+            summed.throttled -= step.throttled
         if board.failure is not None:
             return str(board.failure)
         if board.tallies.refused_in_a_row >= breaker.refusals:
             return f"{breaker.refusals} connections in a row were refused"
-        requests = sum(step.requests for step in recent)
+        requests, errors, throttled = summed.requests, summed.errors, summed.throttled
         if requests >= breaker.least_answers:
-            errors = sum(step.errors for step in recent)
             if errors > breaker.error_share * requests:
                 return f"{errors} of the last {requests} requests failed that did not in the capture"
-            throttled = sum(step.throttled for step in recent)
             if throttled > breaker.throttled_share * requests:
                 return f"the target throttled {throttled} of the last {requests} requests"
         return ""

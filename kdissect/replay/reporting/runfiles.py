@@ -78,7 +78,7 @@ def _pairs(path: Path) -> Iterator[dict[str, Any]]:
 
 def pair_lines(replay: Replay, played: Pass) -> Iterator[str]:
     """Write each captured request of a pass, in the order of the capture, with what became of it."""
-    results = sorted(played.player.results, key=lambda result: result.index)
+    results = sorted(played.outcome.results, key=lambda result: result.index)
     showing = Showing(replay.capture.names)
     for result in results:
         yield to_json(_pair(replay, played, replay.loaded.items[result.index], result, showing))
@@ -105,11 +105,14 @@ def _pair(replay: Replay, played: Pass, item: Item, result: Result, showing: Sho
             **_captured(replay, item, showing),
         },
         "sent": None if result.sent_ns is None else _sent(played, result),
-        "answers": [_answer(replay, item, version, place, showing) for version, place in result.answers],
+        "answers": [
+            _answer(replay, item, version, played.answer(result, place), showing)
+            for version, place in result.answers
+        ],
         "again": result.again,
-        "produced": played.stage.produced.get(request.index, []),
+        "produced": played.outcome.produced.get(request.index, []),
         "speed": replay.settings.speed,
-        "rewrites": played.stage.notes.get(request.index, []),
+        "rewrites": played.outcome.notes.get(request.index, []),
     }
 
 
@@ -150,8 +153,7 @@ def _captured(replay: Replay, item: Item, showing: Showing) -> dict[str, Any]:
     return said
 
 
-def _answer(replay: Replay, item: Item, version: int, place: Any, showing: Showing) -> dict[str, Any]:
-    frame = replay.shelf.get(place) or b""
+def _answer(replay: Replay, item: Item, version: int, frame: bytes, showing: Showing) -> dict[str, Any]:
     key = item.request.key
     whole = decode_response(frame, key, version)
     names = replay.loaded.names
