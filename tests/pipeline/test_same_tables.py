@@ -83,6 +83,8 @@ def test_converted(
 def test_ten_files(
     capture: Path, tmp_path: Path, splits_of: SplitsOf, dissected: Dissected, whole: Whole
 ) -> None:
+    if capture.name == "clock-step.pcapng":
+        pytest.skip("files are read in the order of their times, which go back in this capture")
     each = -(-sum(split.packets for split in splits_of(capture)) // 10)
     parts = tmp_path / "parts"
     parts.mkdir()
