@@ -27,15 +27,11 @@ from kdissect.capture.files import open_inputs
 from kdissect.capture.scan import scan
 from kdissect.capture.survey import survey
 
-from . import page
+from . import light, page
+from .commands import REPOSITORY, kdissect, tshark
 from .measure import Run, run
 from .synthesis import synthesise
 
-REPOSITORY = Path(__file__).parents[2]
-FIELDS = (
-    "frame.number", "frame.time_epoch", "tcp.stream",
-    "kafka.api_key", "kafka.api_version", "kafka.correlation_id", "kafka.len",
-)  # fmt: skip
 DPKT_LOOP = """
 import dpkt, sys
 total = 0
@@ -101,18 +97,6 @@ def server_ports(path: Path) -> list[int]:
     return sorted({min(row["a_port"], row["b_port"]) for row in pieces if row["piece"] >= 0})
 
 
-def kdissect(path: Path, *options: str) -> list[str]:
-    """Give the command that reports on a capture."""
-    return [sys.executable, "-m", "kdissect", "analyze", str(path), *options]
-
-
-def tshark(path: Path) -> list[str]:
-    """Give the command that dissects every Kafka message of a capture and prints a line of seven fields for each."""
-    decode = [word for port in server_ports(path) for word in ("-d", f"tcp.port=={port},kafka")]
-    fields = [word for name in FIELDS for word in ("-e", name)]
-    return ["tshark", "-r", str(path), *decode, "-Y", "kafka", "-T", "fields", *fields]
-
-
 def medians(name: str, commands: dict[str, tuple[list[str], int]], path: Path) -> dict[str, Any]:
     """Run commands in turn, each as often as it says; give their medians, peaks and runs."""
     done: dict[str, list[Run]] = {command: [] for command in commands}
@@ -141,7 +125,7 @@ def against_tshark(folder: Path, name: str, runs: int) -> dict[str, Any]:
     once = 1 if path.stat().st_size > GIGABYTE else runs
     commands = {
         "kdissect": (kdissect(path, "--quiet"), runs),
-        "tshark": (tshark(path), once if name.startswith("chatty") else runs),
+        "tshark": (tshark(path, server_ports(path)), once if name.startswith("chatty") else runs),
         "cat": (["cat", str(path)], runs),
     }
     if name == DPKT:
@@ -222,6 +206,7 @@ def facts() -> dict[str, Any]:
     return {
         "tshark": said.splitlines()[0],
         "python": platform.python_version(),
+        "cpus": os.cpu_count() or 1,
         "processor": f"{processor}, {os.cpu_count()} cores",
         "commit": commit.stdout.strip(),
         "load_before": os.getloadavg()[0],
@@ -255,7 +240,7 @@ def main() -> None:
 
 def measured(folder: Path, wanted: list[str], runs: int) -> dict[str, Any]:
     """Measure everything that is wanted; the large captures, which are soon made again, do not stay."""
-    found: dict[str, Any] = {"start": starting(folder, runs)}
+    found: dict[str, Any] = {"start": starting(folder, max(runs, 5)), "light": light.measured(folder)}
 
     def of(names: tuple[str, ...], measure: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
         return [measure(name) for name in names if name in wanted]

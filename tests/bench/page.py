@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .plot import chart
+from .sizing import sizing
 
 BOUND_MIB = 1_430  # 1.5 GB
 AIMS = {"chatty": 7.0, "chatty-5m": 12.0, "mixed": 10.0, "bulk": 5.0}  # times as fast as tshark
@@ -60,6 +61,21 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
     yield from against(found["captures"], start["warm_seconds"])
     yield from stages(found["stages"])
     yield from growth(found)
+    yield from sizing(found)
+    yield from small(found.get("light"))
+
+
+def small(row: dict[str, Any] | None) -> Iterator[str]:
+    """Give what every run of the tests compares itself with."""
+    if row:
+        yield ""
+        yield "## In every run of the tests"
+        yield ""
+        yield (
+            f"`python -m tests.bench.light`, a part of `.ci/run`: {row['capture']}, {row['bytes'] / 1e6:.0f} MB: kdissect "
+            f"{row['seconds']['kdissect']:.1f} s, tshark {row['seconds']['tshark']:.1f} s, {row['times_as_fast']:.1f} times as fast; most of "
+            "it is the start of Spark. It fails below half of that."
+        )
 
 
 def against(rows: list[dict[str, Any]], start: float) -> Iterator[str]:

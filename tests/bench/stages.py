@@ -20,6 +20,7 @@ from kdissect.capture.survey import survey
 from kdissect.exchange.conversation import Conversations
 from kdissect.exchange.dissect import dissect_batches
 from kdissect.pipeline import steps
+from kdissect.pipeline.blobs import blob_of
 from kdissect.protocol.schema import highest_versions
 from kdissect.report.partials import summarise
 
@@ -74,6 +75,7 @@ def stages(path: Path, runs: int) -> dict[str, Any]:
         "bytes": size,
         "exchanges": exchanges,
         "packets": found.packets,
+        "descriptor_bytes": sum(len(blob_of(of_split)) for of_split in pieces),
         "seconds": {
             "survey": surveying,
             "pass one": packets,

@@ -1,0 +1,23 @@
+"""The commands that are compared."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[2]
+FIELDS = (
+    "frame.number", "frame.time_epoch", "tcp.stream",
+    "kafka.api_key", "kafka.api_version", "kafka.correlation_id", "kafka.len",
+)  # fmt: skip
+
+
+def kdissect(path: Path, *options: str) -> list[str]:
+    """Give the command that reports on a capture."""
+    return [sys.executable, "-P", "-m", "kdissect", "analyze", str(path), *options]
+
+
+def tshark(path: Path, server_ports: Sequence[int]) -> list[str]:
+    """Give the command that dissects every Kafka message of a capture and prints a line of seven fields for each."""
+    decode = [word for port in server_ports for word in ("-d", f"tcp.port=={port},kafka")]
+    fields = [word for name in FIELDS for word in ("-e", name)]
+    return ["tshark", "-r", str(path), *decode, "-Y", "kafka", "-T", "fields", *fields]

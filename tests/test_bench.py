@@ -1,0 +1,46 @@
+"""The benchmark's own judgement: what the light version fails on, and what the page reckons."""
+
+from bench.light import verdict
+from bench.sizing import lasting, sizing
+
+ROW = {
+    "bytes": 60_000_000,
+    "capture": "x",
+    "seconds": {"kdissect": 5.0, "tshark": 15.0},
+    "times_as_fast": 3.0,
+}
+
+
+def test_half_as_fast_as_recorded_is_too_slow() -> None:
+    assert verdict(ROW, None)[1]
+    assert verdict(ROW, {"times_as_fast": 6.0})[1]
+    said, good = verdict(ROW, {"times_as_fast": 6.1})
+    assert not good
+    assert "3.00 times as fast; 6.10 is recorded" in said
+
+
+def test_sizes_of_clusters_are_reckoned_from_the_largest_measured() -> None:
+    found = {
+        "cpus": 2,
+        "start": {"warm_seconds": 4.0},
+        "sizes": [
+            {"capture": "1-gb", "bytes": 10**9, "seconds": {"kdissect": 9.0}, "peak_mib": {"kdissect": 900}},
+            {"capture": "4-gb", "bytes": 4 * 10**9, "seconds": {"kdissect": 12.0}, "peak_mib": {"kdissect": 1000}},
+        ],
+        "captures": [],
+        "shapes": [],
+        "stages": [{"capture": "chatty", "bytes": 10**9, "descriptor_bytes": 10**8}],
+    }  # fmt: skip
+    text = "\n".join(sizing(found))
+    assert (
+        "| chatty | 4.00 | 25 s, reading 4.0 GB/s | 62 s, reading 16.0 GB/s | 3 min, reading 64.0 GB/s |"
+        in text
+    )
+    assert "extrapolated" in text
+    assert "500 MiB a core" in text
+    assert "10.0% of the bytes of chatty" in text
+    assert list(sizing({**found, "sizes": []})) == []
+
+
+def test_times_are_written_for_people() -> None:
+    assert [lasting(one) for one in (5.4, 119, 600)] == ["5 s", "119 s", "10 min"]
