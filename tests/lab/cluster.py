@@ -77,6 +77,7 @@ class Cluster:
         folder: Path | None = None,
         jvm: tuple[str, ...] = SMALL_JVM,
         request_log: bool = True,
+        first: int = 1,
     ) -> None:
         need("java")
         self.release = release
@@ -85,7 +86,7 @@ class Cluster:
         self._temporary = folder is None
         self.folder = Path(tempfile.mkdtemp(prefix="kdissect-lab-")) if folder is None else folder
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.nodes = [self._node(number, *wire.free_ports(3)) for number in range(1, brokers + 1)]
+        self.nodes = [self._node(number, *wire.free_ports(3)) for number in range(first, first + brokers)]
 
     @property
     def bootstrap(self) -> str:

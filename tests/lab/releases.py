@@ -26,6 +26,7 @@ def ancient(version: str) -> Release:
 
 
 CURRENT = modern("4.3.1")
+EARLIER = modern("3.9.1")
 OLD = ancient("0.10.2.2")
 OLDER = ancient("0.9.0.1")
 OLDEST = ancient("0.8.2.2")
