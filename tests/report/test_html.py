@@ -18,6 +18,8 @@ from kdissect.report.compose import compose
 from kdissect.report.course.grid import Grid, grid_over
 from kdissect.report.course.parts import COURSE
 from kdissect.report.html import cube
+from kdissect.report.html import document as document_module
+from kdissect.report.html.budget import size_of, within
 from kdissect.report.html.document import document
 from kdissect.report.html.page import render_page
 from kdissect.report.partials import EMPTY, merge, summarise
@@ -113,6 +115,41 @@ def test_folding_keeps_every_sum_and_says_who_is_no_longer_whole(whole, monkeypa
     for at, is_whole in enumerate(data["cube"]["whole"]["clients"]):
         assert not is_whole or told(data, client=at) == told(full, client=at)
     assert all(client in range(-1, len(data["clients"])) for client, _, _ in data["cube"]["slots"])
+
+
+def of_topics(data):
+    """Add up the exchanges of each topic in the cube of topics."""
+    cube_of, found = data["topic_cube"], defaultdict(int)
+    for slot, _, _, steps in cube_of["series"]:
+        found[cube_of["slots"][slot][2]] += sum(sums[0] for _, sums, _ in steps)
+    return found
+
+
+@pytest.mark.parametrize("most", [60_000, 40_000, 10])
+def test_a_topic_that_is_told_whole_is_whole_however_much_was_folded(whole, monkeypatch, most):
+    _, grid, full = whole
+    _, _, summary, partial = random_page()
+    monkeypatch.setattr(cube, "MOST_FOR_TOPICS", most)
+    data = document(summary, partial, grid)
+    assert size_of(data["topic_cube"]["series"]) <= most
+    told = data["topic_cube"]["whole"]
+    assert all(of_topics(data)[at] == of_topics(full)[at] for at, is_whole in enumerate(told) if is_whole)
+    assert len(told) == len(data["topics"])
+    assert (sum(told) == 0) == (most == 10)
+
+
+def test_every_list_ends_where_its_room_ends(monkeypatch):
+    assert within([[1], [2, 2], [3]], 10) == [[1], [2, 2]]
+    assert within(["too long to be kept within ten"] * 2, 10) == ["too long to be kept within ten"]
+    full = recorded.data("rebalances.pcapng")
+    monkeypatch.setattr(document_module, "MOST_FOR_GROUPS", 1000)
+    monkeypatch.setattr(document_module, "PAGE", 100_000)
+    monkeypatch.setattr(cube, "LEAST_CHARACTERS", 10_000)
+    data = document(*recorded.analyzed("rebalances.pcapng"))
+    for listed, kept in ((full, 6), (data, 1)):
+        assert len(listed["groups"]["rows"]) == kept
+        assert listed["groups"]["omitted"] == 6 - kept
+    assert size_of(data["cube"]) < size_of(full["cube"])
 
 
 def test_the_handmade_capture():

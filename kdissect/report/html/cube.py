@@ -74,7 +74,7 @@ def topic_cube(names: Names, topics: Sequence[str]) -> Plain:
     rows = _counts(names, columns, TOPIC_SUMS)
     kept = [at for at, topic in enumerate(found) if topic >= 0]
     cells = Cells([slots[at] for at in kept], [rows[at] for at in kept])
-    fitting = _fitting(cells, TOPIC_DETAILS, MOST_FOR_TOPICS)
+    fitting = _fitting(cells, TOPIC_DETAILS, MOST_FOR_TOPICS, rest=False)
     counted = [0] * len(topics)
     for (_, _, topic), row in zip(*cells, strict=True):
         counted[topic] += row[-1][0]
@@ -100,11 +100,11 @@ def _counts(names: Names, columns: Columns, sums: Sequence[str]) -> list[tuple[A
     )
 
 
-def _fitting(cells: Cells, details: Sequence[Detail], most: int) -> Plain:
-    """Fold until the text is no longer than it may be; slots of what is folded are no client, connection or topic."""
+def _fitting(cells: Cells, details: Sequence[Detail], most: int, rest: bool = True) -> Plain:
+    """Fold until the text is no longer than it may be: who is folded is OTHERS; without `rest`, topics are left out then."""
     heavy = _heaviest(cells)
     for detail in details:
-        found = _folded(cells, detail, heavy)
+        found = _folded(cells, detail, heavy, rest)
         if size_of(found["series"]) <= most:
             break
     return found
@@ -139,11 +139,13 @@ def _heaviest(cells: Cells) -> list[int]:
     return sorted((one for one in weight if one >= 0), key=lambda one: (-weight[one], one))
 
 
-def _folded(cells: Cells, detail: Detail, heavy: Sequence[int]) -> Plain:
+def _folded(cells: Cells, detail: Detail, heavy: Sequence[int], rest: bool) -> Plain:
     kept = set(heavy[: detail.others])
     numbers: dict[Slot, int] = {}
     found: dict[tuple[int, int, int], dict[int, tuple[list[int], dict[int, list[int | None]]]]] = {}
     for (client, broker, other), (api, idle, step, cell, ref, sums) in zip(*cells, strict=True):
+        if not rest and other not in kept:
+            continue
         who = client if client < detail.clients else OTHERS
         slot = numbers.setdefault((who, broker, other if other in kept else OTHERS), len(numbers))
         total, by_cell = found.setdefault((slot, api, idle), {}).setdefault(step, ([0] * len(sums), {}))

@@ -54,17 +54,18 @@ let opener = null;
 function openPackets(title, examples, scope) {
   const drawer = byId("drawer");
   opener = document.activeElement;
-  const known = examples.filter((one) => placeOf(one.ref));
+  const known = examples.filter((one, at) => placeOf(one.ref) && examples.findIndex((other) => other.ref === one.ref) === at);
   const files = [...new Set(known.map((one) => placeOf(one.ref).file))];
   const all = scope ? displayFilter(scope) : "";
   replace(drawer,
     el("div.head", {}, el("h2", { text: title }), el("div.tools", {}, el("button.quiet", { type: "button", text: "Close", onclick: closePackets }))),
     known.length ? null : el("p.soft", { text: "No packet is known for this figure." }),
+    FILES === 1 && files[0] ? el("p.soft.mono", { text: shown(files[0]) }) : null,
     known.map((one) => {
       const { file, packet } = placeOf(one.ref);
       return el("div.row", {},
         el("div.what", { text: one.what }),
-        el("div.soft", {}, `packet ${packet}`, file ? [" of ", el("span.mono", { text: shown(file) })] : null, one.at === undefined || one.at === null ? null : `, ${clock(one.at)}`),
+        el("div.soft", {}, `packet ${packet}`, file && FILES > 1 ? [" of ", el("span.mono", { text: shown(file) })] : null, one.at === undefined || one.at === null ? null : `, ${clock(one.at)}`),
         code(`frame.number == ${packet}`));
     }),
     known.length > 1 ? files.map((file) => {
@@ -98,7 +99,7 @@ function look(title, examples, scope = null) {
 // A single packet: its number is the button.
 function packetButton(title, ref, at) {
   const place = placeOf(ref);
-  return place ? el("button.look", { type: "button", text: `#${place.packet}`, "aria-label": `packet ${place.packet}: ${title}`, onclick: () => openPackets(title, [{ what: title, ref, at }], null) }) : null;
+  return place ? el("button.look.numbered", { type: "button", text: `#${place.packet}`, "aria-label": `packet ${place.packet}: ${title}`, onclick: () => openPackets(title, [{ what: title, ref, at }], null) }) : null;
 }
 
 const examplesOf = (sums) => [["the slowest", sums.slowest], ["the first", sums.first], ["one without answer", sums.silent]].filter(([, ref]) => ref !== null && ref !== undefined).map(([what, ref]) => ({ what, ref }));

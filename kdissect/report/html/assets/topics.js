@@ -13,7 +13,7 @@ function topicsSection(body) {
     return found.get(topic);
   };
   const wanted = { ...filter, topic: null };
-  for (const [key, sums] of addUp(wanted, (row) => (row.topic < 0 ? undefined : `${row.topic} ${row.api} ${row.client}`), TOPIC_SERIES)) {
+  for (const [key, sums] of addUp(wanted, (row) => `${row.topic} ${row.api} ${row.client}`, TOPIC_SERIES)) {
     const [topic, api, client] = key.split(" ").map(Number);
     const one = ofTopic(topic);
     one.n += sums.n;
@@ -22,7 +22,7 @@ function topicsSection(body) {
     const names = { [PRODUCE_KEY]: one.writers, [FETCH_KEY]: one.readers }[keyOf(api)];
     if (names && sums.records) names.set(client, (names.get(client) || 0) + sums.records);
   }
-  for (const [key, sums] of addUp(wanted, (row) => (row.topic < 0 || !MOVES[keyOf(row.api)] ? undefined : `${row.topic} ${keyOf(row.api)}`), TOPIC_SERIES)) {
+  for (const [key, sums] of addUp(wanted, (row) => (!MOVES[keyOf(row.api)] ? undefined : `${row.topic} ${keyOf(row.api)}`), TOPIC_SERIES)) {
     const [topic, api] = key.split(" ").map(Number);
     ofTopic(topic)[MOVES[api]] = sums;
   }
