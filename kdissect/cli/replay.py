@@ -155,6 +155,13 @@ def _add_common(parser: argparse.ArgumentParser, name: str) -> None:
         "--max-gap", type=duration, metavar="TIME", help="make longer pauses of everything this short"
     )
     pace.add_argument("--loop", type=_count, default=1, metavar="N", help="so many passes")
+    pace.add_argument(
+        "--processes",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="that send (default: one for each core, as far as connections share nothing and there is work)",
+    )
     caps = parser.add_argument_group("rails")
     caps.add_argument("--max-rps", type=_positive, metavar="N", help="requests a second")
     caps.add_argument("--max-mbps", type=_positive, metavar="N", help="megabytes a second")
@@ -321,6 +328,7 @@ def _settings(chosen: argparse.Namespace) -> "Settings":
         speed=chosen.speed,
         ramp_s=(chosen.ramp or 0) / 1e9,
         loops=chosen.loop,
+        processes=chosen.processes,
         max_gap_ns=chosen.max_gap,
         chosen=Chosen(
             tuple(chosen.client),

@@ -99,7 +99,8 @@ def test_every_codec_and_every_acks(target: SecuredCluster, tmp_path: Path) -> N
     writers = delivered("steady")
     assert_each_once_in_order("steady.pcapng", found, set(writers))
     assert len(found) == sum(writers.values()) == 1680
-    again = play(settings(target, "steady-"), "steady.pcapng", tmp_path / "again")
+    again = play(settings(target, "steady-", processes=2), "steady.pcapng", tmp_path / "again")
+    assert json.loads((again.folder / "run.json").read_text())["processes"] == 2
     assert again.report["records"] | FETCHED == played.report["records"] | FETCHED
     assert all(each["captured"] == each["replayed"] > 0 for each in again.report["records"]["topics"] if each["topic"] != "clicks")  # fmt: skip
     assert len(everything(target, "steady-", ["orders", "payments", "clicks", "audit"])) == 2 * 1680

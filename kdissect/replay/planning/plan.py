@@ -17,6 +17,7 @@ from kdissect.replay.linking.transport import wall_ns
 from kdissect.replay.loading.items import FETCH, INIT_PRODUCER_ID, METADATA, PRODUCE, Item
 from kdissect.replay.loading.policy import is_internal
 from kdissect.replay.mapping.topology import CUTS
+from kdissect.replay.playing.dealing import deal
 from kdissect.replay.playing.pace import Timetable, without_long_gaps
 from kdissect.replay.playing.running import Replay
 from kdissect.replay.rewriting.roles import Refused, Tree
@@ -246,6 +247,7 @@ def _load(replay: Replay, sent: list[Item]) -> dict[str, Any]:
             "peak_bytes_per_s": 0.0,
             "bytes": 0,
             "connections": 0,
+            "processes": [],
         }
     times, removed = without_long_gaps([item.request.first_ns for item in sent], settings.max_gap_ns)
     table = Timetable(settings.pace, settings.speed, times[0], 0, int(settings.ramp_s * 1e9))
@@ -262,6 +264,7 @@ def _load(replay: Replay, sent: list[Item]) -> dict[str, Any]:
         "peak_bytes_per_s": max(size.values()),
         "bytes": sum(size.values()),
         "connections": len({item.request.connection for item in sent}),
+        "processes": [sum(item.refusal is None for item in share) for share in deal(replay.loaded, settings)],
     }
 
 

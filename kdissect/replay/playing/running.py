@@ -159,12 +159,16 @@ class Replay:
             start_wall_ns = wall_ns() + lead_ns
             return now_ns() + lead_ns
 
-        if len(acts) == 1:
-            act = acts[0]()
-            start_ns = begin(act.lead_ns)
-            outcome = act.play(start_ns)
-        else:
-            start_ns, outcome = play_together(acts, word, begin)
+        warm_up()  # here and not in each process, which would finalise what is not its own
+        try:
+            if len(acts) == 1:
+                act = acts[0]()
+                start_ns = begin(act.lead_ns)
+                outcome = act.play(start_ns)
+            else:
+                start_ns, outcome = play_together(acts, word, begin)
+        finally:
+            gc.unfreeze()
         self.passes.append(Pass(outcome, shelves, start_ns, start_wall_ns))
 
 
@@ -195,7 +199,7 @@ class Act:
             items,
             word,
         )
-        warm_up()
+        gc.freeze()
 
     @property
     def lead_ns(self) -> int:
@@ -206,17 +210,14 @@ class Act:
         """Send it all, the first request at `begin_ns`."""
         player = self._player
         player.stage.shift_ns = begin_ns - now_ns() + wall_ns() - self._first_ns
-        try:
-            with collecting_little():
-                play(
-                    self._board,
-                    self._wire,
-                    _Playing(player),
-                    partial(player.start, begin_ns),
-                    lambda: bool(self._finished),
-                )
-        finally:
-            gc.unfreeze()
+        with collecting_little():
+            play(
+                self._board,
+                self._wire,
+                _Playing(player),
+                partial(player.start, begin_ns),
+                lambda: bool(self._finished),
+            )
         player.shelf.flush()
         return outcome_of(player)
 

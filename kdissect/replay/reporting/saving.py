@@ -26,6 +26,7 @@ def summary_of(replay: Replay, played: Pass, plan: dict[str, Any]) -> dict[str, 
         "offsets": {"rules": used, "clamped": outcome.clamped},
         "peak_in_flight": outcome.peak_in_flight,
         "peak_lines": outcome.peak_lines,
+        "processes": len(played.shelves),
         "connections": {
             "opened": tallies.opened,
             "refused": tallies.refused,

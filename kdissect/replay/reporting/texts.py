@@ -17,6 +17,8 @@ def plan_text(plan: Mapping[str, Any]) -> Iterator[str]:
     sums = plan["accounting"]
     yield f"Would send {sums['sent']:,}, skip {sums['skipped']:,}, of {sums['captured']:,} captured."
     yield f"  {load['duration_s']:.1f} s at pace {plan['settings']['pace']}, speed {plan['settings']['speed']:g}; at most {load['peak_requests_per_s']:,.0f} requests and {load['peak_bytes_per_s']:,.0f} bytes in a second; {load['bytes']:,} bytes on {load['connections']:,} connections"
+    if len(load["processes"]) > 1:
+        yield f"  by {len(load['processes'])} processes, the busiest with {max(load['processes']):,} requests: connections that share a producer, a group or a topic's offsets stay together"
     yield f"  {plan['records']:,} records in {plan['record_bytes']:,} bytes of batches; {plan['retries']:,} requests repeat an earlier one"
     yield ""
     yield from _table(
