@@ -65,7 +65,7 @@ BEGINNINGS = tuple(
 REASONS = {
     errno.ENOENT: "no such file or directory",
     errno.EACCES: "permission denied",
-    errno.ENOSPC: "no space left for decompressing it",
+    errno.ENOSPC: "no space left for decompressing it (set TMPDIR to a larger disk)",
 }
 
 # What people give by mistake; an alternative where there is one.

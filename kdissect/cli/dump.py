@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from kdissect.cli.arguments import WHAT_PATHS_ARE, add_anonymize, add_keylog, port
 from kdissect.cli.asked import WrongQuestion, pseudonyms_of
 from kdissect.cli.filters import add_filters, duration, narrowing
+from kdissect.unfinished import Scratch
 
 if TYPE_CHECKING:
     from kdissect.anonymity import Pseudonyms
@@ -64,8 +64,8 @@ def dump(chosen: argparse.Namespace) -> None:
         raise WrongQuestion(
             "what is in records and secrets has no other names: without --anonymize, or without them"
         )
-    with tempfile.TemporaryDirectory(prefix="kdissect-") as spool:
-        inputs = open_inputs(chosen.paths, spool)
+    with Scratch() as spool:
+        inputs = open_inputs(chosen.paths, str(spool))
         found = survey(inputs.files, SPLIT_BYTES)
         warnings = (*(f"passed over {reason}" for reason in inputs.skipped), *found.warnings)
         if pseudonyms:

@@ -3,6 +3,7 @@
 `KDISSECT_DEBUG=1` shows tracebacks and keeps nothing back.
 """
 
+import errno
 import logging
 import os
 import signal
@@ -31,9 +32,12 @@ REFUSALS = frozenset(
         "Refused",
         "Refusing",
         "HandshakeFailed",
+        "DiskFull",
     }
 )
 """Exceptions for what the user can put right; told by name, since importing them all would take time."""
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _stop_writing()
         return DONE
     except Exception as error:  # noqa: BLE001 - the last stop: one sentence instead of a traceback
         return _told(error)
@@ -69,7 +73,16 @@ def _told(error: Exception) -> int:
     if isinstance(error, OSError) and error.strerror:
         sentence = f"{error.filename}: {error.strerror.lower()}" if error.filename else error.strerror.lower()
     sys.stderr.write(f"kdissect: {sentence}\n")
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        _stop_writing()
+        return REFUSED
     return REFUSED if any(kind.__name__ in REFUSALS for kind in type(error).__mro__) else FAILED
+
+
+def _stop_writing() -> None:
+    """Forget what could not be written to standard output: at its end Python would try, and fail, once more."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _debugging() -> bool:

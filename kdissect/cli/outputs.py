@@ -1,6 +1,5 @@
 """Where reports are written: a directory of this machine, or one that a URI names, tried before any work is done."""
 
-import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from kdissect.capture.source import file_system, is_uri, local_path
 from kdissect.pipeline.tabledir import OutputRefused
+from kdissect.unfinished import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +19,15 @@ class Folder:
     """pyarrow's file system; None: this machine's."""
 
     def write(self, name: str, text: str) -> None:
-        """Write a file."""
-        if self.system is None:
-            write_whole(Path(self.place, name), text)
-            return
-        with self.system.open_output_stream(f"{self.place}/{name}") as file:
-            file.write(text.encode())
+        """Write a file; raise OutputRefused if there is no room for it."""
+        try:
+            if self.system is None:
+                write_whole(Path(self.place, name), text)
+                return
+            with self.system.open_output_stream(f"{self.place}/{name}") as file:
+                file.write(text.encode())
+        except OSError as error:
+            raise OutputRefused.of(f"{self.place}/{name}", error) from None
 
 
 def usable_folder(folder: str) -> Folder:
@@ -52,13 +55,3 @@ def usable_file(path: str) -> tuple[Folder, str]:
     if near.is_dir():
         raise OutputRefused(f"cannot write to {near}: it is a directory")
     return usable_folder(str(near.parent)), near.name
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is either the old or the new one, never half of either."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, "utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kdissect.cli.arguments import WHAT_PATHS_ARE, add_keylog, port
 from kdissect.cli.filters import api, duration, moment
+from kdissect.unfinished import write_whole
 
 if TYPE_CHECKING:
     from kdissect.replay.playing.running import Replay
@@ -262,7 +263,7 @@ def _report(chosen: argparse.Namespace, report: dict[str, Any]) -> int:
     from kdissect.replay.reporting.thresholds import exceeded
 
     if chosen.html:
-        _replace(Path(chosen.html), page(report))
+        write_whole(Path(chosen.html), page(report))
     if chosen.format == "json":
         _write([json.dumps(report, indent=1)])
     else:
@@ -378,13 +379,6 @@ def _write(lines: Iterable[str]) -> None:
 
 def _say(text: str) -> None:
     sys.stderr.write(f"kdissect: {text}\n")
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    scratch.write_text(text, "utf-8")
-    scratch.replace(path)
 
 
 def _addresses(text: str) -> list[tuple[str, int]]:

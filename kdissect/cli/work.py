@@ -121,9 +121,9 @@ def explaining(engine: Engine) -> Iterator[None]:
     except Exception as error:
         if not _is_sparks(error):
             raise
-        from kdissect.pipeline.failures import JobFailed, explained
+        from kdissect.pipeline.failures import failed
 
-        raise JobFailed(explained(error, engine.log)) from error
+        raise failed(error, engine.log) from error
 
 
 def nothing_found(

@@ -1,20 +1,24 @@
 """What went wrong in Spark, in one sentence: the Python worker's, the JVM's or the connection's failure, without traces."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from kdissect.pipeline.gateway import GatewayFailed, last_line
 
 _SPARK_NOISE = re.compile(r"^(?:[\w.$]+(?:Exception|Error)): *")
 
+NO_SPACE = "no space left on the disk of the output, or of temporary files (set TMPDIR to a larger one)"
 _PLAIN = {
     "java.lang.OutOfMemoryError": "Spark ran out of memory",
-    "No space left on device": "no space left on the disk for temporary files (set TMPDIR to a larger one)",
+    "No space left on device": NO_SPACE,
     "MemoryError": "a worker ran out of memory",
     "Python worker exited unexpectedly": "a worker process ended unexpectedly (killed for its memory?)",
 }
 
 
+MOST_CAUSES = 10
 _SENTENCES = ("InputError", "CaptureChanged")  # exceptions whose message is meant for the user
 
 DEBUGGING = "this is a fault of kdissect, and KDISSECT_DEBUG=1 shows where"
@@ -22,6 +26,16 @@ DEBUGGING = "this is a fault of kdissect, and KDISSECT_DEBUG=1 shows where"
 
 class JobFailed(Exception):
     """A Spark job failed; the message is one sentence for the user."""
+
+
+class DiskFull(JobFailed):
+    """… for want of room."""
+
+
+def failed(error: BaseException, log: Path | None = None) -> JobFailed:
+    """Give the failure that an exception out of Spark is."""
+    sentence = explained(error, log)
+    return (DiskFull if sentence == NO_SPACE else JobFailed)(sentence)
 
 
 def explained(error: BaseException, log: Path | None = None) -> str:
@@ -58,9 +72,18 @@ def last_of_python(text: str) -> str:
 def _text_of(error: BaseException) -> str:
     java = getattr(error, "java_exception", None)
     try:
-        return str(java.toString()) if java is not None else str(error)
+        return "\n".join(_causes(java)) if java is not None else str(error)
     except Exception:  # noqa: BLE001 - the JVM may be gone by now
         return str(error.args[0]) if error.args else ""
+
+
+def _causes(java: Any) -> Iterator[str]:
+    """Give what an exception of Java's says, and those that it came from."""
+    for _ in range(MOST_CAUSES):
+        if java is None:
+            return
+        yield str(java.toString())
+        java = java.getCause()
 
 
 def _cause(text: str) -> str:

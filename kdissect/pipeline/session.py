@@ -6,9 +6,7 @@ Locally everything stays on the loopback interface and in one temporary director
 """
 
 import os
-import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +21,7 @@ from kdissect.pipeline.gateway import Gateway, GatewayFailed, Launch, spark_jars
 from kdissect.pipeline.java import find_java
 from kdissect.pipeline.standby import SOCKET, Standby, can_stand_by
 from kdissect.shipped import ARCHIVE, pack
+from kdissect.unfinished import Scratch
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -94,7 +93,8 @@ class Engine:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.home = Path(tempfile.mkdtemp(prefix="kdissect-"))
+        self._scratch = Scratch()
+        self.home = self._scratch.path
         self._archive: ClassArchive | None = None
         self._gateway: Gateway | None = None
         self._standby: Standby | None = None
@@ -183,7 +183,7 @@ class Engine:
                 self._standby.end()
             if self._archive:
                 self._archive.release()
-            shutil.rmtree(self.home, ignore_errors=True)
+            self._scratch.end()
 
     @property
     def _records(self) -> bool:

@@ -8,9 +8,7 @@ here and copies through pyarrow's file systems, by which captures are read too. 
 themselves, through Hadoop's file systems as the cluster has them.
 """
 
-import os
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -20,6 +18,7 @@ import pyarrow as pa
 
 from kdissect.capture.source import file_system, is_uri, local_path
 from kdissect.spreadsheet import harmless_batch
+from kdissect.unfinished import Claim, Scratch, part_of, put_back, put_in_place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter
@@ -68,14 +67,16 @@ class TableDirectory:
     def __init__(self, target: Path, overwrite: bool = False) -> None:
         """Raise OutputRefused, before any work, for a target that cannot be written or would be lost."""
         self.target, self._overwrite = target, overwrite
-        self._part = target.parent / f".{target.name}.{os.getpid()}.part"
         try:
+            put_back(target)
             if target.exists() and not target.is_dir():
                 raise OutputRefused(f"{target} is there and is not a directory")
             if target.is_dir() and any(target.iterdir()) and not overwrite:
                 raise OutputRefused(f"{target} is not empty: choose another directory, or give --overwrite")
             target.parent.mkdir(parents=True, exist_ok=True)
+            self._part = part_of(target)
             self._part.mkdir()
+            self._claim = Claim(self._part)
         except OSError as error:
             raise OutputRefused.of(target, error) from None
 
@@ -87,15 +88,12 @@ class TableDirectory:
             for pattern in _BOOKKEEPING:
                 for path in folder.glob(pattern):
                     path.unlink()
-        old = self._part.with_suffix(".old")
-        if self._overwrite and self.target.is_dir():
-            self.target.rename(old)
-        self._part.rename(self.target)
-        shutil.rmtree(old, ignore_errors=True)
+        put_in_place(self._part, self.target, self._overwrite)
 
     def abandon(self) -> None:
         """Remove what was not finished; nothing if all was."""
         shutil.rmtree(self._part, ignore_errors=True)
+        self._claim.end()
 
 
 class TableStore:
@@ -104,7 +102,7 @@ class TableStore:
     def __init__(self, uri: str, overwrite: bool, near: bool) -> None:
         """Raise OutputRefused, before any work, for a place that a local run (`near`) cannot write, or would lose."""
         self._uri, self._overwrite, self._near = uri.rstrip("/"), overwrite, near
-        self._spool = tempfile.TemporaryDirectory(prefix="kdissect-export-")
+        self._spool = Scratch()
         if not near:
             return  # the cluster's file systems are the executors' own: they will say
         try:
@@ -124,7 +122,7 @@ class TableStore:
             return
         from pyarrow.fs import copy_files
 
-        here = TableDirectory(Path(self._spool.name) / "tables")
+        here = TableDirectory(self._spool.path / "tables")
         here.write(tables, format)
         for found in self._contents():
             (self._system.delete_file if found.is_file else self._system.delete_dir)(found.path)
@@ -137,7 +135,7 @@ class TableStore:
 
     def abandon(self) -> None:
         """Remove what lies on this machine."""
-        self._spool.cleanup()
+        self._spool.end()
 
     def _contents(self) -> list[Any]:
         from pyarrow.fs import FileSelector

@@ -38,7 +38,10 @@ def test_the_workers_own_words(line: str, sentence: str) -> None:
     ("text", "sentence"),
     [
         ("job aborted: java.lang.OutOfMemoryError: Java heap space\n\tat x", "Spark ran out of memory"),
-        ("java.io.IOException: No space left on device\n\tat x", "no space left on the disk"),
+        (
+            "java.io.IOException: No space left on device\n\tat x",
+            "no space left on the disk of the output, or of temporary files",
+        ),
         (
             "org.apache.spark.SparkException: Could not parse Master URL: 'x'\n\tat y",
             "Could not parse Master URL: 'x'",

@@ -4,7 +4,6 @@ The parts know nothing of each other's making; here they are put together, once 
 """
 
 import gc
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from kdissect.replay.rewriting.batches import modern, rewritten
 from kdissect.replay.rewriting.roles import Refused
 from kdissect.replay.settings import Settings
 from kdissect.replay.steps import Errand
+from kdissect.unfinished import Scratch
 
 COLLECT = (20_000, 20, 1 << 30)  # objects made, young collections, older ones
 OLD_MESSAGE = bytes.fromhex("0000000000000000 0000000e b7bb0ed5 0000 ffffffff 00000000".replace(" ", ""))
@@ -63,22 +63,26 @@ class Replay:
         keylog: str | None = None,
     ) -> None:
         self.settings = settings
+        self.passes: list[Pass] = []
         self.shelf = Shelf()
-        self._spool = tempfile.TemporaryDirectory(prefix="kdissect-")
-        with collecting_little():
-            self.capture: Capture = read(paths, ports, self._spool.name, self.shelf, keylog)
-            self.loaded: Loaded = load(self.capture, self.shelf, settings)
+        self._spool = Scratch()
+        try:
+            with collecting_little():
+                self.capture: Capture = read(paths, ports, str(self._spool.path), self.shelf, keylog)
+                self.loaded: Loaded = load(self.capture, self.shelf, settings)
+        except BaseException:
+            self.close()
+            raise
         source = self.loaded.source
         self.topology = Topology(admission(settings, source), lambda address: refuse_source(address, source))
         self.target = Target()
-        self.passes: list[Pass] = []
         self.board: Switchboard | None = None
 
     def close(self) -> None:
         """Remove temporary files."""
         for shelf in (self.shelf, *(shelf for played in self.passes for shelf in played.shelves)):
             shelf.close()
-        self._spool.cleanup()
+        self._spool.end()
 
     def __enter__(self) -> Self:
         return self

@@ -10,7 +10,6 @@ owner only.
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from kdissect.replay.loading.items import Item
 from kdissect.replay.playing.results import Result
 from kdissect.replay.playing.running import Pass, Replay
 from kdissect.replay.reporting.digest import PRODUCE, digest, produced_records
+from kdissect.unfinished import Claim, part_of
 
 VERSION = 1
 LONGEST_BODY = 1 << 16  # bytes of a frame whose body is written out in full
@@ -39,17 +39,19 @@ def write_run(folder: Path, summary: dict[str, Any], pairs: Iterable[str]) -> No
     if folder.exists():
         raise OutputRefused(f"{folder} exists already: a run's files are never overwritten")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=".kdissect-", dir=folder.parent))
+    part = part_of(folder)
+    part.mkdir(mode=0o700)
+    claim = Claim(part)
     try:
-        with _private(scratch / "pairs.jsonl") as lines:
+        with _private(part / "pairs.jsonl") as lines:
             for pair in pairs:
                 lines.write(pair + "\n")
-        with _private(scratch / "run.json") as file:
+        with _private(part / "run.json") as file:
             file.write(json.dumps(summary, indent=1) + "\n")
-        scratch.rename(folder)
-    except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
-        raise
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        claim.end()
 
 
 def _private(path: Path) -> Any:

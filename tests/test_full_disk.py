@@ -1,0 +1,83 @@
+"""A disk without room: one sentence, exit code 2, and nothing left of what could not be written."""
+
+import gzip
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command import COMMAND, environment, kdissect
+
+from kdissect.replay.reporting.runfiles import write_run
+
+CAPTURES = Path(__file__).parents[1] / "captures"
+CAPTURE = CAPTURES / "broker-restart.pcapng"
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 32 KiB."""
+    place = tmp_path / "tiny"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(place)]
+    if os.getuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount a file system")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def assert_told(done: subprocess.CompletedProcess[str]) -> None:
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert done.stderr.startswith("kdissect: ")
+    assert "no space left" in done.stderr
+
+
+@pytest.mark.spark
+def test_analyze(tiny: Path, tmp_path: Path) -> None:
+    done = kdissect("analyze", "--quiet", CAPTURE, "--out", tiny / "report", "--html", tiny / "page.html")
+    assert_told(done)
+    assert [path.name for path in tiny.iterdir()] == ["report"]
+    assert list((tiny / "report").iterdir()) == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+def test_export(tiny: Path, format: str) -> None:
+    done = kdissect(
+        "export", "--quiet", CAPTURE, "--table", "exchanges", "--format", format, "--out", tiny / "tables"
+    )
+    assert_told(done)
+    assert list(tiny.iterdir()) == []
+
+
+@pytest.mark.spark
+def test_temporary_files(tiny: Path) -> None:
+    """Spark has its shuffle there, and compressed captures are decompressed to it."""
+    assert_told(kdissect("analyze", "--quiet", CAPTURE, TMPDIR=str(tiny)))
+    assert not [path for path in tiny.iterdir() if path.name.startswith("kdissect-")]
+
+
+def test_captures_that_are_decompressed(tiny: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "packed.pcapng.gz"
+    packed.write_bytes(gzip.compress(CAPTURE.read_bytes(), 1))
+    done = kdissect("dump", packed, TMPDIR=str(tiny))
+    assert_told(done)
+    assert "TMPDIR" in done.stderr
+    assert list(tiny.iterdir()) == []
+
+
+def test_standard_output(tiny: Path) -> None:
+    with (tiny / "dump.txt").open("wb") as out:
+        done = subprocess.run(
+            [*COMMAND, "dump", str(CAPTURE)], stdout=out, stderr=subprocess.PIPE, env=environment(), text=True, check=False
+        )  # fmt: skip
+    assert_told(done)
+
+
+def test_the_files_of_a_run(tiny: Path) -> None:
+    with pytest.raises(OSError, match="No space left"):
+        write_run(tiny / "run", {}, ("x" * 1000 for _ in range(100)))
+    assert list(tiny.iterdir()) == []
