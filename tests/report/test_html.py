@@ -19,7 +19,7 @@ from kdissect.report.course.grid import Grid, grid_over
 from kdissect.report.course.parts import COURSE
 from kdissect.report.html import cube
 from kdissect.report.html import document as document_module
-from kdissect.report.html.budget import size_of, within
+from kdissect.report.html.budget import shortened, size_of, within
 from kdissect.report.html.document import document
 from kdissect.report.html.page import render_page
 from kdissect.report.partials import EMPTY, merge, summarise
@@ -136,6 +136,18 @@ def test_a_topic_that_is_told_whole_is_whole_however_much_was_folded(whole, monk
     assert all(of_topics(data)[at] == of_topics(full)[at] for at, is_whole in enumerate(told) if is_whole)
     assert len(told) == len(data["topics"])
     assert (sum(told) == 0) == (most == 10)
+
+
+def test_names_of_any_length_fit():
+    assert shortened({"a": ["x" * 9000]})["a"][0] == "x" * 120 + "…" + "x" * 60
+    tables, grid, _, _ = random_page()
+    for name in ("exchanges", "connections"):
+        column = pa.array([one and one + "y" * 30_000 for one in tables[name]["client_id"].to_pylist()], pa.string())  # fmt: skip
+        at = tables[name].schema.get_field_index("client_id")
+        tables[name] = tables[name].set_column(at, "client_id", column)
+    partial = summarise(tables, grid)
+    page = render_page(compose(partial, CaptureFacts()), partial, grid)
+    assert len(page) < 1_000_000
 
 
 def test_every_list_ends_where_its_room_ends(monkeypatch):

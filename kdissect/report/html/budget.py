@@ -7,6 +7,9 @@ from typing import Any, TypeVar
 PAGE = 2_800_000
 """Characters of the whole data: with scripts and style the file stays below 3 MB."""
 
+LONGEST = 240
+"""Characters of a text: a client id may have 32,767, and the page has many of them."""
+
 T = TypeVar("T")
 
 
@@ -24,3 +27,14 @@ def within(rows: Sequence[T], most: int) -> list[T]:
             break
         kept.append(row)
     return kept
+
+
+def shortened(value: Any) -> Any:
+    """Give a value with the middle left out of texts that are too long; the same text is always cut alike."""
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST else f"{value[: LONGEST // 2]}…{value[-LONGEST // 4 :]}"
+    if isinstance(value, dict):
+        return {shortened(name): shortened(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [shortened(inner) for inner in value]
+    return value

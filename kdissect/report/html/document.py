@@ -6,7 +6,7 @@ from kdissect.protocol.errors import error_name
 from kdissect.report.course.grid import Grid
 from kdissect.report.course.parts import CELL_BITS
 from kdissect.report.facts import facts_of
-from kdissect.report.html.budget import PAGE, size_of, within
+from kdissect.report.html.budget import PAGE, shortened, size_of, within
 from kdissect.report.html.connections import connections, round_trips
 from kdissect.report.html.cube import cube, failures, topic_cube
 from kdissect.report.html.groups import groups
@@ -19,6 +19,9 @@ from kdissect.report.parts import FACTS
 from kdissect.report.summary import Finding, Summary
 
 MOST_ERRORS, MOST_FAULTS, MOST_TOPICS = 200, 50, 200
+AS_THEY_ARE = ("capture", "filters", "topic_cube", "failures")
+"""Parts without names, and with paths, which commands are made of."""
+
 MOST_FOR_GROUPS, MOST_FOR_PRODUCERS, MOST_FOR_TRANSACTIONS, MOST_FOR_TOPIC_NAMES = (
     500_000,
     150_000,
@@ -76,6 +79,7 @@ def document(summary: Summary, partial: Partial, grid: Grid) -> Plain:
         "round_trips": round_trips(names),
         "doubts": to_plain(summary.doubts),
     }
+    found = {name: part if name in AS_THEY_ARE else shortened(part) for name, part in found.items()}
     return found | {"cube": cube(names, PAGE - size_of(found))}
 
 
