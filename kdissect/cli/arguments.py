@@ -78,7 +78,9 @@ def _add_analyze(parser: argparse.ArgumentParser) -> None:
         help="exit with 3 if it holds: finding=severity (slow_broker=warning, any=critical) or a limit ('produce.p99>50ms')",
     )
     parser.add_argument(
-        "--out", metavar="DIR", help="also write report.txt (in full) and report.json into this directory"
+        "--out",
+        metavar="DIR",
+        help="also write report.txt (in full) and report.json into this directory, or URI",
     )
     parser.add_argument(
         "--html", metavar="FILE", help="also write the report as one HTML page that needs nothing else"
@@ -98,7 +100,10 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--format", choices=FORMATS, default="parquet", help="file format (default: parquet)")
     parser.add_argument(
-        "--out", required=True, metavar="DIR", help="directory to make; each table is a directory in it"
+        "--out",
+        required=True,
+        metavar="DIR",
+        help="directory to make, or URI; each table is a directory in it",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace DIR if it is there")
 
