@@ -32,10 +32,10 @@ function connectionsSection(body) {
 // What protects a connection, and what went wrong with it.
 function securityOf(row) {
   const { tls_version: version, tls_outcome: tls, tls_alert: alert, tls_alert_by: by, tls_sni: name, sasl_mechanism: mechanism, sasl_outcome: sasl, sasl_error: error } = row.security || {};
-  const ill = [tls === "failed" ? `TLS failed${alert ? `: ${shown(alert)} from the ${by}` : ""}` : "", sasl === "failed" ? `login failed${error ? `: ${shown(error)}` : ""}` : ""].filter(Boolean);
+  const ill = [tls === "failed" ? `TLS failed${alert ? `: ${shown(alert)} from the ${by}` : ""}` : "", sasl === "failed" ? `login failed${error && error !== "SASL_AUTHENTICATION_FAILED" ? `: ${shown(error)}` : ""}` : ""].filter(Boolean);
   const well = [version ? shown(version) : tls ? "TLS" : "", mechanism ? `SASL ${shown(mechanism)}` : ""].filter(Boolean);
   if (!ill.length && !well.length) return el("span.faint", { text: NONE });
-  return [el("div", { title: name ? `server name ${shown(name)}` : null, text: well.join(", ") }), ill.map((text) => el("div.bad", { text }))];
+  return [el("div", { title: name ? `server name ${shown(name)}` : null, text: well.join(", ") }), ill.map((text) => el("div.bad", {}, foldable(text)))];
 }
 
 const ENDED = { fin: "closed", rst: "reset", open: "still open" };
