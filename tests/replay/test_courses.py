@@ -322,6 +322,17 @@ def test_what_is_still_ending_is_asked_again() -> None:
     assert (done.stage.counts["asked again"], done.stage.counts["sent again"]) == (2, 1)
 
 
+def test_a_transaction_that_was_ending_in_the_capture_too_is_waited_for() -> None:
+    script = transaction(2)
+    script.requests.pop()
+    body = produce(batch(1), transaction="bank")
+    script.add(40, PRODUCE, 12, body, took(51), connection=1)
+    script.add(60, PRODUCE, 12, body, took(0), connection=1)
+    done = replay(script, Cluster(key0=[0, 0, 19, 0]), target=orders())
+    assert done.buckets() == {"answered": 4, "retry": 1}
+    assert done.stage.counts["sent again"] == 1
+
+
 def test_an_open_transaction_is_aborted_at_the_end() -> None:
     script = transaction(1)
     script.requests.pop()

@@ -36,7 +36,9 @@ from kdissect.replay.steps import Answer, Ask, Course, Errand, Part, Pause, Unti
 
 BEFORE_IMPLICIT_ADD = 11  # from Produce 12 on a batch adds its partition to the transaction (KIP-890)
 OUT_OF_ORDER, DUPLICATE_SEQUENCE, NOT_ENOUGH_REPLICAS = 45, 46, 19
-NOT_YET = LEADER_ERRORS | {CONCURRENT_TRANSACTIONS, NOT_ENOUGH_REPLICAS}  # nothing was written
+# What is said while the last transaction is ending (KIP-890); the latter to older clients.
+ENDING = frozenset({CONCURRENT_TRANSACTIONS, NOT_ENOUGH_REPLICAS})
+NOT_YET = LEADER_ERRORS | ENDING  # nothing was written
 ZSTD, ZSTD_VERSION = 4, 7  # KIP-110
 UNKNOWN = -1
 BEFORE, TAKEN = "a batch before this one", "the target took an earlier attempt"
@@ -342,7 +344,8 @@ def delivered(
 ) -> Errand:
     """Learn what became of batches, and send again what the target only refused for the moment, as a client would.
 
-    `captured` has the offsets that the captured cluster gave: what that refused too, its client tried again by itself.
+    `captured` has the offsets that the captured cluster gave: what that refused too, its client tried again by itself. Only for a
+    transaction that is still ending nothing is left to that, since everything behind waits.
     """
     stage.produced[item.request.index] = told(stage, sent)
     first = {each.where: each.batch[1:] for each in reversed(sent)}
@@ -353,7 +356,8 @@ def delivered(
         passing = [
             (sending, end.error)
             for sending, end in zip(sent, ends, strict=True)
-            if sending.where in captured and _passes(sending, end.error, tries)
+            if (sending.where in captured or (item.transaction and end.error in ENDING))
+            and _passes(sending, end.error, tries)
         ]
         if stage.now_ns() >= deadline:
             passing = []
