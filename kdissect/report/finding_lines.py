@@ -24,8 +24,9 @@ def findings(summary: Summary, terminal: Terminal) -> list[str]:
     for at, finding in enumerate(summary.findings):
         more = _finding(finding, terminal) if terminal.full else _in_short(finding, terminal)
         if not terminal.full and len(lines) + len(more) > LINES_IN_SHORT:
-            left = number(len(summary.findings) - at)
-            return [*lines, INDENT + terminal.paint(terminal.own(f"… and {left} more findings: --full"), DIM)]
+            left = len(summary.findings) - at
+            rest = f"… and {number(left)} more finding{'s' if left > 1 else ''}: --full"
+            return [*lines, INDENT + terminal.paint(terminal.own(rest), DIM)]
         lines += more
     return lines if summary.findings else [*lines, " " + terminal.paint("nothing wrong found", GREEN)]
 
@@ -80,4 +81,6 @@ def _where(row: Evidence, terminal: Terminal) -> str:
         return ""
     packet = row.place.request_packet if row.place.request_packet is not None else row.place.response_packet
     at = f" · {terminal.clock(row.first_time_ns)}"
-    return at if packet is None else f"{at} #{packet}"
+    if packet is not None:
+        return f"{at} #{packet}"
+    return at if row.place.client_port is None else f"{at} port {row.place.client_port}"

@@ -557,7 +557,7 @@ def test_a_member_that_leaves_and_closes_did_not_miss_its_poll():
     ends = [connection(1), connection(2, client_host="10.1.0.1")]
     (finding,) = report(same, [], ends).findings
     assert (finding.name, finding.count) == ("member_expired", 1)
-    assert "4.00s later" in finding.evidence[0].detail
+    assert "after up to 4.00s" in finding.evidence[0].detail
     assert not report(other, [], ends).findings
 
 

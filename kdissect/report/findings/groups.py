@@ -1,7 +1,8 @@
 """Rules about consumer groups and about producers with identity: who was put out, and why."""
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kdissect.protocol.errors import is_retriable
 from kdissect.report.findings.answers import CONCURRENT, codes, refused
@@ -75,32 +76,43 @@ def _begins(seconds: list[int]) -> list[int]:
 
 def _triggers(scene: Scene, group: str, notes: list[Note], begins: list[int]) -> str:
     """Say what came before the rebalances, the most frequent first: someone left, was put out, or is new."""
-    expired = [note for note in scene.errors(EXPIRED) if note.group_id == group]
+    joins = _by_second(note for note in notes if note.api_key == JOIN_GROUP)
+    leaves = _by_second(note for note in notes if note.api_key == LEAVE_GROUP)
+    expired = _by_second(note for note in scene.errors(EXPIRED) if note.group_id == group)
     known: set[str] = set()
     causes: Counter[str] = Counter()
     for at, begin in enumerate(begins):
         until = begins[at + 1] if at + 1 < len(begins) else begin + AFTER_S
-        joins = [
-            n
-            for n in notes
-            if n.api_key == JOIN_GROUP and begin <= (n.second or 0) <= min(begin + PAUSE_S, until)
-        ]
-        leaves = [
-            n for n in notes if n.api_key == LEAVE_GROUP and begin - PAUSE_S <= (n.second or 0) <= begin
-        ]
-        put_out = [n for n in expired if begin - EXPIRED_S <= n.first_ns // 10**9 <= begin + PAUSE_S]
-        new = [n for n in joins if n.client not in known]
-        if at and leaves:
-            causes[f"{min(leaves, key=lambda note: note.first_ns).client} leaving"] += 1
+        joined = _within(joins, begin, min(begin + PAUSE_S, until))
+        left = _within(leaves, begin - PAUSE_S, begin)
+        put_out = _within(expired, begin - EXPIRED_S, begin + PAUSE_S)
+        new = [note for note in joined if note.client not in known]
+        if at and left:
+            causes[f"{_earliest(left).client} leaving"] += 1
         elif at and put_out:
-            causes[f"{min(put_out, key=lambda note: note.first_ns).client} put out"] += 1
+            causes[f"{_earliest(put_out).client} put out"] += 1
         elif new:
-            causes[f"{min(new, key=lambda note: note.first_ns).client} joining"] += 1
+            causes[f"{_earliest(new).client} joining"] += 1
         else:
-            causes["members joining again" if joins else "something not seen"] += 1
-        known |= {note.client for note in joins}
+            causes["members joining again" if joined else "something not seen"] += 1
+        known |= {note.client for note in joined}
     shown = [f"{cause} ({plural(count, 'time')})" for cause, count in causes.most_common(TRIGGERS_SHOWN)]
     return ", ".join(shown) + (", and others" if len(causes) > TRIGGERS_SHOWN else "")
+
+
+def _by_second(notes: Iterable[Note]) -> dict[int, list[Note]]:
+    found: dict[int, list[Note]] = {}
+    for note in notes:
+        found.setdefault(note.first_ns // 10**9, []).append(note)
+    return found
+
+
+def _within(notes: dict[int, list[Note]], begin: int, end: int) -> list[Note]:
+    return [note for second in range(begin, end + 1) for note in notes.get(second, ())]
+
+
+def _earliest(notes: list[Note]) -> Note:
+    return min(notes, key=lambda note: note.first_ns)
 
 
 def transactions_open(scene: Scene) -> Judgement | None:
@@ -133,7 +145,7 @@ def member_expired(scene: Scene) -> Judgement | None:
         rests = list(_rests(found))
         if rests:
             detail = (
-                f"left the group and joined it again on the same connection, {duration(max(ns for _, ns in rests))} later at most: "
+                f"left the group and joined it again on the same connection after up to {duration(max(ns for _, ns in rests))}: "
                 "as clients do that exceed max.poll.interval.ms"
             )
             rows.append(evidence(f"{client}: {group}", detail, [left for left, _ in rests]))
@@ -148,16 +160,15 @@ def _rests(notes: list[Note]) -> Iterator[tuple[Note, int]]:
 
     A client that ends leaves and closes; one whose application does not poll leaves too, and comes back when it polls.
     """
-    joins = sorted((n for n in notes if n.api_key == JOIN_GROUP), key=lambda note: note.first_ns)
-    for left in (n for n in notes if n.api_key == LEAVE_GROUP):
-        again = (
-            join.first_ns - left.first_ns
-            for join in joins
-            if join.place.connection == left.place.connection and join.first_ns > left.first_ns
-        )
-        rested = next(again, None)
-        if rested is not None:
-            yield left, rested
+    joins: dict[int | None, list[int]] = {}
+    for note in sorted(notes, key=lambda note: note.first_ns):
+        if note.api_key == JOIN_GROUP:
+            joins.setdefault(note.place.connection, []).append(note.first_ns)
+    for left in notes:
+        times = joins.get(left.place.connection, [])
+        at = bisect_right(times, left.first_ns)
+        if left.api_key == LEAVE_GROUP and at < len(times):
+            yield left, times[at] - left.first_ns
 
 
 def commit_failed(scene: Scene) -> Judgement | None:
