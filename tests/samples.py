@@ -19,7 +19,7 @@ CAPTURE = "captures/broker-restart.pcapng"
 FOLDER = ROOT / "reports" / "broker-restart"
 REPORTS = ("report.txt", "report.json", "report.html")
 SHOTS = {
-    "page-light.png": {"dark": False, "from": "top", "height": 1000},
+    "page-light.png": {"dark": False, "from": "top", "height": 940},
     "page-dark.png": {"dark": True, "from": "traffic", "height": 1040},
 }
 
