@@ -11,6 +11,10 @@ HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Mn", "Me", "Mc"}
 """Unicode general categories that are never sent to a terminal."""
 
 
+OBEYED = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+"""Those that may move the cursor or turn the line round; marks belong to the letter before them."""
+
+
 def escaped(text: str, *, ascii_only: bool = False) -> str:
     r"""Give text with everything unprintable as \x1b or \u202e; with `ascii_only` also everything beyond ASCII."""
     return "".join(_shown(character, ascii_only) for character in unicodedata.normalize("NFC", text))
@@ -25,6 +29,17 @@ def _shown(character: str, ascii_only: bool) -> str:
     if ascii_only or unicodedata.category(character) in HIDDEN or (character.isspace()):
         return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
     return character
+
+
+def visible(text: str) -> str:
+    r"""Give text in which only what a terminal obeys is written as \x1b or \u202e: for sentences, whose words are ours.
+
+    >>> visible("no such file: a\x9b31m")
+    'no such file: a\\x9b31m'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_shown(one, False) if unicodedata.category(one) in OBEYED else one for one in text)
 
 
 def columns(text: str) -> int:

@@ -44,11 +44,8 @@ def test_analyze(tiny: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("format", ["parquet", "csv"])
-def test_export(tiny: Path, format: str) -> None:
-    done = kdissect(
-        "export", "--quiet", CAPTURE, "--table", "exchanges", "--format", format, "--out", tiny / "tables"
-    )
+def test_export(tiny: Path) -> None:
+    done = kdissect("export", "--quiet", CAPTURE, "--table", "exchanges", "--out", tiny / "tables")
     assert_told(done)
     assert list(tiny.iterdir()) == []
 

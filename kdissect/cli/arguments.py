@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from kdissect import __version__
 from kdissect.cli.filters import add_filters
+from kdissect.safe import visible
 
 TABLES = ("connections", "exchanges", "partitions", "group_events", "transaction_events")
 RANKINGS = ("api", "client", "broker", "topic", "group", "connection")
@@ -26,7 +27,7 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one sentence, without the usage."""
 
     def error(self, message: str) -> NoReturn:
-        sys.stderr.write(f"{self.prog}: {message} (try {self.prog} --help)\n")
+        sys.stderr.write(f"{self.prog}: {visible(message)} (try {self.prog} --help)\n")
         raise SystemExit(2)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kdissect.cli.arguments import WHAT_PATHS_ARE, add_anonymize, add_keylog, port
 from kdissect.cli.asked import WrongQuestion, pseudonyms_of
 from kdissect.cli.filters import add_filters, duration, narrowing
+from kdissect.safe import visible
 from kdissect.unfinished import Scratch
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def dump(chosen: argparse.Namespace) -> None:
         if pseudonyms:
             warnings = pseudonyms.texts(warnings, [file.name for file in inputs.files])
         for warning in warnings:
-            sys.stderr.write(f"kdissect: {warning}\n")
+            sys.stderr.write(f"kdissect: {visible(warning)}\n")
         waiting: list[str] = []
         held = 0
         for line in _lines(chosen, found, pseudonyms):

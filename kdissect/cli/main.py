@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from kdissect import compiled
 from kdissect.cli.arguments import parse
+from kdissect.safe import visible
 
 DONE, FAILED, REFUSED, HELD, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 """HELD: the work was done, and what the user did not want to see is there."""
@@ -72,7 +73,7 @@ def _told(error: Exception) -> int:
     sentence = str(error) or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         sentence = f"{error.filename}: {error.strerror.lower()}" if error.filename else error.strerror.lower()
-    sys.stderr.write(f"kdissect: {sentence}\n")
+    sys.stderr.write(f"kdissect: {visible(sentence)}\n")
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         _stop_writing()
         return REFUSED

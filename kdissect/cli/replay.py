@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kdissect.cli.arguments import WHAT_PATHS_ARE, add_keylog, port
 from kdissect.cli.filters import api, duration, moment
+from kdissect.safe import visible
 from kdissect.unfinished import write_whole
 
 if TYPE_CHECKING:
@@ -378,7 +379,7 @@ def _write(lines: Iterable[str]) -> None:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"kdissect: {text}\n")
+    sys.stderr.write(f"kdissect: {visible(text)}\n")
 
 
 def _addresses(text: str) -> list[tuple[str, int]]:

@@ -3,6 +3,8 @@
 import argparse
 import sys
 
+from kdissect.safe import visible
+
 
 def add_schema(parser: argparse.ArgumentParser) -> None:
     """Say what may be said after `kdissect schema`."""
@@ -23,7 +25,7 @@ def schema(chosen: argparse.Namespace) -> None:
     try:
         lines = _answer(chosen.api, chosen.version)
     except WrongQuestion as wrong:
-        sys.stderr.write(f"kdissect schema: {wrong}\n")
+        sys.stderr.write(f"kdissect schema: {visible(str(wrong))}\n")
         raise SystemExit(2) from None
     sys.stdout.write("\n".join(lines) + "\n")
 

@@ -12,6 +12,7 @@ from kdissect.cli.announce import line_before, lines_about
 from kdissect.cli.asked import pseudonyms_of
 from kdissect.cli.filters import choice_of
 from kdissect.pipeline.session import Engine, Settings
+from kdissect.safe import visible
 
 if TYPE_CHECKING:
     from kdissect.anonymity import Pseudonyms
@@ -37,7 +38,7 @@ class Ready:
 
 def say(line: str) -> None:
     """Tell the user something on standard error."""
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(f"{visible(line)}\n")
     sys.stderr.flush()
 
 

@@ -151,10 +151,10 @@ def true_counts() -> Iterator[Said]:
 
 
 def behind_a_hole() -> Iterator[bytes]:
-    """Lose one packet of the client for good, and go on for 40 MB, which nobody acknowledges."""
+    """Lose one packet of the client for good, and go on for 18 MB, which nobody acknowledges."""
     packets = list(
         connection(
-            [*talk(GOOD, b"bad"), (0, bytes(40_000_000)), *talk(GOOD, b"bad")], HOSTILE_HOST, HOSTILE_PORT
+            [*talk(GOOD, b"bad"), (0, bytes(18_000_000)), *talk(GOOD, b"bad")], HOSTILE_HOST, HOSTILE_PORT
         )
     )
     del packets[2 + 2 * GOOD]
