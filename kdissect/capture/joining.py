@@ -30,14 +30,19 @@ class Plan:
     entry: Entry
     foreseen: InForce
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.ranges[0].size
+
     def tasks(self) -> list[Task]:
         """Give what there is to look over; all but the first range are guesses."""
         first, *others = self.ranges
         return [Task(first, self.entry), *(_guess(part, self.foreseen) for part in others)]
 
 
-def join(plan: Plan, looks: list[Look], run: Run, passed: Callable[[int], None]) -> "Joined":
-    """Put the looks over a file together; `run` does again what must be, `passed` hears of the position."""
+def join(plan: Plan, looks: list[Look], run: Run) -> "Joined":
+    """Put the looks over a file together; `run` does again what must be."""
     joined = Joined(plan.entry)
     for number, part in enumerate(plan.ranges):
         entry = joined.entry
@@ -51,7 +56,6 @@ def join(plan: Plan, looks: list[Look], run: Run, passed: Callable[[int], None])
             for which, look in zip([number, *wrong], run(tasks), strict=True):
                 looks[which] = look
         joined.add(looks[number])
-        passed(looks[number].stop)
         if looks[number].ended != END:
             break
     return joined

@@ -9,7 +9,7 @@ look with all of them; the result is the same as from one look at the whole, but
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -121,23 +121,27 @@ def survey(
     split_bytes = min(max(1, split_bytes), LARGEST_SPLIT_BYTES)
     range_bytes = split_bytes * max(1, range_bytes // split_bytes)
     plans = [_plan(file, split_bytes, chunk_bytes, range_bytes) for file in files]
-    looks = iter(run([task for plan in plans for task in plan.tasks()]))
-    total = sum(plan.ranges[0].size for plan in plans)
-    found, before = [], 0
-    for file, plan in zip(files, plans, strict=True):
-
-        def passed(position: int, before: int = before) -> None:
-            if progress:
-                progress(before + position, total)
-
-        joined = join(plan, list(islice(looks, len(plan.ranges))), run, passed)
-        found.append(_told(file, plan.ranges[0], joined))
-        before += plan.ranges[0].size
+    tasks = [task for plan in plans for task in plan.tasks()]
+    looks = _heard(zip(tasks, run(tasks), strict=True), sum(plan.size for plan in plans), progress)
+    found = [
+        _told(file, plan, join(plan, list(islice(looks, len(plan.ranges))), run))
+        for file, plan in zip(files, plans, strict=True)
+    ]
     found.sort(key=lambda one: (one.first_time_ns is None, one.first_time_ns, one.file.name))
     splits = (split for one in found for split in one.splits)
     numbered = iter([replace(split, index=index) for index, split in enumerate(splits)])
     ordered = tuple(replace(one, splits=tuple(next(numbered) for _ in one.splits)) for one in found)
     return Survey(ordered, tuple(split for one in ordered for split in one.splits))
+
+
+def _heard(done: Iterable[tuple[Task, Look]], size: int, progress: Progress | None) -> Iterator[Look]:
+    """Pass looks on, and tell how many of `size` bytes they make together."""
+    passed = 0
+    for task, look in done:
+        passed += task.range.limit - task.range.start
+        if progress:
+            progress(passed, size)
+        yield look
 
 
 def in_threads(tasks: Sequence[Task]) -> Iterator[Look]:
@@ -184,7 +188,7 @@ def _plan(file: CaptureFile, split_bytes: int, chunk_bytes: int, range_bytes: in
     return Plan(ranges, entry, in_force)
 
 
-def _told(file: CaptureFile, part: Range, joined: Joined) -> FileSurvey:
+def _told(file: CaptureFile, plan: Plan, joined: Joined) -> FileSurvey:
     warnings = list(file.warnings)
     if text := ENDS.get(joined.ended):
         position = joined.entry.position
@@ -192,8 +196,8 @@ def _told(file: CaptureFile, part: Range, joined: Joined) -> FileSurvey:
     interface_drops, system_drops = joined.drops
     return FileSurvey(
         file=file,
-        format=part.format,
-        size=part.size,
+        format=plan.ranges[0].format,
+        size=plan.size,
         packets=joined.packets,
         first_time_ns=joined.first_ns,
         last_time_ns=joined.last_ns,

@@ -65,6 +65,7 @@ def surveyed(engine: Engine, chosen: argparse.Namespace, paths: Sequence[str]) -
     from kdissect.capture.survey import SPLIT_BYTES, survey
     from kdissect.exchange.tls.keylog import keys_for
     from kdissect.pipeline.jobs import Work
+    from kdissect.pipeline.progress import SurveyProgress
     from kdissect.pipeline.steps import Treatment
 
     engine.build()
@@ -76,7 +77,8 @@ def surveyed(engine: Engine, chosen: argparse.Namespace, paths: Sequence[str]) -
         raise InputError(f"{near[0]}: executors can only read captures that are not compressed, from a file")
     for reason in inputs.skipped:
         _notice(chosen)(f"passed over {reason}")
-    found = survey(inputs.files, chosen.split_bytes or SPLIT_BYTES, run=_looking(engine))
+    with SurveyProgress(chosen.quiet) as progress:
+        found = survey(inputs.files, chosen.split_bytes or SPLIT_BYTES, progress, run=_looking(engine))
     for warning in found.warnings:
         say(f"kdissect: {warning}")
     if not chosen.quiet:

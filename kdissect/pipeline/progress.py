@@ -1,4 +1,4 @@
-"""How far a Spark job is, on standard error: one line that renews itself on a terminal, a rare line elsewhere."""
+"""How far the survey or a Spark job is, on standard error: one line that renews itself on a terminal, a rare line elsewhere."""
 
 import sys
 import threading
@@ -69,3 +69,33 @@ def described(stage: str, completed: int, tasks: int) -> str:
     """Say how far a stage is. Spark names the stage that ends in a shuffle after the shuffle, the last after the action."""
     name = PASSES[0] if "mapPartitionsInternal" in stage or "repartition" in stage else PASSES[1]
     return f"kdissect: {name}, {completed} of {tasks} parts"
+
+
+class SurveyProgress:
+    """Hears how many bytes have been looked over; gone without a trace from a terminal when the `with` block ends."""
+
+    def __init__(self, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._terminal = self._stream.isatty()
+        self._quiet, self._shown = quiet, False
+        self._next = time.monotonic() + (TERMINAL_DELAY if self._terminal else FILE_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._shown and self._terminal:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def __call__(self, passed: int, size: int) -> None:
+        """Tell it, now and then."""
+        if self._quiet or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + (POLL_SECONDS if self._terminal else FILE_SECONDS)
+        text = f"kdissect: looking over captures, {passed / 1e9:.1f} of {size / 1e9:.1f} GB"
+        self._stream.write(f"\r\x1b[K{text}" if self._terminal else f"{text}\n")
+        self._stream.flush()
+        self._shown = True

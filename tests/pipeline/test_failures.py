@@ -1,9 +1,11 @@
 """Failures of Spark in one sentence."""
 
+import io
 from pathlib import Path
 
 import pytest
 
+from kdissect.pipeline import progress
 from kdissect.pipeline.failures import DEBUGGING, explained, last_of_python
 from kdissect.pipeline.gateway import GatewayFailed, last_line
 from kdissect.pipeline.progress import described
@@ -66,3 +68,19 @@ def test_a_jvm_that_died_is_quoted(tmp_path: Path) -> None:
 def test_progress_is_named_after_the_pass() -> None:
     assert described("mapPartitionsInternal at X", 1, 4) == "kdissect: reading packets, 1 of 4 parts"
     assert described("collectAsArrowToPython at X", 0, 2) == "kdissect: dissecting, 0 of 2 parts"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_long_survey_is_told_of(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    said = io.StringIO()
+    monkeypatch.setattr(said, "isatty", lambda: terminal)
+    with progress.SurveyProgress(stream=said) as told:
+        told(1 * 10**9, 8 * 10**9)
+        assert said.getvalue() == ""  # a survey that is short needs no progress
+        now[0] += 40
+        told(2 * 10**9, 8 * 10**9)
+        told(3 * 10**9, 8 * 10**9)
+    line = "kdissect: looking over captures, 2.0 of 8.0 GB"
+    assert said.getvalue() == (f"\r\x1b[K{line}\r\x1b[K" if terminal else f"{line}\n")
