@@ -329,6 +329,25 @@ def test_figures_lead_to_packets(random, made):
     assert random.run("return document.activeElement.className") == "look"
 
 
+def test_a_press_on_a_chart_leads_to_what_began_then(random, made):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    chart = random.driver.find_element("css selector", "#traffic svg.chart")
+    random.run("arguments[0].scrollIntoView({ block: 'center', behavior: 'instant' })", chart)
+    x = random.run("return timeScale(widthOf(document.querySelector('#traffic .panel')))(2.5 * STEP)")
+    ActionChains(random.driver, duration=30).move_to_element_with_offset(
+        chart, x - chart.rect["width"] / 2, 0
+    ).click().perform()
+    codes = random.run("return [...document.querySelectorAll('#drawer code')].map((one) => one.textContent)")
+    packets = {int(found) for code in codes for found in re.findall(r"^frame\.number == (\d+)$", code)}
+    began = {
+        row["request_packet"] or row["response_packet"]
+        for row in exchanges(made, lambda row: row["step"] == 2)
+    }
+    assert len(packets) > 3
+    assert packets <= began
+
+
 @pytest.mark.parametrize(("width", "dark"), list(itertools.product([400, 1280, 1920], [False, True])))
 @pytest.mark.parametrize("name", ["random", "rebalances"])
 def test_nothing_is_wider_than_the_window(tab, made, width, dark, name):

@@ -1,5 +1,14 @@
 // What the capture is, and what it cannot tell.
 
+// Where a doubt leads: to packets where single messages are meant, to the connections where those are.
+function leadOf(doubt) {
+  if (doubt.name === "unmatched") return look("requests without answer", silentExamples, BLANK);
+  if (doubt.name === "faults") return look("messages not decoded in full", DATA.faults.slice(0, 12).map((row) => ({ what: `${apiName(row.api)}: ${shown(row.first.detail || row.shape)}`, ref: row.first.told ?? row.first.asked, at: row.first.at })));
+  return OF_CONNECTIONS.includes(doubt.name) ? el("a.link", { href: "#connections", text: "connections" }) : null;
+}
+
+const OF_CONNECTIONS = ["lost_bytes", "one_way_connections", "midstream_connections", "skipped_bytes", "encrypted_bytes", "undecrypted_bytes"];
+
 function qualitySection(body) {
   const { capture, traffic, doubts } = DATA;
   const fact = (name, value) => el("tr", {}, el("td.first", {}, el("span.soft", { text: name })), el("td", {}, value));
@@ -7,7 +16,7 @@ function qualitySection(body) {
   const software = traffic.software.map((row) => `${shown(row.software_name)} ${row.software_version === null ? "" : shown(row.software_version)} (${plural(row.connections, "connection")})`).join(", ");
   fill(body, [
     doubts.length
-      ? el("ul.evidence", {}, doubts.map((row) => el("li", {}, el("span.subject.warn", { text: `${count(row.count)}${row.of ? ` of ${count(row.of)} (${share(row.count / row.of)})` : ""} ` }), shown(row.means))))
+      ? el("ul.evidence", {}, doubts.map((row) => el("li", {}, el("span.subject.warn", { text: `${count(row.count)}${row.of ? ` of ${count(row.of)} (${share(row.count / row.of)})` : ""} ` }), shown(row.means), " ", leadOf(row))))
       : el("p.empty.good", { text: "Nothing that would cast doubt: no lost bytes, no cut packets, every connection from its start and in both directions." }),
     el("div.scroll", { css: { "margin-top": "14px" } }, el("table", {}, el("tbody", {},
       fact("Files", capture.files.map((name) => el("div.mono", { text: shown(name) }))),
