@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -228,7 +229,7 @@ def _plan_or_run(chosen: argparse.Namespace, made: "Replay") -> int:
     from kdissect.replay.planning.plan import make_plan
     from kdissect.replay.reporting.comparison import compare
     from kdissect.replay.reporting.runfiles import read_run
-    from kdissect.replay.reporting.saving import save
+    from kdissect.replay.reporting.saving import save, save_pass
     from kdissect.replay.reporting.texts import plan_text
 
     plan = make_plan(made)
@@ -240,7 +241,7 @@ def _plan_or_run(chosen: argparse.Namespace, made: "Replay") -> int:
     folder = Path(chosen.out or f"replay-{made.settings.run}")
     if folder.exists():
         raise Refused(f"{folder} exists already: a run's files are never overwritten")
-    made.play(_say)
+    made.play(_say, partial(save_pass, made, folder, plan))
     code = 0
     for place in save(made, folder, plan):
         _say(f"wrote {place}")

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -22,6 +24,8 @@ from replay.truth import Sent, by_writer, produced, writer_of
 from kdissect.replay.linking.handshake import HandshakeFailed
 from kdissect.replay.mapping.topology import Refusing
 from kdissect.replay.playing.running import Replay
+from kdissect.replay.reporting.comparison import compare
+from kdissect.replay.reporting.runfiles import read_run
 from kdissect.replay.settings import Chosen, Credentials, Groups, Pace, Tls
 
 pytestmark = pytest.mark.broker
@@ -237,3 +241,32 @@ def test_a_broker_that_dies_is_in_the_report(target: SecuredCluster, tmp_path: P
     lost = {pair["bucket"] for pair in played.pairs} & {"closed", "failed to send", "timed out", "dependency"}
     errors = {each["replayed"] for each in played.report["errors"] if each["kind"] == "new"}
     assert lost or errors
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_replayer_that_is_killed_leaves_what_it_knew(
+    target: SecuredCluster, tmp_path: Path, processes: int
+) -> None:
+    name = f"killed-{processes}-"
+    play(settings(target, name, chosen=Chosen(until=(True, 1))), "steady.pcapng", tmp_path / "begun")
+    capture, out = CAPTURES / "steady.pcapng", tmp_path / "run"
+    command = [sys.executable, "-m", "kdissect", "replay", "run", capture, "--target", target.bootstrap, "--prefix", name, "--processes", str(processes), "--execute", "--out", out]  # fmt: skip
+    started = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL)
+    while len(everything(target, name, ["orders"])) < 20:
+        time.sleep(0.2)
+    started.kill()
+    started.wait()
+    deadline = time.monotonic() + 60
+    while not out.exists() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    summary, pairs = read_run(out)
+    found = list(pairs)
+    report = compare(summary, found)
+    assert report["verdict"] == "invalid"
+    assert "incomplete: the replayer was killed" in report["because"]
+    assert report["accounting"]["captured"] == len(found) == summary["plan"]["capture"]["requests"]
+    assert 0 < report["accounting"]["sent_as"]["answered"] < 1177
+    assert any(pair["answers"] and pair["answers"][0]["digest"] for pair in found if pair["api"] == "Produce")
+    there = len(everything(target, name, ["orders"]))
+    time.sleep(1)
+    assert len(everything(target, name, ["orders"])) == there  # nobody goes on

@@ -70,6 +70,8 @@ def _play(act: Callable[[], Act], ends: Connection, other: Connection) -> None:
         made = act()
         ends.send(made.lead_ns)
         ends.send(made.play(ends.recv()))
+    except BrokenPipeError:
+        pass  # who waited was killed
     except Exception as error:  # noqa: BLE001 - it is raised again where the processes are waited for
         ends.send(error)
 

@@ -85,6 +85,18 @@ class Results:
             result.shelf = shelf
             self.append(result)
 
+    def since(self, number: int) -> "Results":
+        """Give those behind the first `number`."""
+        part = Results()
+        part._rows = self._rows[number * ROW.size :]
+        part._texts = dict(self._texts)
+        part._more = {each: self._more[each] for each in part.indices() if each in self._more}
+        return part
+
+    def indices(self) -> list[int]:
+        """Give which requests they are of."""
+        return [int(each) for each in memoryview(self._rows).cast("q")[:: ROW.size // 8]]
+
     def __len__(self) -> int:
         return len(self._rows) // ROW.size
 

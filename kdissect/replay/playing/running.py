@@ -5,7 +5,7 @@ The parts know nothing of each other's making; here they are put together, once 
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -21,6 +21,7 @@ from kdissect.replay.loading.rails import admission, refuse_source
 from kdissect.replay.loading.shelf import Place, Shelf
 from kdissect.replay.mapping.topology import Refusing, Topology
 from kdissect.replay.playing.dealing import deal, settings_of
+from kdissect.replay.playing.journal import Journal, guarded, left_by
 from kdissect.replay.playing.outcomes import Outcome, outcome_of
 from kdissect.replay.playing.pace import Timetable
 from kdissect.replay.playing.player import Player
@@ -50,6 +51,9 @@ class Pass:
     def answer(self, result: Result, place: Place) -> bytes:
         """Give one of the answers that a request got."""
         return self.shelves[result.shelf].get(place) or b""
+
+
+Rescue = Callable[[int, Pass], object]  # saves a pass: its number, and what is left of it
 
 
 class Replay:
@@ -126,12 +130,12 @@ class Replay:
             raise failed
         return value
 
-    def play(self, told: Callable[[str], None] = lambda _text: None) -> None:
-        """Send it all, as often as was asked for."""
+    def play(self, told: Callable[[str], None] = lambda _text: None, rescue: Rescue | None = None) -> None:
+        """Send it all, as often as was asked for. `rescue` saves a pass in which this process was killed, in another one."""
         for number in range(self.settings.loops):
             if self.settings.loops > 1:
                 told(f"pass {number + 1} of {self.settings.loops}")
-            self._pass()
+            self._pass(rescue)
             if self.passes[-1].outcome.stopped:
                 return
 
@@ -141,7 +145,7 @@ class Replay:
         self.board = board
         return wire, board
 
-    def _pass(self) -> None:
+    def _pass(self, rescue: Rescue | None) -> None:
         stage = self.stage()
         if self.passes:  # another process may have learnt that leaders moved
             self.errand(stage.learn_topics(sorted(self.topology.topics)))
@@ -150,9 +154,17 @@ class Replay:
         shelves = [self.shelf] if len(shares) == 1 else [Shelf() for _ in shares]
         self.shelf.flush()
         word = Word()
+        journals = [Journal() if rescue else None for _ in shares]
         acts = [
             partial(
-                Act, self, stage, items, settings_of(self.settings, number, shares), shelves[number], word
+                Act,
+                self,
+                stage,
+                items,
+                settings_of(self.settings, number, shares),
+                shelves[number],
+                word,
+                journals[number],
             )
             for number, items in enumerate(shares)
         ]
@@ -163,16 +175,26 @@ class Replay:
             start_wall_ns = wall_ns() + lead_ns
             return now_ns() + lead_ns
 
+        def left() -> None:
+            assert rescue is not None
+            known = [each for each in journals if each is not None]
+            begun_ns, begun_wall_ns, outcome = left_by(known, len(self.loaded.items))
+            rescue(len(self.passes), Pass(outcome, shelves, begun_ns, begun_wall_ns))
+
         warm_up()  # here and not in each process, which would finalise what is not its own
         try:
-            if len(acts) == 1:
-                act = acts[0]()
-                start_ns = begin(act.lead_ns)
-                outcome = act.play(start_ns)
-            else:
-                start_ns, outcome = play_together(acts, word, begin)
+            with guarded(left, word) if rescue else nullcontext():
+                if len(acts) == 1:
+                    act = acts[0]()
+                    start_ns = begin(act.lead_ns)
+                    outcome = act.play(start_ns)
+                else:
+                    start_ns, outcome = play_together(acts, word, begin)
         finally:
             gc.unfreeze()
+            for journal in journals:
+                if journal is not None:
+                    journal.close()
         self.passes.append(Pass(outcome, shelves, start_ns, start_wall_ns))
 
 
@@ -180,8 +202,16 @@ class Act:
     """What one process plays of a pass; made ready when it is made."""
 
     def __init__(
-        self, replay: Replay, stage: Stage, items: list[Item], settings: Settings, shelf: Shelf, word: Word
+        self,
+        replay: Replay,
+        stage: Stage,
+        items: list[Item],
+        settings: Settings,
+        shelf: Shelf,
+        word: Word,
+        journal: Journal | None = None,
     ) -> None:
+        self._journal = journal
         stage.settings = settings
         with collecting_little():
             ready = make_ready(stage, shelf, items)
@@ -213,12 +243,13 @@ class Act:
     def play(self, begin_ns: int) -> Outcome:
         """Send it all, the first request at `begin_ns`."""
         player = self._player
-        player.stage.shift_ns = begin_ns - now_ns() + wall_ns() - self._first_ns
+        begin_wall_ns = begin_ns - now_ns() + wall_ns()
+        player.stage.shift_ns = begin_wall_ns - self._first_ns
         with collecting_little():
             play(
                 self._board,
                 self._wire,
-                _Playing(player),
+                _Playing(player, self._journal, begin_ns, begin_wall_ns),
                 partial(player.start, begin_ns),
                 lambda: bool(self._finished),
             )
@@ -247,8 +278,9 @@ def warm_up() -> None:
 class _Playing:
     """A player as the transport's work."""
 
-    def __init__(self, player: Player) -> None:
-        self._player = player
+    def __init__(self, player: Player, journal: Journal | None, begin_ns: int, begin_wall_ns: int) -> None:
+        self._player, self._journal = player, journal
+        self._begun = begin_ns, begin_wall_ns
 
     @property
     def next_ns(self) -> int | None:
@@ -256,6 +288,8 @@ class _Playing:
 
     def wake(self) -> None:
         self._player.wake()
+        if self._journal is not None and self._player.board.now_ns >= self._journal.due_ns:
+            self._journal.keep(self._player, *self._begun)
 
     def interrupt(self) -> None:
         self._player.stop("interrupted")

@@ -40,9 +40,11 @@ def summary_of(replay: Replay, played: Pass, plan: dict[str, Any]) -> dict[str, 
 
 def save(replay: Replay, folder: Path, plan: dict[str, Any]) -> list[Path]:
     """Write every pass; give the directories."""
-    made = []
-    for number, played in enumerate(replay.passes):
-        place = folder if number == 0 else folder.with_name(f"{folder.name}-{number + 1}")
-        write_run(place, summary_of(replay, played, plan), pair_lines(replay, played))
-        made.append(place)
-    return made
+    return [save_pass(replay, folder, plan, number, played) for number, played in enumerate(replay.passes)]
+
+
+def save_pass(replay: Replay, folder: Path, plan: dict[str, Any], number: int, played: Pass) -> Path:
+    """Write one pass; give its directory."""
+    place = folder if number == 0 else folder.with_name(f"{folder.name}-{number + 1}")
+    write_run(place, summary_of(replay, played, plan), pair_lines(replay, played))
+    return place
