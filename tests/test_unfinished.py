@@ -146,6 +146,7 @@ def whole_or_none(out: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(600)
 def test_the_command_killed(tmp_path: Path) -> None:
     temporary, out = tmp_path / "temporary", tmp_path / "out"
     temporary.mkdir()

@@ -12,6 +12,8 @@ from command import environment
 
 from bounds.hazards import CONNECTIONS, CROWDS, GOOD, HAZARDS
 
+pytestmark = pytest.mark.timeout(600)  # all of them run before the first is judged
+
 SECONDS = 60  # of processor time for each step, on a slow machine: they take a tenth of that
 MIB = {
     "true counts": 1500,
