@@ -82,12 +82,15 @@ def assert_accounts(played: Played, capture: str) -> None:
         assert played.report["accounting"]["captured"] == sum(each["requests"] for each in requests)
 
 
-def assert_sums(played: Played, but: str = "") -> None:
-    """All that holds for every replay; `but` names the one check that need not."""
+def assert_sums(played: Played) -> None:
+    """All that holds for every replay."""
+    # As fast as can be, a reader may be through before there is anything to read.
+    may_fail = {"fetches bring records"} if played.report["settings"]["pace"] == Pace.ASAP.value else set()
     assert played.report["run"]["stopped"] == ""
     new = {each["replayed"] for each in played.report["errors"] if each["kind"] in ("new", "mutated")}
     assert not new & FAILURES
-    assert [each for each in played.report["checks"] if not each["holds"] and each["check"] != but] == []
+    failed = [each for each in played.report["checks"] if not each["holds"]]
+    assert [each for each in failed if each["check"] not in may_fail] == []
     sums = played.report["accounting"]
     assert sums["captured"] == len(played.pairs) == played.plan["capture"]["requests"]
     assert sums["sent"] + sums["skipped"] == sums["captured"]
