@@ -9,6 +9,7 @@ from replay.handmade import MS, OnPaper, Script, replay, settings, topology
 
 from kdissect.protocol.headers import decode_embedded, encode_embedded
 from kdissect.protocol.records import Header, Record, read_records
+from kdissect.replay.accounting import Bucket
 from kdissect.replay.rewriting.batches import batch_of, batches_of
 from kdissect.replay.settings import Groups, Pace
 
@@ -400,6 +401,16 @@ def member(script: Script, connection: int, name: str, leads: bool) -> None:
     ]
     sync = {"group_id": "g", "generation_id": 3, "member_id": name, "assignments": assigned if leads else []}
     script.add(40 + connection, SYNC, 3, sync, {"error_code": 0, "assignment": b"x"}, connection=connection)
+
+
+def test_groups_of_other_protocols_are_refused_ahead() -> None:
+    script = Script()
+    join = {"group_id": "workers", "session_timeout_ms": 1, "rebalance_timeout_ms": 1, "member_id": "", "protocol_type": "connect", "protocols": []}  # fmt: skip
+    script.add(0, JOIN, 5, join, None)
+    done = replay(script, Cluster(), settings(groups=Groups.FULL), target=orders())
+    (item,) = done.loaded.items  # so a plan says it too
+    assert item.refusal == (Bucket.POLICY, "groups of protocol type 'connect' are not supported")
+    assert done.buckets() == {"policy": 1}
 
 
 def test_whoever_the_target_names_leader_sends_the_captured_assignment() -> None:

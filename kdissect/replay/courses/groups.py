@@ -32,8 +32,6 @@ JOINING, ASSIGNMENT, SUBSCRIPTION = 0, "ConsumerProtocolAssignment", "ConsumerPr
 
 def join(stage: Stage, item: Item, body: Tree) -> Course:
     """Join as the live member."""
-    if body["protocol_type"] != "consumer":
-        raise Refused(Bucket.POLICY, f"groups of protocol type {body['protocol_type']!r} are not supported")
     version = stage.version(item, least=LEAST_JOIN)
     group, captured = body["group_id"], body["member_id"]
     live = stage.members.live(group, captured) or Live(group, "")

@@ -28,7 +28,7 @@ READ = frozenset(
 DATA = frozenset({0, 1, 22, 24, 25, 26, 28})
 LEADER_EPOCHS = 23
 
-PRODUCE, FETCH, LIST_OFFSETS, ADD_PARTITIONS = 0, 1, 2, 24
+PRODUCE, FETCH, LIST_OFFSETS, JOIN_GROUP, ADD_PARTITIONS = 0, 1, 2, 11, 24
 ADMIN_CLIENT = "__admin_client"  # brokers let it write internal topics
 INTERNAL_TOPICS = frozenset({"_schemas"})
 INTERNAL_PREFIXES = ("__", "connect-offsets", "connect-configs", "connect-status")
@@ -90,6 +90,8 @@ def by_content(key: int, version: int, body: Mapping[str, Any], client_id: str |
         return Refusal(Bucket.INTER_BROKER, f"replica {replica} asks as a follower")
     if key == ADD_PARTITIONS and version >= 4:
         return Refusal(Bucket.INTER_BROKER, "brokers verify transactions for each other")
+    if key == JOIN_GROUP and body["protocol_type"] != "consumer":
+        return Refusal(Bucket.POLICY, f"groups of protocol type {body['protocol_type']!r} are not supported")
     if key == PRODUCE and client_id == ADMIN_CLIENT:
         return Refusal(Bucket.POLICY, f"client id {ADMIN_CLIENT} may write internal topics")
     return None
