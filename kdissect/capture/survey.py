@@ -146,7 +146,8 @@ def _heard(done: Iterable[tuple[Task, Look]], size: int, progress: Progress | No
 
 def in_threads(tasks: Sequence[Task]) -> Iterator[Look]:
     """Look over ranges on all cores of this machine: the loops that do it do not hold the interpreter's lock."""
-    workers = min(len(tasks), len(os.sched_getaffinity(0)))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    workers = min(len(tasks), cores)
     if workers < 2:
         yield from one_by_one(tasks)
         return

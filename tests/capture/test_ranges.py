@@ -94,7 +94,7 @@ def test_sections_are_met_by_guessing_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["pcap", "big-endian", "pcapng", "sections"])
-def test_passes_one_is_the_same(tmp_path: Path, name: str) -> None:
+def test_pass_one_finds_the_same(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(MADE[name]())
     whole = outcome(path, bare=False)
