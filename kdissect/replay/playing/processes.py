@@ -69,7 +69,9 @@ def _play(act: Callable[[], Act], ends: Connection, other: Connection) -> None:
     try:
         made = act()
         ends.send(made.lead_ns)
-        ends.send(made.play(ends.recv()))
+        outcome = made.play(ends.recv())
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the loop took while it played
+        ends.send(outcome)
     except BrokenPipeError:
         pass  # who waited was killed
     except Exception as error:  # noqa: BLE001 - it is raised again where the processes are waited for
