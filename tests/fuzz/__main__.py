@@ -9,6 +9,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -68,27 +69,32 @@ def fuzz(seconds: float, seed: int, names: list[str], out: Path) -> int:
     spent: Counter[str] = Counter()
     of_target = {name: CORPORA.get(name, frames)() for name in names}
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        for name in names:
-            began = time.process_time()
-            while time.process_time() - began < TURN_S and time.monotonic() < end:
-                case = rng.choice(of_target[name])
-                other = rng.choice(of_target[name]).data
-                case = case._replace(data=damaged(rng, case.data, other))
-                wrong = run(TARGETS[name], case)
-                done[name] += 1
-                if wrong is not None and (name, kind_of(wrong)) not in found:
-                    raw = to_bytes(case)
-                    path = out / f"{name}-{hashlib.sha256(raw).hexdigest()[:8]}.bin"
-                    out.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(raw)
-                    found[name, kind_of(wrong)] = path
-                    print(f"{path}: {kind_of(wrong)}: {str(wrong)[:300]}", flush=True)
-            spent[name] += time.process_time() - began
+    with suppress(KeyboardInterrupt):
+        while time.monotonic() < end:
+            for name in names:
+                began = time.process_time()
+                while time.process_time() - began < TURN_S and time.monotonic() < end:
+                    once(name, rng, of_target[name], found, out)
+                    done[name] += 1
+                spent[name] += time.process_time() - began
     for name in names:
         print(f"{name:12} {done[name]:>12,} executions {spent[name]:>8,.0f} s of processor time")
     print(f"{sum(done.values()):,} executions; {len(found)} kinds of failures", flush=True)
     return len(found)
+
+
+def once(name: str, rng: Random, cases: list[Case], found: dict[tuple[str, str], Path], out: Path) -> None:
+    """Damage a case and read it; keep it if it fails in a new way."""
+    case = rng.choice(cases)
+    case = case._replace(data=damaged(rng, case.data, rng.choice(cases).data))
+    wrong = run(TARGETS[name], case)
+    if wrong is not None and (name, kind_of(wrong)) not in found:
+        raw = to_bytes(case)
+        path = out / f"{name}-{hashlib.sha256(raw).hexdigest()[:8]}.bin"
+        out.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(raw)
+        found[name, kind_of(wrong)] = path
+        print(f"{path}: {kind_of(wrong)}: {str(wrong)[:300]}", flush=True)
 
 
 def _hang(_signal: int, _frame: object) -> None:

@@ -1,6 +1,6 @@
 """The columnar reader against the plain codec: every API, version and side, on good bytes, cut bytes and changed bytes.
 
-The same tests run a second time with the compiler off.
+The same tests run a second time with the compiler off, and a third time with every index checked.
 """
 
 import os
@@ -16,6 +16,7 @@ from protocol.expected import Expected, expect
 from protocol.sets import record_set
 from strategies import random_message
 
+from kdissect.cache import cache_home
 from kdissect.protocol.columns import Columns, Table, read
 from kdissect.protocol.headers import (
     Whole,
@@ -30,6 +31,7 @@ from kdissect.protocol.schema import APIS
 from kdissect.protocol.state import Reason
 
 COMPILED = os.environ.get("KDISSECT_JIT") != "0"
+CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
 ROUNDS = 3 if COMPILED else 1
 
 
@@ -320,12 +322,20 @@ def test_faults_name_the_field() -> None:
 
 @pytest.mark.skipif(not COMPILED, reason="is the uncompiled run")
 def test_everything_again_uncompiled() -> None:
-    names = ("columns", "walk", "record_sets", "checksums", "integers")
+    again({"KDISSECT_JIT": "0"}, ("columns", "walk", "record_sets", "checksums", "integers"))
+
+
+@pytest.mark.skipif(not COMPILED or CHECKED, reason="is such a run itself")
+def test_everything_again_with_every_index_checked() -> None:
+    """Kernels are kept by their sources alone, so those with checks need a cache of their own."""
+    again({"NUMBA_BOUNDSCHECK": "1", "XDG_CACHE_HOME": str(cache_home() / "checked")}, ("columns", "walk"))
+
+
+def again(settings: dict[str, str], names: tuple[str, ...]) -> None:
+    """Run the tests of these modules in a process with other settings."""
     files = [os.path.join(os.path.dirname(__file__), f"test_{name}.py") for name in names]
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files]
-    run = subprocess.run(
-        command, env={**os.environ, "KDISSECT_JIT": "0"}, capture_output=True, text=True, check=False
-    )
+    run = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout[-3000:]
 
 
