@@ -46,6 +46,7 @@ CONNECTIONS = _table(
     bytes_to_server=INT64,
     bytes_to_client=INT64,
     retransmitted_segments=INT64,
+    conflicting_segments=INT64,  # with other bytes than were captured first, which are the ones that count
     out_of_order_segments=INT64,
     lost_bytes=INT64,
     skipped_bytes=INT64,  # captured, but of no frame: not Kafka, or the place was lost

@@ -25,6 +25,7 @@ from kdissect.capture.pieces import PACKET as SEGMENT_PACKET
 from kdissect.capture.pieces import TIME as SEGMENT_TIME
 from kdissect.exchange.frames import (
     HEADER_VIEW,
+    LONE_REQUEST,
     MAX_FRAME,
     SHORTEST_REQUEST,
     SHORTEST_RESPONSE,
@@ -34,6 +35,7 @@ from kdissect.exchange.frames import (
     find_response,
     header_evidence,
     is_tls_record,
+    search_anew,
     tls_is_ready,
 )
 from kdissect.exchange.old_frames import (
@@ -50,6 +52,7 @@ from kdissect.exchange.sessions import (
     expects_token,
     forget_order,
     give_up_all,
+    give_up_waiting,
     on_request,
     on_response,
     on_token,
@@ -57,15 +60,18 @@ from kdissect.exchange.sessions import (
 )
 from kdissect.exchange.state import (
     ACK_NS,
+    ACKED,
     AHEAD,
     ASSEMBLY,
     AT,
     BYTE_PACKET,
     CLIENT_WAY,
+    CLOCK_NS,
     CONSUME,
     CONSUME_OTHER,
     DONE,
     ENDED,
+    ENDING,
     EXCHANGE_COUNT,
     FIN_SEEN,
     FIRST_BYTE_NS,
@@ -122,12 +128,16 @@ from kdissect.exchange.state import (
     State,
 )
 from kdissect.exchange.streams import (
+    ACK_GRACE_NS,
     acknowledge,
     begin_at,
     chunks_needed,
     discard,
     give_up_hole,
+    go_on_elsewhere,
+    is_elsewhere,
     receive,
+    set_clock_back,
     settle,
     skip,
     view,
@@ -139,7 +149,9 @@ from kdissect.protocol.integers import int32_at
 # inside one huge frame and gets longer.
 NOT_KAFKA_AFTER = 1 << 20
 NOT_KAFKA_AFTER_MIDSTREAM = 64 << 20
+CLOCK_STEP_NS = ACK_GRACE_NS  # a direction that goes back in time by more was not captured out of order
 MAX_HELD = 1 << 18  # bytes of the other direction that are kept until it is known who the client is
+TURNS = 6  # of both ends at the end: what is certain first, then what is likely, then the rest
 TOKEN_LIMIT = 1 << 20  # SASL tokens are small; a larger "token" is a lost place
 
 
@@ -281,7 +293,7 @@ def _recognise(state: State, connection: int, way: int) -> None:
     connections[connection, PROTOCOL] = protocol
     connections[connection, CLIENT_WAY] = way - 2 * connection
     other = 4 * connection + 1 - way
-    ways[other, SCANNED] = ways[other, FRAME]  # it was searched for requests so far
+    search_anew(state, other)  # it was searched for requests so far
     if ways[other, WHOLE] and ways[other, FRAME] == 0:
         ways[other, SYNCED] = 1
 
@@ -308,7 +320,7 @@ def _forget_what_cannot_be_kafka(state: State, connection: int, way: int) -> Non
     if ways[way, NEXT] - ways[way, FRAME] > MAX_HELD:
         if _recognise_lone(state, connection, way):
             return
-        skip(state, way, ways[way, NEXT] - HEADER_VIEW)
+        skip(state, way, max(ways[way, SCANNED], ways[way, NEXT] - LONE_REQUEST - HEADER_VIEW))
     limit = NOT_KAFKA_AFTER if connections[connection, HANDSHAKE] else NOT_KAFKA_AFTER_MIDSTREAM
     if ways[way, SKIPPED] > limit:
         connections[connection, PROTOCOL] = OTHER
@@ -332,6 +344,9 @@ def _find_frame(state: State, connection: int, way: int, client: bool) -> bool:
     """Search a direction that is out of step; of what is not found, keep only what may be the start of a frame."""
     ways = state.ways
     held = ways[way, NEXT] - ways[way, FRAME]
+    if ways[way, WHOLE] and ways[way, FRAME] == 0:
+        ways[way, SYNCED] = 1  # it was not known before that this is the beginning
+        return True
     if state.connections[connection, PROTOCOL] == KAFKA_0_7:
         keep = HEADER_VIEW if client else RESPONSE_VIEW
         if client:
@@ -344,9 +359,7 @@ def _find_frame(state: State, connection: int, way: int, client: bool) -> bool:
         found = False  # the requests that tell where responses begin wait behind a hole
     else:
         found = find_request(state, connection, way) if client else find_response(state, connection, way)
-        if not found and held > MAX_HELD:
-            skip(state, way, ways[way, NEXT] - HEADER_VIEW)
-        elif not found and ways[way, SCANNED] > ways[way, FRAME]:
+        if not found:
             skip(state, way, ways[way, SCANNED])
     return bool(found)
 
@@ -489,10 +502,10 @@ def _note_flags(
     connections = state.connections
     side = way - 2 * connection
     if flags & FLAG_SYN:
-        begin_at(state, way, (sequence + 1) & 0xFFFFFFFF)
+        begin_at(state, way, (sequence + 1) & 0xFFFFFFFF, False)
         connections[connection, HANDSHAKE] = 1
         if flags & FLAG_ACK:
-            begin_at(state, 4 * connection + 1 - way, ack)
+            begin_at(state, 4 * connection + 1 - way, ack, True)
             if connections[connection, SYN_ACK_NS] == 0:
                 connections[connection, SYN_ACK_NS] = time
             connections[connection, CLIENT_WAY] = 1 - side
@@ -521,7 +534,7 @@ def advance(
 ) -> tuple[int, int]:
     """Process segments[:, first:] in order; give (what is full or DONE, number of the next segment to process).
 
-    `segments` has the columns of `pieces`, `connection_of` the row of each segment's connection and `at_of` where its
+    `segments` has the columns of `pieces`, whose flags get those of `receive`, `connection_of` the row of each segment's connection and `at_of` where its
     payload lies in the arena. A segment at which a pool was full may be in part processed: STEP says what is still to be done,
     so the next call goes on in the same order as if there had been room. TLS_READY says of the segment's connection that
     the caller must take its records of TLS first.
@@ -546,10 +559,22 @@ def advance(
                 _note_flags(state, connection, way, flags, time, sequence, segments[ACK, index])
             if flags & FLAG_BARE_ACK:
                 continue  # described for the handshake alone, once in every split: nothing else may hang on it
+            behind = state.ways[way, CLOCK_NS] - time
+            if behind > CLOCK_STEP_NS:
+                set_clock_back(state, connection, way, behind)
+            state.ways[way, CLOCK_NS] = time
             if flags & FLAG_SYN:
                 sequence = (sequence + 1) & 0xFFFFFFFF
             if length > 0 and not flags & FLAG_RST:
-                receive(
+                if flags & FLAG_ACK:
+                    if is_elsewhere(state, way, sequence, segments[ACK, index]):
+                        if counters[EXCHANGE_COUNT] + rows_needed(state, connection) > len(state.exchanges):
+                            return FULL_EXCHANGES, index
+                        if state.connections[connection, CLIENT_WAY] == way - 2 * connection:
+                            give_up_waiting(state, connection)
+                        go_on_elsewhere(state, way, sequence)
+                    state.ways[way, ACKED] = segments[ACK, index]
+                segments[FLAGS, index] |= receive(
                     state,
                     way,
                     time,
@@ -617,22 +642,21 @@ def finish(state: State, connections: Int64s) -> tuple[int, int]:
     for index in range(len(connections)):
         connection = connections[index]
         # The client's direction comes first: the server's last frames may answer requests that only now complete.
-        client = max(state.connections[connection, CLIENT_WAY], 0)
-        for turn in range(4):
+        client = state.connections[connection, CLIENT_WAY]
+        if client < 0:
+            client = state.connections[connection, SERVER_PORT_WAY]
+        for turn in range(TURNS):
             way = 2 * connection + (client if turn % 2 == 0 else 1 - client)
-            other = 4 * connection + 1 - way
+            state.connections[connection, ENDING] = 1 if turn < 2 else 2
             if state.counters[FREE_CHUNK_COUNT] < chunks_needed(state, way):
                 return FULL_CHUNKS, index
             while state.ways[way, AHEAD] >= 0:
                 give_up_hole(state, way)
-            undecided = turn < 2 and state.connections[connection, PROTOCOL] == UNDECIDED
-            lone = state.ways[way, PAYLOAD] == 0 or state.ways[other, PAYLOAD] == 0
-            if undecided and not _recognise_lone(state, connection, way) and not lone:
-                # No second request will confirm a first one any more, on whichever side it is.
-                state.connections[connection, SERVER_PORT_WAY] = way - 2 * connection
-                state.ways[way, SCANNED] = state.ways[way, FRAME]
+            undecided = turn < TURNS - 2 and state.connections[connection, PROTOCOL] == UNDECIDED
+            if undecided and not _recognise_lone(state, connection, way) and turn >= 2:
+                search_anew(state, way)
             code = _consume_both(state, connection, way, side)
-            if code == DONE and turn >= 2:
+            if code == DONE and turn >= TURNS - 2:
                 code = _take_rest(state, connection, way, side)
             if code != DONE:
                 return code, index

@@ -13,6 +13,7 @@ from kdissect.exchange.spans import int_column, name_column, text_column
 from kdissect.exchange.state import (
     ACK_NS,
     CLIENT_WAY,
+    CONFLICTS,
     CONNECTION,
     DUPLICATES,
     ENDED,
@@ -124,6 +125,7 @@ def connection_rows(conversations: Conversations, learnt: Learnt) -> pa.RecordBa
         "bytes_to_server": pa.array(to_server[:, PAYLOAD]),
         "bytes_to_client": pa.array(to_client[:, PAYLOAD]),
         "retransmitted_segments": pa.array(both[:, RETRANSMITTED]),
+        "conflicting_segments": pa.array(both[:, CONFLICTS]),
         "out_of_order_segments": pa.array(both[:, REORDERED]),
         "lost_bytes": pa.array(both[:, LOST]),
         "skipped_bytes": pa.array(both[:, SKIPPED]),

@@ -14,11 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.capture.pieces import (
+    ACK,
     CAPTURED,
     FLAG_ACK,
     FLAG_B_TO_A,
     FLAG_SYN,
     FLAGS,
+    MISSING,
     OFFSET,
     PACKET,
     SEQ,
@@ -26,9 +28,11 @@ from kdissect.capture.pieces import (
 )
 from kdissect.capture.splits import Split
 from kdissect.exchange.advance import advance, carry_over, finish
+from kdissect.exchange.conflicts import Conflicts
 from kdissect.exchange.payload import plan, read_ranges
 from kdissect.exchange.state import (
     ASSEMBLY,
+    BASE,
     DONE,
     DUPLICATES,
     EXCHANGE_COUNT,
@@ -43,6 +47,7 @@ from kdissect.exchange.state import (
     SASL_TOKEN,
     SCRATCH,
     SERVER_PORT_WAY,
+    STARTED,
     STATUS,
     SYN_SEQ,
     TLS_READY,
@@ -60,7 +65,10 @@ from kdissect.exchange.state import (
 from kdissect.exchange.tls.keylog import NO_KEYS, KeyLog
 from kdissect.exchange.tls.stage import TlsStage
 
-LATE_SYN_NS = 100_000_000  # a SYN may be captured that much later than what it opens, by another queue
+LATE_SYN_BYTES = (
+    1 << 20
+)  # a SYN may be captured later than what it opens, by another queue: not much has been sent by then
+FIRST_SEGMENTS = 16  # that are looked at to know where a connection without SYN begins
 FLUSH_AT = (
     1 << 14
 )  # finished exchanges that are handed on together: their columns stay in the processor's cache
@@ -102,6 +110,7 @@ class Conversations:
         self._current: dict[Endpoints, int] = {}
         self.state = new_state(max_versions)
         self._other_arena = self.state.arena[:0]  # used in turn: memory that was touched before is cheap
+        self._conflicts = Conflicts()
         self.endpoints: list[Endpoints] = []
         self.identities: list[int] = []
         self.tls = TlsStage(keys, lambda: Conversations((), max_versions, tokens=tokens))
@@ -116,8 +125,11 @@ class Conversations:
         rows = self._connections_of(pieces, segments, counts)
         connection_of = np.repeat(rows, counts)
         segments[PACKET] |= split.index << PACKET_BITS
-        at_of = self._load(split, segments, 2 * connection_of + (segments[FLAGS] & FLAG_B_TO_A))
+        streams = 2 * connection_of + (segments[FLAGS] & FLAG_B_TO_A)
+        at_of = self._load(split, segments, streams)
         yield from self._advance(segments, connection_of, at_of)
+        state = self.state
+        self._conflicts.count(split.path, segments, streams, at_of, state.arena, state.ways)
         yield from self.tls.flush()
         yield from self._flush()
 
@@ -164,12 +176,21 @@ class Conversations:
         first_segment = np.cumsum(counts) - counts
         rows = np.empty(pieces.num_rows, np.int64)
         columns = [pieces[name].to_pylist() for name in (*Endpoints._fields, "first_time_ns")]
+        first_pieces: dict[int, int] = {}  # by row, the first one of this split
         for piece, (a_host, a_port, b_host, b_port, first_ns) in enumerate(zip(*columns, strict=True)):
             ends = Endpoints(a_host, a_port, b_host, b_port)
             row = self._current.get(ends)
             opening = _opening_sequence(segments, first_segment[piece], counts[piece])
-            if row is None or (opening >= 0 and self._is_used_again(row, opening, first_ns)):
+            if row is not None and opening >= 0:
+                earlier = first_pieces.get(row, piece)
+                first = first_segment[earlier]
+                known = segments[:, first : first + min(counts[earlier], FIRST_SEGMENTS)]
+                way = int(segments[FLAGS, first_segment[piece]] & FLAG_B_TO_A)
+                if self._is_used_again(row, way, opening, known[:, : 0 if earlier == piece else None]):
+                    row = None
+            if row is None:
                 row = self.new_connection(ends, first_ns)
+            first_pieces.setdefault(row, piece)
             if opening >= 0 and self.state.connections[row, SYN_SEQ] < 0:
                 self.state.connections[row, SYN_SEQ] = opening
             rows[piece] = row
@@ -181,12 +202,20 @@ class Conversations:
         np.maximum.at(connections[:, LAST_NS], rows, pieces["last_time_ns"].to_numpy())
         return rows
 
-    def _is_used_again(self, row: int, opening: int, time_ns: int) -> bool:
-        """Say whether a SYN opens another connection than the one that used its port pair so far."""
-        connection = self.state.connections[row]
-        if connection[SYN_SEQ] >= 0:
-            return bool(connection[SYN_SEQ] != opening)
-        return not 0 <= time_ns - connection[FIRST_NS] <= LATE_SYN_NS
+    def _is_used_again(self, row: int, way: int, opening: int, known: Int64s) -> bool:
+        """Say whether a SYN opens another connection than the one that used its port pair so far.
+
+        `known` are segments of that one which were not advanced over yet. If it has no SYN, this one may be captured late:
+        then what it sent first has the sequence numbers that come next.
+        """
+        if self.state.connections[row, SYN_SEQ] >= 0:
+            return bool(self.state.connections[row, SYN_SEQ] != opening)
+        direction = known[FLAGS] & FLAG_B_TO_A
+        sent = known[SEQ, (direction == way) & (known[CAPTURED] + known[MISSING] > 0)]
+        received = known[ACK, (direction != way) & (known[FLAGS] & FLAG_ACK != 0)]
+        begun = self.state.ways[2 * row + way, [STARTED, BASE]]
+        begins = np.concatenate([sent, received, begun[1:][begun[:1] != 0]])
+        return not bool(((begins - opening - 1 & 0xFFFFFFFF) <= LATE_SYN_BYTES).any())
 
     def new_connection(self, ends: Endpoints, first_ns: int) -> int:
         """Begin a connection; give its row."""

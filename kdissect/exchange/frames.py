@@ -6,6 +6,9 @@ id alone. Once a stream is in step the length leads from frame to frame. It is o
 middle of a connection, behind a gap that swallowed a length, and when a header is impossible; then the next boundary is
 searched byte by byte: a request by its header and the header behind it, a response by the correlation id of a waiting
 request or by a chain of lengths that ends exactly where a packet ends.
+
+A search looks at every byte once. Only what is doubtful is kept, from the first such place on (`SCANNED`), until
+something certain is found behind it (`SEEN`) or enough has come to say: at most LONE_REQUEST or LONE_RESPONSE.
 """
 
 import numpy as np
@@ -15,6 +18,7 @@ from kdissect.exchange.state import (
     AT,
     CLIENT_WAY,
     CORRELATION_ID,
+    ENDING,
     FIRST_WAITING,
     FRAME,
     HEAD,
@@ -22,21 +26,29 @@ from kdissect.exchange.state import (
     NEXT,
     NEXT_CHUNK,
     NEXT_WAITING,
+    PACKET,
     POSITION,
+    SCAN_CHUNK,
     SCANNED,
+    SEEN,
+    SEEN_CHUNK,
     SERVER_PORT_WAY,
     SYNCED,
     Bytes,
     Int64s,
     State,
 )
-from kdissect.exchange.streams import skip, view
+from kdissect.exchange.streams import skip, view, view_from
 from kdissect.kernel import jit_inner
 from kdissect.protocol.integers import int16_at, int32_at, uvarint_at
 
 MAX_FRAME = limits.FRAME_BYTES
+NO, UNSURE, MAYBE, YES = range(4)  # UNSURE: the next bytes will tell; MAYBE: others may, some time
+FAINT, WEAK, PLAIN_ID, PLAIN_BODY = range(1, 5)  # what a header says: see `header_evidence`
+
 RESPONSE_VIEW = 8  # a length and a correlation id
 HEADER_VIEW = 270  # a length, a request header and a client id of the usual longest size
+SHORTEST_SURE = 14  # a length and a request header without client id
 SHORTEST_REQUEST = 8  # ControlledShutdown 0 has no client id in its header
 SHORTEST_RESPONSE = 4
 CONTROLLED_SHUTDOWN = 7
@@ -49,6 +61,7 @@ LONE_REQUEST = 1 << 17  # bytes: a request up to this size waits for the next on
 LONE_RESPONSE = 1 << 17  # bytes: so does a response that begins within a packet; larger ones must begin one
 LONE_CHAIN = 4  # frames in a row, with ids that count upwards by at most CHAIN_STEP, are no accident
 CHAIN_STEP = 16
+LAST_NAMED_PRODUCE = 12  # from version 13 on topics have ids
 NEWER_VERSIONS = 2  # a search accepts versions that much newer than the newest known
 
 
@@ -56,7 +69,8 @@ NEWER_VERSIONS = 2  # a search accepts versions that much newer than the newest 
 def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s) -> int:
     """Say how much `length` bytes at an offset look like a length prefix and a request header of a known API.
 
-    0: they cannot be one, or are too few to say; 1: they can; 2: they can, and carry a whole client id in plain ASCII.
+    0: they cannot be one, or are too few to say; FAINT: a Produce, as zeros are, and its body is not to be seen; WEAK: they
+    can be one; PLAIN_ID: and have a whole client id in plain ASCII; PLAIN_BODY: and a Produce has its body, too.
     """
     if length < 12:
         return 0
@@ -72,7 +86,7 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
     if int32_at(data, offset + 8) < 0:
         return 0
     if key == CONTROLLED_SHUTDOWN and version == 0:
-        return 1 if size == 12 else 0
+        return WEAK if size == 12 else 0
     if length < 14:
         return 0
     text = int16_at(data, offset + 12)
@@ -83,11 +97,15 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
         if data[offset + 14 + index] < 0x20 or data[offset + 14 + index] == 0x7F:
             return 0
         plain = plain and data[offset + 14 + index] < 0x7F
+    body = YES
     if key == 0:
-        body = offset + 14 + max(text, 0)
-        if not _can_be_produce(data, body, offset + length, offset + 4 + size, version):
+        at = offset + 14 + max(text, 0)
+        body = _produce_begins(data, at, offset + length, offset + 4 + size, version)
+        if body == NO:
             return 0
-    return 2 if plain and 0 < text <= length - 14 else 1
+    if not plain or not 0 < text <= length - 14:
+        return WEAK if body == YES else FAINT
+    return PLAIN_BODY if body == YES else PLAIN_ID
 
 
 @jit_inner
@@ -97,50 +115,57 @@ def _is_topic_letter(byte: int) -> bool:
 
 
 @jit_inner
-def _can_be_produce(data: Bytes, at: int, stop: int, end: int, version: int) -> bool:
-    """Say whether a Produce body lies at data[at:end], as far as the bytes before `stop` tell.
+def _produce_begins(data: Bytes, at: int, stop: int, end: int, version: int) -> int:
+    """Say whether a Produce body lies at data[at:end]; UNSURE: the bytes before `stop` are too few.
 
     Produce has the key 0 and low versions, so a header of zeros and small numbers reads as one, and other protocols are full
     of those. Its body says more: acks, a time, and topics whose names have letters of their own.
     """
     if version > LAST_PLAIN_PRODUCE:
         if at + 2 > stop:
-            return True
+            return UNSURE
         if data[at] != 0:  # tagged fields, of which no client has many
-            return bool(data[at] <= MOST_TAGGED)
+            return UNSURE if data[at] <= MOST_TAGGED else NO
         size_byte = int(data[at + 1])  # one more than the bytes of the transactional id
         at += 2 + max(size_byte - 1, 0)
         if size_byte > 127:
-            return True
+            return UNSURE
     elif version >= 3:
         if at + 2 > stop:
-            return True
+            return UNSURE
         transactional_id = int16_at(data, at)
         at += 2 + max(transactional_id, 0)
         if transactional_id < -1 or transactional_id > LONGEST_TRANSACTIONAL_ID:
-            return False
+            return NO
     if at + 7 > end:
-        return False
+        return NO
     if at + 10 > stop:
-        return True
+        return UNSURE
     if abs(int16_at(data, at)) > MOST_ACKS or int32_at(data, at + 2) < 0:
-        return False
-    topics = int32_at(data, at + 6)
-    at += 10
+        return NO
     if version > LAST_PLAIN_PRODUCE:
-        return True
-    if topics <= 0 or topics > end - at:
-        return topics == 0 and at == end
-    if at + 2 > stop:
-        return True
-    size = int16_at(data, at)
-    at += 2
+        topics = int(data[at + 6])  # one more than there are, if it is below 128
+        if topics <= 1 or version > LAST_NAMED_PRODUCE:
+            return YES if topics > 1 or (topics == 1 and at + 8 == end) else NO
+        size, at = uvarint_at(data, at + 7, stop) if topics <= 127 else (-1, -1)
+        if at < 0:
+            return UNSURE
+        size -= 1
+    else:
+        topics = int32_at(data, at + 6)
+        at += 10
+        if topics <= 0 or topics > end - at:
+            return YES if topics == 0 and at == end else NO
+        if at + 2 > stop:
+            return UNSURE
+        size = int16_at(data, at)
+        at += 2
     if size < 1 or size > LONGEST_TOPIC or at + size > end:
-        return False
-    legal = True
+        return NO
     for place in range(at, min(at + size, stop)):
-        legal = legal and _is_topic_letter(np.int64(data[place]))
-    return legal
+        if not _is_topic_letter(np.int64(data[place])):
+            return NO
+    return YES
 
 
 @jit_inner
@@ -187,73 +212,101 @@ def tls_is_ready(state: State, way: int) -> bool:
 
 
 @jit_inner
-def _request_follows(state: State, way: int, position: int) -> int:
-    """Say whether what lies at a position may be the next request: 2 it does, 1 nothing lies there yet, 0 it does not."""
-    offset, length = view(state, way, position, HEADER_VIEW)
-    if length < 14:
-        return 1
-    return 2 if header_evidence(state.arena, offset, length, state.max_versions) > 0 else 0
+def search_from(state: State, way: int, mark: int, chunk: int) -> int:
+    """Give the chunk in which a search goes on from a mark (SCANNED or SEEN, and its chunk), -1 when there is nothing new."""
+    ways = state.ways
+    chunks = state.chunks
+    node = ways[way, chunk]
+    if node < 0 or chunks[node, POSITION] > ways[way, mark]:
+        node = ways[way, HEAD]
+    while node >= 0 and chunks[node, POSITION] + chunks[node, LENGTH] <= ways[way, mark]:
+        ways[way, chunk] = node
+        node = chunks[node, NEXT_CHUNK]
+    return node
 
 
 @jit_inner
-def _ids_rise(state: State, way: int, position: int, following: int) -> bool:
-    """Say whether the header at a position has a lower correlation id than the following one."""
-    offset, _ = view(state, way, position, 12)
+def search_anew(state: State, way: int) -> None:
+    """Forget what a search has found out: from now on something else is looked for, or by other rules."""
+    ways = state.ways
+    ways[way, SCANNED] = ways[way, SEEN] = ways[way, FRAME]
+    ways[way, SCAN_CHUNK] = ways[way, SEEN_CHUNK] = -1
+
+
+@jit_inner
+def _found(state: State, way: int, position: int) -> bool:
+    skip(state, way, position)
+    state.ways[way, SYNCED] = 1
+    return True
+
+
+@jit_inner
+def _request_follows(state: State, way: int, node: int, position: int) -> int:
+    """Say whether what lies at a position, behind this chunk, may be the next request: YES, NO, or UNSURE as nothing is there."""
+    if position >= state.ways[way, NEXT]:
+        return UNSURE
+    offset, length = view_from(state, node, position, HEADER_VIEW)
+    if length < SHORTEST_SURE:
+        return UNSURE
+    evidence = header_evidence(state.arena, offset, length, state.max_versions)
+    return YES if evidence > FAINT else (UNSURE if evidence == FAINT else NO)
+
+
+@jit_inner
+def _ids_rise(state: State, node: int, position: int, following: int) -> bool:
+    """Say whether the header at a position, in this chunk, has a lower correlation id than the following one."""
+    offset, _ = view_from(state, node, position, 12)
     first = int32_at(state.arena, offset + 8)
-    offset, _ = view(state, way, following, 12)
+    offset, _ = view_from(state, node, following, 12)
     return bool(first < int32_at(state.arena, offset + 8))
 
 
 @jit_inner
-def find_request(state: State, connection: int, way: int) -> bool:
-    """Search a stream that is out of step for a request header; skip what lies before it and say whether it was found."""
+def _is_request(state: State, connection: int, way: int, node: int, position: int) -> int:
+    """Say whether a request begins at a position, in this chunk, of a stream that is out of step.
+
+    MAYBE: it will tell what comes behind it, within LONE_REQUEST.
+    """
     ways = state.ways
-    arena = state.arena
-    hinted = state.connections[connection, CLIENT_WAY] >= 0 or (
-        way - 2 * connection == state.connections[connection, SERVER_PORT_WAY]
-    )
-    node = ways[way, HEAD]
-    while node >= 0:
-        chunks = state.chunks
-        if chunks[node, AT] >= 0:
-            begin = max(ways[way, FRAME], ways[way, SCANNED], chunks[node, POSITION])
-            stop = chunks[node, POSITION] + chunks[node, LENGTH]
-            for position in range(begin, stop):
-                if arena[chunks[node, AT] + position - chunks[node, POSITION]] > MAX_FRAME >> 24:
-                    continue
-                offset, length = view(state, way, position, HEADER_VIEW)
-                evidence = header_evidence(arena, offset, length, state.max_versions)
-                if evidence == 0:
-                    continue
-                end = position + 4 + int32_at(arena, offset)
-                # A Produce header is told by its body: without that it must wait, or begin a packet.
-                bare = int16_at(arena, offset + 4) == 0 and length < min(end - position, HEADER_VIEW)
-                follows = _request_follows(state, way, end)
-                # A header without a client id is weak: zeros look like one. It must be confirmed by its surroundings.
-                begins = position == chunks[node, POSITION]
-                if bare and follows == 1 and not begins:
-                    if position + length < ways[way, NEXT]:
-                        continue
-                    ways[way, SCANNED] = position
-                    return False
-                if hinted:
-                    confirmed = follows == 2 or (follows == 1 and (evidence == 2 or begins))
-                else:
-                    # Where no client is expected a response looks like a request by chance: [size, id below 14, count,
-                    # topic] is a Produce response and reads as a Produce request. The ids of two requests tell.
-                    if evidence == 2 and follows == 1 and end - position <= LONE_REQUEST:
-                        ways[way, SCANNED] = position
-                        return False
-                    confirmed = (
-                        evidence == 2 and follows == 2 and begins and _ids_rise(state, way, position, end)
-                    )
-                if confirmed:
-                    skip(state, way, position)
-                    ways[way, SYNCED] = 1
-                    return True
-        node = chunks[node, NEXT_CHUNK]
-    ways[way, SCANNED] = ways[way, NEXT] - HEADER_VIEW
-    return False
+    ending = state.connections[connection, ENDING]
+    offset, length = view_from(state, node, position, HEADER_VIEW)
+    evidence = header_evidence(state.arena, offset, length, state.max_versions)
+    if evidence == 0:
+        cut_off = ending != 0 or length >= SHORTEST_SURE or position + length < ways[way, NEXT]
+        return NO if cut_off else UNSURE
+    end = position + 4 + int32_at(state.arena, offset)
+    bare = int16_at(state.arena, offset + 4) == 0 and length < min(end - position, HEADER_VIEW)
+    follows = _request_follows(state, way, node, end)
+    if follows == NO:
+        return NO
+    known = state.connections[connection, CLIENT_WAY] >= 0
+    begins = position == state.chunks[node, POSITION] and state.chunks[node, LENGTH] >= SHORTEST_SURE
+    to_come = ending == 0 and ways[way, NEXT] < end + SHORTEST_SURE
+    # A Produce header is told by its body: without that it must wait, or begin a packet.
+    if (bare and follows == UNSURE and not begins) or (evidence == FAINT and not known):
+        return UNSURE if to_come and position + length == ways[way, NEXT] else NO
+    if to_come:
+        to_come = end - position <= LONE_REQUEST
+    # Without a client id it is weak, zeros look like one: then it must be confirmed by its surroundings.
+    if known:
+        if follows == YES or evidence >= PLAIN_ID or begins:
+            return YES
+        return MAYBE if to_come else (YES if end == ways[way, NEXT] else NO)
+    if way - 2 * connection == state.connections[connection, SERVER_PORT_WAY]:
+        if evidence >= PLAIN_ID or (follows == YES and ending != 1):
+            return YES
+        if to_come or ending == 1:
+            return MAYBE if to_come else NO
+        return YES if begins or end == ways[way, NEXT] else NO
+    # Where no client is expected a response looks like a request by chance: [size, id below 14, count, topic] is a Produce
+    # response and reads as a Produce request. The ids of two requests tell, or the body of one.
+    if follows == YES:
+        if not begins or evidence < (WEAK if ending == 2 else PLAIN_ID):
+            return NO
+        return YES if _ids_rise(state, node, position, end) else NO
+    if to_come:
+        return MAYBE if evidence >= PLAIN_ID else NO
+    return YES if begins and evidence == PLAIN_BODY else NO
 
 
 @jit_inner
@@ -269,9 +322,10 @@ def find_chain(state: State, way: int) -> bool:
         chunks = state.chunks
         position = max(ways[way, FRAME], chunks[node, POSITION])
         begin, count, last = position, 0, np.int64(-1)
-        while chunks[node, AT] >= 0 and count < LONE_CHAIN:
-            offset, length = view(state, way, position, 8)
-            if length < 8:
+        whole = chunks[node, AT] >= 0 and chunks[node, LENGTH] >= RESPONSE_VIEW
+        while whole and count < LONE_CHAIN:
+            offset, length = view_from(state, node, position, RESPONSE_VIEW)
+            if length < RESPONSE_VIEW:
                 break
             size, correlation_id = int32_at(state.arena, offset), int32_at(state.arena, offset + 4)
             if size < SHORTEST_RESPONSE or size > MAX_FRAME or correlation_id < 0:
@@ -280,9 +334,7 @@ def find_chain(state: State, way: int) -> bool:
                 break
             position, last, count = position + 4 + size, correlation_id, count + 1
         if count == LONE_CHAIN:
-            skip(state, way, begin)
-            ways[way, SYNCED] = 1
-            return True
+            return _found(state, way, begin)
         node = chunks[node, NEXT_CHUNK]
     return False
 
@@ -298,22 +350,16 @@ def _is_waiting(state: State, connection: int, correlation_id: int) -> bool:
 
 
 @jit_inner
-def _response_may_follow(state: State, way: int, position: int, correlation_id: int) -> bool:
-    """Say whether what lies at a position, if anything does yet, may be a response with another id."""
-    offset, length = view(state, way, position, 8)
-    if length < 8:
-        return True
-    size = int32_at(state.arena, offset)
-    following = int32_at(state.arena, offset + 4)
-    return bool(SHORTEST_RESPONSE <= size <= MAX_FRAME and following >= 0 and following != correlation_id)
-
-
-@jit_inner
-def _chain_ends_with_chunk(state: State, way: int, position: int, stop: int) -> bool:
-    """Say whether lengths lead from a position exactly to where a packet's payload ends."""
+def _ends_with_packet(state: State, node: int, position: int) -> bool:
+    """Say whether lengths lead from a position in this chunk exactly to where the payload of its packet ends."""
+    chunks = state.chunks
+    stop = chunks[node, POSITION] + chunks[node, LENGTH]
+    cut = chunks[node, NEXT_CHUNK]
+    if cut >= 0 and chunks[cut, AT] < 0 and chunks[cut, PACKET] == chunks[node, PACKET]:
+        stop += chunks[cut, LENGTH]
     while position < stop:
-        offset, length = view(state, way, position, 8)
-        if length < 8:
+        offset, length = view_from(state, node, position, RESPONSE_VIEW)
+        if length < RESPONSE_VIEW:
             return False
         size = int32_at(state.arena, offset)
         if size < SHORTEST_RESPONSE or size > MAX_FRAME or int32_at(state.arena, offset + 4) < 0:
@@ -323,42 +369,115 @@ def _chain_ends_with_chunk(state: State, way: int, position: int, stop: int) -> 
 
 
 @jit_inner
-def find_response(state: State, connection: int, way: int) -> bool:
-    """Search a stream that is out of step for a response; skip what lies before it and say whether it was found."""
+def _response_follows(
+    state: State, connection: int, node: int, position: int, correlation_id: int, sure: bool
+) -> bool:
+    """Say whether what lies at a position behind this chunk, if anything does yet, may be the response after this id.
+
+    With `sure` its id must be one that is waited for, or be close above.
+    """
+    offset, length = view_from(state, node, position, RESPONSE_VIEW)
+    if length < RESPONSE_VIEW:
+        return True
+    size = int32_at(state.arena, offset)
+    following = int32_at(state.arena, offset + 4)
+    if size < SHORTEST_RESPONSE or size > MAX_FRAME or following < 0 or following == correlation_id:
+        return False
+    close = 0 < following - correlation_id <= CHAIN_STEP
+    return bool(close or not sure or _is_waiting(state, connection, following))
+
+
+@jit_inner
+def _is_response(state: State, connection: int, way: int, node: int, position: int) -> int:
+    """Say whether a response begins at a position, in this chunk, of a stream that is out of step; as in `_is_request`."""
+    ways = state.ways
+    ending = state.connections[connection, ENDING] != 0
+    offset, length = view_from(state, node, position, RESPONSE_VIEW)
+    if length < RESPONSE_VIEW:
+        return NO if ending or position + length < ways[way, NEXT] else UNSURE
+    size = int32_at(state.arena, offset)
+    correlation_id = int32_at(state.arena, offset + 4)
+    if size < SHORTEST_RESPONSE or size > MAX_FRAME or correlation_id < 0:
+        return NO
+    begins = position == state.chunks[node, POSITION] and state.chunks[node, LENGTH] >= RESPONSE_VIEW
+    end = position + 4 + size
+    if (begins or size <= LONE_RESPONSE) and _is_waiting(state, connection, correlation_id):
+        # Small ids stand everywhere: within a packet one must be confirmed by what comes behind its frame.
+        if not begins and ways[way, NEXT] < end + RESPONSE_VIEW and ways[way, NEXT] != end:
+            if ending:
+                return YES if ways[way, NEXT] > end else NO
+            return MAYBE
+        if _response_follows(state, connection, node, end, correlation_id, not begins):
+            return YES
+    return YES if begins and _ends_with_packet(state, node, position) else NO
+
+
+@jit_inner
+def _look_on(
+    state: State, connection: int, way: int, requests: bool, mark: int, chunk: int, limit: int
+) -> int:
+    """Look on from a mark for something that may be a frame, and set the mark there, or to the limit; give the verdict."""
     ways = state.ways
     arena = state.arena
-    node = ways[way, HEAD]
-    pending = ways[way, NEXT]
-    while node >= 0:
+    node = search_from(state, way, mark, chunk)
+    while node >= 0 and state.chunks[node, POSITION] < limit:
         chunks = state.chunks
         if chunks[node, AT] >= 0:
-            begin = max(ways[way, FRAME], ways[way, SCANNED], chunks[node, POSITION])
-            stop = chunks[node, POSITION] + chunks[node, LENGTH]
-            for position in range(begin, stop):
+            begin = max(ways[way, FRAME], ways[way, mark], chunks[node, POSITION])
+            for position in range(begin, min(limit, chunks[node, POSITION] + chunks[node, LENGTH])):
                 if arena[chunks[node, AT] + position - chunks[node, POSITION]] > MAX_FRAME >> 24:
                     continue
-                offset, length = view(state, way, position, 8)
-                if length < 8:
-                    continue
-                size = int32_at(arena, offset)
-                if size < SHORTEST_RESPONSE or size > MAX_FRAME:
-                    continue
-                begins = position == chunks[node, POSITION]
-                correlation_id = int32_at(arena, offset + 4)
-                known = (begins or size <= LONE_RESPONSE) and _is_waiting(state, connection, correlation_id)
-                end = position + 4 + size
-                if known:
-                    known = _response_may_follow(state, way, end, correlation_id)
-                if known and not begins and ways[way, NEXT] < end + 8 and ways[way, NEXT] != end:
-                    # Small ids stand everywhere: within a packet one must be confirmed by what comes behind its frame.
-                    pending = min(pending, position)
-                elif known or (begins and _chain_ends_with_chunk(state, way, position, stop)):
-                    skip(state, way, position)
-                    ways[way, SYNCED] = 1
-                    return True
+                if requests:
+                    verdict = _is_request(state, connection, way, node, position)
+                else:
+                    verdict = _is_response(state, connection, way, node, position)
+                if verdict != NO:
+                    ways[way, mark] = position
+                    return verdict
+        ways[way, chunk] = node
         node = chunks[node, NEXT_CHUNK]
-    ways[way, SCANNED] = min(pending, ways[way, NEXT] - RESPONSE_VIEW)
+    ways[way, mark] = max(ways[way, mark], limit)
+    return NO
+
+
+@jit_inner
+def _search(state: State, connection: int, way: int, requests: bool) -> bool:
+    """Search a stream that is out of step; skip what lies before the next frame and say whether it was found.
+
+    Of what is doubtful the first one is looked at again when more has come, until it is no longer doubtful.
+    """
+    ways = state.ways
+    doubtful = False
+    if ways[way, SEEN] > max(ways[way, SCANNED], ways[way, FRAME]):
+        verdict = _look_on(state, connection, way, requests, SCANNED, SCAN_CHUNK, ways[way, SEEN])
+        if verdict == YES:
+            return _found(state, way, ways[way, SCANNED])
+        doubtful = verdict != NO
+    ways[way, SEEN] = max(ways[way, SEEN], ways[way, SCANNED])
+    verdict = MAYBE
+    while verdict == MAYBE:
+        verdict = _look_on(state, connection, way, requests, SEEN, SEEN_CHUNK, ways[way, NEXT])
+        if verdict == YES:
+            return _found(state, way, ways[way, SEEN])
+        if not doubtful:
+            ways[way, SCANNED] = ways[way, SEEN]
+            ways[way, SCAN_CHUNK] = ways[way, SEEN_CHUNK]
+        if verdict == MAYBE:
+            doubtful = True
+            ways[way, SEEN] += 1
     return False
+
+
+@jit_inner
+def find_request(state: State, connection: int, way: int) -> bool:
+    """Search a stream that is out of step for a request; skip what lies before it and say whether it was found."""
+    return _search(state, connection, way, True)
+
+
+@jit_inner
+def find_response(state: State, connection: int, way: int) -> bool:
+    """Search a stream that is out of step for a response; skip what lies before it and say whether it was found."""
+    return _search(state, connection, way, False)
 
 
 @jit_inner

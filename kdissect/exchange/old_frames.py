@@ -8,7 +8,16 @@ structure fits: a printable topic, a partition, and a length that is exactly wha
 What is searched for begins where a packet's payload begins; nothing in the bytes marks a boundary otherwise.
 """
 
-from kdissect.exchange.frames import HEADER_VIEW, MAX_FRAME, header_evidence
+from kdissect.exchange.frames import (
+    HEADER_VIEW,
+    MAX_FRAME,
+    NO,
+    PLAIN_ID,
+    UNSURE,
+    YES,
+    header_evidence,
+    search_from,
+)
 from kdissect.exchange.state import (
     AT,
     FRAME,
@@ -16,26 +25,26 @@ from kdissect.exchange.state import (
     NEXT,
     NEXT_CHUNK,
     POSITION,
+    SCAN_CHUNK,
     SCANNED,
     SYNCED,
     Bytes,
     Int64s,
     State,
 )
-from kdissect.exchange.streams import skip, view
+from kdissect.exchange.streams import skip, view_from
 from kdissect.kernel import jit_inner
 from kdissect.protocol.integers import int16_at, int32_at
 
 PRODUCE, FETCH, MULTI_FETCH, MULTI_PRODUCE, OFFSETS = range(5)
 SHORTEST_OLD_REQUEST = 2
+SHORTEST_SAYING = 9  # up to the first letter of a topic
 SHORTEST_OLD_RESPONSE = 2
 LONGEST_TOPIC = 240  # of a request that is to be recognised: a longer one does not fit in HEADER_VIEW
 HIGHEST_PARTITION = 1 << 20
 LOWEST_ERROR, HIGHEST_ERROR = -1, 4
 RESPONSE_VIEW = 12  # a length, an error, and what tells messages from offsets
 ASKED_BYTES = 12  # offset and size, or time and count
-
-NO, UNSURE, YES = range(3)
 
 
 @jit_inner
@@ -44,7 +53,7 @@ def old_request_evidence(data: Bytes, offset: int, length: int) -> int:
 
     UNSURE: what is there fits, up to the first letter of a topic at least, but it is too short to say.
     """
-    if length < 9:
+    if length < SHORTEST_SAYING:
         return NO
     size = int32_at(data, offset)
     kind = int16_at(data, offset + 4)
@@ -139,19 +148,19 @@ def find_old_request(state: State, way: int, max_versions: Int64s) -> int:
     UNSURE: the last packets may be the start of one, and more has to come.
     """
     ways = state.ways
-    node = ways[way, HEAD]
+    node = search_from(state, way, SCANNED, SCAN_CHUNK)
     while node >= 0:
         chunks = state.chunks
         position = chunks[node, POSITION]
-        if chunks[node, AT] >= 0 and position >= max(ways[way, FRAME], ways[way, SCANNED]):
-            offset, length = view(state, way, position, HEADER_VIEW)
+        if chunks[node, AT] >= 0 and position >= ways[way, FRAME]:
+            offset, length = view_from(state, node, position, HEADER_VIEW)
             evidence = old_request_evidence(state.arena, offset, length)
-            if evidence != NO and header_evidence(state.arena, offset, length, max_versions) == 2:
+            if evidence != NO and header_evidence(state.arena, offset, length, max_versions) >= PLAIN_ID:
                 evidence = NO
             if evidence == YES:
                 after = position + 4 + int32_at(state.arena, offset)
-                offset, length = view(state, way, after, HEADER_VIEW)
-                if length < 6 or old_request_evidence(state.arena, offset, length) != NO:
+                offset, length = view_from(state, node, after, HEADER_VIEW)
+                if length < SHORTEST_SAYING or old_request_evidence(state.arena, offset, length) != NO:
                     skip(state, way, position)
                     ways[way, SYNCED] = 1
                     return YES
@@ -170,10 +179,10 @@ def find_old_response(state: State, way: int) -> bool:
         chunks = state.chunks
         position = chunks[node, POSITION]
         if chunks[node, AT] >= 0 and position >= ways[way, FRAME]:
-            offset, length = view(state, way, position, RESPONSE_VIEW)
+            offset, length = view_from(state, node, position, RESPONSE_VIEW)
             if old_response_evidence(state.arena, offset, length):
                 after = position + 4 + int32_at(state.arena, offset)
-                offset, length = view(state, way, after, RESPONSE_VIEW)
+                offset, length = view_from(state, node, after, RESPONSE_VIEW)
                 if length < 6 or old_response_evidence(state.arena, offset, length):
                     skip(state, way, position)
                     ways[way, SYNCED] = 1

@@ -53,6 +53,7 @@ from kdissect.exchange.state import (
     SIDE_FIELDS,
     START,
     STATUS,
+    STEPPED_NS,
     STOP,
     TIME,
     UNANSWERED,
@@ -154,7 +155,7 @@ def _take_early(state: State, connection: int, correlation_id: int, request_ns: 
     connections = state.connections
     while connections[connection, FIRST_EARLY] >= 0 and (
         request_ns - state.waiting[connections[connection, FIRST_EARLY], RESPONSE_SIDE + FIRST_BYTE_NS]
-        > EARLY_NS
+        > EARLY_NS + connections[connection, STEPPED_NS]
     ):
         _give_up_first_early(state, connection)
     before = -1
@@ -270,8 +271,11 @@ def on_response(state: State, connection: int, side: Int64s) -> None:
     node = connections[connection, FIRST_WAITING]
     if in_order and node >= 0 and side[FIRST_BYTE_NS] < state.waiting[node, REQUEST_SIDE + FIRST_BYTE_NS]:
         node = np.int64(-1)
+    latest = side[FIRST_BYTE_NS] + EARLY_NS + connections[connection, STEPPED_NS]
     while node >= 0 and (
-        state.waiting[node, CORRELATION_ID] != correlation_id or state.waiting[node, STATUS] == SASL_TOKEN
+        state.waiting[node, CORRELATION_ID] != correlation_id
+        or state.waiting[node, STATUS] == SASL_TOKEN
+        or state.waiting[node, REQUEST_SIDE + FIRST_BYTE_NS] > latest
     ):
         node = state.waiting[node, NEXT_WAITING]
     if node >= 0:
@@ -325,9 +329,15 @@ def _keep_early(state: State, connection: int, correlation_id: int, side: Int64s
 
 
 @jit_inner
-def give_up_all(state: State, connection: int) -> None:
-    """The connection is over: what still waits gets no answer, what came early has no request."""
+def give_up_waiting(state: State, connection: int) -> None:
+    """Nothing that waits gets an answer any more."""
     while state.connections[connection, FIRST_WAITING] >= 0:
         _give_up_first_waiting(state, connection)
+
+
+@jit_inner
+def give_up_all(state: State, connection: int) -> None:
+    """The connection is over: what still waits gets no answer, what came early has no request."""
+    give_up_waiting(state, connection)
     while state.connections[connection, FIRST_EARLY] >= 0:
         _give_up_first_early(state, connection)

@@ -52,12 +52,14 @@ Bytes = NDArray[np.uint8]
     RAW_SASL,  # 1 after SaslHandshake 0: frames without a Kafka header may follow
     SERVER_PORT_WAY,  # the way towards the lower port: a hint for connections without handshake
     FAULTS,
+    STEPPED_NS,  # by how much its clock was set back, in all
+    ENDING,  # 1, then 2, when nothing more will come and what is there must do
     CONNECTION_FIELDS,
-) = range(27)
+) = range(29)
 
 # One direction of a connection.
 (
-    STARTED,
+    STARTED,  # 1, or 2 while only an acknowledgment has told where it begins
     WHOLE,  # 1 when the stream's first byte is position 0: its SYN was seen
     BASE,  # sequence number of position 0
     NEXT,  # position after the last byte in order
@@ -75,12 +77,19 @@ Bytes = NDArray[np.uint8]
     PAYLOAD,  # payload bytes on the wire, retransmissions included
     HOLE_NS,  # when the present hole was first seen
     HOLE_ACKED_NS,  # when the receiver was first seen to have what the capture has not
-    SCANNED,  # no request header begins before this position: what a search has found out
+    SCANNED,  # no frame begins before this position: what a search has found out
+    SCAN_CHUNK,  # a chunk at or before SCANNED, -1: begin with HEAD
+    SEEN,  # between SCANNED and this position a frame may begin, but more must come to say so
+    SEEN_CHUNK,
     HELD_NS,  # when a direction without SYN was first seen, while earlier bytes may still come; else 0
     OVERSIZED,  # lengths beyond what a frame may have, where a frame should begin
     OVERFULL,  # holes that were given up because too much waited behind them
+    LATEST_AHEAD,  # the chunk that was put into AHEAD last, -1: it is gone
+    CLOCK_NS,  # of the last segment
+    ACKED,  # the last acknowledgment number that came with it, -1 before
+    CONFLICTS,  # segments with other bytes than were seen before: see `conflicts`
     WAY_FIELDS,
-) = range(23)
+) = range(30)
 
 # A chunk: bytes POSITION..+LENGTH of a stream lie at arena[AT:]; AT = -1 is a gap. Of a lost gap time and packet are -1.
 POSITION, AT, LENGTH, TIME, PACKET, NEXT_CHUNK, CHUNK_FIELDS = range(7)
@@ -103,6 +112,10 @@ RESPONSE_SIDE = SIDE_FIELDS
 ) = range(2 * SIDE_FIELDS, 2 * SIDE_FIELDS + 8)
 NEXT_WAITING = EXCHANGE_FIELDS
 WAITING_FIELDS = EXCHANGE_FIELDS + 1
+
+# What `advance` adds to the flags of a segment: some of its bytes were there before, or it is a keep-alive probe; `conflicts`
+# adds that they were others.
+REPEATS, PROBES, DIFFERS = 64, 128, 256
 
 # Values of STATUS; SASL_TOKEN is a raw token with its answer: no exchange of Kafka, given only to those who ask for it.
 ANSWERED, NO_RESPONSE_EXPECTED, NO_ANSWER, ORPHAN_RESPONSE, SASL_TOKEN = range(5)
@@ -186,7 +199,7 @@ def with_more_connections(state: State, count: int) -> State:
     connections[have:, [CLIENT_WAY, SYN_SEQ, FIRST_WAITING, LAST_WAITING, FIRST_EARLY]] = -1
     ways = np.zeros((2 * room, WAY_FIELDS), np.int64)
     ways[: 2 * have] = state.ways
-    ways[2 * have :, [HEAD, TAIL, AHEAD]] = -1
+    ways[2 * have :, [HEAD, TAIL, AHEAD, SCAN_CHUNK, SEEN_CHUNK, LATEST_AHEAD, ACKED]] = -1
     return state._replace(connections=connections, ways=ways)
 
 

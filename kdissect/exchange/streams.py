@@ -9,8 +9,15 @@ chunk, when nothing can fill it any more:
 - more lies beyond it than a window can hold, or it is older than any retransmission;
 - the connection is over.
 
-Of a direction whose SYN is not in the capture nobody knows where it begins: for `ACK_GRACE_NS` all of it waits in `AHEAD`,
-so that the packets of the first moment may be out of order like any others.
+Of a direction whose SYN is not in the capture nobody knows where it begins: something older may be sent again. It begins
+behind a hole like any other, and waits in `AHEAD` until the receiver has acknowledged what is there, within the bounds
+of `HELD_…`.
+
+A segment whose numbers, its own and its acknowledgment, are both far from those before it belongs to another connection of
+the same ports, whose opening was not captured: the stream goes on with it, behind a gap of nobody knows how many bytes.
+
+Times are compared with those of the same connection only. If its clock is set back, `set_clock_back` takes what waits
+along.
 
 A packet that the capture cut short (snaplen) leaves a gap at once, whose time and packet number are known.
 """
@@ -19,10 +26,12 @@ import numpy as np
 
 from kdissect import limits
 from kdissect.exchange.state import (
+    ACKED,
     AHEAD,
     AHEAD_COUNT,
     AT,
     BASE,
+    CLOCK_NS,
     FRAME,
     FREE_CHUNK,
     FREE_CHUNK_COUNT,
@@ -31,6 +40,7 @@ from kdissect.exchange.state import (
     HIGH,
     HOLE_ACKED_NS,
     HOLE_NS,
+    LATEST_AHEAD,
     LENGTH,
     LOST,
     NEXT,
@@ -39,11 +49,16 @@ from kdissect.exchange.state import (
     PACKET,
     PAYLOAD,
     POSITION,
+    PROBES,
     REORDERED,
+    REPEATS,
     RETRANSMITTED,
+    SCAN_CHUNK,
     SCANNED,
+    SEEN_CHUNK,
     SKIPPED,
     STARTED,
+    STEPPED_NS,
     TAIL,
     TIME,
     WHOLE,
@@ -52,12 +67,18 @@ from kdissect.exchange.state import (
 from kdissect.kernel import copy_bytes, jit_inner
 
 ACK_GRACE_NS = 20_000_000  # packets of one moment may be captured out of order; 20 ms is far beyond any queue
+HELD_MAX_NS = 10_000_000_000  # of a beginning that nobody acknowledges
+HELD_BYTES = 32 << 10
+HELD_CHUNKS = 256
 HOLE_MAX_AGE_NS = (
     120_000_000_000  # RFC 6298 section 5.7: a sender may wait a minute and more before it tries again
 )
 MAX_AHEAD_BYTES = limits.AHEAD_BYTES
 MAX_AHEAD_CHUNKS = max(1 << 10, MAX_AHEAD_BYTES >> 12)
 GAP = -1
+ELSEWHERE = (
+    1 << 29
+)  # positions that are left out between two connections on the same ports: no frame reaches over them
 
 
 @jit_inner
@@ -111,6 +132,8 @@ def _append_ready(state: State, way: int) -> None:
     ways = state.ways
     while ways[way, AHEAD] >= 0 and state.chunks[ways[way, AHEAD], POSITION] <= ways[way, NEXT]:
         node = ways[way, AHEAD]
+        if node == ways[way, LATEST_AHEAD]:
+            ways[way, LATEST_AHEAD] = -1
         ways[way, AHEAD] = state.chunks[node, NEXT_CHUNK]
         state.chunks[node, NEXT_CHUNK] = -1
         ways[way, AHEAD_COUNT] -= 1
@@ -121,12 +144,15 @@ def _append_ready(state: State, way: int) -> None:
 
 
 @jit_inner
-def begin_at(state: State, way: int, sequence: int) -> None:
+def begin_at(state: State, way: int, sequence: int, acknowledged: bool) -> None:
     """Take note of the sequence number of a direction's first byte, unless bytes of it were consumed already.
 
-    A SYN counts more than the acknowledgment in a SYN-ACK that was captured before it: that covers the data of the SYN.
+    A SYN counts more than the acknowledgment in a SYN-ACK that was captured before it (`acknowledged`): that covers the
+    data of the SYN.
     """
     ways = state.ways
+    if acknowledged and ways[way, WHOLE] != 0:
+        return
     if ways[way, STARTED] != 0 and ways[way, HELD_NS] == 0 and ways[way, HIGH] != 0:
         return
     if ways[way, HELD_NS] != 0:
@@ -138,10 +164,15 @@ def begin_at(state: State, way: int, sequence: int) -> None:
             state.chunks[node, POSITION] -= first
             node = state.chunks[node, NEXT_CHUNK]
         ways[way, HIGH] -= first
-        ways[way, HELD_NS] = 0
-    ways[way, STARTED] = 1
+        if not acknowledged:
+            ways[way, HELD_NS] = 0
+        ways[way, STARTED] = 1
+    else:
+        ways[way, STARTED] = 2 if acknowledged else 1
     ways[way, WHOLE] = 1
     ways[way, BASE] = sequence
+    if ways[way, HELD_NS] != 0:
+        return
     if ways[way, AHEAD] >= 0 and state.chunks[ways[way, AHEAD], POSITION] <= 0:
         _append_ready(state, way)
 
@@ -151,9 +182,11 @@ def _release(state: State, way: int, time: int) -> None:
     """Let a direction without SYN begin with the first byte that came in time."""
     ways = state.ways
     first = state.chunks[ways[way, AHEAD], POSITION]
-    ways[way, NEXT] = first
-    ways[way, FRAME] = first
-    ways[way, SCANNED] = first
+    if ways[way, WHOLE] == 0 or first < 0:
+        ways[way, WHOLE] = 0
+        ways[way, NEXT] = first
+        ways[way, FRAME] = first
+        ways[way, SCANNED] = first
     ways[way, HELD_NS] = 0
     _append_ready(state, way)
     if ways[way, AHEAD] >= 0:
@@ -178,8 +211,12 @@ def _insert_ahead(state: State, way: int, begin: int, at: int, end: int, time: i
     """Keep bytes begin..end for later, as far as they are new; return how many were."""
     ways = state.ways
     added = 0
-    before = -1
+    before = np.int64(-1)
     after = ways[way, AHEAD]
+    latest = ways[way, LATEST_AHEAD]
+    if latest >= 0 and state.chunks[latest, POSITION] + state.chunks[latest, LENGTH] <= begin:
+        before = latest
+        after = state.chunks[latest, NEXT_CHUNK]
     while begin < end:
         while after >= 0 and state.chunks[after, POSITION] + state.chunks[after, LENGTH] <= begin:
             before = after
@@ -200,12 +237,36 @@ def _insert_ahead(state: State, way: int, begin: int, at: int, end: int, time: i
         else:
             state.chunks[before, NEXT_CHUNK] = node
         ways[way, AHEAD_COUNT] += 1
+        ways[way, LATEST_AHEAD] = node
         before = node
         added += stop - begin
         if at >= 0:
             at += stop - begin
         begin = stop
     return added
+
+
+@jit_inner
+def is_elsewhere(state: State, way: int, sequence: int, acknowledgment: int) -> bool:
+    """Say whether a segment's numbers are both far from those of the segments before it."""
+    ways = state.ways
+    before = ways[way, ACKED]
+    if ways[way, STARTED] == 0:
+        return False
+    if before >= 0 and abs(unwrap(acknowledgment, before, 0)) <= FAR_BYTES:
+        return False
+    return bool(abs(unwrap(sequence, ways[way, BASE], ways[way, NEXT]) - ways[way, NEXT]) > FAR_BYTES)
+
+
+@jit_inner
+def go_on_elsewhere(state: State, way: int, sequence: int) -> None:
+    """Let the stream go on with another sequence number, behind a gap."""
+    ways = state.ways
+    while ways[way, AHEAD] >= 0:
+        give_up_hole(state, way)
+    _append(state, way, _new_chunk(state, ways[way, NEXT], GAP, FAR, -1, -1))
+    ways[way, BASE] = (sequence - ways[way, NEXT]) & 0xFFFFFFFF
+    ways[way, HIGH] = ways[way, NEXT]
 
 
 @jit_inner
@@ -217,8 +278,11 @@ def chunks_needed(state: State, way: int) -> int:
 @jit_inner
 def receive(
     state: State, way: int, time: int, packet: int, at: int, captured: int, missing: int, sequence: int
-) -> None:
-    """Add one segment's payload: `captured` bytes at arena[at:], then `missing` bytes that the capture cut off."""
+) -> int:
+    """Add one segment's payload: `captured` bytes at arena[at:], then `missing` bytes that the capture cut off.
+
+    Gives flags for it: REPEATS when some of them were there before, PROBES for a keep-alive probe.
+    """
     ways = state.ways
     length = captured + missing
     ways[way, PAYLOAD] += length
@@ -226,19 +290,25 @@ def receive(
         ways[way, STARTED] = 1
         ways[way, BASE] = sequence
         ways[way, HELD_NS] = time
+    elif ways[way, STARTED] == 2:
+        ways[way, STARTED] = 1
+        ways[way, HELD_NS] = time
     held = ways[way, HELD_NS] != 0
     begin = unwrap(sequence, ways[way, BASE], ways[way, NEXT])
     middle = begin + captured
     end = begin + length
     if end <= ways[way, NEXT] and not held:
         # A keep-alive probe repeats one byte by design (RFC 9293, section 3.8.4); it is no sign of loss.
-        if length > 1 or end != ways[way, NEXT]:
-            ways[way, RETRANSMITTED] += 1
-        return
+        if length == 1 and end == ways[way, NEXT]:
+            return PROBES
+        ways[way, RETRANSMITTED] += 1
+        return REPEATS
+    repeats = 0
     high = ways[way, HIGH]
     if begin < ways[way, NEXT] and not held:
         skip = ways[way, NEXT] - begin
         ways[way, RETRANSMITTED] += 1
+        repeats = REPEATS
         begin += skip
         at += skip
         middle = max(middle, begin)
@@ -264,6 +334,8 @@ def receive(
             cut = _insert_ahead(state, way, middle, GAP, end, time, packet)
             ways[way, LOST] += cut
             added += cut
+        if added < end - begin:
+            repeats = REPEATS
         if added == 0:
             ways[way, RETRANSMITTED] += 1
         elif end < high:
@@ -273,16 +345,45 @@ def receive(
         if not held and state.chunks[ways[way, AHEAD], POSITION] <= ways[way, NEXT]:
             _append_ready(state, way)
     ways[way, HIGH] = max(high, end)
+    return repeats
 
 
 @jit_inner
 def acknowledge(state: State, way: int, acknowledgment: int, time: int) -> None:
     """Take note that the receiver of this direction has all bytes before a 32-bit acknowledgment number."""
     ways = state.ways
-    if ways[way, AHEAD] < 0 or ways[way, HOLE_ACKED_NS] != 0 or ways[way, HELD_NS] != 0:
+    if ways[way, AHEAD] < 0 or ways[way, HOLE_ACKED_NS] != 0:
         return
     if unwrap(acknowledgment, ways[way, BASE], ways[way, NEXT]) >= state.chunks[ways[way, AHEAD], POSITION]:
         ways[way, HOLE_ACKED_NS] = time
+
+
+@jit_inner
+def set_clock_back(state: State, connection: int, way: int, by_ns: int) -> None:
+    """Go on with what waits as if the time were still the one before the clock was set back, as one direction shows."""
+    ways = state.ways
+    state.connections[connection, STEPPED_NS] += by_ns
+    ways[4 * connection + 1 - way, CLOCK_NS] -= by_ns
+    for either in range(2 * connection, 2 * connection + 2):
+        for since in (HELD_NS, HOLE_NS, HOLE_ACKED_NS):
+            if ways[either, since] != 0:
+                ways[either, since] -= by_ns
+
+
+@jit_inner
+def _may_begin_earlier(state: State, way: int, time: int) -> bool:
+    """Say whether bytes before the first ones of a direction may still come."""
+    ways = state.ways
+    if ways[way, WHOLE] != 0:
+        return bool(time - ways[way, HELD_NS] <= ACK_GRACE_NS)
+    first = state.chunks[ways[way, AHEAD], POSITION]
+    acknowledged = ways[way, HOLE_ACKED_NS] != 0 and time - ways[way, HOLE_ACKED_NS] > ACK_GRACE_NS
+    return bool(
+        not acknowledged
+        and time - ways[way, HELD_NS] <= HELD_MAX_NS
+        and ways[way, HIGH] - first <= HELD_BYTES
+        and ways[way, AHEAD_COUNT] <= HELD_CHUNKS
+    )
 
 
 @jit_inner
@@ -291,7 +392,7 @@ def settle(state: State, way: int, time: int) -> bool:
     ways = state.ways
     given_up = False
     if ways[way, HELD_NS] != 0:
-        if 0 <= time - ways[way, HELD_NS] <= ACK_GRACE_NS and ways[way, AHEAD_COUNT] <= MAX_AHEAD_CHUNKS:
+        if _may_begin_earlier(state, way, time):
             return False
         _release(state, way, time)
         given_up = True
@@ -322,7 +423,11 @@ def discard(state: State, way: int, position: int) -> None:
         node = ways[way, HEAD]
         if chunks[node, POSITION] + chunks[node, LENGTH] > position:
             break
-        ways[way, HEAD] = free_chunk(state, ways[way, HEAD])
+        if node == ways[way, SCAN_CHUNK]:
+            ways[way, SCAN_CHUNK] = -1
+        if node == ways[way, SEEN_CHUNK]:
+            ways[way, SEEN_CHUNK] = -1
+        ways[way, HEAD] = free_chunk(state, node)
     if ways[way, HEAD] < 0:
         ways[way, TAIL] = -1
     ways[way, FRAME] = position
@@ -349,8 +454,13 @@ def view(state: State, way: int, position: int, wanted: int) -> tuple[int, int]:
     The length stops at a gap and at the end of what is known. Bytes that are spread over chunks are put together in
     the arena's scratch, which the next call uses again; `wanted` may not exceed `SCRATCH`.
     """
+    return view_from(state, state.ways[way, HEAD], position, wanted)  # type: ignore[no-any-return]
+
+
+@jit_inner
+def view_from(state: State, node: int, position: int, wanted: int) -> tuple[int, int]:
+    """Give what `view` gives, of a position that lies in this chunk or behind it."""
     arena = state.arena
-    node = state.ways[way, HEAD]
     while node >= 0 and state.chunks[node, POSITION] + state.chunks[node, LENGTH] <= position:
         node = state.chunks[node, NEXT_CHUNK]
     if node < 0 or state.chunks[node, AT] < 0:

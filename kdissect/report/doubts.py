@@ -72,6 +72,12 @@ RULES = (
         "packets lost in capturing, as the capture itself says",
     ),
     Rule(
+        "conflicting_segments",
+        lambda seen: seen.connections.conflicting_segments,
+        None,
+        "segments sent again with other bytes: the first ones count, but the receiver may have taken the others",
+    ),
+    Rule(
         "one_way_connections",
         lambda seen: seen.connections.one_way,
         _kafka_connections,
@@ -159,7 +165,7 @@ RULES = (
         "duplicate_packets",
         lambda seen: seen.connections.duplicate_packets,
         lambda seen: seen.capture.packets,
-        "packets captured twice, on another interface or at another place: each counts once, at its first time",
+        "packets captured twice, on another interface or at another place: each counts once, at its first time; those behind address translation are not recognised and count again",
     ),
     Rule(
         "encrypted_bytes",

@@ -307,6 +307,7 @@ class Connections:
     bytes_to_server: int
     bytes_to_client: int
     retransmitted_segments: int
+    conflicting_segments: int
     out_of_order_segments: int
     zero_windows: int
     duplicate_packets: int

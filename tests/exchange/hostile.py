@@ -331,6 +331,23 @@ def survivors(
     return fates, payloads
 
 
+def after(first: Wreck, second: Wreck, chance: random.Random, *, opened: bool) -> Wreck:
+    """Let one connection follow another one on the same ports, its opening in the capture or not.
+
+    Its sequence numbers are far from those before: where they are near by chance, nothing could tell the two apart.
+    """
+    far = chance.randrange(1 << 27, (1 << 32) - (1 << 27))
+    isn = tuple((number + far) & 0xFFFFFFFF for number in first.isn)
+    packets, payloads = second.packets, second.payloads
+    if not opened:
+        first_data = next(at for at, packet in enumerate(packets) if not packet.flags & SYN and packet.stop)
+        packets, payloads = packets[first_data:], payloads[first_data:]
+    if first.packets:
+        later = first.packets[-1].time_ns + 1000 * MS - packets[0].time_ns
+        packets = [_moved(packet, later) for packet in packets]
+    return second._replace(isn=(isn[0], isn[1]), packets=packets, payloads=payloads)
+
+
 ETHERNET = bytes(12) + b"\x08\0"
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hostile import CAPTURED, LATE, OPERATIONS, WRAPPINGS, Wreck, frames_of, spoil
+from hostile import CAPTURED, LATE, OPERATIONS, WRAPPINGS, Wreck, after, frames_of, spoil
 from talk import CLIENT, SERVER, Talk, made_up, recorded
 
 from kdissect.capture.files import CaptureFile
@@ -192,10 +192,11 @@ def run(path: Path, wrecks: list[list[Wreck]], seed: int, tally: Counter[str]) -
 
 
 def wrecks_of(seed: int, operations: tuple[str, ...] | None = None) -> list[Wreck]:
-    """Give the wreck of a seed; now and then its port pair is used again by another conversation."""
+    """Give the wreck of a seed; now and then its ports are used again, and the capture may not have how that began."""
     wrecks = [spoil(talk_of(seed), seed, operations)]
     if seed % 10 == 0 and operations is None:
-        wrecks.append(spoil(made_up(seed + 1), seed + 1, ("wrap", "resegment")))
+        second = spoil(made_up(seed + 1), seed + 1, ("resegment",))
+        wrecks.append(after(wrecks[0], second, random.Random(seed), opened=seed % 20 == 0))
     return wrecks
 
 

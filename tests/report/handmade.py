@@ -135,7 +135,7 @@ def table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
 def tables() -> Mapping[str, pa.Table]:
     """Give all tables of the capture."""
     connections = [
-        dict.fromkeys(CONNECTIONS.names[13:17], 0)
+        dict.fromkeys(CONNECTIONS.names[13:18], 0)
         | {"zero_windows": 0, "duplicate_packets": 0, "first_time_ns": T, "last_time_ns": T + 2_000 * MS}
         | row
         for row in CONNECTION_ROWS

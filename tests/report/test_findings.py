@@ -46,6 +46,7 @@ def connection(number: int, **more: Any) -> dict[str, Any]:
             "lost_bytes",
             "zero_windows",
             "retransmitted_segments",
+            "conflicting_segments",
             "out_of_order_segments",
             "duplicate_packets",
         ),
