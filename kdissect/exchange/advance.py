@@ -29,6 +29,8 @@ from kdissect.exchange.frames import (
     MAX_FRAME,
     SHORTEST_REQUEST,
     SHORTEST_RESPONSE,
+    UNSURE,
+    YES,
     can_be_request,
     find_chain,
     find_request,
@@ -42,8 +44,6 @@ from kdissect.exchange.old_frames import (
     RESPONSE_VIEW,
     SHORTEST_OLD_REQUEST,
     SHORTEST_OLD_RESPONSE,
-    UNSURE,
-    YES,
     can_be_old_request,
     find_old_request,
     find_old_response,
@@ -105,6 +105,7 @@ from kdissect.exchange.state import (
     RECOGNISED,
     REQUEST_SIDE,
     RESPONSE_SIDE,
+    REUSED,
     RST_SEEN,
     SCANNED,
     SCRATCH,
@@ -129,6 +130,7 @@ from kdissect.exchange.state import (
 )
 from kdissect.exchange.streams import (
     ACK_GRACE_NS,
+    FAR,
     acknowledge,
     begin_at,
     chunks_needed,
@@ -152,6 +154,7 @@ NOT_KAFKA_AFTER_MIDSTREAM = 64 << 20
 CLOCK_STEP_NS = ACK_GRACE_NS  # a direction that goes back in time by more was not captured out of order
 MAX_HELD = 1 << 18  # bytes of the other direction that are kept until it is known who the client is
 TURNS = 6  # of both ends at the end: what is certain first, then what is likely, then the rest
+TLS_VIEW = 6  # the header of a record, and the first byte in it
 TOKEN_LIMIT = 1 << 20  # SASL tokens are small; a larger "token" is a lost place
 
 
@@ -236,11 +239,14 @@ def _lose_place(state: State, way: int, bytes_on: int) -> None:
 
 @jit_inner
 def _drop_leading_gaps(state: State, way: int) -> None:
+    """Leave gaps behind where a frame should begin; behind one that leads a client elsewhere nothing gets an answer."""
     ways = state.ways
     in_step = ways[way, SYNCED]
     while ways[way, HEAD] >= 0 and state.chunks[ways[way, HEAD], AT] < 0:
         ways[way, SYNCED] = 0
         gap = ways[way, HEAD]
+        if state.chunks[gap, LENGTH] == FAR and state.connections[way // 2, CLIENT_WAY] == way % 2:
+            give_up_waiting(state, way // 2)
         discard(state, way, state.chunks[gap, POSITION] + state.chunks[gap, LENGTH])
     if in_step and ways[way, SYNCED] == 0:
         forget_order(state, way)
@@ -252,18 +258,17 @@ def _recognise(state: State, connection: int, way: int) -> None:
     connections = state.connections
     ways = state.ways
     _drop_leading_gaps(state, way)
-    offset, length = view(state, way, ways[way, FRAME], HEADER_VIEW)
+    offset, length = view(state, way, ways[way, FRAME], TLS_VIEW)
     if length == 0:
         return
     if is_tls_record(state.arena, offset, length):
         record = 5 + ((np.int64(state.arena[offset + 3]) << 8) | np.int64(state.arena[offset + 4]))
-        behind, more = view(state, way, ways[way, FRAME] + record, 6)
-        if more < 6 or is_tls_record(state.arena, behind, more):
+        behind, more = view(state, way, ways[way, FRAME] + record, TLS_VIEW)
+        if more < TLS_VIEW or is_tls_record(state.arena, behind, more):
             connections[connection, PROTOCOL] = TLS
             for side in range(2 * connection, 2 * connection + 2):
                 ways[side, SCANNED] = ways[side, FRAME]  # of TLS: what has been looked at
             return
-        offset, length = view(state, way, ways[way, FRAME], HEADER_VIEW)
     client = connections[connection, CLIENT_WAY]
     if client >= 0 and client != way - 2 * connection:
         return
@@ -340,6 +345,13 @@ def _shortest(protocol: int, client: bool) -> int:
 
 
 @jit_inner
+def _is_searched(state: State, way: int) -> bool:
+    """Say whether a direction holds bytes behind a hole, or some in which the next frame is still to be found."""
+    ways = state.ways
+    return bool(ways[way, AHEAD] >= 0 or (ways[way, SYNCED] == 0 and ways[way, HEAD] >= 0))
+
+
+@jit_inner
 def _find_frame(state: State, connection: int, way: int, client: bool) -> bool:
     """Search a direction that is out of step; of what is not found, keep only what may be the start of a frame."""
     ways = state.ways
@@ -355,8 +367,8 @@ def _find_frame(state: State, connection: int, way: int, client: bool) -> bool:
             found = find_old_response(state, way)
         if not found and held > keep:
             skip(state, way, ways[way, NEXT] - keep)
-    elif not client and ways[4 * connection + 1 - way, AHEAD] >= 0 and held <= MAX_HELD:
-        found = False  # the requests that tell where responses begin wait behind a hole
+    elif not client and held <= MAX_HELD and _is_searched(state, 4 * connection + 1 - way):
+        found = False  # the requests that tell where responses begin are not known yet
     else:
         found = find_request(state, connection, way) if client else find_response(state, connection, way)
         if not found:
@@ -565,14 +577,15 @@ def advance(
             state.ways[way, CLOCK_NS] = time
             if flags & FLAG_SYN:
                 sequence = (sequence + 1) & 0xFFFFFFFF
+            reused = False
             if length > 0 and not flags & FLAG_RST:
                 if flags & FLAG_ACK:
                     if is_elsewhere(state, way, sequence, segments[ACK, index]):
-                        if counters[EXCHANGE_COUNT] + rows_needed(state, connection) > len(state.exchanges):
-                            return FULL_EXCHANGES, index
-                        if state.connections[connection, CLIENT_WAY] == way - 2 * connection:
-                            give_up_waiting(state, connection)
                         go_on_elsewhere(state, way, sequence)
+                        # What the other direction still holds answers what was asked before.
+                        reused = state.ways[way, REUSED] > state.ways[other, REUSED]
+                        while reused and state.ways[other, AHEAD] >= 0:
+                            give_up_hole(state, other)
                     state.ways[way, ACKED] = segments[ACK, index]
                 segments[FLAGS, index] |= receive(
                     state,
@@ -584,7 +597,7 @@ def advance(
                     segments[MISSING, index],
                     sequence,
                 )
-            counters[STEP] = CONSUME
+            counters[STEP] = CONSUME_OTHER if reused else CONSUME
             if state.ways[other, AHEAD] >= 0:
                 if flags & FLAG_ACK:
                     acknowledge(state, other, segments[ACK, index], time)

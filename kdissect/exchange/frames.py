@@ -269,8 +269,11 @@ def _is_request(state: State, connection: int, way: int, node: int, position: in
     """
     ways = state.ways
     ending = state.connections[connection, ENDING]
-    offset, length = view_from(state, node, position, HEADER_VIEW)
+    offset, length = view_from(state, node, position, SHORTEST_SURE)
     evidence = header_evidence(state.arena, offset, length, state.max_versions)
+    if evidence > 0:
+        offset, length = view_from(state, node, position, HEADER_VIEW)
+        evidence = header_evidence(state.arena, offset, length, state.max_versions)
     if evidence == 0:
         cut_off = ending != 0 or length >= SHORTEST_SURE or position + length < ways[way, NEXT]
         return NO if cut_off else UNSURE

@@ -25,8 +25,8 @@ from kdissect.exchange.state import (
     NEXT,
     NEXT_CHUNK,
     POSITION,
-    SCAN_CHUNK,
-    SCANNED,
+    SEEN,
+    SEEN_CHUNK,
     SYNCED,
     Bytes,
     Int64s,
@@ -148,13 +148,16 @@ def find_old_request(state: State, way: int, max_versions: Int64s) -> int:
     UNSURE: the last packets may be the start of one, and more has to come.
     """
     ways = state.ways
-    node = search_from(state, way, SCANNED, SCAN_CHUNK)
+    node = search_from(state, way, SEEN, SEEN_CHUNK)
     while node >= 0:
         chunks = state.chunks
         position = chunks[node, POSITION]
         if chunks[node, AT] >= 0 and position >= ways[way, FRAME]:
-            offset, length = view_from(state, node, position, HEADER_VIEW)
+            offset, length = view_from(state, node, position, SHORTEST_SAYING)
             evidence = old_request_evidence(state.arena, offset, length)
+            if evidence != NO:
+                offset, length = view_from(state, node, position, HEADER_VIEW)
+                evidence = old_request_evidence(state.arena, offset, length)
             if evidence != NO and header_evidence(state.arena, offset, length, max_versions) >= PLAIN_ID:
                 evidence = NO
             if evidence == YES:

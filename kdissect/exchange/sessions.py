@@ -22,6 +22,7 @@ from kdissect.exchange.state import (
     API_KEY,
     API_VERSION,
     BEFORE_VERSIONS,
+    BYTE_PACKET,
     CONNECTION,
     CORRELATION_ID,
     EARLY_COUNT,
@@ -275,7 +276,10 @@ def on_response(state: State, connection: int, side: Int64s) -> None:
     while node >= 0 and (
         state.waiting[node, CORRELATION_ID] != correlation_id
         or state.waiting[node, STATUS] == SASL_TOKEN
-        or state.waiting[node, REQUEST_SIDE + FIRST_BYTE_NS] > latest
+        or (
+            state.waiting[node, REQUEST_SIDE + FIRST_BYTE_NS] > latest
+            and state.waiting[node, REQUEST_SIDE + BYTE_PACKET] > side[BYTE_PACKET]
+        )
     ):
         node = state.waiting[node, NEXT_WAITING]
     if node >= 0:

@@ -87,9 +87,10 @@ Bytes = NDArray[np.uint8]
     LATEST_AHEAD,  # the chunk that was put into AHEAD last, -1: it is gone
     CLOCK_NS,  # of the last segment
     ACKED,  # the last acknowledgment number that came with it, -1 before
+    REUSED,  # how often it went on as another connection
     CONFLICTS,  # segments with other bytes than were seen before: see `conflicts`
     WAY_FIELDS,
-) = range(30)
+) = range(31)
 
 # A chunk: bytes POSITION..+LENGTH of a stream lie at arena[AT:]; AT = -1 is a gap. Of a lost gap time and packet are -1.
 POSITION, AT, LENGTH, TIME, PACKET, NEXT_CHUNK, CHUNK_FIELDS = range(7)

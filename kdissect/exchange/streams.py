@@ -53,6 +53,7 @@ from kdissect.exchange.state import (
     REORDERED,
     REPEATS,
     RETRANSMITTED,
+    REUSED,
     SCAN_CHUNK,
     SCANNED,
     SEEN_CHUNK,
@@ -76,9 +77,10 @@ HOLE_MAX_AGE_NS = (
 MAX_AHEAD_BYTES = limits.AHEAD_BYTES
 MAX_AHEAD_CHUNKS = max(1 << 10, MAX_AHEAD_BYTES >> 12)
 GAP = -1
-ELSEWHERE = (
-    1 << 29
-)  # positions that are left out between two connections on the same ports: no frame reaches over them
+FAR_BYTES = 16 << 20  # more than lies between two segments of one connection, unless much was lost
+FAR = (
+    2 * limits.FRAME_BYTES
+)  # positions left out between two connections on the same ports: no frame reaches over them
 
 
 @jit_inner
@@ -265,6 +267,7 @@ def go_on_elsewhere(state: State, way: int, sequence: int) -> None:
     while ways[way, AHEAD] >= 0:
         give_up_hole(state, way)
     _append(state, way, _new_chunk(state, ways[way, NEXT], GAP, FAR, -1, -1))
+    ways[way, REUSED] += 1
     ways[way, BASE] = (sequence - ways[way, NEXT]) & 0xFFFFFFFF
     ways[way, HIGH] = ways[way, NEXT]
 
@@ -454,7 +457,7 @@ def view(state: State, way: int, position: int, wanted: int) -> tuple[int, int]:
     The length stops at a gap and at the end of what is known. Bytes that are spread over chunks are put together in
     the arena's scratch, which the next call uses again; `wanted` may not exceed `SCRATCH`.
     """
-    return view_from(state, state.ways[way, HEAD], position, wanted)  # type: ignore[no-any-return]
+    return view_from(state, state.ways[way, HEAD], position, wanted)
 
 
 @jit_inner
