@@ -135,7 +135,7 @@ print(json.dumps({name: [lines(one) for one in test_search.byte_by_byte(name, Pa
 """
 
 NOISE = random.Random(1)
-SIZE = 800  # bytes: far more than is looked at together
+SIZE = 1000  # bytes: far more than is looked at together
 STREAMS: dict[
     str, tuple[int, bytes, bytes]
 ] = {  # who sends which bytes, and what the client has asked before
@@ -143,8 +143,8 @@ STREAMS: dict[
     "random": (CLIENT, b"", NOISE.randbytes(SIZE)),
     "small numbers": (CLIENT, b"", bytes(NOISE.choices(range(3), k=SIZE))),
     "a large request": (CLIENT, b"", request(3, 1, 1, bytes(100_000))[:SIZE]),
-    "weak headers": (CLIENT, b"", frame(struct.pack(">hhih", 3, 1, 1, -1) + bytes(86)) * 8),
-    "answers": (SERVER, request(3, 1, 9), response(9, bytes(40)) * 16),
+    "weak headers": (CLIENT, b"", frame(struct.pack(">hhih", 3, 1, 1, -1) + bytes(86)) * 10),
+    "answers": (SERVER, request(3, 1, 9), response(9, bytes(40)) * 20),
     "no answers": (SERVER, request(3, 1, 9), bytes(NOISE.choices(range(10), k=SIZE))),
 }
 
