@@ -212,9 +212,9 @@ class Conversations:
             return bool(self.state.connections[row, SYN_SEQ] != opening)
         direction = known[FLAGS] & FLAG_B_TO_A
         sent = known[SEQ, (direction == way) & (known[CAPTURED] + known[MISSING] > 0)]
-        received = known[ACK, (direction != way) & (known[FLAGS] & FLAG_ACK != 0)]
+        received = known[ACK, (direction != way) & (known[FLAGS] & FLAG_SYN != 0)]
         begun = self.state.ways[2 * row + way, [STARTED, BASE]]
-        begins = np.concatenate([sent, received, begun[1:][begun[:1] != 0]])
+        begins = np.concatenate([sent[:1], received, begun[1:][begun[:1] != 0]])
         return not bool(((begins - opening - 1 & 0xFFFFFFFF) <= LATE_SYN_BYTES).any())
 
     def new_connection(self, ends: Endpoints, first_ns: int) -> int:
