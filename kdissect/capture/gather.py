@@ -81,8 +81,8 @@ KEY_FIELDS = 10
     FIRST_NS,
     LAST_NS,
     COUNT,
-    OPENED_BY,  # direction and number of the SYN that opened the connection, -1: not known
-    ACKNOWLEDGING,  # 1: a bare acknowledgement of A was described, 2: one of B
+    OPENED_BY,  # direction and number of the SYN that it begins with, -1: it begins otherwise
+    ACKNOWLEDGING,  # 1: a bare acknowledgement of A was described, 2: one of B; since the last SYN
     COPIES,  # packets that were there before
     PIECE_FIELDS,
 ) = range(KEY_FIELDS, KEY_FIELDS + 11)
@@ -265,20 +265,15 @@ def fill_slots(slots: Int32s, pieces: Int64s, multipliers: Int64s, count: int) -
 
 @jit_inner
 def _opened_by(segment: Int64s, backwards: bool) -> int:
-    """Give direction and number of the SYN that a SYN or SYN|ACK belongs to; -1 for all other segments."""
-    handshake = segment[CONTROL] & (CONTROL_SYN | CONTROL_ACK)
-    opened_by = -1
-    if handshake == CONTROL_SYN:
-        opened_by = segment[SEQUENCE] | (B_OPENED if backwards else 0)
-    elif handshake == CONTROL_SYN | CONTROL_ACK:
-        opened_by = ((segment[ACKNOWLEDGED] - 1) & 0xFFFFFFFF) | (0 if backwards else B_OPENED)
-    return int(opened_by)
+    """Give direction and number of a bare SYN; -1 for all other segments."""
+    if segment[CONTROL] & (CONTROL_SYN | CONTROL_ACK) != CONTROL_SYN:
+        return -1
+    return int(segment[SEQUENCE] | (B_OPENED if backwards else 0))
 
 
 @jit_inner
 def _piece_of(
-    segment: Int64s,
-    backwards: bool,
+    opened_by: int,
     time_ns: int,
     key: int,
     slots: Int32s,
@@ -287,14 +282,13 @@ def _piece_of(
 ) -> int:
     """Give the piece that a segment belongs to, a new one if it begins one; there is room for it.
 
-    The segment's key, whose hash is `key`, stands in the first free row of `pieces`.
+    The segment's key, whose hash is `key`, stands in the first free row of `pieces`. Every SYN begins a piece, but for one
+    that comes again: whether it begins a connection, too, depends on what was captured before, maybe in another split.
     """
     new = state[PIECES]
     slot = _slot_of(slots, pieces, key, new)
     piece = np.int64(slots[slot])
-    opened_by = _opened_by(segment, backwards)
-    pure_syn = segment[CONTROL] & (CONTROL_SYN | CONTROL_ACK) == CONTROL_SYN
-    if piece < 0 or (pure_syn and pieces[piece, OPENED_BY] != opened_by):
+    if piece < 0 or (opened_by >= 0 and pieces[piece, OPENED_BY] != opened_by):
         piece = new
         for field in range(KEY_FIELDS, PIECE_FIELDS):
             pieces[piece, field] = 0
@@ -303,8 +297,6 @@ def _piece_of(
         pieces[piece, OPENED_BY] = opened_by
         slots[slot] = piece
         state[PIECES] = piece + 1
-    elif opened_by >= 0 and pieces[piece, OPENED_BY] < 0:
-        pieces[piece, OPENED_BY] = opened_by  # the SYN may have been captured after its answer
     return int(piece)
 
 
@@ -318,6 +310,8 @@ def _flags(segment: Int64s, backwards: bool, pieces: Int64s, piece: int) -> int:
     flags |= packed.FLAG_FIN if control & CONTROL_FIN else 0
     flags |= packed.FLAG_RST if control & CONTROL_RST else 0
     payload = segment[PAYLOAD_CAPTURED] + segment[PAYLOAD_MISSING]
+    if control & CONTROL_SYN:
+        pieces[piece, ACKNOWLEDGING] = 0
     if payload == 0 and not control & (CONTROL_SYN | CONTROL_FIN | CONTROL_RST):
         way = 2 if backwards else 1
         if control & CONTROL_ACK and not pieces[piece, ACKNOWLEDGING] & way:
@@ -350,7 +344,8 @@ def _describe(
     if recalled:
         return
     missing = segment[PAYLOAD_MISSING]
-    piece = _piece_of(segment, backwards, time_ns, key, tables.slots, pieces, state)
+    opened_by = -1 if copy else _opened_by(segment, backwards)
+    piece = _piece_of(opened_by, time_ns, key, tables.slots, pieces, state)
     pieces[piece, LAST_NS] = max(pieces[piece, LAST_NS], time_ns)
     if copy:
         pieces[piece, COPIES] += 1

@@ -57,7 +57,7 @@ FLAGS = 7
 SEGMENT_COLUMNS = 8
 
 FLAG_B_TO_A, FLAG_SYN, FLAG_ACK, FLAG_FIN, FLAG_RST = 1, 2, 4, 8, 16
-FLAG_BARE_ACK = 32  # no payload, SYN, FIN or RST: the first acknowledgement of its direction in the piece
+FLAG_BARE_ACK = 32  # no payload, SYN, FIN or RST: the first acknowledgement of its direction in the piece or after a SYN of it
 _HAS_MISSING = 64  # in the packed flags byte only
 
 MOST_PACKED = 56  # bytes: a descriptor never takes more

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kdissect.capture.gather import BUCKET, BUCKETS, COUNT, OPENED_BY, Gathering
+from kdissect.capture.gather import BUCKET, BUCKETS, COUNT, PIECE, Gathering
+from kdissect.capture.pieces import FLAG_SYN, FLAGS
 from kdissect.capture.records import Int64s
 from kdissect.capture.scan import gather_split
 from kdissect.capture.splits import Split
@@ -43,7 +44,8 @@ def take_sample(splits: Sequence[Split], ports: Iterable[int] = ()) -> Sample:
         gather_split(look, found)
         pieces = found.pieces
         np.add.at(segments, pieces[:, BUCKET], pieces[:, COUNT])
-        opened.append(int(np.count_nonzero(pieces[:, OPENED_BY] >= 0)))
+        handshakes = found.segments[:, FLAGS] & FLAG_SYN != 0
+        opened.append(len(np.unique(found.segments[handshakes, PIECE])))
         going_on = max(going_on, len(pieces) - opened[-1])
     # What a single look met need not go on at that rate: after an outage, or in a test, all clients come at once.
     burst = max(opened) if len(opened) >= ENOUGH_LOOKS else 0

@@ -74,8 +74,10 @@ from kdissect.exchange.state import (
     ENDING,
     EXCHANGE_COUNT,
     FIN_SEEN,
+    FIRST_AGREED,
     FIRST_BYTE_NS,
     FIRST_EARLY,
+    FIRST_SENT,
     FIRST_WAITING,
     FRAME,
     FRAME_STOP,
@@ -517,6 +519,8 @@ def _note_flags(
         begin_at(state, way, (sequence + 1) & 0xFFFFFFFF, False)
         connections[connection, HANDSHAKE] = 1
         if flags & FLAG_ACK:
+            if state.ways[4 * connection + 1 - way, FIRST_AGREED] < 0:
+                state.ways[4 * connection + 1 - way, FIRST_AGREED] = ack
             begin_at(state, 4 * connection + 1 - way, ack, True)
             if connections[connection, SYN_ACK_NS] == 0:
                 connections[connection, SYN_ACK_NS] = time
@@ -546,8 +550,8 @@ def advance(
 ) -> tuple[int, int]:
     """Process segments[:, first:] in order; give (what is full or DONE, number of the next segment to process).
 
-    `segments` has the columns of `pieces`, whose flags get those of `receive`, `connection_of` the row of each segment's connection and `at_of` where its
-    payload lies in the arena. A segment at which a pool was full may be in part processed: STEP says what is still to be done,
+    `segments` has the columns of `pieces`, whose flags get those of `receive`, `connection_of` the row of each segment's
+    connection and `at_of` where its payload lies in the arena. A segment at which a pool was full may be in part processed: STEP says what is still to be done,
     so the next call goes on in the same order as if there had been room. TLS_READY says of the segment's connection that
     the caller must take its records of TLS first.
     """
@@ -579,6 +583,8 @@ def advance(
                 sequence = (sequence + 1) & 0xFFFFFFFF
             reused = False
             if length > 0 and not flags & FLAG_RST:
+                if state.ways[way, FIRST_SENT] < 0:
+                    state.ways[way, FIRST_SENT] = sequence
                 if flags & FLAG_ACK:
                     if is_elsewhere(state, way, sequence, segments[ACK, index]):
                         go_on_elsewhere(state, way, sequence)

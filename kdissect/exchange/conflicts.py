@@ -4,9 +4,9 @@ Reassembly keeps the bytes that it saw first, and `advance` marks the segments t
 those are compared with what came before them; one that differs is a conflict: a segment was damaged, someone interferes,
 or the capture is not what it seems. Nothing in the bytes says which copy the receiver took.
 
-Compared are the NEAR_SEGMENTS before a segment in its direction, as far as they are within NEAR_PACKETS of the same file, so
-that the outcome does not depend on where splits begin. A keep-alive probe may carry any byte (RFC 9293, section 3.8.4) and
-counts on neither side.
+Compared are the NEAR_SEGMENTS before a segment in its direction, as far as they are within NEAR_PACKETS and NEAR_BYTES of the
+same file, so that the outcome does not depend on where splits begin. A keep-alive probe may carry any byte (RFC 9293,
+section 3.8.4) and counts on neither side.
 """
 
 import numpy as np
@@ -19,6 +19,7 @@ from kdissect.kernel import jit_flat
 
 NEAR_SEGMENTS = 256
 NEAR_PACKETS = 1 << 15
+NEAR_BYTES = 32 << 20  # of the file: as much as is read again at most
 UNREAD = -(1 << 62)
 IN_FILE = (1 << PACKET_BITS) - 1  # the part of a packet's number that counts in its file
 
@@ -28,17 +29,18 @@ STREAM, SEQUENCE, SIZE, NUMBER, PLACE, HOW, AT, COMPARED_FIELDS = range(8)
 
 
 @jit_flat
-def compare(rows: Int64s, arena: Bytes, again: Bytes, wanted: NDArray[np.bool_]) -> bool:
-    """Mark rows with REPEATS that DIFFER from one before; rows lie by stream, in order.
+def compare(rows: Int64s, arena: Bytes, again: Bytes, wanted: NDArray[np.bool_], choosing: bool) -> None:
+    """Mark rows with REPEATS that DIFFER from one before; rows lie by stream, in order, all that are `wanted` have been read.
 
-    Rows that must be read for this are `wanted`; says whether there are any.
+    When `choosing` it only says which unread rows are `wanted`: what differs is not compared with later rows, so none can be
+    compared before all are read.
     """
-    unread = False
     for row in range(len(rows)):
         before = row if rows[row, HOW] & REPEATS and rows[row, AT] >= 0 else 0
         while before > max(0, row - NEAR_SEGMENTS) and rows[row, HOW] & DIFFERS == 0:
             before -= 1
             far = rows[row, NUMBER] - rows[before, NUMBER] > NEAR_PACKETS
+            far = far or rows[row, PLACE] - rows[before, PLACE] > NEAR_BYTES
             if far or rows[before, STREAM] != rows[row, STREAM]:
                 break
             ahead = (rows[row, SEQUENCE] - rows[before, SEQUENCE]) & 0xFFFFFFFF
@@ -47,17 +49,15 @@ def compare(rows: Int64s, arena: Bytes, again: Bytes, wanted: NDArray[np.bool_])
             stop = min(rows[before, SIZE], ahead + rows[row, SIZE])
             if ahead >= stop or stop <= 0 or rows[before, HOW] & DIFFERS:
                 continue
-            if rows[before, AT] == UNREAD:
-                wanted[before] = True
-                unread = True
+            at = rows[before, AT]
+            if choosing:
+                wanted[before] = at == UNREAD
                 continue
             for place in range(max(0, ahead), stop):
                 here = arena[rows[row, AT] + place - ahead]
-                at = rows[before, AT]
                 if here != (arena[at + place] if at >= 0 else again[~at + place]):
                     rows[row, HOW] |= DIFFERS
                     break
-    return unread
 
 
 class Conflicts:
@@ -92,7 +92,9 @@ class Conflicts:
             np.add.at(ways[:, CONFLICTS], streams[conflicts], 1)
             flags[conflicts] |= DIFFERS
         numbers = segments[PACKET] & IN_FILE
-        near = numbers.max() - NEAR_PACKETS
+        near = (
+            numbers.max() - 2 * NEAR_PACKETS
+        )  # the numbers of fragments that waited are lower than those before them
         late = np.flatnonzero(whole & (numbers >= near))
         rows = _rows(segments, streams, at_of, late)
         rows[:, AT] = UNREAD
@@ -102,12 +104,14 @@ class Conflicts:
 def _differs(path: str, rows: Int64s, arena: Bytes) -> NDArray[np.bool_]:
     before = rows[:, HOW] & DIFFERS
     wanted = np.zeros(len(rows), np.bool_)
-    if compare(rows, arena, arena[:0], wanted):
+    again = arena[:0]
+    if (rows[:, AT] == UNREAD).any():
+        compare(rows, arena, again, wanted, True)
         sizes = rows[wanted, SIZE]
         again = np.empty(int(sizes.sum()), np.uint8)
         read_ranges(path, rows[wanted, PLACE], rows[wanted, PLACE] + sizes, again)
         rows[wanted, AT] = ~(np.cumsum(sizes) - sizes)
-        compare(rows, arena, again, wanted)
+    compare(rows, arena, again, wanted, False)
     return rows[:, HOW] & DIFFERS != before
 
 

@@ -18,6 +18,7 @@ from kdissect.capture.pieces import (
     CAPTURED,
     FLAG_ACK,
     FLAG_B_TO_A,
+    FLAG_RST,
     FLAG_SYN,
     FLAGS,
     MISSING,
@@ -32,11 +33,12 @@ from kdissect.exchange.conflicts import Conflicts
 from kdissect.exchange.payload import plan, read_ranges
 from kdissect.exchange.state import (
     ASSEMBLY,
-    BASE,
     DONE,
     DUPLICATES,
     EXCHANGE_COUNT,
+    FIRST_AGREED,
     FIRST_NS,
+    FIRST_SENT,
     FULL_ARENA,
     FULL_CHUNKS,
     FULL_EXCHANGES,
@@ -47,7 +49,6 @@ from kdissect.exchange.state import (
     SASL_TOKEN,
     SCRATCH,
     SERVER_PORT_WAY,
-    STARTED,
     STATUS,
     SYN_SEQ,
     TLS_READY,
@@ -68,7 +69,6 @@ from kdissect.exchange.tls.stage import TlsStage
 LATE_SYN_BYTES = (
     1 << 20
 )  # a SYN may be captured later than what it opens, by another queue: not much has been sent by then
-FIRST_SEGMENTS = 16  # that are looked at to know where a connection without SYN begins
 FLUSH_AT = (
     1 << 14
 )  # finished exchanges that are handed on together: their columns stay in the processor's cache
@@ -176,21 +176,19 @@ class Conversations:
         first_segment = np.cumsum(counts) - counts
         rows = np.empty(pieces.num_rows, np.int64)
         columns = [pieces[name].to_pylist() for name in (*Endpoints._fields, "first_time_ns")]
-        first_pieces: dict[int, int] = {}  # by row, the first one of this split
+        of_row: dict[int, list[Int64s]] = {}  # its segments in this split so far
         for piece, (a_host, a_port, b_host, b_port, first_ns) in enumerate(zip(*columns, strict=True)):
             ends = Endpoints(a_host, a_port, b_host, b_port)
             row = self._current.get(ends)
-            opening = _opening_sequence(segments, first_segment[piece], counts[piece])
+            part = segments[:, first_segment[piece] : first_segment[piece] + counts[piece]]
+            opening = _opening_sequence(part)
             if row is not None and opening >= 0:
-                earlier = first_pieces.get(row, piece)
-                first = first_segment[earlier]
-                known = segments[:, first : first + min(counts[earlier], FIRST_SEGMENTS)]
-                way = int(segments[FLAGS, first_segment[piece]] & FLAG_B_TO_A)
-                if self._is_used_again(row, way, opening, known[:, : 0 if earlier == piece else None]):
+                way = int(part[FLAGS, 0] & FLAG_B_TO_A)
+                if self._is_used_again(row, way, opening, of_row.get(row, [])):
                     row = None
             if row is None:
                 row = self.new_connection(ends, first_ns)
-            first_pieces.setdefault(row, piece)
+            of_row.setdefault(row, []).append(part)
             if opening >= 0 and self.state.connections[row, SYN_SEQ] < 0:
                 self.state.connections[row, SYN_SEQ] = opening
             rows[piece] = row
@@ -202,20 +200,21 @@ class Conversations:
         np.maximum.at(connections[:, LAST_NS], rows, pieces["last_time_ns"].to_numpy())
         return rows
 
-    def _is_used_again(self, row: int, way: int, opening: int, known: Int64s) -> bool:
+    def _is_used_again(self, row: int, way: int, opening: int, parts: list[Int64s]) -> bool:
         """Say whether a SYN opens another connection than the one that used its port pair so far.
 
-        `known` are segments of that one which were not advanced over yet. If it has no SYN, this one may be captured late:
-        then what it sent first has the sequence numbers that come next.
+        `parts` are segments of that one which were not advanced over yet. If it has no SYN, this one may be captured late:
+        then it comes shortly before what its sender was captured to send first, or what the first SYN-ACK expects.
         """
         if self.state.connections[row, SYN_SEQ] >= 0:
             return bool(self.state.connections[row, SYN_SEQ] != opening)
-        direction = known[FLAGS] & FLAG_B_TO_A
-        sent = known[SEQ, (direction == way) & (known[CAPTURED] + known[MISSING] > 0)]
-        received = known[ACK, (direction != way) & (known[FLAGS] & FLAG_SYN != 0)]
-        begun = self.state.ways[2 * row + way, [STARTED, BASE]]
-        begins = np.concatenate([sent[:1], received, begun[1:][begun[:1] != 0]])
-        return not bool(((begins - opening - 1 & 0xFFFFFFFF) <= LATE_SYN_BYTES).any())
+        begins = self.state.ways[2 * row + way, [FIRST_SENT, FIRST_AGREED]].tolist()
+        for part in parts:
+            for which, find in enumerate((_first_sent, _first_agreed)):
+                begins[which] = find(part, way) if begins[which] < 0 else begins[which]
+        return not any(
+            number >= 0 and (number - opening - 1) & 0xFFFFFFFF <= LATE_SYN_BYTES for number in begins
+        )
 
     def new_connection(self, ends: Endpoints, first_ns: int) -> int:
         """Begin a connection; give its row."""
@@ -271,8 +270,25 @@ class Conversations:
             self.state.counters[EXCHANGE_COUNT] = 0
 
 
-def _opening_sequence(segments: Int64s, first: int, count: int) -> int:
+def _opening_sequence(part: Int64s) -> int:
     """Give the sequence number of a piece's first segment if that is a bare SYN, else -1."""
-    if count == 0 or segments[FLAGS, first] & (FLAG_SYN | FLAG_ACK) != FLAG_SYN:
+    if part.shape[1] == 0 or part[FLAGS, 0] & (FLAG_SYN | FLAG_ACK) != FLAG_SYN:
         return -1
-    return int(segments[SEQ, first])
+    return int(part[SEQ, 0])
+
+
+def _first_sent(part: Int64s, way: int) -> int:
+    """Give the sequence number of the first payload of a direction, -1 if there is none."""
+    found = np.flatnonzero(
+        (part[FLAGS] & (FLAG_B_TO_A | FLAG_RST) == way) & (part[CAPTURED] + part[MISSING] > 0)
+    )
+    if len(found) == 0:
+        return -1
+    return int(part[SEQ, found[0]] + (part[FLAGS, found[0]] & FLAG_SYN != 0)) & 0xFFFFFFFF
+
+
+def _first_agreed(part: Int64s, way: int) -> int:
+    """Give the sequence number that the first SYN-ACK for a direction expects, -1 if there is none."""
+    answer = FLAG_SYN | FLAG_ACK
+    found = np.flatnonzero(part[FLAGS] & (FLAG_B_TO_A | answer) == FLAG_B_TO_A - way | answer)
+    return int(part[ACK, found[0]]) if len(found) else -1

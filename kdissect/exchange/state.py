@@ -88,9 +88,11 @@ Bytes = NDArray[np.uint8]
     CLOCK_NS,  # of the last segment
     ACKED,  # the last acknowledgment number that came with it, -1 before
     REUSED,  # how often it went on as another connection
+    FIRST_SENT,  # sequence number of the payload that was captured first, -1 before
+    FIRST_AGREED,  # the one that the first captured SYN-ACK of the other direction expects, -1 before
     CONFLICTS,  # segments with other bytes than were seen before: see `conflicts`
     WAY_FIELDS,
-) = range(31)
+) = range(33)
 
 # A chunk: bytes POSITION..+LENGTH of a stream lie at arena[AT:]; AT = -1 is a gap. Of a lost gap time and packet are -1.
 POSITION, AT, LENGTH, TIME, PACKET, NEXT_CHUNK, CHUNK_FIELDS = range(7)
@@ -200,7 +202,9 @@ def with_more_connections(state: State, count: int) -> State:
     connections[have:, [CLIENT_WAY, SYN_SEQ, FIRST_WAITING, LAST_WAITING, FIRST_EARLY]] = -1
     ways = np.zeros((2 * room, WAY_FIELDS), np.int64)
     ways[: 2 * have] = state.ways
-    ways[2 * have :, [HEAD, TAIL, AHEAD, SCAN_CHUNK, SEEN_CHUNK, LATEST_AHEAD, ACKED]] = -1
+    ways[
+        2 * have :, [HEAD, TAIL, AHEAD, SCAN_CHUNK, SEEN_CHUNK, LATEST_AHEAD, ACKED, FIRST_SENT, FIRST_AGREED]
+    ] = -1
     return state._replace(connections=connections, ways=ways)
 
 

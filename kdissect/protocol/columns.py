@@ -54,7 +54,7 @@ FIRST_ROOM = 1024  # rows; at least doubled when they do not suffice
 
 
 class Integers(NamedTuple):
-    """A column of numbers; where one is not present its value means nothing."""
+    """A column of numbers, 0 where one is not present."""
 
     values: Ints
     present: NDArray[np.bool_]
@@ -82,7 +82,10 @@ class Table:
     def integers(self, column: str) -> Integers:
         """Give a column of numbers."""
         slot = self._slot(column, "integer")
-        return Integers(self.values[:, slot], self._present(slot))
+        there = self._present(slot)
+        return Integers(
+            np.where(there, self.values[:, slot], 0), there
+        )  # what lies there else depends on the batch
 
     def spans(self, column: str) -> Spans:
         """Give a column of byte strings, as positions in the arena."""

@@ -125,11 +125,29 @@ def test_a_port_pair_that_is_used_again(tmp_path: Path) -> None:
     assert len({row["bucket"] for row in rows}) == 1
 
 
-def test_a_syn_captured_after_its_answer_opens_nothing_new(tmp_path: Path) -> None:
+def test_a_syn_captured_after_its_answer_begins_a_piece(tmp_path: Path) -> None:
     frames = [
         to_client(flags=SYN | ACK, seq=500, ack=101),
         to_broker(flags=SYN, seq=100),
         to_broker(payload=b"x"),
+    ]
+    _, described, _ = rows_of(tmp_path, *frames)
+    assert [[one[1] for one in piece] for piece in described] == [[1], [2, 3]]
+
+
+def test_a_copy_of_a_syn_begins_nothing(tmp_path: Path) -> None:
+    first, second = to_broker(flags=SYN, seq=100, identification=8), to_broker(flags=SYN, seq=7000)
+    rows, described, _ = rows_of(tmp_path, first, second, first, to_broker(seq=7001, payload=b"x"))
+    assert [[one[1] for one in piece] for piece in described] == [[1], [2, 4]]
+    assert [row["duplicates"] for row in rows] == [0, 1]
+
+
+def test_the_first_acknowledgement_behind_a_syn_is_described(tmp_path: Path) -> None:
+    frames = [
+        to_broker(seq=100, ack=500),
+        to_client(flags=SYN | ACK, seq=500, ack=101),
+        to_broker(seq=101, ack=501),
+        to_broker(seq=101, ack=501, window=100),
     ]
     _, described, _ = rows_of(tmp_path, *frames)
     assert [[one[1] for one in piece] for piece in described] == [[1, 2, 3]]

@@ -27,6 +27,7 @@ from kdissect.exchange.state import (
     FRAME_STOP,
     LAST_BYTE_NS,
     NO_ANSWER,
+    NO_RESPONSE_EXPECTED,
     ORPHAN_RESPONSE,
     REQUEST_SIDE,
     RESPONSE_SIDE,
@@ -145,6 +146,13 @@ def test_the_same_exchanges(tmp_path: Path, name: str, split_bytes: int) -> None
     assert found(tmp_path, ARRANGEMENTS[name](recorded()), split_bytes) == whole
 
 
+def without_status_of_the_unanswered(rows: Counter[tuple[int, ...]]) -> Counter[tuple[int, ...]]:
+    return Counter(
+        (*row[:2], NO_ANSWER if row[2] == NO_RESPONSE_EXPECTED else row[2], *row[3:])
+        for row in rows.elements()
+    )
+
+
 @pytest.mark.parametrize("snaplen", [64, 80, 96, 128, 256, 512])
 def test_snap_lengths_keep_pairs_latencies_and_sizes(tmp_path: Path, snaplen: int) -> None:
     whole = found(tmp_path, [recorded()])
@@ -152,7 +160,8 @@ def test_snap_lengths_keep_pairs_latencies_and_sizes(tmp_path: Path, snaplen: in
     if snaplen < LINK_HEADER + 52 + 14:  # Ethernet, IP and TCP with its timestamps, a request's header
         assert sum(cut.values()) == 0
     else:
-        # Where several frames lie in one packet only the first is to be seen.
+        # Where several frames lie in one packet only the first is to be seen, and acks=0 may lie behind the cut.
+        whole, cut = (without_status_of_the_unanswered(rows) for rows in (whole, cut))
         assert sum((whole & cut).values()) > 0.85 * sum(whole.values())
         assert sum((cut - whole).values()) < 0.05 * sum(whole.values())
 
@@ -163,7 +172,7 @@ def test_one_direction(tmp_path: Path) -> None:
     assert Counter(row[4] for row in asked.elements()) == Counter(
         row[4] for row in whole.elements() if row[2] != ORPHAN_RESPONSE
     )
-    assert {row[2] for row in asked} <= {NO_ANSWER, 1}
+    assert {row[2] for row in asked} <= {NO_ANSWER, NO_RESPONSE_EXPECTED}
     told = found(tmp_path, [[packet for packet in recorded() if not to_server(packet)]])
     assert {row[2] for row in told} == {ORPHAN_RESPONSE}
     answers = Counter(row[4] for row in whole.elements() if row[2] in (ANSWERED, ORPHAN_RESPONSE))
