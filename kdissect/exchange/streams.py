@@ -56,6 +56,7 @@ from kdissect.exchange.state import (
     REUSED,
     SCAN_CHUNK,
     SCANNED,
+    SEEN,
     SEEN_CHUNK,
     SKIPPED,
     STARTED,
@@ -188,7 +189,7 @@ def _release(state: State, way: int, time: int) -> None:
         ways[way, WHOLE] = 0
         ways[way, NEXT] = first
         ways[way, FRAME] = first
-        ways[way, SCANNED] = first
+        ways[way, SCANNED] = ways[way, SEEN] = first
     ways[way, HELD_NS] = 0
     _append_ready(state, way)
     if ways[way, AHEAD] >= 0:
