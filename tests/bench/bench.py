@@ -118,6 +118,11 @@ def medians(name: str, commands: dict[str, tuple[list[str], int]], path: Path) -
     }
 
 
+def recorded(name: str) -> str:
+    """Give the recorded capture that a capture repeats, itself if it is one; copies have client ports below their servers'."""
+    return recorded(CAPTURES[name].repeats) if CAPTURES[name].repeats else name
+
+
 def against_tshark(folder: Path, name: str, runs: int) -> dict[str, Any]:
     """Compare on one capture; `cat` is the floor: what reading the file costs."""
     path = capture(folder, name)
@@ -125,7 +130,7 @@ def against_tshark(folder: Path, name: str, runs: int) -> dict[str, Any]:
     once = 1 if path.stat().st_size > GIGABYTE else runs
     commands = {
         "kdissect": (kdissect(path, "--quiet"), runs),
-        "tshark": (tshark(path, server_ports(path)), once if name.startswith("chatty") else runs),
+        "tshark": (tshark(path, server_ports(capture(folder, recorded(name)))), once if name.startswith("chatty") else runs),
         "cat": (["cat", str(path)], runs),
     }
     if name == DPKT:
