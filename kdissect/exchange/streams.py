@@ -271,7 +271,7 @@ def go_on_elsewhere(state: State, way: int, sequence: int) -> None:
     ways[way, REUSED] += 1
     ways[way, BASE] = (sequence - ways[way, NEXT]) & 0xFFFFFFFF
     ways[way, HIGH] = ways[way, NEXT]
-    ways[way, STARTED] = 1  # if so far an acknowledgment alone had told where it begins: there is a gap before it now
+    ways[way, STARTED] = 1  # if an acknowledgment had told where it begins, there is a gap before it now
 
 
 @jit_inner

@@ -130,7 +130,10 @@ def against_tshark(folder: Path, name: str, runs: int) -> dict[str, Any]:
     once = 1 if path.stat().st_size > GIGABYTE else runs
     commands = {
         "kdissect": (kdissect(path, "--quiet"), runs),
-        "tshark": (tshark(path, server_ports(capture(folder, recorded(name)))), once if name.startswith("chatty") else runs),
+        "tshark": (
+            tshark(path, server_ports(capture(folder, recorded(name)))),
+            once if name.startswith("chatty") else runs,
+        ),
         "cat": (["cat", str(path)], runs),
     }
     if name == DPKT:
