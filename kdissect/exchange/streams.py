@@ -265,13 +265,17 @@ def is_elsewhere(state: State, way: int, sequence: int, acknowledgment: int) -> 
 def go_on_elsewhere(state: State, way: int, sequence: int) -> None:
     """Let the stream go on with another sequence number, behind a gap."""
     ways = state.ways
+    if ways[way, STARTED] == 2:  # nothing came of it so far, an acknowledgment alone told where it begins
+        ways[way, BASE] = sequence
+        ways[way, WHOLE] = 0
+        ways[way, REUSED] += 1
+        return
     while ways[way, AHEAD] >= 0:
         give_up_hole(state, way)
     _append(state, way, _new_chunk(state, ways[way, NEXT], GAP, FAR, -1, -1))
     ways[way, REUSED] += 1
     ways[way, BASE] = (sequence - ways[way, NEXT]) & 0xFFFFFFFF
     ways[way, HIGH] = ways[way, NEXT]
-    ways[way, STARTED] = 1  # if an acknowledgment had told where it begins, there is a gap before it now
 
 
 @jit_inner
