@@ -32,7 +32,8 @@ def analyze(chosen: argparse.Namespace) -> int:
         from kdissect.report.summary import By
         from kdissect.report.text import render, terminal_of
 
-        summary = found.summary(By(chosen.by))
+        by = By(chosen.by)
+        summary = found.summary(by)
         as_json = to_json(summary) + "\n"
         sys.stdout.write(
             as_json if chosen.format == "json" else render(summary, terminal_of(sys.stdout, full=chosen.full))
@@ -46,7 +47,9 @@ def analyze(chosen: argparse.Namespace) -> int:
 
             where, name = page
             where.write(name, render_page(summary, found.partial, grid))
-        held = [sentence for condition in conditions for sentence in condition.held(found.summary())]
+        # Limits are looked up in the profile by API, which is composed once more only where another one was shown.
+        judged = summary if by is By.API or not conditions else found.summary()
+        held = [sentence for condition in conditions for sentence in condition.held(judged)]
         for sentence in held:
             say(f"kdissect: {sentence}")
         return HELD if held else 0
