@@ -1,26 +1,16 @@
 """What may be said on the command line; importing this loads nothing that takes time."""
 
 import argparse
-import math
-import re
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from kdissect import __version__
-from kdissect.cli.filters import add_filters
+from kdissect.cli.options import RANKINGS, TABLES, add_common, count
 from kdissect.safe import visible
 
-TABLES = ("connections", "exchanges", "partitions", "group_events", "transaction_events")
-RANKINGS = ("api", "client", "broker", "topic", "group", "connection")
 RELEASES = ("4.0", "4.1", "4.2", "4.3")
 FORMATS = ("parquet", "jsonl", "csv")
-UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-MASTERS = re.compile(r"local(\[(\*|[1-9]\d*)\])?|spark://.+|yarn|k8s://.+")
-
-WHAT_PATHS_ARE = (
-    "capture files (pcap or pcapng, plain, gzip or zstd), directories of them, or - for standard input"
-)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -60,7 +50,7 @@ def _add_analyze(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Report on the Kafka traffic of captures: who did what, how fast, and what went wrong."
     )
-    _add_common(parser)
+    add_common(parser)
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="of the report on standard output"
     )
@@ -90,7 +80,7 @@ def _add_analyze(parser: argparse.ArgumentParser) -> None:
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.description = "Write the public tables, each row one connection, exchange, topic-partition, or step of a group or transaction."
-    _add_common(parser)
+    add_common(parser)
     parser.add_argument(
         "--table",
         required=True,
@@ -116,12 +106,12 @@ def _add_sql(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "query", metavar="QUERY", help="such as 'SELECT api_name, count(*) FROM exchanges GROUP BY ALL'"
     )
-    _add_common(parser)
+    add_common(parser)
     parser.add_argument(
         "--format", choices=("text", "csv", "jsonl"), default="text", help="of the answer (default: text)"
     )
     parser.add_argument(
-        "--limit", type=_count, metavar="N", help="stop after so many rows (text: 1000 if nothing is said)"
+        "--limit", type=count, metavar="N", help="stop after so many rows (text: 1000 if nothing is said)"
     )
 
 
@@ -130,7 +120,7 @@ def _add_who(parser: argparse.ArgumentParser) -> None:
         "List who writes a topic and who reads it: clients, addresses, software, groups, rates."
     )
     parser.add_argument("named", metavar="TOPIC", help="name of the topic; * and ? stand for anything")
-    _add_common(parser)
+    add_common(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="of the answer")
 
 
@@ -138,7 +128,7 @@ def _add_diff(parser: argparse.ArgumentParser) -> None:
     parser.description = "Compare two captures, or two JSON reports of analyze: what got slower, what fails now, which clients changed."
     parser.add_argument("before", metavar="BEFORE", help="capture, directory of captures, or JSON report")
     parser.add_argument("after", metavar="AFTER", help="the same")
-    _add_common(parser, paths=False)
+    add_common(parser, paths=False)
     parser.add_argument(
         "--by", choices=RANKINGS[:-1], help="what rows are of (default: api, or what a kept report ranks by)"
     )
@@ -147,88 +137,8 @@ def _add_diff(parser: argparse.ArgumentParser) -> None:
 
 def _add_ready(parser: argparse.ArgumentParser) -> None:
     parser.description = "List what a newer Kafka would break: API versions and message formats it no longer serves, and who uses them."
-    _add_common(parser)
+    add_common(parser)
     parser.add_argument(
         "--for", dest="release", choices=RELEASES, default=RELEASES[0], help="the release (default: 4.0)"
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="of the answer")
-
-
-def _add_common(parser: argparse.ArgumentParser, *, paths: bool = True) -> None:
-    if paths:
-        parser.add_argument("paths", nargs="+", metavar="PATH", help=WHAT_PATHS_ARE)
-    parser.add_argument(
-        "--master",
-        type=_master,
-        default="local[*]",
-        metavar="URL",
-        help="where Spark runs (default: local[*], all cores)",
-    )
-    parser.add_argument(
-        "--port",
-        type=port,
-        action="append",
-        default=[],
-        metavar="N",
-        help="look only at this TCP port; repeatable",
-    )
-    add_keylog(parser)
-    parser.add_argument("--quiet", action="store_true", help="nothing on standard error but what is wrong")
-    parser.add_argument("--split-bytes", type=_size, metavar="N", help="capture bytes per task, such as 32m")
-    add_filters(parser)
-    add_anonymize(parser)
-    parser.add_argument(
-        "--partitions", type=_count, metavar="N", help="groups of connections to work in (default: by size)"
-    )
-
-
-def add_keylog(parser: argparse.ArgumentParser) -> None:
-    """Let the user name a key log."""
-    parser.add_argument(
-        "--keylog", metavar="FILE", help="TLS secrets as SSLKEYLOGFILE has them: read what they protect"
-    )
-
-
-def add_anonymize(parser: argparse.ArgumentParser) -> None:
-    """Let the user give what is written away."""
-    parser.add_argument(
-        "--anonymize",
-        action="store_true",
-        help="replace the names of hosts, clients, topics, groups, transactions and files, each time by others",
-    )
-    parser.add_argument(
-        "--anonymize-key", metavar="TEXT", help="… by the same ones whenever this text is given"
-    )
-
-
-def _master(text: str) -> str:
-    if text.startswith("sc://"):
-        raise argparse.ArgumentTypeError(
-            "Spark Connect has no RDDs, which this needs: name the cluster itself (spark://…, yarn, k8s://…), "
-            "or read captures in a notebook by spark.read.format('kdissect')"
-        )
-    if not MASTERS.fullmatch(text):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no Spark master; local[*], local[2] and spark://host:7077 are"
-        )
-    return text
-
-
-def port(text: str) -> int:
-    """Read a TCP port."""
-    if not text.isdecimal() or not 1 <= int(text) <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no TCP port (1 to 65535)")
-    return int(text)
-
-
-def _size(text: str) -> int:
-    found = re.fullmatch(r"(\d+)([kmg]?)b?", text.lower())
-    if not found or not int(found[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; 33554432 and 32m are")
-    return int(found[1]) * UNITS[found[2]]
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= math.isqrt(1 << 32):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 65536")
-    return int(text)

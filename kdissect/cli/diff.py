@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from kdissect.cli.arguments import RANKINGS
 from kdissect.cli.asked import WrongQuestion
 from kdissect.cli.filters import told
+from kdissect.cli.options import RANKINGS
 from kdissect.cli.reporting import reported
 from kdissect.cli.work import started, surveyed
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kdissect.cli.arguments import WHAT_PATHS_ARE, add_anonymize, add_keylog, port
 from kdissect.cli.asked import WrongQuestion, pseudonyms_of
 from kdissect.cli.filters import add_filters, duration, narrowing
+from kdissect.cli.options import WHAT_PATHS_ARE, add_anonymize, add_keylog, port
 from kdissect.safe import visible
 from kdissect.unfinished import Scratch
 

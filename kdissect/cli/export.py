@@ -2,7 +2,7 @@
 
 import argparse
 
-from kdissect.cli.arguments import TABLES
+from kdissect.cli.options import TABLES
 from kdissect.cli.work import prepared, say
 from kdissect.pipeline.session import Settings
 from kdissect.pipeline.tabledir import FINISH, Format, target_at

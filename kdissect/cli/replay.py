@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kdissect.cli.arguments import WHAT_PATHS_ARE, add_keylog, port
 from kdissect.cli.filters import api, duration, moment
+from kdissect.cli.options import WHAT_PATHS_ARE, add_keylog, port
 from kdissect.safe import visible
 from kdissect.unfinished import write_whole
 

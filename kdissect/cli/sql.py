@@ -10,8 +10,8 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any
 
-from kdissect.cli.arguments import TABLES
 from kdissect.cli.asked import WrongQuestion
+from kdissect.cli.options import TABLES
 from kdissect.cli.work import prepared, say
 
 ROWS_SHOWN = 1000

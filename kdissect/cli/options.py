@@ -1,0 +1,98 @@
+"""Options that several commands have, and how their values are read."""
+
+import argparse
+import math
+import re
+
+from kdissect.cli.filters import add_filters
+
+TABLES = ("connections", "exchanges", "partitions", "group_events", "transaction_events")
+RANKINGS = ("api", "client", "broker", "topic", "group", "connection")
+UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+MASTERS = re.compile(r"local(\[(\*|[1-9]\d*)\])?|spark://.+|yarn|k8s://.+")
+
+WHAT_PATHS_ARE = (
+    "capture files (pcap or pcapng, plain, gzip or zstd), directories of them, or - for standard input"
+)
+
+
+def add_common(parser: argparse.ArgumentParser, *, paths: bool = True) -> None:
+    """Let the user say what is read, how much of it, and where Spark runs."""
+    if paths:
+        parser.add_argument("paths", nargs="+", metavar="PATH", help=WHAT_PATHS_ARE)
+    parser.add_argument(
+        "--master",
+        type=_master,
+        default="local[*]",
+        metavar="URL",
+        help="where Spark runs (default: local[*], all cores)",
+    )
+    parser.add_argument(
+        "--port",
+        type=port,
+        action="append",
+        default=[],
+        metavar="N",
+        help="look only at this TCP port; repeatable",
+    )
+    add_keylog(parser)
+    parser.add_argument("--quiet", action="store_true", help="nothing on standard error but what is wrong")
+    parser.add_argument("--split-bytes", type=_size, metavar="N", help="capture bytes per task, such as 32m")
+    add_filters(parser)
+    add_anonymize(parser)
+    parser.add_argument(
+        "--partitions", type=count, metavar="N", help="groups of connections to work in (default: by size)"
+    )
+
+
+def add_keylog(parser: argparse.ArgumentParser) -> None:
+    """Let the user name a key log."""
+    parser.add_argument(
+        "--keylog", metavar="FILE", help="TLS secrets as SSLKEYLOGFILE has them: read what they protect"
+    )
+
+
+def add_anonymize(parser: argparse.ArgumentParser) -> None:
+    """Let the user give what is written away."""
+    parser.add_argument(
+        "--anonymize",
+        action="store_true",
+        help="replace the names of hosts, clients, topics, groups, transactions and files, each time by others",
+    )
+    parser.add_argument(
+        "--anonymize-key", metavar="TEXT", help="… by the same ones whenever this text is given"
+    )
+
+
+def _master(text: str) -> str:
+    if text.startswith("sc://"):
+        raise argparse.ArgumentTypeError(
+            "Spark Connect has no RDDs, which this needs: name the cluster itself (spark://…, yarn, k8s://…), "
+            "or read captures in a notebook by spark.read.format('kdissect')"
+        )
+    if not MASTERS.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no Spark master; local[*], local[2] and spark://host:7077 are"
+        )
+    return text
+
+
+def port(text: str) -> int:
+    """Read a TCP port."""
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no TCP port (1 to 65535)")
+    return int(text)
+
+
+def _size(text: str) -> int:
+    found = re.fullmatch(r"(\d+)([kmg]?)b?", text.lower())
+    if not found or not int(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; 33554432 and 32m are")
+    return int(found[1]) * UNITS[found[2]]
+
+
+def count(text: str) -> int:
+    """Read a number from 1 to 65536."""
+    if not text.isdecimal() or not 1 <= int(text) <= math.isqrt(1 << 32):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 65536")
+    return int(text)
