@@ -3,6 +3,7 @@
 import json
 import struct
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def test_with_keys_there_is_what_the_broker_logged(apart: tuple[Path, Path]) -> 
 
 def test_replay_starts_from_what_the_keys_open(apart: tuple[Path, Path], tmp_path: Path) -> None:
     def requests(path: Path, keylog: Path | None) -> list[int]:
-        with Shelf() as shelf:
+        with closing(Shelf()) as shelf:
             return [
                 each.key
                 for each in read([str(path)], (), str(tmp_path), shelf, keylog and str(keylog)).requests

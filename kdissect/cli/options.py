@@ -36,13 +36,18 @@ def add_common(parser: argparse.ArgumentParser, *, paths: bool = True) -> None:
         help="look only at this TCP port; repeatable",
     )
     add_keylog(parser)
-    parser.add_argument("--quiet", action="store_true", help="nothing on standard error but what is wrong")
+    add_quiet(parser)
     parser.add_argument("--split-bytes", type=_size, metavar="N", help="capture bytes per task, such as 32m")
     add_filters(parser)
     add_anonymize(parser)
     parser.add_argument(
         "--partitions", type=count, metavar="N", help="groups of connections to work in (default: by size)"
     )
+
+
+def add_quiet(parser: argparse.ArgumentParser) -> None:
+    """Say how to have nothing said but what is wrong."""
+    parser.add_argument("--quiet", action="store_true", help="nothing on standard error but what is wrong")
 
 
 def add_keylog(parser: argparse.ArgumentParser) -> None:

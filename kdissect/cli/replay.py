@@ -6,21 +6,24 @@ import os
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kdissect.cli.filters import api, duration, moment
-from kdissect.cli.options import WHAT_PATHS_ARE, add_keylog, port
+from kdissect.cli.options import WHAT_PATHS_ARE, add_keylog, add_quiet, port
 from kdissect.safe import visible
 from kdissect.unfinished import write_whole
 
 if TYPE_CHECKING:
+    from kdissect.replay.planning.topics import Made
     from kdissect.replay.playing.running import Replay
     from kdissect.replay.settings import Settings
 
 FAILED_ON = 1
 NOTHING = 3  # nothing could be sent
+NOT_YET = "would be created"
 PASSWORD_VARIABLE = "KDISSECT_SASL_PASSWORD"  # noqa: S105 - the name of a variable
 
 
@@ -46,6 +49,7 @@ def add_replay(parser: argparse.ArgumentParser) -> None:
     compare = commands.add_parser("compare", help="report again on a run, from its files")
     compare.add_argument("run", metavar="RUN", help="directory of a run")
     compare.add_argument("--noise", metavar="RUN", help="a second, identical run: what it shows too is noise")
+    add_quiet(compare)
     _add_report(compare)
 
 
@@ -184,8 +188,10 @@ def _add_common(parser: argparse.ArgumentParser, name: str) -> None:
         metavar="TIME",
         help="for an answer (default: 30s)",
     )
+    add_quiet(parser)
+    if name != "run":
+        parser.add_argument("--format", choices=("text", "json"), default="text", help="of the answer")
     if name == "plan":
-        parser.add_argument("--format", choices=("text", "json"), default="text", help="of the plan")
         return
     parser.add_argument(
         "--execute", action="store_true", help="do it; without this nothing changes on the target"
@@ -218,7 +224,7 @@ def replay(chosen: argparse.Namespace) -> int:
         return _compare(chosen)
     from kdissect.replay.playing.running import Replay
 
-    with Replay(_settings(chosen), chosen.paths, chosen.port, chosen.keylog) as made:
+    with closing(Replay(_settings(chosen), chosen.paths, chosen.port, chosen.keylog)) as made:
         made.learn()
         if chosen.replay == "prepare":
             return _prepare(chosen, made)
@@ -241,10 +247,11 @@ def _plan_or_run(chosen: argparse.Namespace, made: "Replay") -> int:
     folder = Path(chosen.out or f"replay-{made.settings.run}")
     if folder.exists():
         raise Refused(f"{folder} exists already: a run's files are never overwritten")
-    made.play(_say, partial(save_pass, made, folder, plan))
+    tell = _hold if chosen.quiet else _say
+    made.play(tell, partial(save_pass, made, folder, plan))
     code = 0
     for place in save(made, folder, plan):
-        _say(f"wrote {place}")
+        tell(f"wrote {place}")
         code = max(code, _report(chosen, compare(*read_run(place))))
     return code
 
@@ -277,26 +284,32 @@ def _report(chosen: argparse.Namespace, report: dict[str, Any]) -> int:
 
 
 def _prepare(chosen: argparse.Namespace, made: "Replay") -> int:
-    from kdissect.replay.planning.topics import create, missing_topics
-    from kdissect.safe import escaped
+    from kdissect.replay.planning.topics import Made, create, missing_topics
 
     wanted = missing_topics(made)
-    if not wanted:
-        _write(["every topic is on the target already"])
-        return 0
-    if not chosen.execute:
-        lines = [
-            f"would create {escaped(each.name)}: {each.partitions} partitions, {each.replicas} replicas"
-            for each in wanted
-        ]
-        _write([*lines, "nothing was created: --execute does it"])
-        return 0
-    outcomes = made.errand(create(made.stage(), wanted))
-    _write(
-        f"{escaped(each.wanted.name)}: {each.outcome}, {each.wanted.partitions} partitions"
+    if chosen.execute and wanted:
+        outcomes = made.errand(create(made.stage(), wanted))
+    else:
+        outcomes = [Made(each, NOT_YET) for each in wanted]
+    if chosen.format == "json":
+        topics = [each.wanted._asdict() | {"outcome": each.outcome} for each in outcomes]
+        _write([json.dumps({"topics": topics}, indent=1)])
+    else:
+        _write(_prepared(outcomes))
+    return 0 if all(each.outcome in ("created", NOT_YET) for each in outcomes) else FAILED_ON
+
+
+def _prepared(outcomes: "list[Made]") -> list[str]:
+    from kdissect.safe import escaped
+
+    if not outcomes:
+        return ["every topic is on the target already"]
+    lines = [
+        f"{escaped(each.wanted.name)}: {each.outcome}, {each.wanted.partitions} partitions, {each.wanted.replicas} replicas"
         for each in outcomes
-    )
-    return 0 if all(each.outcome == "created" for each in outcomes) else FAILED_ON
+    ]
+    untouched = all(each.outcome == NOT_YET for each in outcomes)
+    return [*lines, "nothing was created: --execute does it"] if untouched else lines
 
 
 def _settings(chosen: argparse.Namespace) -> "Settings":
@@ -377,6 +390,10 @@ def _credentials(chosen: argparse.Namespace) -> Any:
 def _write(lines: Iterable[str]) -> None:
     sys.stdout.buffer.write("\n".join([*lines, ""]).encode("utf-8", "backslashreplace"))
     sys.stdout.buffer.flush()
+
+
+def _hold(_text: str) -> None:
+    """Say nothing."""
 
 
 def _say(text: str) -> None:

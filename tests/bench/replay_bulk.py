@@ -15,6 +15,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from statistics import median
 
@@ -61,7 +62,7 @@ def busy_s(cluster: KraftCluster) -> float:
 def replayed(capture: Path, port: int, prefix: str, cluster: KraftCluster) -> tuple[float, float, float]:
     """Replay; give MB of records a second, and how much of a core the replayer and the broker took."""
     asked = Settings(target=(("127.0.0.1", port),), prefix=prefix, pace=Pace.ASAP, processes=1)
-    with Replay(asked, [str(capture)]) as replay:
+    with closing(Replay(asked, [str(capture)])) as replay:
         replay.learn()
         replay.errand(create(replay.stage(), missing_topics(replay)))
         replay.learn()

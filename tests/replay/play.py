@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def settings(cluster: Cluster, prefix: str, **more: Any) -> Settings:
 
 def play(asked: Settings, capture: str, folder: Path, plain_ports: Sequence[int] = ()) -> Played:
     """Create topics, replay, write, read, compare. `plain_ports` are asked about leaders, if the replay's own are encrypted."""
-    with Replay(asked, [str(CAPTURES / capture)]) as replay:
+    with closing(Replay(asked, [str(CAPTURES / capture)])) as replay:
         replay.learn()
         wanted = missing_topics(replay)
         if wanted:

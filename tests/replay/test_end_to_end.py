@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -216,7 +217,7 @@ def test_login_and_tls(target: SecuredCluster, authority: Path, tmp_path: Path, 
 
 def test_the_target_may_not_be_the_source(target: SecuredCluster, tmp_path: Path) -> None:
     """A capture of this very cluster, and one whose broker's address the target has."""
-    with Replay(settings(target, "self-"), [str(CAPTURES / "steady.pcapng")]) as replay:
+    with closing(Replay(settings(target, "self-"), [str(CAPTURES / "steady.pcapng")])) as replay:
         replay.learn()
         replay.loaded.source.cluster_ids.add(replay.target.cluster_id or "")
         with pytest.raises(Refusing, match="captured cluster itself"):

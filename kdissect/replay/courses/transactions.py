@@ -42,13 +42,7 @@ def init_producer_id(stage: Stage, item: Item, body: Tree) -> Course:
         body["transaction_timeout_ms"] = min(longer, max(LONGEST_TIMEOUT_MS, body["transaction_timeout_ms"]))
     body = stage.carried(item, body, version)
     answer: Answer = yield from stage.insist(INIT_PRODUCER_ID, version, body, stage.client_id(item), item)
-    said = answer.body
-    if said and not said["error_code"]:
-        captured = issued(stage, item)
-        if captured is not None:
-            stage.producers.learn(captured, Identity(said["producer_id"], said["producer_epoch"]))
-        if item.transaction is not None:
-            _begin_anew(stage, item)
+    _learn_identity(stage, item, answer.body, Identity(-1, -1))
     return [answer]
 
 
@@ -117,15 +111,9 @@ def end(stage: Stage, item: Item, body: Tree) -> Course:
         raise Refused(Bucket.DEPENDENCY, "nothing of its transaction was sent")
     body = stage.carried(item, body, version)
     answer: Answer = yield from stage.insist(END_TXN, version, body, stage.client_id(item), item)
-    said = answer.body
-    if said and not said["error_code"]:
-        captured = issued(stage, item)
-        if captured is not None:
-            following = Identity(said.get("producer_id", -1), said.get("producer_epoch", -1))
-            stage.producers.learn(captured, following if following.producer_id >= 0 else identity)
-        _begin_anew(stage, item)
-    elif said:
-        stage.note(item, f"the transaction did not end: {error_name(said['error_code'])}")
+    _learn_identity(stage, item, answer.body, identity)
+    if answer.body and answer.body["error_code"]:
+        stage.note(item, f"the transaction did not end: {error_name(answer.body['error_code'])}")
     return [answer]
 
 
@@ -157,10 +145,18 @@ def issued(stage: Stage, item: Item) -> Key | None:
     return body["producer_id"], body["producer_epoch"]
 
 
-def _begin_anew(stage: Stage, item: Item) -> None:
-    name = stage.names.transactional(item.transaction or "")
-    stage.added[name].clear()
-    stage.open_transactions.pop(name, None)
+def _learn_identity(stage: Stage, item: Item, said: Tree, before: Identity) -> None:
+    """Take in the producer that an answer issues (in the first generation EndTxn leaves it as it was), and begin anew with it."""
+    if not said or said["error_code"]:
+        return
+    captured = issued(stage, item)
+    if captured is not None:
+        following = Identity(said.get("producer_id", -1), said.get("producer_epoch", -1))
+        stage.producers.learn(captured, following if following.producer_id >= 0 else before)
+    if item.transaction is not None:
+        name = stage.names.transactional(item.transaction)
+        stage.added[name].clear()
+        stage.open_transactions.pop(name, None)
 
 
 def _put_identity(stage: Stage, item: Item, body: Tree, front: str = "") -> Errand:

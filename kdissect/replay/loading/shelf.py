@@ -2,8 +2,7 @@
 
 import os
 import tempfile
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 BUFFER = 1 << 20
 
@@ -46,11 +45,3 @@ class Shelf:
     def close(self) -> None:
         """Remove the file."""
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

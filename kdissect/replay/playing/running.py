@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from kdissect.replay.courses.stage import Stage
 from kdissect.replay.courses.target import Target, learn_bounds, learn_target
@@ -57,7 +56,7 @@ Rescue = Callable[[int, Pass], object]  # saves a pass: its number, and what is 
 
 
 class Replay:
-    """A context manager. Raises InputError for captures, Refusing for rails."""
+    """To be closed. Raises InputError for captures, Refusing for rails."""
 
     def __init__(
         self,
@@ -87,14 +86,6 @@ class Replay:
         for shelf in (self.shelf, *(shelf for played in self.passes for shelf in played.shelves)):
             shelf.close()
         self._spool.end()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def stage(self) -> Stage:
         """Make the stage of a pass."""

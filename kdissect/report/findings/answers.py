@@ -142,7 +142,7 @@ def retriable_lasted(scene: Scene) -> Judgement | None:
 
 
 def refused(scene: Scene, wanted: frozenset[int], title: str) -> Judgement | None:
-    """Give errors by client, API and error."""
+    """Give errors by client, API and error. Most rules about errors are this with their own errors, said in the table."""
     rows = []
     notes = scene.errors(wanted)
     for (client, api, error, subject), found in gathered(
@@ -167,21 +167,6 @@ def refused(scene: Scene, wanted: frozenset[int], title: str) -> Judgement | Non
         if rows
         else None
     )
-
-
-def authorization(scene: Scene) -> Judgement | None:
-    """Requests that ACLs refused."""
-    return refused(scene, AUTHORIZATION, "Not authorized")
-
-
-def corrupt(scene: Scene) -> Judgement | None:
-    """Records that a broker could not accept or read."""
-    return refused(scene, CORRUPT, "Corrupt or invalid records")
-
-
-def oversized(scene: Scene) -> Judgement | None:
-    """Batches larger than a broker or a topic takes."""
-    return refused(scene, OVERSIZED, "Records too large for the topic")
 
 
 def controller_moved(scene: Scene) -> Judgement | None:

@@ -187,18 +187,3 @@ def commit_failed(scene: Scene) -> Judgement | None:
         ", all with errors that a retry may end" if again else ""
     )
     return Judgement(title, rows, Severity.NOTE if again else Severity.WARNING)
-
-
-def producer_fenced(scene: Scene) -> Judgement | None:
-    """Transactional producers that another instance or a time-out put out."""
-    return refused(scene, FENCED, "Producers fenced or out of step with their transaction")
-
-
-def transactions_concurrent(scene: Scene) -> Judgement | None:
-    """Transactions begun while the one before was still being completed."""
-    return refused(scene, CONCURRENT, "Transactions begun before the one before was completed")
-
-
-def sequence_gap(scene: Scene) -> Judgement | None:
-    """Batches that a broker refused because one before is missing."""
-    return refused(scene, SEQUENCE, "Producer sequences broken")
