@@ -6,7 +6,7 @@ A course is given the stage, the item, and its own copy of the decoded request, 
 
 from collections.abc import Callable
 
-from kdissect.replay.courses import fetch, groups, offsets, plain, produce, reads, transactions
+from kdissect.replay.courses import fetch, groups, heartbeats, offsets, plain, produce, reads, transactions
 from kdissect.replay.courses.stage import Stage
 from kdissect.replay.loading.items import Item
 from kdissect.replay.rewriting.roles import Tree
@@ -23,12 +23,14 @@ COURSES: dict[int, Callable[[Stage, Item, Tree], Course]] = {
     12: groups.heartbeat,
     13: groups.leave,
     14: groups.sync,
+    23: reads.leader_epochs,
     22: transactions.init_producer_id,
     24: transactions.add_partitions,
     25: transactions.add_offsets,
     26: transactions.end,
     28: transactions.commit_offsets,
-    68: groups.consumer_heartbeat,
+    68: heartbeats.heartbeat,
+    76: heartbeats.heartbeat,
 }
 
 

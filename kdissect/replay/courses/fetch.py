@@ -5,12 +5,12 @@ nothing; where the target gave something all the same, we go on behind it, as an
 id are left out: with a foreign rack a leader answers nothing and names another replica, for ever.
 """
 
-from kdissect.protocol.headers import decode_response
 from kdissect.protocol.record_sets import PREFIX
 from kdissect.replay.accounting import Bucket
-from kdissect.replay.courses.stage import Stage
+from kdissect.replay.courses.stage import CONTROL, Stage
 from kdissect.replay.courses.target import learn_bounds
 from kdissect.replay.loading.items import Item
+from kdissect.replay.loading.sessions import UNTOLD
 from kdissect.replay.mapping.producers import Where
 from kdissect.replay.mapping.sessions import FINAL_EPOCH, NO_SESSION, OwnSession, Wanted
 from kdissect.replay.rewriting.roles import Refused, Tree
@@ -36,7 +36,7 @@ def fetch(stage: Stage, item: Item, body: Tree) -> Course:
         return (yield from _as_captured(stage, item, body, version))
     found = stage.fetched.wanted(item.request.server, body, issued)
     if found is None:
-        raise Refused(Bucket.HEADLESS, "its fetch session began before the capture")
+        raise Refused(*UNTOLD)
     wanted, said = found
     by_node = _by_leader(stage, item, wanted, said)
     if not by_node:
@@ -146,11 +146,7 @@ def whose_positions(item: Item) -> str:
 
 def _captured_answer(stage: Stage, item: Item) -> tuple[int, dict[Where, int]]:
     """Give the session that the captured answer opened, and where logs began."""
-    request = item.request
-    answer = stage.frame(request.answer) if request.answer_whole else None
-    body = decode_response(answer, 1, request.version or 0).body if answer else None
-    if not body:
-        return NO_SESSION, {}
+    body = stage.captured_answer(item)
     starts = {
         (stage.names.captured_topic(topic, "topic") or "", each["partition_index"]): each.get(
             "log_start_offset", -1
@@ -178,7 +174,7 @@ def _learn(stage: Stage, item: Item, answer: Answer) -> None:
         name = stage.captured_name(target)
         for each in topic["partitions"]:
             if each["error_code"] == OFFSET_OUT_OF_RANGE:
-                stage.spawn(learn_bounds(stage))
+                stage.spawn(learn_bounds(stage), CONTROL)
             if each["error_code"] or name is None:
                 continue
             where = (name, each["partition_index"])

@@ -4,10 +4,13 @@ Without membership (`--groups simple`) a commit says no member and no generation
 members. With it the live member commits.
 """
 
-from kdissect.replay.courses.groups import as_member
+from kdissect.replay.courses.elders import member_if_any
+from kdissect.replay.courses.membership import as_member
 from kdissect.replay.courses.stage import Stage
 from kdissect.replay.loading.items import Item
+from kdissect.replay.mapping.members import Live
 from kdissect.replay.rewriting.roles import Tree
+from kdissect.replay.settings import Groups
 from kdissect.replay.steps import Answer, Course
 
 OFFSET_COMMIT, OFFSET_FETCH = 8, 9
@@ -19,8 +22,9 @@ def commit(stage: Stage, item: Item, body: Tree) -> Course:
     version = stage.version(item, least=LEAST_VERSION)
     stage.translate_commits(item, body)
     group, member = body["group_id"], body.get("member_id", "")
+    full = stage.settings.groups is Groups.FULL and not stage.off("members")
+    live: Live | None = (yield from member_if_any(stage, group, member)) if full else None
     stage.put_member(item, body, group, "generation_id_or_member_epoch")
-    live = stage.members.live(group, member)
     body = stage.carried(item, body, version)
     if live is not None and live.join_version:
         return [(yield from as_member(stage, item, live, version, body))]

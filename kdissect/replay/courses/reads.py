@@ -1,12 +1,14 @@
-"""Questions whose answers say where things are: Metadata and ListOffsets."""
+"""Questions whose answers say where things are: Metadata, ListOffsets and OffsetForLeaderEpoch."""
 
 from kdissect.replay.courses.stage import LEAST_METADATA, Stage
 from kdissect.replay.loading.items import Item
+from kdissect.replay.loading.policy import FIRST_OF_CONSUMERS
 from kdissect.replay.rewriting.roles import Tree
 from kdissect.replay.settings import Timestamps
 from kdissect.replay.steps import Ask, Course
 
 EARLIEST, LATEST = -2, -1
+REPLICA_TOLD = 3  # OffsetForLeaderEpoch that says who asks
 
 
 def metadata(stage: Stage, item: Item, body: Tree) -> Course:
@@ -56,4 +58,20 @@ def list_offsets(stage: Stage, item: Item, body: Tree) -> Course:
                     stage.positions.target_bounds(
                         where, offset if asked[1] == EARLIEST else -1, offset if asked[1] == LATEST else -1
                     )
+    return list(answers)
+
+
+def leader_epochs(stage: Stage, item: Item, body: Tree) -> Course:
+    """Ask where an epoch ends. Epochs of one cluster mean nothing in another, so the one that leads on the target now is asked for."""
+    version = stage.version(item, least=FIRST_OF_CONSUMERS)
+    body = stage.carried(item, body, version)
+    if not stage.off("epochs"):
+        for topic in body["topics"]:
+            known = stage.topology.topics.get(topic["topic"])
+            for partition in topic["partitions"]:
+                partition["leader_epoch"] = known.epochs.get(partition["partition"], -1) if known else -1
+    if version >= REPLICA_TOLD:
+        body["replica_id"] = -1
+    answers = yield Ask(tuple((yield from stage.parts(item, version, body))))
+    stage.heed(answers)
     return list(answers)

@@ -5,10 +5,11 @@ producer ids: the same batches under the same id would be answered, and not writ
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from kdissect.protocol.errors import error_name
+from kdissect.protocol.headers import decode_response
 from kdissect.protocol.schema import APIS, api_name
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.loading.items import Item, Loaded
@@ -32,6 +33,7 @@ CONCURRENT_TRANSACTIONS = 51
 PASSING = COORDINATOR_ERRORS | {CONCURRENT_TRANSACTIONS}
 AGAIN_NS = 50_000_000
 OWN_CLIENT_ID = "kdissect-replay"
+CONTROL = "control"  # owns the connections for what belongs to no captured one
 
 OF_GROUP = {8: "group_id", 11: "group_id", 12: "group_id", 13: "group_id", 14: "group_id", 28: "group_id", 47: "group_id",
             68: "group_id"}  # fmt: skip
@@ -55,7 +57,7 @@ class Stage:
     frame: Callable[[Place | None], bytes | None]  # reads captured frames
     shift_ns: int = 0  # from the capture's time to the run's
     settled: Callable[[int], Gate | None] = lambda _index: None  # a gate of a request that has not ended yet
-    spawn: Callable[[Errand], None] = lambda _errand: None  # run beside everything else
+    spawn: Callable[[Errand, Hashable], None] = lambda _errand, _owner: None  # run beside everything else
     producers: Producers = field(default_factory=Producers)
     positions: Positions = field(init=False)
     fetched: CapturedSessions = field(init=False)
@@ -76,7 +78,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.positions = Positions(self.settings.offsets)
-        self.fetched = CapturedSessions(self.names)
+        self.fetched = CapturedSessions(self.names, self.loaded.older_sessions)
         by_number = (attempts for tried in self.loaded.retries.values() for attempts in tried.values())
         by_record = (
             attempts
@@ -98,6 +100,12 @@ class Stage:
     def note(self, item: Item, text: str) -> None:
         """Remember a rewrite for the run's files."""
         self.notes.setdefault(item.request.index, []).append(text)
+
+    def captured_answer(self, item: Item) -> Tree:
+        """Give the captured answer decoded; empty if there is none or it makes no sense."""
+        request = item.request
+        answer = self.frame(request.answer) if request.answer_whole else None
+        return (decode_response(answer, request.key, request.version or 0).body or {}) if answer else {}
 
     # Rewriting
 
@@ -136,9 +144,11 @@ class Stage:
 
     def client_id(self, item: Item) -> str | None:
         """What the client calls itself on the target."""
-        if item.client_id is None:
-            return None
-        return self.settings.client_id_prefix + item.client_id
+        return self.renamed_client(item.client_id)
+
+    def renamed_client(self, captured: str | None) -> str | None:
+        """Give a client's name on the target."""
+        return None if captured is None else self.settings.client_id_prefix + captured
 
     def captured_name(self, target: str | None) -> str | None:
         """Give the captured name of a topic of the target."""
@@ -380,7 +390,7 @@ class Stage:
                 error in LEADER_ERRORS
                 for error in errors_of(answer.part.key, answer.part.version, answer.body)
             ):
-                self.spawn(self.refresh())
+                self.spawn(self.refresh(), CONTROL)
                 return
 
 

@@ -6,8 +6,8 @@ nothing is missing. Passing errors are asked again, since everything behind wait
 """
 
 from kdissect.protocol.errors import error_name
-from kdissect.protocol.headers import decode_response
 from kdissect.replay.accounting import Bucket
+from kdissect.replay.courses.elders import member_if_any
 from kdissect.replay.courses.stage import Stage
 from kdissect.replay.loading.items import (
     ADD_OFFSETS,
@@ -21,6 +21,7 @@ from kdissect.replay.loading.items import (
 from kdissect.replay.mapping.producers import Identity, Key
 from kdissect.replay.rewriting.roles import Refused, Tree
 from kdissect.replay.rewriting.versions import chosen_version
+from kdissect.replay.settings import Groups
 from kdissect.replay.steps import Answer, Course, Errand
 
 IN_TRANSACTION = frozenset({PRODUCE, ADD_PARTITIONS, ADD_OFFSETS, TXN_COMMIT})
@@ -86,6 +87,8 @@ def commit_offsets(stage: Stage, item: Item, body: Tree) -> Course:
     version = stage.version(item, most=99 if second else LAST_OF_FIRST_GENERATION[TXN_COMMIT])
     identity = yield from _put_identity(stage, item, body)
     stage.translate_commits(item, body)
+    if stage.settings.groups is Groups.FULL:
+        yield from member_if_any(stage, body["group_id"], body.get("member_id", ""))
     stage.put_member(item, body, body["group_id"], "generation_id")
     group = body["group_id"]
     body = stage.carried(item, body, version)
@@ -137,9 +140,7 @@ def abort_open(stage: Stage) -> Errand:
 
 def issued(stage: Stage, item: Item) -> Key | None:
     """Give the producer id and epoch that the captured answer issued."""
-    request = item.request
-    answer = stage.frame(request.answer) if request.answer_whole else None
-    body = decode_response(answer, request.key, request.version or 0).body if answer else None
+    body = stage.captured_answer(item)
     if not body or body.get("error_code") or body.get("producer_id", -1) < 0:
         return None
     return body["producer_id"], body["producer_epoch"]

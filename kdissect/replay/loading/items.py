@@ -23,18 +23,26 @@ from kdissect.protocol.schema import api_name, is_known
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.loading.attempts import Attempts, Position
 from kdissect.replay.loading.captured import Capture, Request
+from kdissect.replay.loading.elders import Elder, Elders, Member
 from kdissect.replay.loading.kin import Kin
 from kdissect.replay.loading.policy import Refusal, by_content, by_key
+from kdissect.replay.loading.sessions import OlderSessions
 from kdissect.replay.loading.shelf import Shelf
 from kdissect.replay.mapping.producers import Key, Where
+from kdissect.replay.mapping.sessions import Place, Wanted
 from kdissect.replay.rewriting.batches import Batch, batches_of
 from kdissect.replay.rewriting.mentions import errors_of, groups_of, topics_of
 from kdissect.replay.rewriting.roles import Names, Refused, Tree
-from kdissect.replay.settings import Chosen, Moment, Settings
+from kdissect.replay.settings import Chosen, Groups, Moment, Settings
 
-PRODUCE, FETCH, METADATA, FIND_COORDINATOR = 0, 1, 3, 10
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, FIND_COORDINATOR = 0, 1, 2, 3, 8, 10
 SYNC_GROUP, JOIN_GROUP, API_VERSIONS, SASL_HANDSHAKE = 14, 11, 18, 17
 INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN, TXN_COMMIT, DESCRIBE_CLUSTER = 22, 24, 25, 26, 28, 60
+ANSWERED_BY_PARTITION = {
+    FETCH: ("responses", "topic"),
+    LIST_OFFSETS: ("topics", "name"),
+    OFFSET_COMMIT: ("topics", "name"),
+}
 TRANSACTIONAL = {
     PRODUCE: "transactional_id",
     INIT_PRODUCER_ID: "transactional_id",
@@ -98,6 +106,8 @@ class Loaded:
     assignments: dict[tuple[str, int], dict[str, bytes]] = field(
         default_factory=dict
     )  # group, generation -> member ->
+    elders: dict[Member, Elder] = field(default_factory=dict)
+    older_sessions: dict[Place, Wanted] = field(default_factory=dict)
     kin: Kin = field(default_factory=Kin)
     records: int = 0
     record_bytes: int = 0
@@ -114,6 +124,7 @@ def load(capture: Capture, shelf: Shelf, settings: Settings) -> Loaded:
     loader = _Loader(loaded, settings)
     for request in capture.requests:
         loader.take(request, shelf)
+    loader.end()
     _anchor(loaded.items)
     return loaded
 
@@ -124,6 +135,16 @@ class _Loader:
         self._sequences: dict[tuple[Key, Where, int], tuple[int, ...]] = {}
         self._attempts = Attempts()
         self._writers: dict[tuple[object, Where], tuple[int, int, str]] = {}
+        self._elders = Elders(loaded.names)
+        self._sessions = OlderSessions(loaded.names, lambda topic: _matches(settings.chosen.topics, [topic]))
+
+    def end(self) -> None:
+        """Say what only the whole capture tells: who is older than it, and of whom too little is known."""
+        loaded = self._loaded
+        loaded.elders = self._elders.found()
+        loaded.older_sessions = self._sessions.sets
+        for index, refusal in (*self._elders.refused(), *self._sessions.refused()):
+            loaded.items[index].refusal = refusal
 
     def take(self, request: Request, shelf: Shelf) -> None:
         loaded = self._loaded
@@ -145,6 +166,8 @@ class _Loader:
             item.transaction = whole.body.get(TRANSACTIONAL[request.key]) or None
         self._learn_ids(request, said)
         self._learn_groups(request, whole.body, said)
+        self._learn_older(item, whole.body, said)
+        self._learn_topics(request, said)
         if request.key == PRODUCE:
             self._learn_batches(item, whole.body, said)
         if item.refusal is None:
@@ -210,6 +233,26 @@ class _Loader:
             self._loaded.assignments[body["group_id"], body["generation_id"]] = {
                 each["member_id"]: each["assignment"] for each in body["assignments"]
             }
+
+    def _learn_older(self, item: Item, body: Tree, said: Tree | None) -> None:
+        request, played = item.request, item.refusal is None
+        of_client = item.refusal is None or item.refusal.bucket is Bucket.POLICY
+        if request.key == FETCH and of_client:
+            told = self._sessions.take(request, body, said, played)
+            self._loaded.kin.reads(request.connection, told)
+        if self._settings.groups is Groups.FULL:
+            host = self._loaded.capture.clients.get(request.connection, "").rpartition(":")[0]
+            self._elders.take(request, body, said, (host, item.client_id), played)
+
+    def _learn_topics(self, request: Request, said: Tree | None) -> None:
+        """A partition that is read without an error is there, whether or not the capture has metadata that names it."""
+        if said is not None and request.key in ANSWERED_BY_PARTITION:
+            topics, name = ANSWERED_BY_PARTITION[request.key]
+            for topic in said.get(topics) or ():
+                for each in topic["partitions"]:
+                    if not each["error_code"]:
+                        found = self._loaded.names.captured_topic(topic, name)
+                        _grow(self._loaded.source, (found or "", each["partition_index"]))
 
     def _learn_batches(self, item: Item, body: Tree, said: Tree | None) -> None:
         loaded, request = self._loaded, item.request

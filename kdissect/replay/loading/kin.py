@@ -13,7 +13,7 @@ from kdissect.replay.rewriting.roles import Tree
 
 PRODUCE, FETCH, OFFSET_COMMIT, DELETE_RECORDS, EPOCHS, TXN_COMMIT = 0, 1, 8, 21, 23, 28
 IN_GROUPS = frozenset(
-    {OFFSET_COMMIT, 11, 12, 13, 14, 25, TXN_COMMIT, 68}
+    {OFFSET_COMMIT, 11, 12, 13, 14, 25, TXN_COMMIT, 68, 76, 78, 79}
 )  # who asks for a coordinator is no member by that
 READING = frozenset(
     {FETCH, OFFSET_COMMIT, DELETE_RECORDS, EPOCHS, TXN_COMMIT}
@@ -67,6 +67,11 @@ class Kin:
             self.unite(connection, ("client", client_id) if client_id else connection)
             for topic in topics_of(request.key, version, body, names):
                 self._readers[topic].add(connection)
+
+    def reads(self, connection: int, topics: Iterable[str]) -> None:
+        """Take in that a connection reads topics which its requests do not name."""
+        for topic in topics:
+            self._readers[topic].add(connection)
 
     def families(self, connections: Iterable[int]) -> list[list[int]]:
         """Give the connections that belong together, in the order in which they come up."""

@@ -12,6 +12,10 @@ from kdissect.protocol.schema import APIS, api_name
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.settings import Groups, Settings
 
+LEADER_EPOCHS, FIRST_OF_CONSUMERS = (
+    23,
+    2,
+)  # OffsetForLeaderEpoch; the version from which consumers ask (KIP-320)
 OWN = frozenset({17, 18, 36})
 GROUP_MEMBERSHIP = frozenset({11, 12, 13, 14, 68})
 GROUP_COMMITS = frozenset({8})
@@ -23,11 +27,35 @@ IRREVERSIBLE = frozenset({57, 64, 80, 81})
 INTER_BROKER = frozenset({4, 5, 6, 7, 27, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82, 83, 84, 85, 86, 87})
 ADMIN = frozenset({19, 20, 21, 33, 34, 37, 42, 43, 44, 45, 47, 49, 91, 92})
 READ = frozenset(
-    {2, 3, 9, 10, 15, 16, 29, 32, 35, 41, 46, 48, 50, 55, 60, 61, 65, 66, 69, 74, 75, 77, 89, 90}
+    {
+        2,
+        3,
+        9,
+        10,
+        15,
+        16,
+        LEADER_EPOCHS,
+        29,
+        32,
+        35,
+        41,
+        46,
+        48,
+        50,
+        55,
+        60,
+        61,
+        65,
+        66,
+        69,
+        74,
+        75,
+        77,
+        89,
+        90,
+    }
 )
 DATA = frozenset({0, 1, 22, 24, 25, 26, 28})
-LEADER_EPOCHS = 23
-
 PRODUCE, FETCH, LIST_OFFSETS, JOIN_GROUP, ADD_PARTITIONS = 0, 1, 2, 11, 24
 ADMIN_CLIENT = "__admin_client"  # brokers let it write internal topics
 INTERNAL_TOPICS = frozenset({"_schemas"})
@@ -77,7 +105,6 @@ FIXED = (
     (TELEMETRY, "the target asks for metrics itself"),
     (SHARE, "share groups are not supported: what the target hands out is not what was acknowledged"),
     (STREAMS, "streams groups are not supported"),
-    (frozenset({LEADER_EPOCHS}), "leader epochs of one cluster mean nothing in another"),
 )
 
 
@@ -86,8 +113,10 @@ def by_content(key: int, version: int, body: Mapping[str, Any], client_id: str |
     replica = body.get("replica_id", -1)
     if key == FETCH:
         replica = max(replica, (body.get("replica_state") or {}).get("replica_id", -1))
-    if key in (FETCH, LIST_OFFSETS) and replica >= 0:
+    if key in (FETCH, LIST_OFFSETS, LEADER_EPOCHS) and replica >= 0:
         return Refusal(Bucket.INTER_BROKER, f"replica {replica} asks as a follower")
+    if key == LEADER_EPOCHS and version < FIRST_OF_CONSUMERS:
+        return Refusal(Bucket.INTER_BROKER, "only followers asked so for leader epochs")
     if key == ADD_PARTITIONS and version >= 4:
         return Refusal(Bucket.INTER_BROKER, "brokers verify transactions for each other")
     if key == JOIN_GROUP and body["protocol_type"] != "consumer":

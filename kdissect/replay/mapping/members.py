@@ -5,10 +5,16 @@ not mapped one by one: a live group may rebalance more or less often than the ca
 with what it was told last.
 """
 
+from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
+from uuid import NAMESPACE_OID, uuid5
 
 from kdissect.replay.rewriting.roles import Tree
 from kdissect.replay.steps import Gate
+
+JOIN_GROUP, CONSUMER_HEARTBEAT, SHARE_HEARTBEAT = 11, 68, 76  # how a member joins
+JOINING = 0  # the epoch of one who is not in yet
+OUT = frozenset({25, 110, 113})  # UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH
 
 
 @dataclass(slots=True)
@@ -26,11 +32,29 @@ class Live:
     owned: list[Tree] = field(default_factory=list)  # KIP-848: what the target assigned
     rejoining: Gate | None = None  # opens when it is in again
     connection: int = 0
+    joins_by: int = JOIN_GROUP
 
     @property
     def leads(self) -> bool:
         """Whether it assigns for all."""
         return bool(self.leader) and self.leader == self.member_id
+
+    def heartbeat_answered(self, said: Tree) -> None:
+        """Take in what a member is told that joins by heartbeat; who is put out has to join again."""
+        if not said:
+            return
+        if said["error_code"] in OUT:
+            self.generation, self.owned = JOINING, []
+        elif not said["error_code"]:
+            self.member_id = said.get("member_id") or self.member_id
+            self.generation = said["member_epoch"]
+            if said.get("assignment") is not None:
+                self.owned = said["assignment"]["topic_partitions"]
+
+
+def own_member_id(run: str, group: str, captured: str) -> str:
+    """Make the id of a member that chooses it itself (KIP-1082), in the form that share groups demand."""
+    return urlsafe_b64encode(uuid5(NAMESPACE_OID, f"{run} {group} {captured}").bytes).decode().rstrip("=")
 
 
 class Members:

@@ -15,14 +15,22 @@ NO_SESSION = 0
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 EPOCH_LIMIT = (1 << 31) - 1
 Wanted = dict[Where, Tree]  # captured topic and partition -> the partition's fields, as captured
+Place = tuple[str, int]  # server and session id
 
 
 class CapturedSessions:
     """The sets of all captured sessions. A session belongs to a broker, and is known by its id there."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, older: Mapping[Place, Wanted] | None = None) -> None:
+        """`older` are sessions that began before, with what they were about."""
         self._names = names
-        self._sets: dict[tuple[str, int], Wanted] = {}
+        self._sets: dict[Place, Wanted] = {
+            place: dict(known) for place, known in (older or {}).items() if known
+        }
+
+    def known(self, place: Place) -> Wanted:
+        """Give what a session is about by now, as far as it is known."""
+        return dict(self._sets.get(place, {}))
 
     def wanted(self, server: str, body: Tree, issued: int) -> tuple[Wanted, Wanted] | None:
         """Give (all that a fetch is about, what it says itself); None if its session began before the capture.

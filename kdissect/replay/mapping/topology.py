@@ -4,8 +4,9 @@ Addresses are checked when they are learnt, before anything connects to them: a 
 addresses of the original.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kdissect.replay.rewriting.roles import ZERO_ID, Names, Tree
@@ -25,6 +26,9 @@ class Topic(NamedTuple):
     leaders: dict[int, int]  # partition -> node, -1 while there is none
     replicas: int
     internal: bool
+    epochs: Mapping[int, int] = MappingProxyType(
+        {}
+    )  # partition -> epoch of its leader, where the target tells
 
 
 class Cut(NamedTuple):
@@ -41,6 +45,7 @@ CUTS = {
     1: Cut("topics", "topic", "partitions", "partition"),
     2: Cut("topics", "name", "partitions", "partition_index"),
     21: Cut("topics", "name", "partitions", "partition_index"),
+    23: Cut("topics", "topic", "partitions", "partition"),
     61: Cut("topics", "name", "partition_indexes", ""),
 }
 
@@ -74,7 +79,9 @@ class Topology:
             leaders = {each["partition_index"]: each["leader_id"] for each in topic["partitions"]}
             replicas = min((len(each["replica_nodes"]) for each in topic["partitions"]), default=0)
             identity = topic.get("topic_id", ZERO_ID)
-            self.topics[topic["name"]] = Topic(identity, leaders, replicas, bool(topic.get("is_internal")))
+            epochs = {each["partition_index"]: each.get("leader_epoch", -1) for each in topic["partitions"]}
+            internal = bool(topic.get("is_internal"))
+            self.topics[topic["name"]] = Topic(identity, leaders, replicas, internal, epochs)
             names.learn(topic["name"], identity)
         self.turn += 1
 

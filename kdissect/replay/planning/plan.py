@@ -10,12 +10,12 @@ from typing import Any
 from kdissect.protocol.headers import decode_request
 from kdissect.protocol.schema import api_name
 from kdissect.replay.accounting import Bucket, check, sums
-from kdissect.replay.courses.groups import CONSUMER_HEARTBEAT, JOIN_GROUP
 from kdissect.replay.courses.produce import BEFORE_IMPLICIT_ADD
 from kdissect.replay.courses.stage import LEAST_METADATA, Stage
 from kdissect.replay.linking.transport import wall_ns
 from kdissect.replay.loading.items import FETCH, INIT_PRODUCER_ID, METADATA, PRODUCE, Item
-from kdissect.replay.loading.policy import is_internal
+from kdissect.replay.loading.policy import FIRST_OF_CONSUMERS, LEADER_EPOCHS, is_internal
+from kdissect.replay.mapping.members import CONSUMER_HEARTBEAT, JOIN_GROUP, SHARE_HEARTBEAT
 from kdissect.replay.mapping.topology import CUTS
 from kdissect.replay.playing.dealing import deal
 from kdissect.replay.playing.pace import Timetable, without_long_gaps
@@ -29,6 +29,7 @@ LIMITS = {  # API -> (lowest, highest) version that a course sends, beyond what 
     FETCH: (4, 99),
     LIST_OFFSETS: (1, 99),
     OFFSET_COMMIT: (2, 99),
+    LEADER_EPOCHS: (FIRST_OF_CONSUMERS, 99),
     JOIN_GROUP: (2, 99),
     ADD_PARTITIONS: (0, 3),
 }
@@ -222,9 +223,9 @@ def _timers(replay: Replay, sent: list[Item]) -> list[str]:
     if FETCH in keys:
         said.append(f"fetches wait 1/{speed:g} of the time that they waited in the capture")
     if speed < 1:
-        if keys & {JOIN_GROUP, CONSUMER_HEARTBEAT}:
+        if keys & {JOIN_GROUP, CONSUMER_HEARTBEAT, SHARE_HEARTBEAT}:
             said.append(
-                "heartbeats come slower than captured: session timeouts are raised, members of KIP-848 groups may expire"
+                "heartbeats come slower than captured: session timeouts are raised, members of groups without a leader may expire"
             )
         if any(item.transaction for item in sent) and INIT_PRODUCER_ID in keys:
             said.append("transactions stay open longer: their timeout is raised as far as the broker allows")
@@ -292,7 +293,20 @@ def _warnings(replay: Replay) -> list[str]:
             f"the largest request has {largest} bytes; brokers take {REQUEST_LIMIT} unless configured"
         )
     if replay.capture.headless:
-        said.append("connections older than the capture get producer ids and fetch sessions of their own")
+        said.append(
+            "connections older than the capture get producer ids, fetch sessions and memberships of their own"
+        )
+    loaded = replay.loaded
+    if loaded.elders:
+        said.append(
+            f"{len(loaded.elders)} members of groups are older than what is played: they are let in first"
+        )
+    if loaded.older_sessions:
+        known = sum(map(len, loaded.older_sessions.values()))
+        said.append(
+            f"{len(loaded.older_sessions)} fetch sessions are older than what is played: "
+            f"{known} of their partitions are known, others may be missing"
+        )
     if replay.loaded.source.principals:
         said.append("captured credentials are never used: every connection is the operator's user, or nobody")
     if replay.settings.groups is Groups.OFF:

@@ -8,14 +8,14 @@ bound everything.
 
 import dataclasses
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 
 from kdissect.protocol.headers import decode_request
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.courses import course_of
-from kdissect.replay.courses.groups import leave_all
-from kdissect.replay.courses.stage import Stage, first_error
+from kdissect.replay.courses.membership import leave_all
+from kdissect.replay.courses.stage import CONTROL, Stage, first_error
 from kdissect.replay.courses.transactions import abort_open
 from kdissect.replay.linking.switchboard import Switchboard
 from kdissect.replay.loading.items import Item, Loaded
@@ -140,15 +140,15 @@ class Player:
         if self._done or (not force and len(self._ended) < len(self.items)):
             return
         self._done = True
-        self.spawn(self._clean_up(), self._finished)
+        self.spawn(self._clean_up(), CONTROL, self._finished)
 
     def _clean_up(self) -> Errand:
         yield from abort_open(self.stage)
         yield from leave_all(self.stage)
 
-    def spawn(self, errand: Errand, then: Callable[[], None] = lambda: None) -> None:
-        """Run something beside the lines."""
-        self.board.run(errand, "control", lambda _value, _failed: then())
+    def spawn(self, errand: Errand, owner: Hashable, then: Callable[[], None] = lambda: None) -> None:
+        """Run something beside the lines, on the owner's connections."""
+        self.board.run(errand, owner, lambda _value, _failed: then())
 
     # Waiting
 

@@ -19,6 +19,8 @@ class Checks:
         self._fetched_captured: dict[str, int] = defaultdict(int)
         self._fetched: dict[str, int] = defaultdict(int)
         self._assigned = [0, 0]  # in the capture, on the target
+        self._acquired = [0, 0]  # by members of share groups
+        self._epochs = [0, 0]  # whose end was told
         self._preferred = 0
         self._unacknowledged = 0
 
@@ -29,6 +31,9 @@ class Checks:
             "Fetch": self._fetch,
             "SyncGroup": self._sync,
             "ConsumerGroupHeartbeat": self._sync,
+            "ShareGroupHeartbeat": self._sync,
+            "ShareFetch": self._share_fetch,
+            "OffsetForLeaderEpoch": self._leader_epochs,
         }
         if pair["api"] in take:
             take[pair["api"]](pair)
@@ -59,12 +64,13 @@ class Checks:
                 self._preferred += entry.get("preferred", -1) >= 0 and not entry.get("records")
 
     def _sync(self, pair: dict[str, Any]) -> None:
-        if pair["sent"] is None:
-            return
-        self._assigned[0] += sum(entry.get("assigned", 0) for entry in pair["captured"]["digest"])
-        self._assigned[1] += sum(
-            entry.get("assigned", 0) for answer in pair["answers"] for entry in answer["digest"]
-        )
+        _count(self._assigned, pair, "assigned")
+
+    def _share_fetch(self, pair: dict[str, Any]) -> None:
+        _count(self._acquired, pair, "acquired")
+
+    def _leader_epochs(self, pair: dict[str, Any]) -> None:
+        _count(self._epochs, pair, "known")
 
     def records(self, names: dict[str, str]) -> dict[str, Any]:
         """Give records acknowledged by topic; `names` are those of the topics on the target."""
@@ -87,6 +93,22 @@ class Checks:
         """Say of each check whether it holds."""
         swallowed = self._swallowed()
         left = run.get("open_transactions", [])
+        seldom = [
+            _check(name, bool(sums[1]), found.format(sums[0]))
+            for name, sums, found in (
+                (
+                    "share members acquire records",
+                    self._acquired,
+                    "the capture's members acquired {} records, those on the target none",
+                ),
+                (
+                    "leader epochs have an end",
+                    self._epochs,
+                    "the capture told the end of {} leader epochs, the target of none",
+                ),
+            )
+            if sums[0]
+        ]
         return [
             _check(
                 "offsets advance with what was acknowledged",
@@ -113,6 +135,7 @@ class Checks:
                 not left,
                 f"{len(left)} transactions are open: readers of committed records wait behind them",
             ),
+            *seldom,
         ]
 
     def _swallowed(self) -> int:
@@ -129,6 +152,13 @@ class Checks:
 def topic_of(where: str) -> str:
     """Give the topic of `topic-partition`."""
     return where.rpartition("-")[0]
+
+
+def _count(sums: list[int], pair: dict[str, Any], field: str) -> None:
+    """Add what a pair's answers have of something: in the capture, and on the target."""
+    if pair["sent"] is not None:
+        sums[0] += sum(entry.get(field, 0) for entry in pair["captured"]["digest"])
+        sums[1] += sum(entry.get(field, 0) for answer in pair["answers"] for entry in answer["digest"])
 
 
 def _check(name: str, holds: bool, found: str) -> dict[str, Any]:

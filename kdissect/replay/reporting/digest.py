@@ -12,7 +12,16 @@ from kdissect.protocol.record_sets import BATCH_HEADER, PREFIX
 from kdissect.protocol.schema import APIS
 from kdissect.replay.rewriting.roles import Tree
 
-PRODUCE, FETCH, METADATA, SYNC_GROUP, CONSUMER_HEARTBEAT, INIT_PRODUCER_ID, END_TXN = 0, 1, 3, 14, 68, 22, 26
+PRODUCE, FETCH, METADATA, SYNC_GROUP, LEADER_EPOCHS, CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, SHARE_FETCH = (
+    0,
+    1,
+    3,
+    14,
+    23,
+    68,
+    76,
+    78,
+)
 Naming = Callable[[bytes], str | None]
 Entry = dict[str, Any]
 
@@ -115,10 +124,30 @@ def _consumer_heartbeat(body: Tree, _naming: Naming) -> Iterator[Entry]:
     yield entry
 
 
+def _share_fetch(body: Tree, naming: Naming) -> Iterator[Entry]:
+    """Count what was acquired: records that others hold are fetched, too, but are not this member's."""
+    if body["error_code"]:
+        yield {"where": "", "error": body["error_code"]}
+    for topic in body["responses"]:
+        for each in topic["partitions"]:
+            acquired = sum(
+                every["last_offset"] - every["first_offset"] + 1 for every in each["acquired_records"]
+            )
+            where, error = f"{naming(topic['topic_id'])}-{each['partition_index']}", each["error_code"]
+            yield {"where": where, "error": error or each["acknowledge_error_code"], "acquired": acquired}
+
+
 def _metadata(body: Tree, naming: Naming) -> Iterator[Entry]:
     for topic in body["topics"]:
         name = topic.get("name") or naming(topic.get("topic_id", b""))
         yield {"where": str(name), "error": topic["error_code"], "partitions": len(topic["partitions"])}
+
+
+def _leader_epochs(body: Tree, _naming: Naming) -> Iterator[Entry]:
+    for topic in body["topics"]:
+        for each in topic["partitions"]:
+            where = f"{topic['topic']}-{each['partition']}"
+            yield {"where": where, "error": each["error_code"], "known": each["end_offset"] >= 0}
 
 
 DIGESTS: dict[int, Callable[[Tree, Naming], Iterator[Entry]]] = {
@@ -127,6 +156,9 @@ DIGESTS: dict[int, Callable[[Tree, Naming], Iterator[Entry]]] = {
     METADATA: _metadata,
     SYNC_GROUP: _sync,
     CONSUMER_HEARTBEAT: _consumer_heartbeat,
+    SHARE_HEARTBEAT: _consumer_heartbeat,
+    LEADER_EPOCHS: _leader_epochs,
+    SHARE_FETCH: _share_fetch,
 }
 
 assert all(key in APIS for key in DIGESTS)
