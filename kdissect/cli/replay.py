@@ -140,7 +140,7 @@ def _add_common(parser: argparse.ArgumentParser, name: str) -> None:
     how.add_argument("--timestamps", choices=("keep", "shift", "now"), default="keep", help="of records")
     how.add_argument(
         "--allow",
-        type=api,
+        type=_allowable,
         action="append",
         default=[],
         metavar="API",
@@ -172,6 +172,7 @@ def _add_common(parser: argparse.ArgumentParser, name: str) -> None:
     caps = parser.add_argument_group("rails")
     caps.add_argument("--max-rps", type=_positive, metavar="N", help="requests a second")
     caps.add_argument("--max-mbps", type=_positive, metavar="N", help="megabytes a second")
+    caps.add_argument("--max-bytes", type=_count, metavar="N", help="bytes in all that a pass sends")
     caps.add_argument("--max-connections", type=_count, metavar="N", help="captured connections at a time")
     caps.add_argument("--max-duration", type=duration, metavar="TIME", help="of a pass")
     caps.add_argument(
@@ -243,7 +244,8 @@ def _plan_or_run(chosen: argparse.Namespace, made: "Replay") -> int:
         _write([json.dumps(plan, indent=1)] if chosen.format == "json" else plan_text(plan))
         return 0 if plan["accounting"]["sent"] else NOTHING
     if not plan["accounting"]["sent"]:
-        raise Refused("nothing of this capture can be sent; see kdissect replay plan")
+        _say("nothing of this capture can be sent; see kdissect replay plan")
+        return NOTHING
     folder = Path(chosen.out or f"replay-{made.settings.run}")
     if folder.exists():
         raise Refused(f"{folder} exists already: a run's files are never overwritten")
@@ -359,6 +361,7 @@ def _settings(chosen: argparse.Namespace) -> "Settings":
             chosen.max_mbps * 1e6 if chosen.max_mbps else None,
             chosen.max_connections,
             chosen.max_duration / 1e9 if chosen.max_duration else None,
+            chosen.max_bytes,
         ),
         breaker=Breaker(error_share=chosen.max_errors),
         credentials=_credentials(chosen),
@@ -408,6 +411,23 @@ def _addresses(text: str) -> list[tuple[str, int]]:
             raise argparse.ArgumentTypeError(f"{part!r} is no address; kafka.test:9092 and [::1]:9092 are")
         found.append((host.strip("[]"), int(number)))
     return found
+
+
+def _allowable(text: str) -> Any:
+    from kdissect.protocol.schema import api_name
+    from kdissect.replay.loading.policy import ADMIN, NEVER
+
+    key = api(text).key
+    if key not in ADMIN:
+        what = "is never sent" if key in NEVER else "needs no --allow"
+        raise argparse.ArgumentTypeError(f"{api_name(key)} {what}; it is for {_names(ADMIN)}")
+    return api(text)
+
+
+def _names(keys: Iterable[int]) -> str:
+    from kdissect.protocol.schema import api_name
+
+    return ", ".join(map(api_name, sorted(keys)))
 
 
 def _mapping(text: str) -> tuple[str, str]:

@@ -80,6 +80,7 @@ class Caps:
     bytes_per_second: float | None = None
     connections: int | None = None
     duration_s: float | None = None
+    bytes_in_all: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from replay.handmade import MS, Script, replay, settings, topology
+from replay.handmade import MS, PaperTarget, Script, play, replay, settings, topology
 
 from kdissect.replay.accounting import Bucket, Unaccounted, check
+from kdissect.replay.linking.links import Link
 from kdissect.replay.settings import Breaker, Caps, Pace
 
 FIND = 10  # FindCoordinator: a read that needs nothing
@@ -103,6 +104,33 @@ def test_interrupting_drains_and_accounts_for_the_rest() -> None:
     }
 
 
+def test_the_breaker_stops_when_the_target_throttles() -> None:
+    wanted = settings(breaker=Breaker(throttled_share=0.5, least_answers=20))
+    throttled = FOUND | {"throttle_time_ms": 1}
+    done = replay(asks(Script(), [float(at) for at in range(100)]), lambda *_: throttled, wanted)
+    assert "the target throttled" in done.player.stopped
+    assert 20 <= done.buckets()["answered"] <= 25
+
+
+class Busy(PaperTarget):
+    """Between two requests a replayer on this wire has no processor for a while."""
+
+    def take(self, link: Link, frame: bytes) -> None:
+        super().take(link, frame)
+        self.now_ns += 100 * MS
+
+
+def test_the_breaker_stops_a_replayer_that_cannot_keep_up() -> None:
+    script = Script()
+    for connection in range(300):
+        asks(script, [10.0 * connection], connection=connection)
+    asked = settings(breaker=Breaker(lag_s=1.0))
+    done = play(script.capture(), script.shelf, Busy(lambda *_: FOUND), topology(), asked)
+    assert "behind its own schedule" in done.player.stopped
+    assert sum(done.buckets().values()) == 300
+    assert done.buckets()["policy"] > 100
+
+
 def test_caps_bound_rate_connections_and_duration() -> None:
     slowed = replay(asks(Script(), [0.0] * 11), lambda *_: FOUND, settings(caps=Caps(requests_per_second=10)))
     assert slowed.sent(FIND)[-1][0] - slowed.sent(FIND)[0][0] >= 990 * MS
@@ -114,6 +142,20 @@ def test_caps_bound_rate_connections_and_duration() -> None:
     assert few.buckets() == {"answered": 12}
     cut = replay(asks(Script(), [0, 100, 5000]), lambda *_: FOUND, settings(caps=Caps(duration_s=1)))
     assert "--max-duration" in cut.player.stopped
+    short = replay(asks(Script(), [0, 100, 200, 300]), lambda *_: FOUND, settings(caps=Caps(bytes_in_all=50)))
+    assert "--max-bytes" in short.player.stopped
+    assert short.buckets() == {"answered": 2, "policy": 2}  # of 28 bytes each
+
+
+def test_whoever_waits_behind_a_cap_is_late_by_the_cap() -> None:
+    """Else the replayer would be called too slow for what it was told not to do."""
+    script = Script()
+    for number in range(2):
+        asks(script, [0, 100, 200, 300], connection=number, in_flight=4)
+    done = replay(script, lambda *_: FOUND, settings(caps=Caps(connections=1)), delay_ns=5 * MS)
+    late = [result for result in done.player.results if (result.lag_ns or 0) > 10 * MS]
+    assert len(late) == 4  # of the second connection, which could not begin before the first one had ended
+    assert {result.cause for result in late} == {"connection cap"}
 
 
 def test_a_throttle_silences_the_connection_and_is_the_cause_of_lag() -> None:

@@ -1,8 +1,11 @@
 """Each rail refuses: never-sent requests, the captured cluster, foreign addresses."""
 
+from argparse import ArgumentTypeError
+
 import pytest
 from replay.handmade import FOUND_NOTHING, Script, replay, settings
 
+from kdissect.cli.replay import _allowable
 from kdissect.protocol.schema import APIS
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.loading.items import Source, load
@@ -35,6 +38,20 @@ def test_what_changes_the_cluster_is_allowed_one_by_one(key: int) -> None:
     assert by_key(key, settings()) is not None
     assert by_key(key, settings(allowed_apis=frozenset(ADMIN - {key}))) is not None
     assert by_key(key, settings(allowed_apis=frozenset({key}))) is None
+
+
+@pytest.mark.parametrize(
+    ("api", "why"),
+    [
+        ("LeaderAndIsr", "LeaderAndIsr is never sent"),
+        ("CreateAcls", "CreateAcls is never sent"),
+        ("Produce", "Produce needs no --allow"),
+    ],
+)
+def test_only_what_changes_the_cluster_can_be_allowed(api: str, why: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=why):
+        _allowable(api)
+    assert _allowable("DeleteTopics").key == 20
 
 
 def test_every_api_has_a_class_and_unknown_ones_are_never_sent() -> None:

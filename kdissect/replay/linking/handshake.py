@@ -18,6 +18,7 @@ from kdissect.replay.steps import Answer, Part
 CLIENT_ID = "kdissect-replay"
 API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE = 18, 17, 36
 UNSUPPORTED_VERSION = 35
+NO_LOGIN_HERE = 34  # ILLEGAL_SASL_STATE: a listener without SASL
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MECHANISMS = ("PLAIN", *HASHES)
 LEAST_ITERATIONS = 4096  # RFC 7677: fewer would let a false server guess
@@ -54,9 +55,13 @@ def authenticate(credentials: Credentials, nonce: Callable[[], str]) -> Handshak
     answer = yield Part(SASL_HANDSHAKE, 1, {"mechanism": credentials.mechanism}, client_id=CLIENT_ID)
     body = answer.body
     if not body or body["error_code"]:
-        offered = ", ".join(body.get("mechanisms", ())) if body else ""
+        if body and body["error_code"] == NO_LOGIN_HERE:
+            raise HandshakeFailed(
+                "this listener of the target takes no login: without --sasl, or another port"
+            )
+        offered = ", ".join(body.get("mechanisms", ())) or "none"
         raise HandshakeFailed(
-            f"SASL {credentials.mechanism}: {_why(answer, body)} (the target offers: {offered})"
+            f"SASL {credentials.mechanism}: {_why(answer, body)} (the target offers {offered})"
         )
     if credentials.mechanism == "PLAIN":
         body = yield from _exchange(f"\0{credentials.user}\0{credentials.password}".encode(), credentials)

@@ -271,4 +271,5 @@ def _sentence(error: BaseException) -> str:
         return f"no connection within {CONNECT_S:g} s"
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error.reason or error}"
-    return str(getattr(error, "strerror", None) or error).lower()
+    said = str(getattr(error, "strerror", None) or error).lower()
+    return said or "the connection was closed before TLS was agreed on"

@@ -56,6 +56,8 @@ READ = frozenset(
     }
 )
 DATA = frozenset({0, 1, 22, 24, 25, 26, 28})
+NEVER = OWN | SECURITY | IRREVERSIBLE | TELEMETRY | INTER_BROKER  # whatever anybody allows
+
 PRODUCE, FETCH, LIST_OFFSETS, JOIN_GROUP, ADD_PARTITIONS = 0, 1, 2, 11, 24
 ADMIN_CLIENT = "__admin_client"  # brokers let it write internal topics
 INTERNAL_TOPICS = frozenset({"_schemas"})

@@ -71,6 +71,7 @@ def settings_of(settings: Settings, number: int, shares: list[list[Item]]) -> Se
             requests_per_second=caps.requests_per_second and caps.requests_per_second * part,
             bytes_per_second=caps.bytes_per_second and caps.bytes_per_second * part,
             connections=most and most // count + (number < most % count),
+            bytes_in_all=caps.bytes_in_all and int(caps.bytes_in_all * part),
         ),
         breaker=replace(breaker, least_answers=max(int(breaker.least_answers * part), 1)),
     )

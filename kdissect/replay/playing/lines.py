@@ -21,6 +21,15 @@ class Line:
     begun: bool = False
     armed_ns: int = -1  # the time for which it stands in the timetable
     due_ns: int | None = None  # when its first request is due, if that is known
+    held_until_ns: int = 0  # when something last let go of the line,
+    held_cause: str = ""  # and what that was
+
+    def let_go(self, due_ns: int, now_ns: int) -> None:
+        """The head begins: what held it up is also why those behind it are late that were due by now."""
+        if self.cause:
+            self.held_until_ns, self.held_cause = now_ns, self.cause
+        elif due_ns < self.held_until_ns:
+            self.cause = self.held_cause
 
 
 def lines_of(items: Iterable[Item], caps: Mapping[int, int]) -> dict[int, Line]:

@@ -74,6 +74,7 @@ class Player:
         self._in_flight = 0
         self._active = 0
         self._rate_ns = 0
+        self._begun_bytes = 0
         self._rated = bool(self._settings.caps.requests_per_second or self._settings.caps.bytes_per_second)
         self._watch = Watch(self._settings.breaker)
         self._looked_ns = self._unseen = self._early_ns = 0
@@ -222,6 +223,7 @@ class Player:
             if not self._may_begin(line):
                 break
             item, line.due_ns = waiting.popleft(), None
+            line.let_go(due, self.board.now_ns)
             self._begin(line, item, due)
         line.pushing = False
         if not waiting and not line.in_flight and line.begun:
@@ -275,6 +277,7 @@ class Player:
             self.peak_lines = max(self.peak_lines, self._active)
         line.in_flight += 1
         self._in_flight += 1
+        self._begun_bytes += item.request.frame.size
         self.peak_in_flight = max(self.peak_in_flight, self._in_flight)
         if self._rated:
             self._take_rate(item)
@@ -397,6 +400,9 @@ class Player:
         duration = self._settings.caps.duration_s
         if duration is not None and now - self.timetable.start_ns > duration * 1e9:
             self.stop(f"--max-duration {duration:g}s is over")
+        most = self._settings.caps.bytes_in_all
+        if most is not None and self._begun_bytes >= most:
+            self.stop(f"--max-bytes {most:,} are sent")
         behind = now - self._due[0][0] if self._due else 0
         if self.timetable.pace is Pace.SCHEDULE and behind > breaker.lag_s * 1e9:
             self.stop(f"the replayer is {behind / 1e9:.0f} s behind its own schedule")
