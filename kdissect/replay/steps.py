@@ -12,12 +12,15 @@ It ends with the answers that count for its captured request, or raises `Refused
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kdissect.protocol.headers import decode_response
 from kdissect.replay.accounting import Bucket
+from kdissect.replay.rewriting.mentions import errors_of
 
 ANY = -1  # whichever node
+SMALL = 256  # bytes of an answer that is remembered: most say only that all went well, again and again
 
 
 class Part(NamedTuple):
@@ -37,11 +40,32 @@ class Part(NamedTuple):
     ] = ()  # (position in `ready`, what is sent in the place of what is there)
 
 
+class Read(NamedTuple):
+    """An answer decoded, and its errors in wire order. It may stand for many answers, so nobody changes it."""
+
+    body: dict[str, Any]
+    errors: tuple[int, ...]
+
+
+UNREADABLE, WELL = Read({}, ()), Read({"error_code": 0}, ())
+
+
+def _read(key: int, version: int, said: bytes) -> Read:
+    """Decode what follows the correlation id."""
+    whole = decode_response(bytes(4) + said, key, version)
+    if whole.body is None or whole.fault is not None:
+        return UNREADABLE
+    return Read(whole.body, tuple(errors_of(key, version, whole.body)))
+
+
+_read_again = lru_cache(1 << 12)(_read)
+
+
 class Answer:
     """What became of a part."""
 
     __slots__ = (
-        "_body",
+        "_read",
         "bucket",
         "frame",
         "held",
@@ -69,18 +93,29 @@ class Answer:
         self.node, self.sent_bytes = node, sent_bytes
         self.held = held  # why the link did not send it at once
         self.throttle_ms = 0
-        self._body: dict[str, Any] | None = None
+        self._read: Read | None = None
 
     @property
     def body(self) -> dict[str, Any]:
         """The answer decoded; empty if there is none or it makes no sense."""
-        if self._body is None:
-            self._body = {}
-            if self.frame is not None:
-                whole = decode_response(self.frame, self.part.key, self.part.version)
-                if whole.body is not None and whole.fault is None:
-                    self._body = whole.body
-        return self._body
+        return (self._read or self._decoded()).body
+
+    @property
+    def errors(self) -> tuple[int, ...]:
+        """The errors in it that are not 0, in wire order."""
+        return (self._read or self._decoded()).errors
+
+    def all_well(self) -> None:
+        """Take it from who has looked that there is no error in it; all else that it says is not decoded."""
+        self._read = WELL
+
+    def _decoded(self) -> Read:
+        frame, part = self.frame, self.part
+        if frame is None:
+            self._read = UNREADABLE
+        else:
+            self._read = (_read_again if len(frame) <= SMALL else _read)(part.key, part.version, frame[4:])
+        return self._read
 
 
 class Ask(NamedTuple):

@@ -1,21 +1,23 @@
 """What a replayed request costs the processor, without sockets and whatever else the machine does.
 
-    python tests/bench/replay_cpu.py
+    python tests/bench/replay_cpu.py [KIND ...]
 
-The traffic is that of `replay_null.py`: 20,000 requests. Processor time is counted from due to accounted, frames handed
-over in memory; the decoding of one small Produce request is the yardstick for the machine.
+Kinds are those of `replay_traffic.py`: 20,000 requests of each, and of the mixed ones also with nothing made ready before the
+clock starts. Processor time is counted from due to accounted, frames handed over in memory, without that of who answers; the
+decoding of one small Produce request is the yardstick for the machine.
 """
 
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from null_broker import answer
+from null_broker import answer, topic_id
 from replay.handmade import Script, topology
-from replay_null import START_NS, script
+from replay_traffic import GROUPS, KINDS, START_NS, mixed
 
 from kdissect.protocol.headers import decode_request
 from kdissect.replay.courses.stage import Stage
@@ -26,7 +28,7 @@ from kdissect.replay.playing.pace import Timetable
 from kdissect.replay.playing.player import Player
 from kdissect.replay.playing.ready import make_ready
 from kdissect.replay.playing.running import collecting_little, warm_up
-from kdissect.replay.settings import Address, Pace, Settings
+from kdissect.replay.settings import Address, Groups, Pace, Settings
 
 REQUESTS, CONNECTIONS, TICK_NS = 20_000, 50, 1_000_000
 
@@ -47,8 +49,9 @@ class Memory:
         """Nothing to close."""
 
 
-def yardstick(made: Script) -> float:
+def yardstick() -> float:
     """Give the µs that decoding one Produce request takes."""
+    made = mixed(4, 1, 1)
     frame = made.shelf.get(made.requests[1].frame) or b""
     start = time.process_time()
     for _ in range(3000):
@@ -57,36 +60,41 @@ def yardstick(made: Script) -> float:
 
 
 def main() -> None:
-    """Measure what is ready before the clock starts, and what takes its ordinary course; print one line for each."""
-    made = script(REQUESTS, 1, CONNECTIONS)
-    unit = yardstick(made)
-    for prepared in (True, False):
-        before, each = measure(made, prepared)
-        print(
-            f"{'ready' if prepared else 'by course'}: {before:.0f} µs each before the clock starts, {each:.0f} µs each to play "
-            f"({1e6 / each:,.0f} a second); decoding one Produce takes {unit:.0f} µs here"
-        )
+    """Measure each kind; print one line for each."""
+    unit = yardstick()
+    for kind in sys.argv[1:] or KINDS:
+        made = KINDS[kind](REQUESTS, 1, CONNECTIONS)
+        for prepared in (True, False) if kind == "mixed" else (True,):
+            before, each, most = measure(kind, made, prepared)
+            print(
+                f"{kind}{'' if prepared else ', nothing made ready'}: {before:.0f} µs each before the clock starts, "
+                f"{each:.1f} µs each to play ({1e6 / each:,.0f} a second); {most}; "
+                f"decoding one Produce takes {unit:.1f} µs here",
+                flush=True,
+            )
 
 
-def measure(made: Script, prepared: bool) -> tuple[float, float]:
-    """Give the µs that a request takes before the clock starts, and after."""
-    asked = Settings(target=(("127.0.0.1", 1),), prefix="t-", pace=Pace.SCHEDULE)
+def measure(kind: str, made: Script, prepared: bool) -> tuple[float, float, str]:
+    """Give the µs that a request takes before the clock starts, and after, and where requests ended."""
+    groups = GROUPS.get(kind, Groups.OFF)
+    asked = Settings(target=(("127.0.0.1", 1),), prefix="t-", pace=Pace.SCHEDULE, groups=groups)
     start = time.process_time()
     with collecting_little():
         loaded = load(made.capture(), made.shelf, asked)
     target = topology({f"t-topic-{number}": 6 for number in range(CONNECTIONS)})
     for name, topic in target.topics.items():
-        loaded.names.learn(name, topic.identity)
+        target.topics[name] = topic._replace(identity=topic_id(name))
+        loaded.names.learn(name, topic_id(name))
     wire = Memory()
     board = Switchboard(asked, target, wire, lambda: "nonce")
     stage = Stage(asked, loaded, target, lambda: board.now_ns, made.shelf.get)
     with collecting_little():
-        ready = make_ready(stage, made.shelf, loaded.items if prepared else ())
+        ready = make_ready(stage, loaded.items if prepared else ())
     loading = time.process_time() - start
     finished: list[bool] = []
     table = Timetable(Pace.SCHEDULE, 1.0, START_NS, 0)
     player = Player(loaded, stage, board, table, made.shelf, lambda: finished.append(True), ready)
-    now = 0
+    now, theirs = 0, 0.0
     warm_up()
     with collecting_little():
         start = time.process_time()
@@ -97,14 +105,21 @@ def measure(made: Script, prepared: bool) -> tuple[float, float]:
             board.wake(now)
             player.wake()
             asking, wire.waiting = wire.waiting, []
-            for link, data in asking:
+            if not asking:
+                continue
+            begin = time.process_time()
+            answers = [answer(data) if data else b"" for _, data in asking]
+            framed = [len(said).to_bytes(4, "big") + said for said in answers]
+            theirs += time.process_time() - begin
+            for (link, data), said in zip(asking, framed, strict=True):
                 if not data:
                     board.connected(link, ("127.0.0.1", 1))
                 elif not link.closed:
-                    said = answer(data)
-                    link.received(len(said).to_bytes(4, "big") + said, now)
-    took = time.process_time() - start
-    return loading / len(loaded.items) * 1e6, took / len(loaded.items) * 1e6
+                    link.received(said, now)
+        took = time.process_time() - start - theirs
+    ends = Counter(f"{result.bucket} {result.reason}".strip() for result in player.results)
+    most = ", ".join(f"{count:,} {end}" for end, count in ends.most_common(3))
+    return loading / len(loaded.items) * 1e6, took / len(loaded.items) * 1e6, most
 
 
 if __name__ == "__main__":

@@ -269,7 +269,7 @@ def play(
     finished: list[bool] = []
     first = next((item.request.first_ns for item in loaded.items if item.refusal is None), START)
     table = Timetable(asked.pace, asked.speed, first, 0)
-    ready = make_ready(stage, shelf, loaded.items) if prepared else {}
+    ready = make_ready(stage, loaded.items if prepared else ())
     player = Player(loaded, stage, board, table, shelf, lambda: finished.append(True), ready)
     board.wake(0)
     player.start()

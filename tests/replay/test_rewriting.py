@@ -10,12 +10,17 @@ from replay.handmade import settings
 from strategies import random_message
 
 from kdissect.protocol.codec import decode, encode
-from kdissect.protocol.headers import decode_embedded, encode_embedded
+from kdissect.protocol.headers import decode_embedded, encode_embedded, encode_response
 from kdissect.protocol.layout import every_field
 from kdissect.protocol.schema import APIS
 from kdissect.replay.accounting import Bucket
+from kdissect.replay.courses.fetched import glance
 from kdissect.replay.mapping.offsets import Positions, Rule
+from kdissect.replay.mapping.producers import Where
+from kdissect.replay.mapping.readings import Changes, Entry, Reading
 from kdissect.replay.mapping.sessions import CapturedSessions, OwnSession
+from kdissect.replay.playing.running import OLD_MESSAGE
+from kdissect.replay.rewriting.batches import modern
 from kdissect.replay.rewriting.roles import Names, Refused, rewriter
 from kdissect.replay.rewriting.versions import chosen_version, convert, true_ranges
 from kdissect.replay.settings import Offsets
@@ -243,9 +248,10 @@ def fetch(session: int, epoch: int, said: dict[int, int], forgotten: tuple[int, 
 
 def test_captured_sessions_are_known_in_full() -> None:
     sessions = CapturedSessions(names())
-    full, said = sessions.wanted("a:1", fetch(0, 0, {0: 1, 1: 2}), issued=9) or ({}, {})
+    full, said, _ = sessions.wanted("a:1", fetch(0, 0, {0: 1, 1: 2}), issued=9) or ({}, {}, [])
     assert set(full) == set(said) == {("orders", 0), ("orders", 1)}
-    full, said = sessions.wanted("a:1", fetch(9, 1, {1: 5, 2: 0}, (0,)), issued=9) or ({}, {})
+    full, _, gone = sessions.wanted("a:1", fetch(9, 1, {1: 5, 2: 0}, (0,)), issued=9) or ({}, {}, [])
+    assert gone == [("orders", 0)]
     assert set(full) == {("orders", 1), ("orders", 2)}
     assert full["orders", 1]["fetch_offset"] == 5
     assert (
@@ -256,11 +262,94 @@ def test_captured_sessions_are_known_in_full() -> None:
 def test_own_sessions_say_only_what_changed() -> None:
     session = OwnSession()
     everything = {("orders", 0): {"o": 1}, ("orders", 1): {"o": 1}}
-    assert session.request(everything) == (0, 0, everything, [])
+    assert session.request(everything, {}, []) == (0, 0, everything, ())
     session.answered((0, 0), 33, 0)
     moved = {("orders", 0): {"o": 2}}
-    assert session.request(moved) == (33, 1, moved, [("orders", 1)])
+    assert session.request(moved, moved, [("orders", 1)]) == (33, 1, moved, [("orders", 1)])
     session.answered((33, 1), 33, 0)
-    assert session.request(moved) == (33, 2, {}, [])
+    assert session.request(moved, {}, []) == (33, 2, {}, [])
     session.answered((33, 2), 0, 70)
-    assert session.request(moved) == (0, 0, moved, [])
+    assert session.request(moved, {}, []) == (0, 0, moved, ())
+
+
+def entry(positions: Positions, where: Where, offset: int, node: int = 1) -> Entry:
+    known = positions.known(where)
+    asked = {"partition": where[1], "fetch_offset": offset, "partition_max_bytes": 9}
+    return Entry(where, (node, where), offset, asked, positions.following("me", where), known, known.turn)
+
+
+def test_a_reading_names_only_what_moved() -> None:
+    positions, wanted, other = Positions(Offsets.AUTO), {}, ("orders", 1)
+    reading = Reading()
+    changes = reading.anew(wanted, 1, [entry(positions, WHERE, 5), entry(positions, other, 7)])
+    assert reading.nodes == {1: changes.named[1]}
+    assert set(changes.named[1]) == {WHERE, other}
+    assert reading.go_on({}, (), positions) == Changes()
+    positions.fetched("me", WHERE, 6)  # its answer brought something
+    changes = reading.go_on({}, (), positions)
+    assert {where: each["fetch_offset"] for where, each in changes.named[1].items()} == {WHERE: 6}
+    positions.wrote(other, 7, 1, 1007)  # what it waits for was written by this run
+    changes = reading.go_on({}, [WHERE], positions)
+    assert {where: each["fetch_offset"] for where, each in changes.named[1].items()} == {other: 1007}
+    assert changes.gone == {1: [WHERE]}
+    assert set(reading.nodes[1]) == {other}
+    changes = reading.anew(wanted, 2, [entry(positions, other, 1007, node=2)])  # its leader moved
+    assert (changes.gone[1], set(changes.named[2])) == ([other], {other})
+    assert set(reading.nodes) == {2}
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+def test_a_glance_at_a_fetch_tells_what_the_codec_tells(version: int) -> None:
+    records = modern(OLD_MESSAGE).data
+    names = (
+        [{"topic": "orders"}, {"topic": "sales"}]
+        if version < 13
+        else [{"topic_id": b"o" * 16}, {"topic_id": b"s" * 16}]
+    )
+    aborted = [{"producer_id": 1, "first_offset": 2}] * 3
+    told = [
+        {
+            "partition_index": 3,
+            "error_code": 0,
+            "high_watermark": 40,
+            "aborted_transactions": aborted,
+            "records": records * 2,
+        },
+        {
+            "partition_index": 4,
+            "error_code": 0,
+            "high_watermark": 50,
+            "aborted_transactions": None,
+            "records": records[:-1],
+        },
+        {
+            "partition_index": 5,
+            "error_code": 0,
+            "high_watermark": 60,
+            "aborted_transactions": [],
+            "records": None,
+        },
+    ]
+    responses = [topic | {"partitions": told} for topic in names]
+    body: dict[str, Any] = {"responses": responses}
+    if version >= 7:
+        body |= {"error_code": 0, "session_id": 77}
+    if version >= 5:
+        for each in told:
+            each["log_start_offset"] = 11
+    frame = encode_response(1, version, {"correlation_id": 9}, body)
+    found = glance(frame, version)
+    if version < 7:
+        assert found is None
+        return
+    assert found is not None
+    assert found.session == 77
+    partitions = [(3, 40, 11, 1), (4, 50, 11, None), (5, 60, 11, None)]
+    assert [tuple(each[1:]) for each in found.partitions] == partitions * 2
+    assert [each.topic for each in found.partitions] == [
+        next(iter(topic.values())) for topic in names for _ in told
+    ]
+    told[1]["error_code"] = 1
+    assert glance(encode_response(1, version, {"correlation_id": 9}, body), version) is None
+    assert [glance(frame[:cut], version) for cut in range(len(frame))] == [None] * len(frame)
+    assert glance(frame + b"\0", version) is None

@@ -5,20 +5,26 @@ nothing; where the target gave something all the same, we go on behind it, as an
 id are left out: with a foreign rack a leader answers nothing and names another replica, for ever.
 """
 
-from kdissect.protocol.record_sets import PREFIX
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from kdissect.protocol.headers import encode_request
 from kdissect.replay.accounting import Bucket
+from kdissect.replay.courses.fetched import after_last_record, glance
 from kdissect.replay.courses.stage import CONTROL, Stage
 from kdissect.replay.courses.target import learn_bounds
 from kdissect.replay.loading.items import Item
 from kdissect.replay.loading.sessions import UNTOLD
 from kdissect.replay.mapping.producers import Where
-from kdissect.replay.mapping.sessions import FINAL_EPOCH, NO_SESSION, OwnSession, Wanted
+from kdissect.replay.mapping.readings import Changes, Entry, Nodes, Reading, by_node
+from kdissect.replay.mapping.sessions import FINAL_EPOCH, NO_SESSION, Wanted
 from kdissect.replay.rewriting.roles import Refused, Tree
 from kdissect.replay.rewriting.versions import TOPIC_IDS_IN_FETCH
 from kdissect.replay.settings import Pace
 from kdissect.replay.steps import ANY, Answer, Ask, Course, Part
 
-SESSIONS, RACKS, ISOLATION, MAX_BYTES = 7, 11, 4, 3
+FETCH, SESSIONS, RACKS, LAST_WITH_REPLICA = 1, 7, 11, 14
 OLDEST_OF_BATCHES = 4
 OFFSET_OUT_OF_RANGE = 1
 FETCH_SESSION_ERRORS = frozenset({70, 71, 106})
@@ -29,21 +35,23 @@ def fetch(stage: Stage, item: Item, body: Tree) -> Course:
     version = stage.version(item, least=OLDEST_OF_BATCHES)
     if version < RACKS and body.get("rack_id"):
         body["rack_id"] = ""
-    issued, starts = _captured_answer(stage, item)
-    for where, start in starts.items():
-        stage.positions.captured_start(where, start)
     if stage.off("fetch_sessions"):
         return (yield from _as_captured(stage, item, body, version))
+    issued = stage.loaded.sessions.get(item.request.index, NO_SESSION)
     found = stage.fetched.wanted(item.request.server, body, issued)
     if found is None:
         raise Refused(*UNTOLD)
-    wanted, said = found
-    by_node = _by_leader(stage, item, wanted, said)
-    if not by_node:
+    wanted, said, gone = found
+    alone = _alone(body, version)
+    if alone:
+        nodes, changes = by_node(_entries(stage, item, wanted, said)), Changes()
+    else:
+        nodes, changes = _read_on(stage, item, wanted, said, gone)
+    if not nodes:
         if wanted:
             raise Refused(Bucket.POLICY, "none of its topics is on the target")
-        by_node = {ANY: {}}
-    parts = [_part(stage, item, body, version, node, partitions) for node, partitions in by_node.items()]
+        nodes = {ANY: {}}
+    parts = [_part(stage, item, body, version, node, nodes[node], changes) for node in nodes]
     if len(parts) > 1:
         stage.counts["split"] += 1
         stage.note(item, f"split for {len(parts)} leaders")
@@ -61,55 +69,169 @@ def _as_captured(stage: Stage, item: Item, body: Tree, version: int) -> Course:
     return list(answers)
 
 
-def _by_leader(stage: Stage, item: Item, wanted: Wanted, said: Wanted) -> dict[int, dict[Where, Tree]]:
-    """Give each node's partitions with the target's positions; the keys are the names on the target."""
-    by_node: dict[int, dict[Where, Tree]] = {}
-    whose = whose_positions(item)
+def _alone(body: Tree, version: int) -> bool:
+    """Tell whether a fetch is outside of any session."""
+    whose = body.get("session_id", NO_SESSION), body.get("session_epoch", FINAL_EPOCH)
+    return version < SESSIONS or whose == (NO_SESSION, FINAL_EPOCH)
+
+
+def _read_on(
+    stage: Stage, item: Item, wanted: Wanted, said: Wanted, gone: Sequence[Where]
+) -> tuple[Nodes, Changes]:
+    """Find what a connection reads by now, and what of it changed."""
+    reading = stage.readings.setdefault(item.request.connection, Reading())
+    turn = stage.topology.turn
+    if reading.wanted is wanted and reading.turn == turn:
+        named = {entry.where: entry for entry in _entries(stage, item, said, said)}
+        return reading.nodes, reading.go_on(named, gone, None if stage.off("offsets") else stage.positions)
+    changes = reading.anew(wanted, turn, _entries(stage, item, wanted, said))
+    for node in changes.gone.keys() - reading.nodes.keys():  # it is not told, so its session ends
+        stage.own_sessions.pop((item.request.connection, node), None)
+    return reading.nodes, changes
+
+
+def _entries(stage: Stage, item: Item, wanted: Wanted, said: Wanted) -> Iterable[Entry]:
+    """Give partitions with their leaders and the target's positions."""
+    whose, positions = whose_positions(item), stage.positions
     for where, fields in wanted.items():
         topic = stage.names.topic(where[0])
         known = stage.topology.topics.get(topic)
         if known is None or where[1] not in known.leaders:
             stage.note(item, f"without {where[0]}-{where[1]}: not on the target")
             continue
-        offset = fields["fetch_offset"]
+        captured = offset = fields["fetch_offset"]
+        following, partition = positions.following(whose, where), positions.known(where)
         if not stage.off("offsets"):
-            offset = stage.positions.at(where, offset, whose, where in said)
-        partition = {
+            if where not in said and following.offset is not None:
+                offset = following.offset
+            else:
+                offset = positions.translate(where, captured, whose).offset
+        asked = {
             "partition": where[1],
             "fetch_offset": offset,
             "partition_max_bytes": fields["partition_max_bytes"],
         }
-        node = stage.topology.leader(topic, where[1])
-        by_node.setdefault(node, {})[topic, where[1]] = partition
-    return by_node
+        led = stage.topology.leader(topic, where[1]), (topic, where[1])
+        yield Entry(where, led, captured, asked, following, partition, partition.turn)
 
 
 def _part(
-    stage: Stage, item: Item, body: Tree, version: int, node: int, partitions: dict[Where, Tree]
+    stage: Stage, item: Item, body: Tree, version: int, node: int, wanted: dict[Where, Tree], changes: Changes
 ) -> Part:
+    named: Mapping[Where, Tree] = wanted
+    forgotten: Sequence[Where] = ()
+    session_id, epoch = NO_SESSION, FINAL_EPOCH
+    if not _alone(body, version):
+        session = stage.own_session(item.request.connection, node)
+        session_id, epoch, named, forgotten = session.request(
+            wanted, changes.named.get(node, NOTHING), changes.gone.get(node, ())
+        )
+    rack = body.get("rack_id", "") if version >= RACKS and stage.off("racks") else ""
     wait_ms = waiting_ms(stage, body["max_wait_ms"])
-    tree: Tree = {"max_wait_ms": wait_ms, "min_bytes": body["min_bytes"], "replica_id": -1}
-    tree["max_bytes"] = body.get("max_bytes", 0x7FFFFFFF)
-    tree["isolation_level"] = body.get("isolation_level", 0)
-    if version >= RACKS and stage.off("racks"):
-        tree["rack_id"] = body.get("rack_id", "")
-    if version > 14:
-        del tree["replica_id"]
-    named, forgotten = dict(partitions), list[Where]()
-    if version >= SESSIONS:
-        session = OwnSession()
-        if (
-            body.get("session_epoch", FINAL_EPOCH) == FINAL_EPOCH
-            and body.get("session_id", NO_SESSION) == NO_SESSION
-        ):
-            tree["session_id"], tree["session_epoch"] = NO_SESSION, FINAL_EPOCH
-        else:
-            session = stage.own_sessions.setdefault((item.request.connection, node), session)
-            tree["session_id"], tree["session_epoch"], named, forgotten = session.request(partitions)
-    tree["topics"] = _topics(stage, named, version)
-    if forgotten:
-        tree["forgotten_topics_data"] = _forgotten(stage, forgotten, version)
-    return Part(1, version, tree, node, stage.client_id(item), wait_ms=wait_ms)
+    asked = Asked(
+        version,
+        stage.client_id(item),
+        wait_ms,
+        body["min_bytes"],
+        body.get("max_bytes", 0x7FFFFFFF),
+        body.get("isolation_level", 0),
+        rack,
+        tuple([(_named(stage, where[0], version), where[1], each["partition_max_bytes"]) for where, each in named.items()]),
+        tuple([(_named(stage, where[0], version), where[1]) for where in forgotten]),
+    )  # fmt: skip
+    offsets = [each["fetch_offset"] for each in named.values()]
+    session_too: Tree = {"session_id": session_id, "session_epoch": epoch} if version >= SESSIONS else {}
+    mould = _mould(asked) if len(offsets) <= MOST_OFFSETS else None
+    if mould is None:
+        tree = _tree(asked, offsets) | session_too
+        return Part(FETCH, version, tree, node, asked.client_id, wait_ms=wait_ms)
+    heads = [
+        (at, offset.to_bytes(8, "big", signed=True))
+        for at, offset in zip(mould.offsets, offsets, strict=True)
+    ]
+    if session_too:
+        both = session_id.to_bytes(4, "big", signed=True) + epoch.to_bytes(4, "big", signed=True)
+        heads.insert(0, (mould.session, both))
+    return Part(
+        FETCH, version, session_too, node, asked.client_id, False, wait_ms, mould.frame, False, tuple(heads)
+    )
+
+
+NOTHING: dict[Where, Tree] = {}
+
+
+class Asked(NamedTuple):
+    """All of a fetch but its session and its offsets."""
+
+    version: int
+    client_id: str | None
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int
+    rack_id: str
+    named: tuple[tuple[str | bytes, int, int], ...]  # topic, partition, most bytes
+    forgotten: tuple[tuple[str | bytes, int], ...]
+
+
+class Mould(NamedTuple):
+    """An encoded fetch with its length, and where its session and its offsets stand: what remains is to lay them over it."""
+
+    frame: bytes
+    session: int
+    offsets: tuple[int, ...]
+
+
+MOST_OFFSETS = 16  # in a mould: what names more is not often asked for again
+OPEN = 0x6B64_6973_7365_6300  # numbers from here on stand for offsets
+
+
+@lru_cache(1 << 13)
+def _mould(asked: Asked) -> Mould | None:
+    """Encode a fetch with numbers that can be found again; None if they are not to be told from the rest."""
+    offsets = [OPEN + number for number in range(len(asked.named))]
+    tree = _tree(asked, offsets)
+    session = OPEN + 0xFF
+    if asked.version >= SESSIONS:
+        tree["session_id"], tree["session_epoch"] = session >> 32, session & 0xFFFFFFFF
+    header = {
+        "request_api_key": FETCH,
+        "request_api_version": asked.version,
+        "correlation_id": 0,
+        "client_id": asked.client_id,
+    }
+    frame = encode_request(header, tree)
+    frame = len(frame).to_bytes(4, "big") + frame
+    sought = [each.to_bytes(8, "big") for each in (session, *offsets)]
+    if any(frame.count(each) > 1 for each in sought):
+        return None
+    at, *places = (frame.find(each) for each in sought)
+    return Mould(frame, at, tuple(places))
+
+
+def _tree(asked: Asked, offsets: Sequence[int]) -> Tree:
+    tree: Tree = {
+        "max_wait_ms": asked.max_wait_ms,
+        "min_bytes": asked.min_bytes,
+        "max_bytes": asked.max_bytes,
+        "isolation_level": asked.isolation_level,
+    }
+    if asked.version >= RACKS:
+        tree["rack_id"] = asked.rack_id
+    if asked.version <= LAST_WITH_REPLICA:
+        tree["replica_id"] = -1
+    name = "topic_id" if asked.version >= TOPIC_IDS_IN_FETCH else "topic"
+    topics: dict[str | bytes, list[Tree]] = {}
+    for (topic, partition, most), offset in zip(asked.named, offsets, strict=True):
+        fields = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": most}
+        topics.setdefault(topic, []).append(fields)
+    tree["topics"] = [{name: topic, "partitions": each} for topic, each in topics.items()]
+    if asked.forgotten:
+        gone: dict[str | bytes, list[int]] = {}
+        for topic, partition in asked.forgotten:
+            gone.setdefault(topic, []).append(partition)
+        tree["forgotten_topics_data"] = [{name: topic, "partitions": each} for topic, each in gone.items()]
+    return tree
 
 
 def waiting_ms(stage: Stage, captured_ms: int) -> int:
@@ -121,22 +243,8 @@ def waiting_ms(stage: Stage, captured_ms: int) -> int:
     return max(int(captured_ms / stage.settings.speed), 1)
 
 
-def _topics(stage: Stage, partitions: dict[Where, Tree], version: int) -> list[Tree]:
-    topics: dict[str, list[Tree]] = {}
-    for (topic, _), fields in partitions.items():
-        topics.setdefault(topic, []).append(fields)
-    return [_named(stage, topic, version) | {"partitions": parts} for topic, parts in topics.items()]
-
-
-def _forgotten(stage: Stage, partitions: list[Where], version: int) -> list[Tree]:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(partition)
-    return [_named(stage, topic, version) | {"partitions": parts} for topic, parts in topics.items()]
-
-
-def _named(stage: Stage, topic: str, version: int) -> Tree:
-    return {"topic_id": stage.names.id_of(topic)} if version >= TOPIC_IDS_IN_FETCH else {"topic": topic}
+def _named(stage: Stage, topic: str, version: int) -> str | bytes:
+    return stage.names.id_of(topic) if version >= TOPIC_IDS_IN_FETCH else topic
 
 
 def whose_positions(item: Item) -> str:
@@ -144,31 +252,40 @@ def whose_positions(item: Item) -> str:
     return item.client_id or f"connection {item.request.connection}"
 
 
-def _captured_answer(stage: Stage, item: Item) -> tuple[int, dict[Where, int]]:
-    """Give the session that the captured answer opened, and where logs began."""
-    body = stage.captured_answer(item)
-    starts = {
-        (stage.names.captured_topic(topic, "topic") or "", each["partition_index"]): each.get(
-            "log_start_offset", -1
-        )
-        for topic in body.get("responses") or ()
-        for each in topic["partitions"]
-    }
-    return body.get("session_id", NO_SESSION), starts
-
-
 def _learn(stage: Stage, item: Item, answer: Answer) -> None:
     """Take in how far this fetch went, and what became of the session."""
-    body = answer.body
+    found = glance(answer.frame, answer.part.version) if answer.frame is not None else None
+    if found is None:
+        _learn_all(stage, item, answer)
+        return
+    answer.all_well()
+    _learn_session(stage, item, answer, found.session, 0)
+    whose = whose_positions(item)
+    for each in found.partitions:
+        target = each.topic if isinstance(each.topic, str) else stage.names.name_of(each.topic)
+        name = stage.captured_name(target)
+        if name is not None:
+            where = (name, each.partition)
+            stage.positions.target_bounds(where, each.log_start, each.high_watermark)
+            if each.following is not None:
+                stage.positions.fetched(whose, where, each.following)
+
+
+def _learn_session(stage: Stage, item: Item, answer: Answer, session_id: int, error: int) -> None:
+    asked = answer.part.body
     session = stage.own_sessions.get((item.request.connection, answer.part.node))
-    asked = (
-        answer.part.body.get("session_id", NO_SESSION),
-        answer.part.body.get("session_epoch", FINAL_EPOCH),
-    )
-    if session is not None and asked[1] != FINAL_EPOCH:
-        session.answered(asked, body.get("session_id", NO_SESSION), body.get("error_code", 0) if body else -1)
-        if body.get("error_code", 0) in FETCH_SESSION_ERRORS:
-            stage.counts["fetch sessions begun again"] += 1
+    epoch = asked.get("session_epoch", FINAL_EPOCH)
+    if session is not None and epoch != FINAL_EPOCH:
+        session.answered((asked["session_id"], epoch), session_id, error)
+
+
+def _learn_all(stage: Stage, item: Item, answer: Answer) -> None:
+    """Take in an answer in which something is wrong, or of an old version."""
+    body = answer.body
+    error = body.get("error_code", 0) if body else -1
+    _learn_session(stage, item, answer, body.get("session_id", NO_SESSION), error)
+    if error in FETCH_SESSION_ERRORS:
+        stage.counts["fetch sessions begun again"] += 1
     for topic in body.get("responses") or ():
         target = topic.get("topic") or stage.names.name_of(topic.get("topic_id", b""))
         name = stage.captured_name(target)
@@ -179,19 +296,7 @@ def _learn(stage: Stage, item: Item, answer: Answer) -> None:
                 continue
             where = (name, each["partition_index"])
             stage.positions.target_bounds(where, each.get("log_start_offset", -1), each["high_watermark"])
-            following = after_last_record(each["records"] or b"")
+            records = each["records"] or b""
+            following = after_last_record(records, 0, len(records))
             if following is not None:
                 stage.positions.fetched(whose_positions(item), where, following)
-
-
-def after_last_record(records: bytes) -> int | None:
-    """Give the offset behind the last whole batch; None if there is none."""
-    at, following = 0, None
-    while len(records) - at >= PREFIX + 15:
-        stop = at + PREFIX + int.from_bytes(records[at + 8 : at + PREFIX], "big", signed=True)
-        if stop > len(records) or stop <= at + PREFIX:
-            break
-        base = int.from_bytes(records[at : at + 8], "big", signed=True)
-        delta = int.from_bytes(records[at + 23 : at + 27], "big", signed=True) if records[at + 16] == 2 else 0
-        following, at = base + delta + 1, stop
-    return following

@@ -8,7 +8,6 @@ from kdissect.replay.courses.assigning import assignments
 from kdissect.replay.courses.stage import Stage
 from kdissect.replay.loading.items import Item
 from kdissect.replay.mapping.members import JOIN_GROUP, Live
-from kdissect.replay.rewriting.mentions import errors_of
 from kdissect.replay.rewriting.roles import Tree
 from kdissect.replay.rewriting.versions import chosen_version
 from kdissect.replay.steps import Answer, Errand, Gate, Until
@@ -61,7 +60,7 @@ def as_member(stage: Stage, item: Item, live: Live, version: int, body: Tree) ->
     """Ask as a member; if the target rebalanced where the capture did not, join again and ask again, as a client would."""
     key = item.request.key
     answer: Answer = yield from stage.insist(key, version, body, stage.client_id(item), item)
-    error = next(errors_of(key, version, answer.body), 0) if answer.body else 0
+    error = answer.errors[0] if answer.errors else 0
     if error not in LOST_PLACE or item.error:
         return answer
     stage.counts["rebalances joined by the replayer"] += 1

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kdissect.protocol.errors import error_name
-from kdissect.protocol.headers import decode_request, decode_response
+from kdissect.protocol.headers import decode_response
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.courses.stage import AGAIN_NS, CONCURRENT_TRANSACTIONS, LEADER_ERRORS, Stage
 from kdissect.replay.loading.attempts import Position
@@ -41,6 +41,7 @@ ENDING = frozenset({CONCURRENT_TRANSACTIONS, NOT_ENOUGH_REPLICAS})
 NOT_YET = LEADER_ERRORS | ENDING  # nothing was written
 ZSTD, ZSTD_VERSION = 4, 7  # KIP-110
 UNKNOWN = -1
+BORDERS = frozenset({INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN})  # what a batch in a transaction waits for
 BEFORE, TAKEN = "a batch before this one", "the target took an earlier attempt"
 
 
@@ -56,12 +57,10 @@ class Sending(NamedTuple):
 
 def produce(stage: Stage, item: Item, body: Tree) -> Course:
     """Replay a Produce request."""
-    yield from stage.in_transaction_order(
-        item, lambda key: key in (INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN)
-    )
+    yield from stage.in_transaction_order(item, BORDERS.__contains__)
     for earlier in stage.loaded.after.get(item.request.index, ()):
         yield from stage.until_settled(earlier, BEFORE)
-    version = _version(stage, item)
+    version = version_of(stage, item)
     if version < FIRST_BATCH_VERSION:
         raise Refused(Bucket.VERSION, f"Produce v{version} of the target is older than record batches")
     chosen = yield from _wanted(stage, item, body, version)
@@ -84,12 +83,14 @@ def produce(stage: Stage, item: Item, body: Tree) -> Course:
 
 
 def numbered_now(
-    stage: Stage, item: Item, sendings: Sequence[Sending], nodes: Sequence[int]
+    stage: Stage, item: Item, version: int, sendings: Sequence[Sending], nodes: Sequence[int]
 ) -> list[Sending] | None:
     """Give ready batches their producer and number; `nodes` is where each one goes.
 
     None if something has to be waited for, or if more is needed than counting on: then the request takes its course.
     """
+    if item.transaction is not None and not _in_its_transaction(stage, item, version, sendings):
+        return None
     producers, connection = stage.producers, item.request.connection
     found: list[tuple[Sending, int, Identity, Numbering]] = []
     for sending, node in zip(sendings, nodes, strict=True):
@@ -109,7 +110,16 @@ def numbered_now(
     return ready
 
 
-def _version(stage: Stage, item: Item) -> int:
+def _in_its_transaction(stage: Stage, item: Item, version: int, sendings: Sequence[Sending]) -> bool:
+    """Tell whether all that a transactional request waits for has ended, and its partitions are in the transaction."""
+    if next(stage.earlier_in_transaction(item, BORDERS.__contains__), None) is not None:
+        return False
+    added = stage.added[stage.names.transactional(item.transaction or "")]
+    return version > BEFORE_IMPLICIT_ADD or all(each.where in added for each in sendings)
+
+
+def version_of(stage: Stage, item: Item) -> int:
+    """Choose the version: before Kafka 4.0 brokers do not take partitions into a transaction by being written to."""
     second = stage.topology.second_generation or stage.off("transactions")
     return stage.version(item, most=99 if item.transaction is None or second else BEFORE_IMPLICIT_ADD)
 
@@ -397,7 +407,7 @@ def _send_again(stage: Stage, item: Item, refused: list[Sending], held: list[Num
     """Send batches again, in front of everything that waits for their partitions. Gives them and the answers."""
     try:
         yield Pause(2 * AGAIN_NS)
-        body = decode_request(stage.frame(item.request.frame) or b"").body or {}
+        body = stage.body(item)
         chosen = _as_captured(stage, body, {(each.where, each.batch[1:]) for each in refused})
         yield from until_free(stage, item, chosen)
         rounds = numbered(stage, item, chosen)
@@ -406,7 +416,7 @@ def _send_again(stage: Stage, item: Item, refused: list[Sending], held: list[Num
             numbering.again.discard(item.request.index)
             if not numbering.under_way:
                 numbering.look_again()
-    version = _version(stage, item)
+    version = version_of(stage, item)
     parts = [part for sendings in rounds for part in make_parts(stage, item, body, version, sendings)]
     answers = yield Ask(tuple(part._replace(again=True) for part in parts), synthetic=True)
     return [sending for sendings in rounds for sending in sendings], answers
@@ -467,6 +477,11 @@ def learn(stage: Stage, item: Item, sending: Sending, end: End, captured: int | 
     if captured is not None and captured != UNKNOWN:
         stage.positions.wrote(where, captured, batch.records, end.offset)
     stage.positions.target_bounds(where, -1, end.offset + batch.records)
+    _open(stage, item, batch)
+
+
+def _open(stage: Stage, item: Item, batch: Batch) -> None:
+    """Note that the transaction of a batch is open on the target."""
     if item.transaction and batch.producer_id >= 0:
         identity = stage.producers.identity((batch.producer_id, batch.producer_epoch))
         if identity is not None:
@@ -493,6 +508,7 @@ def learn_taken(
             positions.wrote(where, known, batch.records, base)
         if base >= 0:
             positions.target_bounds(where, -1, base + batch.records)
+            _open(stage, item, batch)
 
 
 def captured_offsets(stage: Stage, item: Item) -> dict[Where, int]:

@@ -5,8 +5,9 @@ producer ids: the same batches under the same id would be answered, and not writ
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from kdissect.protocol.errors import error_name
 from kdissect.protocol.headers import decode_response
@@ -17,11 +18,11 @@ from kdissect.replay.loading.shelf import Place
 from kdissect.replay.mapping.members import Members
 from kdissect.replay.mapping.offsets import Positions
 from kdissect.replay.mapping.producers import Identity, Key, Producers
+from kdissect.replay.mapping.readings import Reading
 from kdissect.replay.mapping.sessions import CapturedSessions, OwnSession
 from kdissect.replay.mapping.topology import CUTS, Topology, split
-from kdissect.replay.rewriting.mentions import errors_of
 from kdissect.replay.rewriting.roles import GROUP_KEY, TRANSACTION_KEY, Names, Refused, Tree, rewriter
-from kdissect.replay.rewriting.versions import chosen_version, convert
+from kdissect.replay.rewriting.versions import Range, chosen_version, convert
 from kdissect.replay.settings import Groups, Settings
 from kdissect.replay.steps import ANY, Answer, Ask, Errand, Gate, Part, Pause, Until, ask_one
 
@@ -63,6 +64,7 @@ class Stage:
     fetched: CapturedSessions = field(init=False)
     attempts: set[int] = field(init=False)  # requests whose outcome decides about others
     own_sessions: dict[tuple[int, int], OwnSession] = field(default_factory=dict)  # (connection, node)
+    readings: dict[int, Reading] = field(default_factory=dict)  # by connection
     open_transactions: dict[str, Identity] = field(default_factory=dict)  # transactional id on the target
     added: dict[str, set[tuple[str, int]]] = field(default_factory=lambda: defaultdict(set))
     notes: dict[int, list[str]] = field(default_factory=dict)
@@ -78,6 +80,8 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.positions = Positions(self.settings.offsets)
+        for where, start in self.loaded.starts.items():
+            self.positions.captured_start(where, start)
         self.fetched = CapturedSessions(self.names, self.loaded.older_sessions)
         by_number = (attempts for tried in self.loaded.retries.values() for attempts in tried.values())
         by_record = (
@@ -107,17 +111,18 @@ class Stage:
         answer = self.frame(request.answer) if request.answer_whole else None
         return (decode_response(answer, request.key, request.version or 0).body or {}) if answer else {}
 
+    def body(self, item: Item) -> Tree:
+        """Give a captured request decoded, to be changed."""
+        return self.loaded.bodies.get(item.request.index, item.request.frame, self.frame)
+
     # Rewriting
 
     def version(self, item: Item, least: int = 0, most: int = 99) -> int:
         """Choose the version in which a request is sent. Raises Refused if the target has none."""
-        request = item.request
-        spoken = self.topology.versions.get(request.key)
-        if spoken is not None:
-            spoken = (max(spoken[0], least), min(spoken[1], most))
-        version = chosen_version(request.key, request.version or 0, spoken)
+        key = item.request.key
+        version = _version(key, item.request.version or 0, self.topology.versions.get(key), least, most)
         if version is None:
-            raise Refused(Bucket.VERSION, f"the target does not speak {api_name(request.key)}")
+            raise Refused(Bucket.VERSION, f"the target does not speak {api_name(key)}")
         return version
 
     def carried(self, item: Item, body: Tree, version: int) -> Tree:
@@ -281,6 +286,13 @@ class Stage:
             self.topology.learn_metadata(answer.body, self.names)
         return answer
 
+    def own_session(self, connection: int, node: int) -> OwnSession:
+        """Give our fetch session on one link."""
+        session = self.own_sessions.get((connection, node))
+        if session is None:
+            session = self.own_sessions[connection, node] = OwnSession()
+        return session
+
     # Waiting
 
     def until_settled(self, index: int, why: str) -> Errand:
@@ -293,19 +305,24 @@ class Stage:
 
     def in_transaction_order(self, item: Item, conflicting: Callable[[int], bool]) -> Errand:
         """Wait for the earlier requests of a transactional id that must be done before this one."""
-        order = self.loaded.transactions.get(item.transaction or "", ())
-        begin = self.ended_until.get(item.transaction or "", 0)
+        for index in self.earlier_in_transaction(item, conflicting):
+            yield from self.until_settled(index, f"an earlier request of transactional id {item.transaction}")
+
+    def earlier_in_transaction(self, item: Item, conflicting: Callable[[int], bool]) -> Iterator[int]:
+        """Give the requests of its transactional id that it waits for: those that have not ended, in their order."""
+        if item.transaction is None:
+            return
+        order = self.loaded.transactions.get(item.transaction, ())
+        begin = self.ended_until.get(item.transaction, 0)
         while begin < len(order) and order[begin] < item.request.index and self.settled(order[begin]) is None:
             begin += 1
-        self.ended_until[item.transaction or ""] = begin
+        self.ended_until[item.transaction] = begin
         for at in range(begin, len(order)):
             index = order[at]
             if index >= item.request.index:
                 return
-            if conflicting(self.loaded.items[index].request.key):
-                yield from self.until_settled(
-                    index, f"an earlier request of transactional id {item.transaction}"
-                )
+            if conflicting(self.loaded.items[index].request.key) and self.settled(index) is not None:
+                yield index
 
     # Identity of producers
 
@@ -364,7 +381,7 @@ class Stage:
             part = Part(key, version, body, node, client_id, wait_ms=body.get("rebalance_timeout_ms", 0))
             answers = yield Ask((part,), synthetic=not (first and item is not None))
             answer: Answer = answers[0]
-            error = next(errors_of(key, version, answer.body), 0) if answer.body else 0
+            error = answer.errors[0] if answer.errors else 0
             if error in COORDINATOR_ERRORS:
                 self.forget_coordinator(key, body)
             # A captured client that got the same passing error comes again by itself.
@@ -386,19 +403,23 @@ class Stage:
     def heed(self, answers: list[Answer]) -> None:
         """Learn leaders anew when an answer says that they moved."""
         for answer in answers:
-            if answer.body and any(
-                error in LEADER_ERRORS
-                for error in errors_of(answer.part.key, answer.part.version, answer.body)
-            ):
+            if answer.errors and not LEADER_ERRORS.isdisjoint(answer.errors):
                 self.spawn(self.refresh(), CONTROL)
                 return
+
+
+@lru_cache(1 << 10)
+def _version(key: int, captured: int, spoken: Range | None, least: int, most: int) -> int | None:
+    limited = spoken and (max(spoken[0], least), min(spoken[1], most))
+    return chosen_version(key, captured, limited)
 
 
 def first_error(answers: list[Answer]) -> int | None:
     """Give the first error of some answers, 0 for none; None if nothing was answered."""
     found: int | None = None
     for answer in answers:
-        if answer.body:
-            error = next(errors_of(answer.part.key, answer.part.version, answer.body), 0)
-            found = found or error
+        if answer.errors:
+            found = found or answer.errors[0]
+        elif found is None and answer.body:
+            found = 0
     return found

@@ -8,9 +8,11 @@ hands (see `handshake`), and holds back what it is given until that is done, and
 import struct
 from collections import deque
 from collections.abc import Callable, Hashable
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from kdissect.protocol.headers import encode_request
+from kdissect.protocol.codec import encode
+from kdissect.protocol.schema import APIS, MESSAGES, request_header_version
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.settings import Address
 from kdissect.replay.steps import Answer, Part
@@ -167,14 +169,22 @@ def framed(part: Part, correlation: int) -> bytes:
         if not part.heads:
             return b"".join((ready[:8], correlation.to_bytes(4, "big"), memoryview(ready)[12:]))
         return _overlaid(ready, correlation, part.heads)
-    header = {
-        "request_api_key": part.key,
-        "request_api_version": part.version,
-        "correlation_id": correlation,
-        "client_id": part.client_id,
-    }
-    frame = encode_request(header, part.body)
-    return len(frame).to_bytes(4, "big") + frame
+    front, body = (
+        _front(part.key, part.version, part.client_id),
+        encode(APIS[part.key].request, part.version, part.body),
+    )
+    size = (len(front) + 4 + len(body)).to_bytes(4, "big")
+    return b"".join((size, front[:4], correlation.to_bytes(4, "big"), front[4:], body))
+
+
+@lru_cache(1 << 12)
+def _front(key: int, version: int, client_id: str | None) -> bytes:
+    """Encode a request's header, without its correlation id."""
+    header = {"request_api_key": key, "request_api_version": version, "client_id": client_id}
+    whole = encode(
+        MESSAGES["RequestHeader"], request_header_version(key, version), header | {"correlation_id": 0}
+    )
+    return whole[:4] + whole[8:]
 
 
 def _overlaid(ready: bytes, correlation: int, heads: tuple[tuple[int, bytes], ...]) -> bytes:

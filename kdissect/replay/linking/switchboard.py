@@ -135,6 +135,13 @@ class Switchboard:
         return None
 
     def _ask(self, ask: Ask, owner: Hashable, go_on: Callable[[list[Answer]], None]) -> None:
+        if len(ask.parts) == 1 and not ask.synthetic:  # nearly always
+
+            def alone(answer: Answer) -> None:
+                self.heed(answer)
+                go_on([answer])
+
+            return self.ask(owner, ask.parts[0], alone)
         answers: list[Answer | None] = [None] * len(ask.parts)
         missing = len(ask.parts)
         if not missing:

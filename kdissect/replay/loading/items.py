@@ -22,6 +22,7 @@ from kdissect.protocol.headers import Whole, decode_request, decode_response
 from kdissect.protocol.schema import api_name, is_known
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.loading.attempts import Attempts, Position
+from kdissect.replay.loading.bodies import Bodies
 from kdissect.replay.loading.captured import Capture, Request
 from kdissect.replay.loading.elders import Elder, Elders, Member
 from kdissect.replay.loading.kin import Kin
@@ -29,7 +30,7 @@ from kdissect.replay.loading.policy import Refusal, by_content, by_key
 from kdissect.replay.loading.sessions import OlderSessions
 from kdissect.replay.loading.shelf import Shelf
 from kdissect.replay.mapping.producers import Key, Where
-from kdissect.replay.mapping.sessions import Place, Wanted
+from kdissect.replay.mapping.sessions import FINAL_EPOCH, INITIAL_EPOCH, Place, Wanted
 from kdissect.replay.rewriting.batches import Batch, batches_of
 from kdissect.replay.rewriting.mentions import errors_of, groups_of, topics_of
 from kdissect.replay.rewriting.roles import Names, Refused, Tree
@@ -90,6 +91,9 @@ class Loaded:
     capture: Capture
     names: Names
     items: list[Item] = field(default_factory=list)
+    bodies: Bodies = field(default_factory=Bodies)
+    starts: dict[Where, int] = field(default_factory=dict)  # of the logs, as fetches told them first
+    sessions: dict[int, int] = field(default_factory=dict)  # fetch -> the session that its answer opened
     source: Source = field(default_factory=Source)
     caps: dict[int, int] = field(default_factory=dict)  # connection -> most in flight
     issuers: dict[Key, int] = field(default_factory=dict)
@@ -151,6 +155,7 @@ class _Loader:
         whole = decode_request(shelf.get(request.frame) or b"") if request.version is not None else None
         item = Item(request, whole.header.get("client_id") if whole else None)
         loaded.items.append(item)
+        loaded.bodies.keep(whole.body if whole else None, request.frame, shelf)
         known = loaded.caps.get(request.connection, 1)
         loaded.caps[request.connection] = max(known, request.in_flight)
         answer = shelf.get(request.answer) if request.answer_whole else None
@@ -165,6 +170,8 @@ class _Loader:
         if request.key in TRANSACTIONAL:
             item.transaction = whole.body.get(TRANSACTIONAL[request.key]) or None
         self._learn_ids(request, said)
+        if request.key == FETCH and said:
+            self._learn_fetched(request, whole.body, said)
         self._learn_groups(request, whole.body, said)
         self._learn_older(item, whole.body, said)
         self._learn_topics(request, said)
@@ -227,6 +234,15 @@ class _Loader:
             key = (said.get("producer_id", -1), said.get("producer_epoch", -1))
             if key[0] >= 0:
                 self._loaded.issuers.setdefault(key, request.index)
+
+    def _learn_fetched(self, request: Request, body: Tree, said: Tree) -> None:
+        if said.get("session_id") and body.get("session_epoch", FINAL_EPOCH) in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._loaded.sessions[request.index] = said["session_id"]
+        for topic in said.get("responses") or ():
+            name = self._loaded.names.captured_topic(topic, "topic") or ""
+            for each in topic["partitions"]:
+                if each.get("log_start_offset", -1) >= 0:
+                    self._loaded.starts.setdefault((name, each["partition_index"]), each["log_start_offset"])
 
     def _learn_groups(self, request: Request, body: Tree, said: Tree | None) -> None:
         if request.key == SYNC_GROUP and body["assignments"] and said and not said["error_code"]:
@@ -318,7 +334,7 @@ def _outcomes(said: Tree | None, names: Names) -> dict[Where, int]:
 
 
 def _grow(source: Source, where: Where) -> None:
-    """A partition that is written to is there, whether or not an answer told of it."""
+    """A partition that is written to or read is there, whether or not an answer told of it."""
     topic, partition = where
     known = source.topics.get(topic, SourceTopic(0, 0))
     if topic and partition >= known.partitions:

@@ -42,7 +42,9 @@ class Place(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Partition:
+class Partition:
+    """What is known of one."""
+
     # Batches of this run, sorted: where they were, how many records they hold, where they are.
     captured: "array[int]" = field(default_factory=partial(array, "q"))
     records: "array[int]" = field(default_factory=partial(array, "q"))
@@ -50,6 +52,14 @@ class _Partition:
     captured_start: int | None = None
     target_start: int | None = None
     target_end: int | None = None
+    turn: int = 0  # counts what was learnt
+
+
+@dataclass(slots=True)
+class Following:
+    """Where a client goes on that was given something; None until then."""
+
+    offset: int | None = None
 
 
 class Positions:
@@ -57,14 +67,17 @@ class Positions:
 
     def __init__(self, rule: Offsets) -> None:
         self._rule = rule
-        self._partitions: dict[Where, _Partition] = {}
-        self._fetched: dict[tuple[str, Where], int] = {}  # (whose, partition) -> the next offset to fetch
+        self._partitions: dict[Where, Partition] = {}
+        self._following: dict[
+            tuple[str, Where], Following
+        ] = {}  # (whose, partition) -> the next offset to fetch
         self.used: dict[Where, Counter[Rule]] = {}
         self.clamped = 0
 
     def wrote(self, where: Where, captured: int, records: int, target: int) -> None:
         """Take in a batch that both clusters acknowledged."""
-        known = self._at(where)
+        known = self.known(where)
+        known.turn += 1
         at = len(known.captured)
         if at and captured <= known.captured[-1]:
             at = bisect_right(known.captured, captured)
@@ -76,45 +89,51 @@ class Positions:
 
     def fetched(self, whose: str, where: Where, following: int) -> None:
         """Take in how far a client's fetch on the target went."""
-        self._fetched[whose, where] = following
+        self.following(whose, where).offset = following
+
+    def following(self, whose: str, where: Where) -> Following:
+        """Give the place where a client goes on, to be looked at again."""
+        found = self._following.get((whose, where))
+        if found is None:
+            found = self._following[whose, where] = Following()
+        return found
 
     def captured_start(self, where: Where, offset: int) -> None:
         """Take in a start of the log as captured; the first one seen is kept."""
-        known = self._at(where)
+        known = self.known(where)
         if known.captured_start is None and offset >= 0:
             known.captured_start = offset
+            known.turn += 1
 
     def target_bounds(self, where: Where, start: int, end: int) -> None:
         """Take in the start of the target's log and its high watermark."""
-        known = self._at(where)
-        if start >= 0:
+        known = self.known(where)
+        if start >= 0 and start != known.target_start:
             known.target_start = start
-        if end >= 0:
-            known.target_end = max(end, known.target_end or 0)
+            known.turn += 1
+        if end >= 0 and (known.target_end is None or end > known.target_end):
+            known.target_end = end
+            known.turn += 1
 
     def translate(self, where: Where, captured: int, whose: str = "") -> Place:
         """Give the target's offset for a captured one. Offsets below 0 are questions, and stay."""
         place = self._translated(where, captured, whose)
-        self.used.setdefault(where, Counter())[place.rule] += 1
+        used = self.used.get(where)
+        if used is None:
+            used = self.used[where] = Counter()
+        used[place.rule] += 1
         return place
-
-    def at(self, where: Where, captured: int, whose: str, said: bool) -> int:
-        """Give the position of a fetch; one that the client did not say anew goes on behind what it was given."""
-        following = self._fetched.get((whose, where))
-        if not said and following is not None:
-            return following
-        return self.translate(where, captured, whose).offset
 
     def _translated(self, where: Where, captured: int, whose: str) -> Place:
         if captured < 0 or self._rule is Offsets.IDENTITY:
             return Place(captured, Rule.IDENTITY)
-        known = self._at(where)
+        known = self.known(where)
         produced = _within(known, captured)
         if produced is not None:
             return Place(produced, Rule.PRODUCED)
-        fetched = self._fetched.get((whose, where))
-        if fetched is not None:
-            return Place(fetched, Rule.FETCHED)
+        fetched = self._following.get((whose, where))
+        if fetched is not None and fetched.offset is not None:
+            return Place(fetched.offset, Rule.FETCHED)
         start = known.target_start
         if start is not None and known.captured_start is not None:
             moved = start + max(captured - known.captured_start, 0)
@@ -126,14 +145,15 @@ class Positions:
         self.clamped += within != captured
         return Place(within, Rule.IDENTITY)
 
-    def _at(self, where: Where) -> _Partition:
+    def known(self, where: Where) -> Partition:
+        """Give what is known of a partition, to be looked at again."""
         known = self._partitions.get(where)
         if known is None:
-            known = self._partitions[where] = _Partition()
+            known = self._partitions[where] = Partition()
         return known
 
 
-def _within(known: _Partition, captured: int) -> int | None:
+def _within(known: Partition, captured: int) -> int | None:
     """Find an offset among batches; None if it is before all of them."""
     at = bisect_right(known.captured, captured) - 1
     if at < 0:

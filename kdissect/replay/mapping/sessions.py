@@ -1,12 +1,12 @@
 """Fetch sessions (KIP-227): what a captured session holds, and the replayer's own sessions with the target's nodes.
 
 A fetch within a session names only what changed, so the whole set must be known to send it anywhere else: to leaders that are
-other nodes, after a session was lost, in another version. `Captured` rebuilds the set; `Own` says what of a wanted set a node has not
-been told yet.
+other nodes, after a session was lost, in another version. `CapturedSessions` rebuilds the set; an `OwnSession` says all of it when it
+begins, and then what changed.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from kdissect.replay.mapping.producers import Where
 from kdissect.replay.rewriting.roles import Names, Tree
@@ -32,30 +32,34 @@ class CapturedSessions:
         """Give what a session is about by now, as far as it is known."""
         return dict(self._sets.get(place, {}))
 
-    def wanted(self, server: str, body: Tree, issued: int) -> tuple[Wanted, Wanted] | None:
-        """Give (all that a fetch is about, what it says itself); None if its session began before the capture.
+    def wanted(self, server: str, body: Tree, issued: int) -> tuple[Wanted, Wanted, list[Where]] | None:
+        """Give (all that a fetch is about, what it says itself, what it forgets); None if its session is older than the capture.
 
-        `issued` is the session that the captured answer opened, 0 if none.
+        `issued` is the session that the captured answer opened, 0 if none. All that a session is about is one object as long
+        as the session lasts, and changes with each of its fetches.
         """
         said = self._said(body)
         session, epoch = body.get("session_id", NO_SESSION), body.get("session_epoch", FINAL_EPOCH)
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session:
                 self._sets.pop((server, session), None)
-            if issued:
-                self._sets[server, issued] = dict(said)
-            return said, said
-        known = self._sets.get((server, session))
-        if known is None:
+            if not issued:
+                return said, said, []
+            known = self._sets[server, issued] = dict(said)
+            return known, said, []
+        found = self._sets.get((server, session))
+        if found is None:
             if not said:
                 return None
-            known = self._sets[server, session] = {}
+            found = self._sets[server, session] = {}
+        gone: list[Where] = []
         for topic in body.get("forgotten_topics_data") or ():
-            name = self._names.captured_topic(topic, "topic")
-            for partition in topic["partitions"]:
-                known.pop((name or "", partition), None)
-        known.update(said)
-        return dict(known), said
+            name = self._names.captured_topic(topic, "topic") or ""
+            gone += (
+                (name, each) for each in topic["partitions"] if found.pop((name, each), None) is not None
+            )
+        found.update(said)
+        return found, said, gone
 
     def _said(self, body: Tree) -> Wanted:
         found: Wanted = {}
@@ -72,18 +76,15 @@ class OwnSession:
 
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH
-    told: dict[Where, Tree] = field(default_factory=dict)
 
-    def request(self, wanted: Mapping[Where, Tree]) -> tuple[int, int, dict[Where, Tree], list[Where]]:
-        """Give session id, epoch, the partitions to name, and those to forget."""
+    def request(
+        self, wanted: Mapping[Where, Tree], changed: Mapping[Where, Tree], gone: Sequence[Where]
+    ) -> tuple[int, int, Mapping[Where, Tree], Sequence[Where]]:
+        """Give session id, epoch, the partitions to name, and those to forget; `changed` and `gone` are since the last request."""
         if not self.session_id:
-            self.told = dict(wanted)
-            return NO_SESSION, INITIAL_EPOCH, dict(wanted), []
-        changed = {where: fields for where, fields in wanted.items() if self.told.get(where) != fields}
-        forgotten = [where for where in self.told if where not in wanted]
-        self.told = dict(wanted)
+            return NO_SESSION, INITIAL_EPOCH, wanted, ()
         epoch, self.epoch = self.epoch, 1 if self.epoch >= EPOCH_LIMIT else self.epoch + 1
-        return self.session_id, epoch, changed, forgotten
+        return self.session_id, epoch, changed, gone
 
     def answered(self, asked: tuple[int, int], session_id: int, error: int) -> None:
         """Take in the answer to (session id, epoch); after any error of the session a new one begins."""
@@ -91,4 +92,4 @@ class OwnSession:
         if asked_epoch == INITIAL_EPOCH and not error:
             self.session_id, self.epoch = session_id, 1
         elif asked_id == self.session_id and (error or not session_id):
-            self.session_id, self.epoch, self.told = NO_SESSION, INITIAL_EPOCH, {}
+            self.session_id, self.epoch = NO_SESSION, INITIAL_EPOCH

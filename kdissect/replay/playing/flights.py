@@ -7,7 +7,6 @@ from kdissect.replay.courses.produce import Sending, delivered, learn_taken, num
 from kdissect.replay.courses.stage import Stage
 from kdissect.replay.linking.switchboard import Switchboard
 from kdissect.replay.loading.items import Item
-from kdissect.replay.loading.shelf import Shelf
 from kdissect.replay.playing.lines import Line
 from kdissect.replay.playing.ready import Frame, Ready
 from kdissect.replay.steps import Answer, Part
@@ -45,15 +44,14 @@ class Flight:
         sendings = (
             frames[0].sendings if len(frames) == 1 else [it for frame in frames for it in frame.sendings]
         )
-        return numbered_now(self._stage, self.item, sendings, self.ready.nodes)
+        version = frames[0].part.version
+        return numbered_now(self._stage, self.item, version, sendings, self.ready.nodes)
 
-    def send(self, numbered: Sequence[Sending], shelf: Shelf) -> None:
+    def send(self, numbered: Sequence[Sending]) -> None:
         """Send all frames."""
         begin = 0
         for number, frame in enumerate(self.ready.frames):
             part, sendings = frame.part, frame.sendings
-            if frame.shelved is not None:
-                part = part._replace(ready=shelf.get(frame.shelved) or b"")
             if numbered:
                 sendings = tuple(numbered[begin : begin + len(sendings)])
                 begin += len(sendings)

@@ -11,7 +11,6 @@ import heapq
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 
-from kdissect.protocol.headers import decode_request
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.courses import course_of
 from kdissect.replay.courses.membership import leave_all
@@ -23,7 +22,7 @@ from kdissect.replay.loading.shelf import Shelf
 from kdissect.replay.playing.flights import Flight
 from kdissect.replay.playing.lines import Line, lines_of
 from kdissect.replay.playing.pace import Timetable, without_long_gaps
-from kdissect.replay.playing.ready import Ready
+from kdissect.replay.playing.ready import Ahead, Ready
 from kdissect.replay.playing.results import Result, Results, result_of
 from kdissect.replay.playing.watching import Watch
 from kdissect.replay.playing.word import Word
@@ -37,6 +36,8 @@ EARLY_NS = 250_000_000  # a connection is opened so long before its first reques
 LEAD_NS, OPENING_NS, LONGEST_LEAD_NS = 100_000_000, 1_000_000, 5_000_000_000  # for all, for each, at most
 MOST_AT_ONCE = 64  # requests begun before answers are looked at again
 LOOK_NS = 2_000_000  # answers that nobody waits for are looked at no more often than this
+IDLE_NS = 1_000_000  # without anything due: time to make requests ready
+MADE_AT_ONCE, MADE_BYTES = 16, 1 << 20  # which takes less than that
 IN_FLIGHT, DEPENDENCY, RATE, SELF = "in-flight cap", "dependency", "rate cap", "self"
 
 
@@ -51,7 +52,7 @@ class Player:
         timetable: Timetable,
         shelf: Shelf,
         finished: Callable[[], None],
-        ready: dict[int, Ready] | None = None,
+        ready: Ahead | None = None,
         items: Sequence[Item] | None = None,
         word: Word | None = None,
     ) -> None:
@@ -79,8 +80,7 @@ class Player:
         self._watch = Watch(self._settings.breaker)
         self._looked_ns = self._unseen = self._early_ns = 0
         self._done = False
-        self._ready = ready or {}
-        self._turn = stage.topology.turn
+        self._ready = Ahead(stage, ()) if ready is None else ready
         stage.settled = self.gate
         stage.spawn = self.spawn
 
@@ -161,8 +161,12 @@ class Player:
 
     @property
     def next_ns(self) -> int | None:
-        """When the next request is due."""
-        return self._due[0][0] if self._due else None
+        """When the next request is due, or there is time to make some ready."""
+        due = self._due[0][0] if self._due else None
+        if not self._ready.wanting:
+            return due
+        idle = self.board.now_ns + IDLE_NS
+        return idle if due is None else min(due, idle)
 
     def wake(self) -> None:
         """Begin what is due, but not so much at once that answers have to wait."""
@@ -174,6 +178,8 @@ class Player:
             line.armed_ns = -1
             self._push(line)
         self._look_after()
+        if self._ready.wanting and (not due or due[0][0] > self.board.now_ns + IDLE_NS):
+            self._ready.make(MADE_AT_ONCE, MADE_BYTES)
 
     def _due_ns(self, line: Line) -> int | None:
         """Say when a line's first request is due; None while the answer that its client waited for is missing."""
@@ -199,7 +205,7 @@ class Player:
 
     def _open_early(self, line: Line) -> None:
         """Have a line's connection opened before it is needed, if it is known where to."""
-        ready = self._ready.get(line.waiting[0].request.index)
+        ready = self._ready.seen(line.waiting[0].request.index)
         if ready is not None and line.due_ns is not None and self._settings.caps.connections is None:
             self.board.at(line.due_ns - self._early_ns, partial(self._open, line, ready))
 
@@ -281,7 +287,7 @@ class Player:
         self.peak_in_flight = max(self.peak_in_flight, self._in_flight)
         if self._rated:
             self._take_rate(item)
-        ready = self._ready.get(item.request.index)
+        ready = self._ready.take(item.request.index)
         if ready is None or not self._launch(line, item, ready, due):
             self._follow(line, item, due)
 
@@ -295,14 +301,13 @@ class Player:
             self._end_if_done()
 
     def _launch(self, line: Line, item: Item, ready: Ready, due: int) -> bool:
-        """Send what is ready; False if it is stale, or has to wait for something."""
-        if self.stage.topology.turn == self._turn:
-            flight = Flight(self.stage, self.board, line, item, ready, self._landed)
-            numbered = flight.sendings()
-            if numbered is not None:
-                flight.due_ns, flight.cause, line.cause = due, line.cause, ""
-                flight.send(numbered, self.shelf)
-                return True
+        """Send what is ready; False if it has to wait for something."""
+        flight = Flight(self.stage, self.board, line, item, ready, self._landed)
+        numbered = flight.sendings()
+        if numbered is not None:
+            flight.due_ns, flight.cause, line.cause = due, line.cause, ""
+            flight.send(numbered)
+            return True
         self.stage.notes.pop(item.request.index, None)  # what is rewritten anew is noted anew
         return False
 
@@ -349,8 +354,7 @@ class Player:
         self.board.run(self._course(item), line.connection, done, sent)
 
     def _course(self, item: Item) -> Course:
-        whole = decode_request(self.stage.frame(item.request.frame) or b"")
-        return course_of(self.stage, item, whole.body or {})
+        return course_of(self.stage, item, self.stage.body(item))
 
     def _result(self, item: Item, answers: list[Answer], failed: Exception | None) -> Result:
         index = item.request.index

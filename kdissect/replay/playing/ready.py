@@ -1,24 +1,30 @@
 """What can be made before the clock starts is made then: whole frames of requests that wait for nothing.
 
-Reads that go to any node, and Produce requests outside transactions that are no retries, are rewritten, converted, routed and
-encoded ahead of the run. What remains for its moment is the correlation id, and of idempotent batches their header: producer,
-epoch, sequence and a checksum patched from these alone; it is laid over the frame. Leaders that move make what is ready
-stale; then each request takes its ordinary course. Frames beyond `MOST_BYTES` wait on the shelf instead of in memory.
+Reads that go to any node, and Produce requests that are no retries, are rewritten, converted, routed and encoded ahead of the run. What
+remains for its moment is the correlation id, and of idempotent batches their header: producer, epoch, sequence and a checksum
+patched from these alone; it is laid over the frame. Leaders that move make what is ready stale; then each request takes its
+ordinary course, as does one whose transaction is not there yet. What is ready waits in memory, so it is made only so far ahead.
 """
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kdissect.protocol.headers import decode_request, encode_request
+from kdissect.protocol.headers import encode_request
 from kdissect.protocol.record_sets import BATCH_HEADER
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.courses.expected import Expected, Topic, expected
-from kdissect.replay.courses.produce import Sending, captured_offsets, make_parts, told, wanted_now
+from kdissect.replay.courses.produce import (
+    Sending,
+    captured_offsets,
+    make_parts,
+    told,
+    version_of,
+    wanted_now,
+)
 from kdissect.replay.courses.reads import metadata_tree
 from kdissect.replay.courses.stage import LEAST_METADATA, OF_GROUP, OF_GROUPS, OF_TRANSACTION, Stage
 from kdissect.replay.linking.switchboard import UNEXPECTED
 from kdissect.replay.loading.items import METADATA, PRODUCE, Item
-from kdissect.replay.loading.shelf import Place, Shelf
 from kdissect.replay.mapping.producers import Where
 from kdissect.replay.mapping.topology import CUTS
 from kdissect.replay.rewriting.batches import Batch, rewritten
@@ -27,7 +33,7 @@ from kdissect.replay.rewriting.versions import FIRST_BATCH_VERSION
 from kdissect.replay.settings import Timestamps
 from kdissect.replay.steps import Part
 
-MOST_BYTES = 256 << 20
+MOST_BYTES, MOST_REQUESTS = 256 << 20, 100_000  # ready at one time; a request takes 2 KB beside its bytes
 EMPTY: dict[Where, int] = {}
 
 _LATER = (Bucket.POLICY, "takes its ordinary course")
@@ -37,7 +43,6 @@ class Frame(NamedTuple):
     """An encoded part; of Produce also its batches, and what its answer looks like if all is well."""
 
     part: Part
-    shelved: Place | None = None  # where its bytes are, if not in the part
     sendings: tuple[Sending, ...] = ()
     places: tuple[int, ...] = ()  # for each batch its position in the bytes
     expected: Expected | None = None
@@ -50,6 +55,7 @@ class Ready(NamedTuple):
     offsets: dict[Where, int] = EMPTY  # where the captured cluster put its batches
     produced: list[tuple[str, int]] | None = None
     nodes: tuple[int, ...] = ()  # where each batch goes
+    size: int = 0  # of all frames
 
     @property
     def numbered(self) -> bool:
@@ -58,27 +64,91 @@ class Ready(NamedTuple):
         return bool(sendings) and sendings[0].batch.producer_id >= 0
 
 
-def make_ready(stage: Stage, shelf: Shelf, items: Iterable[Item]) -> dict[int, Ready]:
-    """Prepare every request that can be."""
-    found: dict[int, Ready] = {}
-    room = MOST_BYTES
-    for item in items:
-        if item.refusal is not None or not can_be_ready(stage, item):
-            continue
-        try:
-            ready = _ready_produce(stage, item) if item.request.key == PRODUCE else _ready_read(stage, item)
-        except (Refused, *UNEXPECTED):
-            stage.notes.pop(item.request.index, None)
-            continue  # said when its turn comes
-        room -= sum(len(frame.part.ready) for frame in ready.frames)
-        if room < 0:
-            ready = ready._replace(frames=tuple(_shelved(frame, shelf) for frame in ready.frames))
-        found[item.request.index] = ready
-    return found
+class Ahead:
+    """What is ready: made in the order of the capture, and no more of it than there is room for.
+
+    The room is filled before the clock starts, and again in idle moments while it runs. A request whose turn comes before it was
+    made ready takes its ordinary course.
+    """
+
+    def __init__(self, stage: Stage, items: Iterable[Item]) -> None:
+        self._stage, self._items = stage, iter(items)
+        self._found: dict[int, Ready] = {}
+        self._begun: set[int] = set()  # requests that had their turn before they were looked at
+        self._turn = stage.topology.turn
+        self._bytes = 0
+        self._at = -1
+        self._ended = False
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @property
+    def wanting(self) -> bool:
+        """Whether there is more to make, and room for it."""
+        return not self._ended and len(self._found) < MOST_REQUESTS and self._bytes < MOST_BYTES
+
+    def make(self, requests: int = 1 << 62, most_bytes: int = MOST_BYTES) -> None:
+        """Make some more ready: so many requests are looked at, unless so many bytes are made of fewer."""
+        if self._turn != self._stage.topology.turn:
+            self._forget()
+        stop = self._bytes + most_bytes
+        while requests and self._bytes < stop and self.wanting:
+            item = next(self._items, None)
+            if item is None:
+                self._ended = True
+                break
+            self._at = item.request.index
+            if self._at in self._begun:
+                self._begun.discard(self._at)
+                continue
+            requests -= 1
+            ready = _made(self._stage, item)
+            if ready is not None:
+                self._found[self._at] = ready
+                self._bytes += ready.size
+
+    def seen(self, index: int) -> Ready | None:
+        """Give what is ready of a request whose turn has not come."""
+        return self._found.get(index)
+
+    def take(self, index: int) -> Ready | None:
+        """Give what is ready of a request whose turn it is; None if nothing is, or if leaders have moved since."""
+        if self._turn != self._stage.topology.turn:
+            self._forget()
+        found = self._found.pop(index, None)
+        if found is not None:
+            self._bytes -= found.size
+            return found
+        if index > self._at and not self._ended:
+            self._begun.add(index)
+        return None
+
+    def _forget(self) -> None:
+        """Make nothing of what was ready for other leaders."""
+        self._turn = self._stage.topology.turn
+        for index in self._found:
+            self._stage.notes.pop(index, None)  # what is rewritten anew is noted anew
+        self._found.clear()
+        self._bytes = 0
 
 
-def _shelved(frame: Frame, shelf: Shelf) -> Frame:
-    return frame._replace(shelved=shelf.put(frame.part.ready), part=frame.part._replace(ready=b""))
+def make_ready(stage: Stage, items: Iterable[Item]) -> Ahead:
+    """Prepare as many requests as there is room for."""
+    ahead = Ahead(stage, items)
+    ahead.make()
+    return ahead
+
+
+def _made(stage: Stage, item: Item) -> Ready | None:
+    if item.refusal is not None or not can_be_ready(stage, item):
+        return None
+    try:
+        ready = _ready_produce(stage, item) if item.request.key == PRODUCE else _ready_read(stage, item)
+    except (Refused, *UNEXPECTED):
+        stage.notes.pop(item.request.index, None)
+        return None  # said when its turn comes
+    return ready._replace(size=sum(len(frame.part.ready) for frame in ready.frames))
 
 
 def can_be_ready(stage: Stage, item: Item) -> bool:
@@ -87,8 +157,7 @@ def can_be_ready(stage: Stage, item: Item) -> bool:
     if key == PRODUCE:
         moves = stage.settings.timestamps is not Timestamps.KEEP
         return not (
-            item.transaction
-            or item.request.index in stage.loaded.retries
+            item.request.index in stage.loaded.retries
             or item.request.index in stage.loaded.repeats
             or item.request.index in stage.loaded.after
             or moves
@@ -106,7 +175,7 @@ PLAIN = (
 
 
 def _ready_read(stage: Stage, item: Item) -> Ready:
-    body = decode_request(stage.frame(item.request.frame) or b"").body or {}
+    body = stage.body(item)
     if item.request.key == METADATA:
         version = stage.version(item, least=LEAST_METADATA)
         body = metadata_tree(stage, item, body, version)
@@ -117,8 +186,8 @@ def _ready_read(stage: Stage, item: Item) -> Ready:
 
 
 def _ready_produce(stage: Stage, item: Item) -> Ready:
-    body = decode_request(stage.frame(item.request.frame) or b"").body or {}
-    version = stage.version(item)
+    body = stage.body(item)
+    version = version_of(stage, item)
     if version < FIRST_BATCH_VERSION:
         raise Refused(*_LATER)
     chosen = wanted_now(stage, item, body, version)
@@ -129,6 +198,8 @@ def _ready_produce(stage: Stage, item: Item) -> Ready:
     }
     if len(sendings) < sum(len(batches) for _, batches in chosen):
         raise Refused(*_LATER)  # several batches for one partition go one after another
+    if item.transaction and any(each.batch.producer_id < 0 for each in sendings.values()):
+        raise Refused(*_LATER)  # which makes no sense, and so waits for its turn
     parts = make_parts(stage, item, body, version, list(sendings.values()))
     frames = tuple(_frame(stage, part, sendings) for part in parts)
     in_order = [sending for frame in frames for sending in frame.sendings]
@@ -158,7 +229,7 @@ def _frame(stage: Stage, part: Part, sendings: dict[Where, Sending]) -> Frame:
             at += len(sending.data)
             head = sending.batch._replace(data=sending.batch.data[:BATCH_HEADER])
             inside.append(sending._replace(batch=head, data=b""))
-    return Frame(whole, None, tuple(inside), tuple(places), expected(part.version, tuple(asked)))
+    return Frame(whole, tuple(inside), tuple(places), expected(part.version, tuple(asked)))
 
 
 def _encoded(part: Part) -> Part:

@@ -205,7 +205,7 @@ class Act:
         self._journal = journal
         stage.settings = settings
         with collecting_little():
-            ready = make_ready(stage, shelf, items)
+            ready = make_ready(stage, items)
         self._finished: list[bool] = []
         self._wire = SocketWire(settings.tls)
         self._board = Switchboard(settings, replay.topology, self._wire, nonce)

@@ -1,0 +1,88 @@
+"""What does it take until the first request of a large capture goes out? Time and memory, step by step.
+
+    python tests/bench/replay_start.py CAPTURE [SECONDS]
+
+The target is the broker that does nothing (`null_broker.py`), with all topics of the capture; the replay is ended SECONDS after its
+first request. Memory is the resident set's peak of the replaying process, so it only ever grows.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+from kdissect.replay.playing import running
+from kdissect.replay.playing.outcomes import Outcome
+from kdissect.replay.playing.running import Replay
+from kdissect.replay.settings import Caps, Pace, Settings
+
+
+def said(step: str, begin: float) -> None:
+    """Print how far it is."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"{step}: {time.monotonic() - begin:.1f} s, {time.process_time():.1f} s of processor, peak {peak:,.0f} MiB",
+        flush=True,
+    )
+
+
+class Told(running.Act):
+    """Says when it is ready and when it has played."""
+
+    def play(self, begin_ns: int) -> Outcome:
+        said("ready to send", BEGIN)
+        outcome = super().play(begin_ns)
+        said("played", BEGIN)
+        return outcome
+
+
+BEGIN = time.monotonic()
+
+
+def main() -> None:
+    """Load, make ready, play a while; print."""
+    capture, seconds = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 10.0
+    running.Act = Told  # type: ignore[misc]
+    with subprocess.Popen([sys.executable, str(Path(__file__).with_name("null_broker.py"))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as broker:  # fmt: skip
+        try:
+            assert broker.stdout is not None
+            port = int(broker.stdout.readline())
+            asked = Settings(
+                target=(("127.0.0.1", port),),
+                prefix="t-",
+                pace=Pace.ASAP,
+                processes=1,
+                caps=Caps(duration_s=seconds),
+            )
+            said("begun", BEGIN)
+            with closing(Replay(asked, [capture])) as replay:
+                said(f"{len(replay.loaded.items):,} requests read and looked at", BEGIN)
+                stage = replay.stage()
+                topics = sorted(map(stage.names.topic, replay.loaded.source.topics))
+                for _ in range(
+                    2
+                ):  # by now it is known what the target speaks: ids come with newer versions only
+                    replay.errand(stage.learn_topics(topics))
+                replay.play(rescue=lambda *_: None)
+                outcome = replay.passes[0].outcome
+                results = [each for each in outcome.results if each.received_ns and each.sent_ns]
+                wall = (
+                    max(each.received_ns or 0 for each in results)
+                    - min(each.sent_ns or 0 for each in results)
+                ) / 1e9
+                print(Counter(f"{each.bucket} {each.reason}" for each in outcome.results).most_common(4))
+                print(
+                    f"{len(results):,} requests answered in {wall:.1f} s, {len(results) / wall:,.0f}/s {outcome.stopped}"
+                )
+            told, _ = broker.communicate()
+            print(json.loads(told))
+        finally:
+            broker.kill()
+
+
+if __name__ == "__main__":
+    main()
