@@ -10,7 +10,7 @@ It ends with the answers that count for its captured request, or raises `Refused
 `synthetic` is the replayer's own, and is counted apart.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -123,6 +123,7 @@ class Ask(NamedTuple):
 
     parts: tuple[Part, ...]
     synthetic: bool = False
+    owner: Hashable = None  # on whose connections, if not on those of the captured connection
 
 
 @dataclass(slots=True)

@@ -50,7 +50,7 @@ def _shuffled_ports() -> Iterator[int]:
 def view(port: int, timeout: float = 2.0) -> ClusterView | None:
     """Ask the broker on `port` for all it knows; None if it does not answer (yet)."""
     try:
-        return _parse_metadata(_ask(port, _METADATA, timeout))
+        return _parse_metadata(ask(port, _METADATA, timeout))
     except (OSError, struct.error):
         return None
 
@@ -70,7 +70,7 @@ def create_topic(
         + settings
         + struct.pack(">i?", 20_000, False)
     )
-    answer = _ask(port, request, timeout=30.0)
+    answer = ask(port, request, timeout=30.0)
     # correlation id, since version 2 the throttle time, the count of topics, the name; then the code.
     start = (8 if version < 2 else 12) + len(_text(name))
     (code,) = struct.unpack_from(">h", answer, start)
@@ -85,14 +85,15 @@ def limit(port: int, client_id: str, bytes_per_second: float) -> None:
     )
     entity = struct.pack(">i", 1) + _text("client-id") + _text(client_id)
     request = struct.pack(">hhi", 49, 0, 9) + _text("lab") + struct.pack(">i", 1) + entity
-    answer = _ask(port, request + struct.pack(">i", 2) + quotas + struct.pack(">?", False), timeout=30.0)
+    answer = ask(port, request + struct.pack(">i", 2) + quotas + struct.pack(">?", False), timeout=30.0)
     # correlation id, throttle time and the count of entries come before the code.
     (code,) = struct.unpack_from(">h", answer, 12)
     if code:
         raise RuntimeError(f"quota of {client_id} was not set: {code}")
 
 
-def _ask(port: int, request: bytes, timeout: float) -> bytes:
+def ask(port: int, request: bytes, timeout: float) -> bytes:
+    """Send one request, header and all, on a connection of its own; give the answer without its length."""
     with socket.create_connection(("127.0.0.1", port), timeout) as connection:
         connection.sendall(struct.pack(">i", len(request)) + request)
         (size,) = struct.unpack(">i", _receive(connection, 4))

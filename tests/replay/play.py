@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import struct
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ from kdissect.replay.reporting.comparison import compare
 from kdissect.replay.reporting.runfiles import read_run
 from kdissect.replay.reporting.saving import save
 from kdissect.replay.settings import Pace, Settings
+
+PACKET_BLOCK = 6
 
 
 @dataclasses.dataclass
@@ -75,6 +78,20 @@ def play(asked: Settings, capture: str, folder: Path, plain_ports: Sequence[int]
     summary, pairs = read_run(place)
     found = list(pairs)
     return Played(compare(summary, found), place, found, plan, counts)
+
+
+def beginning_late(capture: str, packets: int, folder: Path) -> str:
+    """Leave out the first packets of a pcapng capture; give where the rest is."""
+    data, kept, at = (CAPTURES / capture).read_bytes(), [], 0
+    while at < len(data):
+        kind, size = struct.unpack_from("=II", data, at)
+        packets -= kind == PACKET_BLOCK
+        if kind != PACKET_BLOCK or packets < 0:
+            kept.append(data[at : at + size])
+        at += size
+    rest = folder / f"late-{capture}"
+    rest.write_bytes(b"".join(kept))
+    return str(rest)
 
 
 def _until_led(replay: Replay, topics: list[str], plain_ports: Sequence[int]) -> None:

@@ -1,9 +1,12 @@
 """What a cluster holds, as an independent client reads it: librdkafka, every partition from its first record to its last."""
 
+import struct
 import uuid
 from collections import defaultdict
 
 import confluent_kafka as ck
+from lab import wire
+from lab.cluster import Cluster
 from replay.truth import Sent
 
 
@@ -46,6 +49,26 @@ def read_all(bootstrap: str, topics: list[str], isolation: str = "read_uncommitt
     finally:
         consumer.close()
     return found
+
+
+def _compact(text: str) -> bytes:
+    return bytes([len(text) + 1]) + text.encode()
+
+
+def share_starts(cluster: Cluster, group: str, topic: str, partitions: list[int]) -> list[int]:
+    """Give where a share group begins in each partition: all in front of it is done with (DescribeShareGroupOffsets 0)."""
+    wanted, name = _compact(group), _compact(topic)
+    numbers = bytes([len(partitions) + 1]) + b"".join(struct.pack(">i", each) for each in partitions)
+    asked = b"\x02" + wanted + b"\x02" + name + numbers + b"\0\0\0"  # the zeros: no tags
+    for port in cluster.client_ports:
+        answer = wire.ask(port, struct.pack(">hhih3sB", 90, 0, 5, 3, b"lab", 0) + asked, 20.0)
+        at = answer.find(name)
+        if at >= 0:  # else another one is the coordinator
+            at += len(name) + 17  # the id of the topic, and how many partitions follow, each in 20 bytes
+            return [
+                struct.unpack_from(">iq", answer, at + 20 * number)[1] for number in range(len(partitions))
+            ]
+    raise AssertionError(f"no broker knows the share group {group}")
 
 
 def committed(bootstrap: str, group: str, topic: str, partitions: int) -> list[int]:

@@ -15,14 +15,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from exchange.talk import CAPTURES
 from lab.wire import view
 from replay.conftest import PASSWORD, USER, SecuredCluster
-from replay.play import Played, play, settings
-from replay.reading import committed, read_all
+from replay.play import Played, beginning_late, play, settings
+from replay.reading import committed, read_all, share_starts
 from replay.truth import Sent, by_writer, produced, writer_of
 
 from kdissect.replay.linking.handshake import HandshakeFailed
+from kdissect.replay.loading.sessions import UNTOLD
 from kdissect.replay.mapping.topology import Refusing
 from kdissect.replay.playing.running import Replay
 from kdissect.replay.reporting.comparison import compare
@@ -188,6 +190,48 @@ def test_membership(target: SecuredCluster, tmp_path: Path) -> None:
         "holds"
     ]
     assert played.report["records"]["fetched_replayed"] > 300
+
+
+def test_members_and_sessions_older_than_the_capture(target: SecuredCluster, tmp_path: Path) -> None:
+    """Twelve members of four groups, of both protocols, are in the middle of their work when the capture begins."""
+    late = beginning_late("rebalances.pcapng", 8520, tmp_path)
+    cluster_id = AdminClient({"bootstrap.servers": target.bootstrap}).list_topics(timeout=20).cluster_id
+    asked = settings(
+        target, "late-", groups=Groups.FULL, pace=Pace.SCHEDULE, speed=2.0, known_target=cluster_id
+    )
+    played = play(asked, late, tmp_path / "run")
+    assert sum(played.report["accounting"]["skipped_as"].values()) == played.buckets["policy"] + played.buckets["headless"]  # fmt: skip
+    assert played.counts["members let in that are older than the capture"] >= 10
+    reasons = {pair["reason"] for pair in played.pairs if pair["bucket"] == "headless"}
+    assert reasons == {UNTOLD.reason}  # idle consumers: their fetches bring nothing that would tell
+    assert any("older than what is played: they are let in first" in said for said in played.plan["warnings"])
+    of_members = [each for each in played.pairs if each["api"] in ("Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat", "LeaveGroup")]  # fmt: skip
+    assert {each["bucket"] for each in of_members} == {"answered"}
+    assert len(of_members) > 80
+    # Groups live by real timers: on a busy machine a member may miss its session.
+    assert sum(requests for _, _, _, requests in played.unexpected()) < 5, played.unexpected()
+
+
+def test_share_groups(target: SecuredCluster, tmp_path: Path) -> None:
+    asked = settings(target, "share-", groups=Groups.FULL, pace=Pace.SCHEDULE, speed=3.0, chosen=Chosen(clients=("sharer", "bank")))  # fmt: skip
+    played = play(asked, "cluster-life.pcapng", tmp_path / "run")
+    # The first share group of a cluster may find that the topic with its state is still being made.
+    made = ("ShareFetch", "NONE", "UNKNOWN_SERVER_ERROR")
+    assert {tuple(each[:3]) for each in played.unexpected()} <= {made}
+    sharing = [pair for pair in played.pairs if pair["api"].startswith("Share") and pair["client_id"] == "sharer"]
+    assert {pair["api"] for pair in sharing if pair["bucket"] == "answered"} == {"ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge"}  # fmt: skip
+    assert {pair["bucket"] for pair in sharing} <= {"answered", "dependency", "policy"}
+    first: dict[int, int] = {}  # partition -> the first offset that was handed out
+    acquired = 0
+    for answer in (answer for pair in sharing for answer in pair["answers"] if pair["api"] == "ShareFetch"):
+        acquired += sum(entry.get("acquired", 0) for entry in answer["digest"])
+        for each in (each for topic in answer["body"]["responses"] for each in topic["partitions"]):
+            for held in each["acquired_records"]:
+                first.setdefault(each["partition_index"], held["first_offset"])
+    assert acquired > 12  # of 36 in the capture
+    # All in front of where the group begins now was acknowledged, and the broker took it.
+    starts = share_starts(target, "share-sharers", "share-orders", [0, 1])
+    assert all(starts[partition] > offset for partition, offset in first.items()), (starts, first)
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])

@@ -6,7 +6,17 @@ A course is given the stage, the item, and its own copy of the decoded request, 
 
 from collections.abc import Callable
 
-from kdissect.replay.courses import fetch, groups, heartbeats, offsets, plain, produce, reads, transactions
+from kdissect.replay.courses import (
+    fetch,
+    groups,
+    heartbeats,
+    offsets,
+    plain,
+    produce,
+    reads,
+    shares,
+    transactions,
+)
 from kdissect.replay.courses.stage import Stage
 from kdissect.replay.loading.items import Item
 from kdissect.replay.rewriting.roles import Tree
@@ -31,6 +41,8 @@ COURSES: dict[int, Callable[[Stage, Item, Tree], Course]] = {
     28: transactions.commit_offsets,
     68: heartbeats.heartbeat,
     76: heartbeats.heartbeat,
+    78: shares.fetch,
+    79: shares.acknowledge,
 }
 
 

@@ -7,7 +7,7 @@ all that it said when it joined; one that is older than the capture is let in fi
 from kdissect.replay.courses.elders import member_of
 from kdissect.replay.courses.stage import Stage
 from kdissect.replay.loading.items import Item
-from kdissect.replay.mapping.members import JOINING, Live, own_member_id
+from kdissect.replay.mapping.members import JOINING, SHARE_HEARTBEAT, Live, own_member_id
 from kdissect.replay.rewriting.roles import Tree
 from kdissect.replay.steps import Answer, Course
 
@@ -50,7 +50,7 @@ def heartbeat(stage: Stage, item: Item, body: Tree) -> Course:
     for name in {captured, said.get("member_id") or captured}:
         if name:
             stage.members.learn(name, live)
-    if body["member_epoch"] < 0:
+    if body["member_epoch"] < 0 and key != SHARE_HEARTBEAT:  # what it holds may be acknowledged later
         stage.members.forget(group, captured)
     return [answer]
 

@@ -20,6 +20,7 @@ from kdissect.replay.mapping.offsets import Positions
 from kdissect.replay.mapping.producers import Identity, Key, Producers
 from kdissect.replay.mapping.readings import Reading
 from kdissect.replay.mapping.sessions import CapturedSessions, OwnSession
+from kdissect.replay.mapping.shares import ShareMember
 from kdissect.replay.mapping.topology import CUTS, Topology, split
 from kdissect.replay.rewriting.roles import GROUP_KEY, TRANSACTION_KEY, Names, Refused, Tree, rewriter
 from kdissect.replay.rewriting.versions import Range, chosen_version, convert
@@ -37,7 +38,7 @@ OWN_CLIENT_ID = "kdissect-replay"
 CONTROL = "control"  # owns the connections for what belongs to no captured one
 
 OF_GROUP = {8: "group_id", 11: "group_id", 12: "group_id", 13: "group_id", 14: "group_id", 28: "group_id", 47: "group_id",
-            68: "group_id"}  # fmt: skip
+            68: "group_id", 76: "group_id"}  # fmt: skip
 OF_GROUPS = {9: "groups", 15: "groups", 42: "groups_names", 69: "group_ids", 77: "group_ids", 90: "groups"}
 OF_TRANSACTION = {
     22: "transactional_id",
@@ -72,6 +73,9 @@ class Stage:
     counts: Counter[str] = field(default_factory=Counter)
     originals: dict[str, str] = field(default_factory=dict)
     members: Members = field(default_factory=Members)
+    shares: dict[tuple[str, str], ShareMember] = field(
+        default_factory=dict
+    )  # captured group, member id of the target
     refreshing: bool = False
     learning_bounds: bool = False
     ended_until: dict[str, int] = field(

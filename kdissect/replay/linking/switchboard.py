@@ -125,7 +125,8 @@ class Switchboard:
             why = f"a value that was not expected: {type(wrong).__name__} {wrong}"
             return done(None, Refused(Bucket.UNDECODABLE, why))
         if isinstance(step, Ask):
-            self._ask(step, owner, lambda answers: self._go_on(course, owner, done, sent, answers))
+            whose = owner if step.owner is None else step.owner
+            self._ask(step, whose, lambda answers: self._go_on(course, owner, done, sent, answers))
             if sent and not step.synthetic:
                 sent()
         elif isinstance(step, Until):
@@ -276,6 +277,11 @@ class Switchboard:
         for link in list(self._owned.get(owner, {}).values()):
             self.drop(link)
         self._owned.pop(owner, None)
+
+    def leave_all(self) -> None:
+        """Close all links."""
+        for owner in list(self._owned):
+            self.leave(owner)
 
     def _shake(self, link: Link, answer: Answer | None) -> None:
         handshake = self._handshakes.get(link)

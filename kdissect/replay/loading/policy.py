@@ -17,9 +17,8 @@ LEADER_EPOCHS, FIRST_OF_CONSUMERS = (
     2,
 )  # OffsetForLeaderEpoch; the version from which consumers ask (KIP-320)
 OWN = frozenset({17, 18, 36})
-GROUP_MEMBERSHIP = frozenset({11, 12, 13, 14, 68})
+GROUP_MEMBERSHIP = frozenset({11, 12, 13, 14, 68, 76, 78, 79})
 GROUP_COMMITS = frozenset({8})
-SHARE = frozenset({76, 78, 79})
 STREAMS = frozenset({88})
 TELEMETRY = frozenset({71, 72})
 SECURITY = frozenset({30, 31, 38, 39, 40, 51})
@@ -105,8 +104,7 @@ FIXED = (
     (SECURITY, "security is never replayed"),
     (IRREVERSIBLE, "it cannot be undone"),
     (TELEMETRY, "the target asks for metrics itself"),
-    (SHARE, "share groups are not supported: what the target hands out is not what was acknowledged"),
-    (STREAMS, "streams groups are not supported"),
+    (STREAMS, "streams groups are not replayed: their tasks live by state that only the application has"),
 )
 
 

@@ -133,8 +133,7 @@ class Player:
 
     def _cut_off(self) -> None:
         if not self._done:
-            for connection in list(self._lines):
-                self.board.leave(connection)
+            self.board.leave_all()
             self._end_if_done(force=True)
 
     def _end_if_done(self, force: bool = False) -> None:
