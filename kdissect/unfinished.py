@@ -16,6 +16,19 @@ from pathlib import Path
 LOCK = "lock"  # in a scratch directory
 
 
+class OutputRefused(Exception):
+    """The target cannot be written; the message is one sentence for the user."""
+
+    @classmethod
+    def of(cls, target: Path | str, error: OSError) -> "OutputRefused":
+        """Say what the operating system said of the target."""
+        in_the_way = isinstance(error, FileExistsError | NotADirectoryError)
+        reason = (
+            "not a directory" if in_the_way else (error.strerror or str(error)).partition("\n")[0].lower()
+        )
+        return cls(f"cannot write to {target}: {reason}")
+
+
 class Claim:
     """A lock on something in the making, until `end`, or the end of the process."""
 

@@ -138,6 +138,26 @@ def test_version_and_help_need_neither_spark_nor_compiler() -> None:
     assert done.stdout.endswith("set()\n")
 
 
+def test_the_jvm_starts_before_anything_large_is_loaded() -> None:
+    stopped = "import sys, kdissect.pipeline.session as s\ns.Engine.start = lambda *_: sys.exit()\n"
+    seen = "import kdissect.cli as c\ntry: c.main(['analyze', sys.argv[1]])\nexcept SystemExit: pass\n"
+    loaded = "print({'pyspark', 'numba', 'numpy', 'pyarrow'} & set(sys.modules))"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-P",
+            "-c",
+            stopped + seen + loaded,
+            str(Path(__file__).parents[1] / "captures" / "steady.pcapng"),
+        ],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=True,
+    )
+    assert done.stdout == "set()\n"
+
+
 @pytest.mark.parametrize("command", [["analyze"], ["export", "--table", "exchanges"]])
 def test_output_that_cannot_be_written_is_told_before_the_work(tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "file").write_text("in the way")

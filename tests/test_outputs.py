@@ -6,7 +6,7 @@ import pytest
 from pyarrow import fs
 
 from kdissect.cli.outputs import usable_file, usable_folder
-from kdissect.pipeline.tabledir import OutputRefused
+from kdissect.unfinished import OutputRefused
 
 
 def test_a_directory_is_made_and_files_replaced(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kdissect.capture.source import file_system, is_uri, local_path
-from kdissect.pipeline.tabledir import OutputRefused
-from kdissect.unfinished import write_whole
+from kdissect.unfinished import OutputRefused, write_whole
 
 
 @dataclass(frozen=True, slots=True)

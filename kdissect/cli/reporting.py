@@ -36,11 +36,12 @@ def reported(
 
     Spark is let go as soon as it has given its figures, before they are added up, unless there is `more_to_come`.
     """
-    context = ready.engine.context()
-
     from kdissect.pipeline import jobs
     from kdissect.pipeline.facts import capture_facts
     from kdissect.pipeline.progress import Progress
+    from kdissect.report import compose, text  # noqa: F401 - loaded here, while Spark is still starting
+
+    context = ready.engine.context()
 
     with Progress(context, chosen.quiet):
         blobs = jobs.figures(context, ready.work, grid)

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kdissect.capture.refusals import refuse_at_once
@@ -64,6 +64,7 @@ def surveyed(engine: Engine, chosen: argparse.Namespace, paths: Sequence[str]) -
     from kdissect.capture.sample import take_sample
     from kdissect.capture.survey import SPLIT_BYTES, survey
     from kdissect.exchange.tls.keylog import keys_for
+    from kdissect.pipeline.ahead import scan_ahead
     from kdissect.pipeline.jobs import Work
     from kdissect.pipeline.progress import SurveyProgress
     from kdissect.pipeline.steps import Treatment
@@ -90,6 +91,10 @@ def surveyed(engine: Engine, chosen: argparse.Namespace, paths: Sequence[str]) -
     treatment = Treatment(choice_of(chosen, found.earliest_time_ns or 0), pseudonyms, keys=keys)
     sample = take_sample(found.splits, chosen.port)
     work = Work(found.splits, tuple(chosen.port), chosen.partitions or 0, treatment, sample)
+    if engine.settings.local:
+        shares = work.shares(engine.settings.cores)
+        ahead = scan_ahead(work.splits, work.ports, shares, spool / "pieces", engine.is_up)
+        work = replace(work, ahead=ahead)
     return Ready(engine, found, work, pseudonyms)
 
 

@@ -1,6 +1,7 @@
 """The Spark jobs: ordinals of splits in, a partial summary or public tables out.
 
     splits ─► scan, parted by bucket ─► shuffle by partition ─► in order of splits ─► dissect and add up, or rows of a table
+    splits ─► scanned ahead (see `ahead`) ──────────┘
 
 All pieces of a connection meet in one partition. What crosses the shuffle are descriptors, never payload: one blob (an
 Arrow IPC stream) for each split and partition, however many connections there are, so Spark has little to handle. For the
@@ -22,6 +23,7 @@ from kdissect.capture.pieces import Counts
 from kdissect.capture.sample import NO_SAMPLE, Sample
 from kdissect.capture.splits import Split
 from kdissect.pipeline import steps
+from kdissect.pipeline.ahead import Ahead
 from kdissect.pipeline.blobs import Blob, batches_in, blob_of, in_order
 from kdissect.pipeline.shares import Shares, partitions_for, share_out, tasks_for
 from kdissect.pipeline.steps import AS_IT_IS, Treatment
@@ -41,7 +43,8 @@ Finish: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 class Work:
     """What to dissect: every split of the captures, in order, how pass two is cut, and what for.
 
-    `sample` tells what the connections weigh; `partitions` fixes their number (0: as sample and cores suggest).
+    `sample` tells what the connections weigh; `partitions` fixes their number (0: as sample and cores suggest). `ahead` holds what
+    pass one has done before Spark was there.
     """
 
     splits: tuple[Split, ...]
@@ -49,9 +52,12 @@ class Work:
     partitions: int = 0
     treatment: Treatment = AS_IT_IS
     sample: Sample = NO_SAMPLE
+    ahead: Ahead | None = None
 
     def shares(self, cores: int) -> Shares:
         """Share the connections out."""
+        if self.ahead:
+            return self.ahead.shares
         return share_out(self.sample, self.partitions or partitions_for(self.sample, cores))
 
 
@@ -142,13 +148,20 @@ def map_in_arrow(frame: "DataFrame", step: Step, schema: pa.Schema) -> "DataFram
 
 def _shuffled(context: "SparkContext", work: Work) -> "RDD[tuple[int, Blob]]":
     """Pass one, and the way of its pieces to pass two."""
-    count = len(work.splits)
     shares = work.shares(context.defaultParallelism)
-    scan = partial(_scanned, splits=work.splits, ports=work.ports, shares=shares)
-    tasks = tasks_for(count, context.defaultParallelism)
-    return (
-        context.parallelize(range(count), tasks).mapPartitions(scan).partitionBy(shares.partitions, _itself)
-    )
+    left = range(work.ahead.done if work.ahead else 0, len(work.splits))
+    if left:
+        scan = partial(_scanned, splits=work.splits, ports=work.ports, shares=shares)
+        tasks = tasks_for(len(left), context.defaultParallelism)
+        pieces = context.parallelize(left, tasks).mapPartitions(scan).partitionBy(shares.partitions, _itself)
+    else:
+        pieces = context.parallelize([], shares.partitions)
+    return pieces.mapPartitionsWithIndex(partial(_joined, ahead=work.ahead)) if work.ahead else pieces
+
+
+def _joined(partition: int, rows: Iterable[tuple[int, Blob]], ahead: Ahead) -> Iterator[tuple[int, Blob]]:
+    yield from ((partition, blob) for blob in ahead.blobs(partition))
+    yield from rows
 
 
 def _scanned(

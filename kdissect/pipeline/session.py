@@ -78,6 +78,14 @@ class Settings:
         """Whether the work is done on this machine, within the process that is started here."""
         return self.master == "local" or self.master.startswith("local[")
 
+    @property
+    def cores(self) -> int:
+        """On how many cores a local run works."""
+        stated = self.master.partition("[")[2].partition(",")[0].rstrip("]")
+        if stated == "*":
+            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return int(stated) if stated.isdecimal() else 1
+
     def spark_confs(self) -> dict[str, str]:
         """Give Spark's settings."""
         return {
@@ -142,6 +150,10 @@ class Engine:
         if self.settings.local and can_stand_by(self.home / SOCKET):
             self._standby = Standby(self.home / SOCKET)
         self._building.start()
+
+    def is_up(self) -> bool:
+        """Say whether `context` would not wait."""
+        return not self._building.is_alive()
 
     def context(self) -> "SparkContext":
         """Wait until Spark is there and give its context; raise what kept it from starting."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from kdissect.capture.source import file_system, is_uri, local_path
 from kdissect.spreadsheet import harmless_batch
-from kdissect.unfinished import Claim, Scratch, part_of, put_back, put_in_place
+from kdissect.unfinished import Claim, OutputRefused, Scratch, part_of, put_back, put_in_place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter
@@ -46,19 +46,6 @@ WHOLE = "_SUCCESS"
 """Hadoop's mark of a directory that is whole."""
 
 _BOOKKEEPING = ("_SUCCESS", "._SUCCESS.crc", ".part-*.crc")  # of Hadoop's, of no use to anyone here
-
-
-class OutputRefused(Exception):
-    """The target cannot be written; the message is one sentence for the user."""
-
-    @classmethod
-    def of(cls, target: Path | str, error: OSError) -> "OutputRefused":
-        """Say what the operating system said of the target."""
-        in_the_way = isinstance(error, FileExistsError | NotADirectoryError)
-        reason = (
-            "not a directory" if in_the_way else (error.strerror or str(error)).partition("\n")[0].lower()
-        )
-        return cls(f"cannot write to {target}: {reason}")
 
 
 class TableDirectory:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,13 +12,15 @@ import pytest
 
 from kdissect.capture.splits import Split
 from kdissect.pipeline import jobs, steps
+from kdissect.pipeline.ahead import scan_ahead
 from kdissect.pipeline.jobs import Work
 from kdissect.pipeline.session import Engine
-from kdissect.pipeline.tabledir import Format, OutputRefused, TableDirectory, target_at
+from kdissect.pipeline.tabledir import Format, TableDirectory, target_at
 from kdissect.report.compose import compose
 from kdissect.report.partials import from_arrow
 from kdissect.report.summary import CaptureFacts
 from kdissect.tables import TABLES
+from kdissect.unfinished import OutputRefused
 
 from .conftest import CAPTURES, Tables, in_order
 
@@ -28,11 +31,19 @@ Dissected = Callable[..., Tables]
 FIRST = min(CAPTURES.glob("*.pcap*"))
 
 
-def test_analysis_is_what_the_steps_give_without_spark(engine: Engine, splits_of: SplitsOf) -> None:
+@pytest.mark.parametrize("ahead", [None, 0, 2, 1000])
+def test_analysis_is_what_the_steps_give_without_spark(
+    engine: Engine, splits_of: SplitsOf, tmp_path: Path, ahead: int | None
+) -> None:
     whole, cut = splits_of(FIRST), splits_of(FIRST, split_bytes=100_000)
     pieces = [batch for split in whole for batch in steps.scan_step([ordinal(split)], whole, ())]
     rows = list(steps.summary_step(pieces, whole))
-    analysis = jobs.analyze(engine.context(), Work(cut, partitions=5))
+    work = Work(cut, partitions=5)
+    if ahead is not None:
+        done = scan_ahead(cut[:ahead], (), work.shares(2), tmp_path / "pieces", lambda: False)
+        assert done.done == min(ahead, len(cut))
+        work = replace(work, ahead=done)
+    analysis = jobs.analyze(engine.context(), work)
     assert analysis.counts == steps.counts_in(rows)
     assert analysis.counts.packets == sum(split.packets for split in whole)
     facts = CaptureFacts()

@@ -1,0 +1,95 @@
+"""Where the time of one run goes: `python -m tests.bench.timeline CAPTURE [--json]`.
+
+Runs `kdissect analyze` in this process with a clock around the steps that wait for each other, in two lanes: this process, and
+the thread that brings Spark up meanwhile. Times count from the start of the process. What is printed is the critical path of a
+start: nothing can be reported before the last step of both lanes.
+"""
+
+import argparse
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+STEPS = {
+    "kdissect.pipeline.session:Engine.start": "start the JVM",
+    "kdissect.pipeline.session:Engine.build": "fork the standby",
+    "kdissect.pipeline.gateway:Gateway.address": "wait for the JVM",
+    "kdissect.pipeline.session:Engine._build_context": "make the SparkContext",
+    "kdissect.cli.work:surveyed": "load modules, survey",
+    "kdissect.pipeline.session:Engine.context": "wait for Spark",
+    "kdissect.pipeline.jobs:figures": "run the job",
+    "kdissect.pipeline.session:Engine.rest": "end Spark",
+    "kdissect.pipeline.jobs:added_up": "add up",
+    "kdissect.cli.reporting:Reported.summary": "compose the report",
+    "kdissect.pipeline.session:Engine.close": "clean up",
+}
+"""What is clocked, in the order in which it begins, and what it is called."""
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def process_began() -> float:
+    """Give when this process began, on the clock of `time.monotonic`, to a hundredth of a second."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    return int(fields[19]) / TICKS - time.clock_gettime(time.CLOCK_BOOTTIME) + time.monotonic()
+
+
+BEGAN = process_began()
+
+
+def clocked(path: str) -> list[dict[str, Any]]:
+    """Analyze a capture; give the steps with their begin and end."""
+    seen: list[dict[str, Any]] = []
+
+    def around(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def clock(*arguments: Any, **named: Any) -> Any:
+            begin = time.monotonic() - BEGAN
+            try:
+                return work(*arguments, **named)
+            finally:
+                lane = "main" if threading.current_thread() is threading.main_thread() else "Spark"
+                end = time.monotonic() - BEGAN
+                seen.append({"step": name, "lane": lane, "begin": round(begin, 3), "end": round(end, 3)})
+
+        return clock
+
+    for place, name in STEPS.items():
+        module, _, within = place.partition(":")
+        owner: Any = import_module(module)
+        *outer, last = within.split(".")
+        for part in outer:
+            owner = getattr(owner, part)
+        work = owner.__dict__[last] if isinstance(owner, type) else getattr(owner, last)
+        wrapped = around(name, work.__func__ if isinstance(work, classmethod) else work)
+        setattr(owner, last, classmethod(wrapped) if isinstance(work, classmethod) else wrapped)
+    main = import_module("kdissect.cli").main
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+        main(["analyze", path, "--quiet"])
+    return sorted(seen, key=lambda step: float(step["begin"]))
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("capture")
+    parser.add_argument("--json", action="store_true")
+    chosen = parser.parse_args()
+    steps = clocked(chosen.capture)
+    if chosen.json:
+        sys.stdout.write(json.dumps(steps) + "\n")
+        return
+    for step in steps:
+        print(
+            f"{step['begin']:7.2f} {step['end']:7.2f} {step['end'] - step['begin']:7.2f}  {step['lane']:6} {step['step']}"
+        )
+
+
+if __name__ == "__main__":
+    main()
