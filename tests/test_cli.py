@@ -32,8 +32,8 @@ def nothing_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     assert not list(temporary.glob("kdissect-*"))
 
 
-def record(frame: bytes, seconds: int = 1_700_000_000) -> bytes:
-    return struct.pack("<IIII", seconds, 0, len(frame), len(frame)) + frame
+def record(frame: bytes, seconds: int = 1_700_000_000, kept: int = 1 << 16) -> bytes:
+    return struct.pack("<IIII", seconds, 0, len(frame[:kept]), len(frame)) + frame[:kept]
 
 
 def ipv4(protocol: int, payload: bytes) -> bytes:
@@ -53,6 +53,7 @@ UDP = record(ipv4(17, struct.pack(">HHHH", 53, 53, 8, 0)))
 HTTP = record(tcp(40000, 80, 1, b"GET / HTTP/1.1\r\n\r\n")) + record(
     tcp(80, 40000, 1, b"HTTP/1.1 200 OK\r\n\r\n")
 )
+REQUESTS = [tcp(40000, 9092, 1 + 210 * n, bytes(210)) for n in range(3)]
 
 BAD_CAPTURES = {
     "empty": (b"", "is empty"),
@@ -60,6 +61,10 @@ BAD_CAPTURES = {
     "half a header": (PCAP[:13], "cut off"),
     "no packets": (PCAP, "holds no packets"),
     "no TCP": (PCAP + UDP, "holds no TCP packets (1 packets of other kinds)"),
+    "a snap length of 64": (
+        PCAP + b"".join(record(frame, kept=64) for frame in REQUESTS),
+        "1 TCP connection 95.2% of the payload is cut off (a snap length of 128 keeps the headers of requests)",
+    ),
     "no Kafka": (PCAP + HTTP, "holds no Kafka traffic (1 TCP connection of other protocols)"),
 }
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from kdissect.pipeline.jobs import Work
 
 
+MOSTLY = 0.5  # of the payload: where more was cut off, nobody can say what is not there
+
+
 class NothingToReport(Exception):
     """The captures can be read and hold nothing that could be dissected; the message is one sentence."""
 
@@ -148,7 +151,15 @@ def nothing_found(
             "without secrets (--keylog FILE gives them)"
         )
     if not kafka:
+        from kdissect.report.units import share
+
         spoken = "connection" if connections == 1 else "connections"
+        if counts.missing_bytes > MOSTLY * counts.payload_bytes:
+            return (
+                f"{_these(found)} no Kafka traffic{where} that can be recognised: of {connections:,} TCP {spoken} "
+                f"{share(counts.missing_bytes / counts.payload_bytes)} of the payload is cut off "
+                "(a snap length of 128 keeps the headers of requests)"
+            )
         return f"{_these(found)} no Kafka traffic{where} ({connections:,} TCP {spoken} of other protocols)"
     return ""
 

@@ -41,7 +41,7 @@ class Spoken:
         if self._response is None and frame is not None and self.exchange.old:
             self._response = decode_old_response(frame.data, NO_KEY if key is None else key)
         elif self._response is None and frame is not None:
-            self._response = decode_response(frame.data, NO_KEY if key is None else key, version or 0)
+            self._response = decode_response(frame.data, key, version or 0)
         return self._response
 
     @property

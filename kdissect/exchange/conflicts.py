@@ -7,14 +7,30 @@ or the capture is not what it seems. Nothing in the bytes says which copy the re
 Compared are the NEAR_SEGMENTS before a segment in its direction, as far as they are within NEAR_PACKETS and NEAR_BYTES of the
 same file, so that the outcome does not depend on where splits begin. A keep-alive probe may carry any byte (RFC 9293,
 section 3.8.4) and counts on neither side.
+
+A segment that is all the same packet as one that near, headers included, was captured twice: see `late_copies`.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kdissect.capture.pieces import CAPTURED, FLAG_RST, FLAG_SYN, FLAGS, OFFSET, PACKET, SEQ
+from kdissect.capture.pieces import CAPTURED, FLAG_RST, FLAG_SYN, FLAGS, MISSING, OFFSET, PACKET, SEQ
+from kdissect.exchange.late_copies import earlier_copies
 from kdissect.exchange.payload import read_ranges
-from kdissect.exchange.state import CONFLICTS, DIFFERS, PACKET_BITS, PROBES, REPEATS, Bytes, Int64s
+from kdissect.exchange.state import (
+    CONFLICTS,
+    DIFFERS,
+    DUPLICATES,
+    PACKET_BITS,
+    PACKETS,
+    PAYLOAD,
+    PROBES,
+    REPEATS,
+    RETRANSMITTED,
+    Bytes,
+    Int64s,
+    State,
+)
 from kdissect.kernel import jit_flat
 
 NEAR_SEGMENTS = 256
@@ -67,13 +83,12 @@ class Conflicts:
         self._path = ""
         self._seen = np.empty((0, COMPARED_FIELDS), np.int64)  # of the file so far, if they are near
 
-    def count(
-        self, path: str, segments: Int64s, streams: Int64s, at_of: Int64s, arena: Bytes, ways: Int64s
-    ) -> None:
-        """Add the conflicts of a split, which was advanced over, to CONFLICTS in `ways`.
+    def count(self, path: str, segments: Int64s, streams: Int64s, at_of: Int64s, state: State) -> None:
+        """Add the conflicts of a split, which was advanced over, to CONFLICTS of ways; count copies as such.
 
         `streams` has the way of each segment, `at_of` the place of its payload in the arena.
         """
+        ways = state.ways
         if segments.shape[1] == 0:
             return
         seen = self._seen if path == self._path else self._seen[:0]
@@ -85,9 +100,16 @@ class Conflicts:
             touched[streams[again]] = True
             here = np.flatnonzero(whole & touched[streams])
             rows = np.concatenate([seen[touched[seen[:, STREAM]]], _rows(segments, streams, at_of, here)])
+            copies = here[_copies(path, rows)[len(rows) - len(here) :]]
+            np.subtract.at(ways[:, RETRANSMITTED], streams[copies], 1)
+            np.subtract.at(
+                ways[:, PAYLOAD], streams[copies], segments[CAPTURED, copies] + segments[MISSING, copies]
+            )
+            np.subtract.at(state.connections[:, PACKETS], streams[copies] >> 1, 1)
+            np.add.at(state.connections[:, DUPLICATES], streams[copies] >> 1, 1)
             order = np.argsort(rows[:, STREAM], kind="stable")
             differs = np.empty(len(rows), np.bool_)
-            differs[order] = _differs(path, rows[order], arena)
+            differs[order] = _differs(path, rows[order], state.arena)
             conflicts = here[differs[len(rows) - len(here) :]]
             np.add.at(ways[:, CONFLICTS], streams[conflicts], 1)
             flags[conflicts] |= DIFFERS
@@ -99,6 +121,13 @@ class Conflicts:
         rows = _rows(segments, streams, at_of, late)
         rows[:, AT] = UNREAD
         self._path, self._seen = path, np.concatenate([seen[seen[:, NUMBER] >= near], rows])
+
+
+def _copies(path: str, rows: Int64s) -> NDArray[np.bool_]:
+    repeats = rows[:, HOW] & REPEATS != 0
+    before = earlier_copies(path, rows[:, PLACE], rows[:, [STREAM, SEQUENCE, SIZE]], repeats)
+    apart = rows[:, [NUMBER, PLACE]] - rows[before][:, [NUMBER, PLACE]]
+    return repeats & (before >= 0) & (apart <= (NEAR_PACKETS, NEAR_BYTES)).all(axis=1)
 
 
 def _differs(path: str, rows: Int64s, arena: Bytes) -> NDArray[np.bool_]:

@@ -128,8 +128,7 @@ class Conversations:
         streams = 2 * connection_of + (segments[FLAGS] & FLAG_B_TO_A)
         at_of = self._load(split, segments, streams)
         yield from self._advance(segments, connection_of, at_of)
-        state = self.state
-        self._conflicts.count(split.path, segments, streams, at_of, state.arena, state.ways)
+        self._conflicts.count(split.path, segments, streams, at_of, self.state)
         yield from self.tls.flush()
         yield from self._flush()
 

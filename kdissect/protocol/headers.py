@@ -51,12 +51,14 @@ def decode_request(frame: bytes) -> Whole:
     )
 
 
-def decode_response(frame: bytes, api_key: int, api_version: int) -> Whole:
-    """Decode the response to a request of this API key and version."""
+def decode_response(frame: bytes, api_key: int | None, api_version: int) -> Whole:
+    """Decode the response to a request of this API key and version; with None for the key only the header."""
     message = MESSAGES["ResponseHeader"]
-    if api_key not in APIS:
+    if api_key is None or api_key not in APIS:
         header = decode_start(message, 0, frame)
-        fault = header.fault or Fault("", header.consumed, f"unknown API key {api_key}")
+        fault = header.fault
+        if fault is None and api_key is not None:
+            fault = Fault("", header.consumed, f"unknown API key {api_key}")
         return Whole(header.value, None, None, fault)
     header = decode_start(message, response_header_version(api_key, api_version), frame)
     if api_key == API_VERSIONS and _error_at(frame, header.consumed) == UNSUPPORTED_VERSION:

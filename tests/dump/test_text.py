@@ -81,6 +81,8 @@ def test_no_answer_and_no_request() -> None:
         None,
         {"correlation_id": 9},
     )
+    assert "fault" not in said["response"]
+    assert not any("FAULT" in line for line in text)
 
 
 def test_lost_bytes_are_counted_and_what_is_there_is_shown() -> None:

@@ -23,14 +23,18 @@ from kdissect.exchange.state import (
     API_KEY,
     CONNECTION,
     CORRELATION_ID,
+    DUPLICATES,
     FIRST_BYTE_NS,
     FRAME_STOP,
     LAST_BYTE_NS,
     NO_ANSWER,
     NO_RESPONSE_EXPECTED,
     ORPHAN_RESPONSE,
+    PACKETS,
+    PAYLOAD,
     REQUEST_SIDE,
     RESPONSE_SIDE,
+    RETRANSMITTED,
     START,
     STATUS,
 )
@@ -103,6 +107,23 @@ def found(folder: Path, files: Arranged, split_bytes: int = 1 << 26) -> Counter[
     return rows
 
 
+def counted(folder: Path, packets: Sequence[Packet], split_bytes: int = 1 << 26) -> Counter[str]:
+    """Give what the connections count, in all."""
+    splits = survey(write(folder, [packets]), split_bytes).splits
+    conversations = Conversations(splits, np.array(highest_versions(), np.int64))
+    for pieces in by_split(scan(split) for split in splits):
+        for _ in conversations.feed(pieces):
+            pass
+    connections, ways = conversations.state.connections, conversations.state.ways
+    sums = {"packets": connections[:, PACKETS], "copies": connections[:, DUPLICATES],
+            "sent again": ways[:, RETRANSMITTED], "bytes": ways[:, PAYLOAD]}  # fmt: skip
+    return Counter({name: int(column.sum()) for name, column in sums.items()})
+
+
+def is_loaded(packet: Packet) -> bool:
+    return bool(dpkt.ethernet.Ethernet(packet.data).data.data.data)
+
+
 def to_server(packet: Packet) -> bool:
     return packet.ports[0] > packet.ports[1]
 
@@ -127,6 +148,18 @@ def copied(packet: Packet, tag: bool) -> Packet:
     return packet._replace(data=data, time_ns=packet.time_ns + 300_000, wire_bytes=len(data))
 
 
+def renumbered(packet: Packet) -> Packet:
+    """Give the packet as its sender would send it again."""
+    return packet._replace(
+        data=packet.data[:18] + bytes(b ^ 0x55 for b in packet.data[18:20]) + packet.data[20:]
+    )
+
+
+def much_later(packets: Sequence[Packet]) -> list[Packet]:
+    """Give packets as another host captured them, whose clock is ahead by more than pass one remembers packets."""
+    return [copied(one, False)._replace(time_ns=one.time_ns + 700 * MS) for one in packets]
+
+
 ARRANGEMENTS: dict[str, Callable[[Sequence[Packet]], Arranged]] = {
     "rotated, in any order": rotated,
     "two files": lambda packets: [packets[:1200], packets[1200:]],
@@ -134,6 +167,7 @@ ARRANGEMENTS: dict[str, Callable[[Sequence[Packet]], Arranged]] = {
     "requests late": lambda packets: [late(packets, to_server, 10)],
     "responses late": lambda packets: [late(packets, lambda one: not to_server(one), 200)],
     "two places": lambda packets: [sorted([*packets, *(copied(one, False) for one in packets)])],
+    "two clocks": lambda packets: [sorted([*packets, *much_later(packets)])],
     "with a VLAN and without": lambda packets: [sorted([*packets, *(copied(one, True) for one in packets)])],
 }
 
@@ -144,6 +178,19 @@ def test_the_same_exchanges(tmp_path: Path, name: str, split_bytes: int) -> None
     whole = found(tmp_path, [recorded()])
     assert sum(whole.values()) > 300
     assert found(tmp_path, ARRANGEMENTS[name](recorded()), split_bytes) == whole
+
+
+@pytest.mark.parametrize("split_bytes", [30_000, 1 << 26])
+def test_merged_captures_of_two_clocks_count_once(tmp_path: Path, split_bytes: int) -> None:
+    """All that carries payload; bare acknowledgments only where pass one remembers them."""
+    once = recorded()
+    alone, loaded = counted(tmp_path, once), sum(is_loaded(one) for one in once)
+    twice = counted(tmp_path, sorted([*once, *much_later(once)]), split_bytes)
+    assert (twice["bytes"], twice["sent again"]) == (alone["bytes"], alone["sent again"])
+    assert loaded <= twice["copies"] <= len(once)
+    assert twice["copies"] + twice["packets"] == 2 * len(once)
+    again = counted(tmp_path, sorted([*once, *map(renumbered, much_later(once))]), split_bytes)
+    assert (again["copies"], again["sent again"]) == (0, alone["sent again"] + loaded)
 
 
 def without_status_of_the_unanswered(rows: Counter[tuple[int, ...]]) -> Counter[tuple[int, ...]]:
