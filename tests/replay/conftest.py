@@ -45,6 +45,8 @@ class SecuredCluster(KraftCluster):
             "listeners": settings["listeners"] + listener,
             "advertised.listeners": settings["advertised.listeners"] + listener,
             "listener.security.protocol.map": settings["listener.security.protocol.map"] + ",SECURE:SASL_SSL",
+            "broker.rack": f"rack-{node.number}",
+            "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
             f"{front}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
             f"{front}.plain.sasl.jaas.config": f'{plain} user_{USER}="{PASSWORD}";',
             f"{front}.scram-sha-256.sasl.jaas.config": scram,
