@@ -115,6 +115,23 @@ def test_empty_assignments_and_open_transactions_are_found() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("api", "field", "check"),
+    [
+        ("ShareFetch", "acquired", "share members acquire records"),
+        ("OffsetForLeaderEpoch", "known", "leader epochs have an end"),
+    ],
+)
+def test_what_seldom_is_asked_is_checked_where_it_was(api: str, field: str, check: str) -> None:
+    fetched = pair(0, api=api, produced=[])
+    fetched["captured"] = fetched["captured"] | {"digest": [{"where": "t-0", "error": 0, field: 2}]}
+    for found, holds in ((0, False), (1, True)):
+        digest = [{"where": "t-0", "error": 0, field: found}]
+        fetched["answers"] = [{"version": 2, "bytes": 9, "body": None, "digest": digest}]
+        assert {each["check"]: each["holds"] for each in compare(run(1), [fetched])["checks"]}[check] is holds
+    assert check not in {each["check"] for each in compare(run(1), [pair(0)])["checks"]}
+
+
 def test_a_slow_replayer_cannot_pass() -> None:
     late = [pair(index) for index in range(10)]
     for each in late:

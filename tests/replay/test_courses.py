@@ -25,6 +25,7 @@ PRODUCE, FETCH, COMMIT, COORDINATOR, JOIN, SYNC, INIT, ADD, END, TXN_COMMIT = (
     26,
     28,
 )
+EPOCHS = 23
 Tree = dict[str, Any]
 
 
@@ -92,7 +93,7 @@ class Cluster:
                     self.offset += 0 if code else batch_of(each["records"]).records
                 answer.append(name | {"partition_responses": parts})
             return None if body["acks"] == 0 else {"responses": answer}
-        return {} if key in (FETCH, COMMIT) else {"error_code": code}
+        return {} if key in (FETCH, COMMIT, EPOCHS) else {"error_code": code}
 
 
 def batches_sent(done: OnPaper) -> list[tuple[int, int, int, int]]:
@@ -448,3 +449,20 @@ def test_a_partition_keeps_its_order_when_its_leader_moved() -> None:
     assert [sequence for _, _, _, sequence in batches_sent(done)] == [0, 1, 2]
     assert [len(body["topic_data"]) for _, _, body in sent] == [1, 1, 1]
     assert sent[2][0] >= sent[1][0] + 20 * MS
+
+
+def test_leader_epochs_are_those_of_the_target() -> None:
+    script = Script()
+    asked = {"partition": 1, "current_leader_epoch": 6, "leader_epoch": 5}
+    for at, partition in enumerate((1, 3)):
+        body = {"replica_id": -1, "topics": [{"topic": "orders", "partitions": [asked | {"partition": partition}, asked | {"partition": 0}]}]}  # fmt: skip
+        script.add(at, EPOCHS, 4, body, {"topics": []})
+    known = orders(leaders=2)
+    known.topics["t-orders"] = known.topics["t-orders"]._replace(epochs={0: 12, 1: 13})
+    done = replay(script, Cluster(), target=known)
+    told = [(each["partition"], each["leader_epoch"], each["current_leader_epoch"]) for _, _, body in done.sent(EPOCHS) for topic in body["topics"] for each in topic["partitions"]]  # fmt: skip
+    assert told == [(1, 13, -1), (0, 12, -1), (3, -1, -1), (0, 12, -1)]  # of the last but one none is known
+    assert done.stage.counts["split"] == 2
+    assert done.buckets() == {"answered": 2}
+    copied = replay(script, Cluster(), settings(rewrites_off=frozenset({"epochs"})), target=known)
+    assert {each["leader_epoch"] for _, _, body in copied.sent(EPOCHS) for topic in body["topics"] for each in topic["partitions"]} == {5}  # fmt: skip

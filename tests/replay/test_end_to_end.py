@@ -23,6 +23,8 @@ from replay.play import Played, beginning_late, play, settings
 from replay.reading import committed, read_all, share_starts
 from replay.truth import Sent, by_writer, produced, writer_of
 
+from kdissect.cli.arguments import parse
+from kdissect.cli.replay import replay
 from kdissect.replay.linking.handshake import HandshakeFailed
 from kdissect.replay.loading.sessions import UNTOLD
 from kdissect.replay.mapping.topology import Refusing
@@ -149,6 +151,7 @@ def test_captured_retries_are_not_doubled(target: SecuredCluster, tmp_path: Path
     assert played.unexpected() == []
     assert played.buckets["retry"] > 5
     assert played.counts["split"] > 0
+    assert played.report["apis"]["OffsetForLeaderEpoch"]["answered"] == 7
     writers = delivered("broker-restart")
     found = everything(target, "restart-", ["orders"], sum(writers.values()))
     # librdkafka without idempotence batches anew when it retries: its records were tried in other batches before.
@@ -210,6 +213,16 @@ def test_members_and_sessions_older_than_the_capture(target: SecuredCluster, tmp
     # Groups live by real timers: on a busy machine a member may miss its session.
     assert sum(each["bucket"] == "answered" for each in of_members) > 0.9 * len(of_members)
     assert sum(requests for _, _, _, requests in played.unexpected()) < 10, played.unexpected()
+
+
+def test_topics_are_prepared(target: SecuredCluster, capfd: pytest.CaptureFixture[str]) -> None:
+    asked = ["replay", "prepare", str(CAPTURES / "transactions.pcapng"), "--target", target.bootstrap, "--prefix", "made-", "--quiet"]  # fmt: skip
+    for more, outcome in (([], "would be created"), (["--execute"], "created")):
+        assert replay(parse([*asked, *more, "--format", "json"])) == 0
+        told = json.loads(capfd.readouterr().out)["topics"]
+        assert {each["name"]: (each["partitions"], each["outcome"]) for each in told} == dict.fromkeys(("made-audit", "made-booked", "made-transfers"), (3, outcome))  # fmt: skip
+    assert replay(parse(asked)) == 0
+    assert capfd.readouterr().out == "every topic is on the target already\n"
 
 
 def test_share_groups(target: SecuredCluster, tmp_path: Path) -> None:

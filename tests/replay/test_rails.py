@@ -5,6 +5,7 @@ from argparse import ArgumentTypeError
 import pytest
 from replay.handmade import FOUND_NOTHING, Script, replay, settings
 
+from kdissect.cli.arguments import parse
 from kdissect.cli.replay import _allowable
 from kdissect.protocol.schema import APIS
 from kdissect.replay.accounting import Bucket
@@ -63,10 +64,12 @@ def test_every_api_has_a_class_and_unknown_ones_are_never_sent() -> None:
 
 
 def test_groups_are_off_unless_asked_for() -> None:
-    for mode, allowed in ((Groups.OFF, set()), (Groups.SIMPLE, {8}), (Groups.FULL, {8, 11, 12, 13, 14, 68})):
-        assert {
-            key for key in (8, 11, 12, 13, 14, 68) if by_key(key, settings(groups=mode)) is None
-        } == allowed
+    members = {11, 12, 13, 14, 68, 76, 78, 79}
+    for mode, allowed in ((Groups.OFF, set()), (Groups.SIMPLE, {8}), (Groups.FULL, {8, *members})):
+        assert {key for key in (8, *members) if by_key(key, settings(groups=mode)) is None} == allowed
+    streams = by_key(88, settings(groups=Groups.FULL))
+    assert streams is not None
+    assert streams.reason.startswith("streams groups are not replayed")
 
 
 def test_followers_and_brokers_are_told_by_what_they_say() -> None:
@@ -74,6 +77,8 @@ def test_followers_and_brokers_are_told_by_what_they_say() -> None:
         (1, 11, {"replica_id": 2}),
         (1, 15, {"replica_state": {"replica_id": 0, "replica_epoch": 1}}),
         (2, 5, {"replica_id": 1}),
+        (23, 4, {"replica_id": 1}),
+        (23, 1, {}),  # before consumers asked
         (24, 4, {}),
     ):
         refusal = by_content(key, version, body, "broker-2")
@@ -124,6 +129,13 @@ def test_the_captured_cluster_is_refused() -> None:
     check_cluster(settings(known_target="other"), source(ids=()), "other")
     with pytest.raises(Refusing, match="not other"):
         check_cluster(settings(known_target="other"), source(ids=()), "third")
+
+
+@pytest.mark.parametrize("command", ["plan", "prepare", "run", "compare"])
+def test_every_command_can_be_quiet(command: str) -> None:
+    more = ["a-run"] if command == "compare" else ["capture.pcap", "--target", "kafka.test:9092"]
+    assert parse(["replay", command, *more, "--quiet"]).quiet
+    assert parse(["replay", command, *more, "--format", "json"]).format == "json"
 
 
 def test_metadata_never_creates_topics() -> None:
