@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from replay.handmade import MS, Script, Tree, replay, settings, topology
 from replay.test_courses import Cluster
 
+from kdissect.replay.accounting import Bucket
+from kdissect.replay.courses.shares import learn
 from kdissect.replay.mapping.shares import OwnShareSession
 from kdissect.replay.settings import Groups
+from kdissect.replay.steps import Answer, Part
 
 HEARTBEAT, FETCH, ACKNOWLEDGE = 76, 78, 79
 ORDERS = b"o" * 16
@@ -220,3 +224,17 @@ def test_what_is_held_is_acknowledged_in_captured_proportions(
     assert [each["acknowledge_types"] for each in batches] == expected
     assert [(each["first_offset"], each["last_offset"]) for each in batches] == (held if expected else [])
     assert session.acquired.get(("t", 0), []) == ([(3, 3)] if any(RENEW in each for each in expected) else [])
+
+
+def test_what_was_under_way_in_a_lost_session_does_not_end_the_next_one() -> None:
+    session = OwnShareSession()
+    stage = SimpleNamespace(counts=Counter(), names=None)
+    asked = [session.next_epoch() for _ in range(3)]
+    for epoch in asked[1:]:
+        part = Part(FETCH, 2, {"share_session_epoch": epoch})
+        answer = Answer(part, Bucket.CLOSED)
+        learn(stage, session, answer)  # type: ignore[arg-type]
+        if epoch == 1:
+            assert session.next_epoch() == 0
+    assert session.epoch == 1
+    assert stage.counts["share sessions begun again"] == 1

@@ -7,6 +7,7 @@ ends a session with the connection that it came by.
 
 from collections.abc import Iterable
 
+from kdissect.protocol.schema import api_name
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.courses.elders import NOT_IN, member_if_any
 from kdissect.replay.courses.fetch import waiting_ms
@@ -27,6 +28,7 @@ from kdissect.replay.steps import ANY, Answer, Ask, Course, Errand, Part
 
 SHARE_FETCH, SHARE_ACKNOWLEDGE = 78, 79
 FIRST_VERSION, RENEWALS = 1, 2  # version 0 was an early access; members can renew what they hold
+SINCE_RENEWALS = ("share_acquire_mode", "is_renew_ack")
 SESSION_ERRORS = frozenset({122, 123, 133})  # not found, another epoch, too many
 USUAL_RECORDS = 500  # max.poll.records of a client that nobody configured
 LIMITS = ("min_bytes", "max_bytes", "max_records", "batch_size", "share_acquire_mode", "is_renew_ack")
@@ -35,15 +37,15 @@ Named = dict[Where, list[Tree]]  # partition -> batches that acknowledge
 
 def fetch(stage: Stage, item: Item, body: Tree) -> Course:
     """Fetch what the captured session is about, and acknowledge what was handed out."""
-    version = stage.version(item, least=FIRST_VERSION)
+    if body["share_session_epoch"] == FINAL_EPOCH:
+        raise Refused(Bucket.POLICY, "sessions are closed by acknowledging")
+    version = _version(stage, item, body)
     live = yield from _live(stage, body)
     member = _member(stage, live)
     wanted = member.wanted(item.request.server, body, stage.names)
     if not wanted:  # its session began before the capture: it is about what the target has assigned
         wanted |= _assigned(stage, live)
     acks = acknowledged(body, stage.names)
-    if body["share_session_epoch"] == FINAL_EPOCH:
-        raise Refused(Bucket.POLICY, "a session is closed by acknowledging")
     by_node = _by_node(stage, member.sets.values())
     nodes = {_leader(stage, where) for where in wanted} - {None}
     if not nodes:
@@ -69,14 +71,14 @@ def fetch(stage: Stage, item: Item, body: Tree) -> Course:
 
 def acknowledge(stage: Stage, item: Item, body: Tree) -> Course:
     """Acknowledge what was handed out; with the last captured session the own ones end."""
-    version = stage.version(item, least=FIRST_VERSION)
+    version = _version(stage, item, body)
     live = yield from _live(stage, body)
     member = _member(stage, live)
     member.wanted(item.request.server, body, stage.names)
     ends = body["share_session_epoch"] == FINAL_EPOCH and not member.sets
-    parts = []
+    acks, parts = acknowledged(body, stage.names), list[Part]()
     for node, session in sorted(member.sessions.items()):
-        named = _acknowledging(session, acknowledged(body, stage.names), body)
+        named = _acknowledging(session, acks, body)
         if session.epoch == INITIAL_EPOCH or not (named or ends):
             continue
         if ends:
@@ -92,6 +94,17 @@ def acknowledge(stage: Stage, item: Item, body: Tree) -> Course:
     if not parts:
         raise Refused(Bucket.DEPENDENCY, "the target has handed out nothing that could be acknowledged")
     return (yield from _ask(stage, item, live, member, parts))
+
+
+def _version(stage: Stage, item: Item, body: Tree) -> int:
+    version = stage.version(item, least=FIRST_VERSION)
+    lost = [name for name in SINCE_RENEWALS if body.get(name)] if version < RENEWALS else []
+    if lost and not stage.settings.allow_lossy:
+        name = api_name(item.request.key)
+        raise Refused(Bucket.LOSSY, f"{name} v{item.request.version} as v{version} loses {', '.join(lost)}")
+    for name in lost:
+        del body[name]
+    return version
 
 
 def _live(stage: Stage, body: Tree) -> Errand:
@@ -119,16 +132,18 @@ def _ask(stage: Stage, item: Item, live: Live, member: ShareMember, parts: list[
     for answer in answers:
         session = member.sessions.get(answer.part.node)
         if session is not None:
-            _learn(stage, session, answer)
+            learn(stage, session, answer)
     stage.heed(answers)
     return answers
 
 
-def _learn(stage: Stage, session: OwnShareSession, answer: Answer) -> None:
-    body = answer.body
+def learn(stage: Stage, session: OwnShareSession, answer: Answer) -> None:
+    """Take in what was handed out, or that the session is lost."""
+    body, asked = answer.body, answer.part.body["share_session_epoch"]
     if not body or body["error_code"] in SESSION_ERRORS:
-        session.forget()
-        stage.counts["share sessions begun again"] += 1
+        if asked < session.epoch:  # else it was of a session that is forgotten already
+            session.forget()
+            stage.counts["share sessions begun again"] += 1
         return
     for topic in body["responses"]:
         name = stage.names.name_of(topic["topic_id"]) or ""
@@ -189,7 +204,5 @@ def _forgotten(stage: Stage, partitions: set[Where]) -> list[Tree]:
 
 def _part(stage: Stage, item: Item, version: int, tree: Tree, node: int, wait_ms: int = 0) -> Part:
     if version < RENEWALS:
-        tree = {
-            name: value for name, value in tree.items() if name not in ("share_acquire_mode", "is_renew_ack")
-        }
+        tree = {name: value for name, value in tree.items() if name not in SINCE_RENEWALS}
     return Part(item.request.key, version, tree, node, stage.client_id(item), wait_ms=wait_ms)

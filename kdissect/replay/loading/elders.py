@@ -194,13 +194,18 @@ def _topics(names: Names, topics: Iterable[Tree] | None, key: str = "name") -> l
 
 
 def _subscribed(metadata: bytes | None) -> list[str]:
-    found = decode_embedded("ConsumerProtocolSubscription", metadata) if metadata else None
-    return list(found.value["topics"]) if found and not found.fault else []
+    return list(_embedded("ConsumerProtocolSubscription", metadata).get("topics") or ())
 
 
 def _assigned(assignment: bytes | None) -> list[str]:
-    found = decode_embedded("ConsumerProtocolAssignment", assignment) if assignment else None
-    return [each["topic"] for each in found.value["assigned_partitions"]] if found and not found.fault else []
+    value = _embedded("ConsumerProtocolAssignment", assignment)
+    return [each["topic"] for each in value.get("assigned_partitions") or ()]
+
+
+def _embedded(message: str, data: bytes | None) -> Tree:
+    """Read what members say to each other; nothing where it makes no sense."""
+    found = decode_embedded(message, data) if data else None
+    return found.value if found and not found.fault else {}
 
 
 def _join(group: _Group, _names: Names, version: int, body: Tree, said: Tree) -> None:

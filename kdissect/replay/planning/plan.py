@@ -11,6 +11,7 @@ from kdissect.protocol.headers import decode_request
 from kdissect.protocol.schema import api_name
 from kdissect.replay.accounting import Bucket, check, sums
 from kdissect.replay.courses.produce import BEFORE_IMPLICIT_ADD
+from kdissect.replay.courses.shares import FIRST_VERSION, SHARE_ACKNOWLEDGE, SHARE_FETCH
 from kdissect.replay.courses.stage import LEAST_METADATA, Stage
 from kdissect.replay.linking.transport import wall_ns
 from kdissect.replay.loading.items import FETCH, INIT_PRODUCER_ID, METADATA, PRODUCE, Item
@@ -32,6 +33,8 @@ LIMITS = {  # API -> (lowest, highest) version that a course sends, beyond what 
     LEADER_EPOCHS: (FIRST_OF_CONSUMERS, 99),
     JOIN_GROUP: (2, 99),
     ADD_PARTITIONS: (0, 3),
+    SHARE_FETCH: (FIRST_VERSION, 99),
+    SHARE_ACKNOWLEDGE: (FIRST_VERSION, 99),
 }
 FIRST_GENERATION = {PRODUCE: BEFORE_IMPLICIT_ADD, END_TXN: 4, TXN_COMMIT: 4}
 REQUEST_LIMIT = 104_857_600  # socket.request.max.bytes of a broker that nobody configured
