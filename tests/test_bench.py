@@ -1,5 +1,11 @@
-"""The benchmark's own judgement: what the light version fails on, and what the page reckons."""
+"""The benchmark's own judgement: what the light version fails on, what the page reckons, and what of a run that was stopped stays."""
 
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import bench
 from bench.light import verdict
 from bench.sizing import lasting, sizing
 
@@ -44,3 +50,33 @@ def test_sizes_of_clusters_are_reckoned_from_the_largest_measured() -> None:
 
 def test_times_are_written_for_people() -> None:
     assert [lasting(one) for one in (5.4, 119, 600)] == ["5 s", "119 s", "10 min"]
+
+
+def test_a_benchmark_that_was_stopped_goes_on_behind_what_it_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = {"commit": "a", "processor": "p", "python": "3", "tshark": "t"}
+    monkeypatch.setattr(bench, "facts", lambda: dict(facts))
+    asked: list[str] = []
+
+    def measuring(name: str) -> dict[str, Any]:
+        asked.append(name)
+        if asked == ["start", "bulk", "chatty"]:
+            raise KeyboardInterrupt
+        return {"capture": name, "turn": len(asked)}
+
+    todo = [
+        bench.Part("start", lambda: measuring("start")),
+        *(bench.Part("captures", lambda name=name: measuring(name), name) for name in ("bulk", "chatty")),  # type: ignore[misc]
+    ]
+    path = tmp_path / "bench.json"
+    with pytest.raises(KeyboardInterrupt):
+        bench.measured(path, todo, anew=False)
+    bench.measured(path, todo, anew=False)
+    assert asked == ["start", "bulk", "chatty", "chatty"]
+    found = json.loads(path.read_text())
+    assert found["captures"] == [{"capture": "chatty", "turn": 4}, {"capture": "bulk", "turn": 2}]
+    assert list(found["took"]) == ["start", "captures bulk", "captures chatty"]
+    facts["commit"] = "b"
+    bench.measured(path, todo[:1], anew=False)
+    assert json.loads(path.read_text())["captures"] == []

@@ -94,7 +94,7 @@ def surveyed(engine: Engine, chosen: argparse.Namespace, paths: Sequence[str]) -
     treatment = Treatment(choice_of(chosen, found.earliest_time_ns or 0), pseudonyms, keys=keys)
     sample = take_sample(found.splits, chosen.port)
     work = Work(found.splits, tuple(chosen.port), chosen.partitions or 0, treatment, sample)
-    if engine.settings.local:
+    if engine.may_be_helped:
         shares = work.shares(engine.settings.cores)
         ahead = scan_ahead(work.splits, work.ports, shares, spool / "pieces", engine.is_up)
         work = replace(work, ahead=ahead)

@@ -198,10 +198,18 @@ class Engine:
             self._scratch.end()
 
     @property
+    def may_be_helped(self) -> bool:
+        """Whether work may be done for Spark while it starts. Not when its classes are recorded: later runs want those of all stages."""
+        return self.settings.local and not self._recording
+
+    @property
+    def _recording(self) -> bool:
+        return self._archive is not None and self._archive.use is Use.RECORD
+
+    @property
     def _records(self) -> bool:
         """Whether this run's JVM keeps its classes for later ones."""
-        recording = self._archive is not None and self._archive.use is Use.RECORD
-        return recording and self._context is not None
+        return self._recording and self._context is not None
 
     def _forget_context(self) -> None:
         if self._context is not None:

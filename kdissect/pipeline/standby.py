@@ -20,6 +20,8 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
+from kdissect import compiled
+
 ADDRESS = "KDISSECT_STANDBY"  # environment variable: the socket at which the standby waits
 SOCKET = "standby"  # its name in the directory of the run
 LONGEST_ADDRESS = 100  # bytes: Linux takes 107 (unix(7)), others a few less
@@ -42,7 +44,8 @@ def load() -> None:
     with suppress(Exception):
         from kdissect.pipeline.rehearsal import rehearse
 
-        rehearse()
+        if os.environ.get(compiled.SWITCH) != "0":  # uncompiled loops have nothing to load
+            rehearse()
     gc.collect()
     gc.freeze()  # workers collect garbage after each task: a tenth of a second if they had to look at all that was loaded
 

@@ -1,12 +1,13 @@
 """The benchmark in one command: makes its captures, measures, writes `bench.json`, `bench.md` and two plots.
 
-    python -m tests.bench.bench --folder DIR [--runs 3] [--light] [--out reports] [--only chatty …]
+    python -m tests.bench.bench --folder DIR [--runs 3] [--light] [--out reports] [--only chatty …] [--anew]
 
 DIR keeps the captures, some 30 GB of them, and needs room for twice the largest while it is made; what lies there is taken
 as it is. Recorded are, with real clients and brokers, `chatty`, `mixed` and `bulk` (root, tcpdump, Java and Maven); the others repeat
 those with new ports and times (`synthesis`). Commands are run in turn as whole processes; what counts are the ratios of one run,
-seconds change with the machine. `--light` leaves out all but chatty and keeps tshark to one run. `--page` writes the page of
-a `bench.json` that is there.
+seconds change with the machine. `bench.json` is written after every part, and a run goes on behind what one of the same kdissect on
+the same machine has measured, unless `--anew` is given. `--light` leaves out all but chatty and keeps tshark to one run. `--page`
+writes the page of a `bench.json` that is there.
 """
 
 import argparse
@@ -20,12 +21,14 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kdissect.capture.files import open_inputs
 from kdissect.capture.scan import scan
 from kdissect.capture.survey import survey
+from kdissect.unfinished import write_whole
 
 from . import light, page
 from .commands import REPOSITORY, kdissect, tshark
@@ -40,6 +43,7 @@ for _, data in dpkt.pcap.Reader(open(sys.argv[1], "rb")):
 """
 GIGABYTE = 10**9
 COMPILE_SECONDS = 600
+TIMELINES = 5
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,22 @@ def alone(folder: Path, name: str, runs: int) -> dict[str, Any]:
     return medians(name, {"kdissect": (kdissect(path, "--quiet"), runs)}, path)
 
 
+def passing(folder: Path, name: str) -> dict[str, Any]:
+    """Measure one capture once, and remove it: it is large, and soon made again."""
+    found = alone(folder, name, 1)
+    (folder / f"{name}.pcap").unlink()
+    return found
+
+
+def timeline() -> dict[str, Any]:
+    """Tell where the time of a small capture goes, of the quickest of some runs."""
+    small = str(REPOSITORY / "captures" / "steady.pcapng")
+    command = [sys.executable, "-P", "-m", "tests.bench.timeline", small, "--json"]
+    runs = [json.loads(subprocess.check_output(command, cwd=REPOSITORY)) for _ in range(TIMELINES)]
+    steps = min(runs, key=lambda run: float(run[-1]["end"]))
+    return {"capture": Path(small).name, "steps": steps}
+
+
 def by_cores(folder: Path, runs: int) -> dict[str, Any]:
     """Measure with one core and with two, and what both spend on a small capture: the start."""
     path, small = capture(folder, CORES), REPOSITORY / "captures" / "steady.pcapng"
@@ -201,7 +221,11 @@ def facts() -> dict[str, Any]:
     """Tell what was measured, and on what."""
     said = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=True).stdout
     commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+        ["git", "log", "-1", "--format=%h", "--", "kdissect"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     processor = next(
         (
@@ -221,6 +245,74 @@ def facts() -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class Part:
+    """One thing to measure: where it goes in `bench.json`, and how it is measured."""
+
+    section: str
+    measure: Callable[[], dict[str, Any]]
+    name: str = ""
+    """The capture, where a section has a row for each of several."""
+
+    def __str__(self) -> str:
+        return f"{self.section} {self.name}".strip()
+
+    def put(self, found: dict[str, Any], measured: dict[str, Any]) -> None:
+        """Put what was measured in its place."""
+        if not self.name:
+            found[self.section] = measured
+            return
+        rows = [row for row in found[self.section] if row["capture"] != self.name]
+        order = list(CAPTURES)
+        found[self.section] = sorted([*rows, measured], key=lambda row: order.index(row["capture"]))
+
+
+SECTIONS_OF_ROWS = ("captures", "stages", "sizes", "shapes")
+
+
+def parts(folder: Path, wanted: list[str], runs: int) -> list[Part]:
+    """Give the parts of a benchmark on the captures that are wanted, in the order in which they are measured."""
+
+    def of(section: str, names: tuple[str, ...], measure: Callable[[str], dict[str, Any]]) -> list[Part]:
+        return [Part(section, partial(measure, name), name) for name in names if name in wanted]
+
+    return [
+        Part("start", lambda: starting(folder, max(runs, 5))),
+        Part("timeline", timeline),
+        Part("light", lambda: light.measured(folder)),
+        *of("captures", AGAINST_TSHARK, lambda name: against_tshark(folder, name, runs)),
+        *of("stages", STAGES, lambda name: of_stages(folder, name)),
+        *([Part("cores", lambda: by_cores(folder, min(runs, 2)))] if CORES in wanted else []),
+        *of("sizes", BY_SIZE, lambda name: passing(folder, name)),
+        *of("shapes", ("single", "many"), lambda name: passing(folder, name)),
+    ]
+
+
+def begun(path: Path, anew: bool) -> dict[str, Any]:
+    """Give what an earlier run of the same kdissect on the same machine has measured; nothing if it was another."""
+    found: dict[str, Any] = {**facts(), "took": {}} | {section: [] for section in SECTIONS_OF_ROWS}
+    if path.exists() and not anew:
+        before = json.loads(path.read_text())
+        if all(before.get(name) == found[name] for name in ("commit", "processor", "python", "tshark")):
+            return found | before
+    return found
+
+
+def measured(path: Path, todo: list[Part], anew: bool) -> None:
+    """Measure the parts that are not in the file yet, and write it after each: a run that is stopped can be gone on with."""
+    found = begun(path, anew)
+    for part in todo:
+        if str(part) in found["took"]:
+            print(f"{part}: measured before, kept", flush=True)
+            continue
+        began = time.monotonic()
+        part.put(found, part.measure())
+        found["took"][str(part)] = round(time.monotonic() - began, 1)
+        found["load_after"] = os.getloadavg()[0]
+        write_whole(path, json.dumps(found, indent=2) + "\n")
+        print(f"{part}: took {found['took'][str(part)]:.0f} s", flush=True)
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(
@@ -230,6 +322,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--light", action="store_true")
     parser.add_argument("--only", nargs="+", choices=sorted(CAPTURES), default=sorted(CAPTURES))
+    parser.add_argument("--anew", action="store_true")
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--out", type=Path, default=REPOSITORY / "reports")
     chosen = parser.parse_args()
@@ -240,28 +333,9 @@ def main() -> None:
         chosen.folder.mkdir(parents=True, exist_ok=True)
         chosen.out.mkdir(parents=True, exist_ok=True)
         wanted = ["chatty"] if chosen.light else chosen.only
-        found = {**facts(), **measured(chosen.folder, wanted, 1 if chosen.light else chosen.runs)}
-        found["load_after"] = os.getloadavg()[0]
-        (chosen.out / "bench.json").write_text(json.dumps(found, indent=2) + "\n")
+        todo = parts(chosen.folder, wanted, 1 if chosen.light else chosen.runs)
+        measured(chosen.out / "bench.json", todo, chosen.anew)
     page.write(chosen.out)
-
-
-def measured(folder: Path, wanted: list[str], runs: int) -> dict[str, Any]:
-    """Measure everything that is wanted; the large captures, which are soon made again, do not stay."""
-    found: dict[str, Any] = {"start": starting(folder, max(runs, 5)), "light": light.measured(folder)}
-
-    def of(names: tuple[str, ...], measure: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
-        return [measure(name) for name in names if name in wanted]
-
-    found["captures"] = of(AGAINST_TSHARK, lambda name: against_tshark(folder, name, runs))
-    found["stages"] = of(STAGES, lambda name: of_stages(folder, name))
-    found["sizes"] = of(BY_SIZE, lambda name: alone(folder, name, 1))
-    found["shapes"] = of(("single", "many"), lambda name: alone(folder, name, 1))
-    if CORES in wanted:
-        found["cores"] = by_cores(folder, 1)
-    for name in (*BY_SIZE, "single", "many"):
-        (folder / f"{name}.pcap").unlink(missing_ok=True)
-    return found
 
 
 if __name__ == "__main__":

@@ -53,16 +53,42 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "`python -m tests.bench.bench --folder DIR` makes the captures, this page and the plots."
     yield ""
+    if took := found.get("took"):
+        yield (
+            f"All of it took {sum(took.values()) / 60:.0f} minutes: "
+            f"{', '.join(f'{name} {seconds:.0f} s' for name, seconds in took.items())}."
+        )
+        yield ""
     start = found["start"]
     yield (
         f"A small capture takes {start['warm_seconds']:.1f} s, its first line comes after {start['first_line_seconds']:.2f} s; "
         f"with an empty cache it takes {start['first_run_seconds']:.1f} s."
     )
+    yield from timeline(found.get("timeline"))
     yield from against(found["captures"], start["warm_seconds"])
     yield from stages(found["stages"])
     yield from growth(found)
     yield from sizing(found)
     yield from small(found.get("light"))
+
+
+def timeline(row: dict[str, Any] | None) -> Iterator[str]:
+    """Give the steps of a start: what bounds every capture."""
+    if row:
+        yield ""
+        yield "## Where the time of a start goes"
+        yield ""
+        yield (
+            f"`python -m tests.bench.timeline CAPTURE`: {row['capture']}, the quickest of some runs, seconds since the process began. "
+            "Java loads Spark from an archive of its classes and runs it once, uncompiled for the most part; the job waits for that."
+        )
+        yield ""
+        yield "| begin | end | takes | in the main thread | beside it, in Java |"
+        yield "| --- | --- | --- | --- | --- |"
+        for step in row["steps"]:
+            cells = f"{step['step']} | " if step["lane"] == "main" else f" | {step['step']}"
+            begin, end = step["begin"], step["end"]
+            yield f"| {begin:.2f} | {end:.2f} | {end - begin:.2f} | {cells} |"
 
 
 def small(row: dict[str, Any] | None) -> Iterator[str]:

@@ -11,26 +11,32 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-STEPS = {
+FIRST = {
     "kdissect.pipeline.session:Engine.start": "start the JVM",
-    "kdissect.pipeline.session:Engine.build": "fork the standby",
     "kdissect.pipeline.gateway:Gateway.address": "wait for the JVM",
     "kdissect.pipeline.session:Engine._build_context": "make the SparkContext",
-    "kdissect.cli.work:surveyed": "load modules, survey",
     "kdissect.pipeline.session:Engine.context": "wait for Spark",
-    "kdissect.pipeline.jobs:figures": "run the job",
     "kdissect.pipeline.session:Engine.rest": "end Spark",
-    "kdissect.pipeline.jobs:added_up": "add up",
-    "kdissect.cli.reporting:Reported.summary": "compose the report",
     "kdissect.pipeline.session:Engine.close": "clean up",
+    "kdissect.cli.reporting:Reported.summary": "compose the report",
 }
-"""What is clocked, in the order in which it begins, and what it is called."""
+"""What is clocked, and what it is called."""
+
+THEN = {
+    "kdissect.capture.survey:survey": "survey",
+    "kdissect.pipeline.ahead:scan_ahead": "pass one, ahead",
+    "kdissect.pipeline.jobs:figures": "run the job",
+    "kdissect.pipeline.jobs:added_up": "add up",
+}
+"""The same, in modules that are loaded once the JVM is starting."""
+
+START, LOADING = "kdissect.pipeline.session:Engine.start", "load modules"
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -48,27 +54,37 @@ def clocked(path: str) -> list[dict[str, Any]]:
     """Analyze a capture; give the steps with their begin and end."""
     seen: list[dict[str, Any]] = []
 
+    def note(name: str, begin: float) -> None:
+        lane = "main" if threading.current_thread() is threading.main_thread() else "Spark"
+        end = time.monotonic() - BEGAN
+        seen.append({"step": name, "lane": lane, "begin": round(begin, 3), "end": round(end, 3)})
+
     def around(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
         def clock(*arguments: Any, **named: Any) -> Any:
             begin = time.monotonic() - BEGAN
             try:
                 return work(*arguments, **named)
             finally:
-                lane = "main" if threading.current_thread() is threading.main_thread() else "Spark"
-                end = time.monotonic() - BEGAN
-                seen.append({"step": name, "lane": lane, "begin": round(begin, 3), "end": round(end, 3)})
+                note(name, begin)
+                if name == FIRST[START]:
+                    begin = time.monotonic() - BEGAN
+                    patch(THEN)
+                    note(LOADING, begin)
 
         return clock
 
-    for place, name in STEPS.items():
-        module, _, within = place.partition(":")
-        owner: Any = import_module(module)
-        *outer, last = within.split(".")
-        for part in outer:
-            owner = getattr(owner, part)
-        work = owner.__dict__[last] if isinstance(owner, type) else getattr(owner, last)
-        wrapped = around(name, work.__func__ if isinstance(work, classmethod) else work)
-        setattr(owner, last, classmethod(wrapped) if isinstance(work, classmethod) else wrapped)
+    def patch(steps: Mapping[str, str]) -> None:
+        for place, name in steps.items():
+            module, _, within = place.partition(":")
+            owner: Any = import_module(module)
+            *outer, last = within.split(".")
+            for part in outer:
+                owner = getattr(owner, part)
+            work = vars(owner)[last]
+            wrapped = around(name, work.__func__ if isinstance(work, classmethod) else work)
+            setattr(owner, last, classmethod(wrapped) if isinstance(work, classmethod) else wrapped)
+
+    patch(FIRST)
     main = import_module("kdissect.cli").main
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         main(["analyze", path, "--quiet"])
