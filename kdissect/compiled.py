@@ -90,7 +90,7 @@ def compile_behind() -> bool:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         subprocess.Popen(
             [sys.executable, "-m", "kdissect.pipeline.rehearsal"],
-            env={name: value for name, value in os.environ.items() if name != SWITCH} | _import_path(),
+            env={name: value for name, value in os.environ.items() if name != SWITCH} | import_path(),
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -116,6 +116,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size * (COMPRESSION if compressed else 1)
 
 
-def _import_path() -> dict[str, str]:
+def import_path() -> dict[str, str]:
+    """Give the environment in which a Python that is started finds this package."""
     known = os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": os.pathsep.join([str(PACKAGE.parent), *([known] if known else [])])}

@@ -4,12 +4,17 @@ The first run of a machine records it (application class-data sharing, JEP 350),
 time that Spark takes to start. It lies in the user's cache under a name made of all it depends on: the Java, the jars,
 the options. One run at a time records, under a lock that dies with it; the archive appears by a rename, sealed by
 its size and a checksum of its ends, and one that does not fit its seal is recorded anew. Without it all works, slower.
+
+The JVM writes what it recorded when it ends, which takes seconds. Nobody waits for them: this module, as a program of its own, is
+handed the lock, waits for the end of the JVM, and keeps what it left.
 """
 
 import fcntl
 import hashlib
 import json
 import os
+import subprocess
+import sys
 import time
 import zlib
 from collections.abc import Sequence
@@ -17,11 +22,13 @@ from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
+from kdissect import compiled
 from kdissect.pipeline.java import Java
 
 SEALED_ENDS = (
     1 << 20
 )  # bytes at either end that the seal covers: the JVM checks the rest's structure by itself
+PATIENCE_SECONDS = 300  # with a JVM that is to end
 KEPT_SECONDS = 30 * 86400  # archives of other versions are removed when they are older
 
 
@@ -38,7 +45,8 @@ class ClassArchive:
 
     def __init__(self, cache: Path, java: Java, jars: Sequence[Path], options: Sequence[str]) -> None:
         name = f"classes-{_fingerprint(java, jars, options)}"
-        self.path, self._seal = cache / f"{name}.jsa", cache / f"{name}.seal"
+        self.path = cache / f"{name}.jsa"
+        self._seal = seal_beside(self.path)
         self._recording = cache / f"{name}.{os.getpid()}.recording"
         self._lock: int | None = None
         self.use = self._decide()
@@ -52,19 +60,30 @@ class ClassArchive:
             return ("-Xshare:auto", f"-XX:ArchiveClassesAtExit={self._recording}")
         return ()
 
-    def keep(self) -> bool:
-        """Put what the JVM recorded (it has ended) in its place; tell whether there was something to keep."""
-        try:
-            self._seal.unlink(missing_ok=True)
-            seal = _seal_of(self._recording)
-            self._recording.replace(self.path)
-            _write_whole(self._seal, json.dumps(seal))
-            self._remove_old()
-        except OSError:
-            return False
-        finally:
-            self.release()
-        return True
+    def keep_behind(self, jvm: int) -> None:
+        """Have what the JVM of this process id records kept when it has ended, by a process that may outlive this one."""
+        assert self._lock is not None
+        with suppress(OSError):  # then this run has recorded for nothing, and the next one does it again
+            subprocess.Popen(
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "kdissect.pipeline.archive",
+                    str(self.path),
+                    str(self._recording),
+                    str(jvm),
+                ],
+                env=os.environ | compiled.import_path(),
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C and the end of the terminal are not meant for it
+                pass_fds=[self._lock],
+            )
+        os.close(self._lock)
+        self._lock = None
 
     def discard(self) -> None:
         """Remove an archive that the JVM did not get along with, and whatever was being recorded."""
@@ -103,11 +122,52 @@ class ClassArchive:
         except (OSError, ValueError):
             return False
 
-    def _remove_old(self) -> None:
-        for other in self.path.parent.glob("classes-*"):
-            if other.stem != self.path.stem and other.stat().st_mtime < time.time() - KEPT_SECONDS:
-                with suppress(OSError):
-                    other.unlink()
+
+def seal_beside(path: Path) -> Path:
+    """Give the place of an archive's seal."""
+    return path.with_suffix(".seal")
+
+
+def keep(recording: Path, path: Path) -> bool:
+    """Put what a JVM recorded (it has ended) in its place; tell whether there was something to keep."""
+    try:
+        seal_beside(path).unlink(missing_ok=True)
+        seal = _seal_of(recording)
+        recording.replace(path)
+        _write_whole(seal_beside(path), json.dumps(seal))
+        _remove_old(path)
+    except OSError:
+        return False
+    finally:
+        recording.unlink(missing_ok=True)
+    return True
+
+
+def _remove_old(path: Path) -> None:
+    for other in path.parent.glob("classes-*"):
+        if other.stem != path.stem and other.stat().st_mtime < time.time() - KEPT_SECONDS:
+            with suppress(OSError):
+                other.unlink()
+
+
+def _has_ended(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return True
+    try:  # whoever started it need not have asked for its exit code yet
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return False
+
+
+def _keep_when_ended(recording: Path, path: Path, process: int) -> None:
+    patience = time.monotonic() + PATIENCE_SECONDS
+    while not _has_ended(process):
+        if time.monotonic() > patience:
+            return
+        time.sleep(0.05)
+    keep(recording, path)
 
 
 def _fingerprint(java: Java, jars: Sequence[Path], options: Sequence[str]) -> str:
@@ -131,3 +191,7 @@ def _write_whole(path: Path, text: str) -> None:
     part = path.with_suffix(f".{os.getpid()}.part")
     part.write_text(text)
     part.replace(path)
+
+
+if __name__ == "__main__":
+    _keep_when_ended(Path(sys.argv[2]), Path(sys.argv[1]), int(sys.argv[3]))

@@ -178,10 +178,9 @@ class Gateway:
         return port, said[8 : 8 + length].decode()
 
     def end(self) -> None:
-        """Let the JVM end in its own way: it stops Spark and, if it was asked to, records its classes."""
+        """Let the JVM end in its own way and time: it stops Spark and, if it was asked to, records its classes."""
         if self.process.stdin:
             self.process.stdin.close()
-        self.process.wait()
 
     def kill(self) -> None:
         """End the JVM now; its Python workers follow."""

@@ -183,11 +183,11 @@ class Engine:
         try:
             if finished and self._records and self._archive and self._gateway:
                 self.settings.notice(
-                    f"first run: keeping Spark's classes in {self._archive.path.parent} for faster starts"
+                    f"first run: keeping Spark's classes in {self._archive.path.parent} for faster starts, in the background"
                 )
                 self._forget_context()
                 self._gateway.end()
-                self._archive.keep()
+                self._archive.keep_behind(self._gateway.process.pid)
             else:
                 self._end_spark()
         finally:

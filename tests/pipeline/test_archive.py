@@ -1,10 +1,12 @@
 """The class archive: recorded once, by one run, and never believed when it is damaged."""
 
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from kdissect.pipeline.archive import ClassArchive, Use
+from kdissect.pipeline.archive import ClassArchive, Use, keep
 from kdissect.pipeline.java import Java
 
 CONTENTS = b"classes" * 1000
@@ -22,10 +24,17 @@ def open_archive(tmp_path: Path, jar: Path, version: str = "17.0.1") -> ClassArc
 
 
 def record(archive: ClassArchive) -> None:
-    """Do what the JVM does at its end."""
-    target = next(option for option in archive.options if "ArchiveClassesAtExit" in option).partition("=")[2]
-    Path(target).write_bytes(CONTENTS)
-    assert archive.keep()
+    """Do what the JVM does at its end, and what is done then."""
+    target = recording(archive)
+    target.write_bytes(CONTENTS)
+    assert keep(target, archive.path)
+    archive.release()
+
+
+def recording(archive: ClassArchive) -> Path:
+    return Path(
+        next(option for option in archive.options if "ArchiveClassesAtExit" in option).partition("=")[2]
+    )
 
 
 def test_recorded_then_mapped(tmp_path: Path, jar: Path) -> None:
@@ -36,6 +45,21 @@ def test_recorded_then_mapped(tmp_path: Path, jar: Path) -> None:
     assert second.use is Use.MAP
     assert f"-XX:SharedArchiveFile={second.path}" in second.options
     assert second.path.read_bytes() == CONTENTS
+
+
+def test_nobody_waits_for_what_the_jvm_leaves_at_its_end(tmp_path: Path, jar: Path) -> None:
+    first = open_archive(tmp_path, jar)
+    jvm = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    first.keep_behind(jvm.pid)
+    first.release()
+    assert open_archive(tmp_path, jar).use is Use.NOTHING
+    recording(first).write_bytes(CONTENTS)
+    jvm.communicate()
+    while (second := open_archive(tmp_path, jar)).use is Use.NOTHING:
+        time.sleep(0.05)
+    assert second.use is Use.MAP
+    assert second.path.read_bytes() == CONTENTS
+    assert not recording(first).exists()
 
 
 def test_one_run_at_a_time_records(tmp_path: Path, jar: Path) -> None:
@@ -83,7 +107,8 @@ def test_what_the_jvm_fails_over_is_discarded(tmp_path: Path, jar: Path) -> None
 
 def test_nothing_recorded_leaves_nothing(tmp_path: Path, jar: Path) -> None:
     archive = open_archive(tmp_path, jar)
-    assert not archive.keep()
+    assert not keep(recording(archive), archive.path)
+    archive.release()
     assert open_archive(tmp_path, jar).use is Use.RECORD
 
 
