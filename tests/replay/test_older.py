@@ -199,3 +199,15 @@ def test_a_session_opened_before_the_chosen_time_is_known_in_full() -> None:
     done = replay(script, Cluster(), settings(offsets="identity", chosen=chosen), target=topology({"t-orders": 4, "t-bills": 1}))  # fmt: skip
     assert fetched(done) == [{0: 11, 1: 20}]
     assert done.buckets() == {"policy": 2, "answered": 1}
+
+
+def test_fetches_by_ids_that_the_capture_never_names_are_said_to_be_so() -> None:
+    script = Script()
+    topic = {
+        "topic_id": b"n" * 16,
+        "partitions": [{"partition": 0, "fetch_offset": 1, "partition_max_bytes": 9}],
+    }
+    body = {"max_wait_ms": 10, "min_bytes": 1, "session_id": 0, "session_epoch": -1, "topics": [topic]}
+    script.add(0, FETCH, 13, body, {"responses": []})
+    done = replay(script, Cluster(), target=orders())
+    assert [(each.bucket, each.reason) for each in done.player.results] == [(Bucket.HEADLESS, "a topic id has no name in the capture")]  # fmt: skip

@@ -27,6 +27,8 @@ from kdissect.replay.steps import ANY, Answer, Ask, Course, Part
 FETCH, SESSIONS, RACKS, LAST_WITH_REPLICA = 1, 7, 11, 14
 OLDEST_OF_BATCHES = 4
 OFFSET_OUT_OF_RANGE = 1
+NAMELESS = (Bucket.HEADLESS, "a topic id has no name in the capture")
+NOT_THERE = (Bucket.POLICY, "none of its topics is on the target")
 FETCH_SESSION_ERRORS = frozenset({70, 71, 106})
 
 
@@ -49,7 +51,7 @@ def fetch(stage: Stage, item: Item, body: Tree) -> Course:
         nodes, changes = _read_on(stage, item, wanted, said, gone)
     if not nodes:
         if wanted:
-            raise Refused(Bucket.POLICY, "none of its topics is on the target")
+            raise Refused(*(NAMELESS if all(name.startswith("?") for name, _ in wanted) else NOT_THERE))
         nodes = {ANY: {}}
     parts = [_part(stage, item, body, version, node, nodes[node], changes) for node in nodes]
     if len(parts) > 1:
