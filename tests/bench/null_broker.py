@@ -3,8 +3,8 @@
     python tests/bench/null_broker.py
 
 prints its port, and on the end of its standard input the processor time that it took. It answers Metadata for any topic with one
-partition count, Produce 9 to 13 of one partition as written, a fetch in the session of a topic with one record at odd epochs and
-with nothing at even ones, JoinGroup as to a member that is alone, and every other request with the answer that has every field
+partition count, Produce 9 to 13 of one partition as written, a fetch in the session of a topic with a number with one record at odd
+epochs and with nothing at even ones, JoinGroup as to a member that is alone, and every other request with the answer that has every field
 at its default. What it was asked before (all but the correlation id, of Produce the records, of Fetch its epoch) it answers from
 memory.
 """
@@ -52,7 +52,8 @@ def _fetched(frame: bytes | memoryview, version: int) -> bytes:
     at = CLIENT + 2 + int.from_bytes(frame[CLIENT : CLIENT + 2], "big") + 1 + 4 + 4 + 4 + 1
     session, epoch = int.from_bytes(frame[at : at + 4], "big"), int.from_bytes(frame[at + 4 : at + 8], "big")
     if not epoch:
-        session = int(bytes(frame[at + 9 : at + 25]).decode().rpartition("-")[2]) + 1
+        number = bytes(frame[at + 9 : at + 25]).strip().rpartition(b"-")[2]
+        session = int(number) + 1 if number.isdigit() else 0
     head, tail = _canned_fetch(version, session, epoch % 2)
     offset = (epoch // 2).to_bytes(8, "big") if tail else b""
     return b"".join((frame[CORRELATION:CLIENT], head, offset, tail))

@@ -84,7 +84,7 @@ def read(
 
 
 def _requests(follower: Follower, capture: Capture, shelf: Shelf) -> Iterator[Request]:
-    index = 0
+    index, known = 0, dict[str, str]()  # addresses, each kept once
     for each in follower.exchanges(Choice().rows):
         if each.token:  # who logs in to the target does so with its own credentials
             continue
@@ -93,6 +93,7 @@ def _requests(follower: Follower, capture: Capture, shelf: Shelf) -> Iterator[Re
             continue
         connection = follower.identity(each.connection)
         client, server = follower.addresses(each.connection)
+        server = known.setdefault(server, server)
         capture.servers.add(server)
         if connection not in capture.clients:
             capture.clients[connection] = client

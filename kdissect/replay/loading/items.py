@@ -137,6 +137,7 @@ class _Loader:
     def __init__(self, loaded: Loaded, settings: Settings) -> None:
         self._loaded, self._settings = loaded, settings
         self._sequences: dict[tuple[Key, Where, int], tuple[int, ...]] = {}
+        self._clients: dict[str | None, str | None] = {}  # their ids, each kept once
         self._attempts = Attempts()
         self._writers: dict[tuple[object, Where], tuple[int, int, str]] = {}
         self._elders = Elders(loaded.names)
@@ -153,7 +154,8 @@ class _Loader:
     def take(self, request: Request, shelf: Shelf) -> None:
         loaded = self._loaded
         whole = decode_request(shelf.get(request.frame) or b"") if request.version is not None else None
-        item = Item(request, whole.header.get("client_id") if whole else None)
+        client_id = whole.header.get("client_id") if whole else None
+        item = Item(request, self._clients.setdefault(client_id, client_id))
         loaded.items.append(item)
         loaded.bodies.keep(whole.body if whole else None, request.frame, shelf)
         known = loaded.caps.get(request.connection, 1)
