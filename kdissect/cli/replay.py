@@ -264,7 +264,12 @@ def _compare(chosen: argparse.Namespace) -> int:
 
     report = compare(*read_run(Path(chosen.run)))
     if chosen.noise:
-        without_noise(report, compare(*read_run(Path(chosen.noise))))
+        noise = compare(*read_run(Path(chosen.noise)))
+        if noise["accounting"]["captured"] != report["accounting"]["captured"]:
+            raise Refused(
+                f"{chosen.noise} is a run of another capture than {chosen.run}: it tells nothing of noise"
+            )
+        without_noise(report, noise)
     return _report(chosen, report)
 
 

@@ -20,7 +20,7 @@ MS = 1_000_000
 def run(captured: int, **more: Any) -> dict[str, Any]:
     plan = {
         "accounting": {"captured": captured},
-        "capture": {"files": ["a.pcap"]},
+        "capture": {"files": ["a.pcap"], "start_ns": 0},
         "target": {"cluster_id": "b"},
         "settings": {"pace": "schedule", "speed": 1.0, "groups": "off", "offsets": "auto", "tls": None},
         "names": {"topics": {"orders": "t-orders"}},
@@ -144,6 +144,18 @@ def test_a_slow_replayer_cannot_pass() -> None:
         each["sent"]["cause"] = "in-flight cap"
     assert compare(run(10), late)["verdict"] == "pass"
     assert compare(run(1, stopped="interrupted"), [pair(0)])["because"] == ["incomplete: interrupted"]
+
+
+def test_what_could_mostly_not_be_sent_is_no_comparison() -> None:
+    facts = run(3)
+    facts["plan"]["accounting"]["sent"] = 2
+    for bucket, verdict in (("policy", "pass"), ("dependency", "invalid")):
+        facts["plan"]["skipped"] = [
+            {"bucket": bucket, "reason": "topic x is not on the target", "requests": 1}
+        ]
+        report = compare(facts, [pair(0), pair(1), pair(2, bucket=bucket, sent=None, answers=[])])
+        assert report["verdict"] == verdict
+    assert report["because"] == ["1 of 3 requests to be sent could not be: topic x is not on the target"]
 
 
 def test_a_second_run_is_the_noise() -> None:

@@ -28,7 +28,7 @@ FETCH, SESSIONS, RACKS, LAST_WITH_REPLICA = 1, 7, 11, 14
 OLDEST_OF_BATCHES = 4
 OFFSET_OUT_OF_RANGE = 1
 NAMELESS = (Bucket.HEADLESS, "a topic id has no name in the capture")
-NOT_THERE = (Bucket.POLICY, "none of its topics is on the target")
+NOT_THERE = (Bucket.DEPENDENCY, "none of its topics is on the target")
 FETCH_SESSION_ERRORS = frozenset({70, 71, 106})
 
 

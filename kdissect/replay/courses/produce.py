@@ -245,11 +245,11 @@ def _check_topic(stage: Stage, where: Where) -> None:
         raise Refused(Bucket.POLICY, f"{name} is an internal topic")
     known = stage.topology.topics.get(target)
     if known is None:
-        raise Refused(Bucket.POLICY, f"topic {target} is not on the target")
+        raise Refused(Bucket.DEPENDENCY, f"topic {target} is not on the target")
     if known.internal:
         raise Refused(Bucket.POLICY, f"{target} is an internal topic")
     if partition not in known.leaders:
-        raise Refused(Bucket.POLICY, f"topic {target} has no partition {partition} on the target")
+        raise Refused(Bucket.DEPENDENCY, f"topic {target} has no partition {partition} on the target")
 
 
 def _prepared(stage: Stage, item: Item, where: Where, batch: Batch) -> Sending:

@@ -49,7 +49,7 @@ def fetch(stage: Stage, item: Item, body: Tree) -> Course:
     by_node = _by_node(stage, member.sets.values())
     nodes = {_leader(stage, where) for where in wanted} - {None}
     if not nodes:
-        raise Refused(Bucket.POLICY, "none of its topics is on the target")
+        raise Refused(Bucket.DEPENDENCY, "none of its topics is on the target")
     wait_ms = waiting_ms(stage, body["max_wait_ms"])
     limits = {
         "max_records": USUAL_RECORDS,

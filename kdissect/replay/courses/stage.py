@@ -188,7 +188,7 @@ class Stage:
             if self.names.topic(self.names.captured_topic(topic) or "") in self.topology.topics
         ]
         if not body["topics"]:
-            raise Refused(Bucket.POLICY, "none of its topics is on the target")
+            raise Refused(Bucket.DEPENDENCY, "none of its topics is on the target")
 
     def put_member(self, item: Item, body: Tree, group: str, generation: str) -> None:
         """Say who commits: the live member, or nobody where membership is not replayed."""

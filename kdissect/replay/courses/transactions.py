@@ -59,7 +59,7 @@ def add_partitions(stage: Stage, item: Item, body: Tree) -> Course:
     ]
     for name, _ in topics:
         if stage.names.topic(name) not in stage.topology.topics:
-            raise Refused(Bucket.POLICY, f"topic {stage.names.topic(name)} is not on the target")
+            raise Refused(Bucket.DEPENDENCY, f"topic {stage.names.topic(name)} is not on the target")
     body = stage.carried(item, body, version)
     answer: Answer = yield from stage.insist(ADD_PARTITIONS, version, body, stage.client_id(item), item)
     name = stage.names.transactional(item.transaction or "")

@@ -18,9 +18,11 @@ from kdissect.replay.loading.items import FETCH, INIT_PRODUCER_ID, METADATA, PRO
 from kdissect.replay.loading.policy import FIRST_OF_CONSUMERS, LEADER_EPOCHS, is_internal
 from kdissect.replay.mapping.members import CONSUMER_HEARTBEAT, JOIN_GROUP, SHARE_HEARTBEAT
 from kdissect.replay.mapping.topology import CUTS
+from kdissect.replay.planning.topics import missing_topics
 from kdissect.replay.playing.dealing import deal
 from kdissect.replay.playing.pace import Timetable, without_long_gaps
 from kdissect.replay.playing.running import Replay
+from kdissect.replay.rewriting.mentions import groups_of
 from kdissect.replay.rewriting.roles import Refused, Tree
 from kdissect.replay.settings import Groups, Pace, Settings, Timestamps
 
@@ -51,9 +53,10 @@ def make_plan(replay: Replay) -> dict[str, Any]:
     versions: Counter[tuple[str, int, int]] = Counter()
     losses: Counter[str] = Counter()
     sent: list[Item] = []
+    groups: set[str] = set()
     for item in loaded.items:
         name = api_name(item.request.key)
-        outcome = _outcome(replay, stage, item)
+        outcome = _outcome(replay, stage, item, groups)
         by_api[name]["captured"] += 1
         if isinstance(outcome, Refused):
             buckets[outcome.bucket] += 1
@@ -87,7 +90,7 @@ def make_plan(replay: Replay) -> dict[str, Any]:
             for (name, captured, version), count in sorted(versions.items())
         ],
         "losses": dict(losses),
-        "names": _names(replay),
+        "names": _names(replay, groups),
         "topics": _topics(replay),
         "timers": _timers(replay, sent),
         "load": _load(replay, sent),
@@ -99,8 +102,8 @@ def make_plan(replay: Replay) -> dict[str, Any]:
     }
 
 
-def _outcome(replay: Replay, stage: Stage, item: Item) -> Refused | int:
-    """Give the version in which a request would be sent, or why it would not be."""
+def _outcome(replay: Replay, stage: Stage, item: Item, groups: set[str]) -> Refused | int:
+    """Give the version in which a request would be sent, or why it would not be; take note of the groups that it names."""
     if item.refusal is not None:
         return Refused(*item.refusal)
     key = item.request.key
@@ -108,6 +111,7 @@ def _outcome(replay: Replay, stage: Stage, item: Item) -> Refused | int:
     if key in FIRST_GENERATION and item.transaction and not stage.topology.second_generation:
         high = FIRST_GENERATION[key]
     body = decode_request(replay.shelf.get(item.request.frame) or b"").body or {}
+    groups.update(groups_of(key, item.request.version or 0, body))
     try:
         version = stage.version(item, low, high)
         if key in CUTS:
@@ -131,7 +135,7 @@ def _check_topics(stage: Stage, key: int, body: Tree) -> None:
         raise Refused(Bucket.HEADLESS, "a topic id has no name in the capture")
     if not any(name and stage.names.topic(name) in stage.topology.topics for name in names):
         first = next(name for name in names if name)
-        raise Refused(Bucket.POLICY, f"topic {stage.names.topic(first)} is not on the target")
+        raise Refused(Bucket.DEPENDENCY, f"topic {stage.names.topic(first)} is not on the target")
 
 
 def _capture(replay: Replay) -> dict[str, Any]:
@@ -161,15 +165,13 @@ def _target(replay: Replay) -> dict[str, Any]:
     }
 
 
-def _names(replay: Replay) -> dict[str, Any]:
+def _names(replay: Replay, groups: set[str]) -> dict[str, Any]:
     loaded = replay.loaded
     transactional = {item.transaction for item in loaded.items if item.transaction}
     return {
         "prefix": replay.settings.prefix,
         "topics": {name: loaded.names.topic(name) for name in sorted(loaded.source.topics)},
-        "groups": {
-            group: loaded.names.group(group) for group in sorted({group for group, _ in loaded.assignments})
-        },
+        "groups": {group: loaded.names.group(group) for group in sorted(groups) if group},
         "transactional_ids": {name: loaded.names.transactional(name) for name in sorted(transactional)},
     }
 
@@ -300,6 +302,12 @@ def _warnings(replay: Replay) -> list[str]:
             "connections older than the capture get producer ids, fetch sessions and memberships of their own"
         )
     loaded = replay.loaded
+    missing = len(missing_topics(replay))
+    if missing:
+        said.append(
+            f"{missing} {'topic is' if missing == 1 else 'topics are'} missing on the target: "
+            "kdissect replay prepare creates them, with as many partitions as in the capture"
+        )
     if loaded.elders:
         said.append(
             f"{len(loaded.elders)} members of groups are older than what is played: they are let in first"

@@ -12,9 +12,15 @@ from typing import Any
 from kdissect.protocol.errors import error_name, is_retriable
 from kdissect.replay.accounting import SENT, Bucket, check, sums
 from kdissect.replay.reporting.checks import Checks
+from kdissect.replay.reporting.words import TOO_BUSY
 
 SATURATED_NS = 5_000_000  # lag of its own making that the replayer may have at the 99th percentile
 SATURATED_SHARE = 0.05
+WANTING = {
+    each.value
+    for each in (Bucket.VERSION, Bucket.LOSSY, Bucket.DEPENDENCY, Bucket.HEADLESS, Bucket.UNDECODABLE)
+}
+MOST_WANTING = 0.1  # of the requests that should be sent and cannot be, by the plan
 FEW = 100  # below that many, percentiles say little
 IDLE_SHARE = 0.9  # of max_wait: an empty fetch that took so long waited for data
 EXPECTED = frozenset({3, 5, 6, 14, 15, 16, 27, 51, 70, 71, 74, 75, 79})
@@ -78,9 +84,18 @@ def compare(run: dict[str, Any], pairs: Iterable[dict[str, Any]]) -> dict[str, A
         "capture": run["plan"]["capture"],
         "target": run["plan"]["target"],
         "settings": run["plan"]["settings"],
+        "wanting": _wanting(run["plan"]),
     }
     report["verdict"], report["because"] = verdict(report)
     return report
+
+
+def _wanting(plan: dict[str, Any]) -> dict[str, Any]:
+    """Say what the plan knew could not be sent, though nobody had chosen to leave it out."""
+    lacking = [each for each in plan.get("skipped", ()) if each["bucket"] in WANTING]
+    count = sum(each["requests"] for each in lacking)
+    why = max(lacking, key=lambda each: each["requests"])["reason"] if lacking else ""
+    return {"requests": count, "of": count + plan["accounting"].get("sent", 0), "why": why}
 
 
 def _kind(note: str) -> str:
@@ -238,11 +253,17 @@ def verdict(report: dict[str, Any]) -> tuple[str, list[str]]:
         and lag["own_ms"]
         and lag["own_ms"]["p99"] * 1e6 > SATURATED_NS
     ):
-        invalid.append(f"the replayer itself was late: p99 {lag['own_ms']['p99']:.1f} ms")
+        invalid.append(f"the replayer itself was late: p99 {lag['own_ms']['p99']:.1f} ms{TOO_BUSY}")
     elif report["settings"]["pace"] == "schedule" and lag["own_late_share"] > SATURATED_SHARE:
-        invalid.append(f"the replayer itself was late for {lag['own_late_share']:.0%} of the requests")
+        share = f"{lag['own_late_share']:.0%} of the requests"
+        invalid.append(f"the replayer itself was late for {share}{TOO_BUSY}")
     if report["run"].get("stopped"):
         invalid.append(f"incomplete: {report['run']['stopped']}")
+    wanting = report["wanting"]
+    if wanting["requests"] > MOST_WANTING * wanting["of"]:
+        invalid.append(
+            f"{wanting['requests']:,} of {wanting['of']:,} requests to be sent could not be: {wanting['why']}"
+        )
     if not report["accounting"]["sent"]:
         invalid.append("nothing was sent")
     diverged = [
@@ -261,8 +282,8 @@ def without_noise(report: dict[str, Any], other: dict[str, Any]) -> None:
     noise = {(each["api"], each["captured"], each["replayed"]): each["requests"] for each in other["errors"]}
     for each in report["errors"]:
         each["noise"] = noise.get((each["api"], each["captured"], each["replayed"]), 0)
-        if each["kind"] != "same" and each["requests"] <= each["noise"]:
-            each["expected"] = True
+        if each["kind"] != "same" and not each["expected"] and each["requests"] <= each["noise"]:
+            each["expected"] = each["is_noise"] = True
     for name, each in report["latency"].items():
         second = other["latency"].get(name)
         each["noise_service_ms"] = second["service_ms"] if second else None

@@ -5,6 +5,15 @@ from html import escape
 from math import log10
 from typing import Any
 
+from kdissect.replay.reporting.words import (
+    CAUSES,
+    OF_THE_CLUSTER,
+    VERDICTS,
+    first_at,
+    kind_of,
+    noise_told,
+    rules_told,
+)
 from kdissect.report.html.style import policy, still
 from kdissect.safe import escaped
 
@@ -15,6 +24,14 @@ LATENCY_HEAD = (
 OUTCOMES = {"pass": "good", "diverged": "bad", "invalid": "warn"}
 HUES = ("s0", "s1", "s2", "s3", "s4", "s5", "s6")
 BAR_WIDTH = 170
+MOST_REASONS = 6
+VERDICT_STYLE = """
+.top h1 { font-size: 34px; letter-spacing: -0.02em; }
+.verdict { margin-top: 14px; padding: 10px 16px; border-left: 4px solid currentColor; background: var(--note-ground); border-radius: 2px 6px 6px 2px; }
+.verdict.bad { background: var(--bad-ground); } .verdict.warn { background: var(--warn-ground); }
+.verdict p, .verdict li { color: var(--ink); margin: 0; } .verdict p { font-weight: 600; }
+.verdict ul { margin: 6px 0 0; padding-left: 20px; font-size: 14px; } .verdict li { padding: 2px 0; overflow-wrap: anywhere; }
+"""
 SHORT = 22  # characters that are not broken
 
 
@@ -24,7 +41,7 @@ def page(report: Mapping[str, Any]) -> str:
 
 
 def _page(report: Mapping[str, Any]) -> Iterator[str]:
-    style = still()
+    style = still() + VERDICT_STYLE
     yield "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
     yield f"<meta http-equiv='Content-Security-Policy' content=\"{_(policy(style))}\">"
     yield "<meta name='viewport' content='width=device-width, initial-scale=1'><meta name='color-scheme' content='light dark'>"
@@ -44,15 +61,25 @@ def _page(report: Mapping[str, Any]) -> Iterator[str]:
 
 def _top(report: Mapping[str, Any]) -> Iterator[str]:
     verdict, settings = report["verdict"], report["settings"]
+    outcome = OUTCOMES.get(verdict, "soft")
     facts = (
+        f"run {report['run']['id']}",
         f"{', '.join(report['capture']['files'])} onto cluster {report['target']['cluster_id']}",
         f"pace {settings['pace']}",
         f"speed {settings['speed']:g}",
+        f"groups {settings['groups']}",
     )
     yield "<header class='top'><div class='wide'><div><div class='brand'>kdissect replay</div>"
-    yield f"<h1>{_(report['run']['id'])}: <span class='{OUTCOMES.get(verdict, 'soft')}'>{_(verdict)}</span></h1>"
+    yield f"<h1 class='{outcome}'>{_(verdict.capitalize())}</h1>"
     yield f"<p class='meta'>{''.join(f'<span>{_(fact)}</span>' for fact in facts)}</p>"
-    yield "".join(f"<p class='meta bad'>{_(line)}</p>" for line in report["because"])
+    yield f"<div class='verdict {outcome}'><p>{_(VERDICTS[verdict])}</p>"
+    if report["because"]:
+        shown = [f"<li>{_(line)}</li>" for line in report["because"][:MOST_REASONS]]
+        more = len(report["because"]) - MOST_REASONS
+        yield f"<ul>{''.join(shown)}{f'<li>and {more} more, below</li>' if more > 0 else ''}</ul>"
+    yield "</div>"
+    if noise_told(report):
+        yield f"<p class='meta'>{_(noise_told(report))}</p>"
     yield "</div></div></header>"
 
 
@@ -96,17 +123,12 @@ def _requests(report: Mapping[str, Any]) -> Iterator[str]:
 
 def _differences(report: Mapping[str, Any]) -> Iterator[str]:
     yield _head("Errors", "captured against replayed")
-    yield _table(
-        ("API", "captured", "replayed", "what became of it", "requests", "first at"),
-        [
-            (
-                each["api"], each["captured"], each["replayed"],
-                each["kind"] + (" (of the cluster)" if each["expected"] and each["kind"] != "same" else ""), each["requests"],
-                f"connection {each['sample']['connection']} #{each['sample']['ordinal']} {each['sample']['where']}",
-            )
-            for each in report["errors"]
-        ],
-    ) or "<p class='empty good'>None on either side.</p>"  # fmt: skip
+    counted = [each for each in report["errors"] if each["kind"] != "same" and not each["expected"]]
+    others = [each for each in report["errors"] if each not in counted]
+    yield _errors(report, counted) or "<p class='empty good'>None that counts.</p>"
+    if others:
+        yield f"<p class='soft'>Not counted: the same on both sides, or {_(OF_THE_CLUSTER)}.</p>"
+        yield _errors(report, others)
     yield "</section>"
     yield _head("Checks", "what must hold on any cluster")
     yield "<ul class='evidence'>"
@@ -114,6 +136,16 @@ def _differences(report: Mapping[str, Any]) -> Iterator[str]:
         mark, word = ("good", "holds") if each["holds"] else ("bad", "fails")
         yield f"<li><span class='subject'>{_(each['check'])}</span> <span class='{mark}'>{word}{': ' + _(each['found']) if each['found'] else ''}</span></li>"
     yield "</ul></section>"
+
+
+def _errors(report: Mapping[str, Any], errors: Iterable[Mapping[str, Any]]) -> str:
+    return _table(
+        ("API", "captured", "replayed", "what became of it", "requests", "first at"),
+        [
+            (each["api"], each["captured"], each["replayed"], kind_of(each), each["requests"], first_at(each, report["capture"]["start_ns"]))
+            for each in errors
+        ],
+    )  # fmt: skip
 
 
 def _records(report: Mapping[str, Any]) -> Iterator[str]:
@@ -140,9 +172,14 @@ def _latencies(report: Mapping[str, Any]) -> Iterator[str]:
     yield _head("Behind schedule", "by cause, milliseconds")
     yield (
         _table(
-            ("cause", "requests", "p50", "p99", "max"),
+            ("cause", "what it is", "requests", "p50", "p99", "max"),
             [
-                (cause, each["requests"], *(_ms(each["ms"], name) for name in ("p50", "p99", "max")))
+                (
+                    cause,
+                    CAUSES.get(cause, ""),
+                    each["requests"],
+                    *(_ms(each["ms"], name) for name in ("p50", "p99", "max")),
+                )
                 for cause, each in report["lag"]["causes"].items()
             ],
         )
@@ -152,7 +189,7 @@ def _latencies(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _carried_over(report: Mapping[str, Any]) -> Iterator[str]:
-    yield _head("Rewrites and offsets", "what was changed for the target")
+    yield _head("Rewrites and offsets", "what was changed for the target beside names and ids")
     yield (
         _table(("rewrite", "requests"), list(report["rewrites"].items()))
         or "<p class='empty'>Nothing was rewritten.</p>"
@@ -164,6 +201,8 @@ def _carried_over(report: Mapping[str, Any]) -> Iterator[str]:
             for where, rules in report["run"]["offsets"]["rules"].items()
         ],
     )
+    if report["run"]["offsets"]["rules"]:
+        yield f"<p class='soft'>{_(rules_told(report['run']['offsets']['rules']))}</p>"
     yield "</section>"
 
 

@@ -3,6 +3,15 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from kdissect.replay.reporting.words import (
+    CAUSES,
+    OF_THE_CLUSTER,
+    VERDICTS,
+    first_at,
+    kind_of,
+    noise_told,
+    rules_told,
+)
 from kdissect.safe import escaped
 
 
@@ -71,7 +80,7 @@ def plan_text(plan: Mapping[str, Any]) -> Iterator[str]:
 
 def comparison_text(report: Mapping[str, Any]) -> Iterator[str]:
     """Write a comparison."""
-    yield f"Verdict: {report['verdict'].upper()}"
+    yield f"Verdict: {report['verdict'].upper()}. {VERDICTS[report['verdict']]}"
     yield from (f"  {_(line)}" for line in report["because"])
     yield ""
     run, sums = report["run"], report["accounting"]
@@ -80,6 +89,9 @@ def comparison_text(report: Mapping[str, Any]) -> Iterator[str]:
     if report["settings"]["tls"] == "certificates are not checked":
         yield "  TLS certificates were not checked"
     yield ""
+    if noise_told(report):
+        yield _(noise_told(report))
+        yield ""
     yield f"{sums['captured']:,} captured = {sums['sent']:,} sent + {sums['skipped']:,} skipped"
     for name in ("sent_as", "skipped_as"):
         parts = [f"{count:,} {bucket}" for bucket, count in sums[name].items() if count]
@@ -102,14 +114,15 @@ def comparison_text(report: Mapping[str, Any]) -> Iterator[str]:
                     each["api"],
                     each["captured"],
                     each["replayed"],
-                    each["kind"]
-                    + (", of the cluster" if each["expected"] and each["kind"] != "same" else ""),
-                    f"connection {each['sample']['connection']} #{each['sample']['ordinal']} {each['sample']['where']}",
+                    kind_of(each),
+                    first_at(each, report["capture"]["start_ns"]),
                 )
                 for each in report["errors"]
             ],
         ),
     )
+    if any("of the cluster" in kind_of(each) for each in report["errors"]):
+        yield f"  {OF_THE_CLUSTER}"
     yield from _section(
         "Checks",
         (
@@ -139,9 +152,9 @@ def comparison_text(report: Mapping[str, Any]) -> Iterator[str]:
     yield from _section(
         "Behind schedule, in ms, and why",
         _table(
-            ("cause", "requests", "p50", "p99", "max"),
+            ("cause", "requests", "p50", "p99", "max", ""),
             [
-                (cause, each["requests"], *_few(each["ms"], ("p50", "p99", "max")))
+                (cause, each["requests"], *_few(each["ms"], ("p50", "p99", "max")), CAUSES.get(cause, ""))
                 for cause, each in lag["causes"].items()
             ],
         ),
@@ -157,6 +170,8 @@ def comparison_text(report: Mapping[str, Any]) -> Iterator[str]:
             ],
         ),
     )
+    if rules:
+        yield f"  {rules_told(rules)}"
     yield from _section(
         "Rewrites", (f"  {count:,} × {_(note)}" for note, count in report["rewrites"].items())
     )

@@ -72,7 +72,7 @@ class Names:
         """Give the id of a topic that the target has."""
         known = self.target_ids.get(name)
         if known is None or known == ZERO_ID:
-            raise Refused(Bucket.POLICY, f"topic {name} is not on the target")
+            raise Refused(Bucket.DEPENDENCY, f"topic {name} is not on the target")
         return known
 
     def name_of(self, target_id: bytes) -> str | None:
