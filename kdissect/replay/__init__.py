@@ -13,15 +13,16 @@ their *roles* (see `protocol.layout.ROLES`), converted to a version that the tar
 target names, and what the target answers is learnt from. A request whose meaning cannot be carried over is *skipped*, with a
 reason; a request ends in exactly one bucket (`accounting`), and the sum is checked.
 
-- `loading` reads exchanges in time order, as a dump does (frames wait on a `Shelf`, so memory holds facts only), and decides ahead
-  of the clock: what policy forbids, which requests are retries, who issues an id that others use.
+- `loading` reads exchanges in time order, as a dump does (frames and decoded bodies wait on a `Shelf`, so memory holds
+  facts only), and decides ahead of the clock: what policy forbids, which requests are retries, who issues an id that others use.
 - `rewriting` puts the target's values into trees and batches; `mapping` is what stands for what: leaders, producers, members,
   sessions, positions.
 - A *course* is how one captured request is replayed: a generator that yields what it needs (`steps`: frames to be asked, a
   gate to open, a pause) and is given what came of it. Courses touch neither socket nor clock.
 - `playing` has one *line* for each captured connection: order is kept, no more is in flight than was captured, each
-  request has its moment by the pace. Everything that waits has a deadline. What can be made before the clock starts is made then,
-  and goes out without a course. Connections that share nothing (`loading.kin`) are dealt out to processes, one for each core.
+  request has its moment by the pace. Everything that waits has a deadline. What can be made before its moment is made then,
+  a window ahead, and goes out without a course. Connections that share nothing (`loading.kin`) are dealt out to processes, one
+  for each core.
 - `linking` has the connections to nodes of the target: frames in, frames out, answers in the order of the requests. Its module
   `transport` is the only one with sockets and a clock. Tests put another one in its place, with a clock of their own.
 - `planning` says beforehand what a run would do; after the last answer `reporting` writes what happened, pair by pair, and reports
