@@ -52,7 +52,6 @@ from kdissect.exchange.sessions import (
     expects_token,
     forget_order,
     give_up_all,
-    give_up_waiting,
     on_request,
     on_response,
     on_token,
@@ -101,18 +100,19 @@ from kdissect.exchange.state import (
     OVERSIZED,
     PACKET,
     PAYLOAD,
+    PORTS_REUSED,
     POSITION,
     PROTOCOL,
     RAW_SASL,
     RECOGNISED,
     REQUEST_SIDE,
     RESPONSE_SIDE,
-    REUSED,
     RST_SEEN,
     SCANNED,
     SCRATCH,
     SERVER_PORT_WAY,
     SKIPPED,
+    SKIPPED_BEFORE,
     START,
     STEP,
     STOP,
@@ -132,13 +132,11 @@ from kdissect.exchange.state import (
 )
 from kdissect.exchange.streams import (
     ACK_GRACE_NS,
-    FAR,
     acknowledge,
     begin_at,
     chunks_needed,
     discard,
     give_up_hole,
-    go_on_elsewhere,
     is_elsewhere,
     receive,
     set_clock_back,
@@ -241,14 +239,12 @@ def _lose_place(state: State, way: int, bytes_on: int) -> None:
 
 @jit_inner
 def _drop_leading_gaps(state: State, way: int) -> None:
-    """Leave gaps behind where a frame should begin; behind one that leads a client elsewhere nothing gets an answer."""
+    """Leave gaps behind where a frame should begin."""
     ways = state.ways
     in_step = ways[way, SYNCED]
     while ways[way, HEAD] >= 0 and state.chunks[ways[way, HEAD], AT] < 0:
         ways[way, SYNCED] = 0
         gap = ways[way, HEAD]
-        if state.chunks[gap, LENGTH] == FAR and state.connections[way // 2, CLIENT_WAY] == way % 2:
-            give_up_waiting(state, way // 2)
         discard(state, way, state.chunks[gap, POSITION] + state.chunks[gap, LENGTH])
     if in_step and ways[way, SYNCED] == 0:
         forget_order(state, way)
@@ -329,7 +325,7 @@ def _forget_what_cannot_be_kafka(state: State, connection: int, way: int) -> Non
             return
         skip(state, way, max(ways[way, SCANNED], ways[way, NEXT] - LONE_REQUEST - HEADER_VIEW))
     limit = NOT_KAFKA_AFTER if connections[connection, HANDSHAKE] else NOT_KAFKA_AFTER_MIDSTREAM
-    if ways[way, SKIPPED] > limit:
+    if ways[way, SKIPPED] - ways[way, SKIPPED_BEFORE] > limit:
         connections[connection, PROTOCOL] = OTHER
 
 
@@ -553,7 +549,7 @@ def advance(
     `segments` has the columns of `pieces`, whose flags get those of `receive`, `connection_of` the row of each segment's
     connection and `at_of` where its payload lies in the arena. A segment at which a pool was full may be in part processed: STEP says what is still to be done,
     so the next call goes on in the same order as if there had been room. TLS_READY says of the segment's connection that
-    the caller must take its records of TLS first.
+    the caller must take its records of TLS first, PORTS_REUSED that it is over and its row is to begin anew.
     """
     side = state.side
     counters = state.counters
@@ -567,7 +563,11 @@ def advance(
             if counters[FREE_CHUNK_COUNT] < chunks_needed(state, way) + chunks_needed(state, other):
                 return FULL_CHUNKS, index
             sequence = segments[SEQ, index]
+            begins = (sequence + 1) & 0xFFFFFFFF if flags & FLAG_SYN else sequence
             length = segments[CAPTURED, index] + segments[MISSING, index]
+            talks = (length > 0 or flags & FLAG_SYN) and flags & (FLAG_ACK | FLAG_RST) == FLAG_ACK
+            if talks and is_elsewhere(state, way, other, begins, segments[ACK, index]):
+                return PORTS_REUSED, index
             if (
                 flags & (FLAG_SYN | FLAG_FIN | FLAG_RST | FLAG_BARE_ACK)
                 or state.connections[connection, ACK_NS] == 0
@@ -579,19 +579,10 @@ def advance(
             if behind > CLOCK_STEP_NS:
                 set_clock_back(state, connection, way, behind)
             state.ways[way, CLOCK_NS] = time
-            if flags & FLAG_SYN:
-                sequence = (sequence + 1) & 0xFFFFFFFF
-            reused = False
             if length > 0 and not flags & FLAG_RST:
                 if state.ways[way, FIRST_SENT] < 0:
-                    state.ways[way, FIRST_SENT] = sequence
+                    state.ways[way, FIRST_SENT] = begins
                 if flags & FLAG_ACK:
-                    if is_elsewhere(state, way, sequence, segments[ACK, index]):
-                        go_on_elsewhere(state, way, sequence)
-                        # What the other direction still holds answers what was asked before.
-                        reused = state.ways[way, REUSED] > state.ways[other, REUSED]
-                        while reused and state.ways[other, AHEAD] >= 0:
-                            give_up_hole(state, other)
                     state.ways[way, ACKED] = segments[ACK, index]
                 segments[FLAGS, index] |= receive(
                     state,
@@ -601,9 +592,9 @@ def advance(
                     at_of[index],
                     segments[CAPTURED, index],
                     segments[MISSING, index],
-                    sequence,
+                    begins,
                 )
-            counters[STEP] = CONSUME_OTHER if reused else CONSUME
+            counters[STEP] = CONSUME
             if state.ways[other, AHEAD] >= 0:
                 if flags & FLAG_ACK:
                     acknowledge(state, other, segments[ACK, index], time)

@@ -46,6 +46,7 @@ from kdissect.exchange.state import (
     LAST_NS,
     PACKET_BITS,
     PACKETS,
+    PORTS_REUSED,
     SASL_TOKEN,
     SCRATCH,
     SERVER_PORT_WAY,
@@ -56,6 +57,7 @@ from kdissect.exchange.state import (
     Bytes,
     Int64s,
     State,
+    begin_anew,
     new_state,
     with_more_arena,
     with_more_chunks,
@@ -145,6 +147,9 @@ class Conversations:
         while code != DONE:
             if code == TLS_READY:
                 yield from self._take_tls(int(connection_of[following]))
+            elif code == PORTS_REUSED:
+                yield from self._finish(connection_of[following : following + 1])
+                begin_anew(self.state, int(connection_of[following]))
             else:
                 yield from self._make_room(code)
             code, following = advance(self.state, segments, connection_of, at_of, following)
@@ -154,7 +159,11 @@ class Conversations:
 
     def close(self) -> Iterator[Harvest]:
         """End all connections; give what they still held."""
-        rows = np.arange(len(self.endpoints), dtype=np.int64)
+        yield from self._finish(np.arange(len(self.endpoints), dtype=np.int64))
+        yield from self.tls.close()
+        yield from self._flush()
+
+    def _finish(self, rows: Int64s) -> Iterator[Harvest]:
         while len(rows):
             code, ended = finish(self.state, rows)
             rows = rows[ended:]
@@ -162,8 +171,6 @@ class Conversations:
                 yield from self._take_tls(int(rows[0]))
             elif code != DONE:
                 yield from self._make_room(code)
-        yield from self.tls.close()
-        yield from self._flush()
 
     def states(self) -> list[tuple[State, int]]:
         """Give all that is held at present: states, each with its number of connections."""

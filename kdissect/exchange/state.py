@@ -87,12 +87,19 @@ Bytes = NDArray[np.uint8]
     LATEST_AHEAD,  # the chunk that was put into AHEAD last, -1: it is gone
     CLOCK_NS,  # of the last segment
     ACKED,  # the last acknowledgment number that came with it, -1 before
-    REUSED,  # how often it went on as another connection
+    SKIPPED_BEFORE,  # of SKIPPED what earlier connections on the same ports had
     FIRST_SENT,  # sequence number of the payload that was captured first, -1 before
     FIRST_AGREED,  # the one that the first captured SYN-ACK of the other direction expects, -1 before
     CONFLICTS,  # segments with other bytes than were seen before: see `conflicts`
     WAY_FIELDS,
 ) = range(33)
+
+# Columns of a direction that stay when another connection uses the same ports: what was counted, and how it was opened first.
+COUNTED = [LOST, SKIPPED, RETRANSMITTED, REORDERED, PAYLOAD, OVERSIZED, OVERFULL, FIRST_SENT, FIRST_AGREED, CONFLICTS]  # fmt: skip
+
+# Columns in which nothing is -1.
+ABSENT_IN_CONNECTION = [CLIENT_WAY, SYN_SEQ, FIRST_WAITING, LAST_WAITING, FIRST_EARLY]
+ABSENT_IN_WAY = [HEAD, TAIL, AHEAD, SCAN_CHUNK, SEEN_CHUNK, LATEST_AHEAD, ACKED, FIRST_SENT, FIRST_AGREED]
 
 # A chunk: bytes POSITION..+LENGTH of a stream lie at arena[AT:]; AT = -1 is a gap. Of a lost gap time and packet are -1.
 POSITION, AT, LENGTH, TIME, PACKET, NEXT_CHUNK, CHUNK_FIELDS = range(7)
@@ -151,8 +158,9 @@ ENDED_NAMES = ("open", "fin", "rst")
 # Values of STEP: what is to be done next with the segment.
 TAKE_IN, CONSUME_OTHER, CONSUME = range(3)
 
-# What a kernel says when it stops; TLS_READY: a record of TLS is there to be taken.
-DONE, FULL_CHUNKS, FULL_WAITING, FULL_EXCHANGES, FULL_ARENA, TLS_READY = range(6)
+# What a kernel says when it stops; TLS_READY: a record of TLS is there to be taken; PORTS_REUSED: a segment belongs to another
+# connection on the same ports.
+DONE, FULL_CHUNKS, FULL_WAITING, FULL_EXCHANGES, FULL_ARENA, TLS_READY, PORTS_REUSED = range(7)
 
 PACKET_BITS = 40
 SCRATCH = 512  # bytes at the end of the arena where a header that is spread over chunks is put together
@@ -199,13 +207,30 @@ def with_more_connections(state: State, count: int) -> State:
     room = max(count, 2 * have, 64)
     connections = np.zeros((room, CONNECTION_FIELDS), np.int64)
     connections[:have] = state.connections
-    connections[have:, [CLIENT_WAY, SYN_SEQ, FIRST_WAITING, LAST_WAITING, FIRST_EARLY]] = -1
+    connections[have:, ABSENT_IN_CONNECTION] = -1
     ways = np.zeros((2 * room, WAY_FIELDS), np.int64)
     ways[: 2 * have] = state.ways
-    ways[
-        2 * have :, [HEAD, TAIL, AHEAD, SCAN_CHUNK, SEEN_CHUNK, LATEST_AHEAD, ACKED, FIRST_SENT, FIRST_AGREED]
-    ] = -1
+    ways[2 * have :, ABSENT_IN_WAY] = -1
     return state._replace(connections=connections, ways=ways)
+
+
+def begin_anew(state: State, connection: int) -> None:
+    """Make a row ready for another connection on the same ports, after the one before has ended; what was counted stays.
+
+    One server has one port, so whether that speaks Kafka stays known, too. Under TLS nothing can be read of a connection
+    whose opening is not there.
+    """
+    facts = state.connections[connection]
+    facts[PROTOCOL] = {OTHER: UNDECIDED, TLS: TLS_PASSED}.get(int(facts[PROTOCOL]), facts[PROTOCOL])
+    facts[[RAW_SASL, STEPPED_NS, ENDING]] = 0
+    if facts[ACK_NS] == 0:
+        facts[ACK_NS] = -1  # it will not come any more
+    ways = state.ways[2 * connection : 2 * connection + 2]
+    counted = ways[:, COUNTED]
+    ways[:] = 0
+    ways[:, ABSENT_IN_WAY] = -1
+    ways[:, COUNTED] = counted
+    ways[:, SKIPPED_BEFORE] = ways[:, SKIPPED]
 
 
 def _with_more_nodes(pool: Int64s, counters: Int64s, link: int, free: int, room: int) -> Int64s:

@@ -14,7 +14,7 @@ behind a hole like any other, and waits in `AHEAD` until the receiver has acknow
 of `HELD_…`.
 
 A segment whose numbers, its own and its acknowledgment, are both far from those before it belongs to another connection of
-the same ports, whose opening was not captured: the stream goes on with it, behind a gap of nobody knows how many bytes.
+the same ports, whose opening was not captured: then the one before is over.
 
 Times are compared with those of the same connection only. If its clock is set back, `set_clock_back` takes what waits
 along.
@@ -53,7 +53,6 @@ from kdissect.exchange.state import (
     REORDERED,
     REPEATS,
     RETRANSMITTED,
-    REUSED,
     SCAN_CHUNK,
     SCANNED,
     SEEN,
@@ -79,9 +78,6 @@ MAX_AHEAD_BYTES = limits.AHEAD_BYTES
 MAX_AHEAD_CHUNKS = max(1 << 10, MAX_AHEAD_BYTES >> 12)
 GAP = -1
 FAR_BYTES = 16 << 20  # more than lies between two segments of one connection, unless much was lost
-FAR = (
-    2 * limits.FRAME_BYTES
-)  # positions left out between two connections on the same ports: no frame reaches over them
 
 
 @jit_inner
@@ -250,32 +246,26 @@ def _insert_ahead(state: State, way: int, begin: int, at: int, end: int, time: i
 
 
 @jit_inner
-def is_elsewhere(state: State, way: int, sequence: int, acknowledgment: int) -> bool:
-    """Say whether a segment's numbers are both far from those of the segments before it."""
+def _is_near(state: State, way: int, sequence: int) -> bool:
     ways = state.ways
-    before = ways[way, ACKED]
-    if ways[way, STARTED] == 0:
-        return False
-    if before >= 0 and abs(unwrap(acknowledgment, before, 0)) <= FAR_BYTES:
-        return False
-    return bool(abs(unwrap(sequence, ways[way, BASE], ways[way, NEXT]) - ways[way, NEXT]) > FAR_BYTES)
+    return bool(abs(unwrap(sequence, ways[way, BASE], ways[way, NEXT]) - ways[way, NEXT]) <= FAR_BYTES)
 
 
 @jit_inner
-def go_on_elsewhere(state: State, way: int, sequence: int) -> None:
-    """Let the stream go on with another sequence number, behind a gap."""
+def is_elsewhere(state: State, way: int, other: int, sequence: int, acknowledgment: int) -> bool:
+    """Say whether a segment's numbers are all far from what both directions have said of theirs so far."""
     ways = state.ways
-    if ways[way, STARTED] == 2:  # nothing came of it so far, an acknowledgment alone told where it begins
-        ways[way, BASE] = sequence
-        ways[way, WHOLE] = 0
-        ways[way, REUSED] += 1
-        return
-    while ways[way, AHEAD] >= 0:
-        give_up_hole(state, way)
-    _append(state, way, _new_chunk(state, ways[way, NEXT], GAP, FAR, -1, -1))
-    ways[way, REUSED] += 1
-    ways[way, BASE] = (sequence - ways[way, NEXT]) & 0xFFFFFFFF
-    ways[way, HIGH] = ways[way, NEXT]
+    if ways[way, STARTED] != 0 and _is_near(state, way, sequence):
+        return False
+    agreed = ways[other, ACKED]
+    if agreed >= 0 and abs(unwrap(sequence, agreed, 0)) <= FAR_BYTES:
+        return False
+    if ways[way, STARTED] == 0 and agreed < 0:
+        return False
+    before = ways[way, ACKED]
+    if before >= 0 and abs(unwrap(acknowledgment, before, 0)) <= FAR_BYTES:
+        return False
+    return ways[other, STARTED] == 0 or not _is_near(state, other, acknowledgment)
 
 
 @jit_inner

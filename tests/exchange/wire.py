@@ -49,8 +49,13 @@ class Wire:
 
     def open(self) -> "Wire":
         self._add(CLIENT, -1, b"", FLAG_SYN)
-        self._add(SERVER, -1, b"", FLAG_SYN | FLAG_ACK)
+        self.accept()
         self._add(CLIENT, 0, b"", FLAG_ACK | 32)
+        return self
+
+    def accept(self) -> "Wire":
+        """The server's SYN-ACK, before what it sends next."""
+        self._add(SERVER, self.sent[SERVER] - 1, b"", FLAG_SYN | FLAG_ACK)
         return self
 
     def send(self, side: int, payload: bytes, *, after_ms: float = 1, missing: int = 0) -> "Wire":
