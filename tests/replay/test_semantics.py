@@ -32,7 +32,7 @@ from kdissect.replay.settings import Groups, Timestamps
 pytestmark = pytest.mark.broker
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, COMMIT, COMMITTED, COORDINATOR, JOIN, HEARTBEAT, SYNC = 0, 1, 2, 3, 8, 9, 10, 11, 12, 14  # fmt: skip
-INIT, ADD, END, MARKERS, MEMBER = 22, 24, 26, 27, 68
+INIT, EPOCHS, ADD, END, MARKERS, MEMBER, SHARE_MEMBER, SHARE_FETCH = 22, 23, 24, 26, 27, 68, 76, 78
 TOPIC, FOREIGN = "meant", b"o" * 16  # a topic's id on the captured cluster
 CLOSED = "closed"
 
@@ -274,6 +274,10 @@ LOUD = {
         lambda: [Captured(MEMBER, 1, member("newest", 0), heard(40)), Captured(MEMBER, 1, member("newest", 40), heard(40))],
         "FENCED_MEMBER_EPOCH", {"groups": Groups.FULL},
     ),
+    "members older than the capture": Row(
+        lambda: [Captured(HEARTBEAT, 3, {"group_id": "elder", "generation_id": 9, "member_id": "m-1"}, {"error_code": 0}), Captured(FETCH, 12, fetch(), fetched())],
+        "UNKNOWN_MEMBER_ID", {"groups": Groups.FULL},
+    ),
 }  # fmt: skip
 
 
@@ -294,7 +298,35 @@ def test_as_captured_it_fails_and_replayed_it_does_not(world: World, name: str) 
     assert played.unexpected() == []
 
 
+def test_copied_share_sessions_are_not_found(world: World) -> None:
+    batch_of = [{"first_offset": 70, "last_offset": 71, "acknowledge_types": [1]}]
+    topics = [
+        {"topic_id": FOREIGN, "partitions": [{"partition_index": 0, "acknowledgement_batches": batch_of}]}
+    ]
+    asked = {"group_id": "sharing", "member_id": "EVwWWo5MTUaHsWDyv26xqg", "share_session_epoch": 7, "max_wait_ms": 100, "min_bytes": 1, "max_bytes": 1 << 20, "max_records": 9, "batch_size": 9, "topics": topics, "forgotten_topics_data": []}  # fmt: skip
+    joining = Captured(SHARE_MEMBER, 1, member("sharing", 0), heard(40))
+    assert said_by(SHARE_FETCH, 1, world.connection().ask(SHARE_FETCH, 1, asked)) == {
+        "SHARE_SESSION_NOT_FOUND"
+    }
+    played = world.replay([joining, Captured(SHARE_FETCH, 1, asked)], groups=Groups.FULL)
+    assert played.buckets == {"answered": 2}
+    # The first share group of a cluster may find that the topic with its state is still being made.
+    assert replayed(played) <= {"UNKNOWN_SERVER_ERROR"}
+
+
 # What no error code tells
+
+
+def test_a_foreign_leader_epoch_has_no_end(world: World) -> None:
+    asked = {"replica_id": -1, "topics": [{"topic": TOPIC, "partitions": [{"partition": 0, "current_leader_epoch": -1, "leader_epoch": 99}]}]}  # fmt: skip
+    told = {"topics": [{"topic": TOPIC, "partitions": [{"error_code": 0, "partition": 0, "leader_epoch": 99, "end_offset": 12}]}]}  # fmt: skip
+    said = world.connection().ask(EPOCHS, 4, asked)
+    assert said is not None
+    (answer,) = said["topics"][0]["partitions"]
+    assert (answer["error_code"], answer["end_offset"]) == (0, -1)
+    played = world.replay([Captured(EPOCHS, 4, asked, told)])
+    assert [entry["known"] for entry in played.pairs[0]["answers"][0]["digest"]] == [True]
+    assert played.unexpected() == []
 
 
 def test_a_rack_of_the_captured_cluster_gets_nothing(world: World) -> None:

@@ -44,6 +44,9 @@ ANSWERED_BY_PARTITION = {
     LIST_OFFSETS: ("topics", "name"),
     OFFSET_COMMIT: ("topics", "name"),
 }
+NAMING = frozenset(
+    {23, 68, 76, 78}
+)  # OffsetForLeaderEpoch, heartbeats, ShareFetch: they name topics that have to be looked up
 TRANSACTIONAL = {
     PRODUCE: "transactional_id",
     INIT_PRODUCER_ID: "transactional_id",
@@ -176,7 +179,7 @@ class _Loader:
             self._learn_fetched(request, whole.body, said)
         self._learn_groups(request, whole.body, said)
         self._learn_older(item, whole.body, said)
-        self._learn_topics(request, said)
+        self._learn_topics(request, whole.body, said)
         if request.key == PRODUCE:
             self._learn_batches(item, whole.body, said)
         if item.refusal is None:
@@ -262,8 +265,11 @@ class _Loader:
             host = self._loaded.capture.clients.get(request.connection, "").rpartition(":")[0]
             self._elders.take(request, body, said, (host, item.client_id), played)
 
-    def _learn_topics(self, request: Request, said: Tree | None) -> None:
+    def _learn_topics(self, request: Request, body: Tree, said: Tree | None) -> None:
         """A partition that is read without an error is there, whether or not the capture has metadata that names it."""
+        if request.key in NAMING:
+            for topic in topics_of(request.key, request.version or 0, body, self._loaded.names.captured_ids):
+                self._loaded.source.topics.setdefault(topic, SourceTopic(0, 0))
         if said is not None and request.key in ANSWERED_BY_PARTITION:
             topics, name = ANSWERED_BY_PARTITION[request.key]
             for topic in said.get(topics) or ():
