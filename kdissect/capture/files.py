@@ -1,6 +1,7 @@
 """Which files to read: PATH arguments become capture files that every worker can read at any offset.
 
 A path is a capture, a directory of captures (one level), or '-' for standard input; the former two may be URIs (see `source`).
+The last name of a URI may be a pattern (`*`, `[…]`), which no shell would have expanded.
 Captures may be compressed with gzip or zstd, told by their first bytes, not by their names. What cannot be read at an offset (compressed files,
 standard input, pipes) is spooled to a directory that the caller owns, in bounded memory. What is wrong with an
 argument is one `InputError` with one sentence; what is lost of a compressed file that was cut off is a warning on
@@ -12,6 +13,7 @@ import stat
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -19,7 +21,7 @@ from typing import BinaryIO
 from kdissect.capture import pcap, pcapng
 from kdissect.capture.decompress import DECOMPRESSORS, BrokenStream
 from kdissect.capture.refusals import STANDARD_INPUT, InputError, no_capture
-from kdissect.capture.source import file_system, is_uri, local_path
+from kdissect.capture.source import created, file_system, is_uri, local_path, within
 
 SNIFFED_BYTES = 64
 CHUNK_BYTES = 1 << 20
@@ -51,26 +53,46 @@ def open_inputs(paths: Sequence[str], spool: str, stdin: BinaryIO | None = None)
     """
     found: dict[object, CaptureFile] = {}
     skipped: list[str] = []
+    refused: list[str]
 
     def take(name: str) -> None:
         identity = _identity(name)
         if identity not in found:
-            found[identity] = _open(name, os.path.join(spool, f"{len(found)}.capture"), stdin)
+            found[identity] = _open(name, within(spool, f"{len(found)}.capture"), stdin)
 
-    for path in map(local_path, paths):
-        if path == STANDARD_INPUT or not _is_directory(path):
+    for given in paths:
+        path = local_path(given)
+        if _is_pattern(given):
+            names, refused = _files_like(path), []
+        elif path == STANDARD_INPUT or not _is_directory(path):
             take(path)
             continue
-        names, refused = _files_in(path), []
+        else:
+            names, refused = _files_in(path), []
         for name in names:
             try:
                 take(name)
             except InputError as error:
                 refused.append(str(error))
         if len(refused) == len(names):
-            raise InputError(f"{path}: no packet captures in this directory")
+            where = "of this name" if _is_pattern(given) else "in this directory"
+            raise InputError(f"{path}: no packet captures {where}")
         skipped += refused
     return Inputs(tuple(found.values()), tuple(skipped))
+
+
+def _is_pattern(given: str) -> bool:
+    return "://" in given and bool(set("*[").intersection(_last_name(given)))
+
+
+def _last_name(path: str) -> str:
+    return path.partition("?")[0].rpartition("/")[2]
+
+
+def _files_like(pattern: str) -> list[str]:
+    place, mark, settings = pattern.partition("?")
+    names = _files_in(place.rpartition("/")[0] + mark + settings)
+    return [name for name in names if fnmatchcase(_last_name(name), _last_name(pattern))]
 
 
 def _is_directory(path: str) -> bool:
@@ -90,9 +112,8 @@ def _files_in(directory: str) -> list[str]:
             from pyarrow.fs import FileSelector  # noqa: PLC0415 - as in `source`
 
             system, inside = file_system(directory)
-            place, mark, settings = directory.partition("?")
             names = (found.base_name for found in system.get_file_info(FileSelector(inside)) if found.is_file)
-            return sorted(f"{place.rstrip('/')}/{name}{mark}{settings}" for name in names)
+            return sorted(within(directory, name) for name in names)
         with os.scandir(directory) as entries:
             return sorted(entry.path for entry in entries if entry.is_file())
     except OSError as error:
@@ -161,7 +182,7 @@ def _spool(name: str, chunks: Iterator[bytes], spool: str) -> tuple[str, ...]:
     if not first:
         raise InputError(f"{name}: {warnings[0].split(';')[0]}" if warnings else f"{name} is empty")
     check_magic(name, first)
-    with Path(spool).open("wb") as file:
+    with created(spool) as file:
         try:
             file.write(first)
             for chunk in chunks:

@@ -20,7 +20,8 @@ class InputError(Exception):
     def of(cls, name: str, error: OSError) -> "InputError":
         """Say what the operating system said of a file."""
         said = error.strerror or str(error).partition("\n")[0]
-        return cls(f"{name}: {REASONS.get(error.errno or 0) or said[:1].lower() + said[1:]}")
+        number = error.errno or (errno.ENOENT if isinstance(error, FileNotFoundError) else 0)
+        return cls(f"{name}: {REASONS.get(number) or said[:1].lower() + said[1:]}")
 
 
 def refuse_at_once(paths: Iterable[str]) -> None:

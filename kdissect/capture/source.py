@@ -3,17 +3,26 @@
 `s3://`, `s3a://`, `hdfs://`, `gs://` and `abfs://` go through the file systems of pyarrow, configured as they are (environment,
 profile, Hadoop's own settings). Each worker reads the ranges that it needs by itself. Since a request to such a system costs
 milliseconds, a worker fetches whole blocks and keeps the last few: as much as a split is long.
+
+For HDFS pyarrow loads Hadoop's libhdfs, and with it a JVM into every worker; where the package hdfs-native is installed,
+which speaks HDFS's protocol by itself, it takes that place.
 """
 
 import os
+import secrets
+import shutil
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+from urllib.parse import urlsplit
 
 BLOCK_BYTES = 4 << 20
 BLOCKS_KEPT = 12
 LOCAL = "file://"
+HDFS = "hdfs://"
+NO_HDFS = "reading HDFS needs the package hdfs-native (pip install 'kdissect[hdfs]'), or Hadoop's libhdfs with JAVA_HOME, HADOOP_HOME and CLASSPATH"
 SAME_SYSTEM = {"s3a://": "s3://", "s3n://": "s3://"}  # Hadoop's names for it
 
 
@@ -52,9 +61,33 @@ def file_system(uri: str) -> tuple[Any, str]:
         if uri.startswith(name):
             uri = same + uri[len(name) :]
     try:
-        found: tuple[Any, str] = fs.FileSystem.from_uri(uri)
-    except ValueError as error:  # pyarrow's ArrowInvalid is one
+        found: tuple[Any, str] = _hdfs(uri) if uri.startswith(HDFS) else fs.FileSystem.from_uri(uri)
+    except (ValueError, RuntimeError) as error:  # pyarrow's ArrowInvalid is one; hdfs-native raises the other
         raise OSError(f"no file system for it: {error}") from None
+    return found
+
+
+def _hdfs(uri: str) -> tuple[Any, str]:
+    from pyarrow import fs  # noqa: PLC0415
+
+    try:
+        from hdfs_native.fsspec import HdfsFileSystem  # noqa: PLC0415
+    except ImportError:
+        return _hdfs_by_java(uri)
+    parts = urlsplit(uri)
+    return fs.PyFileSystem(fs.FSSpecHandler(HdfsFileSystem(parts.hostname, parts.port))), parts.path or "/"
+
+
+def _hdfs_by_java(uri: str) -> tuple[Any, str]:
+    """Give pyarrow's own file system, which needs an installed Hadoop. Without a class path libhdfs ends the process: ask first."""
+    from pyarrow import fs  # noqa: PLC0415
+
+    if not os.environ.get("CLASSPATH"):
+        raise OSError(NO_HDFS)
+    try:
+        found: tuple[Any, str] = fs.FileSystem.from_uri(uri)
+    except OSError as error:
+        raise OSError(f"{error}: {NO_HDFS}" if "load" in str(error) else str(error)) from None
     return found
 
 
@@ -66,6 +99,49 @@ def opened(path: str) -> Iterator[Source]:
         yield source
     finally:
         source.close()
+
+
+@contextmanager
+def created(path: str) -> Iterator[BinaryIO]:
+    """Make a file, here or where a URI says, for the length of a block. Raises OSError if that cannot be."""
+    if not is_uri(path):
+        with Path(path).open("wb") as file:
+            yield file
+        return
+    system, inside = file_system(path)
+    with system.open_output_stream(inside) as stream:
+        yield stream
+
+
+@contextmanager
+def shared_scratch(place: str) -> Iterator[str]:
+    """Make a folder in a folder that several machines see, here or where a URI says; its end removes it.
+
+    Others may read a file there if they know its name, which has 64 random bits: executors often run as another user. Raises
+    OSError if the folder cannot be made.
+    """
+    name = f"kdissect-{secrets.token_hex(8)}"
+    if not is_uri(place):
+        near = Path(local_path(place), name).absolute()
+        near.mkdir(0o711)
+        try:
+            yield str(near)
+        finally:
+            shutil.rmtree(near, ignore_errors=True)
+        return
+    folder = within(place, name)
+    system, inside = file_system(folder)
+    system.create_dir(inside)
+    try:
+        yield folder
+    finally:
+        system.delete_dir(inside)
+
+
+def within(folder: str, name: str) -> str:
+    """Give the path of a file in a folder, which may be a URI with settings."""
+    place, mark, settings = folder.partition("?") if is_uri(folder) else (folder, "", "")
+    return f"{place.rstrip('/')}/{name}{mark}{settings}"
 
 
 class _File:

@@ -37,6 +37,11 @@ def add_common(parser: argparse.ArgumentParser, *, paths: bool = True) -> None:
     )
     add_keylog(parser)
     add_quiet(parser)
+    parser.add_argument(
+        "--spool",
+        metavar="DIR",
+        help="where compressed captures and standard input are unpacked to, for a cluster one that executors share, or URI (default: TMPDIR)",
+    )
     parser.add_argument("--split-bytes", type=_size, metavar="N", help="capture bytes per task, such as 32m")
     add_filters(parser)
     add_anonymize(parser)

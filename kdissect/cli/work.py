@@ -74,11 +74,12 @@ def surveyed(engine: Engine, chosen: argparse.Namespace, paths: Sequence[str]) -
 
     engine.build()
     pseudonyms = pseudonyms_of(chosen)
-    spool = engine.temporary / f"spool-{len(list(engine.temporary.glob('spool-*')))}"
-    spool.mkdir()
-    inputs = open_inputs(paths, str(spool))
-    if not engine.settings.local and (near := [file.name for file in inputs.files if file.spooled]):
-        raise InputError(f"{near[0]}: executors can only read captures that are not compressed, from a file")
+    inputs = open_inputs(paths, _spool(engine, chosen.spool))
+    near = [file.name for file in inputs.files if file.spooled and not chosen.spool]
+    if near and not engine.settings.local:
+        raise InputError(
+            f"{near[0]}: a cluster reads it only unpacked, in a place that all executors share: --spool DIR"
+        )
     for reason in inputs.skipped:
         _notice(chosen)(f"passed over {reason}")
     with SurveyProgress(chosen.quiet) as progress:
@@ -99,6 +100,21 @@ def surveyed(engine: Engine, chosen: argparse.Namespace, paths: Sequence[str]) -
         ahead = scan_ahead(work.splits, work.ports, shares, spool / "pieces", engine.is_up)
         work = replace(work, ahead=ahead)
     return Ready(engine, found, work, pseudonyms)
+
+
+def _spool(engine: Engine, shared: str | None) -> str:
+    """Give a folder of this run for what cannot be read at an offset as it is."""
+    from kdissect.capture.refusals import InputError
+    from kdissect.capture.source import shared_scratch
+
+    if shared:
+        try:
+            return engine.afterwards.enter_context(shared_scratch(shared))
+        except OSError as error:
+            raise InputError.of(shared, error) from None
+    spool = engine.temporary / f"spool-{len(list(engine.temporary.glob('spool-*')))}"
+    spool.mkdir()
+    return str(spool)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """What went wrong in Spark, in one sentence: the Python worker's, the JVM's or the connection's failure, without traces."""
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ _PLAIN = {
 MOST_CAUSES = 10
 _SENTENCES = ("InputError", "CaptureChanged")  # exceptions whose message is meant for the user
 
+PYTHON_ADVICE = "PYSPARK_PYTHON, or spark.pyspark.python, names the interpreter of the executors"
 DEBUGGING = "this is a fault of kdissect, and KDISSECT_DEBUG=1 shows where"
 
 
@@ -50,9 +52,8 @@ def explained(error: BaseException, log: Path | None = None) -> str:
         return worker
     if type(error).__module__.startswith("py4j") or isinstance(error, EOFError | ConnectionError):
         said = last_line(log) if log and log.exists() else "it said nothing"
-        return f"Spark ended unexpectedly: {said}" if not _cause(text) else _cause(text)
-    first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-    return _SPARK_NOISE.sub("", first)
+        return _with_root(_cause(text), error) if _cause(text) else f"Spark ended unexpectedly: {said}"
+    return _with_root(_first_line(text) or type(error).__name__, error)
 
 
 def last_of_python(text: str) -> str:
@@ -65,6 +66,10 @@ def last_of_python(text: str) -> str:
             kind, message = parts[1].rpartition(".")[2], parts[2] or ""
             if kind in _SENTENCES:
                 return message
+            if kind == "ModuleNotFoundError":
+                return f"a worker's Python lacks a package that kdissect needs ({message}): {PYTHON_ADVICE}"
+            if "PYTHON_VERSION_MISMATCH" in message:
+                return f"a worker's Python is of another version than this one: {PYTHON_ADVICE}"
             return f"a worker failed ({f'{kind}: {message}'.rstrip(': ')}); {DEBUGGING}"
     return ""
 
@@ -75,6 +80,21 @@ def _text_of(error: BaseException) -> str:
         return "\n".join(_causes(java)) if java is not None else str(error)
     except Exception:  # noqa: BLE001 - the JVM may be gone by now
         return str(error.args[0]) if error.args else ""
+
+
+def _first_line(text: str) -> str:
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return _SPARK_NOISE.sub("", first)
+
+
+def _with_root(sentence: str, error: BaseException) -> str:
+    """Add what an exception of Java's came from in the end, if that is something else."""
+    java = getattr(error, "java_exception", None)
+    try:
+        root = _first_line(deque(_causes(java), 1)[-1]) if java is not None else ""
+    except Exception:  # noqa: BLE001 - as above
+        root = ""
+    return sentence if root in sentence else f"{sentence}: {root}"
 
 
 def _causes(java: Any) -> Iterator[str]:

@@ -120,6 +120,10 @@ class Launch:
         }
         # SPARK_HOME stays unset: with it, workers import pyspark from a zip of sources and compile it at every start.
         kept.pop("SPARK_HOME", None)
+        if (
+            self.confs.get("spark.master") == "yarn"
+        ):  # what it sends to containers, jars and pyspark, it finds there only
+            kept["SPARK_HOME"] = str(spark_jars()[0].parents[1])
         package = Path(__file__).parents[2]
         if package.name not in ("site-packages", "dist-packages"):
             kept["PYTHONPATH"] = os.pathsep.join(filter(None, [str(package), kept.get("PYTHONPATH", "")]))

@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -63,6 +64,9 @@ LOCAL_SETTINGS = {
 
 EXECUTOR_PATH = "spark.executorEnv.PYTHONPATH"  # what Spark is given to send lies where executors work
 
+YARN_HADOOP_SETTINGS = ("spark.executorEnv.HADOOP_CONF_DIR", "__spark_conf__/__hadoop_conf__")
+"""Where Spark unpacks the driver's Hadoop settings in a container: what reads hdfs:// there needs them too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -102,6 +106,7 @@ class Engine:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._scratch = Scratch()
+        self.afterwards = ExitStack()  # what is to be undone when Spark has ended
         self.home = self._scratch.path
         self._archive: ClassArchive | None = None
         self._gateway: Gateway | None = None
@@ -196,6 +201,7 @@ class Engine:
             if self._archive:
                 self._archive.release()
             self._scratch.end()
+            self.afterwards.close()
 
     @property
     def may_be_helped(self) -> bool:
@@ -266,6 +272,8 @@ class Engine:
         if not self.settings.local:
             path = conf.get(EXECUTOR_PATH)
             conf.set(EXECUTOR_PATH, os.pathsep.join(filter(None, [ARCHIVE, path])))
+            if self.settings.master == "yarn":
+                conf.setIfMissing(*YARN_HADOOP_SETTINGS)
             if limits.VARIABLE in os.environ:
                 conf.set(f"spark.executorEnv.{limits.VARIABLE}", os.environ[limits.VARIABLE])
             os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python") or "python3")

@@ -1,6 +1,8 @@
 """Captures on other file systems: the same bytes by any way, an S3 server on the loopback interface among them."""
 
+import gzip
 import random
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ from capture.traffic import pcap_traffic
 
 from kdissect.capture import source
 from kdissect.capture.files import InputError, open_inputs
-from kdissect.capture.source import opened
+from kdissect.capture.source import opened, shared_scratch
 from kdissect.capture.survey import survey
 
 DATA = pcap_traffic(5, 3000)
@@ -56,6 +58,39 @@ def test_a_folder_of_captures_is_surveyed_where_it_lies(bucket: str, tmp_path: P
         (split.start, split.stop, split.packets) for split in near.splits
     ]
     assert len(near.splits) > 3
+
+
+def test_a_pattern_names_some_files_of_a_folder(bucket: str, tmp_path: Path) -> None:
+    for name in ("a-1.pcap", "a-2.pcap", "b-1.pcap"):
+        (tmp_path / name).write_bytes(DATA)
+    found = open_inputs([f"s3://captures/day/[ab].p*{bucket}", f"file://{tmp_path}/a-*"], str(tmp_path)).files
+    names = [file.name.partition("?")[0].rpartition("/")[2] for file in found]
+    assert names == ["a.pcap", "b.pcap", "a-1.pcap", "a-2.pcap"]
+    with pytest.raises(InputError, match="no packet captures of this name"):
+        open_inputs([f"s3://captures/day/c*{bucket}"], str(tmp_path))
+
+
+@pytest.mark.parametrize("far", [True, False])
+def test_what_is_compressed_is_unpacked_where_others_see_it(bucket: str, tmp_path: Path, far: bool) -> None:
+    (tmp_path / "a.pcap").write_bytes(DATA)
+    (tmp_path / "packed").write_bytes(gzip.compress(DATA))
+    place = f"s3://captures/scratch{bucket}" if far else f"file://{tmp_path}"
+    with shared_scratch(place) as folder:
+        (file,) = open_inputs([str(tmp_path / "packed")], folder).files
+        assert file.spooled
+        assert file.path.startswith(place.removeprefix("file://").partition("?")[0])
+        found = survey([file], 50_000)
+        near = survey(open_inputs([str(tmp_path / "a.pcap")], "").files, 50_000)
+        assert [split.start for split in found.splits] == [split.start for split in near.splits]
+    with pytest.raises(FileNotFoundError), opened(file.path):
+        pass
+
+
+def test_without_a_way_to_hdfs_one_sentence_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
+    monkeypatch.delenv("CLASSPATH", raising=False)
+    with pytest.raises(InputError, match=r"^hdfs://host/a.pcap: reading HDFS needs the package hdfs-native"):
+        open_inputs(["hdfs://host/a.pcap"], "")
 
 
 @pytest.mark.parametrize("name", ["s3://captures/nothing.pcap{}", "s3://nowhere/a.pcap{}", "none://a/b"])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kdissect.pipeline import progress
-from kdissect.pipeline.failures import DEBUGGING, explained, last_of_python
+from kdissect.pipeline.failures import DEBUGGING, PYTHON_ADVICE, explained, last_of_python
 from kdissect.pipeline.gateway import GatewayFailed, last_line
 from kdissect.pipeline.progress import described
 
@@ -28,6 +28,14 @@ Caused by: something else
         ("ValueError: no such split", f"a worker failed (ValueError: no such split); {DEBUGGING}"),
         ("kdissect.capture.files.InputError: a.pcap: permission denied", "a.pcap: permission denied"),
         ("kdissect.exchange.payload.CaptureChanged: a.pcap was changed", "a.pcap was changed"),
+        (
+            "ModuleNotFoundError: No module named 'numba'",
+            f"a worker's Python lacks a package that kdissect needs (No module named 'numba'): {PYTHON_ADVICE}",
+        ),
+        (
+            "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has …",
+            f"a worker's Python is of another version than this one: {PYTHON_ADVICE}",
+        ),
         ("KeyboardInterrupt", f"a worker failed (KeyboardInterrupt); {DEBUGGING}"),
     ],
 )
@@ -53,6 +61,21 @@ def test_the_workers_own_words(line: str, sentence: str) -> None:
 def test_known_signs(text: str, sentence: str) -> None:
     assert explained(RuntimeError(text)).startswith(sentence)
     assert "\n" not in explained(RuntimeError(text))
+
+
+class _Java:
+    """An exception of Java's, as Py4J gives it."""
+
+    def __init__(self, said: str, cause: "_Java | None" = None) -> None:
+        self.toString, self.getCause = (lambda: said), (lambda: cause)
+
+
+def test_what_an_exception_of_java_came_from_is_told() -> None:
+    error = RuntimeError()
+    error.java_exception = _Java("x.SparkException: cannot start", _Java("y.IOException: no such host"))  # type: ignore[attr-defined]
+    assert explained(error) == "cannot start: no such host"
+    error.java_exception = _Java("x.SparkException: cannot start")  # type: ignore[attr-defined]
+    assert explained(error) == "cannot start"
 
 
 def test_a_jvm_that_died_is_quoted(tmp_path: Path) -> None:
