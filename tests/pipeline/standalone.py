@@ -71,6 +71,14 @@ class Standalone:
         """End one worker and its executors, without a word of farewell."""
         os.killpg(self._processes.pop().pid, signal.SIGKILL)
 
+    def kill_executor(self) -> None:
+        """End the executors of one worker, which starts others."""
+        threads = Path(f"/proc/{self._processes[-1].pid}/task").glob("*/children")
+        children = [int(child) for thread in threads for child in thread.read_text().split()]
+        assert children
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+
     def executor_logs(self) -> str:
         """Give what the executors said."""
         return "\n".join(path.read_text() for path in self._folder.glob("worker-*/app-*/*/stderr"))

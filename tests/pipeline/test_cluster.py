@@ -1,10 +1,11 @@
 """On a cluster whose machines know nothing of kdissect: the same rows, also when one of them goes."""
 
+import gzip
 import os
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +14,11 @@ import pyarrow.parquet
 import pytest
 
 from kdissect.capture.files import open_inputs
+from kdissect.capture.refusals import InputError
 from kdissect.capture.splits import Split
 from kdissect.capture.survey import survey
+from kdissect.cli.arguments import parse
+from kdissect.cli.work import surveyed
 from kdissect.pipeline import jobs, steps
 from kdissect.pipeline.jobs import Work
 from kdissect.pipeline.session import Engine, Settings
@@ -71,6 +75,35 @@ def read(folder: Path) -> Tables:
     }
 
 
+@contextmanager
+def half_way(engine: Engine, tasks: int, kill: Callable[[], None]) -> Iterator[None]:
+    """Kill something when a stage of so many tasks is under way; see to it that some were done again."""
+    tracker = engine.context().statusTracker()
+    done = threading.Event()
+    struck: list[int] = []
+
+    def strike() -> None:
+        while not done.wait(0.005) and not struck:
+            for number in tracker.getActiveStageIds():
+                stage = tracker.getStageInfo(number)
+                if stage and stage.numTasks == tasks and 3 <= stage.numCompletedTasks < tasks - 3:
+                    kill()
+                    struck.append(number)
+
+    before = set(tracker.getJobIdsForGroup())
+    killer = threading.Thread(target=strike)
+    killer.start()
+    try:
+        yield
+    finally:
+        done.set()
+        killer.join()
+    assert struck
+    ran = [tracker.getJobInfo(job) for job in set(tracker.getJobIdsForGroup()) - before]
+    stages = [tracker.getStageInfo(number) for job in ran if job for number in job.stageIds]
+    assert any(stage.numFailedTasks or stage.currentAttemptId for stage in stages if stage), stages
+
+
 def test_the_executors_python_has_no_kdissect(cluster: Standalone) -> None:
     command = [cluster.python, "-c", "import numba, pyarrow, kdissect"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -112,6 +145,38 @@ def test_executors_survey_and_write(
     assert in_order(table).equals(in_order(dissected(splits_of(CAPTURE))["connections"]))
 
 
+def test_compressed_captures_are_unpacked_for_all(
+    far: Engine, splits_of: SplitsOf, dissected: Dissected, tmp_path: Path
+) -> None:
+    packed, shared = tmp_path / "packed.gz", tmp_path / "shared"
+    packed.write_bytes(gzip.compress(CAPTURE.read_bytes()))
+    shared.mkdir()
+    command = ["export", str(packed), "--out", "never", "--table", "exchanges", "--quiet"]
+    with pytest.raises(InputError, match="a cluster reads it only unpacked"):
+        surveyed(far, parse(command), [str(packed)])
+    chosen = parse([*command, "--spool", str(shared), "--split-bytes", "400k"])
+    found = jobs.tables(far.session(), surveyed(far, chosen, [str(packed)]).work, ["exchanges"])
+    (folder,) = shared.iterdir()
+    rows = pa.Table.from_pylist([row.asDict() for row in found["exchanges"].collect()], TABLES["exchanges"])
+    expected = dissected(splits_of(CAPTURE))["exchanges"]
+    assert in_order(rows, ("capture_file",)).equals(in_order(expected, ("capture_file",)))
+    far.afterwards.close()
+    assert not folder.exists()
+
+
+def test_an_executor_that_dies_while_tables_are_written_changes_nothing(
+    cluster: Standalone, far: Engine, splits_of: SplitsOf, dissected: Dissected, tmp_path: Path
+) -> None:
+    work = Work(splits_of(CAPTURE, split_bytes=CAPTURE.stat().st_size // 8), partitions=16)
+    found = jobs.tables(far.session(), work, ["exchanges"])
+    target = TableStore(f"file://{tmp_path}/tables", overwrite=False, near=False)
+    with half_way(far, 16, cluster.kill_executor):
+        target.write(found, Format.PARQUET)
+    target.abandon()
+    table = pa.parquet.read_table(tmp_path / "tables" / "exchanges").cast(TABLES["exchanges"])
+    assert in_order(table).equals(in_order(dissected(splits_of(CAPTURE))["exchanges"]))
+
+
 def test_a_worker_that_dies_half_way_changes_nothing(
     cluster: Standalone, far: Engine, splits_of: SplitsOf
 ) -> None:
@@ -119,25 +184,8 @@ def test_a_worker_that_dies_half_way_changes_nothing(
     pieces = list(steps.scan_step([pa.record_batch({"split": [0]})], whole, ()))
     expected = list(steps.summary_step(pieces, whole))
     work = Work(splits_of(CAPTURE, split_bytes=CAPTURE.stat().st_size // 64), partitions=16)
-    context = far.context()
-    tracker = context.statusTracker()
-    killed = threading.Event()
-
-    def kill_half_way() -> None:
-        deadline = time.monotonic() + 200
-        while time.monotonic() < deadline:
-            for stage in map(tracker.getStageInfo, tracker.getActiveStageIds()):
-                if stage and stage.numTasks == 16 and stage.numCompletedTasks >= 3:
-                    cluster.kill_worker()
-                    killed.set()
-                    return
-            time.sleep(0.005)
-
-    killer = threading.Thread(target=kill_half_way)
-    killer.start()
-    found = jobs.analyze(context, work)
-    killer.join()
-    assert killed.is_set()
+    with half_way(far, 16, cluster.kill_worker):
+        found = jobs.analyze(far.context(), work)
     assert found.counts == steps.counts_in(expected)
     facts = CaptureFacts()
     assert compose(found.partial, facts) == compose(from_arrow(steps.partials_in(expected)), facts)
