@@ -74,7 +74,9 @@ def surveyed(engine: Engine, chosen: argparse.Namespace, paths: Sequence[str]) -
 
     engine.build()
     pseudonyms = pseudonyms_of(chosen)
-    inputs = open_inputs(paths, _spool(engine, chosen.spool))
+    spool = engine.temporary / f"spool-{len(list(engine.temporary.glob('spool-*')))}"
+    spool.mkdir()
+    inputs = open_inputs(paths, _shared(engine, chosen.spool) if chosen.spool else str(spool))
     near = [file.name for file in inputs.files if file.spooled and not chosen.spool]
     if near and not engine.settings.local:
         raise InputError(
@@ -102,19 +104,15 @@ def surveyed(engine: Engine, chosen: argparse.Namespace, paths: Sequence[str]) -
     return Ready(engine, found, work, pseudonyms)
 
 
-def _spool(engine: Engine, shared: str | None) -> str:
-    """Give a folder of this run for what cannot be read at an offset as it is."""
+def _shared(engine: Engine, place: str) -> str:
+    """Give a folder of this run in a place that executors see."""
     from kdissect.capture.refusals import InputError
     from kdissect.capture.source import shared_scratch
 
-    if shared:
-        try:
-            return engine.afterwards.enter_context(shared_scratch(shared))
-        except OSError as error:
-            raise InputError.of(shared, error) from None
-    spool = engine.temporary / f"spool-{len(list(engine.temporary.glob('spool-*')))}"
-    spool.mkdir()
-    return str(spool)
+    try:
+        return engine.afterwards.enter_context(shared_scratch(place))
+    except OSError as error:
+        raise InputError.of(place, error) from None
 
 
 @contextmanager
