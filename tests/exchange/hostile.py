@@ -246,14 +246,23 @@ def step_back(scene: Scene) -> None:
     scene.packets[at:] = [_moved(packet, -by) for packet in scene.packets[at:]]
 
 
+def two_clocks(scene: Scene) -> None:
+    """Another host, whose clock is ahead, captured the same; the two captures are merged by time."""
+    ahead = scene.chance.choice([2, 70, 700, 5000]) * MS
+    _insert(scene, [replace(_moved(packet, ahead), copy=True) for packet in scene.packets])
+
+
 NETWORK: tuple[Callable[[Scene], None], ...] = (
     retransmit, recover, overlap, contradict, keep_alive, half_close, reset,
 )  # fmt: skip
 CAPTURE: tuple[Callable[[Scene], None], ...] = (
     response_first, reorder, lose, lose_burst, cut_packets, one_way, cut_start, cut_end, duplicate, step_back,
 )  # fmt: skip
+LATER_CAPTURE = (two_clocks,)  # of the second family of seeds: what came later does not change the first one
 HOSTS = ("resegment", "data_in_syn", "wrap")
 WRAPPINGS = ("tunnel", "fragment", "two_places")  # what becomes of whole packets: see `frames_of`
+LATER_WRAPPINGS = ("zero_windows", "six", "link", "other_tunnel", "padding", "short_original")
+LATER = (*(one.__name__ for one in LATER_CAPTURE), *LATER_WRAPPINGS)
 WRAPPED = 0.15  # share of random combinations that each of them joins
 OPERATIONS = (*HOSTS, *(one.__name__ for one in (*NETWORK, *CAPTURE)))
 
@@ -269,12 +278,13 @@ class Wreck(NamedTuple):
     done: tuple[str, ...]
 
 
-def spoil(talk: Talk, seed: int, operations: tuple[str, ...] | None = None) -> Wreck:
-    """Apply these operations, or a random choice of them, each with random parameters."""
+def spoil(talk: Talk, seed: int, operations: tuple[str, ...] | None = None, later: bool = False) -> Wreck:
+    """Apply these operations, or a random choice of them, each with random parameters; `later`: of the second family."""
     chance = random.Random(seed)
     if operations is None:
         operations = tuple(chance.sample(OPERATIONS, min(chance.choice([1, 2, 3, 4, 6, 9]), len(OPERATIONS))))
-        operations += tuple(one for one in WRAPPINGS if random.Random(f"{one} {seed}").random() < WRAPPED)
+        wrappings = (*WRAPPINGS, *LATER) if later else WRAPPINGS
+        operations += tuple(one for one in wrappings if random.Random(f"{one} {seed}").random() < WRAPPED)
     sent = resegment(talk, chance) if "resegment" in operations else talk.sent
     in_syn = min(chance.randrange(1, 1400), len(talk.streams[CLIENT])) if "data_in_syn" in operations else 0
     isn = [chance.randrange(1 << 32), chance.randrange(1 << 32)]
@@ -285,7 +295,7 @@ def spoil(talk: Talk, seed: int, operations: tuple[str, ...] | None = None) -> W
         if operation.__name__ in operations:
             operation(scene)
     due = _due(scene)
-    for operation in CAPTURE:
+    for operation in (*LATER_CAPTURE, *CAPTURE):
         if operation.__name__ in operations and scene.packets:
             if operation is step_back:
                 fates, payloads = survivors(scene, due)
@@ -348,7 +358,8 @@ def after(first: Wreck, second: Wreck, chance: random.Random, *, opened: bool) -
     return second._replace(isn=(isn[0], isn[1]), packets=packets, payloads=payloads)
 
 
-ETHERNET = bytes(12) + b"\x08\0"
+IPV4, IPV6 = b"\x08\0", b"\x86\xdd"
+ETHERNET = bytes(12) + IPV4
 
 
 def frame_of(packet: Packet, payload: bytes, wreck: Wreck, ends: tuple[bytes, int, bytes, int]) -> bytes:
@@ -377,22 +388,33 @@ def frames_of(
     """Give what is recorded of the packet, mostly one frame: time, bytes on the wire, bytes kept."""
     chance = random.Random(number)
     data = frame_of(packet, payload, wreck, ends)
+    more = random.Random(f"later {number}")
+    if "zero_windows" in wreck.done and more.random() < 0.3:
+        data = data[:48] + bytes(2) + data[50:]
     if len(data) > LONGEST_PACKET:
         return [(packet.time_ns, data, HEADERS + packet.kept)]
     if "two_places" in wreck.done:
         data = data[:18] + struct.pack(">H", 1 + number % 65_535) + data[20:]
+    if "six" in wreck.done:
+        data = _six(data, more)
     frames = [data]
-    if "fragment" in wreck.done and packet.kept >= len(payload) > PART:
+    if "six" not in wreck.done and "fragment" in wreck.done and packet.kept >= len(payload) > PART:
         frames = _fragments(data, number)
         if chance.random() < 0.3:
             chance.shuffle(frames)
     if "tunnel" in wreck.done:
         frames = [_tunnelled(frame, chance) for frame in frames]
+    if "other_tunnel" in wreck.done:
+        frames = [_tunnelled_otherwise(frame, more) for frame in frames]
     kept = len(frames[0]) - len(payload) + packet.kept if len(frames) == 1 else 1 << 40
     recorded = [(packet.time_ns, frame, kept) for frame in frames]
     if "two_places" in wreck.done:
         behind = [(at + 400_000, _routed(frame), kept + 4) for at, frame, kept in recorded]
         recorded = [one for pair in zip(recorded, behind, strict=True) for one in pair]
+    if "link" in wreck.done:
+        recorded = [(at, *_linked(frame, kept, more)) for at, frame, kept in recorded]
+    if "padding" in wreck.done:
+        recorded = [(at, *_padded(frame, kept, more)) for at, frame, kept in recorded]
     return recorded
 
 
@@ -421,12 +443,64 @@ def _tunnelled(frame: bytes, chance: random.Random) -> bytes:
         vxlan = struct.pack(">HHHH", 5000, 4789, 16 + len(frame), 0) + b"\x08\0\0\0\0\0\7\0"
         return _outer(17, vxlan + frame)
     if kind == 1:
-        return _outer(47, b"\x20\0\x08\0" + b"\0\0\0\5" + frame[14:])
+        return _outer(47, b"\x20\0" + frame[12:14] + b"\0\0\0\5" + frame[14:])
     if kind == 2:
         return _outer(47, b"\x10\0\x88\xbe" + bytes(4) + b"\x10\0\0\1" + bytes(4) + frame)
-    return _outer(4, frame[14:])
+    return _outer(4 if frame[12:14] == IPV4 else 41, frame[14:])
 
 
 def _routed(frame: bytes) -> bytes:
     """Give a frame as it is seen one router on, with a VLAN tag."""
-    return frame[:12] + b"\x81\0\0\x05" + frame[12:22] + b"\x3f" + frame[23:]
+    hops = 22 if frame[12:14] == IPV4 else 21
+    return frame[:12] + b"\x81\0\0\x05" + frame[12:hops] + b"\x3f" + frame[hops + 1 :]
+
+
+def _six(frame: bytes, chance: random.Random) -> bytes:
+    """Give the TCP segment of an IPv4 frame in IPv6, behind some extension headers."""
+    headers = chance.choice([(), (0,), (60,), (0, 60, 43), (51, 60)])  # hop by hop, destination, routing, AH
+    chain = b""
+    for kind, following in zip(headers, (*headers, 6)[1:], strict=True):
+        chain += bytes([following, 4]) + bytes(22) if kind == 51 else bytes([following, 1]) + bytes(14)
+    first = headers[0] if headers else 6
+    ends = bytes(12) + frame[26:30] + bytes(12) + frame[30:34]
+    body = chain + frame[34:]
+    return frame[:12] + IPV6 + struct.pack(">IHBB", 6 << 28, len(body), first, 64) + ends + body
+
+
+def _tunnelled_otherwise(frame: bytes, chance: random.Random) -> bytes:
+    """Put a frame, or the packet in it, into one of several other tunnels."""
+    kind = chance.randrange(3)
+    if kind == 0:
+        geneve = b"\2\0\x65\x58\0\0\7\0" + b"\1\2\3\1abcd"
+        return _outer(17, struct.pack(">HHHH", 5000, 6081, 24 + len(frame), 0) + geneve + frame)
+    if kind == 1:  # with a sequence number and the container of a PDU session (3GPP TS 38.415)
+        gtp = struct.pack(">BBHIHBB", 0x36, 255, len(frame) - 14 + 8, 9, 1, 0, 0x85) + b"\1\x10\3\0"
+        return _outer(17, struct.pack(">HHHH", 2152, 2152, 10 + len(frame), 0) + gtp + frame[14:])
+    return _outer(47, b"\x10\0\x22\xeb" + bytes(4) + b"\x20\0\0\1" + bytes(8) + frame)
+
+
+def _linked(frame: bytes, kept: int, chance: random.Random) -> tuple[bytes, int]:
+    """Put tags, labels or a PPPoE session between Ethernet and what it carries."""
+    plain = frame[12:14] in (IPV4, IPV6)
+    kind = chance.randrange(4 if plain else 2)
+    if kind == 0:
+        between = b"\x81\0\0\5" + frame[12:14]
+    elif kind == 1:
+        between = b"\x88\xa8\0\6\x81\0\0\5" + frame[12:14]
+    elif kind == 2:
+        between = b"\x88\x47" + b"\0\1\0\x40" + b"\0\1\1\x40"
+    else:
+        ppp = b"\0\x21" if frame[12:14] == IPV4 else b"\0\x57"
+        between = b"\x88\x64" + struct.pack(">BBHH", 0x11, 0, 5, len(frame) - 12) + ppp
+    return frame[:12] + between + frame[14:], kept + len(between) - 2
+
+
+def _padded(frame: bytes, kept: int, chance: random.Random) -> tuple[bytes, int]:
+    """Let Ethernet pad a frame, or let the capture keep its checksum, if all of it is kept."""
+    padding = bytes(chance.randrange(256) for _ in range(chance.randrange(20)))
+    return (frame + padding, 1 << 40) if kept >= len(frame) else (frame, kept)
+
+
+def wire_length(data: bytes, wreck: Wreck) -> int:
+    """Give what the record says was on the wire: in broken captures less than it holds."""
+    return len(data) - 30 if "short_original" in wreck.done and len(data) <= LONGEST_PACKET else len(data)
