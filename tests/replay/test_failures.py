@@ -50,7 +50,7 @@ def without(
         ("fetch_sessions", "steady.pcapng", (FETCH,), "Fetch", "FETCH_SESSION_ID_NOT_FOUND"),
         ("fetch_sessions topic_ids", "steady.pcapng", (FETCH,), "Fetch", "UNKNOWN_TOPIC_ID"),
         ("fetch_sessions epochs", "broker-restart.pcapng", (FETCH,), "Fetch", "UNKNOWN_LEADER_EPOCH"),
-        ("producers", "transactions.pcapng", (INIT, ADD_PARTITIONS), "AddPartitionsToTxn", "INVALID_PRODUCER_ID_MAPPING"),
+        ("producers", "transactions.pcapng", (ADD_PARTITIONS,), "AddPartitionsToTxn", "INVALID_PRODUCER_ID_MAPPING"),
     ],
 )  # fmt: skip
 def test_without_it_the_target_says_an_error(
