@@ -30,6 +30,9 @@ LIMITS = {
     "frame": Limit(256 << 20, (1 << 31) - 1),
     # Bytes of one direction that wait for a packet before them: more than the receive window of any usual host.
     "ahead": Limit(16 << 20, 1 << 30),
+    # Bytes that all connections of a task hold together of what waits for more, twice `frame` at least. A worker takes up to
+    # three times as much.
+    "held": Limit(512 << 20, 1 << 40),
     # Bytes that the records of one partition in one message are decompressed to.
     "decompressed": Limit(64 << 20, 1 << 40),
     # Topics and partitions, or in a dump elements of arrays, of one message: each takes a hundred times its bytes.
@@ -60,6 +63,7 @@ def read(text: str) -> dict[str, int]:
 _SET = read(os.environ.get(VARIABLE, ""))
 FRAME_BYTES = _SET["frame"]
 AHEAD_BYTES = _SET["ahead"]
+HELD_BYTES = max(_SET["held"], 2 * FRAME_BYTES)
 DECOMPRESSED_BYTES = _SET["decompressed"]
 ELEMENTS = _SET["elements"]
 ATTEMPTS = _SET["attempts"]

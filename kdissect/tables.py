@@ -52,6 +52,7 @@ CONNECTIONS = _table(
     skipped_bytes=INT64,  # captured, but of no frame: not Kafka, or the place was lost
     oversized_frames=INT64,  # lengths that no frame may have; behind them the next frame was searched
     overfull_holes=INT64,  # holes that were given up because too much waited behind them
+    overheld_waits=INT64,  # times that it gave up what it waited for because all connections of a task held too much
     zero_windows=INT64,
     duplicate_packets=INT64,  # captured again: on another interface, at another place
     server_rtt_ns=INT64,

@@ -35,7 +35,7 @@ def test_the_command_says_so_in_one_sentence() -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert (
         done.stderr
-        == "kdissect: KDISSECT_LIMITS: 'frame=all' is none of frame=N, ahead=N, decompressed=N, elements=N, attempts=N\n"
+        == "kdissect: KDISSECT_LIMITS: 'frame=all' is none of frame=N, ahead=N, held=N, decompressed=N, elements=N, attempts=N\n"
     )
 
 

@@ -2,8 +2,8 @@
 
 `advance` is the only place that knows the order of things: a segment is received, holes are settled, then every complete
 frame that has become available is taken off the stream and paired. It stops when a pool is full and says which; the
-caller makes room and calls again with the number of the next segment. `finish` ends connections. `carry_over` moves
-what is not consumed to the front of a new arena, so that the bytes of a slab can be let go.
+caller makes room and calls again with the number of the next segment. `finish` ends connections, or has them give up
+what they wait for. `carry_over` moves what is not consumed to the front of a new arena, so that the bytes of a slab can be let go.
 """
 
 import numpy as np
@@ -56,6 +56,7 @@ from kdissect.exchange.sessions import (
     on_response,
     on_token,
     rows_needed,
+    shorten_waiting,
 )
 from kdissect.exchange.state import (
     ACK_NS,
@@ -88,10 +89,12 @@ from kdissect.exchange.state import (
     FULL_WAITING,
     HANDSHAKE,
     HEAD,
+    HELD,
     KAFKA,
     KAFKA_0_7,
     LAST_BYTE_NS,
     LENGTH,
+    MOST_HELD,
     NEXT,
     NEXT_CHUNK,
     NEXT_WAITING,
@@ -124,6 +127,7 @@ from kdissect.exchange.state import (
     TIME,
     TLS,
     TLS_READY,
+    TOO_MUCH_HELD,
     UNDECIDED,
     WHOLE,
     Bytes,
@@ -138,6 +142,7 @@ from kdissect.exchange.streams import (
     discard,
     give_up_hole,
     is_elsewhere,
+    leave_gap,
     receive,
     set_clock_back,
     settle,
@@ -154,6 +159,8 @@ NOT_KAFKA_AFTER_MIDSTREAM = 64 << 20
 CLOCK_STEP_NS = ACK_GRACE_NS  # a direction that goes back in time by more was not captured out of order
 MAX_HELD = 1 << 18  # bytes of the other direction that are kept until it is known who the client is
 TURNS = 6  # of both ends at the end: what is certain first, then what is likely, then the rest
+THE_END, HOLES, ALL_THAT_WAITS = range(3)  # what `finish` is to do
+BEGINNING = 1 << 10  # bytes of a frame that are kept when the rest is let go: more than any header
 TLS_VIEW = 6  # the header of a record, and the first byte in it
 TOKEN_LIMIT = 1 << 20  # SASL tokens are small; a larger "token" is a lost place
 
@@ -560,6 +567,8 @@ def advance(
         other = 4 * connection + 1 - way
         time = segments[SEGMENT_TIME, index]
         if counters[STEP] == TAKE_IN:
+            if counters[HELD] > counters[MOST_HELD]:
+                return TOO_MUCH_HELD, index
             if counters[FREE_CHUNK_COUNT] < chunks_needed(state, way) + chunks_needed(state, other):
                 return FULL_CHUNKS, index
             sequence = segments[SEQ, index]
@@ -642,10 +651,25 @@ def _take_rest(state: State, connection: int, way: int, side: Int64s) -> int:
     return DONE
 
 
-@jit_flat
-def finish(state: State, connections: Int64s) -> tuple[int, int]:
-    """End connections: give up holes, take what is left, and close the books.
+@jit_inner
+def _give_up_rest(state: State, way: int) -> None:
+    """Keep only the beginning of a frame, which has what pairs it; of records of TLS, and where no frame was found, nothing."""
+    protocol = state.connections[way // 2, PROTOCOL]
+    if protocol == TLS:
+        leave_gap(state, way, 0)
+        search_anew(state, way)
+    elif _is_kafka(protocol) and state.ways[way, SYNCED]:
+        leave_gap(state, way, BEGINNING)
+        search_anew(state, way)
+    else:
+        skip(state, way, state.ways[way, NEXT])
 
+
+@jit_flat
+def finish(state: State, connections: Int64s, how: int) -> tuple[int, int]:
+    """End connections (THE_END): give up holes, take what is left, and close the books.
+
+    Or let them go on with less: without what waits behind holes (HOLES), or without anything that waits (ALL_THAT_WAITS).
     The result is as in `advance`, but for the number: it is that of the connection to go on with.
     """
     side = state.side
@@ -655,14 +679,17 @@ def finish(state: State, connections: Int64s) -> tuple[int, int]:
         client = state.connections[connection, CLIENT_WAY]
         if client < 0:
             client = state.connections[connection, SERVER_PORT_WAY]
-        for turn in range(TURNS):
+        for turn in range(TURNS if how == THE_END else 2):
             way = 2 * connection + (client if turn % 2 == 0 else 1 - client)
-            state.connections[connection, ENDING] = 1 if turn < 2 else 2
+            if how == THE_END:
+                state.connections[connection, ENDING] = 1 if turn < 2 else 2
             if state.counters[FREE_CHUNK_COUNT] < chunks_needed(state, way):
                 return FULL_CHUNKS, index
             while state.ways[way, AHEAD] >= 0:
                 give_up_hole(state, way)
-            undecided = turn < TURNS - 2 and state.connections[connection, PROTOCOL] == UNDECIDED
+            undecided = (
+                how == THE_END and turn < TURNS - 2 and state.connections[connection, PROTOCOL] == UNDECIDED
+            )
             if undecided and not _recognise_lone(state, connection, way) and turn >= 2:
                 search_anew(state, way)
             code = _consume_both(state, connection, way, side)
@@ -670,6 +697,13 @@ def finish(state: State, connections: Int64s) -> tuple[int, int]:
                 code = _take_rest(state, connection, way, side)
             if code != DONE:
                 return code, index
+            if how == ALL_THAT_WAITS:
+                _give_up_rest(state, way)
+        if how == HOLES:
+            continue
+        if how == ALL_THAT_WAITS and state.connections[connection, PROTOCOL] == KAFKA_0_7:
+            shorten_waiting(state, connection, BEGINNING)  # the order of what waits is all that pairs
+            continue
         if state.counters[EXCHANGE_COUNT] + rows_needed(state, connection) > len(state.exchanges):
             return FULL_EXCHANGES, index
         give_up_all(state, connection)

@@ -25,6 +25,7 @@ from kdissect.exchange.state import (
     OPEN,
     ORPHANS,
     OVERFULL,
+    OVERHELD,
     OVERSIZED,
     PACKETS,
     PAYLOAD,
@@ -131,6 +132,7 @@ def connection_rows(conversations: Conversations, learnt: Learnt) -> pa.RecordBa
         "skipped_bytes": pa.array(both[:, SKIPPED]),
         "oversized_frames": pa.array(both[:, OVERSIZED]),
         "overfull_holes": pa.array(both[:, OVERFULL]),
+        "overheld_waits": pa.array(facts[:, OVERHELD]),
         "zero_windows": pa.array(facts[:, ZERO_WINDOWS]),
         "duplicate_packets": pa.array(facts[:, DUPLICATES]),
         "server_rtt_ns": int_column(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kdissect import limits
 from kdissect.capture.pieces import (
     ACK,
     CAPTURED,
@@ -28,9 +29,10 @@ from kdissect.capture.pieces import (
     unpack,
 )
 from kdissect.capture.splits import Split
-from kdissect.exchange.advance import advance, carry_over, finish
+from kdissect.exchange.advance import ALL_THAT_WAITS, HOLES, THE_END, advance, carry_over, finish
 from kdissect.exchange.conflicts import Conflicts
 from kdissect.exchange.payload import plan, read_ranges
+from kdissect.exchange.relief import heaviest, held_by_each
 from kdissect.exchange.state import (
     ASSEMBLY,
     DONE,
@@ -43,7 +45,10 @@ from kdissect.exchange.state import (
     FULL_CHUNKS,
     FULL_EXCHANGES,
     FULL_WAITING,
+    HELD,
     LAST_NS,
+    MOST_HELD,
+    OVERHELD,
     PACKET_BITS,
     PACKETS,
     PORTS_REUSED,
@@ -53,6 +58,7 @@ from kdissect.exchange.state import (
     STATUS,
     SYN_SEQ,
     TLS_READY,
+    TOO_MUCH_HELD,
     ZERO_WINDOWS,
     Bytes,
     Int64s,
@@ -101,21 +107,29 @@ def connection_identity(ends: Endpoints, first_time_ns: int) -> int:
 class Conversations:
     """Connections in the making; see the module's text for the rules.
 
-    With `keys` those under TLS are read as well; with `tokens` raw SASL tokens are given as rows too.
+    With `keys` those under TLS are read as well; with `tokens` raw SASL tokens are given as rows too. They hold at most `most_held`
+    bytes of what waits, together (see `relief`), and what is decrypted as many again.
     """
 
     def __init__(
-        self, splits: Sequence[Split], max_versions: Int64s, keys: KeyLog = NO_KEYS, tokens: bool = False
+        self,
+        splits: Sequence[Split],
+        max_versions: Int64s,
+        keys: KeyLog = NO_KEYS,
+        tokens: bool = False,
+        most_held: int = limits.HELD_BYTES,
     ) -> None:
         self._tokens = tokens
+        self._most_held = most_held
         self._splits = splits
         self._current: dict[Endpoints, int] = {}
         self.state = new_state(max_versions)
+        self.state.counters[MOST_HELD] = most_held
         self._other_arena = self.state.arena[:0]  # used in turn: memory that was touched before is cheap
         self._conflicts = Conflicts()
         self.endpoints: list[Endpoints] = []
         self.identities: list[int] = []
-        self.tls = TlsStage(keys, lambda: Conversations((), max_versions, tokens=tokens))
+        self.tls = TlsStage(keys, lambda: Conversations((), max_versions, tokens=tokens, most_held=most_held))
 
     def feed(self, pieces: pa.RecordBatch) -> Iterator[Harvest]:
         """Take in the pieces of one split (rows of PIECES in order of `piece`); give what was finished by them."""
@@ -148,8 +162,10 @@ class Conversations:
             if code == TLS_READY:
                 yield from self._take_tls(int(connection_of[following]))
             elif code == PORTS_REUSED:
-                yield from self._finish(connection_of[following : following + 1])
+                yield from self._finish(connection_of[following : following + 1], THE_END)
                 begin_anew(self.state, int(connection_of[following]))
+            elif code == TOO_MUCH_HELD:
+                yield from self._relieve()
             else:
                 yield from self._make_room(code)
             code, following = advance(self.state, segments, connection_of, at_of, following)
@@ -159,18 +175,32 @@ class Conversations:
 
     def close(self) -> Iterator[Harvest]:
         """End all connections; give what they still held."""
-        yield from self._finish(np.arange(len(self.endpoints), dtype=np.int64))
+        yield from self._finish(np.arange(len(self.endpoints), dtype=np.int64), THE_END)
         yield from self.tls.close()
         yield from self._flush()
 
-    def _finish(self, rows: Int64s) -> Iterator[Harvest]:
+    def _finish(self, rows: Int64s, how: int) -> Iterator[Harvest]:
         while len(rows):
-            code, ended = finish(self.state, rows)
-            rows = rows[ended:]
+            code, done = finish(self.state, rows, how)
+            rows = rows[done:]
             if code == TLS_READY:
                 yield from self._take_tls(int(rows[0]))
             elif code != DONE:
                 yield from self._make_room(code)
+
+    def _relieve(self) -> Iterator[Harvest]:
+        """Have those connections that hold most give up what they wait for, holes first, until half of what may be held is free."""
+        count = len(self.endpoints)
+        how, held = HOLES, held_by_each(self.state, count)
+        while len(rows := heaviest(held, int(held.sum()) - self._most_held // 2)):
+            yield from self._finish(rows, how)
+            before, held = held, held_by_each(self.state, count)
+            self.state.connections[:count][held < before, OVERHELD] += 1
+            if how == ALL_THAT_WAITS and (held == before).all():
+                break
+            how = ALL_THAT_WAITS
+        # A great many connections may hold more than that, a little each.
+        self.state.counters[MOST_HELD] = max(self._most_held, 2 * self.state.counters[HELD])
 
     def states(self) -> list[tuple[State, int]]:
         """Give all that is held at present: states, each with its number of connections."""

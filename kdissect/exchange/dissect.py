@@ -19,7 +19,7 @@ from kdissect.exchange.exchanges import exchange_rows
 from kdissect.exchange.names import KNOWN_NAMES, listening_nodes, named_topics
 from kdissect.exchange.old_rows import is_old, old_rows
 from kdissect.exchange.partitions import partition_rows
-from kdissect.exchange.sides import read_sides
+from kdissect.exchange.sides import Side, read_sides
 from kdissect.exchange.state import CONNECTION, SASL_TOKEN, STATUS, Int64s
 from kdissect.exchange.tls.keylog import NO_KEYS, KeyLog
 from kdissect.protocol.schema import highest_versions
@@ -95,7 +95,8 @@ def _rows(
         learnt.add_faults(before, faulty)
         yield {"exchanges": exchanges, "partitions": partitions, **beside}
     if len(harvest.exchanges):
-        yield _new_rows(harvest, conversations, learnt, splits, wanted) | beside
+        for read in read_sides(harvest):
+            yield _new_rows(*read, conversations, learnt, splits, wanted) | beside
 
 
 def _identities(harvest: Harvest, conversations: Conversations) -> Int64s:
@@ -104,12 +105,13 @@ def _identities(harvest: Harvest, conversations: Conversations) -> Int64s:
 
 def _new_rows(
     harvest: Harvest,
+    request: Side,
+    response: Side,
     conversations: Conversations,
     learnt: Learnt,
     splits: Sequence[Split],
     wanted: Collection[str],
 ) -> dict[str, pa.RecordBatch]:
-    request, response = read_sides(harvest)
     identities = _identities(harvest, conversations)
     exchanges, faulty = exchange_rows(harvest, request, response, identities, splits)
     learnt.add(harvest, request, faulty)

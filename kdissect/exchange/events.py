@@ -6,6 +6,7 @@ frequent: only those are read that carry an error or change the member's epoch, 
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from kdissect.tables import GROUP_EVENTS, TRANSACTION_EVENTS
 Body = Mapping[str, Any]
 Row = dict[str, Any]
 
+TOGETHER = 1 << 13  # rows that are objects at a time: a message may ask for one with every three bytes
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
 INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN, COMMIT_OFFSETS = 22, 24, 25, 26, 28
 CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT = 68, 76, 88
@@ -162,22 +164,28 @@ def event_rows(
     table: str, harvest: Harvest, request: Side, response: Side, exchanges: pa.RecordBatch
 ) -> pa.RecordBatch:
     """Give the rows of a table of events for a harvest; `exchanges` are its rows of that table, in the same order."""
-    steps = STEPS[table]
+    rows = _steps(STEPS[table], harvest, request, response, exchanges)
+    schema = STEPS[table].schema
+    batches = [pa.RecordBatch.from_pylist(list(islice(rows, TOGETHER)), schema=schema)]
+    while part := list(islice(rows, TOGETHER)):
+        batches.append(pa.RecordBatch.from_pylist(part, schema=schema))
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _steps(
+    steps: Steps, harvest: Harvest, request: Side, response: Side, exchanges: pa.RecordBatch
+) -> Iterator[Row]:
     picked = np.flatnonzero(_are_steps(harvest, request, response, tuple(steps.of_api)))
     facts = exchanges.take(pa.array(picked))
     shared = zip(
         *(facts[name].to_pylist() for name in (*SHARED, "request_first_ns", "response_last_ns")), strict=True
     )
-    rows = []
     for row, about in zip(harvest.exchanges[picked].tolist(), shared, strict=True):
         asked, told = _bodies(row, harvest)
         *same, asked_ns, told_ns = about
         times = {"asked_ns": asked_ns, "time_ns": asked_ns if told_ns is None else told_ns}
-        rows += [
-            _fitting(dict(zip(SHARED, same, strict=True)) | times | step, steps.schema)
-            for step in steps.of_api[row[API_KEY]](asked, told)
-        ]
-    return pa.RecordBatch.from_pylist(rows, schema=steps.schema)
+        for step in steps.of_api[row[API_KEY]](asked, told):
+            yield _fitting(dict(zip(SHARED, same, strict=True)) | times | step, steps.schema)
 
 
 def _are_steps(harvest: Harvest, request: Side, response: Side, keys: tuple[int, ...]) -> Bools:

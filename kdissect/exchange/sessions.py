@@ -34,6 +34,7 @@ from kdissect.exchange.state import (
     FREE_WAITING,
     FREE_WAITING_COUNT,
     HEAD,
+    HELD,
     IN_FLIGHT,
     KAFKA_0_7,
     LAST_WAITING,
@@ -67,6 +68,7 @@ from kdissect.kernel import jit_inner
 from kdissect.protocol.integers import int16_at, int32_at
 
 PRODUCE = 0
+WAITING_BYTES = 256  # that one takes beside those of its messages
 SASL_HANDSHAKE = 17
 EARLY_NS = 50_000_000  # a response captured more than 50 ms before its request is not its response
 MAX_EARLY = 64
@@ -80,6 +82,7 @@ def _new_waiting(state: State) -> int:
     node = state.counters[FREE_WAITING]
     state.counters[FREE_WAITING] = state.waiting[node, NEXT_WAITING]
     state.counters[FREE_WAITING_COUNT] -= 1
+    state.counters[HELD] += WAITING_BYTES
     for column in range(WAITING_FIELDS):
         state.waiting[node, column] = 0
     state.waiting[node, NEXT_WAITING] = -1
@@ -90,11 +93,15 @@ def _new_waiting(state: State) -> int:
 def _set_side(state: State, node: int, first: int, side: Int64s) -> None:
     for column in range(SIDE_FIELDS):
         state.waiting[node, first + column] = side[column]
+    state.counters[HELD] += side[STOP] - side[START]
 
 
 @jit_inner
 def _free_waiting(state: State, node: int) -> int:
     following = state.waiting[node, NEXT_WAITING]
+    for side in (REQUEST_SIDE, RESPONSE_SIDE):
+        state.counters[HELD] -= state.waiting[node, side + STOP] - state.waiting[node, side + START]
+    state.counters[HELD] -= WAITING_BYTES
     state.waiting[node, NEXT_WAITING] = state.counters[FREE_WAITING]
     state.counters[FREE_WAITING] = node
     state.counters[FREE_WAITING_COUNT] += 1
@@ -215,6 +222,9 @@ def on_request(state: State, connection: int, side: Int64s) -> None:
         if early >= 0:
             for column in range(RESPONSE_SIDE, RESPONSE_SIDE + SIDE_FIELDS):
                 waiting[node, column] = waiting[early, column]
+            waiting[early, RESPONSE_SIDE + STOP] = waiting[
+                early, RESPONSE_SIDE + START
+            ]  # they are the other's now
             _free_waiting(state, early)
             _finish(state, node, ANSWERED)
             _free_waiting(state, node)
@@ -337,6 +347,18 @@ def give_up_waiting(state: State, connection: int) -> None:
     """Nothing that waits gets an answer any more."""
     while state.connections[connection, FIRST_WAITING] >= 0:
         _give_up_first_waiting(state, connection)
+
+
+@jit_inner
+def shorten_waiting(state: State, connection: int, most: int) -> None:
+    """Keep the first bytes of every request that waits."""
+    node = state.connections[connection, FIRST_WAITING]
+    while node >= 0:
+        over = state.waiting[node, REQUEST_SIDE + STOP] - state.waiting[node, REQUEST_SIDE + START] - most
+        if over > 0:
+            state.waiting[node, REQUEST_SIDE + STOP] -= over
+            state.counters[HELD] -= over
+        node = state.waiting[node, NEXT_WAITING]
 
 
 @jit_inner

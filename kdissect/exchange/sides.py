@@ -1,9 +1,10 @@
 """The two sides of exchanges, read into columns: what requests and responses say, aligned with the exchanges.
 
-Requests and responses are read by the columnar reader in one batch each; here a message-level column of either is given per
+Requests and responses are read by the columnar reader in batches; here a message-level column of either is given per
 exchange, whether or not that exchange has that side.
 """
 
+from collections.abc import Iterator
 from typing import TypeVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from kdissect.protocol import columns
 from kdissect.protocol.record_sets import FAULT_TEXTS, RecordSetFault
 
 Bools = NDArray[np.bool_]
+TOGETHER = 1 << 17  # rows of partitions: a quarter of a kilobyte each, in every table that is made of them
 Number = TypeVar("Number", bound=np.generic)
 
 
@@ -34,7 +36,7 @@ class Side:
     """One side of a batch of exchanges."""
 
     def __init__(self, harvest: Harvest, side: int, rows: Int64s) -> None:
-        """Read side `side` (REQUEST_SIDE or RESPONSE_SIDE) of the exchanges `rows`."""
+        """Read side `side` (REQUEST_SIDE or RESPONSE_SIDE) of the exchanges `rows`, as many as can be read together."""
         exchanges = harvest.exchanges[rows]
         self.rows = rows
         self.count = len(harvest.exchanges)
@@ -46,7 +48,12 @@ class Side:
             exchanges[:, API_KEY].astype(np.int16),
             exchanges[:, API_VERSION].astype(np.int16),
             np.full(len(rows), side == RESPONSE_SIDE),
+            TOGETHER,
         )
+        read = len(self.columns.messages)
+        self.reach = (
+            int(rows[read]) if read < len(rows) else self.count
+        )  # exchanges whose side was read, or is not there
 
     def integers(self, name: str) -> tuple[Int64s, Bools]:
         """Give a column of numbers per exchange, and where it is present."""
@@ -87,8 +94,16 @@ class Side:
         return texts
 
 
-def read_sides(harvest: Harvest) -> tuple[Side, Side]:
-    """Read the requests and the responses of a harvest."""
-    status = harvest.exchanges[:, STATUS]
-    requests = Side(harvest, REQUEST_SIDE, np.flatnonzero(status != ORPHAN_RESPONSE))
-    return requests, Side(harvest, RESPONSE_SIDE, np.flatnonzero(status == ANSWERED))
+def read_sides(harvest: Harvest) -> Iterator[tuple[Harvest, Side, Side]]:
+    """Read the requests and the responses of a harvest: all of it, or one part after the other if it asks for very many rows."""
+    exchanges = harvest.exchanges
+    while len(exchanges):
+        reach, done = len(exchanges), -1
+        while reach != done:  # the second time, if there is one, reads no more than both sides can
+            done, part = reach, harvest._replace(exchanges=exchanges[:reach])
+            status = part.exchanges[:, STATUS]
+            request = Side(part, REQUEST_SIDE, np.flatnonzero(status != ORPHAN_RESPONSE))
+            response = Side(part, RESPONSE_SIDE, np.flatnonzero(status == ANSWERED))
+            reach = min(request.reach, response.reach)
+        yield part, request, response
+        exchanges = exchanges[done:]

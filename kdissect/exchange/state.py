@@ -54,8 +54,9 @@ Bytes = NDArray[np.uint8]
     FAULTS,
     STEPPED_NS,  # by how much its clock was set back, in all
     ENDING,  # 1, then 2, when nothing more will come and what is there must do
+    OVERHELD,  # how often it gave up what it waited for because all connections together held too much
     CONNECTION_FIELDS,
-) = range(29)
+) = range(30)
 
 # One direction of a connection.
 (
@@ -152,15 +153,17 @@ ENDED_NAMES = ("open", "fin", "rst")
     ASSEMBLY,
     STEP,
     RECOGNISED,  # 1 while a connection was recognised by one direction, and the other one is still to be looked at
+    HELD,  # what all chunks and all that waits take, in bytes
+    MOST_HELD,  # so much may be held
     COUNTERS,
-) = range(9)
+) = range(11)
 
 # Values of STEP: what is to be done next with the segment.
 TAKE_IN, CONSUME_OTHER, CONSUME = range(3)
 
 # What a kernel says when it stops; TLS_READY: a record of TLS is there to be taken; PORTS_REUSED: a segment belongs to another
-# connection on the same ports.
-DONE, FULL_CHUNKS, FULL_WAITING, FULL_EXCHANGES, FULL_ARENA, TLS_READY, PORTS_REUSED = range(7)
+# connection on the same ports; TOO_MUCH_HELD: see `relief`.
+DONE, FULL_CHUNKS, FULL_WAITING, FULL_EXCHANGES, FULL_ARENA, TLS_READY, PORTS_REUSED, TOO_MUCH_HELD = range(8)
 
 PACKET_BITS = 40
 SCRATCH = 512  # bytes at the end of the arena where a header that is spread over chunks is put together

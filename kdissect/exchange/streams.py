@@ -36,6 +36,7 @@ from kdissect.exchange.state import (
     FREE_CHUNK,
     FREE_CHUNK_COUNT,
     HEAD,
+    HELD,
     HELD_NS,
     HIGH,
     HOLE_ACKED_NS,
@@ -77,6 +78,7 @@ HOLE_MAX_AGE_NS = (
 MAX_AHEAD_BYTES = limits.AHEAD_BYTES
 MAX_AHEAD_CHUNKS = max(1 << 10, MAX_AHEAD_BYTES >> 12)
 GAP = -1
+CHUNK_BYTES = 64  # that a chunk takes beside those of the stream
 FAR_BYTES = 16 << 20  # more than lies between two segments of one connection, unless much was lost
 
 
@@ -95,6 +97,7 @@ def _new_chunk(state: State, position: int, at: int, length: int, time: int, pac
     chunks = state.chunks
     state.counters[FREE_CHUNK] = chunks[node, NEXT_CHUNK]
     state.counters[FREE_CHUNK_COUNT] -= 1
+    state.counters[HELD] += CHUNK_BYTES + (length if at >= 0 else 0)
     chunks[node, POSITION] = position
     chunks[node, AT] = at
     chunks[node, LENGTH] = length
@@ -108,6 +111,7 @@ def _new_chunk(state: State, position: int, at: int, length: int, time: int, pac
 def free_chunk(state: State, node: int) -> int:
     """Put a chunk back into the pool and return the one that followed it."""
     following = state.chunks[node, NEXT_CHUNK]
+    state.counters[HELD] -= CHUNK_BYTES + (state.chunks[node, LENGTH] if state.chunks[node, AT] >= 0 else 0)
     state.chunks[node, NEXT_CHUNK] = state.counters[FREE_CHUNK]
     state.counters[FREE_CHUNK] = node
     state.counters[FREE_CHUNK_COUNT] += 1
@@ -430,6 +434,39 @@ def discard(state: State, way: int, position: int) -> None:
     if ways[way, HEAD] < 0:
         ways[way, TAIL] = -1
     ways[way, FRAME] = position
+
+
+@jit_inner
+def leave_gap(state: State, way: int, keep: int) -> None:
+    """Put a gap in the place of all that is not consumed but its first bytes."""
+    ways = state.ways
+    chunks = state.chunks
+    first = ways[way, FRAME] + keep
+    end = ways[way, NEXT]
+    if ways[way, HEAD] < 0 or first >= end:
+        return
+    last = ways[way, TAIL]
+    time, packet = chunks[last, TIME], chunks[last, PACKET]
+    before = np.int64(-1)
+    node = ways[way, HEAD]
+    while chunks[node, POSITION] + chunks[node, LENGTH] <= first:
+        before = node
+        node = chunks[node, NEXT_CHUNK]
+    if chunks[node, POSITION] < first:
+        if chunks[node, AT] >= 0:
+            state.counters[HELD] -= chunks[node, POSITION] + chunks[node, LENGTH] - first
+        chunks[node, LENGTH] = first - chunks[node, POSITION]
+        before = node
+        node = chunks[node, NEXT_CHUNK]
+    while node >= 0:
+        node = free_chunk(state, node)
+    gap = _new_chunk(state, first, GAP, end - first, time, packet)
+    if before < 0:
+        ways[way, HEAD] = gap
+    else:
+        chunks[before, NEXT_CHUNK] = gap
+    ways[way, TAIL] = gap
+    discard(state, way, ways[way, FRAME])
 
 
 @jit_inner

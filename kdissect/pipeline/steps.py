@@ -28,7 +28,7 @@ COUNTS_PART = "counts"
 """The name under which the counts of pass one travel among the parts of a partial; its rows are packed `Counts`."""
 
 MERGED_AT = 16  # partials that are merged together
-GATHERED_ROWS = 1 << 13  # exchanges whose figures are made together
+GATHERED = {"exchanges": 1 << 13, "partitions": 1 << 16}  # rows whose figures are made together
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +194,15 @@ def gathered(batches: Iterable[Tables]) -> Iterator[Tables]:
     held: list[Tables] = []
     for tables in batches:
         held.append(tables)
-        if sum(each["exchanges"].num_rows for each in held if "exchanges" in each) >= GATHERED_ROWS:
+        if any(_rows(held, table) >= most for table, most in GATHERED.items()):
             yield _joined(held)
             held = []
     if held:
         yield _joined(held)
+
+
+def _rows(held: Sequence[Tables], table: str) -> int:
+    return sum(tables[table].num_rows for tables in held if table in tables)
 
 
 def _joined(held: Sequence[Tables]) -> Tables:

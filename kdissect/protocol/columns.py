@@ -27,6 +27,7 @@ from kdissect.protocol.registers import (
     MESSAGE,
     MESSAGE_WIDTH,
     ROW,
+    ROW_SLOTS,
     ROW_VALUES,
     ROW_WIDTH,
     Register,
@@ -51,6 +52,9 @@ from kdissect.protocol.walk import walk
 
 Ints = NDArray[np.int64]
 FIRST_ROOM = 1024  # rows; at least doubled when they do not suffice
+NO_BOUND = 1 << 40
+TOPIC_SIZE = ROW_SLOTS["topic"] + 1
+TEXT_OF_ROW = 64  # bytes of a topic's name that one row may have, at an average
 
 
 class Integers(NamedTuple):
@@ -140,10 +144,13 @@ def read(
     api_key: NDArray[np.int16],
     api_version: NDArray[np.int16],
     response: NDArray[np.bool_],
+    together: int = NO_BOUND,
 ) -> Columns:
     """Read messages at arena[start:stop], header first, each a request or a response of an API in a version.
 
-    `frame_stop` is where each message should end, which is behind `stop` if the capture lost its tail.
+    `frame_stop` is where each message should end, which is behind `stop` if the capture lost its tail. A few bytes may ask for a
+    row, and a row for a long name: the messages from the one on with which there would be more than `together` rows or
+    nodes, or TEXT_OF_ROW times as many bytes of topics, are left out. A message that needs more by itself is read by itself.
     """
     entries = library().entries(api_key, api_version, response.astype(np.bool_))
     spans = np.stack([start, stop, np.maximum(stop, frame_stop)], axis=1).astype(np.int64)
@@ -163,12 +170,14 @@ def read(
             output.rows,
             output.nodes,
         )
-        if done < len(entries):
-            output.grow()
+        if done < len(entries) and not output.grow(together):
+            entries = entries[:done]
+    read_together = output.read_together(len(entries), together)
+    entries = entries[:read_together]
     unread = entries < 0
-    output.messages[unread, FAULT] = -entries[unread]
-    output.messages[unread, FAULT_AT] = -1
-    columns = output.columns()
+    output.messages[: len(entries)][unread, FAULT] = -entries[unread]
+    output.messages[: len(entries)][unread, FAULT_AT] = -1
+    columns = output.columns(len(entries))
     _count_wrapped(arena, columns)
     return columns
 
@@ -182,16 +191,31 @@ class _Output:
         self.rows = np.empty((FIRST_ROOM + 2 * messages, OWNER_WIDTH + ROW_WIDTH), np.int64)
         self.nodes = np.empty((FIRST_ROOM, OWNER_WIDTH + BROKER_WIDTH), np.int64)
 
-    def grow(self) -> None:
-        """Make room for what is wanted, at least twice what there is."""
+    def grow(self, most: int) -> bool:
+        """Make room for what is wanted, mostly twice what there is; False if that is more than `most`, and not the first."""
         rows, nodes, wanted_rows, wanted_nodes = self.used.tolist()
-        self.rows = _grown(self.rows, rows, wanted_rows)
-        self.nodes = _grown(self.nodes, nodes, wanted_nodes)
+        if max(rows, nodes) > 0 and max(wanted_rows, wanted_nodes) > most:
+            return False
+        self.rows = _grown(self.rows, rows, wanted_rows, most)
+        self.nodes = _grown(self.nodes, nodes, wanted_nodes, most)
+        return True
 
-    def columns(self) -> Columns:
+    def read_together(self, messages: int, most: int) -> int:
+        """Give how many of the messages have the bytes of topics that go with `most` rows; the first that has rows is one."""
+        rows = self.rows[: self.used[0]]
+        named = rows[:, OWNER_PRESENT] >> ROW_SLOTS["topic"] & 1
+        text = np.cumsum(rows[:, OWNER_WIDTH + TOPIC_SIZE] * named)
+        if len(text) == 0 or text[-1] <= TEXT_OF_ROW * most:
+            return messages
+        over = rows[np.searchsorted(text, TEXT_OF_ROW * most, "right"), OWNER]
+        return int(max(over, rows[0, OWNER] + 1))
+
+    def columns(self, messages: int) -> Columns:
         rows, nodes = self.rows[: self.used[0]], self.nodes[: self.used[1]]
+        rows, nodes = (table[: np.searchsorted(table[:, OWNER], messages)] for table in (rows, nodes))
         summary = rows[:, OWNER_WIDTH + ROW_VALUES :]
-        verdicts, values = self.messages[:, :VERDICT_WIDTH], self.messages[:, VERDICT_WIDTH:]
+        of_all = self.messages[:messages]
+        verdicts, values = of_all[:, :VERDICT_WIDTH], of_all[:, VERDICT_WIDTH:]
         return Columns(
             messages=Table(MESSAGE, np.arange(len(verdicts)), verdicts[:, PRESENT], values),
             partitions=Table(ROW, rows[:, OWNER], rows[:, OWNER_PRESENT], rows[:, OWNER_WIDTH:]),
@@ -206,10 +230,10 @@ class _Output:
         )
 
 
-def _grown(array: Ints, written: int, wanted: int) -> Ints:
+def _grown(array: Ints, written: int, wanted: int, most: int) -> Ints:
     if wanted <= len(array):
         return array
-    larger = np.empty((max(wanted, 2 * len(array)), array.shape[1]), np.int64)
+    larger = np.empty((max(wanted, min(2 * len(array), most)), array.shape[1]), np.int64)
     larger[:written] = array[:written]
     return larger
 

@@ -79,4 +79,8 @@ RECORDS_BIT = 1 << (ROW_FIRST + ROW_SLOTS["record_set"])
 PRODUCER_BITS = 1 << PRODUCER_ID | 1 << PRODUCER_EPOCH
 NODE_BIT = 1 << (NODE_FIRST + BROKER_SLOTS["node_id"])
 
-MOST_ROWS = limits.ELEMENTS  # of one message
+TOPIC_LENGTH = ROW_FIRST + ROW_SLOTS["topic"] + 1
+TOPIC_BIT = 1 << (ROW_FIRST + ROW_SLOTS["topic"])
+
+MOST_ROWS = limits.ELEMENTS  # of one message, and as many nodes
+MOST_TEXT = min(64 * MOST_ROWS, 1 << 30)  # bytes of one message's topics, each as often as it has rows

@@ -38,6 +38,7 @@ from kdissect.protocol.state import (
     FAULT_ROW,
     LEFT_OVER,
     MOST_ROWS,
+    MOST_TEXT,
     NEGATIVE,
     NODE_BIT,
     NODE_FIRST,
@@ -57,7 +58,9 @@ from kdissect.protocol.state import (
     TAG_ORDER,
     TAG_SIZE,
     TOO_MANY,
+    TOPIC_BIT,
     TOPIC_BITS,
+    TOPIC_LENGTH,
     VARINT,
     VERDICT_WIDTH,
 )
@@ -105,7 +108,7 @@ def walk(
         readable = min(stop, limit)
         row, present, fault, field_at = entry, 0, NONE, at
         row_count, node_count, topic_row = used[ROWS], used[NODES], used[ROWS]
-        error_code, error_count, error_seen = 0, 0, 0
+        error_code, error_count, error_seen, text = 0, 0, 0, 0
         while True:
             op, number = table[row, 0], table[row, 1]
             field_at = at
@@ -201,7 +204,9 @@ def walk(
                 row += 1
             elif op == OP_ROW or op == OP_TOPIC:
                 if op == OP_ROW or (row_count == topic_row and present & TOPIC_BITS):
-                    if row_count - used[ROWS] >= MOST_ROWS:
+                    if present & TOPIC_BIT:
+                        text += registers[TOPIC_LENGTH]
+                    if row_count - used[ROWS] >= MOST_ROWS or text > MOST_TEXT:
                         fault = TOO_MANY
                         break
                     _write_row(rows, row_count, message, present, registers, summary)
@@ -260,6 +265,9 @@ def walk(
                 at += 1
             elif op == OP_NODE:
                 if present & NODE_BIT:
+                    if node_count - used[NODES] >= MOST_ROWS:
+                        fault = TOO_MANY
+                        break
                     _write_node(nodes, node_count, message, present, registers)
                     node_count += 1
                 row += 1

@@ -162,6 +162,12 @@ RULES = (
         f"holes in streams that were given up because more than {limits.AHEAD_BYTES:,} bytes, or too many packets, came after them",
     ),
     Rule(
+        "overheld_waits",
+        lambda seen: seen.connections.overheld_waits,
+        None,
+        f"times that a connection gave up what it waited for (a missing packet, the rest of a message, an answer) because those of one task held more than {limits.HELD_BYTES:,} bytes together",
+    ),
+    Rule(
         "duplicate_packets",
         lambda seen: seen.connections.duplicate_packets,
         lambda seen: seen.capture.packets,

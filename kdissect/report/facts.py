@@ -133,7 +133,7 @@ def connections(facts: Facts) -> Connections:
             name: total(name)
             for name in (
                 "lost_bytes", "packets", "bytes_to_server", "bytes_to_client", "retransmitted_segments",
-                "conflicting_segments", "out_of_order_segments", "zero_windows", "duplicate_packets", "faults", "skipped_bytes", "oversized_frames", "overfull_holes",
+                "conflicting_segments", "out_of_order_segments", "zero_windows", "duplicate_packets", "faults", "skipped_bytes", "oversized_frames", "overfull_holes", "overheld_waits",
             )
         },
     )  # fmt: skip

@@ -303,6 +303,7 @@ class Connections:
     skipped_bytes: int
     oversized_frames: int
     overfull_holes: int
+    overheld_waits: int
     packets: int
     bytes_to_server: int
     bytes_to_client: int

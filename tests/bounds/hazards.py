@@ -150,6 +150,24 @@ def true_counts() -> Iterator[Said]:
     yield from talk(GOOD, b"bad")
 
 
+def long_names() -> Iterator[Said]:
+    """Name a million partitions, 4 bytes each, of a topic with a name of 30,000: 30 GB as a column of text."""
+    partitions = np.arange(1_000_000, dtype=">i4").tobytes()
+    topic = struct.pack(">ih", 1, 30_000) + b"t" * 30_000 + struct.pack(">i", 1_000_000)
+    yield request(9, 1, 0, b"\0\0" + topic + partitions)
+    yield response(0, struct.pack(">i", 0))
+    yield from talk(GOOD, b"bad")
+
+
+def rows_of_many() -> Iterator[Said]:
+    """Name 5,000 partitions, 4 bytes and a row each, in each of 200 messages."""
+    partitions = struct.pack(">i", 5_000) + np.arange(5_000, dtype=">i4").tobytes()
+    for number in range(200):
+        yield request(9, 1, number, b"\0\0" + struct.pack(">ih", 1, 3) + b"bad" + partitions)
+        yield response(number, struct.pack(">i", 0))
+    yield from talk(GOOD, b"bad")
+
+
 def behind_a_hole() -> Iterator[bytes]:
     """Lose one packet of the client for good, and go on for 18 MB, which nobody acknowledges."""
     packets = list(
@@ -174,6 +192,8 @@ HAZARDS: dict[str, Callable[[], Iterable[bytes]]] = {
     "huge frames": on_its_own(huge_frames),
     "huge counts": on_its_own(huge_counts),
     "true counts": on_its_own(true_counts),
+    "long names": on_its_own(long_names),
+    "rows of many": on_its_own(rows_of_many),
     "behind a hole": behind_a_hole,
 }
 

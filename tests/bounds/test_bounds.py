@@ -17,6 +17,7 @@ pytestmark = pytest.mark.timeout(600)  # all of them run before the first is jud
 SECONDS = 60  # of processor time for each step, on a slow machine: they take a tenth of that
 MIB = {
     "true counts": 1500,
+    "rows of many": 300,
     "a million SYNs": 1500,
     "100,000 connections": 800,
 }  # beyond what lay there before
@@ -36,6 +37,8 @@ FOUND: dict[str, tuple[dict[str, Any], str]] = {
     "huge frames": ({"others": 2 * GOOD, "oversized_frames": 2, "skipped_bytes": 25}, ""),
     "huge counts": ({"others": GOOD + 3}, "count does not fit the bytes left"),
     "true counts": ({"others": GOOD + 2}, "more topics and partitions than are kept of one message"),
+    "long names": ({"others": GOOD + 1}, "more topics and partitions than are kept of one message"),
+    "rows of many": ({"others": GOOD + 200}, ""),
     "behind a hole": ({"others": 2 * GOOD, "overfull_holes": 1}, ""),
     "a million SYNs": ({}, ""),
     "100,000 connections": ({"others": CONNECTIONS, "connections": CONNECTIONS + 2}, ""),

@@ -17,6 +17,7 @@ from random import Random
 from fuzz import captures, seeds, streams, tls
 from fuzz.case import Case, from_bytes, to_bytes
 from fuzz.damage import damaged
+from fuzz.guided import GUIDED, guide
 from fuzz.targets import TARGETS
 
 HANG_S = 20
@@ -43,6 +44,11 @@ CORPORA: dict[str, Callable[[], list[Case]]] = {
 }  # the seeds of a target; others begin with frames
 
 
+def corpus_of(name: str) -> list[Case]:
+    """Give the cases that a target begins with."""
+    return CORPORA.get(name, frames)()
+
+
 def run(target: Callable[[Case], None], case: Case) -> BaseException | None:
     """Run one case; give what it raised."""
     signal.setitimer(signal.ITIMER_PROF, HANG_S)  # of processor time: the machine may be busy
@@ -67,7 +73,7 @@ def fuzz(seconds: float, seed: int, names: list[str], out: Path) -> int:
     found: dict[tuple[str, str], Path] = {}
     done: Counter[str] = Counter()
     spent: Counter[str] = Counter()
-    of_target = {name: CORPORA.get(name, frames)() for name in names}
+    of_target = {name: corpus_of(name) for name in names}
     end = time.monotonic() + seconds
     with suppress(KeyboardInterrupt):
         while time.monotonic() < end:
@@ -84,9 +90,13 @@ def fuzz(seconds: float, seed: int, names: list[str], out: Path) -> int:
 
 
 def once(name: str, rng: Random, cases: list[Case], found: dict[tuple[str, str], Path], out: Path) -> None:
-    """Damage a case and read it; keep it if it fails in a new way."""
+    """Damage a case and read it."""
     case = rng.choice(cases)
-    case = case._replace(data=damaged(rng, case.data, rng.choice(cases).data))
+    read(name, case._replace(data=damaged(rng, case.data, rng.choice(cases).data)), found, out)
+
+
+def read(name: str, case: Case, found: dict[tuple[str, str], Path], out: Path) -> None:
+    """Read a case; keep it if it fails in a new way."""
     wrong = run(TARGETS[name], case)
     if wrong is not None and (name, kind_of(wrong)) not in found:
         raw = to_bytes(case)
@@ -101,6 +111,12 @@ def _hang(_signal: int, _frame: object) -> None:
     raise TimeoutError(f"not done after {HANG_S} s")
 
 
+def watch() -> None:
+    """Bound what a case may take of this process: time, and memory."""
+    signal.signal(signal.SIGPROF, _hang)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m fuzz")
     parser.add_argument("--seconds", type=float, default=60)
@@ -108,12 +124,14 @@ def main() -> None:
     parser.add_argument("--target", action="append", choices=sorted(TARGETS))
     parser.add_argument("--out", type=Path, default=Path("fuzz-failures"))
     parser.add_argument("--replay", type=Path)
+    parser.add_argument("--guided", action="store_true", help="by coverage, with atheris")
     chosen = parser.parse_args()
-    signal.signal(signal.SIGPROF, _hang)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    watch()
     if chosen.replay:
         TARGETS[chosen.replay.name.partition("-")[0]](from_bytes(chosen.replay.read_bytes()))
         return
+    if chosen.guided:
+        sys.exit(bool(guide(chosen.target or list(GUIDED), chosen.seconds, chosen.seed, chosen.out)))
     sys.exit(bool(fuzz(chosen.seconds, chosen.seed, chosen.target or list(TARGETS), chosen.out)))
 
 

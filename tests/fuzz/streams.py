@@ -15,12 +15,15 @@ from typing import NamedTuple
 import numpy as np
 
 from fuzz.case import Case
+from kdissect import limits
 from kdissect.capture.pieces import FLAG_ACK, FLAG_B_TO_A, FLAG_FIN, FLAG_RST, FLAG_SYN, SEGMENT_COLUMNS
 from kdissect.exchange.conversation import Conversations, Endpoints, Harvest
+from kdissect.exchange.relief import held_by_each
 from kdissect.exchange.state import (
     CONNECTION,
     EXCHANGE_FIELDS,
     FRAME_STOP,
+    HELD,
     LOST,
     ORPHANS,
     PAYLOAD,
@@ -53,6 +56,7 @@ TCP_FLAGS = ((2, FLAG_SYN), (16, FLAG_ACK), (1, FLAG_FIN), (4, FLAG_RST))
 TICK_NS = 100_000
 BEGAN_NS = 1_700_000_000_000_000_000
 MOST_SEGMENTS = 400
+LITTLE = 3_000  # bytes that may be held, so that there is not enough for all
 VERSIONS = np.array(highest_versions(), np.int64)
 COUNTED = (PROTOCOL, REQUESTS, RESPONSES, UNANSWERED, ORPHANS)
 COUNTED_OF_WAY = (LOST, SKIPPED, RETRANSMITTED, REORDERED, PAYLOAD)
@@ -182,13 +186,14 @@ def _add(
 
 def _same_in_slabs(found: Segments, connections: int) -> None:
     if found.columns:
-        whole = _outcome(found, connections, len(found.columns))
-        assert _outcome(found, connections, len(found.columns) // 3 + 1) == whole
+        for most_held in (limits.HELD_BYTES, LITTLE):
+            whole = _outcome(found, connections, len(found.columns), most_held)
+            assert _outcome(found, connections, len(found.columns) // 3 + 1, most_held) == whole
 
 
-def _outcome(found: Segments, connections: int, slab: int) -> tuple[list, list, list]:
+def _outcome(found: Segments, connections: int, slab: int, most_held: int) -> tuple[list, list, list]:
     """Give what is found when so many segments are handed over at a time: exchanges, counts of connections and of ways."""
-    conversations = Conversations((), VERSIONS, tokens=True)
+    conversations = Conversations((), VERSIONS, tokens=True, most_held=most_held)
     for number in range(connections):
         conversations.new_connection(Endpoints(bytes(16), 40_000 + number, bytes(16), 9092), BEGAN_NS)
     columns = np.ascontiguousarray(np.array(found.columns, np.int64).reshape(-1, SEGMENT_COLUMNS).T)
@@ -201,9 +206,12 @@ def _outcome(found: Segments, connections: int, slab: int) -> tuple[list, list, 
             np.ascontiguousarray(columns[:, part]), of[part].copy(), payload
         ):
             exchanges += _rows(harvest)
+        held = held_by_each(conversations.state, connections)
+        assert held.sum() == conversations.state.counters[HELD]
     for harvest in conversations.close():
         exchanges += _rows(harvest)
     state = conversations.state
+    assert state.counters[HELD] == 0
     facts = state.connections[:connections, COUNTED].tolist()
     ways = state.ways[: 2 * connections, COUNTED_OF_WAY].tolist()
     framed = [0] * connections

@@ -16,6 +16,7 @@ PACKAGE = Path(kdissect.__file__).parent
 SELDOM_NEEDED = {  # small kernels that are compiled when they are first called
     "kdissect.capture.gather.fill_slots",  # more than 256 connections in one split
     "kdissect.dump.unfinished.earliest_unfinished",
+    "kdissect.exchange.relief._add_up",  # connections that hold too much together
     "kdissect.exchange.tls.held._let_go",  # connections that TLS protects
     "kdissect.exchange.tls.held._list_chunks",
     "kdissect.protocol.checksum_patch._patched",  # replay

@@ -8,6 +8,7 @@ from kdissect.exchange.state import (
     KAFKA,
     KAFKA_0_7,
     ORPHANS,
+    OVERHELD,
     OVERSIZED,
     PROTOCOL,
     REQUESTS,
@@ -51,6 +52,7 @@ def with_tls(conversations: "Conversations") -> tuple[Int64s, Int64s, dict[int, 
         connections[outer[kafka], PROTOCOL] = protocol[kafka]
         for column in FROM_PLAINTEXT:
             connections[outer, column] = state.connections[inner, column]
+        connections[outer, OVERHELD] += state.connections[inner, OVERHELD]
         for side in (0, 1):
             for column in (SKIPPED, OVERSIZED):
                 ways[2 * outer + side, column] += state.ways[2 * inner + side, column]

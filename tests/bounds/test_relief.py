@@ -1,0 +1,135 @@
+"""A crowd of connections that together hold more than may be held, and one that holds little amid them."""
+
+import struct
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from bounds.hazards import response
+from kdissect.capture.pieces import FLAG_ACK, FLAG_B_TO_A, FLAG_SYN, SEGMENT_COLUMNS
+from kdissect.exchange.conversation import Conversations, Endpoints, Harvest
+from kdissect.exchange.state import (
+    CONNECTION,
+    CORRELATION_ID,
+    FRAME_STOP,
+    HELD,
+    OVERFULL,
+    OVERHELD,
+    REQUEST_SIDE,
+    SKIPPED,
+    START,
+    STATUS,
+    STATUS_NAMES,
+    STOP,
+)
+from kdissect.protocol.schema import highest_versions
+
+CROWD, ROUNDS, PART = 200, 20, 1000
+MOST_HELD = 1 << 20
+MODEST = CROWD  # the row of the one amid them
+VERSIONS = np.array(highest_versions(), np.int64)
+Said = tuple[int, int, int, bytes]  # row of the connection, side, position in its stream, bytes
+
+
+def request(correlation: int, size: int = 0) -> bytes:
+    """Give a request for metadata that has or claims so many bytes."""
+    return struct.pack(">ihhihi", 14 + size, 3, 1, correlation, -1, 0)
+
+
+def behind_holes(row: int, turn: int) -> Iterator[Said]:
+    yield row, 0, 100 + turn * PART, bytes(PART)
+
+
+def halves_of_frames(row: int, turn: int) -> Iterator[Said]:
+    yield row, 0, turn * PART, (request(7, ROUNDS * PART) + bytes(PART))[:PART] if turn == 0 else bytes(PART)
+
+
+def without_answers(row: int, turn: int) -> Iterator[Said]:
+    yield row, 0, turn * PART, request(turn, PART - 18) + bytes(PART - 18)
+
+
+def of_nobody_knows_what(row: int, turn: int) -> Iterator[Said]:
+    yield row, 0, 5000 + turn * PART, b"\xee" * PART
+
+
+KINDS = (behind_holes, halves_of_frames, without_answers, of_nobody_knows_what)
+
+
+def told(kind: Callable[[int, int], Iterator[Said]]) -> Iterator[Said]:
+    """Give what all of them say, in turns, and the modest one: its second request comes before its first, and is answered."""
+    first, second = request(1), request(2)
+    yield MODEST, 0, len(first), second
+    for turn in range(ROUNDS):
+        for row in range(CROWD):
+            yield from kind(row, turn)
+    yield MODEST, 0, 0, first
+    yield MODEST, 1, 0, response(1, b"")[1] + response(2, b"")[1]
+    if kind is halves_of_frames:
+        for row in range(CROWD):
+            yield row, 0, ROUNDS * PART, bytes(18)
+            yield row, 1, 0, response(7, b"")[1]
+
+
+def found(kind: Callable[[int, int], Iterator[Said]], slab: int) -> tuple[list, Conversations, int]:
+    """Give the exchanges, the conversations, and the most that was held between two slabs."""
+    conversations = Conversations((), VERSIONS, most_held=MOST_HELD)
+    columns, rows, payload = [], [], []
+
+    def add(row: int, side: int, sequence: int, data: bytes, flags: int) -> None:
+        time = 10**18 + len(columns) * 1000
+        flags |= FLAG_B_TO_A if side else 0
+        columns.append((time, len(columns), 0, len(data), 0, sequence & 0xFFFFFFFF, 1, flags))
+        rows.append(row)
+        payload.append(data)
+
+    for row in range(CROWD + 1):
+        conversations.new_connection(Endpoints(bytes(16), 10_000 + row, bytes(16), 9092), 10**18)
+        if kind is not of_nobody_knows_what or row == MODEST:
+            add(row, 0, 0, b"", FLAG_SYN)
+            add(row, 1, 0, b"", FLAG_SYN | FLAG_ACK)
+    for row, side, position, data in told(kind):
+        add(row, side, position + 1, data, FLAG_ACK)
+
+    def taken(harvest: Harvest) -> Iterator[tuple]:
+        for one in harvest.exchanges.tolist():
+            body = harvest.arena[one[START] : one[STOP]].tobytes()
+            yield one[CONNECTION], one[CORRELATION_ID], STATUS_NAMES[one[STATUS]], len(body), one[REQUEST_SIDE + FRAME_STOP] - one[START]  # fmt: skip
+
+    segments = np.array(columns, np.int64).reshape(-1, SEGMENT_COLUMNS)
+    exchanges, peak = [], 0
+    for start in range(0, len(columns), slab):
+        part = slice(start, start + slab)
+        fed = conversations.feed_plain(
+            np.ascontiguousarray(segments[part].T), np.array(rows[part]), b"".join(payload[part])
+        )
+        for harvest in fed:
+            exchanges += taken(harvest)
+        peak = max(peak, int(conversations.state.counters[HELD]))
+    for harvest in conversations.close():
+        exchanges += taken(harvest)
+    return sorted(exchanges), conversations, peak
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_together_they_hold_no_more_than_they_may(kind: Callable[[int, int], Iterator[Said]]) -> None:
+    exchanges, conversations, peak = found(kind, 101)
+    overheld = conversations.state.connections[: CROWD + 1, OVERHELD]
+    assert MOST_HELD // 2 < peak <= MOST_HELD + 2 * PART
+    assert overheld[:CROWD].min() > 0
+    assert overheld[MODEST] == 0
+    assert [(one[1], one[2]) for one in exchanges if one[0] == MODEST] == [(1, "answered"), (2, "answered")]
+    if kind is halves_of_frames:  # paired, though their bodies are gone
+        crowd = [one for one in exchanges if one[0] != MODEST]
+        assert [one[:3] for one in crowd] == [(row, 7, "answered") for row in range(CROWD)]
+        assert all(500 < one[3] < ROUNDS * PART for one in crowd)
+        assert all(one[4] == 14 + ROUNDS * PART for one in crowd)
+    if kind is without_answers:
+        assert sum(one[2] == "unanswered" for one in exchanges) == CROWD * ROUNDS
+        assert all(one[3] == one[4] for one in exchanges)
+    if kind is of_nobody_knows_what:
+        assert conversations.state.ways[: 2 * CROWD, SKIPPED].sum() == CROWD * ROUNDS * PART
+    whole, other, _ = found(kind, 1 << 20)
+    assert whole == exchanges
+    assert (other.state.ways == conversations.state.ways)[:, [SKIPPED, OVERFULL]].all()
+    assert (other.state.connections[:, OVERHELD] == conversations.state.connections[:, OVERHELD]).all()
