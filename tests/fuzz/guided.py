@@ -7,6 +7,7 @@ code can be watched. What was kept lies in DIR/corpus-NAME and is where the next
 """
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -21,12 +22,13 @@ def guide(names: list[str], seconds: float, seed: int, out: Path) -> int:
     """Fuzz one target after the other; give how many of them failed."""
     failed = 0
     for name in names:
-        corpus = out / f"corpus-{name}"
-        corpus.mkdir(parents=True, exist_ok=True)
+        (out / f"corpus-{name}").mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "fuzz.guided", name, str(seconds / len(names)), str(seed), str(out)]
-        failed += bool(
-            subprocess.run(command, env=os.environ | {"KDISSECT_JIT": "0"}, check=False).returncode
-        )
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        done = subprocess.run(command, env=os.environ | {"KDISSECT_JIT": "0"}, check=False)
+        spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+        print(f"{name:12} {spent:>8,.0f} s of processor time", flush=True)
+        failed += bool(done.returncode)
     return failed
 
 
