@@ -49,6 +49,7 @@ from kdissect.exchange.old_frames import (
     find_old_response,
 )
 from kdissect.exchange.sessions import (
+    EARLY_NS,
     expects_token,
     forget_order,
     give_up_all,
@@ -90,6 +91,7 @@ from kdissect.exchange.state import (
     HANDSHAKE,
     HEAD,
     HELD,
+    HIGH,
     KAFKA,
     KAFKA_0_7,
     LAST_BYTE_NS,
@@ -99,10 +101,10 @@ from kdissect.exchange.state import (
     NEXT_CHUNK,
     NEXT_WAITING,
     OPEN,
+    OPENED_BY,
     OTHER,
     OVERSIZED,
     PACKET,
-    PAYLOAD,
     PORTS_REUSED,
     POSITION,
     PROTOCOL,
@@ -121,7 +123,6 @@ from kdissect.exchange.state import (
     STOP,
     SYN_ACK_NS,
     SYN_NS,
-    SYN_SEQ,
     SYNCED,
     TAKE_IN,
     TIME,
@@ -313,7 +314,7 @@ def _recognise_lone(state: State, connection: int, way: int) -> bool:
     """Decide whether a direction without the other one holds responses: of many captures only one route is seen."""
     connections = state.connections
     other = 4 * connection + 1 - way
-    if state.ways[other, PAYLOAD] > 0 or connections[connection, CLIENT_WAY] == way - 2 * connection:
+    if state.ways[other, HIGH] != 0 or connections[connection, CLIENT_WAY] == way - 2 * connection:
         return False
     if not find_chain(state, way):
         return False
@@ -357,6 +358,17 @@ def _is_searched(state: State, way: int) -> bool:
 
 
 @jit_inner
+def _waits_for_requests(state: State, connection: int, way: int) -> bool:
+    """Say whether a search for responses waits for their requests, which tell where they begin; or without any, for more."""
+    ways = state.ways
+    other = 4 * connection + 1 - way
+    if _is_searched(state, other) or state.connections[connection, ENDING] != 0:
+        return _is_searched(state, other)
+    age = ways[way, CLOCK_NS] - state.chunks[ways[way, HEAD], TIME]
+    return bool(ways[other, HIGH] == 0 or 0 <= age <= EARLY_NS)
+
+
+@jit_inner
 def _find_frame(state: State, connection: int, way: int, client: bool) -> bool:
     """Search a direction that is out of step; of what is not found, keep only what may be the start of a frame."""
     ways = state.ways
@@ -372,8 +384,8 @@ def _find_frame(state: State, connection: int, way: int, client: bool) -> bool:
             found = find_old_response(state, way)
         if not found and held > keep:
             skip(state, way, ways[way, NEXT] - keep)
-    elif not client and held <= MAX_HELD and _is_searched(state, 4 * connection + 1 - way):
-        found = False  # the requests that tell where responses begin are not known yet
+    elif not client and held <= MAX_HELD and _waits_for_requests(state, connection, way):
+        found = False
     else:
         found = find_request(state, connection, way) if client else find_response(state, connection, way)
         if not found:
@@ -522,8 +534,6 @@ def _note_flags(
         begin_at(state, way, (sequence + 1) & 0xFFFFFFFF, False)
         connections[connection, HANDSHAKE] = 1
         if flags & FLAG_ACK:
-            if state.ways[4 * connection + 1 - way, FIRST_AGREED] < 0:
-                state.ways[4 * connection + 1 - way, FIRST_AGREED] = ack
             begin_at(state, 4 * connection + 1 - way, ack, True)
             if connections[connection, SYN_ACK_NS] == 0:
                 connections[connection, SYN_ACK_NS] = time
@@ -531,7 +541,7 @@ def _note_flags(
         else:
             if connections[connection, SYN_ACK_NS] == 0:
                 connections[connection, SYN_NS] = time
-            connections[connection, SYN_SEQ] = sequence
+            connections[connection, OPENED_BY] = side << 32 | sequence
             connections[connection, CLIENT_WAY] = side
     elif (
         flags & FLAG_ACK
@@ -577,6 +587,8 @@ def advance(
             talks = (length > 0 or flags & FLAG_SYN) and flags & (FLAG_ACK | FLAG_RST) == FLAG_ACK
             if talks and is_elsewhere(state, way, other, begins, segments[ACK, index]):
                 return PORTS_REUSED, index
+            if talks and state.ways[other, FIRST_AGREED] < 0:
+                state.ways[other, FIRST_AGREED] = segments[ACK, index]
             if (
                 flags & (FLAG_SYN | FLAG_FIN | FLAG_RST | FLAG_BARE_ACK)
                 or state.connections[connection, ACK_NS] == 0

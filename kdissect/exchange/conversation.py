@@ -49,6 +49,7 @@ from kdissect.exchange.state import (
     LAST_NS,
     MOST_HELD,
     OVERHELD,
+    OPENED_BY,
     PACKET_BITS,
     PACKETS,
     PORTS_REUSED,
@@ -56,7 +57,6 @@ from kdissect.exchange.state import (
     SCRATCH,
     SERVER_PORT_WAY,
     STATUS,
-    SYN_SEQ,
     TLS_READY,
     TOO_MUCH_HELD,
     ZERO_WINDOWS,
@@ -217,16 +217,15 @@ class Conversations:
             ends = Endpoints(a_host, a_port, b_host, b_port)
             row = self._current.get(ends)
             part = segments[:, first_segment[piece] : first_segment[piece] + counts[piece]]
-            opening = _opening_sequence(part)
-            if row is not None and opening >= 0:
-                way = int(part[FLAGS, 0] & FLAG_B_TO_A)
-                if self._is_used_again(row, way, opening, of_row.get(row, [])):
-                    row = None
-            if row is None:
+            opening = _opening(part)
+            used_again = (
+                row is not None and opening >= 0 and self._is_used_again(row, opening, of_row.get(row, []))
+            )
+            if row is None or used_again:
                 row = self.new_connection(ends, first_ns)
             of_row.setdefault(row, []).append(part)
-            if opening >= 0 and self.state.connections[row, SYN_SEQ] < 0:
-                self.state.connections[row, SYN_SEQ] = opening
+            if opening >= 0 and self.state.connections[row, OPENED_BY] < 0:
+                self.state.connections[row, OPENED_BY] = opening
             rows[piece] = row
         connections = self.state.connections
         packets = pieces["packets_ab"].to_numpy() + pieces["packets_ba"].to_numpy()
@@ -236,14 +235,15 @@ class Conversations:
         np.maximum.at(connections[:, LAST_NS], rows, pieces["last_time_ns"].to_numpy())
         return rows
 
-    def _is_used_again(self, row: int, way: int, opening: int, parts: list[Int64s]) -> bool:
-        """Say whether a SYN opens another connection than the one that used its port pair so far.
+    def _is_used_again(self, row: int, opening: int, parts: list[Int64s]) -> bool:
+        """Say whether a SYN (as in OPENED_BY) opens another connection than the one that used its port pair so far.
 
         `parts` are segments of that one which were not advanced over yet. If it has no SYN, this one may be captured late:
-        then it comes shortly before what its sender was captured to send first, or what the first SYN-ACK expects.
+        then it comes shortly before what its sender was captured to send first, or what the other end first expects.
         """
-        if self.state.connections[row, SYN_SEQ] >= 0:
-            return bool(self.state.connections[row, SYN_SEQ] != opening)
+        if self.state.connections[row, OPENED_BY] >= 0:
+            return bool(self.state.connections[row, OPENED_BY] != opening)
+        way = opening >> 32
         begins = self.state.ways[2 * row + way, [FIRST_SENT, FIRST_AGREED]].tolist()
         for part in parts:
             for which, find in enumerate((_first_sent, _first_agreed)):
@@ -306,11 +306,11 @@ class Conversations:
             self.state.counters[EXCHANGE_COUNT] = 0
 
 
-def _opening_sequence(part: Int64s) -> int:
-    """Give the sequence number of a piece's first segment if that is a bare SYN, else -1."""
+def _opening(part: Int64s) -> int:
+    """Give a piece's first segment as in OPENED_BY if that is a bare SYN, else -1."""
     if part.shape[1] == 0 or part[FLAGS, 0] & (FLAG_SYN | FLAG_ACK) != FLAG_SYN:
         return -1
-    return int(part[SEQ, 0])
+    return int((part[FLAGS, 0] & FLAG_B_TO_A) << 32 | part[SEQ, 0])
 
 
 def _first_sent(part: Int64s, way: int) -> int:
@@ -324,7 +324,10 @@ def _first_sent(part: Int64s, way: int) -> int:
 
 
 def _first_agreed(part: Int64s, way: int) -> int:
-    """Give the sequence number that the first SYN-ACK for a direction expects, -1 if there is none."""
-    answer = FLAG_SYN | FLAG_ACK
-    found = np.flatnonzero(part[FLAGS] & (FLAG_B_TO_A | answer) == FLAG_B_TO_A - way | answer)
+    """Give the sequence number that the other direction expects with its first SYN-ACK or payload, -1 if there is none."""
+    flags = part[FLAGS]
+    talks = (part[CAPTURED] + part[MISSING] > 0) | (flags & FLAG_SYN != 0)
+    found = np.flatnonzero(
+        talks & (flags & (FLAG_B_TO_A | FLAG_ACK | FLAG_RST) == FLAG_B_TO_A - way | FLAG_ACK)
+    )
     return int(part[ACK, found[0]]) if len(found) else -1

@@ -61,6 +61,8 @@ LONE_REQUEST = 1 << 17  # bytes: a request up to this size waits for the next on
 LONE_RESPONSE = 1 << 17  # bytes: so does a response that begins within a packet; larger ones must begin one
 LONE_CHAIN = 4  # frames in a row, with ids that count upwards by at most CHAIN_STEP, are no accident
 CHAIN_STEP = 16
+FAR_STEP = 1 << 16  # between ids of one connection: clients have one count for all of theirs
+CHAIN_CHUNKS = 1 << 10  # lengths are followed so far, whatever the sizes of its packets
 LAST_NAMED_PRODUCE = 12  # from version 13 on topics have ids
 NEWER_VERSIONS = 2  # a search accepts versions that much newer than the newest known
 
@@ -313,31 +315,47 @@ def _is_request(state: State, connection: int, way: int, node: int, position: in
 
 
 @jit_inner
+def _chain_begins(state: State, node: int, position: int) -> bool:
+    """Say whether lengths lead from a position in this chunk through LONE_CHAIN frames whose correlation ids count upwards."""
+    count, last = 0, np.int64(-1)
+    chunks = state.chunks
+    for _ in range(CHAIN_CHUNKS):
+        if chunks[node, POSITION] + chunks[node, LENGTH] <= position:
+            node = chunks[node, NEXT_CHUNK]
+            if node < 0:
+                return False
+            continue
+        offset, length = view_from(state, node, position, RESPONSE_VIEW)
+        if length < RESPONSE_VIEW:
+            return False
+        size, correlation_id = int32_at(state.arena, offset), int32_at(state.arena, offset + 4)
+        if size < SHORTEST_RESPONSE or size > MAX_FRAME or correlation_id < 0:
+            return False
+        if count > 0 and not 0 < correlation_id - last <= CHAIN_STEP:
+            return False
+        position, last, count = position + 4 + size, correlation_id, count + 1
+        if count == LONE_CHAIN:
+            return True
+    return False
+
+
+@jit_inner
 def find_chain(state: State, way: int) -> bool:
     """Say whether responses begin where a direction does of which the other one was not captured.
 
-    Lengths must lead from the beginning of a packet through LONE_CHAIN frames whose correlation ids count upwards; what
-    lies before it is skipped.
+    A chain of them must begin where a packet does; what lies before it is skipped.
     """
     ways = state.ways
     node = ways[way, HEAD]
     while node >= 0:
         chunks = state.chunks
         position = max(ways[way, FRAME], chunks[node, POSITION])
-        begin, count, last = position, 0, np.int64(-1)
-        whole = chunks[node, AT] >= 0 and chunks[node, LENGTH] >= RESPONSE_VIEW
-        while whole and count < LONE_CHAIN:
-            offset, length = view_from(state, node, position, RESPONSE_VIEW)
-            if length < RESPONSE_VIEW:
-                break
-            size, correlation_id = int32_at(state.arena, offset), int32_at(state.arena, offset + 4)
-            if size < SHORTEST_RESPONSE or size > MAX_FRAME or correlation_id < 0:
-                break
-            if count > 0 and not 0 < correlation_id - last <= CHAIN_STEP:
-                break
-            position, last, count = position + 4 + size, correlation_id, count + 1
-        if count == LONE_CHAIN:
-            return _found(state, way, begin)
+        if (
+            chunks[node, AT] >= 0
+            and chunks[node, LENGTH] >= RESPONSE_VIEW
+            and _chain_begins(state, node, position)
+        ):
+            return _found(state, way, position)
         node = chunks[node, NEXT_CHUNK]
     return False
 
@@ -377,7 +395,7 @@ def _response_follows(
 ) -> bool:
     """Say whether what lies at a position behind this chunk, if anything does yet, may be the response after this id.
 
-    With `sure` its id must be one that is waited for, or be close above.
+    Its id must be one that is waited for, or not far away; with `sure` close above.
     """
     offset, length = view_from(state, node, position, RESPONSE_VIEW)
     if length < RESPONSE_VIEW:
@@ -386,8 +404,22 @@ def _response_follows(
     following = int32_at(state.arena, offset + 4)
     if size < SHORTEST_RESPONSE or size > MAX_FRAME or following < 0 or following == correlation_id:
         return False
-    close = 0 < following - correlation_id <= CHAIN_STEP
-    return bool(close or not sure or _is_waiting(state, connection, following))
+    step = following - correlation_id
+    close = 0 < step <= CHAIN_STEP if sure else abs(step) <= FAR_STEP
+    return bool(close or _is_waiting(state, connection, following))
+
+
+@jit_inner
+def _has_hole(state: State, node: int, position: int) -> bool:
+    """Say whether bytes were lost between this chunk and a position."""
+    chunks = state.chunks
+    for _ in range(CHAIN_CHUNKS):
+        if node < 0 or chunks[node, POSITION] >= position:
+            return False
+        if chunks[node, AT] < 0 and chunks[node, PACKET] < 0:
+            return True
+        node = chunks[node, NEXT_CHUNK]
+    return False
 
 
 @jit_inner
@@ -405,14 +437,17 @@ def _is_response(state: State, connection: int, way: int, node: int, position: i
     begins = position == state.chunks[node, POSITION] and state.chunks[node, LENGTH] >= RESPONSE_VIEW
     end = position + 4 + size
     if (begins or size <= LONE_RESPONSE) and _is_waiting(state, connection, correlation_id):
-        # Small ids stand everywhere: within a packet one must be confirmed by what comes behind its frame.
-        if not begins and ways[way, NEXT] < end + RESPONSE_VIEW and ways[way, NEXT] != end:
+        # Small ids stand everywhere: what comes behind its frame must confirm one within a packet, or before a hole.
+        likely = begins and not _has_hole(state, node, end)
+        if not likely and ways[way, NEXT] < end + RESPONSE_VIEW and ways[way, NEXT] != end:
             if ending:
                 return YES if ways[way, NEXT] > end else NO
             return MAYBE
-        if _response_follows(state, connection, node, end, correlation_id, not begins):
+        if _response_follows(state, connection, node, end, correlation_id, not likely):
             return YES
-    return YES if begins and _ends_with_packet(state, node, position) else NO
+    if not begins:
+        return NO
+    return YES if _ends_with_packet(state, node, position) or _chain_begins(state, node, position) else NO
 
 
 @jit_inner

@@ -33,7 +33,7 @@ Bytes = NDArray[np.uint8]
     SYN_NS,
     SYN_ACK_NS,
     ACK_NS,
-    SYN_SEQ,  # sequence number of the last bare SYN, -1 before
+    OPENED_BY,  # the last bare SYN: way << 32 | sequence number, -1 before
     FIRST_NS,
     LAST_NS,
     PACKETS,
@@ -90,7 +90,7 @@ Bytes = NDArray[np.uint8]
     ACKED,  # the last acknowledgment number that came with it, -1 before
     SKIPPED_BEFORE,  # of SKIPPED what earlier connections on the same ports had
     FIRST_SENT,  # sequence number of the payload that was captured first, -1 before
-    FIRST_AGREED,  # the one that the first captured SYN-ACK of the other direction expects, -1 before
+    FIRST_AGREED,  # the one that the other direction expects with its first captured SYN-ACK or payload, -1 before
     CONFLICTS,  # segments with other bytes than were seen before: see `conflicts`
     WAY_FIELDS,
 ) = range(33)
@@ -99,7 +99,7 @@ Bytes = NDArray[np.uint8]
 COUNTED = [LOST, SKIPPED, RETRANSMITTED, REORDERED, PAYLOAD, OVERSIZED, OVERFULL, FIRST_SENT, FIRST_AGREED, CONFLICTS]  # fmt: skip
 
 # Columns in which nothing is -1.
-ABSENT_IN_CONNECTION = [CLIENT_WAY, SYN_SEQ, FIRST_WAITING, LAST_WAITING, FIRST_EARLY]
+ABSENT_IN_CONNECTION = [CLIENT_WAY, OPENED_BY, FIRST_WAITING, LAST_WAITING, FIRST_EARLY]
 ABSENT_IN_WAY = [HEAD, TAIL, AHEAD, SCAN_CHUNK, SEEN_CHUNK, LATEST_AHEAD, ACKED, FIRST_SENT, FIRST_AGREED]
 
 # A chunk: bytes POSITION..+LENGTH of a stream lie at arena[AT:]; AT = -1 is a gap. Of a lost gap time and packet are -1.
