@@ -27,6 +27,7 @@ from kdissect.exchange.frames import (
     HEADER_VIEW,
     LONE_REQUEST,
     MAX_FRAME,
+    MAX_HELD,
     SHORTEST_REQUEST,
     SHORTEST_RESPONSE,
     UNSURE,
@@ -49,7 +50,6 @@ from kdissect.exchange.old_frames import (
     find_old_response,
 )
 from kdissect.exchange.sessions import (
-    EARLY_NS,
     expects_token,
     forget_order,
     give_up_all,
@@ -158,7 +158,6 @@ from kdissect.protocol.integers import int32_at
 NOT_KAFKA_AFTER = 1 << 20
 NOT_KAFKA_AFTER_MIDSTREAM = 64 << 20
 CLOCK_STEP_NS = ACK_GRACE_NS  # a direction that goes back in time by more was not captured out of order
-MAX_HELD = 1 << 18  # bytes of the other direction that are kept until it is known who the client is
 TURNS = 6  # of both ends at the end: what is certain first, then what is likely, then the rest
 THE_END, HOLES, ALL_THAT_WAITS = range(3)  # what `finish` is to do
 BEGINNING = 1 << 10  # bytes of a frame that are kept when the rest is let go: more than any header
@@ -297,7 +296,11 @@ def _recognise(state: State, connection: int, way: int) -> None:
             # Kafka 0.9 sent GSSAPI tokens (RFC 2743, section 3.1: tag 0x60) without any handshake before them.
             ways[way, SYNCED] = 1
             connections[connection, RAW_SASL] = 1
-        elif length < 14 and (length < 4 or 8 <= int32_at(state.arena, offset) <= MAX_FRAME):
+        elif (
+            length < 14
+            and ways[way, NEXT] == ways[way, FRAME] + length
+            and (length < 4 or 8 <= int32_at(state.arena, offset) <= MAX_FRAME)
+        ):
             return
     if ways[way, SYNCED] == 0 and not find_request(state, connection, way):
         return
@@ -364,8 +367,7 @@ def _waits_for_requests(state: State, connection: int, way: int) -> bool:
     other = 4 * connection + 1 - way
     if _is_searched(state, other) or state.connections[connection, ENDING] != 0:
         return _is_searched(state, other)
-    age = ways[way, CLOCK_NS] - state.chunks[ways[way, HEAD], TIME]
-    return bool(ways[other, HIGH] == 0 or 0 <= age <= EARLY_NS)
+    return bool(ways[other, HIGH] == 0)
 
 
 @jit_inner

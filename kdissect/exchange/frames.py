@@ -17,6 +17,7 @@ from kdissect import limits
 from kdissect.exchange.state import (
     AT,
     CLIENT_WAY,
+    CLOCK_NS,
     CORRELATION_ID,
     ENDING,
     FIRST_WAITING,
@@ -34,6 +35,7 @@ from kdissect.exchange.state import (
     SEEN_CHUNK,
     SERVER_PORT_WAY,
     SYNCED,
+    TIME,
     Bytes,
     Int64s,
     State,
@@ -59,6 +61,8 @@ LONGEST_TRANSACTIONAL_ID = 512  # far beyond what clients make up
 LONGEST_TOPIC = 249  # org.apache.kafka.common.internals.Topic
 LONE_REQUEST = 1 << 17  # bytes: a request up to this size waits for the next one to confirm it
 LONE_RESPONSE = 1 << 17  # bytes: so does a response that begins within a packet; larger ones must begin one
+MAX_HELD = 1 << 18  # bytes of a direction that are kept until the other one tells more about them
+EARLY_NS = 50_000_000  # a response captured more than 50 ms before its request is not its response
 LONE_CHAIN = 4  # frames in a row, with ids that count upwards by at most CHAIN_STEP, are no accident
 CHAIN_STEP = 16
 FAR_STEP = 1 << 16  # between ids of one connection: clients have one count for all of theirs
@@ -451,6 +455,15 @@ def _is_response(state: State, connection: int, way: int, node: int, position: i
 
 
 @jit_inner
+def _is_early(state: State, connection: int, way: int, node: int) -> bool:
+    """Say whether the request of a response in this chunk may be captured later than that."""
+    ways = state.ways
+    age = ways[way, CLOCK_NS] - state.chunks[node, TIME]
+    held = ways[way, NEXT] - ways[way, FRAME]
+    return bool(0 <= age <= EARLY_NS and held <= MAX_HELD and state.connections[connection, ENDING] == 0)
+
+
+@jit_inner
 def _look_on(
     state: State, connection: int, way: int, requests: bool, mark: int, chunk: int, limit: int
 ) -> int:
@@ -460,6 +473,10 @@ def _look_on(
     node = search_from(state, way, mark, chunk)
     while node >= 0 and state.chunks[node, POSITION] < limit:
         chunks = state.chunks
+        is_new = chunks[node, POSITION] >= ways[way, SEEN]
+        if not requests and is_new and _is_early(state, connection, way, node):
+            ways[way, mark] = max(ways[way, mark], chunks[node, POSITION])
+            return NO
         if chunks[node, AT] >= 0:
             begin = max(ways[way, FRAME], ways[way, mark], chunks[node, POSITION])
             for position in range(begin, min(limit, chunks[node, POSITION] + chunks[node, LENGTH])):

@@ -15,7 +15,7 @@ either direction forgets which requests wait (`forget_order`). Its Produce and M
 
 import numpy as np
 
-from kdissect.exchange.frames import produce_acks
+from kdissect.exchange.frames import EARLY_NS, produce_acks
 from kdissect.exchange.old_frames import MULTI_PRODUCE
 from kdissect.exchange.state import (
     ANSWERED,
@@ -70,7 +70,6 @@ from kdissect.protocol.integers import int16_at, int32_at
 PRODUCE = 0
 WAITING_BYTES = 256  # that one takes beside those of its messages
 SASL_HANDSHAKE = 17
-EARLY_NS = 50_000_000  # a response captured more than 50 ms before its request is not its response
 MAX_EARLY = 64
 MAX_WAITING = (
     4096  # far beyond any client's pipelining; reached only where the responses are not in the capture
