@@ -15,6 +15,7 @@ import numpy as np
 
 from kdissect import limits
 from kdissect.exchange.state import (
+    AHEAD,
     AT,
     CLIENT_WAY,
     CLOCK_NS,
@@ -442,7 +443,8 @@ def _is_response(state: State, connection: int, way: int, node: int, position: i
     end = position + 4 + size
     if (begins or size <= LONE_RESPONSE) and _is_waiting(state, connection, correlation_id):
         # Small ids stand everywhere: what comes behind its frame must confirm one within a packet, or before a hole.
-        likely = begins and not _has_hole(state, node, end)
+        beyond = ways[way, AHEAD] >= 0 and ways[way, NEXT] < end
+        likely = begins and not beyond and not _has_hole(state, node, end)
         if not likely and ways[way, NEXT] < end + RESPONSE_VIEW and ways[way, NEXT] != end:
             if ending:
                 return YES if ways[way, NEXT] > end else NO

@@ -32,6 +32,23 @@ CASES: dict[str, tuple[list[bytes], list[int]]] = {
         [*MANY, to_client(3001, flags=SYN | ACK), to_broker(3000, flags=SYN), to_broker(3001, b"x")],
         [43],
     ),
+    "after what answers its data": (
+        [to_client(251, b"y"), to_broker(200, flags=SYN), to_broker(201, b"x")],
+        [3],
+    ),
+    "after what answers another one": (
+        [to_client(251, b"y"), to_broker(7000, flags=SYN), to_broker(7001, b"x")],
+        [2, 1],
+    ),
+    "from the other end with the same number": (
+        [
+            to_broker(100, flags=SYN),
+            to_broker(101, b"x"),
+            to_client(0, flags=SYN, seq=100),
+            to_client(0, b"y", seq=101),
+        ],
+        [2, 2],
+    ),
     "the answer of another one": (
         [to_broker(100, flags=SYN), to_client(7001, flags=SYN | ACK), to_broker(7000, flags=SYN)],
         [2, 1],
