@@ -365,9 +365,8 @@ def _waits_for_requests(state: State, connection: int, way: int) -> bool:
     """Say whether a search for responses waits for their requests, which tell where they begin; or without any, for more."""
     ways = state.ways
     other = 4 * connection + 1 - way
-    if _is_searched(state, other) or state.connections[connection, ENDING] != 0:
-        return _is_searched(state, other)
-    return bool(ways[other, HIGH] == 0)
+    is_lone = ways[other, HIGH] == 0 and state.connections[connection, ENDING] == 0
+    return bool(is_lone or _is_searched(state, other))
 
 
 @jit_inner
