@@ -396,11 +396,11 @@ def _ends_with_packet(state: State, node: int, position: int) -> bool:
 
 @jit_inner
 def _response_follows(
-    state: State, connection: int, node: int, position: int, correlation_id: int, sure: bool
+    state: State, connection: int, way: int, node: int, position: int, correlation_id: int, sure: bool
 ) -> bool:
     """Say whether what lies at a position behind this chunk, if anything does yet, may be the response after this id.
 
-    Its id must be one that is waited for, or not far away; with `sure` close above.
+    Its id must be one that is waited for, or not far away; with `sure` close above, and its size small or all there.
     """
     offset, length = view_from(state, node, position, RESPONSE_VIEW)
     if length < RESPONSE_VIEW:
@@ -408,6 +408,8 @@ def _response_follows(
     size = int32_at(state.arena, offset)
     following = int32_at(state.arena, offset + 4)
     if size < SHORTEST_RESPONSE or size > MAX_FRAME or following < 0 or following == correlation_id:
+        return False
+    if sure and size > LONE_RESPONSE and state.ways[way, NEXT] < position + 4 + size:
         return False
     step = following - correlation_id
     close = 0 < step <= CHAIN_STEP if sure else abs(step) <= FAR_STEP
@@ -449,7 +451,7 @@ def _is_response(state: State, connection: int, way: int, node: int, position: i
             if ending:
                 return YES if ways[way, NEXT] > end else NO
             return MAYBE
-        if _response_follows(state, connection, node, end, correlation_id, not likely):
+        if _response_follows(state, connection, way, node, end, correlation_id, not likely):
             return YES
     if not begins:
         return NO
@@ -477,7 +479,7 @@ def _look_on(
         chunks = state.chunks
         is_new = chunks[node, POSITION] >= ways[way, SEEN]
         if not requests and is_new and _is_early(state, connection, way, node):
-            ways[way, mark] = max(ways[way, mark], chunks[node, POSITION])
+            ways[way, mark] = max(ways[way, mark], ways[way, FRAME], chunks[node, POSITION])
             return NO
         if chunks[node, AT] >= 0:
             begin = max(ways[way, FRAME], ways[way, mark], chunks[node, POSITION])
