@@ -45,6 +45,7 @@ CONNECTIONS = _table(
     packets=INT64,  # each once, however often the capture has it
     bytes_to_server=INT64,
     bytes_to_client=INT64,
+    cut_bytes=INT64,  # of both, what the capture cut off
     retransmitted_segments=INT64,
     conflicting_segments=INT64,  # with other bytes than were captured first, which are the ones that count
     out_of_order_segments=INT64,

@@ -19,6 +19,7 @@ from kdissect.exchange.late_copies import earlier_copies
 from kdissect.exchange.payload import read_ranges
 from kdissect.exchange.state import (
     CONFLICTS,
+    CUT,
     DIFFERS,
     DUPLICATES,
     PACKET_BITS,
@@ -105,6 +106,7 @@ class Conflicts:
             np.subtract.at(
                 ways[:, PAYLOAD], streams[copies], segments[CAPTURED, copies] + segments[MISSING, copies]
             )
+            np.subtract.at(ways[:, CUT], streams[copies], segments[MISSING, copies])
             np.subtract.at(state.connections[:, PACKETS], streams[copies] >> 1, 1)
             np.add.at(state.connections[:, DUPLICATES], streams[copies] >> 1, 1)
             order = np.argsort(rows[:, STREAM], kind="stable")

@@ -101,9 +101,12 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
         return 0
     plain = True
     for index in range(min(text, length - 14)):
-        if data[offset + 14 + index] < 0x20 or data[offset + 14 + index] == 0x7F:
+        letter = data[offset + 14 + index]
+        if (
+            letter == 0
+        ):  # of all that a client may call itself, this is never seen, and elsewhere it ends every string
             return 0
-        plain = plain and data[offset + 14 + index] < 0x7F
+        plain = plain and 0x20 <= letter < 0x7F
     body = YES
     if key == 0:
         at = offset + 14 + max(text, 0)

@@ -76,6 +76,7 @@ Bytes = NDArray[np.uint8]
     RETRANSMITTED,
     REORDERED,
     PAYLOAD,  # payload bytes on the wire, retransmissions included
+    CUT,  # of these, bytes that the capture cut off
     HOLE_NS,  # when the present hole was first seen
     HOLE_ACKED_NS,  # when the receiver was first seen to have what the capture has not
     SCANNED,  # no frame begins before this position: what a search has found out
@@ -93,10 +94,10 @@ Bytes = NDArray[np.uint8]
     FIRST_AGREED,  # the one that the other direction expects with its first captured SYN-ACK or payload, -1 before
     CONFLICTS,  # segments with other bytes than were seen before: see `conflicts`
     WAY_FIELDS,
-) = range(33)
+) = range(34)
 
 # Columns of a direction that stay when another connection uses the same ports: what was counted, and how it was opened first.
-COUNTED = [LOST, SKIPPED, RETRANSMITTED, REORDERED, PAYLOAD, OVERSIZED, OVERFULL, FIRST_SENT, FIRST_AGREED, CONFLICTS]  # fmt: skip
+COUNTED = [LOST, SKIPPED, RETRANSMITTED, REORDERED, PAYLOAD, CUT, OVERSIZED, OVERFULL, FIRST_SENT, FIRST_AGREED, CONFLICTS]  # fmt: skip
 
 # Columns in which nothing is -1.
 ABSENT_IN_CONNECTION = [CLIENT_WAY, OPENED_BY, FIRST_WAITING, LAST_WAITING, FIRST_EARLY]

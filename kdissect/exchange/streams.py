@@ -32,6 +32,7 @@ from kdissect.exchange.state import (
     AT,
     BASE,
     CLOCK_NS,
+    CUT,
     FRAME,
     FREE_CHUNK,
     FREE_CHUNK_COUNT,
@@ -289,6 +290,7 @@ def receive(
     ways = state.ways
     length = captured + missing
     ways[way, PAYLOAD] += length
+    ways[way, CUT] += missing
     if ways[way, STARTED] == 0:
         ways[way, STARTED] = 1
         ways[way, BASE] = sequence

@@ -61,7 +61,10 @@ RULES = (
         "lost_bytes",
         lambda seen: seen.connections.lost_bytes,
         lambda seen: (
-            seen.connections.lost_bytes + seen.connections.bytes_to_server + seen.connections.bytes_to_client
+            seen.connections.lost_bytes
+            + seen.connections.bytes_to_server
+            + seen.connections.bytes_to_client
+            - seen.connections.cut_bytes  # which are lost, too
         ),
         "bytes the capture lost: some exchanges are missing or look unanswered",
     ),

@@ -132,7 +132,7 @@ def connections(facts: Facts) -> Connections:
         **{
             name: total(name)
             for name in (
-                "lost_bytes", "packets", "bytes_to_server", "bytes_to_client", "retransmitted_segments",
+                "lost_bytes", "packets", "bytes_to_server", "bytes_to_client", "cut_bytes", "retransmitted_segments",
                 "conflicting_segments", "out_of_order_segments", "zero_windows", "duplicate_packets", "faults", "skipped_bytes", "oversized_frames", "overfull_holes", "overheld_waits",
             )
         },

@@ -307,6 +307,7 @@ class Connections:
     packets: int
     bytes_to_server: int
     bytes_to_client: int
+    cut_bytes: int
     retransmitted_segments: int
     conflicting_segments: int
     out_of_order_segments: int

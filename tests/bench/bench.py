@@ -179,7 +179,29 @@ def by_cores(folder: Path, runs: int) -> dict[str, Any]:
             pinned = ["taskset", "-c", f"0-{cores - 1}", *kdissect(what, *master)]
             found[where][str(cores)] = statistics.median(run(pinned).seconds for _ in range(runs))
         print(f"{CORES:12}{cores} cores {found['seconds'][str(cores)]:9.2f} s", flush=True)
+    found["machine"] = statistics.median(of_machine(capture(folder, DPKT)) for _ in range(runs))
+    print(f"{CORES:12}the machine {found['machine']:.2f}", flush=True)
     return found
+
+
+def of_machine(path: Path) -> float:
+    """Tell how much all cores do against one, where nothing is shared: a copy of the stages on each, against one copy alone."""
+    stages = [sys.executable, str(Path(__file__).with_name("stages.py")), str(path), "--runs", "1"]
+
+    def wall(cores: int) -> float:
+        began = time.monotonic()
+        copies = [
+            subprocess.Popen(
+                ["taskset", "-c", str(core), *stages], stdout=subprocess.DEVNULL, env=environment()
+            )
+            for core in range(cores)
+        ]
+        if any(copy.wait() for copy in copies):
+            raise SystemExit("the stages failed")
+        return time.monotonic() - began
+
+    cores = os.cpu_count() or 1
+    return cores * wall(1) / wall(cores)
 
 
 def of_stages(folder: Path, name: str) -> dict[str, Any]:

@@ -187,7 +187,9 @@ def growth(found: dict[str, Any]) -> Iterator[str]:
         yield ""
         yield (
             f"{cores['capture']} takes {cores['seconds'][one]:.1f} s on one core and {cores['seconds'][most]:.1f} s on {most}; "
-            f"without the start (what a small capture takes) {most} cores are {work[one] / work[most]:.2f} times as fast as one."
+            f"without the start (what a small capture takes) {most} cores are {work[one] / work[most]:.2f} times as fast as one. "
+            f"As many processes that share nothing, each with the stages alone, do {cores['machine']:.2f} times as much as one: "
+            "more is not in this machine."
         )
         yield ""
         yield "![time against cores](bench-cores.svg)"

@@ -13,6 +13,7 @@ from kdissect.exchange.conversation import Conversations
 from kdissect.exchange.state import (
     API_KEY,
     CORRELATION_ID,
+    CUT,
     FIRST_BYTE_NS,
     FRAME_STOP,
     IN_FLIGHT,
@@ -265,14 +266,28 @@ def test_a_start_in_the_middle_of_frames(wire: Wire) -> None:
     assert conversations.state.ways[1, SKIPPED] == len(tell) - 77
 
 
+@pytest.mark.parametrize("name", [b"a\tb", b"\x1b[31m", "\u202e\u00e9".encode(), b"\x7f"])
+@pytest.mark.parametrize("opened", [True, False])
+def test_clients_may_call_themselves_anything(wire: Wire, name: bytes, opened: bool) -> None:
+    if opened:
+        wire.open()
+    for number in range(4):
+        wire.send(CLIENT, request(3, 1, number, client=name))
+        wire.send(SERVER, response(number, b"tell"))
+    found, _ = follow(wire)
+    assert brief(found) == [("answered", number) for number in range(4)]
+
+
 def test_packets_cut_by_the_capture_keep_pairs_and_latency(wire: Wire) -> None:
     wire.open()
     for number in range(4):
         ask, tell = request(3, 1, number, b"q" * 400), response(number, b"r" * 400)
         wire.send(CLIENT, ask[:60], missing=len(ask) - 60)
         wire.send(SERVER, tell[:60], missing=len(tell) - 60, after_ms=5)
-    found, _ = follow(wire)
+    found, conversations = follow(wire)
     assert brief(found) == [("answered", number) for number in range(4)]
+    assert conversations.state.ways[:2, CUT].tolist() == [4 * (len(ask) - 60), 4 * (len(tell) - 60)]
+    assert (conversations.state.ways[:2, LOST] <= conversations.state.ways[:2, CUT]).all()
     assert [one.latency_ns for one in found] == [5_000_000] * 4
     assert {len(one.response) for one in found} == {56}
     assert {one.response_cut for one in found} == {len(response(0, b"r" * 400)) - 60}

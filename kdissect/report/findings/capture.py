@@ -62,7 +62,7 @@ def clock_steps(scene: Scene) -> Judgement | None:
 def capture_loss(scene: Scene) -> Judgement | None:
     """Bytes the capture lost, and connections of which it has one direction only."""
     seen, rows, missing = scene.connections, [], ""
-    whole = seen.lost_bytes + seen.bytes_to_server + seen.bytes_to_client
+    whole = seen.lost_bytes + seen.bytes_to_server + seen.bytes_to_client - seen.cut_bytes
     if seen.lost_bytes and seen.lost_bytes >= SERIOUS_LOSS * whole:
         missing = f", {size(seen.lost_bytes)} ({share(seen.lost_bytes / whole)}) are missing"
         lossy = connections(scene, scene.facts.columns.ints("lost_bytes") > 0, "lost_bytes")
