@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from lab.relay import MESSAGES
-from lab.rough_link import RoughLink
+from lab.rough_link import RoughLink, Roughness
 
 from kdissect.capture.files import CaptureFile
 from kdissect.capture.scan import scan
@@ -39,7 +39,9 @@ def tables(path: Path, split_bytes: int) -> dict[str, pa.Table]:
 
 def test_each_end_gives_what_the_clients_counted(tmp_path: Path) -> None:
     ends = ("near", "far")
-    with RoughLink(5, tmp_path / "said") as link:
+    with RoughLink(
+        5, tmp_path / "said", Roughness(lost=0.03)
+    ) as link:  # well above what is called a slow network
         captures = {end: link.capture(end, tmp_path / f"{end}.pcap") for end in ends}
         brokers = link.start("far", "lab.relay", "brokers")
         ports = json.loads(brokers.stdout.readline())  # type: ignore[union-attr]
