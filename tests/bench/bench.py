@@ -210,7 +210,7 @@ def of_stages(folder: Path, name: str) -> dict[str, Any]:
     said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment()).stdout
     print(name, said.strip(), flush=True)
     found: dict[str, Any] = json.loads(said)
-    return found
+    return found | {"capture": name}
 
 
 def starting(folder: Path, runs: int) -> dict[str, Any]:
