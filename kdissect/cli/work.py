@@ -67,7 +67,7 @@ def surveyed(engine: Engine, chosen: argparse.Namespace, paths: Sequence[str]) -
     from kdissect.capture.sample import take_sample
     from kdissect.capture.survey import SPLIT_BYTES, survey
     from kdissect.exchange.tls.keylog import keys_for
-    from kdissect.pipeline.ahead import scan_ahead
+    from kdissect.pipeline.ahead import FEW_CONNECTIONS, scan_ahead
     from kdissect.pipeline.jobs import Work
     from kdissect.pipeline.progress import SurveyProgress
     from kdissect.pipeline.steps import Treatment
@@ -97,7 +97,7 @@ def surveyed(engine: Engine, chosen: argparse.Namespace, paths: Sequence[str]) -
     treatment = Treatment(choice_of(chosen, found.earliest_time_ns or 0), pseudonyms, keys=keys)
     sample = take_sample(found.splits, chosen.port)
     work = Work(found.splits, tuple(chosen.port), chosen.partitions or 0, treatment, sample)
-    if engine.may_be_helped:
+    if engine.may_be_helped and sample.connections <= FEW_CONNECTIONS:
         shares = work.shares(engine.settings.cores)
         ahead = scan_ahead(work.splits, work.ports, shares, spool / "pieces", engine.is_up)
         work = replace(work, ahead=ahead)

@@ -17,7 +17,7 @@ from kdissect.capture.sample import Sample
 PARTITION_BYTES = 4 << 30
 """Capture bytes for one partition. Each reads through most of the capture where its packets lie close together, so few
 are better; what a task holds in memory does not grow with it (see `blobs`)."""
-PARTITION_CONNECTIONS = 8_000  # as estimated; what a task remembers of each takes more than 10 kB in all
+PARTITION_CONNECTIONS = 5_000  # as estimated; what a task remembers of each takes more than 10 kB in all
 MOST_PARTITIONS = 4096
 TASKS_A_CORE = 2  # of pass one: each costs near a tenth of a second; cores should end together
 MOST_SPLITS = 64  # in one task of pass one
