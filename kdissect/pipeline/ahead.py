@@ -20,7 +20,7 @@ from kdissect.pipeline.blobs import Blob, blob_of
 from kdissect.pipeline.shares import Shares
 
 STAGE_SECONDS = 0.4  # what a stage of Spark takes before and after its work: as long is well spent here when Spark is there
-FEW_CONNECTIONS = 20_000  # of more, what a process has scanned stays with it as memory that tasks would rather have
+FEW_CONNECTIONS = 20_000  # what is known of more would stay in this process, beside the tasks
 USUAL_SPEED = 500e6  # bytes a second, where nothing was scanned yet: of many small packets
 
 
