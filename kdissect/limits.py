@@ -9,9 +9,9 @@ import re
 from typing import NamedTuple
 
 from kdissect import compiled
+from kdissect.sizes import size
 
 VARIABLE = compiled.LIMITS
-UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 class WrongLimits(ValueError):
@@ -50,13 +50,14 @@ def read(text: str) -> dict[str, int]:
     """
     values = {name: limit.usual for name, limit in LIMITS.items()}
     for part in re.split(r"[,\s]+", text.strip()) if text.strip() else ():
-        said = re.fullmatch(r"(\w+)=([1-9]\d{0,12})([kmg]?)", part.lower())
-        if said is None or said[1] not in LIMITS:
-            raise WrongLimits(f"{VARIABLE}: {part!r} is none of {', '.join(f'{name}=N' for name in LIMITS)}")
-        value = int(said[2]) * UNITS[said[3]]
-        if value > LIMITS[said[1]].most:
-            raise WrongLimits(f"{VARIABLE}: {part} is too much, {LIMITS[said[1]].most} is the most")
-        values[said[1]] = value
+        name, _, said = part.lower().partition("=")
+        try:
+            most, values[name] = LIMITS[name].most, size(said)
+        except (KeyError, ValueError):
+            known = ", ".join(f"{name}=N" for name in LIMITS)
+            raise WrongLimits(f"{VARIABLE}: {part!r} is none of {known}") from None
+        if values[name] > most:
+            raise WrongLimits(f"{VARIABLE}: {part} is too much, {most} is the most")
     return values
 
 

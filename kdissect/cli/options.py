@@ -4,11 +4,11 @@ import argparse
 import math
 import re
 
+from kdissect import sizes
 from kdissect.cli.filters import add_filters
 
 TABLES = ("connections", "exchanges", "partitions", "group_events", "transaction_events")
 RANKINGS = ("api", "client", "broker", "topic", "group", "connection")
-UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 MASTERS = re.compile(r"local(\[(\*|[1-9]\d*)\])?|spark://.+|yarn|k8s://.+")
 
 WHAT_PATHS_ARE = (
@@ -42,7 +42,7 @@ def add_common(parser: argparse.ArgumentParser, *, paths: bool = True) -> None:
         metavar="DIR",
         help="where compressed captures and standard input are unpacked to, for a cluster one that executors share, or URI (default: TMPDIR)",
     )
-    parser.add_argument("--split-bytes", type=_size, metavar="N", help="capture bytes per task, such as 32m")
+    parser.add_argument("--split-bytes", type=size, metavar="N", help="capture bytes per task, such as 32m")
     add_filters(parser)
     add_anonymize(parser)
     parser.add_argument(
@@ -94,11 +94,12 @@ def port(text: str) -> int:
     return int(text)
 
 
-def _size(text: str) -> int:
-    found = re.fullmatch(r"(\d+)([kmg]?)b?", text.lower())
-    if not found or not int(found[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; 33554432 and 32m are")
-    return int(found[1]) * UNITS[found[2]]
+def size(text: str) -> int:
+    """Read a size in bytes."""
+    try:
+        return sizes.size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def count(text: str) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kdissect.cli.filters import api, duration, moment
-from kdissect.cli.options import WHAT_PATHS_ARE, add_keylog, add_quiet, port
+from kdissect.cli.options import WHAT_PATHS_ARE, add_keylog, add_quiet, port, size
 from kdissect.safe import visible
 from kdissect.unfinished import write_whole
 
@@ -172,7 +172,9 @@ def _add_common(parser: argparse.ArgumentParser, name: str) -> None:
     caps = parser.add_argument_group("rails")
     caps.add_argument("--max-rps", type=_positive, metavar="N", help="requests a second")
     caps.add_argument("--max-mbps", type=_positive, metavar="N", help="megabytes a second")
-    caps.add_argument("--max-bytes", type=_count, metavar="N", help="bytes in all that a pass sends")
+    caps.add_argument(
+        "--max-bytes", type=size, metavar="N", help="bytes in all that a pass sends, such as 2g"
+    )
     caps.add_argument("--max-connections", type=_count, metavar="N", help="captured connections at a time")
     caps.add_argument("--max-duration", type=duration, metavar="TIME", help="of a pass")
     caps.add_argument(
