@@ -1,8 +1,10 @@
 """The comparison from pairs that are written by hand: identity, errors, checks, verdict, thresholds, files."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -179,6 +181,56 @@ def test_conditions_for_scripts() -> None:
 def test_quantiles_are_nearest_rank() -> None:
     assert quantiles([]) is None
     assert quantiles([number * MS for number in range(1, 101)]) == {"p50": 51.0, "p90": 91.0, "p99": 100.0, "p99.9": 100.0, "max": 100.0}  # fmt: skip
+
+
+def late(index: int, due_ms: int, lag_ms: int, service_ms: int | None) -> dict[str, Any]:
+    """A request that was due and sent at some time, and answered after some time, or never."""
+    made = pair(index)
+    sent_ns = (due_ms + lag_ms) * MS
+    received = None if service_ms is None else sent_ns + service_ms * MS
+    made["sent"] |= {
+        "due_ns": due_ms * MS,
+        "sent_ns": sent_ns,
+        "received_ns": received,
+        "cause": "self" if lag_ms else "",
+    }
+    return made
+
+
+def test_the_course_tells_what_was_due_sent_and_answered_when() -> None:
+    pairs = [late(0, 0, 0, 3), late(1, 1, 0, 4), late(2, 2, 5, 1), late(3, 9, 0, None), late(4, 119, 0, 2)]
+    course = compare(run(5), pairs)["course"]
+    assert course["step_ms"] == 1
+    assert [at for at, count in enumerate(course["due"]) if count] == [0, 1, 2, 9, 119]
+    assert [at for at, count in enumerate(course["sent"]) if count] == [0, 1, 7, 9, 119]
+    assert [course["response_p99_ms"][at] for at in (0, 1, 2, 3, 9)] == [3, 4, 6, None, None]
+    assert [course["captured_p99_ms"][at] for at in (0, 1, 2, 3, 9)] == [2, 2, 2, None, None]
+    assert [course["lag_max_ms"][at] for at in (0, 1, 2, 3, 9)] == [0, 0, 5, None, 0]
+
+
+def test_the_course_has_few_steps_however_long_a_run_is() -> None:
+    day_ms = 86_400_000
+    course = compare(run(1_000), [late(each, each * day_ms // 1_000, 0, 1) for each in range(1_000)])[
+        "course"
+    ]
+    assert course["step_ms"] == 1_000_000
+    assert sum(course["due"]) == sum(course["sent"]) == 1_000
+    assert len(course["due"]) == len(course["lag_max_ms"]) == 87
+
+
+@pytest.mark.parametrize("count", [0, 1, 300])
+def test_the_course_is_drawn_as_it_was(count: int) -> None:
+    made = page(compare(run(count), [late(each, each, each % 7, 1 + each) for each in range(count)]))
+    drawn = [ET.fromstring(each) for each in re.findall(r"<svg .*?</svg>", made)]
+    planes = [each for each in drawn if each.get("preserveAspectRatio")]
+    assert len(planes) == (3 if count else 0)
+    for plane, parts in zip(planes, (2, 2, 1), strict=False):
+        assert len(plane.findall("path")) == parts
+        steps = int(plane.get("viewBox", "").split()[2])
+        for path in plane.findall("path"):
+            numbers = [float(each) for each in re.findall(r"-?[\d.]+", path.get("d", ""))]
+            assert all(-1000 <= each <= max(1000, steps) for each in numbers)
+    assert ("+0s" in made) == bool(count)
 
 
 def test_a_run_is_written_whole_private_and_once(tmp_path: Path) -> None:

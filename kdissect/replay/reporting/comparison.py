@@ -12,6 +12,7 @@ from typing import Any
 from kdissect.protocol.errors import error_name, is_retriable
 from kdissect.replay.accounting import SENT, Bucket, check, sums
 from kdissect.replay.reporting.checks import Checks
+from kdissect.replay.reporting.course import Course
 from kdissect.replay.reporting.words import TOO_BUSY
 
 SATURATED_NS = 5_000_000  # lag of its own making that the replayer may have at the 99th percentile
@@ -45,7 +46,7 @@ def compare(run: dict[str, Any], pairs: Iterable[dict[str, Any]]) -> dict[str, A
     errors: dict[tuple[str, str, str], dict[str, Any]] = {}
     times: dict[str, _Times] = defaultdict(_Times)
     lags: dict[str, list[int]] = defaultdict(list)
-    checks = Checks()
+    checks, course = Checks(), Course()
     rewrites: Counter[str] = Counter()
     for pair in pairs:
         bucket = Bucket(pair["bucket"])
@@ -57,9 +58,10 @@ def compare(run: dict[str, Any], pairs: Iterable[dict[str, Any]]) -> dict[str, A
         checks.take(pair)
         if pair["sent"] is None:
             continue
-        _take_times(times[f"{pair['api']} v{pair['sent']['version']}"], pair)
-        sent = pair["sent"]
-        if sent["due_ns"] is not None and sent["sent_ns"] is not None:
+        sent, idle = pair["sent"], is_idle_poll(pair)
+        _take_times(times[f"{pair['api']} v{sent['version']}"], pair, idle)
+        course.take(pair, idle=idle)
+        if sent["due_ns"] is not None:
             lags[sent["cause"] or "on time"].append(max(sent["sent_ns"] - sent["due_ns"], 0))
         _take_error(errors, pair)
     check(run["plan"]["accounting"]["captured"], buckets)
@@ -79,6 +81,7 @@ def compare(run: dict[str, Any], pairs: Iterable[dict[str, Any]]) -> dict[str, A
         "records": checks.records(run["plan"]["names"]["topics"]),
         "latency": {name: _latency(each) for name, each in sorted(times.items())},
         "lag": _lag(lags),
+        "course": course.found(),
         "rewrites": dict(rewrites.most_common()),
         "run": {name: value for name, value in run.items() if name != "plan"},
         "capture": run["plan"]["capture"],
@@ -172,24 +175,23 @@ def _divergence(captured: int | None, replayed: int | None) -> str:
     return "mutated" if captured else "new"
 
 
-def _take_times(times: _Times, pair: dict[str, Any]) -> None:
+def _take_times(times: _Times, pair: dict[str, Any], idle: bool) -> None:
     sent = pair["sent"]
     times.throttle_ms += sent["throttle_ms"]
-    if sent["received_ns"] is None:
+    times.idle += idle
+    if sent["received_ns"] is None or idle:
         return
-    service = sent["received_ns"] - sent["sent_ns"]
-    if is_idle_poll(pair, service):
-        times.idle += 1
-        return
-    times.service.append(service)
+    times.service.append(sent["received_ns"] - sent["sent_ns"])
     if sent["due_ns"] is not None:
         times.response.append(sent["received_ns"] - sent["due_ns"])
     if pair["captured"]["service_ns"] is not None:
         times.captured.append(pair["captured"]["service_ns"])
 
 
-def is_idle_poll(pair: dict[str, Any], service_ns: int) -> bool:
-    """Tell whether a request waited for something to come: for data, or for the other members of a group."""
+def is_idle_poll(pair: dict[str, Any]) -> bool:
+    """Tell whether an answered request waited for something to come: for data, or for the other members of a group."""
+    if pair["sent"]["received_ns"] is None:
+        return False
     if pair["api"] in ("JoinGroup", "SyncGroup"):
         return True
     if pair["api"] != "Fetch":
@@ -198,7 +200,8 @@ def is_idle_poll(pair: dict[str, Any], service_ns: int) -> bool:
         pair.get("speed", 1), 1e-9
     )
     empty = not any(entry.get("records") for answer in pair["answers"] for entry in answer["digest"])
-    return empty and service_ns >= IDLE_SHARE * wait_ms * 1e6
+    waited_ns = pair["sent"]["received_ns"] - pair["sent"]["sent_ns"]
+    return bool(empty and waited_ns >= IDLE_SHARE * wait_ms * 1e6)
 
 
 def quantiles(values: list[int]) -> dict[str, float] | None:

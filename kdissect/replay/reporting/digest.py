@@ -26,9 +26,8 @@ Naming = Callable[[bytes], str | None]
 Entry = dict[str, Any]
 
 
-def digest(key: int, asked: Tree, body: Tree, naming: Naming) -> list[Entry]:
+def digest(key: int, body: Tree, naming: Naming) -> list[Entry]:
     """Digest a decoded answer."""
-    del asked
     return list(DIGESTS.get(key, _any)(body, naming))
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from math import log10
 from typing import Any
 
+from kdissect.replay.reporting.drawings import STYLE, course, latency_bars, shares
 from kdissect.replay.reporting.words import (
     CAUSES,
     OF_THE_CLUSTER,
@@ -22,8 +22,6 @@ LATENCY_HEAD = (
     "ratio of p99", "waited",
 )  # fmt: skip
 OUTCOMES = {"pass": "good", "diverged": "bad", "invalid": "warn"}
-HUES = ("s0", "s1", "s2", "s3", "s4", "s5", "s6")
-BAR_WIDTH = 170
 MOST_REASONS = 6
 VERDICT_STYLE = """
 .top h1 { font-size: 34px; letter-spacing: -0.02em; }
@@ -41,7 +39,7 @@ def page(report: Mapping[str, Any]) -> str:
 
 
 def _page(report: Mapping[str, Any]) -> Iterator[str]:
-    style = still() + VERDICT_STYLE
+    style = still() + VERDICT_STYLE + STYLE
     yield "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
     yield f"<meta http-equiv='Content-Security-Policy' content=\"{_(policy(style))}\">"
     yield "<meta name='viewport' content='width=device-width, initial-scale=1'><meta name='color-scheme' content='light dark'>"
@@ -50,6 +48,7 @@ def _page(report: Mapping[str, Any]) -> Iterator[str]:
     yield "<main><div class='wide'>"
     yield from _figures(report)
     yield from _requests(report)
+    yield from _course(report)
     yield from _differences(report)
     yield from _records(report)
     yield from _latencies(report)
@@ -113,12 +112,19 @@ def _requests(report: Mapping[str, Any]) -> Iterator[str]:
     buckets = [
         (name, count) for part in ("sent_as", "skipped_as") for name, count in sums[part].items() if count
     ]
-    yield _shares(buckets)
+    yield shares(buckets)
     yield _table(
         ("skipped as", "reason", "requests"),
         [(each["bucket"], each["reason"], each["requests"]) for each in report["skipped"]],
     )
     yield "</section>"
+
+
+def _course(report: Mapping[str, Any]) -> Iterator[str]:
+    if report["accounting"]["sent"]:
+        yield _head("Course of the run", "captured against replayed, by the run's time")
+        yield from course(report["course"])
+        yield "</section>"
 
 
 def _differences(report: Mapping[str, Any]) -> Iterator[str]:
@@ -218,54 +224,21 @@ class Drawn(str):
 
 
 def _latency(latency: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
-    known = [
-        each[kind]["p99"] for each in latency.values() for kind in ("captured_ms", "service_ms") if each[kind]
-    ]
-    low, high = log10(max(min(known, default=1), 0.01)) - 0.3, log10(max(*known, 0.1, 0.1)) if known else 1.0
-    for name, each in latency.items():
+    for (name, each), bars in zip(latency.items(), latency_bars(latency), strict=True):
         ratio = "-" if each["p99_ratio"] is None else f"{each['p99_ratio']:.2f}"
         cells = [
             _ms(each[kind], mark)
             for kind in ("captured_ms", "service_ms", "response_ms")
             for mark in ("p50", "p99")
         ]
-        bars = [
-            f"<rect y='{1 + 9 * at}' width='{_width(each[kind]['p99'], low, high):.0f}' height='7' fill='var(--{hue})'/>"
-            for at, (kind, hue) in enumerate((("captured_ms", "s4"), ("service_ms", "s0")))
-            if each[kind]
-        ]
-        drawn = Drawn(
-            f"<svg width='{BAR_WIDTH}' height='18' role='img' aria-label='p99 captured and replayed'>{''.join(bars)}</svg>"
-        )
         yield (
             name,
             each["requests"],
-            drawn,
+            Drawn(bars),
             *cells,
             ratio + (" (few)" if each["few"] else ""),
             each["idle_polls"],
         )
-
-
-def _width(ms: float, low: float, high: float) -> float:
-    share = (log10(max(ms, 0.01)) - low) / max(high - low, 0.1)
-    return BAR_WIDTH * min(max(share, 0.01), 1)
-
-
-def _shares(parts: Sequence[tuple[str, int]]) -> str:
-    """Draw what the requests became as one bar, with its legend."""
-    total = sum(count for _, count in parts) or 1
-    bars, legend, at = [], [], 0.0
-    for number, (name, count) in enumerate(parts):
-        hue, width = HUES[number % len(HUES)], 100 * count / total
-        bars.append(
-            f"<rect x='{at:.2f}%' width='{max(width, 0.2):.2f}%' height='12' fill='var(--{hue})'><title>{_(name)}: {count:,}</title></rect>"
-        )
-        legend.append(
-            f"<span><svg width='10' height='10' aria-hidden='true'><rect width='10' height='10' rx='2' fill='var(--{hue})'/></svg> {_(name)} {count:,}</span>"
-        )
-        at += width
-    return f"<svg class='chart' width='100%' height='12' role='img' aria-label='what requests became'>{''.join(bars)}</svg><div class='key'>{''.join(legend)}</div>"
 
 
 def _share(part: int, whole: int) -> str:

@@ -108,8 +108,7 @@ def _pair(replay: Replay, played: Pass, item: Item, result: Result, showing: Sho
         },
         "sent": None if result.sent_ns is None else _sent(played, result),
         "answers": [
-            _answer(replay, item, version, played.answer(result, place), showing)
-            for version, place in result.answers
+            _answer(replay, item, version, played.answer(result, place)) for version, place in result.answers
         ],
         "again": result.again,
         "produced": played.outcome.produced.get(request.index, []),
@@ -151,11 +150,11 @@ def _captured(replay: Replay, item: Item, showing: Showing) -> dict[str, Any]:
         if len(answer) <= LONGEST_BODY and not has_secrets(APIS[request.key].response):
             said["answer"] = explain_response(read, request.key, whole.body, showing).get("body")
         if read.body is not None and read.fault is None:
-            said["digest"] = digest(request.key, whole.body or {}, read.body, replay.capture.names.get)
+            said["digest"] = digest(request.key, read.body, replay.capture.names.get)
     return said
 
 
-def _answer(replay: Replay, item: Item, version: int, frame: bytes, showing: Showing) -> dict[str, Any]:
+def _answer(replay: Replay, item: Item, version: int, frame: bytes) -> dict[str, Any]:
     key = item.request.key
     whole = decode_response(frame, key, version)
     names = replay.loaded.names
@@ -164,8 +163,7 @@ def _answer(replay: Replay, item: Item, version: int, frame: bytes, showing: Sho
         target_names = {identity: name for name, identity in names.target_ids.items()}
         said["body"] = explain_response(whole, key, None, Showing(target_names)).get("body")
     if whole.body is not None and whole.fault is None:
-        said["digest"] = digest(key, {}, whole.body, names.name_of)
+        said["digest"] = digest(key, whole.body, names.name_of)
     else:
         said["fault"] = str(whole.fault)
-    del showing
     return said

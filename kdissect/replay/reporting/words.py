@@ -13,7 +13,7 @@ OF_THE_CLUSTER = (
 )
 CAUSES = {
     "on time": "within 2 ms of its moment",
-    "self": "the replayer was busy; this alone makes a run invalid",
+    "self": "the replayer was busy: too much of this, at pace schedule, makes a run invalid",
     "dependency": "what it needs another request had to get first",
     "in-flight cap": "no more may be in flight than its client had: the target answers later than the captured cluster",
     "connecting": "its connection was not open yet",
