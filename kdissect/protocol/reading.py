@@ -24,7 +24,8 @@ from kdissect.protocol.wire import (
     as_bool,
     count_length,
     fixed_reader,
-    read_uvarint,
+    read_tag,
+    read_tag_count,
     sized_reader,
 )
 
@@ -239,22 +240,12 @@ def _tags_step(tagged: dict[int, tuple[str, Reader]]) -> Step:
     def step(value: dict[str, Any], data: bytes, at: int, end: int) -> int:
         if at < end and data[at] == 0:
             return at + 1
-        start = at
-        count, at = read_uvarint(data, at, end)
-        if count * 2 > end - at:
-            raise Wrong(start, f"{count} tagged fields, but {end - at} bytes left")
+        start, tag = at, -1
+        count, at = read_tag_count(data, at, end)
         _take_room(count, start)
-        previous = -1
         for _ in range(count):
-            start = at
-            tag, at = read_uvarint(data, at, end)
-            size, at = read_uvarint(data, at, end)
-            if tag <= previous:
-                raise Wrong(start, f"tag {tag} after tag {previous}")
-            if size > end - at:
-                raise Wrong(start, f"tag {tag} has {size} bytes, but {end - at} are left")
-            _read_tagged(value, tagged.get(tag), tag, data, at, at + size)
-            at, previous = at + size, tag
+            tag, _size_at, start, at = read_tag(data, at, end, tag)
+            _read_tagged(value, tagged.get(tag), tag, data, start, at)
         return at
 
     return step

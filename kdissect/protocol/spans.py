@@ -30,7 +30,8 @@ from kdissect.protocol.wire import (
     Wrong,
     count_length,
     fixed_reader,
-    read_uvarint,
+    read_tag,
+    read_tag_count,
     sized_reader,
 )
 
@@ -130,23 +131,13 @@ def _tags(
     found: list[Span],
     around: Enclosures,
 ) -> int:
-    first = at
-    count, at = read_uvarint(data, at, end)
-    if count * 2 > end - at:
-        raise Wrong(first, f"{count} tagged fields, but {end - at} bytes left")
-    previous = -1
+    count, at = read_tag_count(data, at, end)
+    tag = -1
     for _ in range(count):
-        first = at
-        tag, start = read_uvarint(data, at, end)
-        size, at = read_uvarint(data, start, end)
-        if tag <= previous:
-            raise Wrong(first, f"tag {tag} after tag {previous}")
-        if size > end - at:
-            raise Wrong(first, f"tag {tag} has {size} bytes, but {end - at} are left")
+        tag, size_at, start, at = read_tag(data, at, end, tag)
         if tag in tagged:
-            inside = (*around, Enclosure(start, at, at + size, None, True))
-            _tagged_value(*tagged[tag], tag, data, at, at + size, found, inside)
-        at, previous = at + size, tag
+            inside = (*around, Enclosure(size_at, start, at, None, True))
+            _tagged_value(*tagged[tag], tag, data, start, at, found, inside)
     return at
 
 

@@ -95,6 +95,25 @@ def read_uvarint(data: bytes, at: int, end: int) -> tuple[int, int]:
     raise Wrong(at, "varint ends early" if end - at < 5 else "varint longer than 32 bits")
 
 
+def read_tag_count(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Read how many tagged fields follow (KIP-482); each takes two bytes at least."""
+    count, start = read_uvarint(data, at, end)
+    if count * 2 > end - start:
+        raise Wrong(at, f"{count} tagged fields, but {end - start} bytes left")
+    return count, start
+
+
+def read_tag(data: bytes, at: int, end: int, previous: int) -> tuple[int, int, int, int]:
+    """Read what stands before the value of a tagged field: give tag, where its size stands, where its value begins and ends."""
+    tag, size_at = read_uvarint(data, at, end)
+    size, start = read_uvarint(data, size_at, end)
+    if tag <= previous:
+        raise Wrong(at, f"tag {tag} after tag {previous}")
+    if size > end - start:
+        raise Wrong(at, f"tag {tag} has {size} bytes, but {end - start} are left")
+    return tag, size_at, start, start + size
+
+
 def write_uvarint(out: bytearray, value: int) -> None:
     """Write an unsigned varint in as few bytes as it takes."""
     while value > 0x7F:
