@@ -23,6 +23,11 @@ def test_made_again_they_are_the_same(made: Path, name: str) -> None:
         pytest.fail(f"reports/broker-restart/{name} is not up to date: run python -m tests.samples")
 
 
+def test_the_readme_shows_what_the_command_prints() -> None:
+    screen = (samples.FOLDER / samples.SCREEN).read_text("utf-8")
+    assert f"```text\n{screen}```" in (samples.ROOT / "README.md").read_text("utf-8")
+
+
 @pytest.mark.parametrize("name", samples.SHOTS)
 def test_screenshots_are_small(name: str) -> None:
     assert 10_000 < (samples.FOLDER / name).stat().st_size < 200_000
