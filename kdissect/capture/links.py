@@ -1,8 +1,8 @@
 """From the first byte of a packet to its IP header: link layers, and what may stand between them and IP.
 
 Each function here is given the place of a header and gives the place of the IP header behind it, or NOT_IP, or CUT_OFF when
-the bytes end before that is known. VLAN tags (in any number), PPPoE sessions, MPLS labels and Ethernet inside MPLS
-are passed over. `end` is where the bytes that may be looked at stop.
+the bytes end before that is known. VLAN tags (in any number), PPPoE sessions, MPLS labels and Ethernet inside MPLS,
+with a control word or without, are passed over. `end` is where the bytes that may be looked at stop.
 """
 
 from typing import NamedTuple
@@ -19,6 +19,7 @@ BY_ETHERTYPE, BY_FAMILY, BY_VERSION, BY_PPP = range(4)
 
 IPV4, IPV6, VLAN, MPLS, MPLS_UPSTREAM, PPPOE = 0x0800, 0x86DD, 0x8100, 0x8847, 0x8848, 0x8864
 PROVIDER_VLAN, OLD_VLAN, OLDER_VLAN, BACKBONE = 0x88A8, 0x9100, 0x9200, 0x88E7
+MOST_PADDING = 64  # bytes: to the shortest frame of Ethernet, and its checksum
 PPP_IPV4, PPP_IPV6 = 0x0021, 0x0057
 
 
@@ -67,14 +68,14 @@ def behind_ethertype(data: Bytes, start: int, end: int, ethertype: int) -> int:
         elif ethertype == PPPOE:
             return int(behind_ppp(data, start + 6, end))
         elif _is_mpls(ethertype):
-            behind = _behind_labels(data, start, end)
-            if behind >= 0 and u8(data, behind) >> 4 == 0 and behind + 18 <= end:
-                # No IP version but a control word (RFC 4385): a pseudowire, whose usual load is Ethernet (RFC 4448).
-                ethertype, start, behind = u16(data, behind + 16, True), behind + 18, CUT_OFF
-            elif behind >= 0 and u8(data, behind) >> 4 != 4 and u8(data, behind) >> 4 != 6:
-                behind = NOT_IP
-            elif behind < 0:
+            bottom = _behind_labels(data, start, end)
+            if bottom < 0:
                 return CUT_OFF
+            frame = _frame_behind_labels(data, bottom, end)
+            if frame >= 0:
+                ethertype, start = u16(data, frame + 12, True), frame + 14
+            else:
+                behind = bottom if u8(data, bottom) >> 4 in (4, 6) else NOT_IP
         elif (
             ethertype == BACKBONE and start + 18 <= end
         ):  # IEEE 802.1ah: a tag of 4 bytes, then the customer's frame
@@ -94,6 +95,50 @@ def _behind_labels(data: Bytes, start: int, end: int) -> int:
         bottom = u8(data, start + 2) & 1
         start += 4
     return start if bottom else CUT_OFF
+
+
+@jit_inner
+def _frame_behind_labels(data: Bytes, start: int, end: int) -> int:
+    """Give where an Ethernet frame begins behind a label stack: a pseudowire (RFC 4448); NOT_IP where it is none.
+
+    A frame comes behind a control word, whose first four bits are 0 (RFC 4385), or without one; then it begins with any
+    bits, those of an IP version among them. It is one if it leads to IP; where there may be an IP header instead, that must
+    have a length which is not that of the packet, while the one in the frame has.
+    """
+    first, inside = u8(data, start), _ip_in_frame(data, start, end)
+    if first >> 4 == 0:
+        if start + 18 <= end and (_ip_in_frame(data, start + 4, end) >= 0 or inside < 0):
+            return start + 4
+        return start if inside >= 0 else NOT_IP
+    may_be_ip = first >= 0x45 and (first >> 4 == 4 or first >> 4 == 6)
+    is_frame = inside >= 0 and (
+        not may_be_ip or (_has_length(data, inside, end) and not _has_length(data, start, end))
+    )
+    return start if is_frame else NOT_IP
+
+
+@jit_inner
+def _ip_in_frame(data: Bytes, start: int, end: int) -> int:
+    """Give the place of the IP header in what may be an Ethernet frame with VLAN tags, else NOT_IP."""
+    at = start + 12
+    while at + 6 < end and _is_vlan(u16(data, at, True)):
+        at += 4
+    if at + 2 >= end:
+        return NOT_IP
+    ethertype, first = u16(data, at, True), u8(data, at + 2)
+    is_ip = (ethertype == IPV4 and 0x45 <= first < 0x50) or (ethertype == IPV6 and first >> 4 == 6)
+    return at + 2 if is_ip else NOT_IP
+
+
+@jit_inner
+def _has_length(data: Bytes, start: int, end: int) -> bool:
+    """Say whether a packet that may hold TCP ends where the IP header at `start` says, but for padding."""
+    if start + 6 > end:
+        return False
+    header, length = 20, u16(data, start + 2, True)
+    if u8(data, start) >> 4 == 6:
+        header, length = 40, 40 + u16(data, start + 4, True)
+    return bool(header + 20 <= length <= end - start <= length + MOST_PADDING)
 
 
 @jit_inner

@@ -597,9 +597,9 @@ def advance(
                 _note_flags(state, connection, way, flags, time, sequence, segments[ACK, index])
             if flags & FLAG_BARE_ACK:
                 continue  # described for the handshake alone, once in every split: nothing else may hang on it
-            behind = state.ways[way, CLOCK_NS] - time
-            if behind > CLOCK_STEP_NS:
-                set_clock_back(state, connection, way, behind)
+            if state.ways[way, CLOCK_NS] - time > CLOCK_STEP_NS:
+                latest = max(state.ways[way, CLOCK_NS], state.ways[other, CLOCK_NS])
+                set_clock_back(state, connection, way, latest - time)
             state.ways[way, CLOCK_NS] = time
             if length > 0 and not flags & FLAG_RST:
                 if state.ways[way, FIRST_SENT] < 0:

@@ -16,6 +16,7 @@ import numpy as np
 from kdissect import limits
 from kdissect.exchange.state import (
     AHEAD,
+    API_KEY,
     AT,
     CLIENT_WAY,
     CLOCK_NS,
@@ -55,6 +56,7 @@ SHORTEST_SURE = 14  # a length and a request header without client id
 SHORTEST_REQUEST = 8  # ControlledShutdown 0 has no client id in its header
 SHORTEST_RESPONSE = 4
 CONTROLLED_SHUTDOWN = 7
+API_VERSIONS = 18
 LAST_PLAIN_PRODUCE = 8  # from version 9 on tagged fields come first and lengths are variable
 MOST_TAGGED = 4
 MOST_ACKS = 16  # before Kafka 0.9 a number of brokers could be asked for
@@ -64,6 +66,9 @@ LONE_REQUEST = 1 << 17  # bytes: a request up to this size waits for the next on
 LONE_RESPONSE = 1 << 17  # bytes: so does a response that begins within a packet; larger ones must begin one
 MAX_HELD = 1 << 18  # bytes of a direction that are kept until the other one tells more about them
 EARLY_NS = 50_000_000  # a response captured more than 50 ms before its request is not its response
+LONGEST_VERSIONS = (
+    1 << 14
+)  # of ApiVersions, whose response is full of small numbers that look like lengths and ids; 1 kB is usual
 LONE_CHAIN = 4  # frames in a row, with ids that count upwards by at most CHAIN_STEP, are no accident
 CHAIN_STEP = 16
 FAR_STEP = 1 << 16  # between ids of one connection: clients have one count for all of theirs
@@ -263,6 +268,13 @@ def _request_follows(state: State, way: int, node: int, position: int) -> int:
 
 
 @jit_inner
+def _is_cut(state: State, node: int) -> bool:
+    """Say whether the capture cut off what followed this chunk in its packet."""
+    cut = state.chunks[node, NEXT_CHUNK]
+    return cut >= 0 and state.chunks[cut, AT] < 0 and state.chunks[cut, PACKET] == state.chunks[node, PACKET]
+
+
+@jit_inner
 def _ids_rise(state: State, node: int, position: int, following: int) -> bool:
     """Say whether the header at a position, in this chunk, has a lower correlation id than the following one."""
     offset, _ = view_from(state, node, position, 12)
@@ -295,8 +307,9 @@ def _is_request(state: State, connection: int, way: int, node: int, position: in
     known = state.connections[connection, CLIENT_WAY] >= 0
     begins = position == state.chunks[node, POSITION] and state.chunks[node, LENGTH] >= SHORTEST_SURE
     to_come = ending == 0 and ways[way, NEXT] < end + SHORTEST_SURE
-    # A Produce header is told by its body: without that it must wait, or begin a packet.
-    if (bare and follows == UNSURE and not begins) or (evidence == FAINT and not known):
+    # A Produce header is told by its body: without that it must wait, or begin a packet; a faint one must be cut off there.
+    whole = begins and (evidence > FAINT or _is_cut(state, node))
+    if (bare and follows == UNSURE and not whole) or (evidence == FAINT and not known):
         return UNSURE if to_come and position + length == ways[way, NEXT] else NO
     if to_come:
         to_come = end - position <= LONE_REQUEST
@@ -369,13 +382,18 @@ def find_chain(state: State, way: int) -> bool:
 
 
 @jit_inner
-def _is_waiting(state: State, connection: int, correlation_id: int) -> bool:
+def _waiting_request(state: State, connection: int, correlation_id: int) -> int:
     node = state.connections[connection, FIRST_WAITING]
-    while node >= 0:
-        if state.waiting[node, CORRELATION_ID] == correlation_id:
-            return True
+    while node >= 0 and state.waiting[node, CORRELATION_ID] != correlation_id:
         node = state.waiting[node, NEXT_WAITING]
-    return False
+    return node
+
+
+@jit_inner
+def _awaits(state: State, connection: int, correlation_id: int, size: int) -> bool:
+    """Say whether a request waits for a response with this id, and that may have this size."""
+    node = _waiting_request(state, connection, correlation_id)
+    return node >= 0 and (size <= LONGEST_VERSIONS or state.waiting[node, API_KEY] != API_VERSIONS)
 
 
 @jit_inner
@@ -383,9 +401,8 @@ def _ends_with_packet(state: State, node: int, position: int) -> bool:
     """Say whether lengths lead from a position in this chunk exactly to where the payload of its packet ends."""
     chunks = state.chunks
     stop = chunks[node, POSITION] + chunks[node, LENGTH]
-    cut = chunks[node, NEXT_CHUNK]
-    if cut >= 0 and chunks[cut, AT] < 0 and chunks[cut, PACKET] == chunks[node, PACKET]:
-        stop += chunks[cut, LENGTH]
+    if _is_cut(state, node):
+        stop += chunks[chunks[node, NEXT_CHUNK], LENGTH]
     while position < stop:
         offset, length = view_from(state, node, position, RESPONSE_VIEW)
         if length < RESPONSE_VIEW:
@@ -399,15 +416,23 @@ def _ends_with_packet(state: State, node: int, position: int) -> bool:
 
 @jit_inner
 def _response_follows(
-    state: State, connection: int, way: int, node: int, position: int, correlation_id: int, sure: bool
+    state: State,
+    connection: int,
+    way: int,
+    node: int,
+    position: int,
+    correlation_id: int,
+    sure: bool,
+    begins: bool,
 ) -> bool:
-    """Say whether what lies at a position behind this chunk, if anything does yet, may be the response after this id.
+    """Say whether what lies at a position behind this chunk may be the response after this id.
 
-    Its id must be one that is waited for, or not far away; with `sure` close above, and its size small or all there.
+    Its id must be one that is waited for, or not far away; with `sure` close above, and its size small or all there. Where
+    nothing is there, yet or any more, a packet must end, unless one `begins` with the response before.
     """
     offset, length = view_from(state, node, position, RESPONSE_VIEW)
     if length < RESPONSE_VIEW:
-        return True
+        return begins or position == state.ways[way, NEXT] or _ends_a_packet(state, node, position)
     size = int32_at(state.arena, offset)
     following = int32_at(state.arena, offset + 4)
     if size < SHORTEST_RESPONSE or size > MAX_FRAME or following < 0 or following == correlation_id:
@@ -416,7 +441,21 @@ def _response_follows(
         return False
     step = following - correlation_id
     close = 0 < step <= CHAIN_STEP if sure else abs(step) <= FAR_STEP
-    return bool(close or _is_waiting(state, connection, following))
+    return bool(close or _waiting_request(state, connection, following) >= 0)
+
+
+@jit_inner
+def _ends_a_packet(state: State, node: int, position: int) -> bool:
+    """Say whether the payload of a packet, captured or cut off, of this chunk or one soon behind it, ends at a position."""
+    chunks = state.chunks
+    for _ in range(CHAIN_CHUNKS):
+        if node < 0:
+            return False
+        end = chunks[node, POSITION] + chunks[node, LENGTH]
+        if end >= position:
+            return bool(end == position and (chunks[node, AT] >= 0 or chunks[node, PACKET] >= 0))
+        node = chunks[node, NEXT_CHUNK]
+    return False
 
 
 @jit_inner
@@ -446,7 +485,7 @@ def _is_response(state: State, connection: int, way: int, node: int, position: i
         return NO
     begins = position == state.chunks[node, POSITION] and state.chunks[node, LENGTH] >= RESPONSE_VIEW
     end = position + 4 + size
-    if (begins or size <= LONE_RESPONSE) and _is_waiting(state, connection, correlation_id):
+    if (begins or size <= LONE_RESPONSE) and _awaits(state, connection, correlation_id, size):
         # Small ids stand everywhere: what comes behind its frame must confirm one within a packet, or before a hole.
         beyond = ways[way, AHEAD] >= 0 and ways[way, NEXT] < end
         likely = begins and not beyond and not _has_hole(state, node, end)
@@ -454,7 +493,7 @@ def _is_response(state: State, connection: int, way: int, node: int, position: i
             if ending:
                 return YES if ways[way, NEXT] > end else NO
             return MAYBE
-        if _response_follows(state, connection, way, node, end, correlation_id, not likely):
+        if _response_follows(state, connection, way, node, end, correlation_id, not likely, begins):
             return YES
     if not begins:
         return NO

@@ -18,11 +18,13 @@ import numpy as np
 from kdissect.exchange.frames import EARLY_NS, produce_acks
 from kdissect.exchange.old_frames import MULTI_PRODUCE
 from kdissect.exchange.state import (
+    AHEAD,
     ANSWERED,
     API_KEY,
     API_VERSION,
     BEFORE_VERSIONS,
     BYTE_PACKET,
+    CLIENT_WAY,
     CONNECTION,
     CORRELATION_ID,
     EARLY_COUNT,
@@ -154,20 +156,33 @@ def rows_needed(state: State, connection: int) -> int:
 
 
 @jit_inner
+def _is_too_early(state: State, connection: int, node: int, request_ns: int) -> bool:
+    """Say whether an early response was captured too long before a request to be its answer."""
+    age = request_ns - state.waiting[node, RESPONSE_SIDE + FIRST_BYTE_NS]
+    return bool(age > EARLY_NS + state.connections[connection, STEPPED_NS])
+
+
+@jit_inner
 def _take_early(state: State, connection: int, correlation_id: int, request_ns: int) -> int:
     """Take the early response with this correlation id out of its list; give its node, -1 when there is none.
 
-    Those that are too old for any request still to come are orphans.
+    Those that are too old for any request still to come are orphans. While more of the client's bytes are there, behind a
+    packet that was captured late, requests among them may be older than this one.
     """
     connections = state.connections
-    while connections[connection, FIRST_EARLY] >= 0 and (
-        request_ns - state.waiting[connections[connection, FIRST_EARLY], RESPONSE_SIDE + FIRST_BYTE_NS]
-        > EARLY_NS + connections[connection, STEPPED_NS]
-    ):
-        _give_up_first_early(state, connection)
+    ways = state.ways
+    client = 2 * connection + connections[connection, CLIENT_WAY]
+    if ways[client, HEAD] < 0 and ways[client, AHEAD] < 0:
+        while connections[connection, FIRST_EARLY] >= 0 and _is_too_early(
+            state, connection, connections[connection, FIRST_EARLY], request_ns
+        ):
+            _give_up_first_early(state, connection)
     before = -1
     node = connections[connection, FIRST_EARLY]
-    while node >= 0 and state.waiting[node, CORRELATION_ID] != correlation_id:
+    while node >= 0 and (
+        state.waiting[node, CORRELATION_ID] != correlation_id
+        or _is_too_early(state, connection, node, request_ns)
+    ):
         before = node
         node = state.waiting[node, NEXT_WAITING]
     if node >= 0:

@@ -72,7 +72,7 @@ from kdissect.kernel import copy_bytes, jit_inner
 ACK_GRACE_NS = 20_000_000  # packets of one moment may be captured out of order; 20 ms is far beyond any queue
 HELD_MAX_NS = 10_000_000_000  # of a beginning that nobody acknowledges
 HELD_BYTES = 32 << 10
-HELD_CHUNKS = 256
+HELD_CHUNKS = 1 << 12
 HOLE_MAX_AGE_NS = (
     120_000_000_000  # RFC 6298 section 5.7: a sender may wait a minute and more before it tries again
 )

@@ -1,6 +1,7 @@
 """TCP inside other packets: scapy builds every encapsulation, alone and in one another; the segment inside is found."""
 
 import random
+import struct
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from scapy.contrib.gtp import (
     GTPPDUSessionContainer,
 )
 from scapy.contrib.mpls import MPLS
-from scapy.layers.inet import GRE, IP, TCP, UDP
+from scapy.layers.inet import GRE, IP, TCP, UDP, IPOption
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrHopByHop, IPv6ExtHdrRouting
 from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 from scapy.layers.ppp import PPP, PPPoE
@@ -82,6 +83,8 @@ WIRES = {
     "QinQ": lambda inner: Ether() / Dot1AD(vlan=2) / Dot1Q(vlan=3) / inner,
     "MPLS": lambda inner: Ether(type=0x8847) / MPLS(label=1, s=0) / MPLS(label=2, s=1) / inner,
     "Ethernet in MPLS": lambda inner: Ether(type=0x8847) / MPLS(label=2, s=1) / Raw(bytes(4) + raw(framed(inner))),
+    "Ethernet in MPLS without a control word": lambda inner: Ether(type=0x8847) / MPLS(label=2, s=1)
+    / Raw(raw(framed(inner))),
     "PPPoE": lambda inner: Ether() / PPPoE(sessionid=2) / PPP() / inner,
     "backbone": lambda inner: Ether(type=0x88E7) / Raw(b"\0\0\0\7" + raw(framed(inner))),
 }  # fmt: skip
@@ -120,6 +123,35 @@ def test_each_tunnel(tmp_path: Path, name: str, v6: bool) -> None:
 @pytest.mark.parametrize("name", WIRES)
 def test_each_wire(tmp_path: Path, name: str) -> None:
     assert_found(tmp_path, WIRES[name](segment()), tunnelled=False)
+
+
+@pytest.mark.parametrize("first", [0x00, 0x0C, 0x10, 0x3C, 0x40, 0x44, 0x4A, 0x60, 0x6C, 0x84, 0xFE], ids=hex)
+def test_ethernet_right_behind_labels(tmp_path: Path, first: int) -> None:
+    """The frame begins with an address, whose first bits may be those of a control word, or of an IP version."""
+    frame = Ether(dst=f"{first:02x}:00:05:00:11:22", src="00:00:5e:00:53:01")
+    for tagged in (frame, frame / Dot1Q(vlan=7), frame / Dot1AD(vlan=7) / Dot1Q(vlan=8)):
+        for v6 in (False, True):
+            labels = Ether(type=0x8847) / MPLS(label=1, s=0) / MPLS(label=2, s=1)
+            assert_found(tmp_path, labels / Raw(raw(tagged / segment(v6))), v6=v6, tunnelled=False)
+
+
+@pytest.mark.parametrize("kept", [200, 90])
+def test_ip_right_behind_labels_never_passes_for_ethernet(tmp_path: Path, kept: int) -> None:
+    """Where an Ethernet header has its type, each of these has an address that looks like one, with IP behind it."""
+    ports = TCP(sport=40000, dport=9092, seq=1000, ack=7, flags="PA") / Raw(PAYLOAD * 5)
+    option = IPOption(b"\x94\4\0\0")  # router alert
+    hosts = {
+        "8.0.69.1": IP(src="8.0.69.1", dst="9.9.9.9", options=option) / ports,
+        "134.221.96.1": IP(src="134.221.96.1", dst="9.9.9.9", options=option) / ports,
+        "2001:db8:800:4500::1": IPv6(src="2001:db8:800:4500::1", dst="::2") / ports,
+        "2001:db8:86dd:6000::1": IPv6(src="2001:db8:86dd:6000::1", dst="::2") / ports,
+    }
+    for packet in hosts.values():
+        data = raw(Ether(type=0x8847) / MPLS(label=2, s=1) / packet)
+        path = tmp_path / "x.pcap"
+        record = struct.pack("<IIII", 1, 0, min(kept, len(data)), len(data))
+        path.write_bytes(pcap([]) + record + data[:kept])
+        assert len(outcome(path)["connections"]) == 1  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", EXTENDED)
