@@ -293,7 +293,7 @@ def _report(chosen: argparse.Namespace, report: dict[str, Any]) -> int:
 
 
 def _prepare(chosen: argparse.Namespace, made: "Replay") -> int:
-    from kdissect.replay.planning.topics import Made, create, missing_topics
+    from kdissect.replay.planning.topics import CREATED, Made, create, missing_topics
 
     wanted = missing_topics(made)
     if chosen.execute and wanted:
@@ -305,7 +305,7 @@ def _prepare(chosen: argparse.Namespace, made: "Replay") -> int:
         _write([json.dumps({"topics": topics}, indent=1)])
     else:
         _write(_prepared(outcomes))
-    return 0 if all(each.outcome in ("created", NOT_YET) for each in outcomes) else FAILED_ON
+    return 0 if all(each.outcome in (CREATED, NOT_YET) for each in outcomes) else FAILED_ON
 
 
 def _prepared(outcomes: "list[Made]") -> list[str]:

@@ -60,8 +60,9 @@ class SecuredCluster(KraftCluster):
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
     try:
         jars(releases.CURRENT)
-        # One test kills a broker; leaders shall not move back at some time later, in another test.
-        steady = {"auto.leader.rebalance.enable": "false"}
+        # One test kills a broker; leaders shall not move back at some time later, in another test. Captures grow old, and
+        # what is replayed from them shall stay all the same.
+        steady = {"auto.leader.rebalance.enable": "false", "log.retention.ms": "-1"}
         cluster = SecuredCluster(releases.CURRENT, brokers=2, request_log=False, config=steady)
     except LabUnavailable as absent:
         pytest.skip(str(absent))

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-import time
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from exchange.talk import CAPTURES
-from lab import wire
 from lab.cluster import Cluster
 
 from kdissect.replay.planning.plan import make_plan
@@ -62,15 +59,15 @@ def settings(cluster: Cluster, prefix: str, **more: Any) -> Settings:
     )
 
 
-def play(asked: Settings, capture: str, folder: Path, plain_ports: Sequence[int] = ()) -> Played:
-    """Create topics, replay, write, read, compare. `plain_ports` are asked about leaders, if the replay's own are encrypted."""
+def play(asked: Settings, capture: str, folder: Path) -> Played:
+    """Create topics, replay, write, read, compare."""
     with closing(Replay(asked, [str(CAPTURES / capture)])) as replay:
         replay.learn()
         wanted = missing_topics(replay)
         if wanted:
             made = replay.errand(create(replay.stage(), wanted))
             assert all(each.outcome == "created" for each in made), made
-            _until_led(replay, [each.name for each in wanted], plain_ports)
+            replay.learn()  # as `run` does after `prepare`
         plan = make_plan(replay)
         replay.play()
         place = save(replay, folder, plan)[0]
@@ -92,22 +89,3 @@ def beginning_late(capture: str, packets: int, folder: Path) -> str:
     rest = folder / f"late-{capture}"
     rest.write_bytes(b"".join(kept))
     return str(rest)
-
-
-def _until_led(replay: Replay, topics: list[str], plain_ports: Sequence[int]) -> None:
-    """Wait until every broker knows all leaders: one that does not yet know that it leads refuses what comes."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        replay.learn()
-        ports = plain_ports or [port for _, port in replay.topology.nodes.values()]
-        seen = [wire.view(port) for port in ports]
-        if all(
-            view is not None
-            and name in view.topics
-            and all(partition.leader >= 0 for partition in view.topics[name].values())
-            for view in seen
-            for name in topics
-        ):
-            return
-        time.sleep(0.2)
-    raise TimeoutError(f"no leaders for {topics}")

@@ -261,7 +261,7 @@ def test_login_and_tls(target: SecuredCluster, authority: Path, tmp_path: Path, 
         tls=Tls(str(authority)),
     )
     asked = dataclasses.replace(asked, target=(("127.0.0.1", target.secure_ports[1]),))
-    played = play(asked, "steady.pcapng", tmp_path / "run", target.client_ports)
+    played = play(asked, "steady.pcapng", tmp_path / "run")
     assert_accounts(played, "steady")
     assert played.unexpected() == []
     assert len(everything(target, asked.prefix, ["payments"], 240)) == 240

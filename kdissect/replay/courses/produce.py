@@ -66,6 +66,7 @@ def produce(stage: Stage, item: Item, body: Tree) -> Course:
     chosen = yield from _wanted(stage, item, body, version)
     if item.transaction is not None and version <= BEFORE_IMPLICIT_ADD:
         yield from _add_partitions(stage, item, chosen)
+    yield from stage.until_led([where for where, _ in chosen])
     yield from until_free(stage, item, chosen)
     rounds = numbered(stage, item, chosen)
     if len(rounds) > 1:
@@ -359,7 +360,7 @@ def delivered(
     """
     stage.produced[item.request.index] = told(stage, sent)
     first = {each.where: each.batch[1:] for each in reversed(sent)}
-    every, tries = list(answers), 0
+    every, gaps = list(answers), 0
     deadline = stage.now_ns() + int(stage.settings.dependency_deadline_s * 1e9)
     while True:
         ends = _ends(stage, sent, answers)
@@ -367,7 +368,7 @@ def delivered(
             (sending, end.error)
             for sending, end in zip(sent, ends, strict=True)
             if (sending.where in captured or (item.transaction and end.error in ENDING))
-            and _passes(sending, end.error, tries)
+            and _passes(sending, end.error, gaps)
         ]
         if stage.now_ns() >= deadline:
             passing = []
@@ -383,7 +384,7 @@ def delivered(
         stage.heed(answers)
         if not passing:
             return every
-        tries += 1
+        gaps += any(error == OUT_OF_ORDER for _, error in passing)
         stage.counts["sent again"] += 1
         stage.note(item, f"sent again after {error_name(passing[0][1] or 0)}")
         try:
@@ -395,12 +396,12 @@ def delivered(
         every += answers
 
 
-def _passes(sending: Sending, error: int | None, tries: int) -> bool:
-    """Tell whether an error says no more than that it is too early, or that something in front failed."""
+def _passes(sending: Sending, error: int | None, gaps: int) -> bool:
+    """Tell whether an error says no more than that it is too early, or that something in front failed; `gaps`: how often it did."""
     if error != OUT_OF_ORDER:
         return error in NOT_YET
     numbering = sending.numbering
-    return tries < 2 and numbering is not None and (numbering.broken or numbering.under_way > 1)
+    return gaps < 2 and numbering is not None and (numbering.broken or numbering.under_way > 1)
 
 
 def _send_again(stage: Stage, item: Item, refused: list[Sending], held: list[Numbering]) -> Errand:

@@ -5,7 +5,7 @@ producer ids: the same batches under the same id would be answered, and not writ
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -76,6 +76,7 @@ class Stage:
     shares: dict[tuple[str, str], ShareMember] = field(
         default_factory=dict
     )  # captured group, member id of the target
+    leaderless: dict[tuple[str, int], int] = field(default_factory=dict)  # until when they are waited for
     refreshing: bool = False
     learning_bounds: bool = False
     ended_until: dict[str, int] = field(
@@ -278,17 +279,18 @@ class Stage:
         finally:
             self.refreshing = False
 
-    def learn_topics(self, topics: list[str] | None) -> Errand:
-        """Ask for topics of the target by name, or for all; none is created by that."""
-        version = chosen_version(METADATA, 12, self.topology.versions.get(METADATA)) or LEAST_METADATA
-        body: Tree = {
-            "topics": None if topics is None else [{"name": name} for name in topics],
-            "allow_auto_topic_creation": False,
-        }
+    def learn_topics(self, topics: list[str]) -> Errand:
+        """Ask for topics of the target by name."""
+        version, body = self.asking_for(topics)
         answer: Answer = yield from ask_one(Part(METADATA, version, body, client_id=OWN_CLIENT_ID))
         if answer.body:
             self.topology.learn_metadata(answer.body, self.names)
         return answer
+
+    def asking_for(self, topics: list[str]) -> tuple[int, Tree]:
+        """Give the version and body of a Metadata request for topics; none is created by that."""
+        version = chosen_version(METADATA, 12, self.topology.versions.get(METADATA)) or LEAST_METADATA
+        return version, {"topics": [{"name": name} for name in topics], "allow_auto_topic_creation": False}
 
     def own_session(self, connection: int, node: int) -> OwnSession:
         """Give our fetch session on one link."""
@@ -327,6 +329,21 @@ class Stage:
                 return
             if conflicting(self.loaded.items[index].request.key) and self.settled(index) is not None:
                 yield index
+
+    def until_led(self, partitions: Iterable[tuple[str, int]]) -> Errand:
+        """Wait until partitions, by captured names, have leaders. Raises Refused when that takes too long.
+
+        Whoever comes later waits no longer than the first: a partition that has lost its leader for good stops nobody twice.
+        """
+        for where in partitions:
+            name = self.names.topic(where[0])
+            while self.topology.leader(name, where[1]) == ANY:
+                longest = self.now_ns() + int(self.settings.dependency_deadline_s * 1e9)
+                if self.now_ns() >= self.leaderless.setdefault(where, longest):
+                    raise Refused(Bucket.DEPENDENCY, f"{name}-{where[1]} has no leader on the target")
+                self.spawn(self.refresh(), CONTROL)
+                yield Pause(2 * AGAIN_NS)
+            self.leaderless.pop(where, None)
 
     # Identity of producers
 

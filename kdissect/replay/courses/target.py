@@ -1,13 +1,14 @@
 """Questions that change nothing: what the target is, asked before anything is planned or sent.
 
-ApiVersions (by every link's handshake), Metadata, DescribeCluster and DescribeConfigs are all that a plan sends.
+ApiVersions (by every link's handshake), Metadata, DescribeCluster and DescribeConfigs are all that a plan sends. Every node is
+asked for the topics: metadata reach each of them at its own time (KIP-500), so that one may not know yet what another created.
 """
 
 from dataclasses import dataclass, field
 
 from kdissect.replay.courses.stage import AGAIN_NS, LEADER_ERRORS, Stage
 from kdissect.replay.loading.rails import check_cluster
-from kdissect.replay.mapping.topology import Refusing, split
+from kdissect.replay.mapping.topology import Refusing, leaders_in, split
 from kdissect.replay.rewriting.roles import Tree
 from kdissect.replay.rewriting.versions import chosen_version
 from kdissect.replay.steps import Answer, Ask, Errand, Part, Pause, ask_one
@@ -31,7 +32,7 @@ class Target:
     """What a target says of itself."""
 
     cluster_id: str | None = None
-    brokers: int = 0
+    unsettled: list[str] = field(default_factory=list)  # topics that not every node knows, with all leaders
     settings: dict[str, dict[str, str | None]] = field(default_factory=dict)  # topic -> setting -> value
 
 
@@ -42,7 +43,7 @@ def learn_target(stage: Stage) -> Errand:
     if not answer.body:
         raise Refusing(f"the target does not answer: {answer.bucket}")
     topology = stage.topology
-    target = Target(topology.cluster_id, len(topology.nodes))
+    target = Target(topology.cluster_id)
     if DESCRIBE_CLUSTER in topology.versions:
         version = chosen_version(DESCRIBE_CLUSTER, 0, topology.versions[DESCRIBE_CLUSTER]) or 0
         said = (yield from ask_one(Part(DESCRIBE_CLUSTER, version, {}))).body
@@ -51,12 +52,44 @@ def learn_target(stage: Stage) -> Errand:
                 topology.admit((broker["host"], broker["port"]))
             target.cluster_id = said["cluster_id"]
     check_cluster(stage.settings, stage.loaded.source, target.cluster_id)
-    if wanted:
-        yield from stage.learn_topics(wanted)
-    for node in sorted(topology.nodes):
+    for node in sorted(topology.nodes):  # what all of them speak is known then
         yield from ask_one(Part(METADATA, _metadata_version(stage), {"topics": []}, node))
+    target.unsettled = yield from until_settled(stage, wanted)
     yield from _learn_settings(stage, target)
     return target
+
+
+def until_settled(stage: Stage, topics: list[str], created: bool = False) -> Errand:
+    """Learn topics from every node, again until all name the same leader for each partition; give those for which it took too long.
+
+    What no node knows is not on the target, unless it is `created`: then it is waited for.
+    """
+    deadline = stage.now_ns() + LEADERLESS_NS
+    while topics:
+        version, body = stage.asking_for(topics)
+        nodes = sorted(stage.topology.nodes)
+        answers = yield Ask(tuple(Part(METADATA, version, body, node) for node in nodes), synthetic=True)
+        views = sorted((each.body for each in answers if each.body), key=_led)
+        for view in views:  # who knows most has the last word
+            stage.topology.learn_metadata(view, stage.names)
+        known = [leaders_in(view) for view in views]
+        unsettled = [name for name in topics if not _settled([view.get(name) for view in known], created)]
+        if not unsettled or stage.now_ns() >= deadline:
+            return unsettled
+        yield Pause(2 * AGAIN_NS)
+    return []
+
+
+def _led(view: Tree) -> int:
+    return sum(leader >= 0 for leaders in leaders_in(view).values() for leader in leaders.values())
+
+
+def _settled(views: list[dict[int, int] | None], created: bool) -> bool:
+    """Tell whether all nodes say the same of a topic, and that each partition has a leader."""
+    first = next((view for view in views if view), None)
+    if first is None:
+        return not created
+    return all(view == first for view in views) and min(first.values()) >= 0
 
 
 def learn_bounds(stage: Stage) -> Errand:

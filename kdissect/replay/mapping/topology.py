@@ -66,17 +66,20 @@ class Topology:
     turn: int = 0
 
     def learn_metadata(self, body: Tree, names: Names) -> None:
-        """Take in a Metadata answer. Raises what `admit` raises."""
+        """Take in a Metadata answer; one without nodes is of a broker that knows nothing yet. Raises what `admit` raises."""
+        if not body["brokers"]:
+            return
         nodes = {broker["node_id"]: (broker["host"], broker["port"]) for broker in body["brokers"]}
         for address in nodes.values():
             self.admit(address)
         self.nodes = nodes
         self.racks = {broker["node_id"]: broker.get("rack") for broker in body["brokers"]}
         self.cluster_id = body.get("cluster_id") or self.cluster_id
+        known = leaders_in(body)
         for topic in body["topics"]:
-            if topic["error_code"] or not topic.get("name"):
+            if topic.get("name") not in known:
                 continue
-            leaders = {each["partition_index"]: each["leader_id"] for each in topic["partitions"]}
+            leaders = known[topic["name"]]
             replicas = min((len(each["replica_nodes"]) for each in topic["partitions"]), default=0)
             identity = topic.get("topic_id", ZERO_ID)
             epochs = {each["partition_index"]: each.get("leader_epoch", -1) for each in topic["partitions"]}
@@ -109,6 +112,15 @@ class Topology:
         known = self.topics.get(topic)
         node = known.leaders.get(partition, ANY) if known else ANY
         return node if node in self.nodes else ANY
+
+
+def leaders_in(body: Tree) -> dict[str, dict[int, int]]:
+    """Give the leader of each partition of each topic that a Metadata answer has; -1 while there is none."""
+    return {
+        topic["name"]: {each["partition_index"]: each["leader_id"] for each in topic["partitions"]}
+        for topic in body["topics"]
+        if not topic["error_code"] and topic.get("name")
+    }
 
 
 def split(key: int, body: Tree, topology: Topology, names: Names) -> list[tuple[int, Tree]]:

@@ -199,6 +199,8 @@ def _topics(replay: Replay) -> list[dict[str, Any]]:
                 differences.append("the broker stamps records with its own time")
             if "compact" in (told.get("cleanup.policy") or ""):
                 differences.append("compacted: records without key are refused")
+            if mapped in replay.target.unsettled:
+                differences.append("partitions without a leader, or nodes that do not know them")
             differences += _retention(replay, told)
         found.append(
             {"topic": name, "target": mapped, "partitions": source.partitions, "differences": differences}

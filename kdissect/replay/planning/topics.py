@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from kdissect.protocol.errors import error_name
 from kdissect.replay.courses.stage import Stage
+from kdissect.replay.courses.target import until_settled
 from kdissect.replay.loading.policy import is_internal
 from kdissect.replay.playing.running import Replay
 from kdissect.replay.rewriting.versions import chosen_version
@@ -12,6 +13,7 @@ from kdissect.replay.steps import Errand, Part, ask_one
 CREATE_TOPICS = 19
 TOPIC_ALREADY_EXISTS = 36
 TIMEOUT_MS = 30_000
+CREATED, NOT_SETTLED = "created", "created, but not every node knows its leaders yet"
 
 
 class Wanted(NamedTuple):
@@ -42,7 +44,7 @@ def missing_topics(replay: Replay) -> list[Wanted]:
 
 
 def create(stage: Stage, wanted: list[Wanted]) -> Errand:
-    """Create topics; give what became of each."""
+    """Create topics and wait until every node knows their leaders; give what became of each."""
     version = chosen_version(CREATE_TOPICS, 4, stage.topology.versions.get(CREATE_TOPICS)) or 0
     body = {
         "topics": [
@@ -53,14 +55,7 @@ def create(stage: Stage, wanted: list[Wanted]) -> Errand:
     }
     answer = yield from ask_one(Part(CREATE_TOPICS, version, body, wait_ms=TIMEOUT_MS))
     outcomes = {each["name"]: each["error_code"] for each in answer.body.get("topics") or ()}
-    return [
-        Made(
-            each,
-            "created"
-            if outcomes.get(each.name) == 0
-            else error_name(outcomes[each.name])
-            if each.name in outcomes
-            else str(answer.bucket),
-        )
-        for each in wanted
-    ]
+    created = [each.name for each in wanted if outcomes.get(each.name) == 0]
+    said = {name: error_name(code) for name, code in outcomes.items()} | dict.fromkeys(created, CREATED)
+    said |= dict.fromkeys((yield from until_settled(stage, created, created=True)), NOT_SETTLED)
+    return [Made(each, said.get(each.name, str(answer.bucket))) for each in wanted]

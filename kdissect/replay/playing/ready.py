@@ -20,6 +20,7 @@ from kdissect.replay.courses.produce import (
     told,
     version_of,
     wanted_now,
+    way_of,
 )
 from kdissect.replay.courses.reads import metadata_tree
 from kdissect.replay.courses.stage import LEAST_METADATA, OF_GROUP, OF_GROUPS, OF_TRANSACTION, Stage
@@ -31,7 +32,7 @@ from kdissect.replay.rewriting.batches import Batch, rewritten
 from kdissect.replay.rewriting.roles import Refused
 from kdissect.replay.rewriting.versions import FIRST_BATCH_VERSION
 from kdissect.replay.settings import Timestamps
-from kdissect.replay.steps import Part
+from kdissect.replay.steps import ANY, Part
 
 MOST_BYTES, MOST_REQUESTS = 256 << 20, 100_000  # ready at one time; a request takes 2 KB beside its bytes
 EMPTY: dict[Where, int] = {}
@@ -198,6 +199,8 @@ def _ready_produce(stage: Stage, item: Item) -> Ready:
     }
     if len(sendings) < sum(len(batches) for _, batches in chosen):
         raise Refused(*_LATER)  # several batches for one partition go one after another
+    if any(way_of(stage, item, where)[1] == ANY for where, _ in chosen):
+        raise Refused(*_LATER)  # there is no leader yet
     if item.transaction and any(each.batch.producer_id < 0 for each in sendings.values()):
         raise Refused(*_LATER)  # which makes no sense, and so waits for its turn
     parts = make_parts(stage, item, body, version, list(sendings.values()))

@@ -5,6 +5,12 @@ from typing import Any
 
 from kdissect.replay.accounting import Bucket
 
+NOT_DUE = {  # by choice, because they are there already, or because the capture does not tell what they are
+    each.value
+    for each in (Bucket.POLICY, Bucket.INTER_BROKER, Bucket.RETRY, Bucket.HEADLESS, Bucket.UNDECODABLE)
+}
+FEW = 3  # topics that are named
+
 
 class Checks:
     """Takes pairs one by one; says at the end which checks hold."""
@@ -15,6 +21,7 @@ class Checks:
         )  # partition -> (offset, records) as acknowledged
         self._captured_records: dict[str, int] = defaultdict(int)
         self._replayed_records: dict[str, int] = defaultdict(int)
+        self._due_records: dict[str, int] = defaultdict(int)
         self._captured_fetched = self._replayed_fetched = 0
         self._fetched_captured: dict[str, int] = defaultdict(int)
         self._fetched: dict[str, int] = defaultdict(int)
@@ -41,8 +48,10 @@ class Checks:
     def _produce(self, pair: dict[str, Any]) -> None:
         records = pair["captured"].get("produced", {})
         good = {entry["where"] for entry in pair["captured"]["digest"] if not entry["error"]}
-        for where, count in records.items():
-            self._captured_records[topic_of(where)] += count if where in good else 0
+        due = pair["bucket"] not in NOT_DUE
+        for where in records.keys() & good:
+            self._captured_records[topic_of(where)] += records[where]
+            self._due_records[topic_of(where)] += due * records[where]
         found = [entry for answer in pair["answers"] for entry in answer["digest"] if not entry["error"]]
         sent = [(where, count) for where, count in pair["produced"]]  # batch by batch, as they were sent
         for entry in found:
@@ -92,6 +101,7 @@ class Checks:
     def found(self, run: dict[str, Any]) -> list[dict[str, Any]]:
         """Say of each check whether it holds."""
         swallowed = self._swallowed()
+        missing, partly = self._missing(run["plan"]["names"]["topics"])
         left = run.get("open_transactions", [])
         seldom = [
             _check(name, bool(sums[1]), found.format(sums[0]))
@@ -116,6 +126,12 @@ class Checks:
                 f"{swallowed} acknowledged batches got an offset that was given before: nothing was written",
             ),
             _check(
+                "what was acknowledged is acknowledged",
+                not missing,
+                f"{missing:,} records that the captured cluster acknowledged were not acknowledged: {partly}",
+            )
+            | {"lacking": missing},
+            _check(
                 "members have partitions",
                 not (self._assigned[0] and not self._assigned[1]),
                 f"the capture assigned {self._assigned[0]} partitions, the target none",
@@ -137,6 +153,17 @@ class Checks:
             ),
             *seldom,
         ]
+
+    def _missing(self, names: dict[str, str]) -> tuple[int, str]:
+        """Count acknowledged records of the capture that the target did not acknowledge, and say of which topics they are."""
+        missing = {}
+        for topic, due in self._due_records.items():
+            lacking = due - self._replayed_records.get(names.get(topic, topic), 0)
+            if lacking > 0:
+                missing[topic] = lacking
+        first = sorted(missing, key=lambda topic: -missing[topic])[:FEW]
+        told = [f"{missing[topic]:,} of {self._due_records[topic]:,} of {topic}" for topic in first]
+        return sum(missing.values()), ", ".join([*told, "…"] if len(missing) > FEW else told)
 
     def _swallowed(self) -> int:
         """Count batches that start before the end of the one acknowledged in front of them."""

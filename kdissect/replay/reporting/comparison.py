@@ -21,7 +21,7 @@ WANTING = {
     each.value
     for each in (Bucket.VERSION, Bucket.LOSSY, Bucket.DEPENDENCY, Bucket.HEADLESS, Bucket.UNDECODABLE)
 }
-MOST_WANTING = 0.1  # of the requests that should be sent and cannot be, by the plan
+MOST_WANTING = 0.1  # of the requests that should be sent and could not be
 FEW = 100  # below that many, percentiles say little
 IDLE_SHARE = 0.9  # of max_wait: an empty fetch that took so long waited for data
 EXPECTED = frozenset({3, 5, 6, 14, 15, 16, 27, 51, 70, 71, 74, 75, 79})
@@ -87,18 +87,19 @@ def compare(run: dict[str, Any], pairs: Iterable[dict[str, Any]]) -> dict[str, A
         "capture": run["plan"]["capture"],
         "target": run["plan"]["target"],
         "settings": run["plan"]["settings"],
-        "wanting": _wanting(run["plan"]),
+        "wanting": _wanting(reasons, sum(buckets[bucket] for bucket in SENT)),
     }
     report["verdict"], report["because"] = verdict(report)
     return report
 
 
-def _wanting(plan: dict[str, Any]) -> dict[str, Any]:
-    """Say what the plan knew could not be sent, though nobody had chosen to leave it out."""
-    lacking = [each for each in plan.get("skipped", ()) if each["bucket"] in WANTING]
-    count = sum(each["requests"] for each in lacking)
-    why = max(lacking, key=lambda each: each["requests"])["reason"] if lacking else ""
-    return {"requests": count, "of": count + plan["accounting"].get("sent", 0), "why": why}
+def _wanting(reasons: Counter[tuple[str, str]], sent: int) -> dict[str, Any]:
+    """Say what could not be sent, though nobody had chosen to leave it out."""
+    lacking: Counter[str] = Counter()
+    for (bucket, reason), count in reasons.items():
+        lacking[reason] += count if bucket in WANTING else 0
+    why = lacking.most_common(1)[0][0] if lacking.total() else ""
+    return {"requests": lacking.total(), "of": lacking.total() + sent, "why": why}
 
 
 def _kind(note: str) -> str:
@@ -287,6 +288,10 @@ def without_noise(report: dict[str, Any], other: dict[str, Any]) -> None:
         each["noise"] = noise.get((each["api"], each["captured"], each["replayed"]), 0)
         if each["kind"] != "same" and not each["expected"] and each["requests"] <= each["noise"]:
             each["expected"] = each["is_noise"] = True
+    lacking = {each["check"]: each.get("lacking", 0) for each in other["checks"]}
+    for each in report["checks"]:
+        if 0 < each.get("lacking", 0) <= lacking.get(each["check"], 0):
+            each["holds"], each["found"] = True, f"{each['found']}; as in the noise run"
     for name, each in report["latency"].items():
         second = other["latency"].get(name)
         each["noise_service_ms"] = second["service_ms"] if second else None

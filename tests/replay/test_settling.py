@@ -1,0 +1,149 @@
+"""Nodes that learn of topics and leaders later than others, on paper: nothing is planned or sent before all of them know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from replay.handmade import MS, TARGET, PaperTarget, Script, Tree, play, settings
+from replay.test_courses import PRODUCE, Cluster, batch, produce, took
+
+from kdissect.protocol.schema import APIS
+from kdissect.replay.courses.stage import Stage
+from kdissect.replay.courses.target import LEADERLESS_NS, Target, learn_target
+from kdissect.replay.linking.links import Link
+from kdissect.replay.linking.switchboard import Switchboard
+from kdissect.replay.loading.items import Source, SourceTopic, load
+from kdissect.replay.mapping.topology import Topology
+from kdissect.replay.planning.topics import CREATED, NOT_SETTLED, Wanted, create
+from kdissect.replay.settings import Pace
+from kdissect.replay.steps import Errand
+
+METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER = 3, 19, 60
+S = 1000 * MS
+NEVER = 1 << 62
+UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
+TOPIC = "t-orders"
+
+
+def nothing(_key: int, _version: int, _body: Tree) -> Tree:
+    return {}
+
+
+@dataclass(eq=False)
+class Lagging(PaperTarget):
+    """Two nodes; each knows of the topic, and of its leaders, from its own time on."""
+
+    knows_ns: dict[int, int] = field(default_factory=dict)
+    leads_ns: dict[int, int] = field(default_factory=dict)
+
+    def answer(self, link: Link, key: int, version: int, body: Tree) -> Tree | None:
+        if key == CREATE_TOPICS:
+            return {"topics": [{"name": each["name"], "error_code": 0} for each in body["topics"]]}
+        if key == DESCRIBE_CLUSTER:
+            return {"cluster_id": "target"}
+        if key != METADATA:
+            return self.respond(key, version, body)
+        node = link.node or 1  # 0: the address that was given, before nodes are known
+        named = [{"name": each["name"], "error_code": UNKNOWN_TOPIC} for each in body["topics"] or ()]
+        if self.now_ns >= self.knows_ns.get(node, 0):
+            leader = 2 if self.now_ns >= self.leads_ns.get(node, 0) else -1
+            error = 0 if leader > 0 else LEADER_NOT_AVAILABLE
+            part = {"partition_index": 0, "error_code": error, "leader_id": leader, "replica_nodes": [2]}
+            for topic in named:
+                topic |= {"error_code": 0, "topic_id": b"id".ljust(16), "partitions": [part]}
+        nodes = [{"node_id": each, "host": TARGET[0], "port": TARGET[1] + each} for each in (1, 2)]
+        return {"cluster_id": "target", "brokers": nodes, "topics": named}
+
+
+def do(paper: Lagging, errand: Callable[[Stage], Errand]) -> tuple[Any, Stage]:
+    """Run an errand of a capture that names one topic to its end."""
+    script, asked = Script(), settings(known_target="target")
+    loaded = load(script.capture(), script.shelf, asked)
+    loaded.source = Source(topics={"orders": SourceTopic(1, 1)})
+    known = Topology(lambda _address: None, lambda _address: None)
+    board = paper.board = Switchboard(asked, known, paper, lambda: "nonce")
+    outcome: list[Any] = []
+    stage = Stage(asked, loaded, known, lambda: paper.now_ns, script.shelf.get)
+    board.wake(0)
+    board.run(errand(stage), "control", lambda value, failed: outcome.append((value, failed)))
+    paper.run(None, 60 * S, lambda: bool(outcome))
+    value, failed = outcome[0]
+    assert failed is None, failed
+    return value, stage
+
+
+@pytest.mark.parametrize("late", [1, 2])
+@pytest.mark.parametrize("what", ["knows_ns", "leads_ns"])
+def test_a_plan_waits_until_every_node_knows_the_leaders(what: str, late: int) -> None:
+    paper = Lagging(nothing, **{what: {late: 3 * S, 3 - late: 0}})
+    target, stage = do(paper, _learn)
+    assert stage.topology.leader(TOPIC, 0) == 2
+    assert target.unsettled == []
+    assert 3 * S <= paper.now_ns < 4 * S
+
+
+def test_a_topic_that_never_gets_its_leader_is_said_so_and_one_that_is_nowhere_is_missing() -> None:
+    target, stage = do(Lagging(nothing, leads_ns={1: NEVER, 2: NEVER}), _learn)
+    assert target.unsettled == [TOPIC]
+    assert stage.topology.topics[TOPIC].leaders == {0: -1}
+    paper = Lagging(nothing, knows_ns={1: NEVER, 2: NEVER})
+    target, stage = do(paper, _learn)
+    assert (target.unsettled, stage.topology.topics) == ([], {})
+    assert paper.now_ns < S
+
+
+def test_a_node_that_stays_behind_does_not_unmake_what_another_knows() -> None:
+    target, stage = do(Lagging(nothing, leads_ns={2: NEVER}), _learn)
+    assert target.unsettled == [TOPIC]
+    assert stage.topology.leader(TOPIC, 0) == 2
+
+
+@pytest.mark.parametrize(("knows_ns", "outcome"), [(5 * S, CREATED), (NEVER, NOT_SETTLED)])
+def test_preparing_ends_when_every_node_knows_what_was_created(knows_ns: int, outcome: str) -> None:
+    paper = Lagging(nothing, knows_ns={1: 0, 2: knows_ns})
+
+    def prepare(stage: Stage) -> Errand:
+        yield from stage.learn_topics([])
+        return (yield from create(stage, [Wanted(TOPIC, 1, 1)]))
+
+    made, _ = do(paper, prepare)
+    assert [each.outcome for each in made] == [outcome]
+    assert paper.now_ns >= min(knows_ns, LEADERLESS_NS)
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+@pytest.mark.parametrize("prepared", [False, True])
+def test_what_is_produced_waits_for_a_leader(acks: int, prepared: bool) -> None:
+    done = produced(acks, prepared, 3 * S)
+    assert done.buckets() == {"answered" if acks else "no answer due": 5}
+    assert all(3 * S <= at < 5 * S for at, _, _ in done.sent(PRODUCE))
+
+
+def test_a_leader_that_never_comes_is_waited_for_once() -> None:
+    done = produced(1, False, NEVER)
+    assert done.buckets() == {"dependency": 5}
+    assert {each.reason for each in done.player.results} == {"t-orders-0 has no leader on the target"}
+    assert done.target.now_ns < 50 * S
+
+
+def produced(acks: int, prepared: bool, leads_ns: int) -> Any:
+    """Replay five batches into a topic whose leader comes at some time."""
+    script = Script()
+    for number in range(5):
+        script.add(number, PRODUCE, 9, produce(batch(), acks=acks), took(0) if acks else None)
+    paper = Lagging(Cluster(), leads_ns={1: leads_ns, 2: leads_ns})
+    known = Topology(lambda _address: None, lambda _address: None, "target")
+    asked = settings(pace=Pace.ASAP)
+    body = paper.answer(Link("", 1, TARGET, paper, 0), METADATA, 12, {"topics": [{"name": TOPIC}]})
+    assert body is not None
+    known.versions = {key: (api.live.start, api.live.stop - 1) for key, api in APIS.items()}
+    known.learn_metadata(body, load(script.capture(), script.shelf, asked).names)
+    return play(script.capture(), script.shelf, paper, known, asked, prepared=prepared)
+
+
+def _learn(stage: Stage) -> Errand:
+    target: Target = yield from learn_target(stage)
+    return target
