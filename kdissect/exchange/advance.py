@@ -150,7 +150,7 @@ from kdissect.exchange.streams import (
     skip,
     view,
 )
-from kdissect.kernel import copy_bytes, jit_flat, jit_inner
+from kdissect.kernel import copy_bytes, jit_flat, jit_inner, prefetch
 from kdissect.protocol.integers import int32_at
 
 # Without a single frame in so many bytes, a connection seen from its start is not Kafka; one seen from its middle may be
@@ -159,6 +159,7 @@ NOT_KAFKA_AFTER = 1 << 20
 NOT_KAFKA_AFTER_MIDSTREAM = 64 << 20
 CLOCK_STEP_NS = ACK_GRACE_NS  # a direction that goes back in time by more was not captured out of order
 TURNS = 6  # of both ends at the end: what is certain first, then what is likely, then the rest
+FETCHED_AHEAD = 8  # segments: their bytes are on the way while those before are worked on
 THE_END, HOLES, ALL_THAT_WAITS = range(3)  # what `finish` is to do
 BEGINNING = 1 << 10  # bytes of a frame that are kept when the rest is let go: more than any header
 TLS_VIEW = 6  # the header of a record, and the first byte in it
@@ -571,7 +572,9 @@ def advance(
     """
     side = state.side
     counters = state.counters
-    for index in range(first, segments.shape[1]):
+    count = segments.shape[1]
+    for index in range(first, count):
+        prefetch(state.arena, at_of[min(index + FETCHED_AHEAD, count - 1)])
         connection = connection_of[index]
         flags = segments[FLAGS, index]
         way = 2 * connection + (1 if flags & FLAG_B_TO_A else 0)
@@ -633,7 +636,7 @@ def advance(
         if code != DONE:
             return code, index
         counters[STEP] = TAKE_IN
-    return DONE, segments.shape[1]
+    return DONE, count
 
 
 @jit_inner

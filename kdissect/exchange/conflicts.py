@@ -128,8 +128,10 @@ class Conflicts:
 def _copies(path: str, rows: Int64s) -> NDArray[np.bool_]:
     repeats = rows[:, HOW] & REPEATS != 0
     before = earlier_copies(path, rows[:, PLACE], rows[:, [STREAM, SEQUENCE, SIZE]], repeats)
-    apart = rows[:, [NUMBER, PLACE]] - rows[before][:, [NUMBER, PLACE]]
-    return repeats & (before >= 0) & (apart <= (NEAR_PACKETS, NEAR_BYTES)).all(axis=1)
+    copies = repeats & (before >= 0)
+    apart = (rows[copies] - rows[before[copies]])[:, [NUMBER, PLACE]]
+    copies[copies] = (apart <= (NEAR_PACKETS, NEAR_BYTES)).all(axis=1)
+    return copies
 
 
 def _differs(path: str, rows: Int64s, arena: Bytes) -> NDArray[np.bool_]:

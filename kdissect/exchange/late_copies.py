@@ -18,6 +18,7 @@ Marked = NDArray[np.bool_]
 IPV4_HEADER, TCP_HEADER, LONGEST_TCP_HEADER = 20, 20, 60
 HEAD = IPV4_HEADER + LONGEST_TCP_HEADER  # bytes in front of a payload that are looked at
 PLAIN_IPV4, TCP = 0x45, 6
+SEQUENCE_MASK = (1 << 20) - 1
 TIMESTAMP = (8, 10)  # kind and length of the option
 
 
@@ -28,20 +29,30 @@ def earlier_copies(path: str, places: Int64s, keys: Int64s, repeats: Marked) -> 
     sequence number, bytes) say what they bring. Only what is equal to one that `repeats` is looked at.
     """
     found = np.full(len(places), -1, np.int64)
-    same = _classes(keys)
+    rows = _of_repeated_sequence(keys[:, 1], repeats)
+    same = _classes(keys[rows])
     looked_at = np.zeros(int(same.max(initial=0)) + 1, np.bool_)
-    looked_at[same[repeats]] = True
+    looked_at[same[repeats[rows]]] = True
     looked_at &= np.bincount(same, minlength=len(looked_at)) > 1
-    rows = np.flatnonzero(looked_at[same] & (places >= HEAD))
+    chosen = looked_at[same] & (places[rows] >= HEAD)
+    rows, same = rows[chosen], same[chosen]
     if len(rows) == 0:
         return found
     packets, marked = _packets(_heads(path, places[rows]), keys[rows, 1])
-    rows = rows[marked]
-    equal = _classes(np.column_stack([same[rows], _classes(packets[marked])]))
+    rows, same = rows[marked], same[marked]
+    equal = _classes(np.column_stack([same, _classes(packets[marked])]))
     order = np.argsort(equal, kind="stable")
     follows = equal[order][1:] == equal[order][:-1]
     found[rows[order][1:][follows]] = rows[order][:-1][follows]
     return found
+
+
+def _of_repeated_sequence(sequences: Int64s, repeats: Marked) -> Int64s:
+    """Give the rows whose sequence number is that of one that repeats, and a few more: that is cheap, and leaves few to sort."""
+    low = sequences & SEQUENCE_MASK
+    repeated = np.zeros(SEQUENCE_MASK + 1, np.bool_)
+    repeated[low[repeats]] = True
+    return np.flatnonzero(repeated[low])
 
 
 def _heads(path: str, places: Int64s) -> Bytes:
