@@ -248,14 +248,18 @@ def fetch(session: int, epoch: int, said: dict[int, int], forgotten: tuple[int, 
 
 def test_captured_sessions_are_known_in_full() -> None:
     sessions = CapturedSessions(names())
-    full, said, _ = sessions.wanted("a:1", fetch(0, 0, {0: 1, 1: 2}), issued=9) or ({}, {}, [])
+    full, said, _ = sessions.wanted(sessions.told("a:1", fetch(0, 0, {0: 1, 1: 2}), issued=9)) or ({}, {}, [])
     assert set(full) == set(said) == {("orders", 0), ("orders", 1)}
-    full, _, gone = sessions.wanted("a:1", fetch(9, 1, {1: 5, 2: 0}, (0,)), issued=9) or ({}, {}, [])
+    full, _, gone = sessions.wanted(sessions.told("a:1", fetch(9, 1, {1: 5, 2: 0}, (0,)), issued=9)) or (
+        {},
+        {},
+        [],
+    )
     assert gone == [("orders", 0)]
     assert set(full) == {("orders", 1), ("orders", 2)}
     assert full["orders", 1]["fetch_offset"] == 5
     assert (
-        sessions.wanted("b:1", fetch(9, 1, {}), issued=9) is None
+        sessions.wanted(sessions.told("b:1", fetch(9, 1, {}), issued=9)) is None
     )  # another broker's, or older than the capture
 
 

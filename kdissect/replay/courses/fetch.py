@@ -5,6 +5,7 @@ nothing; where the target gave something all the same, we go on behind it, as an
 id are left out: with a foreign rack a leader answers nothing and names another replica, for ever.
 """
 
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from kdissect.replay.loading.items import Item
 from kdissect.replay.loading.sessions import UNTOLD
 from kdissect.replay.mapping.producers import Where
 from kdissect.replay.mapping.readings import Changes, Entry, Nodes, Reading, by_node
-from kdissect.replay.mapping.sessions import FINAL_EPOCH, NO_SESSION, Wanted
+from kdissect.replay.mapping.sessions import FINAL_EPOCH, NO_SESSION, Told, Wanted
 from kdissect.replay.rewriting.roles import Refused, Tree
 from kdissect.replay.rewriting.versions import TOPIC_IDS_IN_FETCH
 from kdissect.replay.settings import Pace
@@ -30,22 +31,53 @@ OFFSET_OUT_OF_RANGE = 1
 NAMELESS = (Bucket.HEADLESS, "a topic id has no name in the capture")
 NOT_THERE = (Bucket.DEPENDENCY, "none of its topics is on the target")
 FETCH_SESSION_ERRORS = frozenset({70, 71, 106})
+SESSION = struct.Struct(">ii")  # its id and epoch
+
+
+class Question(NamedTuple):
+    """What a captured fetch asks, as far as it is known before its turn."""
+
+    told: Told
+    alone: bool  # outside of any session
+    of_all: "Asked"  # names no partition yet
+    mould: "Mould | None"  # of a fetch that names none
 
 
 def fetch(stage: Stage, item: Item, body: Tree) -> Course:
     """Replay a Fetch request."""
-    version = stage.version(item, least=OLDEST_OF_BATCHES)
-    if version < RACKS and body.get("rack_id"):
-        body["rack_id"] = ""
     if stage.off("fetch_sessions"):
-        return (yield from _as_captured(stage, item, body, version))
+        return (yield from _as_captured(stage, item, body))
+    parts = parts_now(stage, item, question_of(stage, item, body))
+    answers: list[Answer] = yield Ask(tuple(parts))
+    learn(stage, item, answers)
+    return answers
+
+
+def question_of(stage: Stage, item: Item, body: Tree) -> Question:
+    """Say what a captured fetch asks. Raises Refused if the target has no version for it."""
+    version = stage.version(item, least=OLDEST_OF_BATCHES)
     issued = stage.loaded.sessions.get(item.request.index, NO_SESSION)
-    found = stage.fetched.wanted(item.request.server, body, issued)
+    told = stage.fetched.told(item.request.server, body, issued)
+    outside = told.place[1] == NO_SESSION and told.epoch == FINAL_EPOCH
+    of_all = Asked(
+        version,
+        stage.client_id(item),
+        waiting_ms(stage, body["max_wait_ms"]),
+        body["min_bytes"],
+        body.get("max_bytes", 0x7FFFFFFF),
+        body.get("isolation_level", 0),
+        body.get("rack_id", "") if version >= RACKS and stage.off("racks") else "",
+    )
+    return Question(told, outside or version < SESSIONS, of_all, _mould(of_all))
+
+
+def parts_now(stage: Stage, item: Item, question: Question) -> list[Part]:
+    """Give what leaders are asked, by what is known when its turn has come. Raises Refused for what cannot be asked."""
+    found = stage.fetched.wanted(question.told)
     if found is None:
         raise Refused(*UNTOLD)
     wanted, said, gone = found
-    alone = _alone(body, version)
-    if alone:
+    if question.alone:
         nodes, changes = by_node(_entries(stage, item, wanted, said)), Changes()
     else:
         nodes, changes = _read_on(stage, item, wanted, said, gone)
@@ -53,28 +85,28 @@ def fetch(stage: Stage, item: Item, body: Tree) -> Course:
         if wanted:
             raise Refused(*(NAMELESS if all(name.startswith("?") for name, _ in wanted) else NOT_THERE))
         nodes = {ANY: {}}
-    parts = [_part(stage, item, body, version, node, nodes[node], changes) for node in nodes]
+    parts = [_part(stage, item, question, node, nodes[node], changes) for node in nodes]
     if len(parts) > 1:
         stage.counts["split"] += 1
         stage.note(item, f"split for {len(parts)} leaders")
-    answers: list[Answer] = yield Ask(tuple(parts))
+    return parts
+
+
+def learn(stage: Stage, item: Item, answers: list[Answer]) -> None:
+    """Take in what came of it."""
     for answer in answers:
         _learn(stage, item, answer)
     stage.heed(answers)
-    return answers
 
 
-def _as_captured(stage: Stage, item: Item, body: Tree, version: int) -> Course:
+def _as_captured(stage: Stage, item: Item, body: Tree) -> Course:
     """Send the captured session as it stands: what a replay without sessions of its own would do."""
+    version = stage.version(item, least=OLDEST_OF_BATCHES)
+    if version < RACKS and body.get("rack_id"):
+        body["rack_id"] = ""
     body = stage.carried(item, body, version)
     answers = yield Ask(tuple((yield from stage.parts(item, version, body, body["max_wait_ms"]))))
     return list(answers)
-
-
-def _alone(body: Tree, version: int) -> bool:
-    """Tell whether a fetch is outside of any session."""
-    whose = body.get("session_id", NO_SESSION), body.get("session_epoch", FINAL_EPOCH)
-    return version < SESSIONS or whose == (NO_SESSION, FINAL_EPOCH)
 
 
 def _read_on(
@@ -84,7 +116,7 @@ def _read_on(
     reading = stage.readings.setdefault(item.request.connection, Reading())
     turn = stage.topology.turn
     if reading.wanted is wanted and reading.turn == turn:
-        named = {entry.where: entry for entry in _entries(stage, item, said, said)}
+        named = {entry.where: entry for entry in _entries(stage, item, said, said)} if said else {}
         return reading.nodes, reading.go_on(named, gone, None if stage.off("offsets") else stage.positions)
     changes = reading.anew(wanted, turn, _entries(stage, item, wanted, said))
     for node in changes.gone.keys() - reading.nodes.keys():  # it is not told, so its session ends
@@ -118,44 +150,48 @@ def _entries(stage: Stage, item: Item, wanted: Wanted, said: Wanted) -> Iterable
 
 
 def _part(
-    stage: Stage, item: Item, body: Tree, version: int, node: int, wanted: dict[Where, Tree], changes: Changes
+    stage: Stage,
+    item: Item,
+    question: Question,
+    node: int,
+    wanted: dict[Where, Tree],
+    changes: Changes,
 ) -> Part:
+    asked, mould = question.of_all, question.mould
+    version = asked.version
     named: Mapping[Where, Tree] = wanted
     forgotten: Sequence[Where] = ()
     session_id, epoch = NO_SESSION, FINAL_EPOCH
-    if not _alone(body, version):
+    if not question.alone:
         session = stage.own_session(item.request.connection, node)
         session_id, epoch, named, forgotten = session.request(
             wanted, changes.named.get(node, NOTHING), changes.gone.get(node, ())
         )
-    rack = body.get("rack_id", "") if version >= RACKS and stage.off("racks") else ""
-    wait_ms = waiting_ms(stage, body["max_wait_ms"])
-    asked = Asked(
-        version,
-        stage.client_id(item),
-        wait_ms,
-        body["min_bytes"],
-        body.get("max_bytes", 0x7FFFFFFF),
-        body.get("isolation_level", 0),
-        rack,
-        tuple([(_named(stage, where[0], version), where[1], each["partition_max_bytes"]) for where, each in named.items()]),
-        tuple([(_named(stage, where[0], version), where[1]) for where in forgotten]),
-    )  # fmt: skip
-    offsets = [each["fetch_offset"] for each in named.values()]
+    if named or forgotten:
+        asked = Asked(
+            *asked[:-2],
+            tuple([(_named(stage, where[0], version), where[1], each["partition_max_bytes"]) for where, each in named.items()]),
+            tuple([(_named(stage, where[0], version), where[1]) for where in forgotten]),
+        )  # fmt: skip
+        mould = _mould(asked) if len(named) <= MOST_OFFSETS else None
     session_too: Tree = {"session_id": session_id, "session_epoch": epoch} if version >= SESSIONS else {}
-    mould = _mould(asked) if len(offsets) <= MOST_OFFSETS else None
     if mould is None:
-        tree = _tree(asked, offsets) | session_too
-        return Part(FETCH, version, tree, node, asked.client_id, wait_ms=wait_ms)
-    heads = [
-        (at, offset.to_bytes(8, "big", signed=True))
-        for at, offset in zip(mould.offsets, offsets, strict=True)
-    ]
-    if session_too:
-        both = session_id.to_bytes(4, "big", signed=True) + epoch.to_bytes(4, "big", signed=True)
-        heads.insert(0, (mould.session, both))
+        tree = _tree(asked, [each["fetch_offset"] for each in named.values()]) | session_too
+        return Part(FETCH, version, tree, node, asked.client_id, wait_ms=asked.max_wait_ms)
+    heads = [(mould.session, SESSION.pack(session_id, epoch))] if session_too else []
+    for at, each in zip(mould.offsets, named.values(), strict=True):
+        heads.append((at, each["fetch_offset"].to_bytes(8, "big", signed=True)))
     return Part(
-        FETCH, version, session_too, node, asked.client_id, False, wait_ms, mould.frame, False, tuple(heads)
+        FETCH,
+        version,
+        session_too,
+        node,
+        asked.client_id,
+        False,
+        asked.max_wait_ms,
+        mould.frame,
+        False,
+        tuple(heads),
     )
 
 
@@ -172,8 +208,8 @@ class Asked(NamedTuple):
     max_bytes: int
     isolation_level: int
     rack_id: str
-    named: tuple[tuple[str | bytes, int, int], ...]  # topic, partition, most bytes
-    forgotten: tuple[tuple[str | bytes, int], ...]
+    named: tuple[tuple[str | bytes, int, int], ...] = ()  # topic, partition, most bytes
+    forgotten: tuple[tuple[str | bytes, int], ...] = ()
 
 
 class Mould(NamedTuple):

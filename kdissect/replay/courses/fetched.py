@@ -5,7 +5,8 @@ else there is the codec; `glance` gives None then. Records stay where they are.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from kdissect.protocol.record_sets import PREFIX
@@ -47,10 +48,16 @@ def glance(frame: bytes, version: int) -> Glance | None:
         return None
 
 
-def _glance(frame: bytes, version: int) -> Glance | None:
+@cache
+def _layout(version: int) -> tuple[bool, int, Callable[[bytes, int, int], tuple[int, int]]]:
+    """Say whether a version is flexible, where its body begins, and how it counts."""
     flexible = version in APIS[FETCH].flexible
-    read_count, end = count_length(flexible).read, len(frame)
-    at = 4 + response_header_version(FETCH, version)
+    return flexible, 4 + response_header_version(FETCH, version), count_length(flexible).read
+
+
+def _glance(frame: bytes, version: int) -> Glance | None:
+    flexible, at, read_count = _layout(version)
+    end = len(frame)
     if flexible and frame[4]:
         return None
     _, error, session = HEAD.unpack_from(frame, at)

@@ -41,14 +41,14 @@ class OlderSessions:
         session, epoch = body.get("session_id", NO_SESSION), body.get("session_epoch", -1)
         place = (request.server, session)
         if epoch <= INITIAL_EPOCH:
-            self._tracked.wanted(request.server, body, issued)
+            self._tracked.wanted(self._tracked.told(request.server, body, issued))
             if issued and played:
                 self._opened.add((request.server, issued))
             return []
         if place in self._opened:
             return []
         if not played:
-            self._tracked.wanted(request.server, body, issued)
+            self._tracked.wanted(self._tracked.told(request.server, body, issued))
             return []
         if place not in self.sets:
             known = self._tracked.known(place)

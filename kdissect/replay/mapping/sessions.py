@@ -7,6 +7,7 @@ begins, and then what changed.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kdissect.replay.mapping.producers import Where
 from kdissect.replay.rewriting.roles import Names, Tree
@@ -16,6 +17,16 @@ INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 EPOCH_LIMIT = (1 << 31) - 1
 Wanted = dict[Where, Tree]  # captured topic and partition -> the partition's fields, as captured
 Place = tuple[str, int]  # server and session id
+
+
+class Told(NamedTuple):
+    """What a captured fetch says of its session."""
+
+    place: Place
+    epoch: int
+    issued: int  # the session that the captured answer opened, 0 if none
+    said: Wanted
+    forgotten: tuple[Where, ...]
 
 
 class CapturedSessions:
@@ -32,33 +43,38 @@ class CapturedSessions:
         """Give what a session is about by now, as far as it is known."""
         return dict(self._sets.get(place, {}))
 
-    def wanted(self, server: str, body: Tree, issued: int) -> tuple[Wanted, Wanted, list[Where]] | None:
+    def told(self, server: str, body: Tree, issued: int) -> Told:
+        """Read what a fetch says; that can be done before its turn. `issued` is the session that the captured answer opened, 0 if none."""
+        forgotten = [
+            (self._names.captured_topic(topic, "topic") or "", each)
+            for topic in body.get("forgotten_topics_data") or ()
+            for each in topic["partitions"]
+        ]
+        place = server, body.get("session_id", NO_SESSION)
+        epoch = body.get("session_epoch", FINAL_EPOCH)
+        return Told(place, epoch, issued, self._said(body), tuple(forgotten))
+
+    def wanted(self, told: Told) -> tuple[Wanted, Wanted, Sequence[Where]] | None:
         """Give (all that a fetch is about, what it says itself, what it forgets); None if its session is older than the capture.
 
-        `issued` is the session that the captured answer opened, 0 if none. All that a session is about is one object as long
-        as the session lasts, and changes with each of its fetches.
+        All that a session is about is one object as long as the session lasts, and changes with each of its fetches.
         """
-        said = self._said(body)
-        session, epoch = body.get("session_id", NO_SESSION), body.get("session_epoch", FINAL_EPOCH)
+        place, epoch, issued, said, forgotten = told
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            if session:
-                self._sets.pop((server, session), None)
+            if place[1]:
+                self._sets.pop(place, None)
             if not issued:
-                return said, said, []
-            known = self._sets[server, issued] = dict(said)
-            return known, said, []
-        found = self._sets.get((server, session))
+                return said, said, ()
+            known = self._sets[place[0], issued] = dict(said)
+            return known, said, ()
+        found = self._sets.get(place)
         if found is None:
             if not said:
                 return None
-            found = self._sets[server, session] = {}
-        gone: list[Where] = []
-        for topic in body.get("forgotten_topics_data") or ():
-            name = self._names.captured_topic(topic, "topic") or ""
-            gone += (
-                (name, each) for each in topic["partitions"] if found.pop((name, each), None) is not None
-            )
-        found.update(said)
+            found = self._sets[place] = {}
+        gone = [where for where in forgotten if found.pop(where, None) is not None] if forgotten else ()
+        if said:
+            found.update(said)
         return found, said, gone
 
     def _said(self, body: Tree) -> Wanted:

@@ -205,12 +205,17 @@ class Player:
     def _open_early(self, line: Line) -> None:
         """Have a line's connection opened before it is needed, if it is known where to."""
         ready = self._ready.seen(line.waiting[0].request.index)
-        if ready is not None and line.due_ns is not None and self._settings.caps.connections is None:
-            self.board.at(line.due_ns - self._early_ns, partial(self._open, line, ready))
+        if (
+            ready is not None
+            and ready.home is not None
+            and line.due_ns is not None
+            and self._settings.caps.connections is None
+        ):
+            self.board.at(line.due_ns - self._early_ns, partial(self._open, line, ready.home))
 
-    def _open(self, line: Line, ready: Ready) -> None:
+    def _open(self, line: Line, node: int) -> None:
         if line.waiting and not line.begun:
-            self.board.open(line.connection, ready.frames[0].part.node)
+            self.board.open(line.connection, node)
 
     def _push(self, line: Line) -> None:
         """Begin the requests of a line that are due and may begin."""
@@ -302,10 +307,9 @@ class Player:
     def _launch(self, line: Line, item: Item, ready: Ready, due: int) -> bool:
         """Send what is ready; False if it has to wait for something."""
         flight = Flight(self.stage, self.board, line, item, ready, self._landed)
-        numbered = flight.sendings()
-        if numbered is not None:
-            flight.due_ns, flight.cause, line.cause = due, line.cause, ""
-            flight.send(numbered)
+        flight.due_ns, flight.cause = due, line.cause
+        if flight.begin():
+            line.cause = ""
             return True
         self.stage.notes.pop(item.request.index, None)  # what is rewritten anew is noted anew
         return False
@@ -321,7 +325,7 @@ class Player:
             result.cause = flight.cause or _held(answers) or SELF
         if flight.good:
             self._watch.note(self.board.now_ns, False, False)
-        elif ready.produced is not None or result.bucket is not Bucket.ANSWERED:
+        elif flight.heeded or result.bucket is not Bucket.ANSWERED:
             self._observe(item, answers, result)
         else:
             self._glance(item, answers, result)

@@ -1,18 +1,20 @@
 """What can be made before the clock starts is made then: whole frames of requests that wait for nothing.
 
-Reads that go to any node, and Produce requests that are no retries, are rewritten, converted, routed and encoded ahead of the run. What
-remains for its moment is the correlation id, and of idempotent batches their header: producer, epoch, sequence and a checksum
+Reads that go to any node, and Produce requests that are no retries, are rewritten, converted, routed and encoded ahead of the run; of
+fetches it is known what they ask, but for positions and sessions. What remains of a frame for its moment is the correlation id, and of idempotent batches their header: producer, epoch, sequence and a checksum
 patched from these alone; it is laid over the frame. Leaders that move make what is ready stale; then each request takes its
 ordinary course, as does one whose transaction is not there yet. What is ready waits in memory, so it is made only so far ahead.
 """
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from kdissect.protocol.headers import encode_request
 from kdissect.protocol.record_sets import BATCH_HEADER
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.courses.expected import Expected, Topic, expected
+from kdissect.replay.courses.fetch import Question, question_of
 from kdissect.replay.courses.produce import (
     Sending,
     captured_offsets,
@@ -25,7 +27,7 @@ from kdissect.replay.courses.produce import (
 from kdissect.replay.courses.reads import metadata_tree
 from kdissect.replay.courses.stage import LEAST_METADATA, OF_GROUP, OF_GROUPS, OF_TRANSACTION, Stage
 from kdissect.replay.linking.switchboard import UNEXPECTED
-from kdissect.replay.loading.items import METADATA, PRODUCE, Item
+from kdissect.replay.loading.items import FETCH, METADATA, PRODUCE, Item
 from kdissect.replay.mapping.producers import Where
 from kdissect.replay.mapping.topology import CUTS
 from kdissect.replay.rewriting.batches import Batch, rewritten
@@ -35,6 +37,7 @@ from kdissect.replay.settings import Timestamps
 from kdissect.replay.steps import ANY, Part
 
 MOST_BYTES, MOST_REQUESTS = 256 << 20, 100_000  # ready at one time; a request takes 2 KB beside its bytes
+PARTITION_BYTES = 500  # that a fetch waits with
 EMPTY: dict[Where, int] = {}
 
 _LATER = (Bucket.POLICY, "takes its ordinary course")
@@ -50,12 +53,13 @@ class Frame(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """A request that can be sent at once."""
+    """A request that can be sent at once: in frames, or a fetch, whose frames need its positions and session."""
 
     frames: tuple[Frame, ...]
+    question: Question | None = None
     offsets: dict[Where, int] = EMPTY  # where the captured cluster put its batches
     produced: list[tuple[str, int]] | None = None
-    nodes: tuple[int, ...] = ()  # where each batch goes
+    nodes: tuple[int, ...] = ()  # where each batch goes, and of a fetch its first partition
     size: int = 0  # of all frames
 
     @property
@@ -63,6 +67,11 @@ class Ready(NamedTuple):
         """Whether its batches get a producer and a number when their turn comes."""
         sendings = self.frames[0].sendings
         return bool(sendings) and sendings[0].batch.producer_id >= 0
+
+    @property
+    def home(self) -> int | None:
+        """Where it goes first; None if that is not known yet."""
+        return self.frames[0].part.node if self.frames else next(iter(self.nodes), None)
 
 
 class Ahead:
@@ -145,11 +154,13 @@ def _made(stage: Stage, item: Item) -> Ready | None:
     if item.refusal is not None or not can_be_ready(stage, item):
         return None
     try:
-        ready = _ready_produce(stage, item) if item.request.key == PRODUCE else _ready_read(stage, item)
+        ready = READY.get(item.request.key, _ready_read)(stage, item)
     except (Refused, *UNEXPECTED):
         stage.notes.pop(item.request.index, None)
         return None  # said when its turn comes
-    return ready._replace(size=sum(len(frame.part.ready) for frame in ready.frames))
+    return (
+        ready if ready.question else ready._replace(size=sum(len(each.part.ready) for each in ready.frames))
+    )
 
 
 def can_be_ready(stage: Stage, item: Item) -> bool:
@@ -164,6 +175,8 @@ def can_be_ready(stage: Stage, item: Item) -> bool:
             or moves
             or stage.settings.rewrites_off
         )
+    if key == FETCH:
+        return not stage.off("fetch_sessions")
     return key == METADATA or (key in PLAIN and key not in CUTS)
 
 
@@ -184,6 +197,13 @@ def _ready_read(stage: Stage, item: Item) -> Ready:
         version = stage.version(item)
         body = stage.carried(item, body, version)
     return Ready((Frame(_encoded(Part(item.request.key, version, body, client_id=stage.client_id(item)))),))
+
+
+def _ready_fetch(stage: Stage, item: Item) -> Ready:
+    question = question_of(stage, item, stage.body(item))
+    led = (stage.topology.leader(stage.names.topic(name), each) for name, each in question.told.said)
+    nodes = tuple(node for node in islice(led, 1) if node != ANY)
+    return Ready((), question, nodes=nodes, size=PARTITION_BYTES * len(question.told.said))
 
 
 def _ready_produce(stage: Stage, item: Item) -> Ready:
@@ -207,7 +227,7 @@ def _ready_produce(stage: Stage, item: Item) -> Ready:
     frames = tuple(_frame(stage, part, sendings) for part in parts)
     in_order = [sending for frame in frames for sending in frame.sendings]
     nodes = tuple(frame.part.node for frame in frames for _ in frame.sendings)
-    return Ready(frames, captured_offsets(stage, item) or EMPTY, told(stage, in_order), nodes)
+    return Ready(frames, None, captured_offsets(stage, item) or EMPTY, told(stage, in_order), nodes)
 
 
 def _as_sent(where: Where, batch: Batch) -> Sending:
@@ -244,3 +264,6 @@ def _encoded(part: Part) -> Part:
     }
     frame = encode_request(header, part.body)
     return part._replace(ready=len(frame).to_bytes(4, "big") + frame, body={})
+
+
+READY = {PRODUCE: _ready_produce, FETCH: _ready_fetch}
