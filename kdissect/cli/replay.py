@@ -104,6 +104,14 @@ def _add_common(parser: argparse.ArgumentParser, name: str) -> None:
             help=f"name of a {kind.replace('-', ' ')} on the target",
         )
     names.add_argument(
+        "--topic-id",
+        type=_topic_id,
+        action="append",
+        default=[],
+        metavar="ID=NAME",
+        help="captured name of a topic of which the capture has only the id; plan lists such ids",
+    )
+    names.add_argument(
         "--client-id-prefix", default="", metavar="TEXT", help="put before client ids (default: kept)"
     )
     chosen = parser.add_argument_group(
@@ -340,6 +348,7 @@ def _settings(chosen: argparse.Namespace) -> "Settings":
         run=getattr(chosen, "name", None) or start,
         prefix="" if chosen.isolated_target else chosen.prefix,
         topic_map=dict(chosen.topic_map),
+        topic_ids=dict(chosen.topic_id),
         group_map=dict(chosen.group_map),
         transactional_map=dict(chosen.transactional_id_map),
         allowed_hosts=tuple(chosen.allow_host),
@@ -442,6 +451,18 @@ def _mapping(text: str) -> tuple[str, str]:
     if not equals or not old or not new:
         raise argparse.ArgumentTypeError(f"{text!r} is no mapping; orders=orders-test is")
     return old, new
+
+
+def _topic_id(text: str) -> tuple[bytes, str]:
+    from kdissect.dump.meaning import uuid_from
+
+    identity = text.partition("=")[0]
+    try:
+        return uuid_from(identity), _mapping(text)[1]
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{identity!r} is no topic id; kV3-SCzWQrWjOQGfzQwfXg=orders is one with its name"
+        ) from None
 
 
 def _positive(text: str) -> float:

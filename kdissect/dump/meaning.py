@@ -13,7 +13,7 @@ on as they are.
 """
 
 import math
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -211,6 +211,14 @@ def _words_teller(words: Callable[[int], str | None], array: bool) -> _Teller:
 def uuid_words(raw: bytes) -> str:
     """Write an id as Kafka does: 22 characters of base64url."""
     return urlsafe_b64encode(raw)[:22].decode()
+
+
+def uuid_from(words: str) -> bytes:
+    """Read an id as Kafka writes it. Raises ValueError for what is none."""
+    raw = urlsafe_b64decode(f"{words}==")
+    if uuid_words(raw) != words:
+        raise ValueError(f"{words!r} is no id")
+    return raw
 
 
 def _tell_uuid(said: Tree, name: str, item: Any, context: _Context) -> None:

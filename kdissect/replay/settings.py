@@ -102,6 +102,7 @@ class Settings:
     run: str = "run"
     prefix: str = "replay-"
     topic_map: dict[str, str] = field(default_factory=dict)
+    topic_ids: dict[bytes, str] = field(default_factory=dict)  # captured names that the capture does not tell
     group_map: dict[str, str] = field(default_factory=dict)
     transactional_map: dict[str, str] = field(default_factory=dict)
     allowed_hosts: tuple[str, ...] = ()  # beside the target's own: names, addresses, networks

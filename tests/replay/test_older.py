@@ -211,3 +211,7 @@ def test_fetches_by_ids_that_the_capture_never_names_are_said_to_be_so() -> None
     script.add(0, FETCH, 13, body, {"responses": []})
     done = replay(script, Cluster(), target=orders())
     assert [(each.bucket, each.reason) for each in done.player.results] == [(Bucket.HEADLESS, "a topic id has no name in the capture")]  # fmt: skip
+    said = settings(topic_ids={b"n" * 16: "orders"})
+    done = replay(script, Cluster(), said, target=orders())
+    assert done.buckets() == {"answered": 1}
+    assert done.sent(FETCH)[0][2]["topics"][0]["topic_id"] == done.stage.names.id_of("t-orders")

@@ -6,7 +6,7 @@ import pytest
 from replay.handmade import FOUND_NOTHING, Script, replay, settings
 
 from kdissect.cli.arguments import parse
-from kdissect.cli.replay import _allowable
+from kdissect.cli.replay import _allowable, _topic_id
 from kdissect.protocol.schema import APIS
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.loading.items import Source, load
@@ -164,3 +164,10 @@ def test_nothing_of_a_captured_login_is_sent() -> None:
     done = replay(script, lambda *_: {"error_code": 0, "node_id": 1, "host": "127.0.0.1", "port": 9092})
     assert {key for _, key, _, _ in done.target.asked} == {18, 10}
     assert all(b"production password" not in repr(body).encode() for *_, body in done.target.asked)
+
+
+def test_topic_ids_are_named_as_kafka_writes_them() -> None:
+    assert _topic_id("bm5ubm5ubm5ubm5ubm5ubg=orders") == (b"n" * 16, "orders")
+    for text in ("bm5ubm5ubm5ubm5ubm5ubg", "orders=bm5ubm5ubm5ubm5ubm5ubg", "=orders", "bm5ubm5ubm5ubm5ubm5ubh=orders"):  # fmt: skip
+        with pytest.raises(ArgumentTypeError):
+            _topic_id(text)

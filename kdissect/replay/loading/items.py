@@ -123,6 +123,7 @@ class Loaded:
 
 def load(capture: Capture, shelf: Shelf, settings: Settings) -> Loaded:
     """Look at every request once."""
+    capture.names = settings.topic_ids | capture.names  # what was captured is true
     names = Names(settings, capture.names)
     loaded = Loaded(capture, names)
     for server in capture.servers:

@@ -7,6 +7,7 @@ attempt that failed) is said to depend on it.
 from collections import Counter, defaultdict
 from typing import Any
 
+from kdissect.dump.meaning import uuid_words
 from kdissect.protocol.headers import decode_request
 from kdissect.protocol.schema import api_name
 from kdissect.replay.accounting import Bucket, check, sums
@@ -23,7 +24,7 @@ from kdissect.replay.playing.dealing import deal
 from kdissect.replay.playing.pace import Timetable, without_long_gaps
 from kdissect.replay.playing.running import Replay
 from kdissect.replay.rewriting.mentions import groups_of
-from kdissect.replay.rewriting.roles import Refused, Tree
+from kdissect.replay.rewriting.roles import ZERO_ID, Refused, Tree
 from kdissect.replay.settings import Groups, Pace, Settings, Timestamps
 
 ADD_PARTITIONS, END_TXN, LIST_OFFSETS, OFFSET_COMMIT, TXN_COMMIT = 24, 26, 2, 8, 28
@@ -41,6 +42,7 @@ LIMITS = {  # API -> (lowest, highest) version that a course sends, beyond what 
 FIRST_GENERATION = {PRODUCE: BEFORE_IMPLICIT_ADD, END_TXN: 4, TXN_COMMIT: 4}
 REQUEST_LIMIT = 104_857_600  # socket.request.max.bytes of a broker that nobody configured
 RATE_WINDOW_NS = 1_000_000_000
+MOST_IDS = 5  # of nameless topics that are told
 
 
 def make_plan(replay: Replay) -> dict[str, Any]:
@@ -54,9 +56,10 @@ def make_plan(replay: Replay) -> dict[str, Any]:
     losses: Counter[str] = Counter()
     sent: list[Item] = []
     groups: set[str] = set()
+    nameless: Counter[bytes] = Counter()
     for item in loaded.items:
         name = api_name(item.request.key)
-        outcome = _outcome(replay, stage, item, groups)
+        outcome = _outcome(replay, stage, item, groups, nameless)
         by_api[name]["captured"] += 1
         if isinstance(outcome, Refused):
             buckets[outcome.bucket] += 1
@@ -98,12 +101,17 @@ def make_plan(replay: Replay) -> dict[str, Any]:
         "record_bytes": loaded.record_bytes,
         "retries": len(loaded.retries.keys() | loaded.repeats.keys()),
         "settings": _settings(settings),
-        "warnings": _warnings(replay),
+        "warnings": [*_warnings(replay), *_unnamed(nameless)],
     }
 
 
-def _outcome(replay: Replay, stage: Stage, item: Item, groups: set[str]) -> Refused | int:
-    """Give the version in which a request would be sent, or why it would not be; take note of the groups that it names."""
+def _outcome(
+    replay: Replay, stage: Stage, item: Item, groups: set[str], nameless: Counter[bytes]
+) -> Refused | int:
+    """Give the version in which a request would be sent, or why it would not be.
+
+    Take note of the groups that it names, and of topic ids without a name.
+    """
     if item.refusal is not None:
         return Refused(*item.refusal)
     key = item.request.key
@@ -112,6 +120,9 @@ def _outcome(replay: Replay, stage: Stage, item: Item, groups: set[str]) -> Refu
         high = FIRST_GENERATION[key]
     body = decode_request(replay.shelf.get(item.request.frame) or b"").body or {}
     groups.update(groups_of(key, item.request.version or 0, body))
+    if key in CUTS:
+        ids = {topic.get("topic_id", ZERO_ID) for topic in body.get(CUTS[key].topics) or ()}
+        nameless.update(ids - stage.names.captured_ids.keys() - {ZERO_ID})
     try:
         version = stage.version(item, low, high)
         if key in CUTS:
@@ -171,6 +182,7 @@ def _names(replay: Replay, groups: set[str]) -> dict[str, Any]:
     return {
         "prefix": replay.settings.prefix,
         "topics": {name: loaded.names.topic(name) for name in sorted(loaded.source.topics)},
+        "topic_ids": {uuid_words(each): name for each, name in replay.settings.topic_ids.items()},
         "groups": {group: loaded.names.group(group) for group in sorted(groups) if group},
         "transactional_ids": {name: loaded.names.transactional(name) for name in sorted(transactional)},
     }
@@ -290,6 +302,15 @@ def _settings(settings: Settings) -> dict[str, Any]:
         else ("certificates are not checked" if settings.tls.insecure else "checked"),
         "rewrites_off": sorted(settings.rewrites_off),
     }
+
+
+def _unnamed(nameless: Counter[bytes]) -> list[str]:
+    """Say which topic ids want a name."""
+    told = [f"{uuid_words(each)} ({count:,} requests)" for each, count in nameless.most_common(MOST_IDS)]
+    more = [f"{len(nameless) - MOST_IDS} others"] if len(nameless) > MOST_IDS else []
+    return [f"the capture names no topic of id {', '.join([*told, *more])}: --topic-id ID=NAME does"] * bool(
+        told
+    )
 
 
 def _warnings(replay: Replay) -> list[str]:

@@ -74,6 +74,8 @@ def plan_text(plan: Mapping[str, Any]) -> Iterator[str]:
     yield from _section(
         "Groups and transactional ids", (f"  {_(old)} → {_(new)}" for old, new in renamed.items())
     )
+    by_hand = plan["names"].get("topic_ids", {})
+    yield from _section("Topic ids by hand", (f"  {_(old)} = {_(name)}" for old, name in by_hand.items()))
     yield from _section("Timers", (f"  {line}" for line in plan["timers"]))
     yield from _section("Heed", (f"  {_(line)}" for line in plan["warnings"]))
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from kdissect.dump.meaning import uuid_words
 from kdissect.protocol.codec import encode
 from kdissect.protocol.headers import decode_embedded
 from kdissect.protocol.layout import Field, Message, fields_at
@@ -65,7 +66,7 @@ class Names:
             return captured
         name = self.captured_ids.get(captured)
         if name is None:
-            raise Refused(Bucket.HEADLESS, f"topic id {captured.hex()} has no name in the capture")
+            raise Refused(Bucket.HEADLESS, f"topic id {uuid_words(captured)} has no name in the capture")
         return self.id_of(self.topic(name))
 
     def id_of(self, name: str) -> bytes:
