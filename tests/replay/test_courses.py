@@ -13,7 +13,7 @@ from kdissect.replay.accounting import Bucket
 from kdissect.replay.rewriting.batches import batch_of, batches_of
 from kdissect.replay.settings import Groups, Pace
 
-PRODUCE, FETCH, COMMIT, COORDINATOR, JOIN, SYNC, INIT, ADD, END, TXN_COMMIT = (
+PRODUCE, FETCH, COMMIT, COORDINATOR, JOIN, SYNC, INIT, ADD, END = (
     0,
     1,
     8,
@@ -23,7 +23,6 @@ PRODUCE, FETCH, COMMIT, COORDINATOR, JOIN, SYNC, INIT, ADD, END, TXN_COMMIT = (
     22,
     24,
     26,
-    28,
 )
 EPOCHS = 23
 Tree = dict[str, Any]

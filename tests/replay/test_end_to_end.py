@@ -51,6 +51,9 @@ FAILURES = {  # what rewriting is there to prevent; see test_failures
 }
 
 
+MISSED_SESSION = {"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_MEMBER_EPOCH"}
+
+
 FETCHED = {"fetched_captured": 0, "fetched_replayed": 0}  # polls differ from run to run
 
 
@@ -174,9 +177,10 @@ def test_membership(target: SecuredCluster, tmp_path: Path) -> None:
     played = play(asked, "rebalances.pcapng", tmp_path / "run")
     sums = played.report["accounting"]
     assert sums["captured"] == sums["sent"] + sums["skipped"] == len(played.pairs)
-    # Groups live by real timers: on a busy machine a member may miss its session, and be taken in again.
-    wrong = sum(requests for _, _, _, requests in played.unexpected())
-    assert wrong < 0.05 * sums["sent"], played.unexpected()
+    # Groups live by real timers: on a busy machine a member may miss its session, and be taken in again. Nothing else may differ.
+    unexpected = played.unexpected()
+    assert {replayed for _, _, replayed, _ in unexpected} <= MISSED_SESSION, unexpected
+    assert sum(requests for *_, requests in unexpected) < 0.01 * sums["sent"], unexpected
     by_api = played.report["apis"]
     assert by_api["JoinGroup"]["answered"] > 20
     assert by_api["ConsumerGroupHeartbeat"]["answered"] > 20

@@ -16,7 +16,7 @@ from kdissect.replay.settings import Chosen, Groups, Timestamps
 
 pytestmark = pytest.mark.broker
 
-PRODUCE, FETCH, INIT, ADD_PARTITIONS, END, JOIN, HEARTBEAT, SYNC = 0, 1, 22, 24, 26, 11, 12, 14
+PRODUCE, FETCH, INIT, ADD_PARTITIONS, JOIN, HEARTBEAT, SYNC = 0, 1, 22, 24, 11, 12, 14
 
 
 def without(

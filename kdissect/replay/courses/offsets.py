@@ -24,7 +24,7 @@ def commit(stage: Stage, item: Item, body: Tree) -> Course:
     group, member = body["group_id"], body.get("member_id", "")
     full = stage.settings.groups is Groups.FULL and not stage.off("members")
     live: Live | None = (yield from member_if_any(stage, group, member)) if full else None
-    stage.put_member(item, body, group, "generation_id_or_member_epoch")
+    stage.put_member(body, group, "generation_id_or_member_epoch")
     body = stage.carried(item, body, version)
     if live is not None and live.join_version:
         return [(yield from as_member(stage, item, live, version, body))]

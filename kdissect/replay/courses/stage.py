@@ -191,7 +191,7 @@ class Stage:
         if not body["topics"]:
             raise Refused(Bucket.DEPENDENCY, "none of its topics is on the target")
 
-    def put_member(self, item: Item, body: Tree, group: str, generation: str) -> None:
+    def put_member(self, body: Tree, group: str, generation: str) -> None:
         """Say who commits: the live member, or nobody where membership is not replayed."""
         if self.off("members"):
             return
@@ -208,7 +208,6 @@ class Stage:
                 body[name] = value
         if live is None and "group_instance_id" in body:
             body["group_instance_id"] = None
-        del item
 
     # Routing
 

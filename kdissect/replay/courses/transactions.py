@@ -14,7 +14,6 @@ from kdissect.replay.loading.items import (
     ADD_PARTITIONS,
     END_TXN,
     INIT_PRODUCER_ID,
-    PRODUCE,
     TXN_COMMIT,
     Item,
 )
@@ -24,7 +23,6 @@ from kdissect.replay.rewriting.versions import chosen_version
 from kdissect.replay.settings import Groups
 from kdissect.replay.steps import Answer, Course, Errand
 
-IN_TRANSACTION = frozenset({PRODUCE, ADD_PARTITIONS, ADD_OFFSETS, TXN_COMMIT})
 BORDERS = frozenset({INIT_PRODUCER_ID, END_TXN})
 LONGEST_TIMEOUT_MS = 900_000  # transaction.max.timeout.ms of a broker that nobody configured
 IMPLICIT_OFFSETS = 5  # TxnOffsetCommit from which the group is added by itself
@@ -89,7 +87,7 @@ def commit_offsets(stage: Stage, item: Item, body: Tree) -> Course:
     stage.translate_commits(item, body)
     if stage.settings.groups is Groups.FULL:
         yield from member_if_any(stage, body["group_id"], body.get("member_id", ""))
-    stage.put_member(item, body, body["group_id"], "generation_id")
+    stage.put_member(body, body["group_id"], "generation_id")
     group = body["group_id"]
     body = stage.carried(item, body, version)
     name = stage.names.transactional(item.transaction or "")

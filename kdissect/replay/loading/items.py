@@ -37,7 +37,7 @@ from kdissect.replay.rewriting.roles import Names, Refused, Tree
 from kdissect.replay.settings import Chosen, Groups, Moment, Settings
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, FIND_COORDINATOR = 0, 1, 2, 3, 8, 10
-SYNC_GROUP, JOIN_GROUP, API_VERSIONS, SASL_HANDSHAKE = 14, 11, 18, 17
+SYNC_GROUP, SASL_HANDSHAKE = 14, 17
 INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN, TXN_COMMIT, DESCRIBE_CLUSTER = 22, 24, 25, 26, 28, 60
 ANSWERED_BY_PARTITION = {
     FETCH: ("responses", "topic"),
