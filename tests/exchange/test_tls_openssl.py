@@ -124,7 +124,16 @@ def check(found: Found, requests: int) -> None:
     assert (found.row["tls_decryption"], found.row["tls_outcome"]) == ("whole", "completed")
 
 
-CASES: dict[str, tuple[list[bytes], list[str], list[str], Callable[[Found], bool]]] = {
+Case = tuple[list[bytes], list[str], list[str], Callable[[Found], bool]]
+
+
+def _with_suite(option: str, suite: str, name: str) -> Case:
+    """Let both ends use one cipher suite, and expect its name."""
+    version = "-tls1_3" if option == "-ciphersuites" else "-tls1_2"
+    return ASKED[:3], [option, suite], [version, option, suite], lambda found: found.row["tls_cipher"] == name
+
+
+CASES: dict[str, Case] = {
     "key update by both": ([ASKED[0], b"K\n", ASKED[1], b"k\n", ASKED[2]], [], ["-tls1_3"], lambda _: True),
     "renegotiation": (
         [ASKED[0], b"R\n", ASKED[1], ASKED[2]],
@@ -138,11 +147,11 @@ CASES: dict[str, tuple[list[bytes], list[str], list[str], Callable[[Found], bool
         ["-tls1_3", "-groups", "X25519:P-384"],
         lambda _: True,
     ),
-    "AES-CCM": (
-        [ASKED[0], ASKED[1], ASKED[2]],
-        ["-ciphersuites", "TLS_AES_128_CCM_SHA256"],
-        ["-tls1_3", "-ciphersuites", "TLS_AES_128_CCM_SHA256"],
-        lambda found: found.row["tls_cipher"] == "TLS_AES_128_CCM_SHA256",
+    "AES-CCM": _with_suite("-ciphersuites", "TLS_AES_128_CCM_SHA256", "TLS_AES_128_CCM_SHA256"),
+    "AES-CCM-8": _with_suite("-ciphersuites", "TLS_AES_128_CCM_8_SHA256", "TLS_AES_128_CCM_8_SHA256"),
+    "AES-CCM in TLS 1.2": _with_suite("-cipher", "AES256-CCM", "TLS_RSA_WITH_AES_256_CCM"),
+    "AES-CCM-8 in TLS 1.2": _with_suite(
+        "-cipher", "DHE-RSA-AES128-CCM8:@SECLEVEL=0", "TLS_DHE_RSA_WITH_AES_128_CCM_8"
     ),
     "MAC before encryption": (
         [ASKED[0], ASKED[1], ASKED[2]],

@@ -68,7 +68,7 @@ class Tls13(Protection):
 
 
 class Aead12(Protection):
-    """AEAD in TLS 1.2: AES-GCM with half of the nonce in the record (RFC 5288), ChaCha20 with none (RFC 7905)."""
+    """AEAD in TLS 1.2: AES-GCM and AES-CCM with most of the nonce in the record (RFC 5288, RFC 6655), ChaCha20 with none (RFC 7905)."""
 
     def __init__(self, suite: Suite, key: bytes, iv: bytes) -> None:
         self._aead, self._iv = _cipher(suite, key), iv
@@ -132,7 +132,7 @@ def protections12(
 ) -> tuple[Protection, Protection]:
     """Give what protects the client's and the server's records in TLS 1.2 (RFC 5246, section 6.3)."""
     mac_bytes = new_hash(suite.mac, usedforsecurity=False).digest_size if suite.mac else 0
-    iv_bytes = {"gcm": 4, "chacha20": 12}.get(suite.cipher, 0)
+    iv_bytes = {"gcm": 4, "ccm": 4, "ccm8": 4, "chacha20": 12}.get(suite.cipher, 0)
     sizes = (mac_bytes, mac_bytes, suite.key_bytes, suite.key_bytes, iv_bytes, iv_bytes)
     block = pseudorandom(suite.hash, master_secret, KEY_EXPANSION, server_random + client_random, sum(sizes))
     parts, at = [], 0

@@ -1,7 +1,7 @@
 """Cipher suites: their numbers, names and what it takes to open records protected by them.
 
-All names are from IANA's registry. What can be opened is what Java 17 and OpenSSL 3 choose: AES in GCM, CBC and (TLS 1.3)
-CCM, and ChaCha20-Poly1305. A suite of another kind keeps its number as its name.
+All names are from IANA's registry. What can be opened is what Java 17 and OpenSSL 3 choose: AES in GCM, CCM and CBC,
+and ChaCha20-Poly1305. A suite of another kind keeps its number as its name.
 """
 
 from typing import NamedTuple
@@ -44,6 +44,14 @@ SUITES: dict[int, Suite] = {
         0xC030: "ECDHE_RSA", 0xC032: "ECDH_RSA"}, "AES_256_GCM_SHA384")),
     **_aead("chacha20", 32, "sha256", _named({
         0xCCA8: "ECDHE_RSA", 0xCCA9: "ECDHE_ECDSA", 0xCCAA: "DHE_RSA"}, "CHACHA20_POLY1305_SHA256")),
+    **_aead("ccm", 16, "sha256", _named({
+        0xC09C: "RSA", 0xC09E: "DHE_RSA", 0xC0AC: "ECDHE_ECDSA"}, "AES_128_CCM")),
+    **_aead("ccm", 32, "sha256", _named({
+        0xC09D: "RSA", 0xC09F: "DHE_RSA", 0xC0AD: "ECDHE_ECDSA"}, "AES_256_CCM")),
+    **_aead("ccm8", 16, "sha256", _named({
+        0xC0A0: "RSA", 0xC0A2: "DHE_RSA", 0xC0AE: "ECDHE_ECDSA"}, "AES_128_CCM_8")),
+    **_aead("ccm8", 32, "sha256", _named({
+        0xC0A1: "RSA", 0xC0A3: "DHE_RSA", 0xC0AF: "ECDHE_ECDSA"}, "AES_256_CCM_8")),
     **_cbc(16, "sha256", "sha1", _named({
         0x002F: "RSA", 0x0032: "DHE_DSS", 0x0033: "DHE_RSA", 0xC004: "ECDH_ECDSA", 0xC009: "ECDHE_ECDSA",
         0xC00E: "ECDH_RSA", 0xC013: "ECDHE_RSA"}, "AES_128_CBC_SHA")),
