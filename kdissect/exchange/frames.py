@@ -56,7 +56,10 @@ SHORTEST_SURE = 14  # a length and a request header without client id
 SHORTEST_REQUEST = 8  # ControlledShutdown 0 has no client id in its header
 SHORTEST_RESPONSE = 4
 CONTROLLED_SHUTDOWN = 7
-API_VERSIONS = 18
+SASL_HANDSHAKE, API_VERSIONS = 17, 18
+FIRST_OF_SASL = (
+    -1
+)  # correlation id with which Java clients of 0.10 to 2.2 begin to authenticate; all others count from 0
 LAST_PLAIN_PRODUCE = 8  # from version 9 on tagged fields come first and lengths are variable
 MOST_TAGGED = 4
 MOST_ACKS = 16  # before Kafka 0.9 a number of brokers could be asked for
@@ -95,7 +98,10 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
     version = int16_at(data, offset + 6)
     if version < 0 or version > max_versions[key] + NEWER_VERSIONS:
         return 0
-    if int32_at(data, offset + 8) < 0:
+    correlation_id = int32_at(data, offset + 8)
+    if correlation_id < 0 and not (
+        correlation_id == FIRST_OF_SASL and (key == SASL_HANDSHAKE or key == API_VERSIONS)
+    ):
         return 0
     if key == CONTROLLED_SHUTDOWN and version == 0:
         return WEAK if size == 12 else 0

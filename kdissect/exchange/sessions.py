@@ -5,7 +5,7 @@ A broker answers the requests of a connection one after the other, in the order 
 those before it will never be answered. The same rule keeps clients right that use an id again, or use one id always.
 
 Three kinds of frames leave the rule: a Produce with acks=0 gets no response; raw SASL tokens after SaslHandshake 0
-have no Kafka header and answer each other in order; a response may be captured shortly before its request, and then
+have no Kafka header and answer each other in order, but the last one of GSSAPI gets no answer; a response may be captured shortly before its request, and then
 waits for it in `FIRST_EARLY`.
 
 Kafka 0.7 has no correlation ids: all are taken as 0, so that a response belongs to the first request that waits. There
@@ -281,10 +281,29 @@ def expects_token(state: State, connection: int) -> bool:
 
 
 @jit_inner
+def _answers_token(state: State, connection: int, side: Int64s) -> bool:
+    """Say whether a frame answers a raw token: then no request behind that has the id with which the frame begins.
+
+    The last token of GSSAPI gets no answer, unlike those of all other mechanisms: the client goes on by itself.
+    """
+    if not expects_token(state, connection):
+        return False
+    if side[STOP] - side[START] < 4:
+        return True
+    correlation_id = int32_at(state.arena, side[START])
+    node = state.connections[connection, FIRST_WAITING]
+    while node >= 0 and (
+        state.waiting[node, STATUS] == SASL_TOKEN or state.waiting[node, CORRELATION_ID] != correlation_id
+    ):
+        node = state.waiting[node, NEXT_WAITING]
+    return bool(node < 0)
+
+
+@jit_inner
 def on_response(state: State, connection: int, side: Int64s) -> None:
     """Take in one response frame; `side` holds the SIDE columns of its bytes, at least 4 of them (2 in Kafka 0.7)."""
     connections = state.connections
-    if expects_token(state, connection):
+    if _answers_token(state, connection, side):
         node = connections[connection, FIRST_WAITING]
         _set_side(state, node, RESPONSE_SIDE, side)
         _finish(state, node, SASL_TOKEN)

@@ -127,6 +127,36 @@ def test_gssapi_tokens_without_any_handshake(wire: Wire) -> None:
     assert told(ask(ask(wire, 7), 8)) == ("GSSAPI", "succeeded", None, 0)
 
 
+@pytest.mark.parametrize("asked", [True, False], ids=["with-handshake-0", "without"])
+@pytest.mark.parametrize("refused", [False, True])
+def test_gssapi_as_java_speaks_it(asked: bool, refused: bool, wire: Wire) -> None:
+    """As clients of 0.10 and 0.9 do with a broker of 0.10 and its KDC: ids begin with -1, and nothing answers the last token."""
+    if asked:
+        shake(wire, -1, "GSSAPI", version=0)
+    wire.send(CLIENT, frame(b"\x60\x82\x02\x9f\x06\x09" + bytes(660)))
+    if refused:
+        assert told(wire.close()) == ("GSSAPI", "failed", None, 0)
+        return
+    wire.send(SERVER, frame(b"\5\4\1\xff" + bytes(28))).send(CLIENT, frame(b"\5\4\0\xff" + bytes(37)))
+    ask(ask(wire, 0), 1)
+    assert told(wire) == ("GSSAPI", "succeeded", None, 0)
+    made, pieces = wire.splits()
+    rows = [
+        batches["connections"].to_pylist()
+        for batches in dissect_batches(pieces, made)
+        if "connections" in batches
+    ]
+    ((row,),) = rows
+    counted = (
+        row["requests"],
+        row["responses"],
+        row["unanswered"],
+        row["orphan_responses"],
+        row["skipped_bytes"],
+    )
+    assert counted == (2 + asked, 2 + asked, 0, 0, 0)
+
+
 def test_the_recorded_clients() -> None:
     """By client, what each was made to do (tests/lab/scenarios/sasl.py)."""
     found = survey(open_inputs([str(CAPTURES / "sasl.pcapng")], "").files)
