@@ -12,8 +12,9 @@ from kdissect.replay.accounting import Bucket
 from kdissect.replay.courses.assigning import SUBSCRIPTION
 from kdissect.replay.courses.membership import longer, rejoin
 from kdissect.replay.courses.stage import Stage
+from kdissect.replay.keys import CONSUMER_HEARTBEAT, JOIN_GROUP
 from kdissect.replay.loading.elders import TOGETHER_NS, Elder
-from kdissect.replay.mapping.members import CONSUMER_HEARTBEAT, JOIN_GROUP, JOINING, Live, own_member_id
+from kdissect.replay.mapping.members import JOINING, Live, own_member_id
 from kdissect.replay.rewriting.roles import Refused, Tree, rewriter
 from kdissect.replay.rewriting.versions import chosen_version, convert
 from kdissect.replay.steps import Errand, Gate, Until

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from kdissect.protocol.headers import encode_response
 from kdissect.protocol.layout import fields_at
 from kdissect.protocol.schema import APIS
+from kdissect.replay.keys import PRODUCE
 
-PRODUCE, INT64 = 0, 8
+INT64 = 8
 THEIRS = ("base_offset", "log_append_time_ms", "log_start_offset")  # int64, as far as the version has them
 Topic = str | bytes  # its name, or its id where the version has ids
 Asked = tuple[tuple[Topic, tuple[int, ...]], ...]  # topics and their partitions, as they stand in the request

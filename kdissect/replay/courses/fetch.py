@@ -15,6 +15,7 @@ from kdissect.replay.accounting import Bucket
 from kdissect.replay.courses.fetched import after_last_record, glance
 from kdissect.replay.courses.stage import CONTROL, Stage
 from kdissect.replay.courses.target import learn_bounds
+from kdissect.replay.keys import FETCH
 from kdissect.replay.loading.items import Item
 from kdissect.replay.loading.sessions import UNTOLD
 from kdissect.replay.mapping.producers import Where
@@ -25,7 +26,7 @@ from kdissect.replay.rewriting.versions import TOPIC_IDS_IN_FETCH
 from kdissect.replay.settings import Pace
 from kdissect.replay.steps import ANY, Answer, Ask, Course, Part
 
-FETCH, SESSIONS, RACKS, LAST_WITH_REPLICA = 1, 7, 11, 14
+SESSIONS, RACKS, LAST_WITH_REPLICA = 7, 11, 14
 OLDEST_OF_BATCHES = 4
 OFFSET_OUT_OF_RANGE = 1
 NAMELESS = (Bucket.HEADLESS, "a topic id has no name in the capture")

@@ -12,9 +12,10 @@ from typing import NamedTuple
 from kdissect.protocol.record_sets import PREFIX
 from kdissect.protocol.schema import APIS, response_header_version
 from kdissect.protocol.wire import SIZED, Wrong, count_length
+from kdissect.replay.keys import FETCH
 from kdissect.replay.rewriting.versions import TOPIC_IDS_IN_FETCH
 
-FETCH, SESSIONS, REPLICAS = 1, 7, 11
+SESSIONS, REPLICAS = 7, 11
 HEAD = struct.Struct(">ihi")  # throttle time, error, session
 PARTITION = struct.Struct(">ihqqq")  # number, error, high watermark, last stable offset, start of the log
 ABORTED_BYTES, REPLICA_BYTES, ID_BYTES = 16, 4, 16

@@ -8,21 +8,14 @@ first (see `elders`).
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.courses.assigning import ASSIGNMENT, assignments
 from kdissect.replay.courses.elders import NOT_IN, member_if_any, member_of
-from kdissect.replay.courses.membership import (
-    LEAVE_GROUP,
-    SYNC_GROUP,
-    as_member,
-    joined,
-    longer,
-    put,
-)
+from kdissect.replay.courses.membership import as_member, joined, longer, put
 from kdissect.replay.courses.stage import Stage
+from kdissect.replay.keys import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from kdissect.replay.loading.items import Item
-from kdissect.replay.mapping.members import JOIN_GROUP, Live
+from kdissect.replay.mapping.members import Live
 from kdissect.replay.rewriting.roles import Refused, Tree, rewritten_embedded
 from kdissect.replay.steps import Answer, Course
 
-HEARTBEAT = 12
 LEAST_JOIN = 2  # 4.0 brokers dropped what is older
 
 

@@ -6,8 +6,9 @@ all that it said when it joined; one that is older than the capture is let in fi
 
 from kdissect.replay.courses.elders import member_of
 from kdissect.replay.courses.stage import Stage
+from kdissect.replay.keys import SHARE_HEARTBEAT
 from kdissect.replay.loading.items import Item
-from kdissect.replay.mapping.members import JOINING, SHARE_HEARTBEAT, Live, own_member_id
+from kdissect.replay.mapping.members import JOINING, Live, own_member_id
 from kdissect.replay.rewriting.roles import Tree
 from kdissect.replay.steps import Answer, Course
 

@@ -6,13 +6,13 @@ A live rebalance that the capture did not have is joined by the replayer's own r
 from kdissect.protocol.errors import error_name
 from kdissect.replay.courses.assigning import assignments
 from kdissect.replay.courses.stage import Stage
+from kdissect.replay.keys import JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from kdissect.replay.loading.items import Item
-from kdissect.replay.mapping.members import JOIN_GROUP, Live
+from kdissect.replay.mapping.members import Live
 from kdissect.replay.rewriting.roles import Tree
 from kdissect.replay.rewriting.versions import chosen_version
 from kdissect.replay.steps import Answer, Errand, Gate, Until
 
-LEAVE_GROUP, SYNC_GROUP = 13, 14
 MEMBER_ID_REQUIRED, UNKNOWN_MEMBER, ILLEGAL_GENERATION, REBALANCE = 79, 25, 22, 27
 LOST_PLACE = frozenset({UNKNOWN_MEMBER, ILLEGAL_GENERATION, REBALANCE})
 LONGEST_SESSION_MS = 1_800_000  # group.max.session.timeout.ms of a broker that nobody configured

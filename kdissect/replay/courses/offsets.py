@@ -7,13 +7,13 @@ members. With it the live member commits.
 from kdissect.replay.courses.elders import member_if_any
 from kdissect.replay.courses.membership import as_member
 from kdissect.replay.courses.stage import Stage
+from kdissect.replay.keys import OFFSET_COMMIT, OFFSET_FETCH
 from kdissect.replay.loading.items import Item
 from kdissect.replay.mapping.members import Live
 from kdissect.replay.rewriting.roles import Tree
 from kdissect.replay.settings import Groups
 from kdissect.replay.steps import Answer, Course
 
-OFFSET_COMMIT, OFFSET_FETCH = 8, 9
 LEAST_VERSION = 2  # older ones do not say what a member is
 
 

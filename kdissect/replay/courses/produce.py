@@ -15,8 +15,9 @@ from kdissect.protocol.errors import error_name
 from kdissect.protocol.headers import decode_response
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.courses.stage import AGAIN_NS, CONCURRENT_TRANSACTIONS, LEADER_ERRORS, Stage
+from kdissect.replay.keys import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID
 from kdissect.replay.loading.attempts import Position
-from kdissect.replay.loading.items import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, Item
+from kdissect.replay.loading.items import Item
 from kdissect.replay.loading.policy import is_internal
 from kdissect.replay.mapping.producers import Identity, Numbering, Way, Where
 from kdissect.replay.mapping.topology import split

@@ -26,7 +26,6 @@ from kdissect.replay.mapping.shares import (
 from kdissect.replay.rewriting.roles import Refused, Tree
 from kdissect.replay.steps import ANY, Answer, Ask, Course, Errand, Part
 
-SHARE_FETCH, SHARE_ACKNOWLEDGE = 78, 79
 FIRST_VERSION, RENEWALS = 1, 2  # version 0 was an early access; members can renew what they hold
 SINCE_RENEWALS = ("share_acquire_mode", "is_renew_ack")
 SESSION_ERRORS = frozenset({122, 123, 133})  # not found, another epoch, too many

@@ -13,6 +13,29 @@ from kdissect.protocol.errors import error_name
 from kdissect.protocol.headers import decode_response
 from kdissect.protocol.schema import APIS, api_name
 from kdissect.replay.accounting import Bucket
+from kdissect.replay.keys import (
+    ADD_OFFSETS,
+    ADD_PARTITIONS,
+    CONSUMER_DESCRIBE,
+    CONSUMER_HEARTBEAT,
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    END_TXN,
+    FIND_COORDINATOR,
+    HEARTBEAT,
+    INIT_PRODUCER_ID,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    OFFSET_FETCH,
+    SHARE_DESCRIBE,
+    SHARE_HEARTBEAT,
+    SHARE_OFFSETS,
+    SYNC_GROUP,
+    TXN_COMMIT,
+)
 from kdissect.replay.loading.items import Item, Loaded
 from kdissect.replay.loading.shelf import Place
 from kdissect.replay.mapping.members import Members
@@ -27,7 +50,6 @@ from kdissect.replay.rewriting.versions import Range, chosen_version, convert
 from kdissect.replay.settings import Groups, Settings
 from kdissect.replay.steps import ANY, Answer, Ask, Errand, Gate, Part, Pause, Until, ask_one
 
-METADATA, FIND_COORDINATOR, INIT_PRODUCER_ID = 3, 10, 22
 LEAST_METADATA = 4  # older ones create topics that are asked for
 COORDINATOR_ERRORS = frozenset({14, 15, 16})
 LEADER_ERRORS = frozenset({3, 5, 6, 74, 75, 100})
@@ -37,14 +59,33 @@ AGAIN_NS = 50_000_000
 OWN_CLIENT_ID = "kdissect-replay"
 CONTROL = "control"  # owns the connections for what belongs to no captured one
 
-OF_GROUP = {8: "group_id", 11: "group_id", 12: "group_id", 13: "group_id", 14: "group_id", 28: "group_id", 47: "group_id",
-            68: "group_id", 76: "group_id"}  # fmt: skip
-OF_GROUPS = {9: "groups", 15: "groups", 42: "groups_names", 69: "group_ids", 77: "group_ids", 90: "groups"}
+OF_GROUP = dict.fromkeys(
+    (
+        OFFSET_COMMIT,
+        JOIN_GROUP,
+        HEARTBEAT,
+        LEAVE_GROUP,
+        SYNC_GROUP,
+        TXN_COMMIT,
+        OFFSET_DELETE,
+        CONSUMER_HEARTBEAT,
+        SHARE_HEARTBEAT,
+    ),
+    "group_id",
+)
+OF_GROUPS = {
+    OFFSET_FETCH: "groups",
+    DESCRIBE_GROUPS: "groups",
+    DELETE_GROUPS: "groups_names",
+    CONSUMER_DESCRIBE: "group_ids",
+    SHARE_DESCRIBE: "group_ids",
+    SHARE_OFFSETS: "groups",
+}
 OF_TRANSACTION = {
-    22: "transactional_id",
-    24: "v3_and_below_transactional_id",
-    25: "transactional_id",
-    26: "transactional_id",
+    INIT_PRODUCER_ID: "transactional_id",
+    ADD_PARTITIONS: "v3_and_below_transactional_id",
+    ADD_OFFSETS: "transactional_id",
+    END_TXN: "transactional_id",
 }
 
 

@@ -7,13 +7,13 @@ asked for the topics: metadata reach each of them at its own time (KIP-500), so 
 from dataclasses import dataclass, field
 
 from kdissect.replay.courses.stage import AGAIN_NS, LEADER_ERRORS, Stage
+from kdissect.replay.keys import DESCRIBE_CLUSTER, DESCRIBE_CONFIGS, LIST_OFFSETS, METADATA
 from kdissect.replay.loading.rails import check_cluster
 from kdissect.replay.mapping.topology import Refusing, leaders_in, split
 from kdissect.replay.rewriting.roles import Tree
 from kdissect.replay.rewriting.versions import chosen_version
 from kdissect.replay.steps import Answer, Ask, Errand, Part, Pause, ask_one
 
-METADATA, DESCRIBE_CLUSTER, DESCRIBE_CONFIGS, LIST_OFFSETS = 3, 60, 32, 2
 EARLIEST, LATEST = -2, -1
 MOVING = LEADER_ERRORS | {78}  # OFFSET_NOT_AVAILABLE: of a leader that is new
 LEADERLESS_NS = 10_000_000_000  # how long leaders may be looked for

@@ -9,14 +9,8 @@ from kdissect.protocol.errors import error_name
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.courses.elders import member_if_any
 from kdissect.replay.courses.stage import Stage
-from kdissect.replay.loading.items import (
-    ADD_OFFSETS,
-    ADD_PARTITIONS,
-    END_TXN,
-    INIT_PRODUCER_ID,
-    TXN_COMMIT,
-    Item,
-)
+from kdissect.replay.keys import ADD_OFFSETS, ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, TXN_COMMIT
+from kdissect.replay.loading.items import Item
 from kdissect.replay.mapping.producers import Identity, Key
 from kdissect.replay.rewriting.roles import Refused, Tree
 from kdissect.replay.rewriting.versions import chosen_version

@@ -11,12 +11,12 @@ from collections.abc import Callable, Generator
 
 from kdissect import __version__
 from kdissect.protocol.errors import error_name
+from kdissect.replay.keys import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kdissect.replay.rewriting.roles import Tree
 from kdissect.replay.settings import Credentials
 from kdissect.replay.steps import Answer, Part
 
 CLIENT_ID = "kdissect-replay"
-API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE = 18, 17, 36
 UNSUPPORTED_VERSION = 35
 NO_LOGIN_HERE = 34  # ILLEGAL_SASL_STATE: a listener without SASL
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}

@@ -12,6 +12,7 @@ from typing import Any
 
 from kdissect.protocol.schema import APIS, api_name, fields_at, response_header_version
 from kdissect.replay.accounting import Bucket
+from kdissect.replay.keys import PRODUCE
 from kdissect.replay.linking.handshake import Handshake, HandshakeFailed, authenticate, shake_hands
 from kdissect.replay.linking.links import Link, Wire
 from kdissect.replay.mapping.topology import Refusing, Topology
@@ -313,9 +314,6 @@ class Switchboard:
                 self._shake(link, None)
 
         self.at(self.now_ns + int(lifetime_ms * AGAIN_AFTER * 1e6), start)
-
-
-PRODUCE = 0
 
 
 def throttle_of(answer: Answer) -> int:

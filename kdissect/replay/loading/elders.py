@@ -11,32 +11,30 @@ from dataclasses import dataclass, field
 
 from kdissect.protocol.headers import decode_embedded
 from kdissect.replay.accounting import Bucket
+from kdissect.replay.keys import (
+    CONSUMER_DESCRIBE,
+    CONSUMER_HEARTBEAT,
+    DESCRIBE_GROUPS,
+    FETCH,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    OFFSET_COMMIT,
+    SHARE_ACKNOWLEDGE,
+    SHARE_DESCRIBE,
+    SHARE_FETCH,
+    SHARE_HEARTBEAT,
+    STREAMS_HEARTBEAT,
+    SYNC_GROUP,
+    TXN_COMMIT,
+)
 from kdissect.replay.loading.captured import Request
 from kdissect.replay.loading.policy import Refusal
 from kdissect.replay.rewriting.roles import Names, Tree
 
-FETCH, COMMIT, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, TXN_COMMIT = (
-    1,
-    8,
-    11,
-    12,
-    13,
-    14,
-    15,
-    28,
-)
-CONSUMER_HEARTBEAT, CONSUMER_DESCRIBE, SHARE_HEARTBEAT, SHARE_DESCRIBE, SHARE_FETCH, SHARE_ACKNOWLEDGE = (
-    68,
-    69,
-    76,
-    77,
-    78,
-    79,
-)
-STREAMS_HEARTBEAT = 88
 HEARTBEATS_JOIN = (CONSUMER_HEARTBEAT, SHARE_HEARTBEAT)
 BY_SHARE = (SHARE_HEARTBEAT, SHARE_FETCH, SHARE_ACKNOWLEDGE)
-COMMITS = {COMMIT: "generation_id_or_member_epoch", TXN_COMMIT: "generation_id"}
+COMMITS = {OFFSET_COMMIT: "generation_id_or_member_epoch", TXN_COMMIT: "generation_id"}
 NO_MEMBER = frozenset({25, 82, 110})  # UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH
 TOGETHER_NS = 10_000_000_000  # members that first speak within this time are let in at once: three heartbeats
 CLASSIC = "consumer"
@@ -238,7 +236,7 @@ TELLING = {
     SYNC_GROUP: _sync,
     CONSUMER_HEARTBEAT: _heartbeat,
     SHARE_HEARTBEAT: _heartbeat,
-    COMMIT: _positions,
+    OFFSET_COMMIT: _positions,
     TXN_COMMIT: _positions,
     SHARE_FETCH: _positions,
     SHARE_ACKNOWLEDGE: _positions,

@@ -21,6 +21,22 @@ from kdissect.protocol.errors import is_retriable
 from kdissect.protocol.headers import Whole, decode_request, decode_response
 from kdissect.protocol.schema import api_name, is_known
 from kdissect.replay.accounting import Bucket
+from kdissect.replay.keys import (
+    ADD_OFFSETS,
+    ADD_PARTITIONS,
+    DESCRIBE_CLUSTER,
+    END_TXN,
+    FETCH,
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_COMMIT,
+    PRODUCE,
+    SASL_HANDSHAKE,
+    SYNC_GROUP,
+    TXN_COMMIT,
+)
 from kdissect.replay.loading.attempts import Attempts, Position
 from kdissect.replay.loading.bodies import Bodies
 from kdissect.replay.loading.captured import Capture, Request
@@ -36,9 +52,6 @@ from kdissect.replay.rewriting.mentions import errors_of, groups_of, topics_of
 from kdissect.replay.rewriting.roles import Names, Refused, Tree
 from kdissect.replay.settings import Chosen, Groups, Moment, Settings
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, FIND_COORDINATOR = 0, 1, 2, 3, 8, 10
-SYNC_GROUP, SASL_HANDSHAKE = 14, 17
-INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN, TXN_COMMIT, DESCRIBE_CLUSTER = 22, 24, 25, 26, 28, 60
 ANSWERED_BY_PARTITION = {
     FETCH: ("responses", "topic"),
     LIST_OFFSETS: ("topics", "name"),

@@ -7,16 +7,16 @@ writes, are *kin*, and are played by one process, since nothing is told from pro
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 
+from kdissect.replay.keys import DELETE_RECORDS, FETCH, LEADER_EPOCHS, OFFSET_COMMIT, PRODUCE, TXN_COMMIT
 from kdissect.replay.loading.captured import Request
 from kdissect.replay.rewriting.mentions import groups_of, topics_of
 from kdissect.replay.rewriting.roles import Tree
 
-PRODUCE, FETCH, OFFSET_COMMIT, DELETE_RECORDS, EPOCHS, TXN_COMMIT = 0, 1, 8, 21, 23, 28
 IN_GROUPS = frozenset(
     {OFFSET_COMMIT, 11, 12, 13, 14, 25, TXN_COMMIT, 68, 76, 78, 79}
 )  # who asks for a coordinator is no member by that
 READING = frozenset(
-    {FETCH, OFFSET_COMMIT, DELETE_RECORDS, EPOCHS, TXN_COMMIT}
+    {FETCH, OFFSET_COMMIT, DELETE_RECORDS, LEADER_EPOCHS, TXN_COMMIT}
 )  # offsets in them are translated
 PRODUCER_ID = slice(43, 51)  # in the header of a batch
 MAGIC = 16

@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 
 from kdissect.protocol.schema import APIS, api_name
 from kdissect.replay.accounting import Bucket
+from kdissect.replay.keys import ADD_PARTITIONS, FETCH, JOIN_GROUP, LEADER_EPOCHS, LIST_OFFSETS, PRODUCE
 from kdissect.replay.settings import Groups, Settings
 
-LEADER_EPOCHS, FIRST_OF_CONSUMERS = (
-    23,
-    2,
-)  # OffsetForLeaderEpoch; the version from which consumers ask (KIP-320)
+FIRST_OF_CONSUMERS = 2  # OffsetForLeaderEpoch; the version from which consumers ask (KIP-320)
 OWN = frozenset({17, 18, 36})
 GROUP_MEMBERSHIP = frozenset({11, 12, 13, 14, 68, 76, 78, 79})
 GROUP_COMMITS = frozenset({8})
@@ -57,7 +55,6 @@ READ = frozenset(
 DATA = frozenset({0, 1, 22, 24, 25, 26, 28})
 NEVER = OWN | SECURITY | IRREVERSIBLE | TELEMETRY | INTER_BROKER  # whatever anybody allows
 
-PRODUCE, FETCH, LIST_OFFSETS, JOIN_GROUP, ADD_PARTITIONS = 0, 1, 2, 11, 24
 ADMIN_CLIENT = "__admin_client"  # brokers let it write internal topics
 INTERNAL_TOPICS = frozenset({"_schemas"})
 INTERNAL_PREFIXES = ("__", "connect-offsets", "connect-configs", "connect-status")

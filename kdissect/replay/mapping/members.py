@@ -9,10 +9,10 @@ from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
 from uuid import NAMESPACE_OID, uuid5
 
+from kdissect.replay.keys import JOIN_GROUP
 from kdissect.replay.rewriting.roles import Tree
 from kdissect.replay.steps import Gate
 
-JOIN_GROUP, CONSUMER_HEARTBEAT, SHARE_HEARTBEAT = 11, 68, 76  # how a member joins
 JOINING = 0  # the epoch of one who is not in yet
 OUT = frozenset({25, 110, 113})  # UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH
 

@@ -9,6 +9,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
+from kdissect.replay.keys import (
+    DELETE_RECORDS,
+    DESCRIBE_PRODUCERS,
+    FETCH,
+    LEADER_EPOCHS,
+    LIST_OFFSETS,
+    PRODUCE,
+)
 from kdissect.replay.rewriting.roles import ZERO_ID, Names, Tree
 from kdissect.replay.rewriting.versions import Range, true_ranges
 from kdissect.replay.settings import Address
@@ -41,12 +49,12 @@ class Cut(NamedTuple):
 
 
 CUTS = {
-    0: Cut("topic_data", "name", "partition_data", "index"),
-    1: Cut("topics", "topic", "partitions", "partition"),
-    2: Cut("topics", "name", "partitions", "partition_index"),
-    21: Cut("topics", "name", "partitions", "partition_index"),
-    23: Cut("topics", "topic", "partitions", "partition"),
-    61: Cut("topics", "name", "partition_indexes", ""),
+    PRODUCE: Cut("topic_data", "name", "partition_data", "index"),
+    FETCH: Cut("topics", "topic", "partitions", "partition"),
+    LIST_OFFSETS: Cut("topics", "name", "partitions", "partition_index"),
+    DELETE_RECORDS: Cut("topics", "name", "partitions", "partition_index"),
+    LEADER_EPOCHS: Cut("topics", "topic", "partitions", "partition"),
+    DESCRIBE_PRODUCERS: Cut("topics", "name", "partition_indexes", ""),
 }
 
 

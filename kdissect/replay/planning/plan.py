@@ -12,12 +12,28 @@ from kdissect.protocol.headers import decode_request
 from kdissect.protocol.schema import api_name
 from kdissect.replay.accounting import Bucket, check, sums
 from kdissect.replay.courses.produce import BEFORE_IMPLICIT_ADD
-from kdissect.replay.courses.shares import FIRST_VERSION, SHARE_ACKNOWLEDGE, SHARE_FETCH
+from kdissect.replay.courses.shares import FIRST_VERSION
 from kdissect.replay.courses.stage import LEAST_METADATA, Stage
+from kdissect.replay.keys import (
+    ADD_PARTITIONS,
+    CONSUMER_HEARTBEAT,
+    END_TXN,
+    FETCH,
+    INIT_PRODUCER_ID,
+    JOIN_GROUP,
+    LEADER_EPOCHS,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_COMMIT,
+    PRODUCE,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+    SHARE_HEARTBEAT,
+    TXN_COMMIT,
+)
 from kdissect.replay.linking.transport import wall_ns
-from kdissect.replay.loading.items import FETCH, INIT_PRODUCER_ID, METADATA, PRODUCE, Item
-from kdissect.replay.loading.policy import FIRST_OF_CONSUMERS, LEADER_EPOCHS, is_internal
-from kdissect.replay.mapping.members import CONSUMER_HEARTBEAT, JOIN_GROUP, SHARE_HEARTBEAT
+from kdissect.replay.loading.items import Item
+from kdissect.replay.loading.policy import FIRST_OF_CONSUMERS, is_internal
 from kdissect.replay.mapping.topology import CUTS
 from kdissect.replay.planning.topics import missing_topics
 from kdissect.replay.playing.dealing import deal
@@ -27,7 +43,6 @@ from kdissect.replay.rewriting.mentions import groups_of
 from kdissect.replay.rewriting.roles import ZERO_ID, Refused, Tree
 from kdissect.replay.settings import Groups, Pace, Settings, Timestamps
 
-ADD_PARTITIONS, END_TXN, LIST_OFFSETS, OFFSET_COMMIT, TXN_COMMIT = 24, 26, 2, 8, 28
 LIMITS = {  # API -> (lowest, highest) version that a course sends, beyond what the target says
     METADATA: (LEAST_METADATA, 99),
     FETCH: (4, 99),

@@ -5,13 +5,12 @@ from typing import NamedTuple
 from kdissect.protocol.errors import error_name
 from kdissect.replay.courses.stage import Stage
 from kdissect.replay.courses.target import until_settled
+from kdissect.replay.keys import CREATE_TOPICS
 from kdissect.replay.loading.policy import is_internal
 from kdissect.replay.playing.running import Replay
 from kdissect.replay.rewriting.versions import chosen_version
 from kdissect.replay.steps import Errand, Part, ask_one
 
-CREATE_TOPICS = 19
-TOPIC_ALREADY_EXISTS = 36
 TIMEOUT_MS = 30_000
 CREATED, NOT_SETTLED = "created", "created, but not every node knows its leaders yet"
 

@@ -26,8 +26,9 @@ from kdissect.replay.courses.produce import (
 )
 from kdissect.replay.courses.reads import metadata_tree
 from kdissect.replay.courses.stage import LEAST_METADATA, OF_GROUP, OF_GROUPS, OF_TRANSACTION, Stage
+from kdissect.replay.keys import FETCH, METADATA, PRODUCE
 from kdissect.replay.linking.switchboard import UNEXPECTED
-from kdissect.replay.loading.items import FETCH, METADATA, PRODUCE, Item
+from kdissect.replay.loading.items import Item
 from kdissect.replay.mapping.producers import Where
 from kdissect.replay.mapping.topology import CUTS
 from kdissect.replay.rewriting.batches import Batch, rewritten

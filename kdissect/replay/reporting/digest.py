@@ -10,18 +10,18 @@ from typing import Any
 from kdissect.protocol.headers import decode_embedded
 from kdissect.protocol.record_sets import BATCH_HEADER, PREFIX
 from kdissect.protocol.schema import APIS
+from kdissect.replay.keys import (
+    CONSUMER_HEARTBEAT,
+    FETCH,
+    LEADER_EPOCHS,
+    METADATA,
+    PRODUCE,
+    SHARE_FETCH,
+    SHARE_HEARTBEAT,
+    SYNC_GROUP,
+)
 from kdissect.replay.rewriting.roles import Tree
 
-PRODUCE, FETCH, METADATA, SYNC_GROUP, LEADER_EPOCHS, CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, SHARE_FETCH = (
-    0,
-    1,
-    3,
-    14,
-    23,
-    68,
-    76,
-    78,
-)
 Naming = Callable[[bytes], str | None]
 Entry = dict[str, Any]
 

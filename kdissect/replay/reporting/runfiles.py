@@ -20,10 +20,11 @@ from kdissect.dump.objects import to_json
 from kdissect.protocol.headers import decode_request, decode_response
 from kdissect.protocol.redact import has_secrets
 from kdissect.protocol.schema import APIS, api_name
+from kdissect.replay.keys import PRODUCE
 from kdissect.replay.loading.items import Item
 from kdissect.replay.playing.results import Result
 from kdissect.replay.playing.running import Pass, Replay
-from kdissect.replay.reporting.digest import PRODUCE, digest, produced_records
+from kdissect.replay.reporting.digest import digest, produced_records
 from kdissect.unfinished import Claim, part_of
 
 VERSION = 1

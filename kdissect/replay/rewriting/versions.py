@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 
 from kdissect.protocol.layout import UNKNOWN_TAGS, Field, Message, fields_at
 from kdissect.protocol.schema import APIS
+from kdissect.replay.keys import (
+    ADD_PARTITIONS,
+    DELETE_TOPICS,
+    FETCH,
+    FIND_COORDINATOR,
+    LEAVE_GROUP,
+    OFFSET_FETCH,
+    PRODUCE,
+)
 from kdissect.replay.rewriting.roles import ZERO_ID, Names, Tree
 
-PRODUCE, FETCH, OFFSET_FETCH, FIND_COORDINATOR, LEAVE_GROUP, DELETE_TOPICS, ADD_PARTITIONS = (
-    0,
-    1,
-    9,
-    10,
-    13,
-    20,
-    24,
-)
 FIRST_BATCH_VERSION = 3  # of Produce: record batches of magic 2
 TOPIC_IDS_IN_FETCH = 13
 LAST_CLIENT_VERSION = {ADD_PARTITIONS: 3}  # newer ones are for brokers
