@@ -28,7 +28,7 @@ def told(request: pytest.FixtureRequest, engine: Engine) -> tuple[dict[str, Any]
     """What the manifest expects, and what the report says."""
     found = survey(open_inputs([str(CAPTURES / request.param["file"])], "").files)
     treatment = Treatment(keys=keys_for(None, found.files))
-    analysis = jobs.analyze(engine.context(), Work(found.splits, treatment=treatment))
+    analysis = jobs.added_up(jobs.figures(engine.context(), Work(found.splits, treatment=treatment)))
     report = to_json(compose(analysis.partial, capture_facts(found, analysis.counts)))
     return request.param, json.loads(report)
 

@@ -20,7 +20,7 @@ def export(chosen: argparse.Namespace) -> None:
             from kdissect.pipeline.progress import Progress
 
             format = Format(chosen.format)
-            with Progress(session.sparkContext, chosen.quiet):
+            with Progress(ready.engine.context(), chosen.quiet):
                 target.write(jobs.tables(session, ready.work, wanted, FINISH.get(format)), format)
         if not chosen.quiet:
             say(f"kdissect: {', '.join(wanted)} written to {chosen.out}")

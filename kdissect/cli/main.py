@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from kdissect import compiled
 from kdissect.cli.arguments import parse
+from kdissect.lean import without_pandas
 from kdissect.safe import visible
 
 DONE, FAILED, REFUSED, HELD, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
@@ -26,6 +27,7 @@ REFUSALS = frozenset(
     {
         "InputError",
         "JavaMissing",
+        "NoConnect",
         "OutputRefused",
         "NothingToReport",
         "WrongLimits",
@@ -48,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logging.disable(logging.CRITICAL)  # Py4J logs what it also raises
     with suppress(ValueError):  # not the main thread: whoever runs us there deals with signals
         signal.signal(signal.SIGTERM, _terminated)
+    without_pandas()
     uncompiled = compiled.go_without(getattr(chosen, "paths", []))
     try:
         run = getattr(import_module(f"kdissect.cli.{chosen.command}"), chosen.command)

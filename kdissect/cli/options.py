@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 import re
 
 from kdissect import sizes
@@ -9,7 +10,7 @@ from kdissect.cli.filters import add_filters
 
 TABLES = ("connections", "exchanges", "partitions", "group_events", "transaction_events")
 RANKINGS = ("api", "client", "broker", "topic", "group", "connection")
-MASTERS = re.compile(r"local(\[(\*|[1-9]\d*)\])?|spark://.+|yarn|k8s://.+")
+MASTERS = re.compile(r"local(\[(\*|[1-9]\d*)\])?|spark://.+|yarn|k8s://.+|sc://.+")
 
 WHAT_PATHS_ARE = (
     "capture files (pcap or pcapng, plain, gzip or zstd), directories of them, or - for standard input"
@@ -20,12 +21,21 @@ def add_common(parser: argparse.ArgumentParser, *, paths: bool = True) -> None:
     """Let the user say what is read, how much of it, and where Spark runs."""
     if paths:
         parser.add_argument("paths", nargs="+", metavar="PATH", help=WHAT_PATHS_ARE)
-    parser.add_argument(
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument(
         "--master",
         type=_master,
-        default="local[*]",
+        default=os.environ.get("SPARK_REMOTE") or "local[*]",
         metavar="URL",
         help="where Spark runs (default: local[*], all cores)",
+    )
+    place.add_argument(
+        "--remote",
+        type=_remote,
+        dest="master",
+        default=argparse.SUPPRESS,
+        metavar="URL",
+        help="… on which Spark Connect server: sc://host:15002 (default: SPARK_REMOTE, if it is set)",
     )
     parser.add_argument(
         "--port",
@@ -75,15 +85,16 @@ def add_anonymize(parser: argparse.ArgumentParser) -> None:
 
 
 def _master(text: str) -> str:
-    if text.startswith("sc://"):
-        raise argparse.ArgumentTypeError(
-            "Spark Connect has no RDDs, which this needs: name the cluster itself (spark://…, yarn, k8s://…), "
-            "or read captures in a notebook by spark.read.format('kdissect')"
-        )
     if not MASTERS.fullmatch(text):
         raise argparse.ArgumentTypeError(
             f"{text!r} is no Spark master; local[*], local[2] and spark://host:7077 are"
         )
+    return text
+
+
+def _remote(text: str) -> str:
+    if not text.startswith("sc://"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no Spark Connect server; sc://host:15002 is")
     return text
 
 

@@ -41,10 +41,10 @@ def reported(
     from kdissect.pipeline.progress import Progress
     from kdissect.report import compose, text  # noqa: F401 - loaded here, while Spark is still starting
 
-    context = ready.engine.context()
+    spark = ready.engine.context()
 
-    with Progress(context, chosen.quiet):
-        blobs = jobs.figures(context, ready.work, grid)
+    with Progress(spark, chosen.quiet):
+        blobs = jobs.figures(spark, ready.work, grid)
     if not more_to_come:
         ready.engine.rest()
     analysis = jobs.added_up(blobs)

@@ -29,7 +29,7 @@ def sql(chosen: argparse.Namespace) -> None:
 
         try:
             parsed(session, chosen.query)
-            with Progress(session.sparkContext, chosen.quiet):
+            with Progress(ready.engine.context(), chosen.quiet):
                 wanted = [
                     table for table in TABLES if re.search(rf"\b{table}\b", chosen.query, re.IGNORECASE)
                 ]

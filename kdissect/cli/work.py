@@ -11,6 +11,7 @@ from kdissect.capture.refusals import refuse_at_once
 from kdissect.cli.announce import line_before, lines_about
 from kdissect.cli.asked import pseudonyms_of
 from kdissect.cli.filters import choice_of
+from kdissect.pipeline.remote import Remote, engine_for
 from kdissect.pipeline.session import Engine, Settings
 from kdissect.safe import visible
 
@@ -33,7 +34,7 @@ class NothingToReport(Exception):
 class Ready:
     """Captures surveyed, Spark on its way."""
 
-    engine: Engine
+    engine: Engine | Remote
     survey: "Survey"
     work: "Work"
     pseudonyms: "Pseudonyms | None"
@@ -50,17 +51,17 @@ def silent(_line: str) -> None:
 
 
 @contextmanager
-def started(chosen: argparse.Namespace, paths: Sequence[str]) -> Iterator[Engine]:
+def started(chosen: argparse.Namespace, paths: Sequence[str]) -> Iterator[Engine | Remote]:
     """Let Spark start, once a glance at the paths has not shown that it would be for nothing; the end ends Spark."""
     refuse_at_once(paths)
     notice = _notice(chosen)
-    with Engine.start(Settings(master=chosen.master, notice=notice)) as engine, explaining(engine):
+    with engine_for(Settings(master=chosen.master, notice=notice)) as engine, explaining(engine):
         if before := line_before(paths):
             notice(before)
         yield engine
 
 
-def surveyed(engine: Engine, chosen: argparse.Namespace, paths: Sequence[str]) -> Ready:
+def surveyed(engine: Engine | Remote, chosen: argparse.Namespace, paths: Sequence[str]) -> Ready:
     """Look the captures over, and say what there is to do with them."""
     from kdissect.capture.files import open_inputs
     from kdissect.capture.refusals import InputError
@@ -104,7 +105,7 @@ def surveyed(engine: Engine, chosen: argparse.Namespace, paths: Sequence[str]) -
     return Ready(engine, found, work, pseudonyms)
 
 
-def _shared(engine: Engine, place: str) -> str:
+def _shared(engine: Engine | Remote, place: str) -> str:
     """Give a folder of this run in a place that executors see."""
     from kdissect.capture.refusals import InputError
     from kdissect.capture.source import shared_scratch
@@ -122,7 +123,7 @@ def prepared(chosen: argparse.Namespace) -> Iterator[Ready]:
         yield surveyed(engine, chosen, chosen.paths)
 
 
-def _looking(engine: Engine) -> "Run":
+def _looking(engine: Engine | Remote) -> "Run":
     """Give what looks over ranges of captures: this process, whose Spark is still starting, or the executors of a cluster."""
     from kdissect.capture.survey import in_threads
     from kdissect.pipeline.jobs import looked_over
@@ -139,7 +140,7 @@ def _notice(chosen: argparse.Namespace) -> Callable[[str], None]:
 
 
 @contextmanager
-def explaining(engine: Engine) -> Iterator[None]:
+def explaining(engine: Engine | Remote) -> Iterator[None]:
     """Turn Spark's exceptions into one sentence."""
     try:
         yield
@@ -188,6 +189,6 @@ def _these(found: "Survey") -> str:
 
 def _is_sparks(error: Exception) -> bool:
     names = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
-    return bool(names & {"pyspark", "py4j"}) or isinstance(
+    return bool(names & {"pyspark", "py4j", "grpc"}) or isinstance(
         error, EOFError | ConnectionResetError | ConnectionRefusedError
     )

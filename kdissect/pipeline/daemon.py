@@ -4,6 +4,7 @@ Spark's own daemon imports nothing, so that every worker would import NumPy, PyA
 again; here all of that is loaded once, then one worker after another is forked.
 """
 
+from kdissect.lean import without_pandas
 from kdissect.pipeline.standby import handed_over, load
 
 
@@ -11,6 +12,7 @@ def main() -> None:
     """Serve, here or by the standby."""
     if handed_over():
         return
+    without_pandas()
     load()
     from pyspark import daemon
 

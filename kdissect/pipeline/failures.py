@@ -8,7 +8,7 @@ from typing import Any
 
 from kdissect.pipeline.gateway import GatewayFailed, last_line
 
-_SPARK_NOISE = re.compile(r"^(?:[\w.$]+(?:Exception|Error)): *")
+_SPARK_NOISE = re.compile(r"^(?:[\w.$]+(?:Exception|Error): *|\([\w.$]+(?:Exception|Error)\) *)")
 
 NO_SPACE = "no space left on the disk of the output, or of temporary files (set TMPDIR to a larger one)"
 _PLAIN = {
@@ -21,6 +21,8 @@ _PLAIN = {
 
 MOST_CAUSES = 10
 _SENTENCES = ("InputError", "CaptureChanged")  # exceptions whose message is meant for the user
+
+_UNREADABLE = ("FileNotFoundError", "PermissionError")
 
 PYTHON_ADVICE = "PYSPARK_PYTHON, or spark.pyspark.python, names the interpreter of the executors"
 DEBUGGING = "this is a fault of kdissect, and KDISSECT_DEBUG=1 shows where"
@@ -68,6 +70,8 @@ def last_of_python(text: str) -> str:
                 return message
             if kind == "ModuleNotFoundError":
                 return f"a worker's Python lacks a package that kdissect needs ({message}): {PYTHON_ADVICE}"
+            if kind in _UNREADABLE:
+                return f"a worker cannot read what is here ({message}): captures must lie where every executor sees them"
             if "PYTHON_VERSION_MISMATCH" in message:
                 return f"a worker's Python is of another version than this one: {PYTHON_ADVICE}"
             return f"a worker failed ({f'{kind}: {message}'.rstrip(': ')}); {DEBUGGING}"

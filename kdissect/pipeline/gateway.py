@@ -120,6 +120,7 @@ class Launch:
         }
         # SPARK_HOME stays unset: with it, workers import pyspark from a zip of sources and compile it at every start.
         kept.pop("SPARK_HOME", None)
+        kept.pop("SPARK_REMOTE", None)  # another place than the master, and Spark refuses both
         if (
             self.confs.get("spark.master") == "yarn"
         ):  # what it sends to containers, jars and pyspark, it finds there only

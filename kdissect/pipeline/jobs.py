@@ -9,6 +9,8 @@ same reason `analyze` needs no SQL: a plan would take longer to be made than a s
 
 Tables take the same way once for all of them: pass two leaves their rows as blobs on the disks of the workers, with the
 names of topics among them, and each table is a DataFrame over its own blobs, in which mapInArrow fills in the names.
+
+`spark` is a context, or a session of any kind; what carries the blobs there is a matter of `transport`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,15 +29,15 @@ from kdissect.pipeline.ahead import Ahead
 from kdissect.pipeline.blobs import Blob, batches_in, blob_of, in_order
 from kdissect.pipeline.shares import Shares, partitions_for, share_out, tasks_for
 from kdissect.pipeline.steps import AS_IT_IS, Treatment
+from kdissect.pipeline.transport import ROWS, ArrowStep, Rows, Transport, transport_of
 from kdissect.report.course.grid import Grid
 from kdissect.report.partials import Partial, from_arrow
 from kdissect.tables import TABLES
 
 if TYPE_CHECKING:
-    from pyspark import RDD, SparkContext
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
-Step: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Finish: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
@@ -69,22 +71,19 @@ class Analysis:
     counts: Counts
 
 
-def looked_over(context: "SparkContext", tasks: Sequence[Task]) -> list[Look]:
+def looked_over(spark: "SparkContext | SparkSession", tasks: Sequence[Task]) -> list[Look]:
     """Look over ranges of captures where the executors are: the survey's `run` on a cluster."""
-    return context.parallelize(tasks, len(tasks)).map(look_over).collect()
+    return transport_of(spark).each(look_over, tasks)
 
 
-def analyze(context: "SparkContext", work: Work, grid: Grid | None = None) -> Analysis:
-    """Run the whole pipeline in one job, in two if filters rest on names; a grid asks for the course of events too."""
-    return added_up(figures(context, work, grid))
+def figures(spark: "SparkContext | SparkSession", work: Work, grid: Grid | None = None) -> list[bytes]:
+    """Give the partial summaries of all partitions, and what pass one counted; a grid asks for the course of events too.
 
-
-def figures(context: "SparkContext", work: Work, grid: Grid | None = None) -> list[bytes]:
-    """Do what needs Spark: give the partial summaries of all partitions, and what pass one counted."""
-    pieces, work = _known(_shuffled(context, work), work)
+    This is all that needs Spark: one job, two if filters rest on names.
+    """
+    pieces, work = _known(_shuffled(transport_of(spark), work), work)
     step = partial(steps.summary_step, splits=work.splits, treatment=work.treatment, grid=grid)
-    found: list[bytes] = pieces.mapPartitions(partial(_over_blobs, step=step)).collect()
-    return found
+    return [blob for _, blob in pieces.through(partial(_over_blobs, step=step)).collected()]
 
 
 def added_up(blobs: Iterable[bytes]) -> Analysis:
@@ -101,22 +100,18 @@ def tables(
     The captures are dissected here and now, once for all tables, whose rows stay on disk for as long as the session has
     them; `finish` is done to each batch last of all.
     """
-    from pyspark import StorageLevel
-
-    pieces, work = _known(_shuffled(session.sparkContext, work), work)
+    pieces, work = _known(_shuffled(transport_of(session), work), work)
     step = partial(steps.tables_step, splits=work.splits, wanted=tuple(wanted), treatment=work.treatment)
-    rows = pieces.mapPartitions(partial(_named_blobs, step=step)).persist(StorageLevel.DISK_ONLY)
+    rows = pieces.through(partial(_named_blobs, step=step)).kept()
     names = steps.named(
         pair
-        for name, blob in rows.filter(_is_names).collect()
+        for _, blob in rows.only("names").collected()
         for batch in batches_in(blob)
         for pair in steps.pairs(batch)
     )
     return {
-        table: map_in_arrow(
-            session.createDataFrame(
-                rows.filter(partial(_is_of, table=table)).map(_alone), "rows binary", verifySchema=False
-            ),
+        table: rows.only(table).frame(
+            session,
             partial(
                 _rows_of, names=names if table == "partitions" else {}, finish=finish, schema=TABLES[table]
             ),
@@ -126,42 +121,13 @@ def tables(
     }
 
 
-def map_in_arrow(frame: "DataFrame", step: Step, schema: pa.Schema) -> "DataFrame":
-    """Run `step` over the partitions of `frame`.
-
-    This is DataFrame.mapInArrow without its demand for pandas, which it does not use.
-    """
-    from pyspark.sql import DataFrame
-    from pyspark.sql.pandas.types import from_arrow_schema
-    from pyspark.sql.udf import UserDefinedFunction
-    from pyspark.util import PythonEvalType
-
-    spark_schema = from_arrow_schema(schema)
-    if not hasattr(frame, "_jdf"):  # Spark Connect
-        return frame.mapInArrow(step, spark_schema)
-    function = UserDefinedFunction(
-        step, spark_schema, name="kdissect", evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF
-    )
-    column = function(*(frame[name] for name in frame.columns))
-    return DataFrame(frame._jdf.mapInArrow(column._jc, False, None), frame.sparkSession)
-
-
-def _shuffled(context: "SparkContext", work: Work) -> "RDD[tuple[int, Blob]]":
+def _shuffled(transport: Transport, work: Work) -> Rows:
     """Pass one, and the way of its pieces to pass two."""
-    shares = work.shares(context.defaultParallelism)
+    shares = work.shares(transport.cores)
     left = range(work.ahead.done if work.ahead else 0, len(work.splits))
-    if left:
-        scan = partial(_scanned, splits=work.splits, ports=work.ports, shares=shares)
-        tasks = tasks_for(len(left), context.defaultParallelism)
-        pieces = context.parallelize(left, tasks).mapPartitions(scan).partitionBy(shares.partitions, _itself)
-    else:
-        pieces = context.parallelize([], shares.partitions)
-    return pieces.mapPartitionsWithIndex(partial(_joined, ahead=work.ahead)) if work.ahead else pieces
-
-
-def _joined(partition: int, rows: Iterable[tuple[int, Blob]], ahead: Ahead) -> Iterator[tuple[int, Blob]]:
-    yield from ((partition, blob) for blob in ahead.blobs(partition))
-    yield from rows
+    scan = partial(_scanned, splits=work.splits, ports=work.ports, shares=shares)
+    tasks = tasks_for(len(left), transport.cores)
+    return transport.scattered(scan, left, tasks, shares.partitions, work.ahead)
 
 
 def _scanned(
@@ -173,54 +139,35 @@ def _scanned(
                 yield partition, (ordinal, blob_of(rows))
 
 
-def _itself(partition: int) -> int:
-    return partition
-
-
-def _over_blobs(rows: Iterable[tuple[int, Blob]], step: Step) -> Iterator[bytes]:
-    for batch in step(in_order(blob for _, blob in rows)):
-        yield blob_of(batch)
+def _over_blobs(blobs: Iterable[Blob], step: ArrowStep) -> Iterator[tuple[str, bytes]]:
+    for batch in step(in_order(blobs)):
+        yield "figures", blob_of(batch)
     pa.default_memory_pool().release_unused()  # the worker waits for more, and should not hold it meanwhile
 
 
 def _named_blobs(
-    rows: Iterable[tuple[int, Blob]],
-    step: Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[str, pa.RecordBatch]]],
+    blobs: Iterable[Blob], step: Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[str, pa.RecordBatch]]]
 ) -> Iterator[tuple[str, bytes]]:
-    for name, batch in step(in_order(blob for _, blob in rows)):
+    for name, batch in step(in_order(blobs)):
         yield name, blob_of(batch, compression="lz4")
-
-
-def _is_of(row: tuple[str, bytes], table: str) -> bool:
-    return row[0] == table
-
-
-def _is_names(row: tuple[str, bytes]) -> bool:
-    return row[0] == "names"
-
-
-def _alone(row: tuple[str, bytes]) -> tuple[bytes]:
-    return (row[1],)
 
 
 def _rows_of(
     batches: Iterable[pa.RecordBatch], names: Mapping[str, str], finish: Finish | None, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        for blob in batch["rows"].to_pylist():
+        for blob in batch[ROWS].to_pylist():
             for rows in batches_in(blob):
                 named = steps.with_topics(rows, names) if names else rows
                 yield (finish(named) if finish else named).cast(schema)
 
 
-def _known(pieces: "RDD[tuple[int, Blob]]", work: Work) -> "tuple[RDD[tuple[int, Blob]], Work]":
+def _known(pieces: Rows, work: Work) -> tuple[Rows, Work]:
     """Learn what filters rest on, if they do; the pieces are then kept for the next job."""
     if not work.treatment.choice.rests_on_names:
         return pieces, work
-    from pyspark import StorageLevel
-
-    pieces = pieces.persist(StorageLevel.DISK_ONLY)
+    pieces = pieces.kept()
     step = partial(steps.known_step, splits=work.splits, keys=work.treatment.keys)
-    found = pieces.mapPartitions(partial(_named_blobs, step=step)).collect()
+    found = pieces.through(partial(_named_blobs, step=step)).collected()
     known = steps.known_from((name, batch) for name, blob in found for batch in batches_in(blob))
     return pieces, replace(work, treatment=replace(work.treatment, known=known))

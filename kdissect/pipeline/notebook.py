@@ -2,7 +2,7 @@
 
 `tables` runs both passes on the session's own executors, as the commands do. The data source does pass one while Spark
 plans (in one process), hands each of its partitions the descriptors of some connections, and has each dissect those: no
-shuffle, so it works where there are no RDDs (Spark Connect), and for captures that one process can look over.
+shuffle, for captures that one process can look over.
 """
 
 import tempfile
@@ -15,7 +15,9 @@ from kdissect.capture.sample import take_sample
 from kdissect.capture.survey import SPLIT_BYTES, Survey, survey
 from kdissect.exchange.tls.keylog import keys_for
 from kdissect.pipeline import jobs
+from kdissect.pipeline.remote import send_package
 from kdissect.pipeline.steps import Treatment
+from kdissect.pipeline.transport import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,19 +42,17 @@ def tables(
 ) -> Tables:
     """Dissect captures (files, plain or compressed, and directories of them) here and now; give the tables.
 
-    The rows stay on the disks of the executors, where kdissect must be installed, as long as the session has the DataFrames.
+    The rows stay on the disks of the executors as long as the session has the DataFrames. kdissect must be installed there;
+    a session of Spark Connect takes it along.
     `keylog` names a file with secrets of TLS sessions; those inside captures are used in any case. Raises InputError for a path
-    that is no capture, or no key log, TypeError for a session of Spark Connect.
+    that is no capture, or no key log.
     """
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
-        raise TypeError(
-            "Spark Connect has no RDDs, which kdissect.tables needs: kdissect.register(spark), "
-            "then spark.read.format('kdissect') does without"
-        )
     found_in = survey_of([path] if isinstance(path, str | Path) else path)
     keys = keys_for(None if keylog is None else str(keylog), found_in.files)
     splits = found_in.splits
     work = jobs.Work(splits, tuple(ports), treatment=Treatment(keys=keys), sample=take_sample(splits, ports))
+    if is_connect(spark):
+        send_package(spark)
     found = jobs.tables(spark, work, list(Tables._fields))
     return Tables(**found)
 

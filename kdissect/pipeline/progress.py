@@ -3,8 +3,11 @@
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self, TextIO
+
+from kdissect.pipeline.transport import is_connect
 
 POLL_SECONDS = 0.25
 TERMINAL_DELAY = 1.0  # a job that is done by then needs no progress
@@ -14,10 +17,10 @@ PASSES = ("reading packets", "dissecting")
 
 
 class Progress:
-    """Watches the jobs of a Spark context from a thread of its own while the `with` block runs."""
+    """Watches jobs from a thread of its own while the `with` block runs: those of a Spark context, or of a Connect session."""
 
-    def __init__(self, context: Any, quiet: bool = False, stream: TextIO | None = None) -> None:
-        self._tracker = context.statusTracker()
+    def __init__(self, spark: Any, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self._state = (_told if is_connect(spark) else _looked_up)(spark)
         self._stream = stream or sys.stderr
         self._terminal = self._stream.isatty()
         self._quiet = quiet
@@ -57,12 +60,34 @@ class Progress:
                 self._stream.flush()
                 self._shown, last = text, now
 
-    def _state(self) -> str:
-        for number in sorted(self._tracker.getActiveStageIds()):
-            stage = self._tracker.getStageInfo(number)
+
+def _looked_up(context: Any) -> Callable[[], str]:
+    tracker = context.statusTracker()
+
+    def state() -> str:
+        for number in sorted(tracker.getActiveStageIds()):
+            stage = tracker.getStageInfo(number)
             if stage is not None and stage.numTasks:
                 return described(stage.name, stage.numCompletedTasks, stage.numTasks)
         return ""
+
+    return state
+
+
+def _told(session: Any) -> Callable[[], str]:
+    """A Connect server tells how far its stages are, but not which they are."""
+    latest: list[Any] = []
+
+    def hear(stages: Iterable[Any] | None, **_others: Any) -> None:
+        latest[:] = stages or ()
+
+    def state() -> str:
+        running = (stage for stage in tuple(latest) if stage.num_tasks and not stage.done)
+        stage = next(running, None)
+        return f"kdissect: working, {stage.num_completed_tasks} of {stage.num_tasks} parts" if stage else ""
+
+    session.registerProgressHandler(hear)
+    return state
 
 
 def described(stage: str, completed: int, tasks: int) -> str:

@@ -8,18 +8,25 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from kdissect.pipeline.transport import is_connect, transport_of
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 def parsed(session: "SparkSession", query: str) -> None:
     """Raise ValueError if the query is no SQL."""
-    from pyspark.errors import ParseException
+    from pyspark.errors import AnalysisException, ParseException
 
     try:
-        session._jsparkSession.sessionState().sqlParser().parsePlan(query)  # noqa: SLF001 - nothing public parses alone
+        if is_connect(session):
+            session.sql(f"EXPLAIN {query}")
+        else:
+            session._jsparkSession.sessionState().sqlParser().parsePlan(query)  # noqa: SLF001 - nothing public parses alone
     except ParseException as error:
         raise ValueError(_sentence(error)) from None
+    except AnalysisException:
+        pass  # tables that are yet to come
 
 
 def asked(session: "SparkSession", tables: "Mapping[str, DataFrame]", query: str) -> "DataFrame":
@@ -27,7 +34,7 @@ def asked(session: "SparkSession", tables: "Mapping[str, DataFrame]", query: str
     from pyspark.errors import AnalysisException, ParseException
 
     # Few rows are left after an aggregation: as many tasks as there are cores do, not Spark's 200.
-    session.conf.set("spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
+    session.conf.set("spark.sql.shuffle.partitions", transport_of(session).cores)
     for name, frame in tables.items():
         frame.createOrReplaceTempView(name)
     try:
@@ -40,5 +47,5 @@ def _sentence(error: Exception) -> str:
     """Give the first sentences of what Spark says, without its codes, the query and the plan."""
     text = str(error).split("\n\n")[0].split("\n== SQL")[0].split(";\n")[0]
     text = re.sub(r"^\[[\w.]+\] ", "", text.strip())
-    text = re.sub(r"\s*SQLSTATE: \w+", "", text)
+    text = re.sub(r"\s*SQLSTATE: \w+|; line \d+ pos \d+", "", text)
     return f"wrong SQL: {' '.join(text.split()).removesuffix('.')}"

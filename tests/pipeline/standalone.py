@@ -1,4 +1,7 @@
-"""A standalone Spark cluster on the loopback interface: a master and two workers, whose Python has never heard of kdissect."""
+"""A standalone Spark cluster on the loopback interface: a master and two workers, whose Python has never heard of kdissect.
+
+Or a Spark Connect server, that does the work by itself with the same Python.
+"""
 
 import os
 import re
@@ -7,15 +10,30 @@ import subprocess
 import sys
 import sysconfig
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kdissect.pipeline.gateway import spark_jars
+from kdissect.pipeline.gateway import OPTIONS, spark_jars
 from kdissect.pipeline.java import find_java
 
 START_SECONDS = 120
+PYTHON = "python"
+DEPLOY = "org.apache.spark.deploy"
 FOREIGN = {"PYTHONPATH", "NUMBA_CACHE_DIR"}  # of this process; the workers are other machines
+
+
+def make_python(folder: Path) -> Path:
+    """Make an interpreter that finds every package but ours, and pandas, which only a client of Spark Connect needs."""
+    packages, python = folder / "packages", folder / PYTHON
+    packages.mkdir()
+    for path in Path(sysconfig.get_paths()["purelib"]).iterdir():
+        if not path.name.startswith(("kdissect", "_kdissect", "__pycache__", "pandas")):
+            (packages / path.name).symlink_to(path)
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    return python
 
 
 class Standalone:
@@ -25,19 +43,19 @@ class Standalone:
         self._folder, self._count = folder, workers
         self._processes: list[subprocess.Popen[bytes]] = []
         self.master = ""
-        self.python = folder / "python"
+        self.python = folder / PYTHON
 
     def __enter__(self) -> Self:
-        self._make_python()
+        make_python(self._folder)
         log = self._start(
-            "master", "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
+            "master", f"{DEPLOY}.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
         )
         self.master = self._said(log, r"Starting Spark master at (spark://\S+)")
         try:
             for number in range(self._count):
                 name = f"worker-{number}"
                 log = self._start(
-                    name, "worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", "1",
+                    name, f"{DEPLOY}.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", "1",
                     "--memory", "1g", "--work-dir", str(self._folder / name), self.master,
                 )  # fmt: skip
                 self._said(log, r"(Successfully registered)")
@@ -83,25 +101,14 @@ class Standalone:
         """Give what the executors said."""
         return "\n".join(path.read_text() for path in self._folder.glob("worker-*/app-*/*/stderr"))
 
-    def _make_python(self) -> None:
-        """Make an interpreter that finds every package but ours."""
-        packages = self._folder / "packages"
-        packages.mkdir()
-        for path in Path(sysconfig.get_paths()["purelib"]).iterdir():
-            if not path.name.startswith(("kdissect", "_kdissect", "__pycache__")):
-                (packages / path.name).symlink_to(path)
-        self.python.write_text(
-            f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n'
-        )
-        self.python.chmod(0o755)
-
-    def _start(self, name: str, main: str, *arguments: str) -> Path:
+    def _start(self, name: str, *main: str, variables: Mapping[str, str] | None = None) -> Path:
         jars = spark_jars()
         environment = {key: value for key, value in os.environ.items() if key not in FOREIGN}
         environment |= {"SPARK_HOME": str(jars[0].parents[1]), "SPARK_LOCAL_IP": "127.0.0.1"}
         environment["SPARK_SCALA_VERSION"] = "2.13"  # as Spark's own script for starting workers finds out
+        environment |= variables or {}
         command = [str(find_java().program), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-        command += ["-cp", str(jars[0].parent / "*"), f"org.apache.spark.deploy.{main}", *arguments]
+        command += ["-cp", str(jars[0].parent / "*"), *main]
         log = self._folder / f"{name}.log"
         with log.open("wb") as said:
             process = subprocess.Popen(
@@ -124,3 +131,40 @@ class Standalone:
         for process in self._processes:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+class ConnectServer(Standalone):
+    """A context manager; `master` is the URL."""
+
+    def __enter__(self) -> Self:
+        make_python(self._folder)
+        settings = {
+            "spark.master": "local[2]",
+            "spark.app.name": "server",
+            "spark.ui.enabled": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.local.dir": str(self._folder / "spark"),
+            "spark.sql.warehouse.dir": str(self._folder / "warehouse"),
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": "0",
+        }
+        log = self._start(
+            "connect",
+            *OPTIONS,
+            "-Xmx512m",
+            *(f"-D{name}={value}" for name, value in settings.items()),
+            "org.apache.spark.sql.connect.service.SparkConnectServer",
+            variables={
+                "PYSPARK_PYTHON": str(self.python),
+                "XDG_CACHE_HOME": str(self.cache),
+                "KDISSECT_JIT": "0",
+            },
+        )
+        try:
+            self.master = (
+                f"sc://{self._said(log, r'Spark Connect server started at: [^ ]*?(127.0.0.1:[0-9]+)')}"
+            )
+        except BaseException:
+            self._end()
+            raise
+        return self

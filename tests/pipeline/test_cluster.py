@@ -185,7 +185,7 @@ def test_a_worker_that_dies_half_way_changes_nothing(
     expected = list(steps.summary_step(pieces, whole))
     work = Work(splits_of(CAPTURE, split_bytes=CAPTURE.stat().st_size // 64), partitions=16)
     with half_way(far, 16, cluster.kill_worker):
-        found = jobs.analyze(far.context(), work)
+        found = jobs.added_up(jobs.figures(far.context(), work))
     assert found.counts == steps.counts_in(expected)
     facts = CaptureFacts()
     assert compose(found.partial, facts) == compose(from_arrow(steps.partials_in(expected)), facts)

@@ -33,6 +33,10 @@ Caused by: something else
             f"a worker's Python lacks a package that kdissect needs (No module named 'numba'): {PYTHON_ADVICE}",
         ),
         (
+            "FileNotFoundError: [Errno 2] No such file or directory: 'a.pcap'",
+            "a worker cannot read what is here ([Errno 2] No such file or directory: 'a.pcap'): captures must lie where every executor sees them",
+        ),
+        (
             "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has …",
             f"a worker's Python is of another version than this one: {PYTHON_ADVICE}",
         ),

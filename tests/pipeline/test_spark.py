@@ -43,7 +43,7 @@ def test_analysis_is_what_the_steps_give_without_spark(
         done = scan_ahead(cut[:ahead], (), work.shares(2), tmp_path / "pieces", lambda: False)
         assert done.done == min(ahead, len(cut))
         work = replace(work, ahead=done)
-    analysis = jobs.analyze(engine.context(), work)
+    analysis = jobs.added_up(jobs.figures(engine.context(), work))
     assert analysis.counts == steps.counts_in(rows)
     assert analysis.counts.packets == sum(split.packets for split in whole)
     facts = CaptureFacts()
@@ -97,7 +97,7 @@ def test_a_failing_step_is_one_sentence(engine: Engine, splits_of: SplitsOf, tmp
     work = Work(splits_of(gone))
     gone.unlink()
     with pytest.raises(Exception) as raised:  # noqa: PT011 - PySpark's, whatever it is
-        jobs.analyze(engine.context(), work)
+        jobs.figures(engine.context(), work)
     sentence = explained(raised.value)
     assert "gone.pcapng" in sentence
     assert "\n" not in sentence
