@@ -47,6 +47,8 @@ OPTIONS = (
     "-XX:TieredStopAtLevel=1",  # a short life: the optimising compiler never earns back what it costs
     "-XX:+UseSerialGC",
     "-XX:-UsePerfData",
+    "-Xms192m",  # else it is a part of the machine's memory, and nothing is cleared away before that is full
+    "-Xmn96m",
     "-Xss4m",
     "-Djava.awt.headless=true",
     "-Dio.netty.tryReflectionSetAccessible=true",
@@ -132,6 +134,7 @@ class Launch:
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self.port_file),
             "SPARK_CONNECT_MODE": "0",
             ADDRESS: str(self.home / SOCKET),
+            "MALLOC_ARENA_MAX": "2",  # each that glibc adds for another thread keeps what was freed in it
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
         }

@@ -177,8 +177,8 @@ def counts_in(batches: Iterable[pa.RecordBatch]) -> Counts:
 
 
 def partials_in(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Give PARTIAL batches without the counts."""
-    return [batch.filter(pc.not_equal(batch["part"], COUNTS_PART)) for batch in batches]
+    """Give PARTIAL batches without the counts, which come in batches of their own: nothing is copied."""
+    return [batch for batch in batches if COUNTS_PART not in batch["part"].to_pylist()]
 
 
 def _tapped(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[pa.RecordBatch]:

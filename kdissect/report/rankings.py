@@ -40,18 +40,26 @@ class Ranking:
         )
         self.rows, self.latency_rows = facts.rows(self.calls), facts.rows(self.latencies)
         self.brokers = partial.part(BROKERS)
-        self.api_names = [self._api_names(part) for part in (self.calls, self.latencies)]
+        self.api_names = self._api_names()
         self.client_ids = [
             facts.client_ids(part.plain("client_id"), rows)
             for part, rows in ((self.calls, self.rows), (self.latencies, self.latency_rows))
         ]
 
-    def _api_names(self, part: Columns) -> pa.Array:
+    def _api_names(self) -> list[pa.Array]:
         """Name the API of each row. A key alone does not tell: before Kafka 0.8 keys had other meanings, and no versions."""
-        calls = (self.calls.plain(name).to_pylist() for name in ("api_key", "api_version", "api_name"))
-        names = {(key, version): name for key, version, name in zip(*calls, strict=True)}
-        rows = zip(part.plain("api_key").to_pylist(), part.plain("api_version").to_pylist(), strict=True)
-        return pa.array([names.get(row) for row in rows], pa.string())
+        parts = (self.calls, self.latencies)
+        groups = grouped(
+            *(
+                coded(pa.concat_arrays([part.plain(name) for part in parts]))
+                for name in ("api_key", "api_version")
+            )
+        )
+        called = groups.of[: self.calls.rows]
+        place = np.full(groups.count, -1)
+        place[called] = np.arange(len(called))
+        names = self.calls.plain("api_name").take(pa.array(place, mask=place < 0))
+        return [names.take(pa.array(of)) for of in np.split(groups.of, [len(called)])]
 
     def by(self, own: Sequence[str] = (), of_connection: Sequence[str] = ()) -> Ranked:
         """Group by columns of the calls and of their connections."""
