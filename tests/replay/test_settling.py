@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from replay.handmade import MS, TARGET, PaperTarget, Script, Tree, play, settings
+from replay.handmade import MS, TARGET, OnPaper, PaperTarget, Script, Tree, play, settings
 from replay.test_courses import PRODUCE, Cluster, batch, produce, took
 
 from kdissect.protocol.schema import APIS
@@ -117,26 +117,58 @@ def test_preparing_ends_when_every_node_knows_what_was_created(knows_ns: int, ou
 @pytest.mark.parametrize("acks", [0, 1])
 @pytest.mark.parametrize("prepared", [False, True])
 def test_what_is_produced_waits_for_a_leader(acks: int, prepared: bool) -> None:
-    done = produced(acks, prepared, 3 * S)
+    done = produced(acks, prepared, late(3 * S))
     assert done.buckets() == {"answered" if acks else "no answer due": 5}
     assert all(3 * S <= at < 5 * S for at, _, _ in done.sent(PRODUCE))
 
 
 def test_a_leader_that_never_comes_is_waited_for_once() -> None:
-    done = produced(1, False, NEVER)
+    done = produced(1, False, late(NEVER))
     assert done.buckets() == {"dependency": 5}
     assert {each.reason for each in done.player.results} == {"t-orders-0 has no leader on the target"}
     assert done.target.now_ns < 50 * S
 
 
-def produced(acks: int, prepared: bool, leads_ns: int) -> Any:
-    """Replay five batches into a topic whose leader comes at some time."""
+@dataclass(eq=False)
+class Moving(Lagging):
+    """Node 2 leads no longer, which it says to acks = 0 by closing, as brokers do; both nodes know it by then."""
+
+    took: list[int] = field(default_factory=list)  # nodes that were sent batches
+
+    def answer(self, link: Link, key: int, version: int, body: Tree) -> Tree | None:
+        if key == PRODUCE:
+            self.took.append(link.node)
+            if link.node == 2:
+                self.later(MS, lambda: self.board and self.board.lost(link))
+            return None
+        answer = super().answer(link, key, version, body)
+        if key == METADATA and answer is not None and self.now_ns:
+            for part in (part for topic in answer["topics"] for part in topic["partitions"]):
+                part["leader_id"] = 1
+        return answer
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_who_is_told_nothing_but_a_closed_connection_looks_for_the_leader(prepared: bool) -> None:
+    paper = Moving(nothing)
+    done = produced(0, prepared, paper, apart_ms=200, pace=Pace.SCHEDULE)
+    assert done.buckets() == {"no answer due": 5}
+    assert paper.took == [2, 1, 1, 1, 1]
+    assert done.stage.counts["metadata refreshed"] == 1
+
+
+def late(leads_ns: int) -> Lagging:
+    """Give nodes that know the leader from some time on."""
+    return Lagging(Cluster(), leads_ns={1: leads_ns, 2: leads_ns})
+
+
+def produced(acks: int, prepared: bool, paper: Lagging, apart_ms: int = 1, pace: Pace = Pace.ASAP) -> OnPaper:
+    """Replay five batches into a topic that is known as the nodes know it in the beginning."""
     script = Script()
     for number in range(5):
-        script.add(number, PRODUCE, 9, produce(batch(), acks=acks), took(0) if acks else None)
-    paper = Lagging(Cluster(), leads_ns={1: leads_ns, 2: leads_ns})
+        script.add(number * apart_ms, PRODUCE, 9, produce(batch(), acks=acks), took(0) if acks else None)
     known = Topology(lambda _address: None, lambda _address: None, "target")
-    asked = settings(pace=Pace.ASAP)
+    asked = settings(pace=pace)
     body = paper.answer(Link("", 1, TARGET, paper, 0), METADATA, 12, {"topics": [{"name": TOPIC}]})
     assert body is not None
     known.versions = {key: (api.live.start, api.live.stop - 1) for key, api in APIS.items()}

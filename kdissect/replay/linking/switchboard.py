@@ -61,6 +61,7 @@ class Switchboard:
         self.tallies = Tallies()
         self.now_ns = 0
         self.failure: Exception | None = None  # why nothing can go on
+        self.hung_up: Callable[[], None] = _nobody_asked  # the target closed a link
         self.links: dict[tuple[Hashable, int], Link] = {}
         self._owned: dict[Hashable, dict[int, Link]] = {}
         self._nonce = nonce
@@ -263,6 +264,7 @@ class Switchboard:
         """Hear that the peer closed a link."""
         if not link.closed:
             self.tallies.closed_by_peer += 1
+            self.hung_up()
         self.drop(link)
 
     def drop(self, link: Link) -> None:
@@ -314,6 +316,10 @@ class Switchboard:
                 self._shake(link, None)
 
         self.at(self.now_ns + int(lifetime_ms * AGAIN_AFTER * 1e6), start)
+
+
+def _nobody_asked() -> None:
+    """Do nothing."""
 
 
 def throttle_of(answer: Answer) -> int:

@@ -83,6 +83,7 @@ class Player:
         self._ready = Ahead(stage, ()) if ready is None else ready
         stage.settled = self.gate
         stage.spawn = self.spawn
+        switchboard.hung_up = self._look_for_leaders
 
     def _moments(self) -> dict[int, int]:
         """Say how long after the start each request is due that may be sent, with gaps as short as was asked for."""
@@ -149,6 +150,11 @@ class Player:
     def spawn(self, errand: Errand, owner: Hashable, then: Callable[[], None] = lambda: None) -> None:
         """Run something beside the lines, on the owner's connections."""
         self.board.run(errand, owner, lambda _value, _failed: then())
+
+    def _look_for_leaders(self) -> None:
+        """Learn leaders anew when a link was closed: to acks = 0 that is all that a node says which does not lead."""
+        if not self._done:
+            self.spawn(self.stage.refresh(), CONTROL)
 
     # Waiting
 
