@@ -61,9 +61,7 @@ SHORTEST_REQUEST = 8  # ControlledShutdown 0 has no client id in its header
 SHORTEST_RESPONSE = 4
 CONTROLLED_SHUTDOWN = 7
 SASL_HANDSHAKE, API_VERSIONS = 17, 18
-FIRST_OF_SASL = (
-    -1
-)  # correlation id with which Java clients of 0.10 to 2.2 begin to authenticate; all others count from 0
+FIRST_OF_SASL = -1  # id with which Java clients of 0.10 to 2.2 begin to authenticate; all others begin with 0
 LAST_PLAIN_PRODUCE = 8  # from version 9 on tagged fields come first and lengths are variable
 MOST_TAGGED = 4
 MOST_ACKS = 16  # before Kafka 0.9 a number of brokers could be asked for
@@ -73,9 +71,7 @@ LONE_REQUEST = 1 << 17  # bytes: a request up to this size waits for the next on
 LONE_RESPONSE = 1 << 17  # bytes: so does a response that begins within a packet; larger ones must begin one
 MAX_HELD = 1 << 18  # bytes of a direction that are kept until the other one tells more about them
 EARLY_NS = 50_000_000  # a response captured more than 50 ms before its request is not its response
-LONGEST_VERSIONS = (
-    1 << 14
-)  # of ApiVersions, whose response is full of small numbers that look like lengths and ids; 1 kB is usual
+LONGEST_VERSIONS = 1 << 14  # of ApiVersions, whose response is full of what looks like a length and an id
 LONE_CHAIN = 4  # frames in a row, with ids that count upwards by at most CHAIN_STEP, are no accident
 CHAIN_STEP = 16
 FAR_STEP = 1 << 16  # between ids of one connection: clients have one count for all of theirs

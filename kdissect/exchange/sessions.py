@@ -5,8 +5,8 @@ A broker answers the requests of a connection one after the other, in the order 
 those before it will never be answered. The same rule keeps clients right that use an id again, or use one id always.
 
 Three kinds of frames leave the rule: a Produce with acks=0 gets no response; raw SASL tokens after SaslHandshake 0
-have no Kafka header and answer each other in order, but the last one of GSSAPI gets no answer; a response may be captured shortly before its request, and then
-waits for it in `FIRST_EARLY`.
+have no Kafka header and answer each other in order, but the last one of GSSAPI gets no answer; a response may be
+captured shortly before its request, and then waits for it in `FIRST_EARLY`.
 
 Kafka 0.7 has no correlation ids: all are taken as 0, so that a response belongs to the first request that waits. There
 a response never waits for its request (it would take the place of the next one's), and whoever loses the place in
