@@ -28,6 +28,9 @@ from kdissect.exchange.frames import (
     LONE_REQUEST,
     MAX_FRAME,
     MAX_HELD,
+    PLAIN_BODY,
+    PLAIN_ID,
+    PRODUCE,
     SHORTEST_REQUEST,
     SHORTEST_RESPONSE,
     UNSURE,
@@ -40,6 +43,7 @@ from kdissect.exchange.frames import (
     is_tls_record,
     search_anew,
     tls_is_ready,
+    waiting_request,
 )
 from kdissect.exchange.old_frames import (
     RESPONSE_VIEW,
@@ -80,6 +84,7 @@ from kdissect.exchange.state import (
     FIRST_EARLY,
     FIRST_SENT,
     FIRST_WAITING,
+    FOREIGN,
     FRAME,
     FRAME_STOP,
     FREE_CHUNK_COUNT,
@@ -151,7 +156,7 @@ from kdissect.exchange.streams import (
     view,
 )
 from kdissect.kernel import copy_bytes, jit_flat, jit_inner, prefetch
-from kdissect.protocol.integers import int32_at
+from kdissect.protocol.integers import int16_at, int32_at
 
 # Without a single frame in so many bytes, a connection seen from its start is not Kafka; one seen from its middle may be
 # inside one huge frame and gets longer.
@@ -287,7 +292,15 @@ def _recognise(state: State, connection: int, way: int) -> None:
     elif ways[way, WHOLE] and ways[way, FRAME] == 0:
         # The search before has used the scratch that the header may lie in.
         offset, length = view(state, way, ways[way, FRAME], HEADER_VIEW)
-        if length >= 14 and header_evidence(state.arena, offset, length, state.max_versions) > 0:
+        evidence = header_evidence(state.arena, offset, length, state.max_versions) if length >= 14 else 0
+        produces = int16_at(state.arena, offset + 4) == PRODUCE
+        if evidence > 0 and not (produces and evidence == PLAIN_BODY):
+            short = ways[way, FRAME] + 4 + int32_at(state.arena, offset) - ways[way, NEXT]
+            ending = connections[connection, ENDING]
+            if short > 0 and not ending and ways[way, NEXT] - ways[way, FRAME] <= LONE_REQUEST:
+                return  # the first request is small: it will soon be whole, what only looks like one hardly ever
+            evidence *= short <= 0 or (evidence >= PLAIN_ID and ending)
+        if evidence > 0:
             ways[way, SYNCED] = 1
         elif (
             length >= 5
@@ -303,6 +316,8 @@ def _recognise(state: State, connection: int, way: int) -> None:
             and (length < 4 or 8 <= int32_at(state.arena, offset) <= MAX_FRAME)
         ):
             return
+        elif length >= 14 and connections[connection, OPENED_BY] >= 0:
+            ways[way, FOREIGN] = 1  # a SYN-ACK alone would not tell where the data of its SYN began
     if ways[way, SYNCED] == 0 and not find_request(state, connection, way):
         return
     connections[connection, PROTOCOL] = protocol
@@ -462,6 +477,11 @@ def _take_response(state: State, connection: int, way: int, side: Int64s) -> int
         ways[way, OVERSIZED] += size > MAX_FRAME
         _lose_place(state, way, 1)
         return 1
+    if length == 8 and shortest == SHORTEST_RESPONSE:
+        correlation_id = int32_at(state.arena, offset + 4)
+        if correlation_id < 0 and waiting_request(state, connection, correlation_id) < 0:
+            _lose_place(state, way, 1)  # clients count from 0
+            return 1
     if ways[way, NEXT] - ways[way, FRAME] < 4 + size:
         return 0
     if not _take_frame(state, way, size, side):

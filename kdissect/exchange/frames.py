@@ -27,6 +27,7 @@ from kdissect.exchange.state import (
     CORRELATION_ID,
     ENDING,
     FIRST_WAITING,
+    FOREIGN,
     FRAME,
     HEAD,
     LENGTH,
@@ -35,6 +36,7 @@ from kdissect.exchange.state import (
     NEXT_WAITING,
     PACKET,
     POSITION,
+    PROTOCOL,
     SCAN_CHUNK,
     SCANNED,
     SEEN,
@@ -42,6 +44,7 @@ from kdissect.exchange.state import (
     SERVER_PORT_WAY,
     SYNCED,
     TIME,
+    UNDECIDED,
     Bytes,
     Int64s,
     State,
@@ -59,6 +62,7 @@ HEADER_VIEW = 270  # a length, a request header and a client id of the usual lon
 SHORTEST_SURE = 14  # a length and a request header without client id
 SHORTEST_REQUEST = 8  # ControlledShutdown 0 has no client id in its header
 SHORTEST_RESPONSE = 4
+PRODUCE = 0
 CONTROLLED_SHUTDOWN = 7
 SASL_HANDSHAKE, API_VERSIONS = 17, 18
 FIRST_OF_SASL = -1  # id with which Java clients of 0.10 to 2.2 begin to authenticate; all others begin with 0
@@ -67,6 +71,7 @@ MOST_TAGGED = 4
 MOST_ACKS = 16  # before Kafka 0.9 a number of brokers could be asked for
 LONGEST_TRANSACTIONAL_ID = 512  # far beyond what clients make up
 LONGEST_TOPIC = 249  # org.apache.kafka.common.internals.Topic
+LARGEST_WITHOUT_RECORDS = 1 << 24  # bytes: no other request than a Produce comes near
 LONE_REQUEST = 1 << 17  # bytes: a request up to this size waits for the next one to confirm it
 LONE_RESPONSE = 1 << 17  # bytes: so does a response that begins within a packet; larger ones must begin one
 MAX_HELD = 1 << 18  # bytes of a direction that are kept until the other one tells more about them
@@ -95,6 +100,8 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
     key = int16_at(data, offset + 4)
     if key < 0 or key >= len(max_versions) or max_versions[key] < 0:
         return 0
+    if size > LARGEST_WITHOUT_RECORDS and key != PRODUCE:
+        return 0
     version = int16_at(data, offset + 6)
     if version < 0 or version > max_versions[key] + NEWER_VERSIONS:
         return 0
@@ -119,7 +126,7 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
             return 0
         plain = plain and 0x20 <= letter < 0x7F
     body = YES
-    if key == 0:
+    if key == PRODUCE:
         at = offset + 14 + max(text, 0)
         body = _produce_begins(data, at, offset + length, offset + 4 + size, version)
         if body == NO:
@@ -281,12 +288,12 @@ def _is_cut(state: State, node: int) -> bool:
 
 
 @jit_inner
-def _ids_rise(state: State, node: int, position: int, following: int) -> bool:
-    """Say whether the header at a position, in this chunk, has a lower correlation id than the following one."""
+def _ids_rise(state: State, node: int, position: int, following: int, by: int = 1 << 31) -> bool:
+    """Say whether the header at a position, in this chunk, has a correlation id lower than the following one, at most `by` so much."""
     offset, _ = view_from(state, node, position, 12)
     first = int32_at(state.arena, offset + 8)
     offset, _ = view_from(state, node, following, 12)
-    return bool(first < int32_at(state.arena, offset + 8))
+    return bool(0 < int32_at(state.arena, offset + 8) - first <= by)
 
 
 @jit_inner
@@ -306,7 +313,8 @@ def _is_request(state: State, connection: int, way: int, node: int, position: in
         cut_off = ending != 0 or length >= SHORTEST_SURE or position + length < ways[way, NEXT]
         return NO if cut_off else UNSURE
     end = position + 4 + int32_at(state.arena, offset)
-    bare = int16_at(state.arena, offset + 4) == 0 and length < min(end - position, HEADER_VIEW)
+    produces = int16_at(state.arena, offset + 4) == PRODUCE
+    bare = produces and length < min(end - position, HEADER_VIEW)
     follows = _request_follows(state, way, node, end)
     if follows == NO:
         return NO
@@ -319,17 +327,28 @@ def _is_request(state: State, connection: int, way: int, node: int, position: in
         return UNSURE if to_come and position + length == ways[way, NEXT] else NO
     if to_come:
         to_come = end - position <= LONE_REQUEST
+    if ways[way, FOREIGN] and state.connections[connection, PROTOCOL] == UNDECIDED:
+        # Behind a proxy's greeting Kafka may follow; in the data of another protocol anything does, so one is not enough.
+        if evidence < PLAIN_ID or follows == YES:
+            return YES if evidence >= PLAIN_ID and _ids_rise(state, node, position, end, CHAIN_STEP) else NO
+        return MAYBE if to_come else NO
+    usual = produces and evidence == PLAIN_BODY and end - position <= LARGEST_WITHOUT_RECORDS
+    there = usual or ways[way, NEXT] >= end
     # Without a client id it is weak, zeros look like one: then it must be confirmed by its surroundings.
     if known:
         if follows == YES or evidence >= PLAIN_ID or begins:
             return YES
         return MAYBE if to_come else (YES if end == ways[way, NEXT] else NO)
     if way - 2 * connection == state.connections[connection, SERVER_PORT_WAY]:
-        if evidence >= PLAIN_ID or (follows == YES and ending != 1):
+        if follows == YES:
+            # Two without client ids, as zeros are, must come one after the other.
+            likely = evidence >= PLAIN_ID or _ids_rise(state, node, position, end, CHAIN_STEP)
+            return YES if likely and (evidence >= PLAIN_ID or ending != 1) else NO
+        if evidence >= PLAIN_ID and there:
             return YES
         if to_come or ending == 1:
             return MAYBE if to_come else NO
-        return YES if begins or end == ways[way, NEXT] else NO
+        return YES if (begins and there) or end == ways[way, NEXT] else NO
     # Where no client is expected a response looks like a request by chance: [size, id below 14, count, topic] is a Produce
     # response and reads as a Produce request. The ids of two requests tell, or the body of one.
     if follows == YES:
@@ -338,7 +357,7 @@ def _is_request(state: State, connection: int, way: int, node: int, position: in
         return YES if _ids_rise(state, node, position, end) else NO
     if to_come:
         return MAYBE if evidence >= PLAIN_ID else NO
-    return YES if begins and evidence == PLAIN_BODY else NO
+    return YES if begins and there and evidence == PLAIN_BODY else NO
 
 
 @jit_inner
@@ -388,7 +407,8 @@ def find_chain(state: State, way: int) -> bool:
 
 
 @jit_inner
-def _waiting_request(state: State, connection: int, correlation_id: int) -> int:
+def waiting_request(state: State, connection: int, correlation_id: int) -> int:
+    """Give the node of the request that waits for a response with this id, -1 if none does."""
     node = state.connections[connection, FIRST_WAITING]
     while node >= 0 and state.waiting[node, CORRELATION_ID] != correlation_id:
         node = state.waiting[node, NEXT_WAITING]
@@ -398,7 +418,7 @@ def _waiting_request(state: State, connection: int, correlation_id: int) -> int:
 @jit_inner
 def _awaits(state: State, connection: int, correlation_id: int, size: int) -> bool:
     """Say whether a request waits for a response with this id, and that may have this size."""
-    node = _waiting_request(state, connection, correlation_id)
+    node = waiting_request(state, connection, correlation_id)
     return node >= 0 and (size <= LONGEST_VERSIONS or state.waiting[node, API_KEY] != API_VERSIONS)
 
 
@@ -447,7 +467,7 @@ def _response_follows(
         return False
     step = following - correlation_id
     close = 0 < step <= CHAIN_STEP if sure else abs(step) <= FAR_STEP
-    return bool(close or _waiting_request(state, connection, following) >= 0)
+    return bool(close or waiting_request(state, connection, following) >= 0)
 
 
 @jit_inner

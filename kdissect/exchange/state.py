@@ -62,6 +62,7 @@ Bytes = NDArray[np.uint8]
 (
     STARTED,  # 1, or 2 while only an acknowledgment has told where it begins
     WHOLE,  # 1 when the stream's first byte is position 0: its SYN was seen
+    FOREIGN,  # 1 when it began with something that is no request
     BASE,  # sequence number of position 0
     NEXT,  # position after the last byte in order
     FRAME,  # position of the first byte that is not consumed
@@ -94,7 +95,7 @@ Bytes = NDArray[np.uint8]
     FIRST_AGREED,  # the one that the other direction expects with its first captured SYN-ACK or payload, -1 before
     CONFLICTS,  # segments with other bytes than were seen before: see `conflicts`
     WAY_FIELDS,
-) = range(34)
+) = range(35)
 
 # Columns of a direction that stay when another connection uses the same ports: what was counted, and how it was opened first.
 COUNTED = [LOST, SKIPPED, RETRANSMITTED, REORDERED, PAYLOAD, CUT, OVERSIZED, OVERFULL, FIRST_SENT, FIRST_AGREED, CONFLICTS]  # fmt: skip

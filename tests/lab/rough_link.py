@@ -174,7 +174,7 @@ class RoughLink:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
         try:
-            return process.communicate(timeout=20)[0] or ""
+            return process.communicate(timeout=60)[0] or ""
         except (subprocess.TimeoutExpired, ValueError):
             process.kill()
             process.wait()
