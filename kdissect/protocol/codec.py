@@ -17,7 +17,7 @@ number or a length that does not fit.
 from functools import cache
 from typing import Any, NamedTuple
 
-from kdissect.protocol.layout import UNKNOWN_TAGS, Message
+from kdissect.protocol.layout import EMPTY_ARRAY, UNKNOWN_TAGS, Message
 from kdissect.protocol.reading import message_reader
 from kdissect.protocol.wire import Reader, Writer, Wrong
 from kdissect.protocol.writing import struct_writer
@@ -57,10 +57,17 @@ class Decoded(NamedTuple):
 def decode(message: Message, version: int, data: bytes, at: int = 0) -> Decoded:
     """Decode a message that fills `data` from `at` on; bytes left over are a fault too."""
     decoded = decode_start(message, version, data, at)
-    left = len(data) - decoded.consumed
-    if decoded.fault is None and left:
-        return decoded._replace(fault=Fault("", decoded.consumed, f"{left} bytes left over"))
+    if decoded.fault is None:
+        return decoded._replace(fault=left_over(message, version, data, decoded.consumed))
     return decoded
+
+
+def left_over(message: Message, version: int, data: bytes, at: int) -> Fault | None:
+    """Say what is wrong with what stands behind a message."""
+    left = len(data) - at
+    if left == 0 or (version in message.trailing and data[at:] == EMPTY_ARRAY):
+        return None
+    return Fault("", at, f"{left} bytes left over")
 
 
 def decode_start(message: Message, version: int, data: bytes, at: int = 0) -> Decoded:

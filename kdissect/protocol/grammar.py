@@ -17,7 +17,7 @@ A file is comments (`#`), then a header line, then lines whose indent of two spa
 
 Header words: `versions` that ever existed, `flexible` ones (compact lengths and tagged fields, KIP-482), `live` ones
 (what Kafka 4.3 still serves), `was` (a former name). After `request` or `response`, `header 0 for 0+` overrides the
-version of the message's header. A file without an API holds plain messages, such as those carried inside `bytes`;
+version of the message's header, and `trailing 0-2` lets an empty array stand behind the message. A file without an API holds plain messages, such as those carried inside `bytes`;
 `prefixed` says that a 2-byte version stands before the body. `as` names the message that a `bytes` field carries.
 
 Versions are Python ranges. A wrong line raises `SchemaError` with its file and line number: the schema is ours, so a
@@ -113,20 +113,20 @@ def _halves(head: Line, name: str, said: _Header, body: list[Line]) -> tuple[Mes
         raise head.error("an API is one request, then one response")
     first, second = body[: at[1]], body[at[1] :]
     return (
-        replace(_message(f"{name}Request", said, first[1:], depth=2), header=_quirk(first[0], said.versions)),
-        replace(
-            _message(f"{name}Response", said, second[1:], depth=2), header=_quirk(second[0], said.versions)
-        ),
+        _with_quirk(first[0], _message(f"{name}Request", said, first[1:], depth=2)),
+        _with_quirk(second[0], _message(f"{name}Response", said, second[1:], depth=2)),
     )
 
 
-def _quirk(line: Line, versions: range) -> tuple[range, int] | None:
+def _with_quirk(line: Line, message: Message) -> Message:
     match line.words[1:]:
         case []:
-            return None
+            return message
         case ["header", version, "for", these] if version.isdigit():
-            return _versions(line, these, versions), int(version)
-    raise line.error(f"expected: {line.words[0]} header <version> for <versions>")
+            return replace(message, header=(_versions(line, these, message.versions), int(version)))
+        case ["trailing", these]:
+            return replace(message, trailing=_versions(line, these, message.versions))
+    raise line.error(f"expected: {line.words[0]} header <version> for <versions>, or trailing <versions>")
 
 
 def _message(name: str, said: _Header, body: list[Line], depth: int) -> Message:

@@ -12,6 +12,8 @@ NONE = range(0)
 
 UNKNOWN_TAGS = "_tags"  # no field of Kafka starts with an underscore
 
+EMPTY_ARRAY = bytes(4)
+
 Default = int | float | str | bytes | tuple[()] | None
 
 
@@ -41,6 +43,7 @@ class Message:
     fields: tuple[Field, ...]
     header: tuple[range, int] | None = None  # versions whose header has this version, against the rule
     prefixed: bool = False  # a 2-byte version stands before the body
+    trailing: range = NONE  # versions behind which some clients write one empty array more, of no meaning
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.protocol.layout import EMPTY_ARRAY
 from kdissect.protocol.registers import (
     BROKER,
     BROKER_SLOTS,
@@ -73,7 +74,7 @@ class Op(IntEnum):
     TOPIC = 16  # a topic ends: emit it if it had no partition
     NODE = 17  # emit a broker
     FALLBACK = 18  # row: go there if the next int16 is 35, see API_VERSIONS
-    END = 19  # the message must end here
+    END = 19  # zero bytes that may follow: the message must end here
 
 
 class Prefix(IntEnum):
@@ -188,7 +189,7 @@ def _compile_body(assembler: _Assembler, message: Message, version: int) -> None
     own = frozenset(field.role for field in fields_at(message, version) if field.role and not field.array)
     scope = _Scope("", 0, version, version in message.flexible, own=True, taken=own | {"client_id"})
     _compile_struct(assembler, message, scope)
-    assembler.add(Op.END, "")
+    assembler.add(Op.END, "", len(EMPTY_ARRAY) if version in message.trailing else 0)
 
 
 def _compile_struct(assembler: _Assembler, owner: Message | Field, scope: _Scope) -> None:

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from kdissect.protocol.checksum_patch import patched_crc32c
 from kdissect.protocol.checksums import COVERED_OFFSET, CRC_OFFSET
-from kdissect.protocol.codec import Fault, fault_of
+from kdissect.protocol.codec import Fault, fault_of, left_over
 from kdissect.protocol.headers import ENVELOPE, decode_request
 from kdissect.protocol.record_sets import BATCH_HEADER
-from kdissect.protocol.schema import MESSAGES, is_known, response_header_version
+from kdissect.protocol.schema import APIS, MESSAGES, is_known, response_header_version
 from kdissect.protocol.spans import (
     Asked,
     Batch,
@@ -68,8 +68,8 @@ def find(
         header = locator(MESSAGES["ResponseHeader"], response_header_version(key, version), frozenset())
         response_in_envelope(enveloped, wanted, frame, header(frame, 0, len(frame), [], ()), found)
         found.sort(key=lambda span: span.start)
-    left = len(frame) - at
-    return Found(tuple(found), Fault("", at, f"{left} bytes left over") if left else None)
+    message = APIS[key].response if response else APIS[key].request
+    return Found(tuple(found), left_over(message, version, frame, at))
 
 
 def enveloped_request(frame: bytes) -> Asked | None:

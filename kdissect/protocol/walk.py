@@ -275,7 +275,8 @@ def walk(
                 unsupported = at + 2 <= readable and int16_at(arena, at) == UNSUPPORTED_VERSION
                 row = entry + number if unsupported else row + 1
             else:
-                fault = NONE if at == limit else LEFT_OVER
+                ends = at == limit or (at + number == limit == readable and int32_at(arena, at) == 0)
+                fault = NONE if ends else LEFT_OVER
                 break
         if fault != NONE and present & PARTITION_BIT:  # what was read of a partition is kept
             _write_row(rows, row_count, message, present, registers, summary)

@@ -3,11 +3,13 @@
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from protocol.cases import raw
 from strategies import random_message
 
 from kdissect.protocol.codec import Fault
+from kdissect.protocol.columns import read
 from kdissect.protocol.headers import (
     Whole,
     decode_embedded,
@@ -19,6 +21,7 @@ from kdissect.protocol.headers import (
 )
 from kdissect.protocol.layout import Api
 from kdissect.protocol.schema import APIS
+from kdissect.protocol.splice import find
 
 
 def header(
@@ -194,3 +197,19 @@ def test_an_embedded_message_newer_than_ours_is_read_as_far_as_we_know_it() -> N
     assert decode_embedded("ConsumerProtocolAssignment", raw("ffff")).fault == Fault(
         "", 0, "unknown version -1 of ConsumerProtocolAssignment"
     )
+
+
+@pytest.mark.parametrize(
+    ("version", "behind", "is_fault"),
+    [(0, "00000000", False), (2, "00000000", False), (0, "00000001", True), (0, "000000", True), (3, "00000000", True)],
+)  # fmt: skip
+def test_an_empty_array_may_stand_behind_api_versions(version: int, behind: str, is_fault: bool) -> None:
+    """librdkafka writes it; all three readers agree on what they let pass."""
+    software = {"client_software_name": "a", "client_software_version": "b"} if version >= 3 else {}
+    frame = encode_request(header(18, version), software) + bytes.fromhex(behind)
+    assert (decode_request(frame).fault is not None) == is_fault
+    assert (find(frame, 18, version, False, ["client_id"]).fault is not None) == is_fault
+    ends = np.array([len(frame)])
+    columns = read(np.frombuffer(frame, np.uint8), np.zeros(1, np.int64), ends, ends, np.array([18], np.int16),
+                   np.array([version], np.int16), np.array([False]))  # fmt: skip
+    assert (columns.fault_text(0) is not None) == is_fault
