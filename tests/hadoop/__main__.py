@@ -83,7 +83,7 @@ def export(out: str, *arguments: str) -> None:
     command = [sys.executable, "-m", "kdissect", "export", "--table", "all", "--out", f"hdfs://{out}"]
     began = time.monotonic()
     subprocess.run([*command, *arguments], check=True)
-    print(f"{' '.join(arguments)}: {time.monotonic() - began:.0f} s")
+    print(f"{' '.join(arguments)}: {time.monotonic() - began:.0f} s", flush=True)
 
 
 def rows(system: object, folder: str, name: str) -> pa.Table:
