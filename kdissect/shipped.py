@@ -59,9 +59,8 @@ def _unpack(archive: Path, target: Path) -> Path:
         with zipfile.ZipFile(archive) as packed:
             packed.extractall(part)
         for path in part.rglob("*.py"):
-            os.utime(
-                path, ns=(ALWAYS_NS, ALWAYS_NS)
-            )  # a kernel is compiled anew when the time of its source changes
+            # A kernel is compiled anew when the time of its source changes.
+            os.utime(path, ns=(ALWAYS_NS, ALWAYS_NS))
         with suppress(OSError):  # another process was faster
             part.rename(target)
     finally:

@@ -38,9 +38,8 @@ COPY_PACKETS = RECALLED_PACKETS // 2
 COPY_BYTES = RECALLED_BYTES // 2
 COPY_NS = 100_000_000
 UNMARKED_NS = 1_000_000
-SLOTS = (
-    4 * COPY_PACKETS
-)  # in pairs: hardly ever do two newer packets take the places of one that is still compared
+# In pairs: hardly ever do two newer packets take the places of one that is still compared.
+SLOTS = 4 * COPY_PACKETS
 
 # A packet seen: what must be equal, and when and where it was.
 SEEN, SEEN_NS, SEEN_PACKET, SEEN_PLACE, SEEN_FIELDS = range(5)

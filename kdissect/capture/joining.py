@@ -170,9 +170,8 @@ class Joined:
     def _remember(self, look: Look) -> None:
         """Keep the last packets of the section in force."""
         last = look.last
-        if (
-            len(last) and len(last) == look.counts[tally.PACKETS]
-        ):  # the first packet of the range is among them
+        if len(last) and len(last) == look.counts[tally.PACKETS]:
+            # The first packet of the range is among them.
             last = last.copy()
             last[0, tally.LAST_CLOCK_NS] = self.last_ns or 0
         if look.first_section is None:

@@ -76,9 +76,8 @@ def behind_ethertype(data: Bytes, start: int, end: int, ethertype: int) -> int:
                 ethertype, start = u16(data, frame + 12, True), frame + 14
             else:
                 behind = bottom if u8(data, bottom) >> 4 in (4, 6) else NOT_IP
-        elif (
-            ethertype == BACKBONE and start + 18 <= end
-        ):  # IEEE 802.1ah: a tag of 4 bytes, then the customer's frame
+        elif ethertype == BACKBONE and start + 18 <= end:
+            # IEEE 802.1ah: a tag of 4 bytes, then the customer's frame.
             ethertype, start = u16(data, start + 16, True), start + 18
         elif _is_vlan(ethertype) or ethertype == BACKBONE:
             return CUT_OFF

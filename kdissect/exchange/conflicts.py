@@ -116,9 +116,8 @@ class Conflicts:
             np.add.at(ways[:, CONFLICTS], streams[conflicts], 1)
             flags[conflicts] |= DIFFERS
         numbers = segments[PACKET] & IN_FILE
-        near = (
-            numbers.max() - 2 * NEAR_PACKETS
-        )  # the numbers of fragments that waited are lower than those before them
+        # The numbers of fragments that waited are lower than those before them.
+        near = numbers.max() - 2 * NEAR_PACKETS
         late = np.flatnonzero(whole & (numbers >= near))
         rows = _rows(segments, streams, at_of, late)
         rows[:, AT] = UNREAD

@@ -74,12 +74,10 @@ from kdissect.exchange.state import (
 from kdissect.exchange.tls.keylog import NO_KEYS, KeyLog
 from kdissect.exchange.tls.stage import TlsStage
 
-LATE_SYN_BYTES = (
-    1 << 20
-)  # a SYN may be captured later than what it opens, by another queue: not much has been sent by then
-FLUSH_AT = (
-    1 << 14
-)  # finished exchanges that are handed on together: their columns stay in the processor's cache
+# A SYN may be captured later than what it opens, by another queue: not much has been sent by then.
+LATE_SYN_BYTES = 1 << 20
+# Finished exchanges that are handed on together: their columns stay in the processor's cache.
+FLUSH_AT = 1 << 14
 
 
 class Endpoints(NamedTuple):

@@ -120,9 +120,8 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
     plain = True
     for index in range(min(text, length - 14)):
         letter = data[offset + 14 + index]
-        if (
-            letter == 0
-        ):  # of all that a client may call itself, this is never seen, and elsewhere it ends every string
+        if letter == 0:
+            # Of all that a client may call itself, this is never seen, and elsewhere it ends every string.
             return 0
         plain = plain and 0x20 <= letter < 0x7F
     body = YES

@@ -68,9 +68,8 @@ def _packets(heads: Bytes, sequences: Int64s) -> tuple[Bytes, Marked]:
 
     Where the TCP header begins is told by its length field and its sequence number together.
     """
-    common = np.zeros(
-        (len(heads), 2 + HEAD), np.uint8
-    )  # identification, then TCP's header without ports and checksum
+    # Identification, then TCP's header without ports and checksum.
+    common = np.zeros((len(heads), 2 + HEAD), np.uint8)
     marked = np.zeros(len(heads), np.bool_)
     numbers = sequences.astype(">u4").view(np.uint8).reshape(-1, 4)
     for start in range(IPV4_HEADER, HEAD - TCP_HEADER + 1, 4):

@@ -11,9 +11,8 @@ import numpy as np
 from kdissect.capture.source import opened
 from kdissect.exchange.state import Bytes, Int64s
 
-READ_THROUGH = (
-    32 << 10
-)  # bytes: a hole up to this size costs less than another system call and a lost read-ahead
+# Bytes: a hole up to this size costs less than another system call and a lost read-ahead.
+READ_THROUGH = 32 << 10
 
 
 class CaptureChanged(Exception):

@@ -73,9 +73,8 @@ PRODUCE = 0
 WAITING_BYTES = 256  # that one takes beside those of its messages
 SASL_HANDSHAKE = 17
 MAX_EARLY = 64
-MAX_WAITING = (
-    4096  # far beyond any client's pipelining; reached only where the responses are not in the capture
-)
+# Far beyond any client's pipelining; reached only where the responses are not in the capture.
+MAX_WAITING = 4096
 
 
 @jit_inner

@@ -51,9 +51,8 @@ class Side:
             TOGETHER,
         )
         read = len(self.columns.messages)
-        self.reach = (
-            int(rows[read]) if read < len(rows) else self.count
-        )  # exchanges whose side was read, or is not there
+        # Exchanges whose side was read, or is not there.
+        self.reach = int(rows[read]) if read < len(rows) else self.count
 
     def integers(self, name: str) -> tuple[Int64s, Bools]:
         """Give a column of numbers per exchange, and where it is present."""

@@ -138,9 +138,8 @@ STATUS_NAMES = ("answered", "no_response_expected", "unanswered", "orphan_respon
 BEFORE_VERSIONS = -7
 
 # Values of PROTOCOL and ENDED.
-UNDECIDED, KAFKA, TLS, OTHER, KAFKA_0_7, TLS_PASSED = range(
-    6
-)  # TLS_PASSED: nobody looks at its records any more
+# TLS_PASSED: nobody looks at its records any more.
+UNDECIDED, KAFKA, TLS, OTHER, KAFKA_0_7, TLS_PASSED = range(6)
 PROTOCOL_NAMES = ("unknown", "kafka", "tls", "unknown", "kafka-0.7", "tls")
 OPEN, FIN_SEEN, RST_SEEN = range(3)
 ENDED_NAMES = ("open", "fin", "rst")

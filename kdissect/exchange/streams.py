@@ -73,9 +73,8 @@ ACK_GRACE_NS = 20_000_000  # packets of one moment may be captured out of order;
 HELD_MAX_NS = 10_000_000_000  # of a beginning that nobody acknowledges
 HELD_BYTES = 32 << 10
 HELD_CHUNKS = 1 << 12
-HOLE_MAX_AGE_NS = (
-    120_000_000_000  # RFC 6298 section 5.7: a sender may wait a minute and more before it tries again
-)
+# RFC 6298 section 5.7: a sender may wait a minute and more before it tries again.
+HOLE_MAX_AGE_NS = 120_000_000_000
 MAX_AHEAD_BYTES = limits.AHEAD_BYTES
 MAX_AHEAD_CHUNKS = max(1 << 10, MAX_AHEAD_BYTES >> 12)
 GAP = -1

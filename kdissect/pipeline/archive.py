@@ -25,9 +25,8 @@ from pathlib import Path
 from kdissect import compiled
 from kdissect.pipeline.java import Java
 
-SEALED_ENDS = (
-    1 << 20
-)  # bytes at either end that the seal covers: the JVM checks the rest's structure by itself
+# Bytes at either end that the seal covers: the JVM checks the rest's structure by itself.
+SEALED_ENDS = 1 << 20
 PATIENCE_SECONDS = 300  # with a JVM that is to end
 KEPT_SECONDS = 30 * 86400  # archives of other versions are removed when they are older
 

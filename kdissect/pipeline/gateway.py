@@ -123,9 +123,8 @@ class Launch:
         # SPARK_HOME stays unset: with it, workers import pyspark from a zip of sources and compile it at every start.
         kept.pop("SPARK_HOME", None)
         kept.pop("SPARK_REMOTE", None)  # another place than the master, and Spark refuses both
-        if (
-            self.confs.get("spark.master") == "yarn"
-        ):  # what it sends to containers, jars and pyspark, it finds there only
+        if self.confs.get("spark.master") == "yarn":
+            # What it sends to containers, jars and pyspark, it finds there only.
             kept["SPARK_HOME"] = str(spark_jars()[0].parents[1])
         package = Path(__file__).parents[2]
         if package.name not in ("site-packages", "dist-packages"):

@@ -87,9 +87,8 @@ class Table:
         """Give a column of numbers."""
         slot = self._slot(column, "integer")
         there = self._present(slot)
-        return Integers(
-            np.where(there, self.values[:, slot], 0), there
-        )  # what lies there else depends on the batch
+        # What lies there else depends on the batch.
+        return Integers(np.where(there, self.values[:, slot], 0), there)
 
     def spans(self, column: str) -> Spans:
         """Give a column of byte strings, as positions in the arena."""

@@ -281,9 +281,8 @@ def walk(
         if fault != NONE and present & PARTITION_BIT:  # what was read of a partition is kept
             _write_row(rows, row_count, message, present, registers, summary)
             row_count += 1
-        elif (
-            fault != NONE and row_count == topic_row and present & TOPIC_BITS
-        ):  # the rest may be a partition's
+        elif fault != NONE and row_count == topic_row and present & TOPIC_BITS:
+            # The rest may be a partition's.
             _write_row(rows, row_count, message, present & TOPIC_BITS, registers, summary)
             row_count += 1
         used[ROWS_WANTED], used[NODES_WANTED] = row_count, node_count

@@ -28,9 +28,8 @@ class Groups(StrEnum):
 class Offsets(StrEnum):
     """How positions are translated."""
 
-    AUTO = (
-        "auto"  # by what this run produced, else by what it fetched, else by the distance to the log's start
-    )
+    # By what this run produced, else by what it fetched, else by the distance to the log's start.
+    AUTO = "auto"
     IDENTITY = "identity"  # the target is a true copy
 
 

@@ -29,9 +29,8 @@ class Facts:
         self.columns = Columns(connections.sort_by("connection"))
         self.numbers = self.columns.ints("connection")
         one_way = (self.columns.ints("bytes_to_server") == 0) | (self.columns.ints("bytes_to_client") == 0)
-        silent = self.columns.known(
-            "server_rtt_ns"
-        )  # the server's side was captured: it shook hands, and said no more
+        # The server's side was captured: it shook hands, and said no more.
+        silent = self.columns.known("server_rtt_ns")
         self.one_way: Mask = (
             one_way
             & ~silent

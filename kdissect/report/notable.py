@@ -95,9 +95,8 @@ def note(exchanges: Columns, partitions: Columns, located: Ints, caller: Groups)
 
 def _kinds(exchanges: Columns, partitions: Columns, located: Ints) -> Iterator[Kind]:
     asked, answered = exchanges.either("request_first_ns", "response_first_ns"), _answered(exchanges)
-    known = exchanges.known("api_key") & exchanges.known(
-        "api_version"
-    )  # before Kafka 0.8 keys meant other things
+    # Before Kafka 0.8 keys meant other things.
+    known = exchanges.known("api_key") & exchanges.known("api_version")
     key, version = exchanges.ints("api_key"), exchanges.ints("api_version")
     throttle = exchanges.ints("throttle_ms")
     gone = _refused_versions()

@@ -24,9 +24,8 @@ SOURCE = REPOSITORY / "captures" / "steady.pcapng"
 RECORD = REPOSITORY / "reports" / "bench.json"
 BYTES = 100_000_000
 LEAST = 0.5  # of what is recorded
-TURNS = (
-    3  # until one is good: others may be using the machine, which costs the program with more processes more
-)
+# Until one is good: others may be using the machine, which costs the program with more processes more.
+TURNS = 3
 MAKE = """
 import sys
 from pathlib import Path

@@ -63,9 +63,8 @@ def main() -> None:
                 said(f"{len(replay.loaded.items):,} requests read and looked at", BEGIN)
                 stage = replay.stage()
                 topics = sorted(map(stage.names.topic, replay.loaded.source.topics))
-                for _ in range(
-                    2
-                ):  # by now it is known what the target speaks: ids come with newer versions only
+                # By now it is known what the target speaks: ids come with newer versions only.
+                for _ in range(2):
                     replay.errand(stage.learn_topics(topics))
                 replay.play(rescue=lambda *_: None)
                 outcome = replay.passes[0].outcome

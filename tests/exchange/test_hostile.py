@@ -39,9 +39,8 @@ FIRST_SEED = int(os.environ.get("KDISSECT_HOSTILE_SEED", "0"))
 AT_ONCE = 250
 DEFAULT_RANGE = (0, 5000)
 LATER_SEED = 1_000_000
-SHORTFALLS = Path(__file__).with_name(
-    "hostile-shortfalls.txt"
-)  # seeds of the default range that are misread today
+# Seeds of the default range that are misread today.
+SHORTFALLS = Path(__file__).with_name("hostile-shortfalls.txt")
 SERVER_HOST, CLIENT_HOSTS = b"\x0a\x05\x05\x05", (b"\x0a\0\0\1", b"\x0a\x09\x09\x09")
 
 

@@ -49,9 +49,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "exchange"))
 from hostile import spoil
 from talk import CLIENT, made_up, recorded
 
-PACKET = struct.Struct(
-    ">BBIIHHH"
-)  # flags, connection, sequence, acknowledgment, 0.1 ms since the one before, captured, cut off
+# Flags, connection, sequence, acknowledgment, 0.1 ms since the one before, captured, cut off.
+PACKET = struct.Struct(">BBIIHHH")
 TCP_FLAGS = ((2, FLAG_SYN), (16, FLAG_ACK), (1, FLAG_FIN), (4, FLAG_RST))
 TICK_NS = 100_000
 BEGAN_NS = 1_700_000_000_000_000_000

@@ -92,9 +92,8 @@ def test_changed_bytes_never_raise(message: Message) -> None:
             if decoded.fault is None:
                 again = encode(message, version, decoded.value)
                 assert decode(message, version, again)[::2] == (decoded.value, None)
-                assert again == data or len(again) < len(
-                    data
-                )  # only a varint longer than it need be is shortened
+                # Only a varint longer than it need be is shortened.
+                assert again == data or len(again) < len(data)
 
 
 def changed(rng: Random, data: bytes) -> bytes:

@@ -178,9 +178,8 @@ def test_retries_without_sequences_are_known_by_their_records() -> None:
     script = Script()
     script.add(0, PRODUCE, 9, produce(batch(text=b"same")), None, connection=1)  # never answered
     script.add(50, PRODUCE, 9, produce(batch(text=b"same")), took(0), connection=2)
-    script.add(
-        60, PRODUCE, 9, produce(batch(text=b"same")), took(0), connection=2
-    )  # the same again, on purpose
+    # The same again, on purpose.
+    script.add(60, PRODUCE, 9, produce(batch(text=b"same")), took(0), connection=2)
     done = replay(script, Cluster(), target=orders())
     assert len(done.sent(PRODUCE)) == 2
     assert done.buckets() == {"answered": 2, "retry": 1}

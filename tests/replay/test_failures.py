@@ -86,9 +86,8 @@ def test_a_second_run_under_the_same_producer_ids_writes_nothing_and_says_succes
     second = without(target, tmp_path / "2", *only)
     grown = len(read_all(target.bootstrap, [topic])[topic]) - first
     assert first == 240
-    assert (
-        grown < 240
-    )  # the last five batches of each partition were taken for duplicates, the others for gaps
+    # The last five batches of each partition were taken for duplicates, the others for gaps.
+    assert grown < 240
     control = without(target, tmp_path / "3", "steady.pcapng", "", (PRODUCE,), "again")
     assert control.unexpected() == []
     assert len(read_all(target.bootstrap, [topic])[topic]) == first + grown + 240

@@ -258,9 +258,8 @@ def test_captured_sessions_are_known_in_full() -> None:
     assert gone == [("orders", 0)]
     assert set(full) == {("orders", 1), ("orders", 2)}
     assert full["orders", 1]["fetch_offset"] == 5
-    assert (
-        sessions.wanted(sessions.told("b:1", fetch(9, 1, {}), issued=9)) is None
-    )  # another broker's, or older than the capture
+    # Another broker's, or older than the capture.
+    assert sessions.wanted(sessions.told("b:1", fetch(9, 1, {}), issued=9)) is None
 
 
 def test_own_sessions_say_only_what_changed() -> None:

@@ -114,15 +114,13 @@ class Stage:
     counts: Counter[str] = field(default_factory=Counter)
     originals: dict[str, str] = field(default_factory=dict)
     members: Members = field(default_factory=Members)
-    shares: dict[tuple[str, str], ShareMember] = field(
-        default_factory=dict
-    )  # captured group, member id of the target
+    # Captured group, member id of the target.
+    shares: dict[tuple[str, str], ShareMember] = field(default_factory=dict)
     leaderless: dict[tuple[str, int], int] = field(default_factory=dict)  # until when they are waited for
     refreshing: bool = False
     learning_bounds: bool = False
-    ended_until: dict[str, int] = field(
-        default_factory=dict
-    )  # transactional id -> how many of its requests have ended
+    # Transactional id -> how many of its requests have ended.
+    ended_until: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.positions = Positions(self.settings.offsets)

@@ -54,9 +54,8 @@ class SocketWire:
 
     def __init__(self, tls: Tls | None) -> None:
         self.board: Switchboard | None = None
-        self.kick: Callable[[int], None] = (
-            _nothing  # something happened, at this time: look again at what is due
-        )
+        # Something happened, at this time: look again at what is due.
+        self.kick: Callable[[int], None] = _nothing
         self._context = _context(tls) if tls else None
         self._channels: dict[Link, _Channel] = {}
         self._opening: dict[Link, asyncio.Task[None]] = {}

@@ -57,9 +57,8 @@ ANSWERED_BY_PARTITION = {
     LIST_OFFSETS: ("topics", "name"),
     OFFSET_COMMIT: ("topics", "name"),
 }
-NAMING = frozenset(
-    {23, 68, 76, 78}
-)  # OffsetForLeaderEpoch, heartbeats, ShareFetch: they name topics that have to be looked up
+# OffsetForLeaderEpoch, heartbeats, ShareFetch: they name topics that have to be looked up.
+NAMING = frozenset({23, 68, 76, 78})
 TRANSACTIONAL = {
     PRODUCE: "transactional_id",
     INIT_PRODUCER_ID: "transactional_id",
@@ -113,19 +112,15 @@ class Loaded:
     source: Source = field(default_factory=Source)
     caps: dict[int, int] = field(default_factory=dict)  # connection -> most in flight
     issuers: dict[Key, int] = field(default_factory=dict)
-    retries: dict[int, dict[Where, tuple[int, ...]]] = field(
-        default_factory=dict
-    )  # request -> partition -> earlier attempts
-    repeats: dict[int, dict[Where, dict[Position, tuple[int, ...]]]] = field(
-        default_factory=dict
-    )  # the same of producers without idempotence, record by record
-    after: dict[int, set[int]] = field(
-        default_factory=dict
-    )  # request -> those on other connections that come before it
+    # Request -> partition -> earlier attempts.
+    retries: dict[int, dict[Where, tuple[int, ...]]] = field(default_factory=dict)
+    # The same of producers without idempotence, record by record.
+    repeats: dict[int, dict[Where, dict[Position, tuple[int, ...]]]] = field(default_factory=dict)
+    # Request -> those on other connections that come before it.
+    after: dict[int, set[int]] = field(default_factory=dict)
     transactions: dict[str, list[int]] = field(default_factory=dict)
-    assignments: dict[tuple[str, int], dict[str, bytes]] = field(
-        default_factory=dict
-    )  # group, generation -> member ->
+    # Group, generation -> member -> assignment.
+    assignments: dict[tuple[str, int], dict[str, bytes]] = field(default_factory=dict)
     elders: dict[Member, Elder] = field(default_factory=dict)
     older_sessions: dict[Place, Wanted] = field(default_factory=dict)
     kin: Kin = field(default_factory=Kin)

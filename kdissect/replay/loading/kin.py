@@ -12,12 +12,10 @@ from kdissect.replay.loading.captured import Request
 from kdissect.replay.rewriting.mentions import groups_of, topics_of
 from kdissect.replay.rewriting.roles import Tree
 
-IN_GROUPS = frozenset(
-    {OFFSET_COMMIT, 11, 12, 13, 14, 25, TXN_COMMIT, 68, 76, 78, 79}
-)  # who asks for a coordinator is no member by that
-READING = frozenset(
-    {FETCH, OFFSET_COMMIT, DELETE_RECORDS, LEADER_EPOCHS, TXN_COMMIT}
-)  # offsets in them are translated
+# Who asks for a coordinator is no member by that.
+IN_GROUPS = frozenset({OFFSET_COMMIT, 11, 12, 13, 14, 25, TXN_COMMIT, 68, 76, 78, 79})
+# Offsets in them are translated.
+READING = frozenset({FETCH, OFFSET_COMMIT, DELETE_RECORDS, LEADER_EPOCHS, TXN_COMMIT})
 PRODUCER_ID = slice(43, 51)  # in the header of a batch
 MAGIC = 16
 

@@ -34,9 +34,8 @@ class Topic(NamedTuple):
     leaders: dict[int, int]  # partition -> node, -1 while there is none
     replicas: int
     internal: bool
-    epochs: Mapping[int, int] = MappingProxyType(
-        {}
-    )  # partition -> epoch of its leader, where the target tells
+    # Partition -> epoch of its leader, where the target tells.
+    epochs: Mapping[int, int] = MappingProxyType({})
 
 
 class Cut(NamedTuple):

@@ -16,9 +16,8 @@ class Checks:
     """Takes pairs one by one; says at the end which checks hold."""
 
     def __init__(self) -> None:
-        self._bases: dict[str, list[tuple[int, int]]] = defaultdict(
-            list
-        )  # partition -> (offset, records) as acknowledged
+        # Partition -> (offset, records) as acknowledged.
+        self._bases: dict[str, list[tuple[int, int]]] = defaultdict(list)
         self._captured_records: dict[str, int] = defaultdict(int)
         self._replayed_records: dict[str, int] = defaultdict(int)
         self._due_records: dict[str, int] = defaultdict(int)

@@ -31,9 +31,8 @@ from kdissect.replay.accounting import Bucket
 from kdissect.replay.rewriting.roles import Refused
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
-COVERED_HEAD = struct.Struct(
-    ">h4sqqqhi4s"
-)  # what a header's checksum covers: attributes to number of records
+# What a header's checksum covers: attributes to number of records.
+COVERED_HEAD = struct.Struct(">h4sqqqhi4s")
 CRC, COVERED = 17, 21
 SEQUENCE_LIMIT = 1 << 31  # after the largest int32 comes 0
 NO_TIMESTAMP = -1
