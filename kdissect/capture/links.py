@@ -1,7 +1,7 @@
 """From the first byte of a packet to its IP header: link layers, and what may stand between them and IP.
 
 Each function here is given the place of a header and gives the place of the IP header behind it, or NOT_IP, or CUT_OFF when
-the bytes end before that is known. VLAN tags (in any number), PPPoE sessions, MPLS labels and Ethernet inside MPLS,
+the bytes end before that is known. VLAN and other tags (in any number), PPPoE sessions, MPLS labels and Ethernet inside MPLS,
 with a control word or without, are passed over. `end` is where the bytes that may be looked at stop.
 """
 
@@ -18,7 +18,8 @@ NOT_IP, CUT_OFF = -1, -2
 BY_ETHERTYPE, BY_FAMILY, BY_VERSION, BY_PPP = range(4)
 
 IPV4, IPV6, VLAN, MPLS, MPLS_UPSTREAM, PPPOE = 0x0800, 0x86DD, 0x8100, 0x8847, 0x8848, 0x8864
-PROVIDER_VLAN, OLD_VLAN, OLDER_VLAN, BACKBONE = 0x88A8, 0x9100, 0x9200, 0x88E7
+PROVIDER_VLAN, OLD_VLAN, OLDER_VLAN = 0x88A8, 0x9100, 0x9200
+BACKBONE, PORT_EXTENDER, VIRTUAL_PORT = 0x88E7, 0x893F, 0x8926  # IEEE 802.1ah, IEEE 802.1BR, Cisco's VN-Tag
 MOST_PADDING = 64  # bytes: to the shortest frame of Ethernet, and its checksum
 PPP_IPV4, PPP_IPV6 = 0x0021, 0x0057
 
@@ -52,6 +53,18 @@ def _is_vlan(ethertype: int) -> bool:
 
 
 @jit_inner
+def _tag_size(ethertype: int) -> int:
+    """Give the bytes of what this ethertype puts before the next one, that one included; 0 if it does not."""
+    if _is_vlan(ethertype):
+        return 4
+    if ethertype == VIRTUAL_PORT:
+        return 6
+    if ethertype == PORT_EXTENDER:
+        return 8
+    return 18 if ethertype == BACKBONE else 0  # which holds the customer's frame, addresses first
+
+
+@jit_inner
 def _is_mpls(ethertype: int) -> bool:
     return ethertype == MPLS or ethertype == MPLS_UPSTREAM
 
@@ -63,8 +76,11 @@ def behind_ethertype(data: Bytes, start: int, end: int, ethertype: int) -> int:
     while behind == CUT_OFF:
         if ethertype == IPV4 or ethertype == IPV6:
             behind = start
-        elif _is_vlan(ethertype) and start + 4 <= end:
-            ethertype, start = u16(data, start + 2, True), start + 4
+        elif _tag_size(ethertype) > 0:
+            start += _tag_size(ethertype)
+            if start > end:
+                return CUT_OFF
+            ethertype = u16(data, start - 2, True)
         elif ethertype == PPPOE:
             return int(behind_ppp(data, start + 6, end))
         elif _is_mpls(ethertype):
@@ -76,11 +92,6 @@ def behind_ethertype(data: Bytes, start: int, end: int, ethertype: int) -> int:
                 ethertype, start = u16(data, frame + 12, True), frame + 14
             else:
                 behind = bottom if u8(data, bottom) >> 4 in (4, 6) else NOT_IP
-        elif ethertype == BACKBONE and start + 18 <= end:
-            # IEEE 802.1ah: a tag of 4 bytes, then the customer's frame.
-            ethertype, start = u16(data, start + 16, True), start + 18
-        elif _is_vlan(ethertype) or ethertype == BACKBONE:
-            return CUT_OFF
         else:
             behind = NOT_IP
     return int(behind)

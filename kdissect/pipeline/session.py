@@ -176,25 +176,13 @@ class Engine:
         return SparkSession(self.context())
 
     def rest(self) -> None:
-        """End Spark's processes now that their work is done: what comes after may need the memory that they hold.
-
-        Not on the first run, whose JVM is yet to record its classes: that takes time, and is done when everything was said.
-        """
-        if not self._records:
-            self._end_spark()
+        """End Spark's processes now that their work is done: what comes after may need the memory that they hold."""
+        self._let_go(finished=True)
 
     def close(self, finished: bool = False) -> None:
         """End everything. A run that has `finished` its job, the first of its kind, keeps the JVM's classes for later runs."""
         try:
-            if finished and self._records and self._archive and self._gateway:
-                self.settings.notice(
-                    f"first run: keeping Spark's classes in {self._archive.path.parent} for faster starts, in the background"
-                )
-                self._forget_context()
-                self._gateway.end()
-                self._archive.keep_behind(self._gateway.process.pid)
-            else:
-                self._end_spark()
+            self._let_go(finished)
         finally:
             if self._standby:
                 self._standby.end()
@@ -224,11 +212,21 @@ class Engine:
             _forget(self._context)
             self._context = None
 
-    def _end_spark(self) -> None:
+    def _let_go(self, finished: bool) -> None:
+        """End Spark, if it still is; a JVM that has recorded its classes goes on in the background until they are kept."""
+        keeps = finished and self._records
         self._forget_context()
-        if self._gateway:
+        if self._gateway is None:
+            return
+        if keeps and self._archive:
+            self.settings.notice(
+                f"first run: keeping Spark's classes in {self._archive.path.parent} for faster starts, in the background"
+            )
+            self._gateway.end()
+            self._archive.keep_behind(self._gateway.process.pid)
+        else:
             self._gateway.kill()
-            self._gateway = None
+        self._gateway = None
 
     def _bring_up(self) -> None:
         try:

@@ -86,6 +86,8 @@ WIRES = {
     "Ethernet in MPLS without a control word": lambda inner: Ether(type=0x8847) / MPLS(label=2, s=1)
     / Raw(raw(framed(inner))),
     "PPPoE": lambda inner: Ether() / PPPoE(sessionid=2) / PPP() / inner,
+    "port extender": lambda inner: Ether(type=0x893F) / Raw(b"\0\1\0\2\0\3" + raw(framed(inner))[12:]),
+    "virtual port": lambda inner: Ether(type=0x8926) / Raw(b"\x80\1\0\2" + raw(framed(inner))[12:]),
     "backbone": lambda inner: Ether(type=0x88E7) / Raw(b"\0\0\0\7" + raw(framed(inner))),
 }  # fmt: skip
 
