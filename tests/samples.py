@@ -30,7 +30,9 @@ def make(folder: Path) -> None:
     options = ("--quiet", "--out", str(folder), "--html", str(folder / "report.html"))
     command = (*COMMAND, "analyze", CAPTURE, *options)
     with (folder / SCREEN).open("wb") as screen:
-        subprocess.run(command, cwd=ROOT, env=environment(), check=True, stdout=screen, timeout=280)
+        subprocess.run(
+            command, cwd=ROOT, env=environment(COLUMNS="120"), check=True, stdout=screen, timeout=280
+        )
 
 
 def photograph(folder: Path) -> None:

@@ -296,10 +296,10 @@ def _recognise(state: State, connection: int, way: int) -> None:
         produces = int16_at(state.arena, offset + 4) == PRODUCE
         if evidence > 0 and not (produces and evidence == PLAIN_BODY):
             short = ways[way, FRAME] + 4 + int32_at(state.arena, offset) - ways[way, NEXT]
-            ending = connections[connection, ENDING]
-            if short > 0 and not ending and ways[way, NEXT] - ways[way, FRAME] <= LONE_REQUEST:
+            to_come = connections[connection, ENDING] == 0
+            if short > 0 and to_come and ways[way, NEXT] - ways[way, FRAME] <= LONE_REQUEST:
                 return  # the first request is small: it will soon be whole, what only looks like one hardly ever
-            evidence *= short <= 0 or (evidence >= PLAIN_ID and ending)
+            evidence *= short <= 0 or evidence >= PLAIN_ID
         if evidence > 0:
             ways[way, SYNCED] = 1
         elif (
@@ -719,6 +719,8 @@ def finish(state: State, connections: Int64s, how: int) -> tuple[int, int]:
             way = 2 * connection + (client if turn % 2 == 0 else 1 - client)
             if how == THE_END:
                 state.connections[connection, ENDING] = 1 if turn < 2 else 2
+            elif how == ALL_THAT_WAITS:  # what is there must say what this connection is
+                state.connections[connection, ENDING] = state.connections[connection, PROTOCOL] == UNDECIDED
             if state.counters[FREE_CHUNK_COUNT] < chunks_needed(state, way):
                 return FULL_CHUNKS, index
             while state.ways[way, AHEAD] >= 0:
@@ -735,6 +737,8 @@ def finish(state: State, connections: Int64s, how: int) -> tuple[int, int]:
                 return code, index
             if how == ALL_THAT_WAITS:
                 _give_up_rest(state, way)
+        if how != THE_END:
+            state.connections[connection, ENDING] = 0
         if how == HOLES:
             continue
         if how == ALL_THAT_WAITS and state.connections[connection, PROTOCOL] == KAFKA_0_7:

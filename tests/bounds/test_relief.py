@@ -26,6 +26,7 @@ from kdissect.exchange.state import (
 from kdissect.protocol.schema import highest_versions
 
 CROWD, ROUNDS, PART = 200, 20, 1000
+REQUEST = 22  # bytes of the shortest
 MOST_HELD = 1 << 20
 MODEST = CROWD  # the row of the one amid them
 VERSIONS = np.array(highest_versions(), np.int64)
@@ -33,8 +34,8 @@ Said = tuple[int, int, int, bytes]  # row of the connection, side, position in i
 
 
 def request(correlation: int, size: int = 0) -> bytes:
-    """Give a request for metadata that has or claims so many bytes."""
-    return struct.pack(">ihhihi", 14 + size, 3, 1, correlation, -1, 0)
+    """Give a request for metadata that has or claims so many bytes more than its REQUEST."""
+    return struct.pack(">ihhih4si", REQUEST - 4 + size, 3, 1, correlation, 4, b"many", 0)
 
 
 def behind_holes(row: int, turn: int) -> Iterator[Said]:
@@ -46,7 +47,7 @@ def halves_of_frames(row: int, turn: int) -> Iterator[Said]:
 
 
 def without_answers(row: int, turn: int) -> Iterator[Said]:
-    yield row, 0, turn * PART, request(turn, PART - 18) + bytes(PART - 18)
+    yield row, 0, turn * PART, request(turn, PART - REQUEST) + bytes(PART - REQUEST)
 
 
 def of_nobody_knows_what(row: int, turn: int) -> Iterator[Said]:
@@ -67,7 +68,7 @@ def told(kind: Callable[[int, int], Iterator[Said]]) -> Iterator[Said]:
     yield MODEST, 1, 0, response(1, b"")[1] + response(2, b"")[1]
     if kind is halves_of_frames:
         for row in range(CROWD):
-            yield row, 0, ROUNDS * PART, bytes(18)
+            yield row, 0, ROUNDS * PART, bytes(REQUEST)
             yield row, 1, 0, response(7, b"")[1]
 
 
@@ -123,7 +124,7 @@ def test_together_they_hold_no_more_than_they_may(kind: Callable[[int, int], Ite
         crowd = [one for one in exchanges if one[0] != MODEST]
         assert [one[:3] for one in crowd] == [(row, 7, "answered") for row in range(CROWD)]
         assert all(500 < one[3] < ROUNDS * PART for one in crowd)
-        assert all(one[4] == 14 + ROUNDS * PART for one in crowd)
+        assert all(one[4] == REQUEST - 4 + ROUNDS * PART for one in crowd)
     if kind is without_answers:
         assert sum(one[2] == "unanswered" for one in exchanges) == CROWD * ROUNDS
         assert all(one[3] == one[4] for one in exchanges)

@@ -1,0 +1,77 @@
+"""What of many captures is taken for Kafka: a check against traffic that nobody made up for it.
+
+    python -m tests.recognition FOLDER ...
+
+reads every capture below the folders (the test captures of other network tools are a good choice, since they hold most protocols that
+there are) and prints those with Kafka in them, how many connections and exchanges, and the sums.
+"""
+
+import argparse
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from kdissect.capture.files import open_inputs
+from kdissect.capture.refusals import InputError
+from kdissect.capture.scan import scan
+from kdissect.capture.survey import survey
+from kdissect.exchange.conversation import Conversations
+from kdissect.exchange.dissect import by_split
+from kdissect.exchange.state import KAFKA, KAFKA_0_7, PROTOCOL
+from kdissect.protocol.schema import highest_versions
+from kdissect.unfinished import Scratch
+
+
+class Seen(NamedTuple):
+    """How much of a capture there is, and how much of that was taken for Kafka."""
+
+    connections: int
+    kafka: int
+    exchanges: int
+
+
+def look(path: Path) -> Seen:
+    """Dissect one capture. Raises InputError for what is none."""
+    scratch = Scratch()
+    try:
+        splits = survey(open_inputs([str(path)], str(scratch.path)).files).splits
+        conversations = Conversations(splits, np.array(highest_versions(), np.int64))
+        exchanges = sum(
+            len(harvest.exchanges)
+            for pieces in by_split(scan(split) for split in splits)
+            for harvest in conversations.feed(pieces)
+        )
+        exchanges += sum(len(harvest.exchanges) for harvest in conversations.close())
+        protocols = np.concatenate(
+            [state.connections[:count, PROTOCOL] for state, count in conversations.states()]
+        )
+        return Seen(len(protocols), int(np.isin(protocols, (KAFKA, KAFKA_0_7)).sum()), exchanges)
+    finally:
+        scratch.end()
+
+
+def main() -> None:
+    """Read all, and print what was found."""
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
+    seen: list[Seen] = []
+    for path in sorted(
+        path for folder in asked.parse_args().folders for path in folder.rglob("*") if path.is_file()
+    ):
+        try:
+            seen.append(look(path))
+        except InputError:
+            continue
+        if seen[-1].kafka:
+            print(
+                f"{path}: {seen[-1].kafka} of {seen[-1].connections:,} connections, {seen[-1].exchanges:,} exchanges"
+            )
+    with_kafka = sum(each.kafka > 0 for each in seen)
+    print(
+        f"{len(seen):,} captures, {sum(each.connections for each in seen):,} connections; Kafka in {with_kafka}"
+    )
+
+
+if __name__ == "__main__":
+    main()
