@@ -5,6 +5,7 @@ What is made stands under a hidden name, `.NAME.PID.part` beside its place, and 
 process, however that ends. So one without a lock is a stray, and is removed by whoever makes the next one.
 """
 
+import errno
 import fcntl
 import glob
 import os
@@ -14,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 
 LOCK = "lock"  # in a scratch directory
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+PROBED = 4096  # bytes: a page, or a block
 
 
 class OutputRefused(Exception):
@@ -27,6 +30,15 @@ class OutputRefused(Exception):
             "not a directory" if in_the_way else (error.strerror or str(error)).partition("\n")[0].lower()
         )
         return cls(f"cannot write to {target}: {reason}")
+
+
+def is_full(folder: Path) -> bool:
+    """Say whether nothing more can be written there. By writing: no other question covers bytes, inodes and quotas."""
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            return file.write(bytes(PROBED)) < PROBED
+    except OSError as error:
+        return error.errno in NO_ROOM
 
 
 class Claim:
@@ -94,7 +106,11 @@ class Scratch:
             _remove_stray(stray, stray / LOCK)
         self.path = Path(tempfile.mkdtemp(prefix="kdissect-"))
         early = self.path / f".{LOCK}"
-        early.touch()
+        try:
+            early.touch()
+        except OSError:
+            self.path.rmdir()  # without a lock nobody would
+            raise
         self._claim = Claim(early)
         early.rename(self.path / LOCK)  # nobody sees it before it is locked
 

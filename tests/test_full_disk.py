@@ -3,12 +3,17 @@
 import gzip
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from command import COMMAND, environment, kdissect
 
+from kdissect.pipeline.failures import DiskFull, failed
+from kdissect.pipeline.gateway import GatewayFailed
+from kdissect.pipeline.session import Engine, Settings
 from kdissect.replay.reporting.runfiles import write_run
 
 CAPTURES = Path(__file__).parents[1] / "captures"
@@ -16,11 +21,12 @@ CAPTURE = CAPTURES / "broker-restart.pcapng"
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 32 KiB."""
+def tiny(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A file system of 32 KiB, or what a parameter says."""
     place = tmp_path / "tiny"
     place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(place)]
+    options = getattr(request, "param", "size=32k")
+    mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
     if os.getuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("only root can mount a file system")
     try:
@@ -51,10 +57,26 @@ def test_export(tiny: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("tiny", ["size=32k", "nr_inodes=2", "nr_inodes=7", "nr_inodes=12"], indirect=True)
 def test_temporary_files(tiny: Path) -> None:
     """Spark has its shuffle there, and compressed captures are decompressed to it."""
     assert_told(kdissect("analyze", "--quiet", CAPTURE, TMPDIR=str(tiny)))
     assert not [path for path in tiny.iterdir() if path.name.startswith("kdissect-")]
+
+
+@pytest.mark.spark
+def test_a_jvm_that_cannot_write_what_is_waited_for(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tiny))
+    with Engine.start(Settings(cache=tmp_path / "cache")) as engine:
+        with suppress(OSError), (tiny / "full").open("wb", buffering=0) as file:
+            while file.write(bytes(1024)):
+                pass
+        with pytest.raises(GatewayFailed, match="No space left") as told:
+            engine.context()
+        assert isinstance(failed(told.value, engine.log), DiskFull)
+        assert not engine.may_be_helped  # it still records: the class archive is not to blame
 
 
 def test_captures_that_are_decompressed(tiny: Path, tmp_path: Path) -> None:

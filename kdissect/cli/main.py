@@ -3,7 +3,6 @@
 `KDISSECT_DEBUG=1` shows tracebacks and keeps nothing back.
 """
 
-import errno
 import logging
 import os
 import signal
@@ -19,6 +18,7 @@ from kdissect import compiled
 from kdissect.cli.arguments import parse
 from kdissect.lean import without_pandas
 from kdissect.safe import visible
+from kdissect.unfinished import NO_ROOM
 
 DONE, FAILED, REFUSED, HELD, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 """HELD: the work was done, and what the user did not want to see is there."""
@@ -39,8 +39,6 @@ REFUSALS = frozenset(
     }
 )
 """Exceptions for what the user can put right; told by name, since importing them all would take time."""
-
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,6 +11,7 @@ from kdissect.capture.refusals import refuse_at_once
 from kdissect.cli.announce import line_before, lines_about
 from kdissect.cli.asked import pseudonyms_of
 from kdissect.cli.filters import choice_of
+from kdissect.pipeline.gateway import GatewayFailed
 from kdissect.pipeline.remote import Remote, engine_for
 from kdissect.pipeline.session import Engine, Settings
 from kdissect.safe import visible
@@ -190,5 +191,5 @@ def _these(found: "Survey") -> str:
 def _is_sparks(error: Exception) -> bool:
     names = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
     return bool(names & {"pyspark", "py4j", "grpc"}) or isinstance(
-        error, EOFError | ConnectionResetError | ConnectionRefusedError
+        error, GatewayFailed | EOFError | ConnectionResetError | ConnectionRefusedError
     )

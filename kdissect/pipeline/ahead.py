@@ -17,6 +17,7 @@ import pyarrow as pa
 from kdissect.capture.splits import Split
 from kdissect.pipeline import steps
 from kdissect.pipeline.blobs import Blob, blob_of
+from kdissect.pipeline.failures import making_temporary_files
 from kdissect.pipeline.shares import Shares
 
 STAGE_SECONDS = 0.4  # what a stage of Spark takes before and after its work: as long is well spent here when Spark is there
@@ -55,28 +56,28 @@ def scan_ahead(
 ) -> Ahead:
     """Scan splits into a new file `path` until Spark is there and would take the rest over sooner.
 
-    A split that cannot be read ends it: whoever works on it next has the ways to say why.
+    A split that cannot be read ends it: whoever works on it next has the ways to say why. Raises DiskFull.
     """
     places: list[list[tuple[int, int, int]]] = [[] for _ in range(shares.partitions)]
     left = sum(_bytes(split) for split in splits)
     began, passed, done = time.monotonic(), 0, 0
     ordinals = [pa.record_batch({"split": [split.index]}) for split in splits]
     scanned = steps.scan_step(ordinals, splits, ports)
-    with path.open("wb") as file:
+    with making_temporary_files(), path.open("wb") as file:
         for split in splits:
             speed = passed / max(time.monotonic() - began, 1e-3) if passed else USUAL_SPEED
             if spark_is_up() and left / speed > seconds:
                 break
             try:
                 pieces = next(scanned)
-                parts = [(number, blob_of(rows)) for number, rows in steps.routed(pieces, shares.of_bucket)]
-                for number, blob in parts:
-                    at = file.tell()
-                    file.write(blob)
-                    places[number].append((split.index, at, len(blob)))
-                file.flush()
             except OSError:
                 break
+            parts = [(number, blob_of(rows)) for number, rows in steps.routed(pieces, shares.of_bucket)]
+            for number, blob in parts:
+                at = file.tell()
+                file.write(blob)
+                places[number].append((split.index, at, len(blob)))
+            file.flush()
             done, passed, left = done + 1, passed + _bytes(split), left - _bytes(split)
     pa.default_memory_pool().release_unused()
     kept = tuple(tuple(place for place in of_one if place[0] < done) for of_one in places)

@@ -3,17 +3,20 @@
 import re
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from kdissect.pipeline.gateway import GatewayFailed, last_line
+from kdissect.unfinished import NO_ROOM, is_full
 
 _SPARK_NOISE = re.compile(r"^(?:[\w.$]+(?:Exception|Error): *|\([\w.$]+(?:Exception|Error)\) *)")
 
 NO_SPACE = "no space left on the disk of the output, or of temporary files (set TMPDIR to a larger one)"
+_NO_SPACE_SIGNS = ("No space left on device", "Disk quota exceeded")
 _PLAIN = {
     "java.lang.OutOfMemoryError": "Spark ran out of memory",
-    "No space left on device": NO_SPACE,
+    **dict.fromkeys(_NO_SPACE_SIGNS, NO_SPACE),
     "MemoryError": "a worker ran out of memory",
     "Python worker exited unexpectedly": "a worker process ended unexpectedly (killed for its memory?)",
 }
@@ -39,17 +42,38 @@ class DiskFull(JobFailed):
 def failed(error: BaseException, log: Path | None = None) -> JobFailed:
     """Give the failure that an exception out of Spark is."""
     sentence = explained(error, log)
-    return (DiskFull if sentence == NO_SPACE else JobFailed)(sentence)
+    if sentence == NO_SPACE or (log and _wanted_room(log)):
+        return DiskFull(NO_SPACE)
+    return JobFailed(sentence)
+
+
+def _wanted_room(log: Path) -> bool:
+    """Say whether there is, or was, no room for temporary files: Spark has many words for what it then cannot make."""
+    with suppress(OSError):
+        said = log.read_bytes()
+        return any(sign.encode() in said for sign in _NO_SPACE_SIGNS) or is_full(log.parent)
+    return False
+
+
+@contextmanager
+def making_temporary_files() -> Iterator[None]:
+    """Turn want of room for them into DiskFull."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise DiskFull(NO_SPACE) from error
+        raise
 
 
 def explained(error: BaseException, log: Path | None = None) -> str:
     """Give one sentence for an exception out of Spark; `log` is what the JVM printed."""
-    if isinstance(error, GatewayFailed):
-        return str(error)
     text = _text_of(error)
     for sign, sentence in _PLAIN.items():
         if sign in text:
             return sentence
+    if isinstance(error, GatewayFailed):
+        return text
     if worker := last_of_python(text):
         return worker
     if type(error).__module__.startswith("py4j") or isinstance(error, EOFError | ConnectionError):

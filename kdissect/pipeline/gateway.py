@@ -6,6 +6,7 @@ that is when this process ends in whatever way.
 """
 
 import os
+import re
 import struct
 import subprocess
 import time
@@ -61,6 +62,8 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 LOCAL_MAIN = "org.apache.spark.api.python.PythonGatewayServer"
 SUBMIT_MAIN = "org.apache.spark.deploy.SparkSubmit"
 START_SECONDS = 120
+LOG_ROOM = 16 << 10  # bytes
+MAIN_DIED = re.compile(rb'Exception in thread "main" [^\n]+\n')
 
 _FOREIGN = ("SPARK_", "PYSPARK_")
 """Settings in the environment that belong to another Spark; a local run is the same everywhere."""
@@ -68,6 +71,10 @@ _FOREIGN = ("SPARK_", "PYSPARK_")
 
 class GatewayFailed(Exception):
     """The JVM did not come up; the message is one sentence."""
+
+
+class JavaEnded(GatewayFailed):
+    """… since it broke down before Spark's own program could say why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +168,9 @@ class Gateway:
     def __init__(self, launch: Launch, archive: ClassArchive | None) -> None:
         self.launch, self.archive = launch, archive
         (launch.home / "tmp").mkdir(exist_ok=True)
-        with launch.log.open("ab") as log:
+        with launch.log.open("wb") as log:
+            log.write(bytes(LOG_ROOM))  # or else a JVM that fails for want of room could not say so
+            log.seek(0)
             self.process = subprocess.Popen(
                 launch.command(archive),
                 stdin=subprocess.PIPE,
@@ -172,11 +181,15 @@ class Gateway:
             )
 
     def address(self) -> tuple[int, str]:
-        """Wait for the JVM; give port and secret of its gateway. Raises GatewayFailed when it ends instead."""
+        """Wait for the JVM; give port and secret of its gateway. Raises GatewayFailed when there will be none."""
         deadline = time.monotonic() + START_SECONDS
         while not self.launch.port_file.exists():
-            if self.process.poll() is not None:
-                raise GatewayFailed(f"Java ended while Spark was starting: {last_line(self.launch.log)}")
+            ended = self.process.poll() is not None
+            # A JVM whose main thread died of what it could not write does not end: it has the gateway's thread too.
+            died = MAIN_DIED.search(self.launch.log.read_bytes())
+            if ended or died:
+                kind = GatewayFailed if died else JavaEnded
+                raise kind(f"Java ended while Spark was starting: {last_line(self.launch.log)}")
             if time.monotonic() > deadline:
                 raise GatewayFailed(f"Spark did not start within {START_SECONDS} seconds")
             time.sleep(0.005)
@@ -199,6 +212,7 @@ class Gateway:
 
 def last_line(log: Path) -> str:
     """Give the most telling line of what a JVM printed: its first error, or its last line."""
-    lines = [line.strip() for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
-    wrong = [line for line in lines if "rror" in line]
+    said = log.read_text("utf-8", "replace").replace("\0", "")  # its room is written ahead
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    wrong = [line for line in lines if re.search("rror|Exception", line)]
     return (wrong or lines or ["it said nothing"])[-1 if not wrong else 0][:300]

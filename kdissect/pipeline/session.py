@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Self
 from kdissect import limits
 from kdissect.cache import cache_home
 from kdissect.pipeline.archive import ClassArchive, Use
-from kdissect.pipeline.gateway import Gateway, GatewayFailed, Launch, spark_jars
+from kdissect.pipeline.failures import making_temporary_files
+from kdissect.pipeline.gateway import Gateway, JavaEnded, Launch, spark_jars
 from kdissect.pipeline.java import find_java
 from kdissect.pipeline.standby import SOCKET, Standby, can_stand_by
 from kdissect.shipped import ARCHIVE, pack
@@ -117,17 +118,18 @@ class Engine:
 
     @classmethod
     def start(cls, settings: Settings) -> Self:
-        """Start a JVM. Raises JavaMissing at once; what goes wrong later is raised by `context`."""
+        """Start a JVM. Raises JavaMissing and DiskFull at once; what goes wrong later is raised by `context`."""
         java = find_java()
-        engine = cls(settings)
-        try:
-            launch = Launch(java, engine.home, LOCAL_HEAP, settings.local, settings.spark_confs())
-            if settings.local:
-                engine._archive = ClassArchive(settings.cache, java, spark_jars(), launch.options())
-            engine._gateway = Gateway(launch, engine._archive)
-        except BaseException:
-            engine.close()
-            raise
+        with making_temporary_files():
+            engine = cls(settings)
+            try:
+                launch = Launch(java, engine.home, LOCAL_HEAP, settings.local, settings.spark_confs())
+                if settings.local:
+                    engine._archive = ClassArchive(settings.cache, java, spark_jars(), launch.options())
+                engine._gateway = Gateway(launch, engine._archive)
+            except BaseException:
+                engine.close()
+                raise
         return engine
 
     def __enter__(self) -> Self:
@@ -153,7 +155,8 @@ class Engine:
         if self._building.ident is not None:
             return
         if self.settings.local and can_stand_by(self.home / SOCKET):
-            self._standby = Standby(self.home / SOCKET)
+            with making_temporary_files():
+                self._standby = Standby(self.home / SOCKET)
         self._building.start()
 
     def is_up(self) -> bool:
@@ -235,13 +238,13 @@ class Engine:
             self._failure = error
 
     def _connect(self) -> Any:
-        """Give the Py4J gateway of the JVM; when the JVM fails over the class archive, once more without it."""
+        """Give the Py4J gateway of the JVM; when the JVM breaks down, perhaps over the class archive, once more without it."""
         import pyspark.java_gateway as py4j
 
         assert self._gateway is not None
         try:
             port, secret = self._gateway.address()
-        except GatewayFailed:
+        except JavaEnded:
             if self._archive is None or self._archive.use is Use.NOTHING:
                 raise
             self._archive.discard()

@@ -11,6 +11,7 @@ from kdissect.capture.splits import Split
 from kdissect.pipeline import steps
 from kdissect.pipeline.ahead import scan_ahead
 from kdissect.pipeline.blobs import in_order
+from kdissect.pipeline.failures import DiskFull
 from kdissect.pipeline.jobs import Work
 from kdissect.pipeline.session import Settings
 
@@ -51,6 +52,12 @@ def test_a_split_that_cannot_be_read_ends_it(splits_of: SplitsOf, tmp_path: Path
     shares = Work(splits, partitions=2).shares(1)
     gone = (splits[0], replace(splits[1], path=str(tmp_path / "gone")), *splits[2:])
     assert scan_ahead(gone, (), shares, tmp_path / "pieces", lambda: False).done == 1
+
+
+def test_a_disk_that_is_full_is_told_at_once(splits_of: SplitsOf) -> None:
+    splits = splits_of(CAPTURE)
+    with pytest.raises(DiskFull, match="TMPDIR"):
+        scan_ahead(splits, (), Work(splits).shares(1), Path("/dev/full"), lambda: False)
 
 
 @pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[4,2]", 4)])

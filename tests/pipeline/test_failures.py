@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from kdissect.pipeline import progress
-from kdissect.pipeline.failures import DEBUGGING, PYTHON_ADVICE, explained, last_of_python
+from kdissect.pipeline.failures import (
+    DEBUGGING,
+    PYTHON_ADVICE,
+    DiskFull,
+    explained,
+    failed,
+    last_of_python,
+)
 from kdissect.pipeline.gateway import GatewayFailed, last_line
 from kdissect.pipeline.progress import described
 
@@ -90,6 +97,18 @@ def test_a_jvm_that_died_is_quoted(tmp_path: Path) -> None:
     assert explained(GatewayFailed("Java ended")) == "Java ended"
     log.write_text("")
     assert last_line(log) == "it said nothing"
+    log.write_bytes(b'Setting log level\nException in thread "main" x.Y: why\n\tat z\n\0\0\0')
+    assert last_line(log) == 'Exception in thread "main" x.Y: why'
+
+
+def test_a_full_disk_is_told_from_the_log_too(tmp_path: Path) -> None:
+    log = tmp_path / "java.log"
+    error = RuntimeError("Failed to create a temp directory after 10 attempts!")
+    assert not isinstance(failed(error, log), DiskFull)
+    log.write_text("ERROR: cannot make it\n")
+    assert not isinstance(failed(error, log), DiskFull)
+    log.write_text("ERROR: java.io.IOException: No space left on device\n")
+    assert isinstance(failed(error, log), DiskFull)
 
 
 def test_progress_is_named_after_the_pass() -> None:
