@@ -5,9 +5,12 @@ The other half, that nothing of this happens with it, is asserted on the same ca
 
 from __future__ import annotations
 
+import struct
+import time
 from pathlib import Path
 
 import pytest
+from lab import wire
 from replay.conftest import SecuredCluster
 from replay.play import Played, play, settings
 from replay.reading import read_all
@@ -41,6 +44,17 @@ def without(
         **more,
     )
     return play(asked, capture, folder / (name or "run"))
+
+
+def spend_producer_id(target: SecuredCluster, producer_id: int) -> None:
+    """Let the brokers hand out ids (InitProducerId 0) until none of them can give out this one, or has given it out."""
+    asked = struct.pack(">hhih3shi", INIT, 0, 5, 3, b"lab", -1, 60_000)
+    for port in target.client_ports:
+        given, patience = -1, time.monotonic() + 60
+        while given < producer_id:  # it has to have a block of ids first
+            assert time.monotonic() < patience
+            error, given = struct.unpack_from(">4x4xhq", wire.ask(port, asked, 20.0))
+            assert given >= 0 or error
 
 
 @pytest.mark.parametrize(
@@ -88,6 +102,7 @@ def test_a_second_run_under_the_same_producer_ids_writes_nothing_and_says_succes
     assert first == 240
     # The last five batches of each partition were taken for duplicates, the others for gaps.
     assert grown < 240
+    spend_producer_id(target, 0)  # the captured one: its next owner would be taken for who wrote here already
     control = without(target, tmp_path / "3", "steady.pcapng", "", (PRODUCE,), "again")
     assert control.unexpected() == []
     assert len(read_all(target.bootstrap, [topic])[topic]) == first + grown + 240
