@@ -232,6 +232,23 @@ def test_any_lost_packet_costs_what_was_in_it(kind: Kind, tmp_path: Path) -> Non
         assert found.row["tls_decryption"] == "partly" or found.row["tls_undecrypted_bytes"] == 0
 
 
+@pytest.mark.parametrize(
+    "looks", [b"\x14\x03\x03\0\1\1", b"\x15\x03\x03\0\2\2\x14", b"\x15\x03\x02\x40\0", b"\x16\x03\x01\x40\0"]
+)
+def test_what_looks_like_a_record_behind_a_loss_is_none_unless_it_opens(looks: bytes, tmp_path: Path) -> None:
+    ends, keys = talk(Kind(), tmp_path)
+    whole = wire_of(ends, tmp_path)
+    packets = [list(packet) for packet in whole.packets]
+    lost = max(index for index, packet in enumerate(packets) if packet[4][:4] == b"\x17\x03\x03\x2e")
+    packets[lost + 1][4] = (
+        looks + packets[lost + 1][4][len(looks) :]
+    )  # the rest of a record that cannot be opened any more
+    del packets[lost]
+    found = read(Wire(whole.path, packets=[tuple(packet) for packet in packets]), keys)
+    assert len([row for row in found.exchanges if row in WHOLE]) == len(WHOLE) - 1
+    assert (found.row["tls_alert"], found.row["tls_outcome"]) == (None, "completed")
+
+
 def test_a_lost_server_hello_is_made_up_for_in_tls_1_3(tmp_path: Path) -> None:
     ends, keys = talk(Kind(), tmp_path)
     whole = wire_of(ends, tmp_path, 65_000)

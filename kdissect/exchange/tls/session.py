@@ -253,6 +253,13 @@ class Session:
         peer, kind = self._peers[side], header[0]
         if peer.records.missing:
             self._lost_some(peer)
+        if (
+            peer.records.lost
+            and kind != APPLICATION_DATA
+            and self.version == TLS_1_3
+            and self._can_open(peer)
+        ):
+            return Verdict.SHUT  # found by searching: only what opens is no chance
         if kind == CHANGE_CIPHER_SPEC and (self.version == TLS_1_3 or not peer.changed):
             if may_hold and self._waits_for_server(side):
                 return Verdict.HELD
