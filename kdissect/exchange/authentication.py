@@ -15,6 +15,7 @@ from enum import StrEnum
 import numpy as np
 import pyarrow as pa
 
+from kdissect.exchange.frames import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kdissect.exchange.state import (
     API_KEY,
     CONNECTION,
@@ -24,7 +25,6 @@ from kdissect.exchange.state import (
 )
 from kdissect.protocol.errors import error_name
 
-API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE = 18, 17, 36
 STEPS = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
 """Answers to tokens until a client is known; of other mechanisms only what comes behind them tells."""
 

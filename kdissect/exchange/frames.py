@@ -64,7 +64,7 @@ SHORTEST_REQUEST = 8  # ControlledShutdown 0 has no client id in its header
 SHORTEST_RESPONSE = 4
 PRODUCE = 0
 CONTROLLED_SHUTDOWN = 7
-SASL_HANDSHAKE, API_VERSIONS = 17, 18
+SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36
 FIRST_OF_SASL = -1  # id with which Java clients of 0.10 to 2.2 begin to authenticate; all others begin with 0
 LAST_PLAIN_PRODUCE = 8  # from version 9 on tagged fields come first and lengths are variable
 MOST_TAGGED = 4
@@ -328,8 +328,10 @@ def _is_request(state: State, connection: int, way: int, node: int, position: in
         to_come = end - position <= LONE_REQUEST
     if ways[way, FOREIGN] and state.connections[connection, PROTOCOL] == UNDECIDED:
         # Behind a proxy's greeting Kafka may follow; in the data of another protocol anything does, so one is not enough.
-        if evidence < PLAIN_ID or follows == YES:
-            return YES if evidence >= PLAIN_ID and _ids_rise(state, node, position, end, CHAIN_STEP) else NO
+        if evidence < PLAIN_ID:
+            return NO
+        if follows == YES:
+            return YES if _ids_rise(state, node, position, end, CHAIN_STEP) else NO
         return MAYBE if to_come else NO
     usual = produces and evidence == PLAIN_BODY and end - position <= LARGEST_WITHOUT_RECORDS
     there = usual or ways[way, NEXT] >= end
@@ -341,8 +343,8 @@ def _is_request(state: State, connection: int, way: int, node: int, position: in
     if way - 2 * connection == state.connections[connection, SERVER_PORT_WAY]:
         if follows == YES:
             # Two without client ids, as zeros are, must come one after the other.
-            likely = evidence >= PLAIN_ID or _ids_rise(state, node, position, end, CHAIN_STEP)
-            return YES if likely and (evidence >= PLAIN_ID or ending != 1) else NO
+            in_order = ending != 1 and _ids_rise(state, node, position, end, CHAIN_STEP)
+            return YES if evidence >= PLAIN_ID or in_order else NO
         if evidence >= PLAIN_ID and there:
             return YES
         if to_come or ending == 1:

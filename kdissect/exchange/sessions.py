@@ -15,7 +15,7 @@ either direction forgets which requests wait (`forget_order`). Its Produce and M
 
 import numpy as np
 
-from kdissect.exchange.frames import EARLY_NS, produce_acks
+from kdissect.exchange.frames import EARLY_NS, PRODUCE, SASL_HANDSHAKE, produce_acks
 from kdissect.exchange.old_frames import MULTI_PRODUCE
 from kdissect.exchange.state import (
     AHEAD,
@@ -69,9 +69,7 @@ from kdissect.exchange.state import (
 from kdissect.kernel import jit_inner
 from kdissect.protocol.integers import int16_at, int32_at
 
-PRODUCE = 0
 WAITING_BYTES = 256  # that one takes beside those of its messages
-SASL_HANDSHAKE = 17
 MAX_EARLY = 64
 # Far beyond any client's pipelining; reached only where the responses are not in the capture.
 MAX_WAITING = 4096
