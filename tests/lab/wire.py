@@ -6,6 +6,7 @@ Kept apart from kdissect and from every client library on purpose, so that neith
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import struct
 import time
@@ -28,23 +29,33 @@ class ClusterView(NamedTuple):
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` different TCP ports that nothing on this machine listens on, below the ephemeral range."""
+    """Return `count` TCP ports that nothing on this machine listens on, below the ephemeral range; none of them twice."""
     ports: list[int] = []
     with contextlib.ExitStack() as held:
         for port in _shuffled_ports():
+            if port in _given:
+                continue
             listener = held.enter_context(socket.socket())
             with contextlib.suppress(OSError):
                 listener.bind(("127.0.0.1", port))
                 ports.append(port)
             if len(ports) == count:
+                _given.update(ports)
                 return ports
     raise RuntimeError("no free ports")
 
 
+WORKERS, PORTS = 8, 1_500
+_given: set[int] = set()  # a broker takes seconds before it listens on its own
+
+
 def _shuffled_ports() -> Iterator[int]:
-    # An ephemeral port could be taken by an outgoing connection before the broker binds it.
-    start = 19_000 + time.monotonic_ns() // 1000 % 10_000
-    yield from (19_000 + (start + step) % 12_000 for step in range(12_000))
+    # An ephemeral port could be taken by an outgoing connection before the broker binds it; and one of tests that run in another
+    # process by their broker.
+    first, count, start = 19_000, WORKERS * PORTS, time.monotonic_ns() // 1000
+    if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+        first, count = first + int(worker[2:]) % WORKERS * PORTS, PORTS
+    yield from (first + (start + step) % count for step in range(count))
 
 
 def view(port: int, timeout: float = 2.0) -> ClusterView | None:

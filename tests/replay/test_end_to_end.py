@@ -299,7 +299,8 @@ def test_a_broker_that_dies_is_in_the_report(target: SecuredCluster, tmp_path: P
     def kill_while_playing() -> None:
         while not ((seen := view(target.client_ports[0])) and "dying-orders" in seen.topics):
             time.sleep(0.1)
-        time.sleep(3)
+        while len(everything(target, "dying-", ["orders"])) < 240:  # half of them
+            time.sleep(0.1)
         victim.kill()
 
     threading.Thread(target=kill_while_playing, daemon=True).start()
