@@ -1,10 +1,17 @@
-"""One Spark for all tests that need one and do not test how the command starts it; an object store."""
+"""One Spark for all tests that need one and do not test how the command starts it; an object store; the same examples in every run."""
 
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 from kdissect.pipeline.session import Engine, Settings
+
+# No example is too slow on a machine that does other things as well, and what chance finds is for tests/fuzz.
+hypothesis.settings.register_profile(
+    "steady", derandomize=True, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")

@@ -104,7 +104,7 @@ def changed(rng: Random, data: bytes) -> bytes:
     return bytes(array)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_any_bytes_are_a_message_or_a_fault(data: st.DataObject) -> None:
     message = data.draw(st.sampled_from(BODIES))
@@ -114,7 +114,7 @@ def test_any_bytes_are_a_message_or_a_fault(data: st.DataObject) -> None:
     assert decoded.fault is not None or encode(message, version, decoded.value) == junk or 0x80 in junk
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(messages(APIS[1].response, 17))
 def test_hypothesis_makes_messages_too(value: dict[str, Any]) -> None:
     message = APIS[1].response
