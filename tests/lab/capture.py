@@ -20,6 +20,8 @@ from typing import Self
 
 from .maven import need
 
+COUNTS = {"captured", "received by filter", "dropped by kernel"}  # as tcpdump names them
+
 
 class Capture:
     """A context manager: what `ports` send and receive while it is open ends up in `path` (.pcap or .pcapng).
@@ -42,6 +44,7 @@ class Capture:
         self._raw = path.with_suffix(".recording")
         self._said = path.with_suffix(".tcpdump")
         self._starving = False
+        self._strange = 0  # packets that were counted and are none of these ports
         self.dropped = 0
         precision = "nano" if nanoseconds else "micro"
         self._command = [
@@ -61,13 +64,18 @@ class Capture:
                 self._process.kill()
                 raise RuntimeError(f"tcpdump does not listen: {self._said.read_text()}")
             time.sleep(0.02)
+        self._process.send_signal(signal.SIGUSR1)  # tcpdump says its counts
+        while not (counts := self._counts()).keys() >= COUNTS and time.monotonic() < deadline:
+            time.sleep(0.02)
+        # Until its filter was in place everything on the interface was counted.
+        self._strange = 0 if counts.get("captured") else counts.get("received by filter", 0)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._wait_until_quiet()
+            self._wait_until_written()
             self._process.send_signal(signal.SIGINT)
             self._process.wait(60)
             if error is None:
@@ -90,21 +98,31 @@ class Capture:
         finally:
             self._process.send_signal(signal.SIGCONT)
 
-    def _wait_until_quiet(self) -> None:
-        size, deadline = -1, time.monotonic() + 30
-        while size != (size := self._raw.stat().st_size) and time.monotonic() < deadline:
+    def _wait_until_written(self) -> None:
+        """Wait until nothing more comes, and all of what came was read from the kernel's buffer; or for half a minute."""
+        before: dict[str, int] = {}
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and self._process.poll() is None:
+            self._process.send_signal(signal.SIGUSR1)
             time.sleep(0.5)
+            counts = self._counts()
+            said_all = counts == before and counts.keys() >= COUNTS
+            if said_all and (self._are_whole(counts) or counts["dropped by kernel"]):
+                return
+            before = counts
+
+    def _counts(self) -> dict[str, int]:
+        """Give what tcpdump said last of each of its counts."""
+        said = re.findall(r"(\d+) packets? ([a-z ]+)", self._said.read_text())
+        return {what: int(number) for number, what in said}
 
     def _check(self) -> None:
-        said = self._said.read_text()
-        counts = {what: int(number) for number, what in re.findall(r"(\d+) packets? (.*)", said)}
-        # The filter of a loopback interface sees every packet twice: going out and coming in.
-        received = counts["received by filter"]
+        counts = self._counts()
         self.dropped = counts["dropped by kernel"]
         if self._starving:
             if not self.dropped:
                 raise RuntimeError(f"tcpdump lost nothing: {counts}")
-        elif counts["dropped by kernel"] or received not in (counts["captured"], 2 * counts["captured"]):
+        elif self.dropped or not self._are_whole(counts):
             raise RuntimeError(f"tcpdump lost packets: {counts}")
 
     def _publish(self) -> None:
@@ -112,3 +130,8 @@ class Capture:
             subprocess.run(["editcap", "-F", "pcapng", str(self._raw), str(self.path)], check=True)
         else:
             shutil.move(self._raw, self.path)
+
+    def _are_whole(self, counts: dict[str, int]) -> bool:
+        """Say whether all was read. The filter of a loopback interface sees every packet twice: going out and coming in."""
+        received, captured = counts["received by filter"], counts["captured"]
+        return any(received - self._strange <= seen <= received for seen in (captured, 2 * captured))

@@ -108,7 +108,10 @@ def consume(cluster: KraftCluster) -> None:
     }
     consumer = ck.Consumer({"bootstrap.servers": cluster.bootstrap, **config})
     consumer.subscribe(["moves"])
-    seen, deadline = 0, time.monotonic() + 30
+    seen, deadline = (
+        0,
+        time.monotonic() + 90,
+    )  # the first group of a cluster waits for its coordinator to be made
     while seen < RECORDS * 2 // 3 and time.monotonic() < deadline:
         message = consumer.poll(1)
         seen += message is not None and message.error() is None
