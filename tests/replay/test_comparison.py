@@ -117,6 +117,22 @@ def test_records_that_were_not_written_are_missed_though_no_error_tells(
     )  # fmt: skip
 
 
+def test_what_one_partition_has_twice_does_not_stand_for_what_another_lacks() -> None:
+    lost = pair(1, bucket="dependency", sent=None, answers=[], reason="of one in a hundred")
+    lost["captured"] = lost["captured"] | {
+        "produced": {"orders-1": 1},
+        "digest": [{"where": "orders-1", "error": 0, "offset": 0}],
+    }
+    twice = pair(2)  # the captured cluster did not take this one
+    twice["captured"] = twice["captured"] | {"digest": [{"where": "orders-0", "error": 6, "offset": -1}]}
+    others = [pair(index, api="Heartbeat") for index in range(3, 100)]
+    report = compare(run(100), [pair(0), lost, twice, *others])
+    assert report["records"]["topics"][0]["replayed"] == report["records"]["topics"][0]["captured"] == 2
+    assert report["because"] == [
+        "1 records that the captured cluster acknowledged were not acknowledged: 1 of 2 of orders"
+    ]
+
+
 def test_success_that_wrote_nothing_is_found() -> None:
     swallowed = pair(1)
     swallowed["answers"] = [{"version": 9, "bytes": 9, "body": None, "digest": [{"where": "t-orders-0", "error": 0, "offset": 0}]}]  # fmt: skip

@@ -18,6 +18,7 @@ class Checks:
     def __init__(self) -> None:
         # Partition -> (offset, records) as acknowledged.
         self._bases: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        # Records by partition: a captured one, one of the target, a captured one.
         self._captured_records: dict[str, int] = defaultdict(int)
         self._replayed_records: dict[str, int] = defaultdict(int)
         self._due_records: dict[str, int] = defaultdict(int)
@@ -49,14 +50,14 @@ class Checks:
         good = {entry["where"] for entry in pair["captured"]["digest"] if not entry["error"]}
         due = pair["bucket"] not in NOT_DUE
         for where in records.keys() & good:
-            self._captured_records[topic_of(where)] += records[where]
-            self._due_records[topic_of(where)] += due * records[where]
+            self._captured_records[where] += records[where]
+            self._due_records[where] += due * records[where]
         found = [entry for answer in pair["answers"] for entry in answer["digest"] if not entry["error"]]
         sent = [(where, count) for where, count in pair["produced"]]  # batch by batch, as they were sent
         for entry in found:
             place = next((at for at, (where, _) in enumerate(sent) if where == entry["where"]), None)
             count = 0 if place is None else sent.pop(place)[1]
-            self._replayed_records[topic_of(entry["where"])] += count
+            self._replayed_records[entry["where"]] += count
             if entry["offset"] >= 0:
                 self._bases[entry["where"]].append((entry["offset"], count))
         if pair["bucket"] == Bucket.NO_ANSWER_DUE.value:
@@ -82,15 +83,16 @@ class Checks:
 
     def records(self, names: dict[str, str]) -> dict[str, Any]:
         """Give records acknowledged by topic; `names` are those of the topics on the target."""
+        captured, replayed = by_topic(self._captured_records), by_topic(self._replayed_records)
         return {
             "topics": [
                 {
                     "topic": topic,
                     "target": names.get(topic, topic),
-                    "captured": self._captured_records.get(topic, 0),
-                    "replayed": self._replayed_records.get(names.get(topic, topic), 0),
+                    "captured": captured[topic],
+                    "replayed": replayed.get(names.get(topic, topic), 0),
                 }
-                for topic in sorted(self._captured_records)
+                for topic in sorted(captured)
             ],
             "sent_without_acknowledgement": self._unacknowledged,
             "fetched_captured": self._captured_fetched,
@@ -154,14 +156,19 @@ class Checks:
         ]
 
     def _missing(self, names: dict[str, str]) -> tuple[int, str]:
-        """Count acknowledged records of the capture that the target did not acknowledge, and say of which topics they are."""
-        missing = {}
-        for topic, due in self._due_records.items():
-            lacking = due - self._replayed_records.get(names.get(topic, topic), 0)
+        """Count acknowledged records of the capture that the target did not acknowledge, and say of which topics they are.
+
+        Each partition is looked at alone: what one has too much of does not make up for what another one lacks.
+        """
+        missing: dict[str, int] = defaultdict(int)
+        for where, due in self._due_records.items():
+            topic, _, partition = where.rpartition("-")
+            lacking = due - self._replayed_records.get(f"{names.get(topic, topic)}-{partition}", 0)
             if lacking > 0:
-                missing[topic] = lacking
+                missing[topic] += lacking
+        all_due = by_topic(self._due_records)
         first = sorted(missing, key=lambda topic: -missing[topic])[:FEW]
-        told = [f"{missing[topic]:,} of {self._due_records[topic]:,} of {topic}" for topic in first]
+        told = [f"{missing[topic]:,} of {all_due[topic]:,} of {topic}" for topic in first]
         return sum(missing.values()), ", ".join([*told, "…"] if len(missing) > FEW else told)
 
     def _swallowed(self) -> int:
@@ -175,9 +182,12 @@ class Checks:
         return count
 
 
-def topic_of(where: str) -> str:
-    """Give the topic of `topic-partition`."""
-    return where.rpartition("-")[0]
+def by_topic(records: dict[str, int]) -> dict[str, int]:
+    """Add up what is given by `topic-partition`."""
+    sums: dict[str, int] = defaultdict(int)
+    for where, count in records.items():
+        sums[where.rpartition("-")[0]] += count
+    return sums
 
 
 def _count(sums: list[int], pair: dict[str, Any], field: str) -> None:
