@@ -9,7 +9,7 @@ import struct
 from collections import deque
 from collections.abc import Callable, Hashable
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from kdissect.protocol.codec import encode
 from kdissect.protocol.schema import APIS, MESSAGES, request_header_version
@@ -35,23 +35,16 @@ class Wire(Protocol):
         """Close the connection, if there is one."""
 
 
-class Question(NamedTuple):
-    """A part that waits for its answer."""
-
-    part: Part
-    correlation: int
-    sent_ns: int
-    deadline_ns: int
-    size: int
-    held: str
-    done: Callable[[Answer], None]
+# What waits for its answer: correlation id, deadline in ns, the answer without what the target says, and who hears of it. A plain
+# tuple, since one is made for every request.
+Question = tuple[int, int, Answer, Callable[[Answer], None]]
 
 
 class Link:
     """One connection; made by the switchboard, driven by a transport."""
 
     __slots__ = (
-        "_buffer", "_correlation", "_held", "address", "asked", "closed", "deadline_ns", "muted_until_ns", "node",
+        "_begun", "_correlation", "_held", "address", "asked", "closed", "deadline_ns", "muted_until_ns", "node",
         "owner", "questions", "ready", "wire",
     )  # fmt: skip
 
@@ -63,7 +56,7 @@ class Link:
         self.muted_until_ns = 0
         self.asked = 0
         self._held: deque[tuple[Part, Callable[[Answer], None], str]] = deque()
-        self._buffer = bytearray()
+        self._begun = bytearray()  # the part of a frame that has come
         self._correlation = 0
 
     @property
@@ -89,19 +82,19 @@ class Link:
 
     def put(self, part: Part, done: Callable[[Answer], None], now_ns: int, held: str = "") -> None:
         """Send a part now."""
-        self._correlation = self._correlation % CORRELATIONS + 1
+        correlation = self._correlation = self._correlation % CORRELATIONS + 1
         try:
-            frame = framed(part, self._correlation)
+            frame = framed(part, correlation)
         except (ValueError, TypeError, LookupError, struct.error):
             return done(Answer(part, Bucket.FAILED_TO_SEND, node=self.node, held="cannot be encoded"))
         self.asked += 1
+        answer = Answer(part, Bucket.NO_ANSWER_DUE, None, now_ns, None, self.node, len(frame) - 4, held)
         if not part.answerless:
-            deadline = now_ns + self.deadline_ns + part.wait_ms * 1_000_000
-            self.questions.append(Question(part, self._correlation, now_ns, deadline, len(frame), held, done))
+            deadline_ns = now_ns + self.deadline_ns + part.wait_ms * 1_000_000
+            self.questions.append((correlation, deadline_ns, answer, done))
         self.wire.send(self, frame)
         if part.answerless:
-            size = len(frame) - 4
-            done(Answer(part, Bucket.NO_ANSWER_DUE, None, now_ns, None, self.node, size, held))
+            done(answer)
         return None
 
     def release(self, now_ns: int) -> None:
@@ -112,35 +105,40 @@ class Link:
 
     def received(self, data: bytes, now_ns: int) -> None:
         """Take in bytes; answers go to those who asked."""
-        buffer = self._buffer
-        if not buffer and int.from_bytes(data[:4], "big") == len(data) - 4 >= 4:  # nearly always
-            return self._answered(data[4:], now_ns)
-        buffer += data
-        at = 0
-        while len(buffer) - at >= 4:
-            size = int.from_bytes(buffer[at : at + 4], "big", signed=True)
+        begun = self._begun
+        if begun:
+            begun += data
+            size = int.from_bytes(begun[:4], "big", signed=True)
+            if len(begun) < 4 or (4 <= size <= LARGEST_FRAME and len(begun) - 4 < size):
+                return None
+            data = bytes(begun)
+            begun.clear()
+        at, end = 0, len(data)
+        while end - at >= 4:
+            size = int.from_bytes(data[at : at + 4], "big", signed=True)
             if not 4 <= size <= LARGEST_FRAME:
                 return self.end()
-            if len(buffer) - at - 4 < size:
+            stop = at + 4 + size
+            if stop > end:
                 break
-            frame = bytes(buffer[at + 4 : at + 4 + size])
-            at += 4 + size
-            self._answered(frame, now_ns)
-        if at:
-            del buffer[:at]
+            self._answered(data[at + 4 : stop], now_ns)
+            at = stop
+        if at < end:
+            begun += data[at:]
         return None
 
     def _answered(self, frame: bytes, now_ns: int) -> None:
         questions = self.questions
-        if not questions or questions[0].correlation != int.from_bytes(frame[:4], "big"):
+        if not questions or questions[0][0] != int.from_bytes(frame[:4], "big"):
             return self.end()
-        part, _, sent_ns, _, size, held, done = questions.popleft()
-        done(Answer(part, Bucket.ANSWERED, frame, sent_ns, now_ns, self.node, size - 4, held))
+        _, _, answer, done = questions.popleft()
+        answer.bucket, answer.frame, answer.received_ns = Bucket.ANSWERED, frame, now_ns
+        done(answer)
         return None
 
     def expire(self, now_ns: int) -> bool:
         """End the link if its oldest question waits for too long: what follows could not be told from what is late."""
-        if self.questions and self.questions[0].deadline_ns <= now_ns:
+        if self.questions and self.questions[0][1] <= now_ns:
             self.end(Bucket.TIMED_OUT)
             return True
         return False
@@ -153,10 +151,9 @@ class Link:
         self.wire.disconnect(self)
         questions, self.questions = self.questions, deque()
         held, self._held = self._held, deque()
-        for each in questions:
-            each.done(
-                Answer(each.part, bucket, None, each.sent_ns, None, self.node, each.size - 4, each.held)
-            )
+        for _, _, answer, done in questions:
+            answer.bucket = bucket
+            done(answer)
             bucket = Bucket.CLOSED
         for part, done, _ in held:
             done(Answer(part, Bucket.FAILED_TO_SEND, node=self.node))

@@ -1,7 +1,8 @@
 """Sockets and the clock: the one module of replay that has them.
 
 `play` drives a switchboard in an asyncio loop (uvloop's where that is installed) until the work says that it is done. Links are
-TCP connections with Nagle's delay off, over TLS if asked. Nothing in here knows what a frame means.
+TCP connections with Nagle's delay off, over TLS if asked. What one event gives to send goes out when the event has been dealt with, by
+one call for each connection: the system's part of a small request is mostly that call. Nothing in here knows what a frame means.
 """
 
 import asyncio
@@ -58,6 +59,7 @@ class SocketWire:
         self.kick: Callable[[int], None] = _nothing
         self._context = _context(tls) if tls else None
         self._channels: dict[Link, _Channel] = {}
+        self._corked: list[_Channel] = []  # those with something to send
         self._opening: dict[Link, asyncio.Task[None]] = {}
 
     def connect(self, link: Link, address: Address) -> None:
@@ -65,15 +67,25 @@ class SocketWire:
         self._opening[link] = asyncio.get_running_loop().create_task(self._open(link, address))
 
     def send(self, link: Link, data: bytes) -> None:
-        """Write."""
+        """Have bytes written with whatever else the event that is dealt with gives to send."""
         channel = self._channels.get(link)
-        if channel is not None and channel.transport is not None:
-            channel.transport.write(data)
+        if channel is not None:
+            if not channel.outgoing:
+                self._corked.append(channel)
+            channel.outgoing.append(data)
+
+    def uncork(self) -> None:
+        """Write what there is to send."""
+        corked = self._corked
+        for channel in corked:
+            channel.write()
+        corked.clear()
 
     def disconnect(self, link: Link) -> None:
         """Close, whatever state it is in."""
         channel = self._channels.pop(link, None)
         if channel is not None and channel.transport is not None:
+            channel.write()
             channel.transport.close()
         opening = self._opening.pop(link, None)
         if opening is not None and not opening.done():
@@ -94,20 +106,22 @@ class SocketWire:
             self._opening.pop(link, None)
             self.board.wake(now_ns())
             self.board.refused(link, _sentence(error))
-            self.kick(self.board.now_ns)
+            self._dealt_with()
             return
         self._opening.pop(link, None)
         self._channels[link] = channel
         self.board.wake(now_ns())
         peer = channel.transport.get_extra_info("peername") if channel.transport else None
         self.board.connected(link, (peer[0], peer[1]) if peer else address)
-        self.kick(self.board.now_ns)
+        self._dealt_with()
 
     def received(self, link: Link, data: bytes) -> None:
         """Hand bytes on."""
         assert self.board is not None
         self.board.now_ns = now = now_ns()
         link.received(data, now)
+        if self._corked:
+            self.uncork()
         self.kick(now)
 
     def lost(self, link: Link) -> None:
@@ -115,13 +129,20 @@ class SocketWire:
         if self._channels.pop(link, None) is not None and self.board is not None:
             self.board.wake(now_ns())
             self.board.lost(link)
-            self.kick(self.board.now_ns)
+            self._dealt_with()
+
+    def _dealt_with(self) -> None:
+        """End an event of a link."""
+        assert self.board is not None
+        self.uncork()
+        self.kick(self.board.now_ns)
 
 
 class _Channel(asyncio.Protocol):
     def __init__(self, wire: SocketWire, link: Link) -> None:
         self._wire, self._link = wire, link
         self.transport: asyncio.Transport | None = None
+        self.outgoing: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
@@ -130,6 +151,13 @@ class _Channel(asyncio.Protocol):
         if held is not None:
             with contextlib.suppress(OSError):
                 held.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def write(self) -> None:
+        """Write what waits, if it still can be."""
+        outgoing, transport = self.outgoing, self.transport
+        if outgoing and transport is not None:
+            transport.write(outgoing[0] if len(outgoing) == 1 else b"".join(outgoing))
+        outgoing.clear()
 
     def data_received(self, data: bytes) -> None:
         self._wire.received(self._link, data)
@@ -178,7 +206,7 @@ async def _drive(
     board: Switchboard, wire: SocketWire, work: Work, start: Callable[[], None], done: Callable[[], bool]
 ) -> None:
     loop = asyncio.get_running_loop()
-    pump = _Pump(board, work, done)
+    pump = _Pump(board, wire, work, done)
     wire.kick = pump.happened
     with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
         loop.add_signal_handler(signal.SIGINT, work.interrupt)
@@ -199,9 +227,9 @@ async def _drive(
 class _Pump:
     """Wakes what is driven whenever something is due, by one timer: all that is due within a tick goes out together."""
 
-    def __init__(self, board: Switchboard, work: Work, done: Callable[[], bool]) -> None:
+    def __init__(self, board: Switchboard, wire: SocketWire, work: Work, done: Callable[[], bool]) -> None:
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._board, self._work, self._done = board, work, done
+        self._board, self._wire, self._work, self._done = board, wire, work, done
         self._timer: asyncio.Handle | None = None
         self._armed_ns = 0
 
@@ -213,6 +241,7 @@ class _Pump:
         try:
             self._board.wake(now_ns())
             self._work.wake()
+            self._wire.uncork()
         except Exception as error:  # noqa: BLE001 - it is raised again where the run is awaited
             self._fail(error)
         self._look()

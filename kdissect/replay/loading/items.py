@@ -87,6 +87,7 @@ class Item:
     anchor: int = -1  # the request whose answer the client saw last before it sent this one
     gap_ns: int = 0  # from that answer to this request; without anchor from the connection's first request
     error: int | None = None  # the first error of the captured answer, 0 for none; None: no answer
+    after_ns: int = 0  # how long after the start of the run it is due
 
 
 @dataclass(slots=True)

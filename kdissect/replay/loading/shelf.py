@@ -24,10 +24,14 @@ class Shelf:
 
     def put(self, data: bytes) -> Place:
         """Keep bytes."""
-        place = Place(self._end, len(data))
+        return Place(self.add(data), len(data))
+
+    def add(self, data: bytes) -> int:
+        """Keep bytes; give only where they begin."""
+        at = self._end
         self._file.write(data)
-        self._end += len(data)
-        return place
+        self._end = at + len(data)
+        return at
 
     def get(self, place: Place | None) -> bytes | None:
         """Read bytes back."""

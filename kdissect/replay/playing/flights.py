@@ -3,13 +3,15 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 from kdissect.replay.accounting import Bucket
-from kdissect.replay.courses.fetch import Question, learn, parts_now
+from kdissect.replay.courses.fetch import learn, parts_now
 from kdissect.replay.courses.produce import Sending, delivered, learn_taken, numbered_now
 from kdissect.replay.courses.stage import Stage
 from kdissect.replay.linking.switchboard import UNEXPECTED, Switchboard
 from kdissect.replay.loading.items import Item
+from kdissect.replay.playing.familiar import Familiar
 from kdissect.replay.playing.lines import Line
 from kdissect.replay.playing.ready import Frame, Ready
 from kdissect.replay.rewriting.roles import Refused
@@ -18,111 +20,150 @@ from kdissect.replay.steps import Answer, Part
 OFFSET = 8  # bytes
 
 
+class Tower(NamedTuple):
+    """What all flights of a run have in common; `landed` hears when all answers of one are in."""
+
+    stage: Stage
+    board: Switchboard
+    familiar: Familiar
+    landed: Callable[["Flight"], None]
+
+
 class Flight:
-    """One request on its way; `landed` hears when all of its answers are in."""
+    """One request on its way."""
 
-    __slots__ = (
-        "_board", "_missing", "_stage", "answers", "cause", "due_ns", "good", "heeded", "item", "landed", "line", "ready",
-    )  # fmt: skip
+    __slots__ = ("answers", "cause", "due_ns", "good", "heeded", "item", "line", "missing", "ready", "tower")
 
-    def __init__(
-        self,
-        stage: Stage,
-        board: Switchboard,
-        line: Line,
-        item: Item,
-        ready: Ready,
-        landed: Callable[["Flight"], None],
-    ) -> None:
-        self.line, self.item, self.ready, self.landed = line, item, ready, landed
-        self.due_ns, self.cause = 0, ""
+    def __init__(self, tower: Tower, line: Line, item: Item, ready: Ready, due_ns: int) -> None:
+        self.tower, self.line, self.item, self.ready = tower, line, item, ready
+        self.due_ns, self.cause = due_ns, line.cause
         self.answers: list[Answer] = []
+        self.missing = 1  # answers
         self.good = True  # every answer was the one that was hoped for
-        self.heeded = ready.produced is not None  # errors were looked at
-        self._stage, self._board, self._missing = stage, board, len(ready.frames)
+        self.heeded = True  # errors were looked at
 
     def begin(self) -> bool:
         """Send it; False if it has to wait for something, or cannot be sent."""
-        question = self.ready.question
-        if question is not None:
-            return self._ask(question)
-        numbered = self._sendings()
-        if numbered is None:
-            return False
-        self._send(numbered)
-        return True
+        raise NotImplementedError
 
-    def _ask(self, question: Question) -> bool:
-        try:
-            parts = parts_now(self._stage, self.item, question)
-        except (Refused, *UNEXPECTED):
-            return False  # its course says why
-        self.heeded, self._missing = True, len(parts)
+    def ask(self, parts: Sequence[Part], done: Callable[[Answer], None]) -> None:
+        """Send several frames."""
+        self.missing = len(parts)
         for number, part in enumerate(parts):
             if number:
-                self._board.tallies.own("further parts")
-            self._board.ask(self.line.connection, part, self._answered)
+                self.tower.board.tallies.own("further parts")
+            self.tower.board.ask(self.line.connection, part, done)
+
+
+class Reading(Flight):
+    """A question that any node answers."""
+
+    __slots__ = ()
+
+    def begin(self) -> bool:
+        """Send it."""
+        self.tower.board.ask(self.line.connection, self.ready.frames[0].part, self._take)
         return True
 
-    def _answered(self, answer: Answer) -> None:
-        self._board.heed(answer)
+    def _take(self, answer: Answer) -> None:
         self.answers.append(answer)
-        self._missing -= 1
-        if not self._missing:
-            with suppress(*UNEXPECTED):  # an answer that makes no sense teaches nothing
-                learn(self._stage, self.item, self.answers)
-            self.good = all(each.bucket is Bucket.ANSWERED and not each.errors for each in self.answers)
-            self.landed(self)
+        tower, said = self.tower, answer.frame
+        if said is None or not tower.familiar.knows(answer.part, said):
+            self.good = self.heeded = False
+            tower.board.heed(answer)
+        tower.landed(self)
 
-    def _sendings(self) -> Sequence[Sending] | None:
-        """Give the batches with their numbers; None if something has to be waited for first."""
+
+class Fetching(Flight):
+    """A fetch: what it asks is known, where each partition has got to is put in now."""
+
+    __slots__ = ()
+
+    def begin(self) -> bool:
+        """Send it to the leaders."""
+        question = self.ready.question
+        assert question is not None
+        try:
+            parts = parts_now(self.tower.stage, self.item, question)
+        except (Refused, *UNEXPECTED):
+            return False  # its course says why
+        self.ask(parts, self._take)
+        return True
+
+    def _take(self, answer: Answer) -> None:
+        self.tower.board.heed(answer)
+        self.answers.append(answer)
+        self.missing -= 1
+        if not self.missing:
+            with suppress(*UNEXPECTED):  # an answer that makes no sense teaches nothing
+                learn(self.tower.stage, self.item, self.answers)
+            self.good = all(each.bucket is Bucket.ANSWERED and not each.errors for each in self.answers)
+            self.tower.landed(self)
+
+
+class Producing(Flight):
+    """Batches: idempotent ones get their producer and number now."""
+
+    __slots__ = ()
+
+    def begin(self) -> bool:
+        """Send all frames."""
         frames = self.ready.frames
         if not self.ready.numbered:
-            return ()
+            self.missing = len(frames)
+            for frame in frames:
+                self._send(frame, frame.part, frame.sendings)
+            return True
         sendings = (
-            frames[0].sendings if len(frames) == 1 else [it for frame in frames for it in frame.sendings]
+            frames[0].sendings if len(frames) == 1 else [each for frame in frames for each in frame.sendings]
         )
         version = frames[0].part.version
-        return numbered_now(self._stage, self.item, version, sendings, self.ready.nodes)
-
-    def _send(self, numbered: Sequence[Sending]) -> None:
-        """Send all frames."""
+        numbered = numbered_now(self.tower.stage, self.item, version, sendings, self.ready.nodes)
+        if numbered is None:
+            return False
+        self.missing = len(frames)
         begin = 0
-        for number, frame in enumerate(self.ready.frames):
-            part, sendings = frame.part, frame.sendings
-            if numbered:
-                sendings = tuple(numbered[begin : begin + len(sendings)])
-                begin += len(sendings)
-                heads = tuple([(at, each.data) for at, each in zip(frame.places, sendings, strict=True)])
-                part = Part(*part[:-1], heads)
-            if number:
-                self._board.tallies.own("further parts")
-            self._board.ask(self.line.connection, part, partial(self._take, frame, sendings))
+        for frame in frames:
+            mine = tuple(numbered[begin : begin + len(frame.places)])
+            begin += len(mine)
+            heads = tuple([(at, each.data) for at, each in zip(frame.places, mine, strict=True)])
+            self._send(frame, Part(*frame.part[:-1], heads), mine)
+        return True
+
+    def _send(self, frame: Frame, part: Part, sendings: tuple[Sending, ...]) -> None:
+        board = self.tower.board
+        if frame is not self.ready.frames[0]:
+            board.tallies.own("further parts")
+        board.ask(self.line.connection, part, partial(self._take, frame, sendings))
 
     def _take(self, frame: Frame, sendings: tuple[Sending, ...], answer: Answer) -> None:
-        said, hoped = answer.frame, frame.expected
+        said, hoped, stage = answer.frame, frame.expected, self.tower.stage
         if said is not None and hoped is not None and hoped.holds(said):
             bases = [int.from_bytes(said[at : at + OFFSET], "big", signed=True) for at in hoped.offsets]
-            learn_taken(self._stage, self.item, sendings, bases, self.ready.offsets)
-        else:
-            self.good = False
-            self._board.heed(answer)
-            if sendings:
-                course = delivered(self._stage, self.item, sendings, [answer], self.ready.offsets)
-                done = partial(self._delivered, answer)
-                return self._board.run(course, self.line.connection, done)
-        return self._land([answer])
+            learn_taken(stage, self.item, sendings, bases, self.ready.offsets)
+            return self._land([answer])
+        self.good = False
+        self.tower.board.heed(answer)
+        course = delivered(stage, self.item, sendings, [answer], self.ready.offsets)
+        return self.tower.board.run(course, self.line.connection, partial(self._delivered, answer))
 
     def _delivered(self, answer: Answer, answers: list[Answer] | None, _failed: Exception | None) -> None:
         self._land(answers or [answer])
 
     def _land(self, answers: list[Answer]) -> None:
         self.answers += answers
-        self._missing -= 1
-        if not self._missing:
+        self.missing -= 1
+        if not self.missing:
             if not self.good:
                 self.answers.sort(key=sent_again)
-            self.landed(self)
+            self.tower.landed(self)
+
+
+def flight_of(ready: Ready) -> type[Flight]:
+    """Say what kind of flight a request becomes."""
+    if ready.question is not None:
+        return Fetching
+    return Producing if ready.produced is not None else Reading
 
 
 def sent_again(answer: Answer) -> bool:

@@ -19,8 +19,8 @@ class Line:
     cause: str = ""  # why the head is late
     pushing: bool = False
     begun: bool = False
-    armed_ns: int = -1  # the time for which it stands in the timetable
-    due_ns: int | None = None  # when its first request is due, if that is known
+    stuck: bool = False  # the head is due and waits for something that will have the line looked at again
+    alarm_ns: int = -1  # when it is looked at beside what is planned
     held_until_ns: int = 0  # when something last let go of the line,
     held_cause: str = ""  # and what that was
 

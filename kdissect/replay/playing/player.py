@@ -7,7 +7,7 @@ bound everything.
 """
 
 import dataclasses
-import heapq
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 
@@ -19,7 +19,9 @@ from kdissect.replay.courses.transactions import abort_open
 from kdissect.replay.linking.switchboard import Switchboard
 from kdissect.replay.loading.items import Item, Loaded
 from kdissect.replay.loading.shelf import Shelf
-from kdissect.replay.playing.flights import Flight
+from kdissect.replay.playing.calendar import Calendar
+from kdissect.replay.playing.familiar import Familiar
+from kdissect.replay.playing.flights import Flight, Tower, flight_of
 from kdissect.replay.playing.lines import Line, lines_of
 from kdissect.replay.playing.pace import Timetable, without_long_gaps
 from kdissect.replay.playing.ready import Ahead, Ready
@@ -34,7 +36,7 @@ DRAIN_NS = 5_000_000_000  # what is in flight gets this long when a run is stopp
 LATE_NS = 2_000_000  # timers of event loops count in ms
 EARLY_NS = 250_000_000  # a connection is opened so long before its first request is due
 LEAD_NS, OPENING_NS, LONGEST_LEAD_NS = 100_000_000, 1_000_000, 5_000_000_000  # for all, for each, at most
-MOST_AT_ONCE = 64  # requests begun before answers are looked at again
+MOST_AT_ONCE = 16  # requests begun before they are written and answers are looked at again
 LOOK_NS = 2_000_000  # answers that nobody waits for are looked at no more often than this
 IDLE_NS = 1_000_000  # without anything due: time to make requests ready
 MADE_AT_ONCE, MADE_BYTES = 16, 1 << 20  # which takes less than that
@@ -67,11 +69,11 @@ class Player:
         self._settings = stage.settings
         self._gates: dict[int, Gate] = {}
         self._ended: set[int] = set()
-        self._after_ns = self._moments()
+        self._set_moments()
         self._thinks = timetable.pace is Pace.THINK
         self._settled_ns: dict[int, int] = {}
         self._lines = lines_of((item for item in self.items if item.refusal is None), loaded.caps)
-        self._due: list[tuple[int, int, Line]] = []
+        self._calendar = Calendar(self._planned())
         self._in_flight = 0
         self._active = 0
         self._rate_ns = 0
@@ -81,18 +83,27 @@ class Player:
         self._looked_ns = self._unseen = self._early_ns = 0
         self._done = False
         self._ready = Ahead(stage, ()) if ready is None else ready
+        self._tower = Tower(stage, switchboard, Familiar(), self._landed)
         stage.settled = self.gate
         stage.spawn = self.spawn
         switchboard.hung_up = self._look_for_leaders
 
-    def _moments(self) -> dict[int, int]:
+    def _set_moments(self) -> None:
         """Say how long after the start each request is due that may be sent, with gaps as short as was asked for."""
-        playable = [item.request for item in self.loaded.items if item.refusal is None]
+        playable = [item for item in self.loaded.items if item.refusal is None]
         times, self.loaded.removed_ns = without_long_gaps(
-            [request.first_ns for request in playable], self._settings.max_gap_ns
+            [item.request.first_ns for item in playable], self._settings.max_gap_ns
         )
         table = dataclasses.replace(self.timetable, start_ns=0)
-        return {request.index: table.due_ns(time) for request, time in zip(playable, times, strict=True)}
+        for item, time in zip(playable, times, strict=True):
+            item.after_ns = table.due_ns(time)
+
+    def _planned(self) -> Iterable[tuple[int, Line]]:
+        """Give the time of every request with its line; of only the first ones where no other has a time of its own."""
+        if self.timetable.pace is not Pace.SCHEDULE:
+            return ((line.waiting[0].after_ns, line) for line in self._lines.values())
+        playable = (item for item in self.items if item.refusal is None)
+        return ((item.after_ns, self._lines[item.request.connection]) for item in playable)
 
     # Beginning and end
 
@@ -101,20 +112,20 @@ class Player:
         """How long before the first request the connections that are wanted at once should be opened."""
         if self.timetable.pace is Pace.ASAP:
             return 0
-        begin = min(self._after_ns.values(), default=0) + EARLY_NS
-        wanted = sum(self._after_ns[line.waiting[0].request.index] < begin for line in self._lines.values())
+        firsts = [line.waiting[0].after_ns for line in self._lines.values()]
+        wanted = bisect_left(sorted(firsts), min(firsts, default=0) + EARLY_NS)
         return min(LEAD_NS + wanted * OPENING_NS, LONGEST_LEAD_NS)
 
     def start(self, start_ns: int | None = None) -> None:
         """Put every line into the timetable, and what is never sent into its bucket. The pace counts from `start_ns`."""
         if start_ns is not None:
             self.timetable = dataclasses.replace(self.timetable, start_ns=start_ns)
+        self._calendar.start_ns = self.timetable.start_ns
         for item in self.items:
             if item.refusal is not None:
-                self._settle(item, Result(item.request.index, *item.refusal))
+                self._skip(item, *item.refusal)
         self._early_ns = max(EARLY_NS, self.lead_ns)
         for line in self._lines.values():
-            self._arm(line)
             self._open_early(line)
         self._end_if_done()
 
@@ -128,7 +139,8 @@ class Player:
         for line in self._lines.values():
             while line.waiting:
                 item = line.waiting.popleft()
-                self._settle(item, Result(item.request.index, Bucket.POLICY, f"the run ended before: {why}"))
+                self._skip(item, Bucket.POLICY, f"the run ended before: {why}")
+        self._calendar.clear()
         self.board.at(self.board.now_ns + DRAIN_NS, self._cut_off)
         self._end_if_done()
 
@@ -167,7 +179,7 @@ class Player:
     @property
     def next_ns(self) -> int | None:
         """When the next request is due, or there is time to make some ready."""
-        due = self._due[0][0] if self._due else None
+        due = self._calendar.next_ns
         if not self._ready.wanting:
             return due
         idle = self.board.now_ns + IDLE_NS
@@ -175,49 +187,34 @@ class Player:
 
     def wake(self) -> None:
         """Begin what is due, but not so much at once that answers have to wait."""
-        due = self._due
-        for _ in range(MOST_AT_ONCE):
-            if not due or due[0][0] > self.board.now_ns:
-                break
-            _, _, line = heapq.heappop(due)
-            line.armed_ns = -1
-            self._push(line)
+        now_ns = self.board.now_ns
+        for line in self._calendar.take(now_ns, MOST_AT_ONCE):
+            if not line.stuck:
+                self._push(line)
         self._look_after()
-        if self._ready.wanting and (not due or due[0][0] > self.board.now_ns + IDLE_NS):
-            self._ready.make(MADE_AT_ONCE, MADE_BYTES)
+        if self._ready.wanting:
+            due = self._calendar.next_ns
+            if due is None or due > now_ns + IDLE_NS:
+                self._ready.make(MADE_AT_ONCE, MADE_BYTES)
 
-    def _due_ns(self, line: Line) -> int | None:
-        """Say when a line's first request is due; None while the answer that its client waited for is missing."""
-        due = line.due_ns
-        if due is None:
-            due = line.due_ns = self._moment(line.waiting[0])
-        return due
-
-    def _moment(self, item: Item) -> int | None:
+    def _due_ns(self, item: Item) -> int | None:
+        """Say when a request is due; None while the answer that its client waited for is missing."""
         if not self._thinks or item.anchor < 0:
-            return self.timetable.start_ns + self._after_ns[item.request.index]
+            return self.timetable.start_ns + item.after_ns
         settled = self._settled_ns.get(item.anchor)
         return None if settled is None else settled + self.timetable.think_ns(item.gap_ns)
 
-    def _arm(self, line: Line) -> None:
-        """Put a line into the timetable for its first request."""
-        if not line.waiting:
-            return
-        due = self._due_ns(line)
-        if due is not None and line.armed_ns != due:
-            line.armed_ns = due
-            heapq.heappush(self._due, (due, line.connection, line))
-
     def _open_early(self, line: Line) -> None:
         """Have a line's connection opened before it is needed, if it is known where to."""
-        ready = self._ready.seen(line.waiting[0].request.index)
+        first = line.waiting[0]
+        ready, due = self._ready.seen(first.request.index), self._due_ns(first)
         if (
             ready is not None
             and ready.home is not None
-            and line.due_ns is not None
+            and due is not None
             and self._settings.caps.connections is None
         ):
-            self.board.at(line.due_ns - self._early_ns, partial(self._open, line, ready.home))
+            self.board.at(due - self._early_ns, partial(self._open, line, ready.home))
 
     def _open(self, line: Line, node: int) -> None:
         if line.waiting and not line.begun:
@@ -227,18 +224,20 @@ class Player:
         """Begin the requests of a line that are due and may begin."""
         if line.pushing:
             return
-        line.pushing = True
+        line.pushing, line.stuck = True, False
         waiting = line.waiting
         while waiting and not self.stopped:
-            due = self._due_ns(line)
+            item = waiting[0]
+            due = self._due_ns(item)
             if due is None:
                 break
             if due > self.board.now_ns:
-                self._arm(line)
+                if self._thinks:
+                    self._calendar.alarm(line, due)
                 break
             if not self._may_begin(line):
                 break
-            item, line.due_ns = waiting.popleft(), None
+            waiting.popleft()
             line.let_go(due, self.board.now_ns)
             self._begin(line, item, due)
         line.pushing = False
@@ -252,25 +251,25 @@ class Player:
     def _let_in(self) -> None:
         """A connection ended: others may begin."""
         for line in self._lines.values():
-            if line.waiting and not line.begun:
-                self._arm(line)
+            if line.stuck and not line.begun:
+                line.stuck = False
+                self._calendar.alarm(line, self.board.now_ns)
 
     def _may_begin(self, line: Line) -> bool:
         if line.held_by >= 0:
-            line.cause = DEPENDENCY
+            line.cause, line.stuck = DEPENDENCY, True
             return False
         if line.in_flight >= line.cap:
-            line.cause = IN_FLIGHT
+            line.cause, line.stuck = IN_FLIGHT, True
             return False
         if not line.begun:
             most = self._settings.caps.connections
             if most is not None and self._active >= most:
-                line.cause = "connection cap"
+                line.cause, line.stuck = "connection cap", True
                 return False
         if self._rate_ns > self.board.now_ns:
             line.cause = RATE
-            line.armed_ns = self._rate_ns
-            heapq.heappush(self._due, (self._rate_ns, line.connection, line))
+            self._calendar.alarm(line, self._rate_ns)
             return False
         return True
 
@@ -301,41 +300,49 @@ class Player:
         if ready is None or not self._launch(line, item, ready, due):
             self._follow(line, item, due)
 
-    def _end(self, line: Line, item: Item, result: Result) -> None:
+    def _end(self, line: Line, index: int, received_ns: int | None) -> None:
+        """Take in that a request of a line has ended: the next may begin."""
         line.in_flight -= 1
         self._in_flight -= 1
-        self._settle(item, result)
-        if line.armed_ns <= self.board.now_ns:  # else its next request has its time already
+        self._settled(index, received_ns)
+        if line.stuck or self._thinks or not line.waiting:  # else its next request has its time
             self._push(line)
         if not self._in_flight:
             self._end_if_done()
 
     def _launch(self, line: Line, item: Item, ready: Ready, due: int) -> bool:
         """Send what is ready; False if it has to wait for something."""
-        flight = Flight(self.stage, self.board, line, item, ready, self._landed)
-        flight.due_ns, flight.cause = due, line.cause
-        if flight.begin():
+        if flight_of(ready)(self._tower, line, item, ready, due).begin():
             line.cause = ""
             return True
         self.stage.notes.pop(item.request.index, None)  # what is rewritten anew is noted anew
         return False
 
     def _landed(self, flight: Flight) -> None:
-        item, answers, ready = flight.item, flight.answers, flight.ready
-        if ready.produced is not None:
-            self.stage.produced[item.request.index] = ready.produced
-        result = result_of(item.request.index, answers, self.shelf.put)
-        result.due_ns = flight.due_ns
-        lag_ns = result.lag_ns
-        if lag_ns is not None and lag_ns > LATE_NS:
+        answers, index, due_ns = flight.answers, flight.item.request.index, flight.due_ns
+        if flight.ready.produced is not None:
+            self.stage.produced[index] = flight.ready.produced
+        if flight.good and len(answers) == 1:  # nearly always
+            answer = answers[0]
+            sent_ns, said = answer.sent_ns, answer.frame
+            assert sent_ns is not None
+            assert said is not None
+            cause = "" if sent_ns - due_ns <= LATE_NS else flight.cause or answer.held or SELF
+            self.results.well(index, due_ns, cause, answer, self.shelf.add(said))
+            self._watch.note(self.board.now_ns, False, False)
+            return self._end(flight.line, index, answer.received_ns)
+        result = result_of(index, answers, self.shelf.put)
+        result.due_ns = due_ns
+        if (result.lag_ns or 0) > LATE_NS:
             result.cause = flight.cause or _held(answers) or SELF
         if flight.good:
             self._watch.note(self.board.now_ns, False, False)
         elif flight.heeded or result.bucket is not Bucket.ANSWERED:
-            self._observe(item, answers, result)
+            self._observe(flight.item, answers, result)
         else:
-            self._glance(item, answers, result)
-        self._end(flight.line, item, result)
+            self._glance(flight.item, answers, result)
+        self.results.append(result)
+        return self._end(flight.line, index, result.received_ns)
 
     def _follow(self, line: Line, item: Item, due: int) -> None:
         """Send a request by its course."""
@@ -358,7 +365,8 @@ class Player:
                 result.cause = cause or waited or _held(answers or ()) or SELF
             if line.held_by == item.request.index:
                 line.held_by = -1
-            self._end(line, item, result)
+            self.results.append(result)
+            self._end(line, item.request.index, result.received_ns)
 
         self.board.run(self._course(item), line.connection, done, sent)
 
@@ -376,12 +384,16 @@ class Player:
         self._observe(item, answers, result)
         return result
 
-    def _settle(self, item: Item, result: Result) -> None:
-        index = item.request.index
+    def _skip(self, item: Item, bucket: Bucket, why: str) -> None:
+        """Put a request that is not sent where it belongs."""
+        self.results.append(Result(item.request.index, bucket, why))
+        self._settled(item.request.index, None)
+
+    def _settled(self, index: int, received_ns: int | None) -> None:
+        """Take in that a request has ended: others may wait for it."""
         self._ended.add(index)
         if self._thinks:
-            self._settled_ns[index] = result.received_ns or self.board.now_ns
-        self.results.append(result)
+            self._settled_ns[index] = received_ns or self.board.now_ns
         gate = self._gates.pop(index, None)
         if gate is not None:
             gate.open()
@@ -403,6 +415,9 @@ class Player:
             self.stage.heed(answers)
             self._observe(item, answers, result, self._unseen)
             self._unseen = 0
+            (answer,) = answers
+            if answer.frame is not None and answer.body and not answer.errors and not answer.throttle_ms:
+                self._tower.familiar.add(answer.part, answer.frame)
 
     def _look_after(self) -> None:
         """Stop the run when a rail says so."""
@@ -416,7 +431,7 @@ class Player:
         most = self._settings.caps.bytes_in_all
         if most is not None and self._begun_bytes >= most:
             self.stop(f"--max-bytes {most:,} are sent")
-        behind = now - self._due[0][0] if self._due else 0
+        behind = now - (self._calendar.next_ns or now)
         if self.timetable.pace is Pace.SCHEDULE and behind > breaker.lag_s * 1e9:
             self.stop(f"the replayer is {behind / 1e9:.0f} s behind its own schedule")
 

@@ -62,12 +62,7 @@ class Ready(NamedTuple):
     produced: list[tuple[str, int]] | None = None
     nodes: tuple[int, ...] = ()  # where each batch goes, and of a fetch its first partition
     size: int = 0  # of all frames
-
-    @property
-    def numbered(self) -> bool:
-        """Whether its batches get a producer and a number when their turn comes."""
-        sendings = self.frames[0].sendings
-        return bool(sendings) and sendings[0].batch.producer_id >= 0
+    numbered: bool = False  # its batches get a producer and a number when their turn comes
 
     @property
     def home(self) -> int | None:
@@ -228,7 +223,9 @@ def _ready_produce(stage: Stage, item: Item) -> Ready:
     frames = tuple(_frame(stage, part, sendings) for part in parts)
     in_order = [sending for frame in frames for sending in frame.sendings]
     nodes = tuple(frame.part.node for frame in frames for _ in frame.sendings)
-    return Ready(frames, None, captured_offsets(stage, item) or EMPTY, told(stage, in_order), nodes)
+    numbered = in_order[0].batch.producer_id >= 0
+    offsets = captured_offsets(stage, item) or EMPTY
+    return Ready(frames, None, offsets, told(stage, in_order), nodes, numbered=numbered)
 
 
 def _as_sent(where: Where, batch: Batch) -> Sending:

@@ -16,6 +16,7 @@ ROW = struct.Struct("<17q")
 MISSING = -(1 << 63)
 BUCKETS = tuple(Bucket)
 BUCKET_CODES = {bucket: code for code, bucket in enumerate(BUCKETS)}
+ANSWERED = BUCKET_CODES[Bucket.ANSWERED]
 WORST_FIRST = (Bucket.TIMED_OUT, Bucket.CLOSED, Bucket.FAILED_TO_SEND, Bucket.NO_ANSWER_DUE, Bucket.ANSWERED)
 
 
@@ -77,6 +78,30 @@ class Results:
             at,
             size,
             result.shelf,
+        )
+
+    def well(self, index: int, due_ns: int, cause: str, answer: Answer, at: int) -> None:
+        """Keep that a request in one part was answered, by the frame that lies at `at`: what nearly all come to."""
+        texts, version, frame = self._texts, answer.part.version, answer.frame
+        assert frame is not None
+        self._rows += ROW.pack(
+            index,
+            ANSWERED,
+            0,
+            due_ns,
+            answer.sent_ns,
+            answer.received_ns,
+            texts.setdefault(cause, len(texts)) if cause else 0,
+            answer.node,
+            version,
+            1,
+            answer.sent_bytes,
+            answer.throttle_ms,
+            0,
+            version,
+            at,
+            len(frame),
+            0,
         )
 
     def extend(self, other: "Results", shelf: int) -> None:
