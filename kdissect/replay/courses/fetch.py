@@ -182,6 +182,7 @@ def _part(
     heads = [(mould.session, SESSION.pack(session_id, epoch))] if session_too else []
     for at, each in zip(mould.offsets, named.values(), strict=True):
         heads.append((at, each["fetch_offset"].to_bytes(8, "big", signed=True)))
+    heads.sort()  # a topic may come again behind others; in the frame its partitions stand together
     return Part(
         FETCH,
         version,

@@ -185,11 +185,13 @@ def _front(key: int, version: int, client_id: str | None) -> bytes:
 
 
 def _overlaid(ready: bytes, correlation: int, heads: tuple[tuple[int, bytes], ...]) -> bytes:
-    """Put new heads over a frame, and copy what is between them once."""
+    """Put new heads over a frame, in their order, and copy what is between them once. Raises ValueError where they overlap."""
     whole = memoryview(ready)
     pieces: list[bytes | memoryview] = [ready[:8], correlation.to_bytes(4, "big")]
     at = 12
     for start, head in heads:
+        if start < at:
+            raise ValueError("heads out of order")
         pieces += (whole[at:start], head)
         at = start + len(head)
     pieces.append(whole[at:])
