@@ -320,6 +320,18 @@ def test_what_is_still_ending_is_asked_again() -> None:
     assert in_order(done).count(PRODUCE) == 3
     assert done.buckets() == {"answered": 5}
     assert (done.stage.counts["asked again"], done.stage.counts["sent again"]) == (2, 1)
+    first, second, third = (time for time, _, _ in done.sent(ADD))
+    assert 5 * MS <= second - first <= 10 * MS <= third - second <= 15 * MS
+    refused, _, again = (time for time, _, _ in done.sent(PRODUCE))
+    assert 5 * MS <= again - refused <= 10 * MS
+
+
+def test_who_waits_long_for_a_coordinator_asks_seldom() -> None:
+    done = replay(transaction(1), Cluster(key24=[*[51] * 30, 0]), target=orders())
+    times = [time for time, _, _ in done.sent(ADD)]
+    assert done.buckets() == {"answered": 5}
+    assert len(times) == 31
+    assert times[-1] - times[0] >= (5 + 10 + 20 + 40 + 26 * 50) * MS
 
 
 def test_a_transaction_that_was_ending_in_the_capture_too_is_waited_for() -> None:

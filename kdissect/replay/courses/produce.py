@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kdissect.protocol.errors import error_name
 from kdissect.protocol.headers import decode_response
 from kdissect.replay.accounting import Bucket
-from kdissect.replay.courses.stage import AGAIN_NS, CONCURRENT_TRANSACTIONS, LEADER_ERRORS, Stage
+from kdissect.replay.courses.stage import AGAIN_NS, CONCURRENT_TRANSACTIONS, LEADER_ERRORS, Stage, pause_ns
 from kdissect.replay.keys import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID
 from kdissect.replay.loading.attempts import Position
 from kdissect.replay.loading.items import Item
@@ -361,7 +361,7 @@ def delivered(
     """
     stage.produced[item.request.index] = told(stage, sent)
     first = {each.where: each.batch[1:] for each in reversed(sent)}
-    every, gaps = list(answers), 0
+    every, gaps, tries = list(answers), 0, 0
     deadline = stage.now_ns() + int(stage.settings.dependency_deadline_s * 1e9)
     while True:
         ends = _ends(stage, sent, answers)
@@ -385,12 +385,15 @@ def delivered(
         stage.heed(answers)
         if not passing:
             return every
-        gaps += any(error == OUT_OF_ORDER for _, error in passing)
+        errors = {error for _, error in passing}
+        gaps += OUT_OF_ORDER in errors
+        wait_ns = pause_ns(tries) if LEADER_ERRORS.isdisjoint(errors) else 2 * AGAIN_NS
+        tries += 1
         stage.counts["sent again"] += 1
         stage.note(item, f"sent again after {error_name(passing[0][1] or 0)}")
         try:
             sent, answers = yield from _send_again(
-                stage, item, [each for each, _ in passing], [*held.values()]
+                stage, item, [each for each, _ in passing], [*held.values()], wait_ns
             )
         except Refused:
             return every
@@ -405,10 +408,12 @@ def _passes(sending: Sending, error: int | None, gaps: int) -> bool:
     return gaps < 2 and numbering is not None and (numbering.broken or numbering.under_way > 1)
 
 
-def _send_again(stage: Stage, item: Item, refused: list[Sending], held: list[Numbering]) -> Errand:
+def _send_again(
+    stage: Stage, item: Item, refused: list[Sending], held: list[Numbering], wait_ns: int
+) -> Errand:
     """Send batches again, in front of everything that waits for their partitions. Gives them and the answers."""
     try:
-        yield Pause(2 * AGAIN_NS)
+        yield Pause(wait_ns)
         body = stage.body(item)
         chosen = _as_captured(stage, body, {(each.where, each.batch[1:]) for each in refused})
         yield from until_free(stage, item, chosen)

@@ -55,7 +55,7 @@ COORDINATOR_ERRORS = frozenset({14, 15, 16})
 LEADER_ERRORS = frozenset({3, 5, 6, 74, 75, 100})
 CONCURRENT_TRANSACTIONS = 51
 PASSING = COORDINATOR_ERRORS | {CONCURRENT_TRANSACTIONS}
-AGAIN_NS = 50_000_000
+SOON_NS, AGAIN_NS = 5_000_000, 50_000_000  # before the first try again, and at most
 OWN_CLIENT_ID = "kdissect-replay"
 CONTROL = "control"  # owns the connections for what belongs to no captured one
 
@@ -434,11 +434,11 @@ class Stage:
     ) -> Errand:
         """Ask a coordinator until it gives more than a passing error; the first time counts as the captured request."""
         deadline = self.now_ns() + int(self.settings.dependency_deadline_s * 1e9)
-        first = True
+        tries = 0
         while True:
             node = yield from self.node_for(key, body)
             part = Part(key, version, body, node, client_id, wait_ms=body.get("rebalance_timeout_ms", 0))
-            answers = yield Ask((part,), synthetic=not (first and item is not None))
+            answers = yield Ask((part,), synthetic=tries > 0 or item is None)
             answer: Answer = answers[0]
             error = answer.errors[0] if answer.errors else 0
             if error in COORDINATOR_ERRORS:
@@ -447,11 +447,11 @@ class Stage:
             captured_too = item is not None and item.error in PASSING
             if error not in PASSING or captured_too or self.now_ns() >= deadline:
                 return answer
-            first = False
             self.counts["asked again"] += 1
             if item is not None:
                 self.note(item, f"asked again after {error_name(error)}")
-            yield Pause(AGAIN_NS)
+            yield Pause(pause_ns(tries))
+            tries += 1
 
     def forget_coordinator(self, key: int, body: Tree) -> None:
         """Look for the coordinator again next time."""
@@ -465,6 +465,14 @@ class Stage:
             if answer.errors and not LEADER_ERRORS.isdisjoint(answer.errors):
                 self.spawn(self.refresh(), CONTROL)
                 return
+
+
+def pause_ns(tries: int) -> int:
+    """Say how long to wait before trying again: a transaction ends within ms, a coordinator that moves needs longer.
+
+    Whoever waited much longer than that would soon be late with a client that has a transaction every few ms.
+    """
+    return min(SOON_NS << min(tries, 8), AGAIN_NS)
 
 
 @lru_cache(1 << 10)
