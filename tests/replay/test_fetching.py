@@ -81,6 +81,26 @@ def script() -> Script:
     return made
 
 
+@pytest.mark.parametrize("prepared", [False, True])
+@pytest.mark.parametrize(
+    ("leaders", "took_ms", "speed", "wait_ms"),
+    [(1, 7, 1, 500), (2, 7, 1, 5), (2, 0.4, 1, 0), (2, 70, 2, 20), (2, 499, 1, 200), (2, 900, 1, 500), (2, None, 1, 500)],
+)  # fmt: skip
+def test_several_leaders_wait_no_longer_than_the_one_that_was_captured(
+    leaders: int, took_ms: float | None, speed: float, wait_ms: int, prepared: bool
+) -> None:
+    """Of what one broker answers when any partition has something, those that have nothing would else hold up all."""
+    body = fetch(0, -1, {0: 3, 1: 5}) | {"max_wait_ms": 500 * speed}
+    made = Script()
+    answer: Tree | None = None if took_ms is None else {"responses": []}
+    made.add(0, FETCH, VERSION, body, answer, took_ms=took_ms or 0)
+    paper, target = Sessions(0.0), topology({"t-orders": 2}, leaders)
+    done = play(made.capture(), made.shelf, paper, target, settings(speed=speed), prepared=prepared)
+    assert done.buckets() == {"answered": 1}
+    asked = [each for bodies in paper.said.values() for each in bodies]
+    assert [each["max_wait_ms"] for each in asked] == [wait_ms] * leaders
+
+
 @pytest.mark.parametrize(("session", "epoch"), [(0, -1), (SESSION, 1)])
 @pytest.mark.parametrize("prepared", [False, True])
 def test_topics_that_come_again_behind_others_keep_their_offsets(

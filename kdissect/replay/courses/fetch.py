@@ -1,11 +1,13 @@
 """Fetch: all that the captured session is about, from the leaders of the target, in sessions of our own.
 
 Positions are translated (see `offsets`). A client that goes on reading says no new position for partitions that gave
-nothing; where the target gave something all the same, we go on behind it, as any consumer would. Racks, epochs and the cluster's
+nothing; where the target gave something all the same, we go on behind it, as any consumer would. What one broker answered as soon as
+any partition had something may be answered by several here: each of them waits no longer than that took. Racks, epochs and the cluster's
 id are left out: with a foreign rack a leader answers nothing and names another replica, for ever.
 """
 
 import struct
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -41,6 +43,7 @@ class Question(NamedTuple):
     told: Told
     alone: bool  # outside of any session
     of_all: "Asked"  # names no partition yet
+    of_each: "Asked"  # the same where several leaders are asked
     mould: "Mould | None"  # of a fetch that names none
 
 
@@ -60,16 +63,18 @@ def question_of(stage: Stage, item: Item, body: Tree) -> Question:
     issued = stage.loaded.sessions.get(item.request.index, NO_SESSION)
     told = stage.fetched.told(item.request.server, body, issued)
     outside = told.place[1] == NO_SESSION and told.epoch == FINAL_EPOCH
+    wait_ms = waiting_ms(stage, body["max_wait_ms"])
     of_all = Asked(
         version,
         stage.client_id(item),
-        waiting_ms(stage, body["max_wait_ms"]),
+        wait_ms,
         body["min_bytes"],
         body.get("max_bytes", 0x7FFFFFFF),
         body.get("isolation_level", 0),
         body.get("rack_id", "") if version >= RACKS and stage.off("racks") else "",
     )
-    return Question(told, outside or version < SESSIONS, of_all, _mould(of_all))
+    of_each = of_all._replace(max_wait_ms=waiting_together_ms(stage, item, wait_ms))
+    return Question(told, outside or version < SESSIONS, of_all, of_each, _mould(of_all))
 
 
 def parts_now(stage: Stage, item: Item, question: Question) -> list[Part]:
@@ -86,7 +91,8 @@ def parts_now(stage: Stage, item: Item, question: Question) -> list[Part]:
         if wanted:
             raise Refused(*(NAMELESS if all(name.startswith("?") for name, _ in wanted) else NOT_THERE))
         nodes = {ANY: {}}
-    parts = [_part(stage, item, question, node, nodes[node], changes) for node in nodes]
+    asked = question.of_all if len(nodes) == 1 else question.of_each
+    parts = [_part(stage, item, question, asked, node, nodes[node], changes) for node in nodes]
     if len(parts) > 1:
         stage.counts["split"] += 1
         stage.note(item, f"split for {len(parts)} leaders")
@@ -154,11 +160,12 @@ def _part(
     stage: Stage,
     item: Item,
     question: Question,
+    asked: "Asked",
     node: int,
     wanted: dict[Where, Tree],
     changes: Changes,
 ) -> Part:
-    asked, mould = question.of_all, question.mould
+    mould = question.mould if asked is question.of_all else _mould(asked)
     version = asked.version
     named: Mapping[Where, Tree] = wanted
     forgotten: Sequence[Where] = ()
@@ -281,6 +288,36 @@ def waiting_ms(stage: Stage, captured_ms: int) -> int:
     if stage.settings.pace is Pace.ASAP:
         return 1
     return max(int(captured_ms / stage.settings.speed), 1)
+
+
+WAITS_MS = (
+    0,
+    1,
+    2,
+    5,
+    10,
+    20,
+    50,
+    100,
+    200,
+    500,
+    1000,
+    2000,
+    5000,
+)  # few, so that they can be encoded beforehand
+
+
+def waiting_together_ms(stage: Stage, item: Item, wait_ms: int) -> int:
+    """Say how long each of several leaders may wait: about as long as the captured broker took, and not longer.
+
+    That one answered when the first partition had something. Who has nothing would hold up those who have, the client's next fetch,
+    and all that comes behind it.
+    """
+    took_ns = item.request.service_ns
+    if took_ns is None:
+        return wait_ms
+    took_ms = took_ns / 1e6 / stage.settings.speed
+    return min(WAITS_MS[bisect_right(WAITS_MS, took_ms) - 1], wait_ms)
 
 
 def _named(stage: Stage, topic: str, version: int) -> str | bytes:

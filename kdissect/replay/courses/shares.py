@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from kdissect.protocol.schema import api_name
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.courses.elders import NOT_IN, member_if_any
-from kdissect.replay.courses.fetch import waiting_ms
+from kdissect.replay.courses.fetch import waiting_ms, waiting_together_ms
 from kdissect.replay.courses.stage import Stage
 from kdissect.replay.loading.items import Item
 from kdissect.replay.mapping.members import Live
@@ -50,6 +50,8 @@ def fetch(stage: Stage, item: Item, body: Tree) -> Course:
     if not nodes:
         raise Refused(Bucket.DEPENDENCY, "none of its topics is on the target")
     wait_ms = waiting_ms(stage, body["max_wait_ms"])
+    if len(nodes) > 1:
+        wait_ms = waiting_together_ms(stage, item, wait_ms)
     limits = {
         "max_records": USUAL_RECORDS,
         "batch_size": USUAL_RECORDS,
