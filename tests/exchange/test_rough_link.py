@@ -37,6 +37,17 @@ def tables(path: Path, split_bytes: int) -> dict[str, pa.Table]:
     return {name: pa.Table.from_batches(some) for name, some in batches.items()}
 
 
+def assert_as_counted(seen: dict[str, list[int]], counted: dict[str, list[int]]) -> None:
+    """Compare (requests, responses) by client port. A request that nobody answered may have been lost when its client ended."""
+    certain = {port for port, (_, answered) in counted.items() if answered}
+    assert certain <= seen.keys() <= {port for port, (asked, _) in counted.items() if asked}
+    for port, (requests, responses) in seen.items():
+        asked, answered = counted[port]
+        assert responses == answered
+        assert answered <= requests <= asked
+    assert sum(asked for asked, _ in counted.values()) - sum(requests for requests, _ in seen.values()) <= 2
+
+
 def test_each_end_gives_what_the_clients_counted(tmp_path: Path) -> None:
     ends = ("near", "far")
     with RoughLink(
@@ -62,7 +73,7 @@ def test_each_end_gives_what_the_clients_counted(tmp_path: Path) -> None:
                 for row in found["connections"].to_pylist()
                 if row["requests"]
             }
-            assert seen == {port: said for port, said in counted["connections"].items() if said[0]}
+            assert_as_counted(seen, counted["connections"])
             connections = found["connections"].to_pylist()
             assert {row["opened"] for row in connections} == {"handshake"}
             assert sum(row["lost_bytes"] + row["skipped_bytes"] for row in connections) == 0
