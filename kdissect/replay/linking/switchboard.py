@@ -166,14 +166,13 @@ class Switchboard:
 
     def ask(self, owner: Hashable, part: Part, done: Callable[[Answer], None]) -> None:
         """Send one part for an owner; `done` hears of its end, and has the answer heeded."""
-        link = self.links.get((owner, part.node))
-        if link is None or link.closed:
-            try:
-                link = self.link(owner, part.node)
-            except Refusing as refusing:
-                self.failure = refusing
-                return done(Answer(part, Bucket.FAILED_TO_SEND, node=part.node))
-        return link.ask(part, done, self.now_ns)
+        try:
+            link = self.link(owner, part.node)
+        except Refusing as refusing:
+            self.failure = refusing
+            done(Answer(part, Bucket.FAILED_TO_SEND, node=part.node))
+        else:
+            link.ask(part, done, self.now_ns)
 
     def _until(self, until: Until, go_on: Callable[[bool], None]) -> None:
         gate, ended = until.gate, False

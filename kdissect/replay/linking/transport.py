@@ -120,9 +120,7 @@ class SocketWire:
         assert self.board is not None
         self.board.now_ns = now = now_ns()
         link.received(data, now)
-        if self._corked:
-            self.uncork()
-        self.kick(now)
+        self._dealt_with()
 
     def lost(self, link: Link) -> None:
         """Hand on that the peer closed."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from kdissect.replay.accounting import Bucket
 from kdissect.replay.courses.fetch import learn, parts_now
@@ -32,7 +32,8 @@ class Tower(NamedTuple):
 class Flight:
     """One request on its way."""
 
-    __slots__ = ("answers", "cause", "due_ns", "good", "heeded", "item", "line", "missing", "ready", "tower")
+    __slots__ = ("answers", "cause", "due_ns", "good", "item", "line", "missing", "ready", "tower")
+    heeded: ClassVar[bool] = True  # errors were looked at in answers that are not good
 
     def __init__(self, tower: Tower, line: Line, item: Item, ready: Ready, due_ns: int) -> None:
         self.tower, self.line, self.item, self.ready = tower, line, item, ready
@@ -40,16 +41,15 @@ class Flight:
         self.answers: list[Answer] = []
         self.missing = 1  # answers
         self.good = True  # every answer was the one that was hoped for
-        self.heeded = True  # errors were looked at
 
     def begin(self) -> bool:
         """Send it; False if it has to wait for something, or cannot be sent."""
         raise NotImplementedError
 
-    def ask(self, parts: Sequence[Part], done: Callable[[Answer], None]) -> None:
-        """Send several frames."""
-        self.missing = len(parts)
-        for number, part in enumerate(parts):
+    def ask(self, asked: Sequence[tuple[Part, Callable[[Answer], None]]]) -> None:
+        """Send all frames, each with who hears of its answer."""
+        self.missing = len(asked)
+        for number, (part, done) in enumerate(asked):
             if number:
                 self.tower.board.tallies.own("further parts")
             self.tower.board.ask(self.line.connection, part, done)
@@ -59,6 +59,7 @@ class Reading(Flight):
     """A question that any node answers."""
 
     __slots__ = ()
+    heeded = False
 
     def begin(self) -> bool:
         """Send it."""
@@ -69,7 +70,7 @@ class Reading(Flight):
         self.answers.append(answer)
         tower, said = self.tower, answer.frame
         if said is None or not tower.familiar.knows(answer.part, said):
-            self.good = self.heeded = False
+            self.good = False
             tower.board.heed(answer)
         tower.landed(self)
 
@@ -87,7 +88,7 @@ class Fetching(Flight):
             parts = parts_now(self.tower.stage, self.item, question)
         except (Refused, *UNEXPECTED):
             return False  # its course says why
-        self.ask(parts, self._take)
+        self.ask([(part, self._take) for part in parts])
         return True
 
     def _take(self, answer: Answer) -> None:
@@ -110,31 +111,21 @@ class Producing(Flight):
         """Send all frames."""
         frames = self.ready.frames
         if not self.ready.numbered:
-            self.missing = len(frames)
-            for frame in frames:
-                self._send(frame, frame.part, frame.sendings)
+            self.ask([(frame.part, partial(self._take, frame, frame.sendings)) for frame in frames])
             return True
-        sendings = (
-            frames[0].sendings if len(frames) == 1 else [each for frame in frames for each in frame.sendings]
-        )
+        sendings = [each for frame in frames for each in frame.sendings]
         version = frames[0].part.version
         numbered = numbered_now(self.tower.stage, self.item, version, sendings, self.ready.nodes)
         if numbered is None:
             return False
-        self.missing = len(frames)
-        begin = 0
+        asked, begin = [], 0
         for frame in frames:
             mine = tuple(numbered[begin : begin + len(frame.places)])
             begin += len(mine)
             heads = tuple([(at, each.data) for at, each in zip(frame.places, mine, strict=True)])
-            self._send(frame, Part(*frame.part[:-1], heads), mine)
+            asked.append((Part(*frame.part[:-1], heads), partial(self._take, frame, mine)))
+        self.ask(asked)
         return True
-
-    def _send(self, frame: Frame, part: Part, sendings: tuple[Sending, ...]) -> None:
-        board = self.tower.board
-        if frame is not self.ready.frames[0]:
-            board.tallies.own("further parts")
-        board.ask(self.line.connection, part, partial(self._take, frame, sendings))
 
     def _take(self, frame: Frame, sendings: tuple[Sending, ...], answer: Answer) -> None:
         said, hoped, stage = answer.frame, frame.expected, self.tower.stage
