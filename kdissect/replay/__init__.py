@@ -20,9 +20,9 @@ reason; a request ends in exactly one bucket (`accounting`), and the sum is chec
 - A *course* is how one captured request is replayed: a generator that yields what it needs (`steps`: frames to be asked, a
   gate to open, a pause) and is given what came of it. Courses touch neither socket nor clock.
 - `playing` has one *line* for each captured connection: order is kept, no more is in flight than was captured, each
-  request has its moment by the pace. A *calendar* says which lines to look at. Everything that waits has a deadline. What can be made before its moment is made then,
-  a window ahead, and goes out without a course. Connections that share nothing (`loading.kin`) are dealt out to processes, one
-  for each core.
+  request has its moment by the pace. A *calendar* says which lines to look at. Everything that waits has a deadline. What
+  can be made before its moment is made then, a window ahead, and goes out without a course. Connections that share nothing
+  (`loading.kin`) are dealt out to processes, one for each core.
 - `linking` has the connections to nodes of the target: frames in, frames out, answers in the order of the requests. Its module
   `transport` is the only one with sockets and a clock. Tests put another one in its place, with a clock of their own.
 - `planning` says beforehand what a run would do; after the last answer `reporting` writes what happened, pair by pair, and reports

@@ -240,9 +240,8 @@ def test_what_looks_like_a_record_behind_a_loss_is_none_unless_it_opens(looks: b
     whole = wire_of(ends, tmp_path)
     packets = [list(packet) for packet in whole.packets]
     lost = max(index for index, packet in enumerate(packets) if packet[4][:4] == b"\x17\x03\x03\x2e")
-    packets[lost + 1][4] = (
-        looks + packets[lost + 1][4][len(looks) :]
-    )  # the rest of a record that cannot be opened any more
+    # The rest of a record that cannot be opened any more.
+    packets[lost + 1][4] = looks + packets[lost + 1][4][len(looks) :]
     del packets[lost]
     found = read(Wire(whole.path, packets=[tuple(packet) for packet in packets]), keys)
     assert len([row for row in found.exchanges if row in WHOLE]) == len(WHOLE) - 1

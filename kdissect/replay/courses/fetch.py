@@ -1,9 +1,9 @@
 """Fetch: all that the captured session is about, from the leaders of the target, in sessions of our own.
 
 Positions are translated (see `offsets`). A client that goes on reading says no new position for partitions that gave
-nothing; where the target gave something all the same, we go on behind it, as any consumer would. What one broker answered as soon as
-any partition had something may be answered by several here: each of them waits no longer than that took. Racks, epochs and the cluster's
-id are left out: with a foreign rack a leader answers nothing and names another replica, for ever.
+nothing; where the target gave something all the same, we go on behind it, as any consumer would. What one broker answered
+as soon as any partition had something may be answered by several here: each of them waits no longer than that took. Racks,
+epochs and the cluster's id are left out: with a foreign rack a leader answers nothing and names another replica, for ever.
 """
 
 import struct
@@ -290,21 +290,8 @@ def waiting_ms(stage: Stage, captured_ms: int) -> int:
     return max(int(captured_ms / stage.settings.speed), 1)
 
 
-WAITS_MS = (
-    0,
-    1,
-    2,
-    5,
-    10,
-    20,
-    50,
-    100,
-    200,
-    500,
-    1000,
-    2000,
-    5000,
-)  # few, so that they can be encoded beforehand
+# Few, since a fetch is encoded once for each of them.
+WAITS_MS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 
 def waiting_together_ms(stage: Stage, item: Item, wait_ms: int) -> int:

@@ -117,7 +117,7 @@ class Player:
         return min(LEAD_NS + wanted * OPENING_NS, LONGEST_LEAD_NS)
 
     def start(self, start_ns: int | None = None) -> None:
-        """Put every line into the timetable, and what is never sent into its bucket. The pace counts from `start_ns`."""
+        """Let the pace count from `start_ns`; put what is never sent into its bucket, and have connections opened in time."""
         if start_ns is not None:
             self.timetable = dataclasses.replace(self.timetable, start_ns=start_ns)
         self._calendar.start_ns = self.timetable.start_ns
