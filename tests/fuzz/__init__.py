@@ -8,7 +8,7 @@
 reads them and says what must hold whatever the bytes are; `captures` does so with whole capture files, `streams` with TCP segments,
 `tls` with records. Every target gets the same processor time. A case that raises, takes 20 seconds or breaks a law is
 kept as a file in DIR; one of each kind is enough. What was found and mended lives in `cases/` and is read again by
-`test_fuzz.py`. reports/fuzz.md says how much of it was done.
+`test_fuzz.py`. docs/fuzzing.md says how much of it was done.
 
 With KDISSECT_JIT=0 the same runs without the compiler, and with NUMBA_BOUNDSCHECK=1 (and an XDG_CACHE_HOME of its own, since
 kernels are kept by their sources alone) every index of a kernel is checked.

@@ -1,4 +1,4 @@
-"""What a broker says to requests as they were captured, and what it says to their replays: row by row of reports/replay-semantics.md.
+"""What a broker says to requests as they were captured, and what it says to their replays: row by row of docs/replay-semantics.md.
 
 Every captured request here is written by hand and holds what another cluster gave out. It goes to the brokers twice: its bytes as they
 are, for the failure that copying brings about, and through a replay, which must not have it.
