@@ -1,0 +1,35 @@
+"""Docstrings say what is returned, raised or done, in the words that readers of Python expect.
+
+A docstring is the first statement of a module, class or function, or a string behind an assignment.
+"""
+
+import ast
+from collections.abc import Iterator
+
+from .project import Finding, Project
+
+VERBS = ("Give", "Say", "Tell", "Let", "Hear", "Take")
+WORDS = frozenset(VERBS) | {f"{verb}s" for verb in VERBS}
+
+
+def docstring_verb(project: Project) -> Iterator[Finding]:
+    """Yield the docstrings that begin with one of `VERBS`, as an order or in the third person."""
+    for source in project.product + project.tests:
+        for node in source.nodes:
+            for text in _docstrings(node):
+                word = str(text.value).lstrip().partition(" ")[0].rstrip(".,:;\n")
+                if word in WORDS:
+                    yield source.at(text.lineno, "docstring-verb", f"a docstring begins with {word!r}")
+
+
+def _docstrings(node: ast.AST) -> Iterator[ast.Constant]:
+    body = getattr(node, "body", None)
+    if not isinstance(body, list):
+        return
+    owner = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    for number, statement in enumerate(body):
+        behind = number and isinstance(body[number - 1], ast.Assign | ast.AnnAssign)
+        if not (behind or (owner and number == 0)) or not isinstance(statement, ast.Expr):
+            continue
+        if isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str):
+            yield statement.value

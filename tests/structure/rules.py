@@ -1,0 +1,43 @@
+"""All rules by name, in the order in which they run."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from .dependencies import dependencies
+from .docstrings import docstring_verb
+from .documents import generated, links
+from .imports import import_circles
+from .lengths import function_length, line_length, readme_length
+from .mirror import module_tests
+from .names import class_names, module_names
+from .project import EXCEPTIONS, Finding, Project
+from .protocol_numbers import protocol_numbers
+
+RULES: Mapping[str, Callable[[Project], Iterator[Finding]]] = {
+    "module-name": module_names,
+    "class-name": class_names,
+    "import-circle": import_circles,
+    "line-length": line_length,
+    "function-length": function_length,
+    "docstring-verb": docstring_verb,
+    "protocol-number": protocol_numbers,
+    "module-test": module_tests,
+    "dependency": dependencies,
+    "link": links,
+    "readme-length": readme_length,
+    "generated": generated,
+}
+
+
+def check(project: Project, names: Iterable[str] = tuple(RULES)) -> list[Finding]:
+    """Return what violates the named rules, by place, with the exceptions that they do not need."""
+    findings: list[Finding] = []
+    for name in names:
+        findings += RULES[name](project)
+        findings += project.superfluous(name)
+    for name, entries in project.exceptions.items():
+        if name not in RULES:
+            findings += [
+                Finding(EXCEPTIONS.as_posix(), entry.line, "exceptions", f"no rule is called {name!r}")
+                for entry in entries
+            ]
+    return sorted(findings)

@@ -1,0 +1,80 @@
+"""Links that lead nowhere, and documents that are not as their generator makes them."""
+
+import pytest
+
+from .conftest import Make
+from .documents import Generator, anchors, generated, links
+
+DOCUMENT = """# All of it
+
+## The `--by` option, and *more*
+
+## Twice
+
+<a id="here"></a>
+
+## Twice
+"""
+
+
+@pytest.mark.parametrize(
+    ("link", "problem"),
+    [
+        ("[a](docs/gone.md)", "docs/gone.md: there is no such file"),
+        ("[a](docs/all.md#gone)", "docs/all.md#gone: there is no such heading"),
+        ("[a](#gone)", "#gone: there is no such heading"),
+        ("[a](../README.md)", "../README.md leads out of the repository"),
+        ("![picture](docs/gone.png)", "docs/gone.png: there is no such file"),
+        ('[![picture](docs/all.md)](docs/gone.md "title")', "docs/gone.md: there is no such file"),
+        ("[a]: docs/gone.md", "docs/gone.md: there is no such file"),
+        ('<img width="9" src="docs/gone.png">', "docs/gone.png: there is no such file"),
+        ("| cell | [`code`](gone.md) |", "gone.md: there is no such file"),
+    ],
+)
+def test_a_dead_link(make: Make, link: str, problem: str) -> None:
+    (finding,) = links(make({"docs/all.md": DOCUMENT, "README.md": f"# Title\n\n{link}\n"}))
+    assert str(finding) == f"README.md:3: link: {problem}"
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "[a](docs/all.md)",
+        "[a](docs/)",
+        "[a](#title)",
+        "[a](docs/all.md#the---by-option-and-more)",
+        "[a](docs/all.md#twice-1)",
+        "[a](docs/all.md#here)",
+        "[a](kdissect/__init__.py#L1)",
+        "[a](https://example.org/gone) and <mailto:a@example.org>",
+        "`[a](gone.md)` and ``[`a`](gone.md)``",
+        "```text\n[a](gone.md)\n```",
+        "~~~~\n~~~\n[a](gone.md)\n~~~~",
+    ],
+)
+def test_a_link_that_leads_somewhere(make: Make, link: str) -> None:
+    assert not list(links(make({"docs/all.md": DOCUMENT, "README.md": f"# Title\n\n{link}\n"})))
+
+
+@pytest.mark.parametrize(
+    "document",
+    ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "captures/README.md", "docs/a/b.md", "reports/c.md"],
+)
+def test_documents_that_are_looked_into(make: Make, document: str) -> None:
+    (finding,) = links(make({document: "[a](gone.md)\n"}))
+    assert finding.path == document
+
+
+def test_anchors_are_spelled_as_github_does(make: Make) -> None:
+    project = make({"docs/all.md": DOCUMENT + "```\n# no heading\n```\n"})
+    assert anchors(project.root / "docs/all.md") == {
+        "all-of-it", "the---by-option-and-more", "twice", "here", "twice-1",
+    }  # fmt: skip
+
+
+def test_a_stale_document(make: Make) -> None:
+    stale = Generator("docs/cli.md", ("-c", "import sys; print('other'); sys.exit('docs/cli.md is stale')"))
+    fresh = Generator("docs/tables.md", ("-c", "print('fine')"))
+    (finding,) = generated(make({}), (stale, fresh))
+    assert str(finding).startswith("docs/cli.md:1: generated: not as its generator makes it (python -c ")
+    assert finding.sentence.endswith(": docs/cli.md is stale")
