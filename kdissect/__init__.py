@@ -1,16 +1,24 @@
 """Dissect, explain and replay Apache Kafka traffic from packet captures.
 
-    capture ─► packets ─► segments ─► streams ─► frames ─► messages ─► exchanges ─┬─► tables ─► report
-     files     time_ns      TCP       ordered    length    header+body  request↔   └─► plan ─► replay
-                                                                        response
+    capture ─► streams ─────────────► tables ─────► report
+     files,     TCP, frames,    │      rows of the   text, JSON,
+     packets,   request and     │      public tables page
+     segments   response pairs  └───► exchanges ──► dump | replay
+                                       decoded,
+                                       in order
 
-`protocol` gives bytes their meaning, `capture` turns files into exchanges, `pipeline` runs both on Spark,
-`report` explains the tables that come out.
+Each package is a stage, and its name says what comes out of it:
+
+- `capture` reads files and returns segments by connection; `streams` makes them request and response exchanges.
+- `tables` makes rows of the public tables of exchanges; `report` explains them as text, JSON or a page.
+- `exchanges` decodes exchanges in the order in which they began; `dump` writes them, `replay` resends them.
+- `protocol` knows what Kafka's bytes mean. `jit` compiles the loops that touch every packet.
+- `spark` runs both passes on Spark and is the only package that imports it; `cli` is the command line.
 
 In a notebook, with a Spark session of your own:
 
     import kdissect
-    exchanges = kdissect.tables(spark, "incident.pcapng").exchanges
+    exchanges = kdissect.load_tables(spark, "incident.pcapng").exchanges
     kdissect.register(spark)
     spark.read.format("kdissect").option("table", "partitions").load("incident.pcapng")
 """
@@ -22,18 +30,19 @@ from typing import Any
 __version__ = "0.1.0"
 
 if not Path(__file__).exists():  # imported from the archive that executors of a cluster are sent
-    from kdissect.shipped import unpacked
+    from kdissect.package_archive import unpacked
 
     __path__ = [str(unpacked(Path(__file__).parents[1]))]
 
+FOR_NOTEBOOKS = ("load_tables", "register")
+
 
 def __getattr__(name: str) -> Any:
-    """Load what a notebook asks for when it does, so that the import alone costs nothing.
+    """Return a function for notebooks, loaded when it is first used, so that the import of the package costs nothing.
 
-    By name, not by an import statement: every module imports this package, and none but the pipeline may need Spark.
+    The module is imported by name and not by a statement: every module imports this package, and only `spark` may need
+    Spark.
     """
-    if name == "tables":  # the module with their columns, which gives the tables when it is called
-        return import_module("kdissect.tables")
-    if name == "register":
-        return import_module("kdissect.pipeline.notebook").register
+    if name in FOR_NOTEBOOKS:
+        return getattr(import_module("kdissect.spark.notebook"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

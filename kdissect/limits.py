@@ -8,13 +8,13 @@ import os
 import re
 from typing import NamedTuple
 
-from kdissect import compiled
+from kdissect.errors import UserError
 from kdissect.sizes import size
 
-VARIABLE = compiled.LIMITS
+VARIABLE = "KDISSECT_LIMITS"
 
 
-class WrongLimits(ValueError):
+class LimitsError(UserError):
     """The variable does not say what limits it sets; the message is one sentence."""
 
 
@@ -43,7 +43,7 @@ LIMITS = {
 
 
 def read(text: str) -> dict[str, int]:
-    """Read what the variable says. Raises WrongLimits.
+    """Read what the variable says. Raises LimitsError.
 
     >>> read("frame=512m")["frame"] >> 20
     512
@@ -55,9 +55,9 @@ def read(text: str) -> dict[str, int]:
             most, values[name] = LIMITS[name].most, size(said)
         except (KeyError, ValueError):
             known = ", ".join(f"{name}=N" for name in LIMITS)
-            raise WrongLimits(f"{VARIABLE}: {part!r} is none of {known}") from None
+            raise LimitsError(f"{VARIABLE}: {part!r} is none of {known}") from None
         if values[name] > most:
-            raise WrongLimits(f"{VARIABLE}: {part} is too much, {most} is the most")
+            raise LimitsError(f"{VARIABLE}: {part} is too much, {most} is the most")
     return values
 
 

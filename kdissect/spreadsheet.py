@@ -10,7 +10,7 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kdissect.safe import visible
+from kdissect.text import visible
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 BEGINS = r"^([=+\-@\t\r])"

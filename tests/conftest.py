@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-from kdissect.pipeline.session import Engine, Settings
+from kdissect.spark.session import Engine, Settings
 
 # No example is too slow on a machine that does other things as well, and what chance finds is for tests/fuzz.
 hypothesis.settings.register_profile(

@@ -12,15 +12,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kdissect.capture.files import open_inputs
-from kdissect.capture.refusals import InputError
+from kdissect.capture.formats.file_types import InputError
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import open_inputs
 from kdissect.capture.scan import scan
-from kdissect.capture.survey import survey
-from kdissect.exchange.conversation import Conversations
-from kdissect.exchange.dissect import by_split
-from kdissect.exchange.state import KAFKA, KAFKA_0_7, PROTOCOL
-from kdissect.protocol.schema import highest_versions
-from kdissect.unfinished import Scratch
+from kdissect.files import Scratch
+from kdissect.protocol.schema.registry import highest_versions
+from kdissect.streams.flow_state import (
+    KAFKA,
+    KAFKA_0_7,
+    PROTOCOL,
+)
+from kdissect.streams.processor import FlowProcessor
+from kdissect.tables.build import by_split
 
 
 class Seen(NamedTuple):
@@ -35,8 +39,8 @@ def look(path: Path) -> Seen:
     """Dissect one capture. Raises InputError for what is none."""
     scratch = Scratch()
     try:
-        splits = survey(open_inputs([str(path)], str(scratch.path)).files).splits
-        conversations = Conversations(splits, np.array(highest_versions(), np.int64))
+        splits = index_captures(open_inputs([str(path)], str(scratch.path)).files).splits
+        conversations = FlowProcessor(splits, np.array(highest_versions(), np.int64))
         exchanges = sum(
             len(harvest.exchanges)
             for pieces in by_split(scan(split) for split in splits)

@@ -10,8 +10,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kdissect.protocol.errors import ERRORS
-from kdissect.protocol.layout import UNKNOWN_TAGS, Field, Message, fields_at
+from kdissect.protocol.error_codes import ERRORS
+from kdissect.protocol.schema.definition import (
+    UNKNOWN_TAGS,
+    Field,
+    Message,
+    fields_at,
+)
 
 INTEGERS = {
     "int8": (-(2**7), 2**7),

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from kdissect.capture.files import open_inputs
-from kdissect.capture.survey import survey
-from kdissect.exchange.tls.keylog import keys_for
-from kdissect.pipeline import jobs
-from kdissect.pipeline.facts import capture_facts
-from kdissect.pipeline.jobs import Work
-from kdissect.pipeline.session import Engine
-from kdissect.pipeline.steps import Treatment
-from kdissect.report.compose import compose
-from kdissect.report.json import to_json
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import open_inputs
+from kdissect.report.build.report import build_report
+from kdissect.report.render.json import to_json
+from kdissect.spark import jobs
+from kdissect.spark.capture_facts import capture_facts
+from kdissect.spark.jobs import Work
+from kdissect.spark.session import Engine
+from kdissect.spark.tasks import TableOptions
+from kdissect.streams.tls.keylog import keys_for
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 MANIFEST = json.loads((CAPTURES / "manifest.json").read_text())["captures"]
@@ -26,10 +26,10 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(scope="module", params=MANIFEST, ids=lambda entry: str(entry["name"]))
 def told(request: pytest.FixtureRequest, engine: Engine) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the manifest expects, and what the report says."""
-    found = survey(open_inputs([str(CAPTURES / request.param["file"])], "").files)
-    treatment = Treatment(keys=keys_for(None, found.files))
+    found = index_captures(open_inputs([str(CAPTURES / request.param["file"])], "").files)
+    treatment = TableOptions(keys=keys_for(None, found.files))
     analysis = jobs.added_up(jobs.figures(engine.context(), Work(found.splits, treatment=treatment)))
-    report = to_json(compose(analysis.partial, capture_facts(found, analysis.counts)))
+    report = to_json(build_report(analysis.partial, capture_facts(found, analysis.counts)))
     return request.param, json.loads(report)
 
 

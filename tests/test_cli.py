@@ -145,7 +145,7 @@ def test_version_and_help_need_neither_spark_nor_compiler() -> None:
 
 
 def test_the_jvm_starts_before_anything_large_is_loaded() -> None:
-    stopped = "import sys, kdissect.pipeline.session as s\ns.Engine.start = lambda *_: sys.exit()\n"
+    stopped = "import sys, kdissect.spark.session as s\ns.Engine.start = lambda *_: sys.exit()\n"
     seen = "import kdissect.cli as c\ntry: c.main(['analyze', sys.argv[1]])\nexcept SystemExit: pass\n"
     loaded = "print({'pyspark', 'numba', 'numpy', 'pyarrow'} & set(sys.modules))"
     done = subprocess.run(
@@ -177,7 +177,7 @@ def test_java_that_is_too_old_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from kdissect.cli import main
-    from kdissect.pipeline import session
+    from kdissect.spark import session
 
     monkeypatch.setattr(session, "find_java", lambda: java_of({"PATH": ""}))
     assert main(["analyze", str(CAPTURE)]) == 2
@@ -185,7 +185,7 @@ def test_java_that_is_too_old_is_one_sentence(
 
 
 def java_of(variables: dict[str, str]) -> object:
-    from kdissect.pipeline.java import find_java
+    from kdissect.spark.startup.java import find_java
 
     return find_java(variables, ())
 

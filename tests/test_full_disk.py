@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from command import COMMAND, environment, kdissect
 
-from kdissect.pipeline.failures import DiskFull, failed
-from kdissect.pipeline.gateway import GatewayFailed
-from kdissect.pipeline.session import Engine, Settings
-from kdissect.replay.reporting.runfiles import write_run
+from kdissect.replay.results.run_files import write_run
+from kdissect.spark.failures import DiskFull, failed
+from kdissect.spark.session import Engine, Settings
+from kdissect.spark.startup.jvm import GatewayFailed
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 CAPTURE = CAPTURES / "broker-restart.pcapng"

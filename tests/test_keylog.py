@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from command import kdissect
 
-from kdissect.replay.loading.captured import read
-from kdissect.replay.loading.shelf import Shelf
+from kdissect.replay.load.requests import read
+from kdissect.replay.load.spool import Spool
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 MANIFEST = {each["name"]: each for each in json.loads((CAPTURES / "manifest.json").read_text())["captures"]}
@@ -57,7 +57,7 @@ def test_with_keys_there_is_what_the_broker_logged(apart: tuple[Path, Path]) -> 
 
 def test_replay_starts_from_what_the_keys_open(apart: tuple[Path, Path], tmp_path: Path) -> None:
     def requests(path: Path, keylog: Path | None) -> list[int]:
-        with closing(Shelf()) as shelf:
+        with closing(Spool()) as shelf:
             return [
                 each.key
                 for each in read([str(path)], (), str(tmp_path), shelf, keylog and str(keylog)).requests

@@ -6,8 +6,12 @@ import sys
 import pytest
 from command import environment, kdissect
 
-from kdissect import compiled
-from kdissect.limits import LIMITS, WrongLimits, read
+from kdissect.jit import kernel_cache
+from kdissect.limits import (
+    LIMITS,
+    LimitsError,
+    read,
+)
 
 
 def test_nothing_said_is_as_usual() -> None:
@@ -26,7 +30,7 @@ def test_what_is_said_is_set() -> None:
     "text", ["frame", "frame=0", "frame=-1", "frame=2g", "frames=1m", "frame=1m;ahead=2m", "frame=1.5m"]
 )
 def test_what_is_wrong_is_refused(text: str) -> None:
-    with pytest.raises(WrongLimits):
+    with pytest.raises(LimitsError):
         read(text)
 
 
@@ -41,11 +45,11 @@ def test_the_command_says_so_in_one_sentence() -> None:
 
 def test_kernels_know_them() -> None:
     program = (
-        "from kdissect import compiled; from kdissect.exchange import frames, streams; from kdissect.protocol import walk; "
-        "print(frames.MAX_FRAME, streams.MAX_AHEAD_BYTES, walk.MOST_ROWS, compiled.home())"
+        "from kdissect.jit import kernel_cache; from kdissect.streams import framing, reassembly; from kdissect.protocol.columnar import vm; "
+        "print(framing.MAX_FRAME, reassembly.MAX_AHEAD_BYTES, vm.MOST_ROWS, kernel_cache.home())"
     )
     said = [
-        subprocess.run([sys.executable, "-P", "-c", program], env=environment(KDISSECT_JIT="0", **{compiled.LIMITS: limits}),
+        subprocess.run([sys.executable, "-P", "-c", program], env=environment(KDISSECT_JIT="0", **{kernel_cache.LIMITS: limits}),
                        capture_output=True, text=True, check=True).stdout.split()
         for limits in ("", "frame=1m ahead=2m elements=3m")
     ]  # fmt: skip

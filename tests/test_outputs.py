@@ -6,7 +6,7 @@ import pytest
 from pyarrow import fs
 
 from kdissect.cli.outputs import usable_file, usable_folder
-from kdissect.unfinished import OutputRefused
+from kdissect.errors import OutputError
 
 
 def test_a_directory_is_made_and_files_replaced(tmp_path: Path) -> None:
@@ -30,12 +30,12 @@ def test_an_object_store(s3: str) -> None:
 @pytest.mark.parametrize("place", ["{}/file/below", "none://a/b", "s3://{}"])
 def test_what_cannot_be_written_is_one_sentence(place: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(OutputRefused) as raised:
+    with pytest.raises(OutputError) as raised:
         usable_folder(place.format(tmp_path))
     assert str(raised.value).startswith("cannot write to ")
     assert "\n" not in str(raised.value)
 
 
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(OutputRefused, match="it is a directory"):
+    with pytest.raises(OutputError, match="it is a directory"):
         usable_file(str(tmp_path))

@@ -12,12 +12,20 @@ import jsonschema
 import pytest
 from command import environment, kdissect
 
-from kdissect.capture.decompress import DECOMPRESSORS
-from kdissect.capture.pcap import MAGICS
-from kdissect.capture.pcapng import SECTION_MAGIC
-from kdissect.capture.refusals import BEGINNINGS, InputError, refuse_at_once
-from kdissect.cli.filters import Moment, duration, moment
-from kdissect.report.json import json_schema
+from kdissect.capture.formats.decompress import DECOMPRESSORS
+from kdissect.capture.formats.file_types import (
+    BEGINNINGS,
+    InputError,
+    refuse_at_once,
+)
+from kdissect.capture.formats.pcap import MAGICS
+from kdissect.capture.formats.pcapng import SECTION_MAGIC
+from kdissect.cli.filter_options import (
+    Moment,
+    duration,
+    moment,
+)
+from kdissect.report.render.json import json_schema
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 NEGLECT = CAPTURES / "neglect.pcapng"
@@ -67,7 +75,7 @@ def test_beginnings_are_those_that_the_readers_know(tmp_path: Path) -> None:
 
 
 def test_a_glance_at_paths_loads_nothing_that_takes_time() -> None:
-    loaded = "import sys, kdissect.capture.refusals; print({'numpy', 'numba', 'pyarrow'} & set(sys.modules))"
+    loaded = "import sys, kdissect.capture.formats.file_types; print({'numpy', 'numba', 'pyarrow'} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-P", "-c", loaded], capture_output=True, env=environment(), check=True, text=True
     )

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect import limits
-from kdissect.capture.gather import (
+from kdissect.capture.flow_table import (
     A_HOST,
     A_PORT,
     ATTEMPTS,
@@ -33,14 +33,26 @@ from kdissect.capture.gather import (
     PACKETS_BA,
     PIECE,
     ZERO_WINDOWS,
-    Gathering,
+    FlowTable,
 )
-from kdissect.capture.packets import HEAD_BYTES
-from kdissect.capture.pieces import CAPTURED, MISSING, PIECES, Counts, pack_counts, pack_rows
-from kdissect.capture.records import Int64s
-from kdissect.capture.source import opened
-from kdissect.capture.splits import Split, interface_table
-from kdissect.capture.walk import CHUNK_BYTES, Layout, Outcome, Walk
+from kdissect.capture.formats.record_reader import (
+    CHUNK_BYTES,
+    Layout,
+    Outcome,
+    Walk,
+)
+from kdissect.capture.formats.record_table import Int64s
+from kdissect.capture.index.splits import Split, interface_table
+from kdissect.capture.packets.headers import HEAD_BYTES
+from kdissect.capture.segment_index import (
+    CAPTURED,
+    MISSING,
+    PIECES,
+    Counts,
+    pack_counts,
+    pack_rows,
+)
+from kdissect.capture.storage import opened
 
 MOST_ATTEMPTS = limits.ATTEMPTS  # in one split
 ROW_SEGMENTS = 1 << 20  # descriptors in one row: about 12 MiB; a longer piece goes on in the next rows
@@ -51,21 +63,21 @@ def scan(
     ports: Iterable[int] = (),
     chunk_bytes: int = CHUNK_BYTES,
     row_segments: int = ROW_SEGMENTS,
-    gathering: Gathering | None = None,
+    gathering: FlowTable | None = None,
     most_attempts: int = MOST_ATTEMPTS,
 ) -> pa.RecordBatch:
     """Read one split; give its PIECES. With `ports`, TCP packets on none of them are only counted.
 
     A `gathering` made for the same ports is used again; that saves its memory from being made anew.
     """
-    found = gathering or Gathering(ports)
+    found = gathering or FlowTable(ports)
     gather_split(split, found, chunk_bytes)
     return pa.concat_batches(
         [_piece_rows(split.index, found, row_segments, most_attempts), _counts_row(split.index, found)]
     )
 
 
-def gather_split(split: Split, found: Gathering, chunk_bytes: int = CHUNK_BYTES) -> None:
+def gather_split(split: Split, found: FlowTable, chunk_bytes: int = CHUNK_BYTES) -> None:
     """Read one split into `found`, as far as its records go."""
     found.begin(split.first_packet, split.packets, split.recalled_packets)
     with opened(split.path) as source:
@@ -83,13 +95,13 @@ def scan_batches(
     batches: Iterable[pa.RecordBatch], splits: Sequence[Split], ports: Iterable[int] = ()
 ) -> Iterator[pa.RecordBatch]:
     """Scan the splits whose ordinals come in the column `split`; give one batch of PIECES for each."""
-    gathering = Gathering(ports)
+    gathering = FlowTable(ports)
     for batch in batches:
         for ordinal in batch.column("split").to_pylist():
             yield scan(splits[ordinal], gathering=gathering)
 
 
-def _piece_rows(split: int, found: Gathering, row_segments: int, most_attempts: int) -> pa.RecordBatch:
+def _piece_rows(split: int, found: FlowTable, row_segments: int, most_attempts: int) -> pa.RecordBatch:
     order, starts = found.by_piece()
     kept = _pieces_that_go_on(found, most_attempts)
     parts = np.maximum(1, -(-found.pieces[kept, COUNT] // row_segments))
@@ -125,7 +137,7 @@ def _piece_rows(split: int, found: Gathering, row_segments: int, most_attempts: 
     )
 
 
-def _pieces_that_go_on(found: Gathering, most_attempts: int) -> Int64s:
+def _pieces_that_go_on(found: FlowTable, most_attempts: int) -> Int64s:
     """Give the numbers of the pieces that pass two is told of; count the others."""
     pieces, segments = found.pieces, found.segments
     if len(pieces) <= most_attempts:
@@ -143,7 +155,7 @@ def _hosts(pieces: Int64s, first_word: int) -> pa.Array:
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(pieces), [None, pa.py_buffer(words)])
 
 
-def _counts_row(split: int, found: Gathering) -> pa.RecordBatch:
+def _counts_row(split: int, found: FlowTable) -> pa.RecordBatch:
     zeros: dict[str, object] = dict.fromkeys(PIECES.names, 0)
     row = zeros | {"bucket": -1, "split": split, "piece": -1}
     row |= {"a_host": bytes(16), "b_host": bytes(16), "segments": pack_counts(Counts(*found.counts.tolist()))}

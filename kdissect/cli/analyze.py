@@ -5,15 +5,18 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kdissect.cli.asked import WrongQuestion
-from kdissect.cli.main import HELD
+from kdissect.cli.context import (
+    Ready,
+    prepared,
+    say,
+)
 from kdissect.cli.outputs import usable_file, usable_folder
-from kdissect.cli.reporting import reported
-from kdissect.cli.work import Ready, prepared, say
+from kdissect.cli.report_build import reported
+from kdissect.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from kdissect.report.conditions import Condition
-    from kdissect.report.course.grid import Grid
+    from kdissect.report.thresholds import Condition
+    from kdissect.report.timeline.grid import Grid
 
 PAPER_WIDTH = 120  # columns of report.txt
 
@@ -27,10 +30,10 @@ def analyze(chosen: argparse.Namespace) -> int:
         grid = grid_of(ready) if page else None
         found = reported(ready, chosen, grid)
 
-        from kdissect.report.json import to_json
-        from kdissect.report.layout import Terminal
-        from kdissect.report.summary import By
-        from kdissect.report.text import render, terminal_of
+        from kdissect.report.model import By
+        from kdissect.report.render.json import to_json
+        from kdissect.report.render.table import Terminal
+        from kdissect.report.render.terminal import render, terminal_of
 
         by = By(chosen.by)
         summary = found.summary(by)
@@ -43,7 +46,7 @@ def analyze(chosen: argparse.Namespace) -> int:
             folder.write("report.json", as_json)
             folder.write("report.txt", render(summary, Terminal(PAPER_WIDTH, colour=False, unicode=True)))
         if page and grid:
-            from kdissect.report.html.page import render_page
+            from kdissect.report.render.html.page import render_page
 
             where, name = page
             where.write(name, render_page(summary, found.partial, grid))
@@ -52,24 +55,24 @@ def analyze(chosen: argparse.Namespace) -> int:
         held = [sentence for condition in conditions for sentence in condition.held(judged)]
         for sentence in held:
             say(f"kdissect: {sentence}")
-        return HELD if held else 0
+        return ExitCode.CONDITION_MET if held else 0
 
 
 def conditions_of(texts: Sequence[str]) -> "list[Condition]":
     """Read what --fail-on was given; raise WrongQuestion for a name that does not exist."""
     if not texts:
         return []
-    from kdissect.report.conditions import NoCondition, condition
+    from kdissect.report.thresholds import NoCondition, condition
 
     try:
         return [condition(text) for text in texts]
     except NoCondition as wrong:
-        raise WrongQuestion(f"--fail-on: {wrong}") from None
+        raise UsageError(f"--fail-on: {wrong}") from None
 
 
 def grid_of(ready: Ready) -> "Grid":
     """Give the steps of time that the page shows: of the span of the captures, or of the window that was asked for."""
-    from kdissect.report.course.grid import grid_over
+    from kdissect.report.timeline.grid import grid_over
 
     found, choice = ready.survey, ready.work.treatment.choice
     first, last = found.earliest_time_ns or 0, found.latest_time_ns or 0

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from kdissect import __version__
 from kdissect.cli.options import RANKINGS, TABLES, add_common, count
-from kdissect.safe import visible
+from kdissect.text import visible
 
 RELEASES = ("4.0", "4.1", "4.2", "4.3")
 FORMATS = ("parquet", "jsonl", "csv")

@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from kdissect.cli.asked import WrongQuestion
-from kdissect.cli.filters import told
+from kdissect.cli.context import started, surveyed
+from kdissect.cli.filter_options import told
 from kdissect.cli.options import RANKINGS
-from kdissect.cli.reporting import reported
-from kdissect.cli.work import started, surveyed
+from kdissect.cli.report_build import reported
+from kdissect.errors import UsageError
 
 MOST_JSON = 1 << 30
 NEEDED = ("capture", "filters", "profile", "apis", "clients", "errors", "findings")
@@ -29,11 +29,11 @@ def diff(chosen: argparse.Namespace) -> None:
     with ExitStack() as running:
         engine = running.enter_context(started(chosen, captures)) if captures else None
 
-        from kdissect.report.comparison import compare
-        from kdissect.report.comparison_lines import render
-        from kdissect.report.json import to_plain
-        from kdissect.report.summary import By
-        from kdissect.report.text import terminal_of
+        from kdissect.report.compare import compare
+        from kdissect.report.model import By
+        from kdissect.report.render.comparison import render
+        from kdissect.report.render.json import to_plain
+        from kdissect.report.render.terminal import terminal_of
 
         for at, path in enumerate((chosen.before, chosen.after)):
             if sides[at] is None and engine is not None:
@@ -42,7 +42,7 @@ def diff(chosen: argparse.Namespace) -> None:
     before, after = (side or {} for side in sides)
     if before["profile"]["by"] != after["profile"]["by"]:
         rankings = " and ".join(side["profile"]["by"] for side in (before, after))
-        raise WrongQuestion(f"the reports rank by {rankings}: make both with the same --by")
+        raise UsageError(f"the reports rank by {rankings}: make both with the same --by")
     compared = compare(before, after)
     if chosen.format == "json":
         sys.stdout.write(json.dumps(to_plain(compared), indent=2) + "\n")
@@ -55,16 +55,14 @@ def _check_kept(
 ) -> None:
     """Refuse what could only be done to a capture: a kept report stays as it was made."""
     if chosen.anonymize or chosen.anonymize_key is not None:
-        raise WrongQuestion(
-            f"{path} keeps its names: --anonymize is for captures, so make the report with it"
-        )
+        raise UsageError(f"{path} keeps its names: --anonymize is for captures, so make the report with it")
     if chosen.by and chosen.by != report["profile"]["by"]:
-        raise WrongQuestion(f"{path} ranks by {report['profile']['by']}: make it with --by {chosen.by}")
+        raise UsageError(f"{path} ranks by {report['profile']['by']}: make it with --by {chosen.by}")
     asked = told(chosen)
     kept = [(one["option"], tuple(one["values"])) for one in report["filters"]]
     if (asked or captures) and sorted(asked) != sorted(kept):
         spoken = ", ".join(f"{option} {value}" for option, values in kept for value in values) or "none"
-        raise WrongQuestion(f"{path} was made with other filters ({spoken}): a kept report is not narrowed")
+        raise UsageError(f"{path} was made with other filters ({spoken}): a kept report is not narrowed")
 
 
 def _saved(path: str) -> Mapping[str, Any] | None:
@@ -78,14 +76,14 @@ def _saved(path: str) -> Mapping[str, Any] | None:
     except OSError:
         return None  # said when it is opened as a capture
     except ValueError as wrong:
-        raise WrongQuestion(f"{path} is no JSON: {wrong}") from None
+        raise UsageError(f"{path} is no JSON: {wrong}") from None
 
-    from kdissect.report.summary import SCHEMA_VERSION
+    from kdissect.report.model import SCHEMA_VERSION
 
     if not isinstance(report, dict) or not all(name in report for name in NEEDED):
-        raise WrongQuestion(f"{path} is no report of kdissect analyze")
+        raise UsageError(f"{path} is no report of kdissect analyze")
     if report.get("schema_version") != SCHEMA_VERSION:
-        raise WrongQuestion(
+        raise UsageError(
             f"{path} is a report of another version of kdissect ({report.get('schema_version')})"
         )
     return report

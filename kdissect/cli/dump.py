@@ -6,16 +6,23 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kdissect.cli.asked import WrongQuestion, pseudonyms_of
-from kdissect.cli.filters import add_filters, duration, narrowing
+from kdissect.cli.filter_options import (
+    add_filters,
+    duration,
+    narrowing,
+)
 from kdissect.cli.options import WHAT_PATHS_ARE, add_anonymize, add_keylog, port
-from kdissect.safe import visible
-from kdissect.unfinished import Scratch
+from kdissect.cli.pseudonyms import (
+    pseudonyms_of,
+)
+from kdissect.errors import UsageError
+from kdissect.files import Scratch
+from kdissect.text import visible
 
 if TYPE_CHECKING:
-    from kdissect.anonymity import Pseudonyms
-    from kdissect.capture.survey import Survey
-    from kdissect.dump.choosing import Choice
+    from kdissect.capture.index.index import CaptureIndex
+    from kdissect.exchanges.filter import MessageFilter
+    from kdissect.tables.anonymize import Pseudonyms
 
 SPLIT_BYTES = 2 << 20  # read at a time
 WRITE_BYTES = 1 << 16
@@ -57,17 +64,17 @@ def add_dump(parser: argparse.ArgumentParser) -> None:
 
 def dump(chosen: argparse.Namespace) -> None:
     """Run the command."""
-    from kdissect.capture.files import open_inputs
-    from kdissect.capture.survey import survey
+    from kdissect.capture.index.index import index_captures
+    from kdissect.capture.inputs import open_inputs
 
     pseudonyms = pseudonyms_of(chosen)
     if pseudonyms and (chosen.records or chosen.show_secrets):
-        raise WrongQuestion(
+        raise UsageError(
             "what is in records and secrets has no other names: without --anonymize, or without them"
         )
     with Scratch() as spool:
         inputs = open_inputs(chosen.paths, str(spool))
-        found = survey(inputs.files, SPLIT_BYTES)
+        found = index_captures(inputs.files, SPLIT_BYTES)
         warnings = (*(f"passed over {reason}" for reason in inputs.skipped), *found.warnings)
         if pseudonyms:
             warnings = pseudonyms.texts(warnings, [file.name for file in inputs.files])
@@ -92,16 +99,26 @@ def _write(lines: list[str]) -> None:
     lines.clear()
 
 
-def _lines(chosen: argparse.Namespace, found: "Survey", pseudonyms: "Pseudonyms | None") -> Iterator[str]:
-    from kdissect.choosing import Known
-    from kdissect.dump.follow import Follower
-    from kdissect.dump.foresight import look_ahead
-    from kdissect.dump.hiding import Hidden, hidden_heading, hidden_topics
-    from kdissect.dump.meaning import Showing
-    from kdissect.dump.objects import exchange_object, heading, to_json
-    from kdissect.dump.spoken import Spoken
-    from kdissect.dump.text import brief, full
-    from kdissect.exchange.tls.keylog import keys_for
+def _lines(
+    chosen: argparse.Namespace, found: "CaptureIndex", pseudonyms: "Pseudonyms | None"
+) -> Iterator[str]:
+    from kdissect.dump.anonymize_messages import (
+        Hidden,
+        hidden_heading,
+        hidden_topics,
+    )
+    from kdissect.dump.jsonl import (
+        exchange_object,
+        heading,
+        to_json,
+    )
+    from kdissect.dump.lines import brief, full
+    from kdissect.exchanges.decoded import DecodedExchange
+    from kdissect.exchanges.describe import Showing
+    from kdissect.exchanges.prescan import look_ahead
+    from kdissect.exchanges.reader import Follower
+    from kdissect.streams.tls.keylog import keys_for
+    from kdissect.tables.filters import Known
 
     choice = _choice(chosen, found.earliest_time_ns or 0)
     keys = keys_for(chosen.keylog, found.files)
@@ -112,7 +129,7 @@ def _lines(chosen: argparse.Namespace, found: "Survey", pseudonyms: "Pseudonyms 
     left = chosen.limit
     rows = partial(choice.rows, known=Known({}, foresight.nodes))
     for exchange in follower.exchanges(rows, choice.until_ns):
-        spoken = Spoken(exchange)
+        spoken = DecodedExchange(exchange)
         if not choice.message(spoken, foresight.names):
             continue
         above = heading(spoken, follower)
@@ -130,10 +147,10 @@ def _lines(chosen: argparse.Namespace, found: "Survey", pseudonyms: "Pseudonyms 
                 return
 
 
-def _choice(chosen: argparse.Namespace, start_ns: int) -> "Choice":
-    from kdissect.dump.choosing import Choice
+def _choice(chosen: argparse.Namespace, start_ns: int) -> "MessageFilter":
+    from kdissect.exchanges.filter import MessageFilter
 
-    return Choice(
+    return MessageFilter(
         **narrowing(chosen, start_ns),
         connections=frozenset(chosen.connection),
         slower_than_ns=chosen.slower_than,

@@ -2,10 +2,14 @@
 
 import argparse
 
+from kdissect.cli.context import prepared, say
 from kdissect.cli.options import TABLES
-from kdissect.cli.work import prepared, say
-from kdissect.pipeline.session import Settings
-from kdissect.pipeline.tabledir import FINISH, Format, target_at
+from kdissect.spark.session import Settings
+from kdissect.spark.table_writer import (
+    FINISH,
+    Format,
+    target_at,
+)
 
 
 def export(chosen: argparse.Namespace) -> None:
@@ -16,8 +20,8 @@ def export(chosen: argparse.Namespace) -> None:
         with prepared(chosen) as ready:
             session = ready.engine.session()
 
-            from kdissect.pipeline import jobs
-            from kdissect.pipeline.progress import Progress
+            from kdissect.spark import jobs
+            from kdissect.spark.progress import Progress
 
             format = Format(chosen.format)
             with Progress(ready.engine.context(), chosen.quiet):

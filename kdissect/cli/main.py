@@ -14,31 +14,12 @@ from importlib import import_module
 from types import FrameType
 from typing import NoReturn
 
-from kdissect import compiled
 from kdissect.cli.arguments import parse
-from kdissect.lean import without_pandas
-from kdissect.safe import visible
-from kdissect.unfinished import NO_ROOM
-
-DONE, FAILED, REFUSED, HELD, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
-"""HELD: the work was done, and what the user did not want to see is there."""
-
-REFUSALS = frozenset(
-    {
-        "InputError",
-        "JavaMissing",
-        "NoConnect",
-        "OutputRefused",
-        "NothingToReport",
-        "WrongLimits",
-        "WrongQuestion",
-        "Refused",
-        "Refusing",
-        "HandshakeFailed",
-        "DiskFull",
-    }
-)
-"""Exceptions for what the user can put right; told by name, since importing them all would take time."""
+from kdissect.errors import ExitCode, UserError
+from kdissect.files import NO_ROOM
+from kdissect.jit import kernel_cache
+from kdissect.spark.startup.block_pandas import without_pandas
+from kdissect.text import visible
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,20 +30,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with suppress(ValueError):  # not the main thread: whoever runs us there deals with signals
         signal.signal(signal.SIGTERM, _terminated)
     without_pandas()
-    uncompiled = compiled.go_without(getattr(chosen, "paths", []))
+    uncompiled = kernel_cache.go_without(getattr(chosen, "paths", []))
     try:
         run = getattr(import_module(f"kdissect.cli.{chosen.command}"), chosen.command)
-        done: int = run(chosen) or DONE
+        done: int = run(chosen) or ExitCode.DONE
         sys.stdout.flush()
-        if uncompiled and compiled.compile_behind() and not getattr(chosen, "quiet", False):
+        if uncompiled and kernel_cache.compile_behind() and not getattr(chosen, "quiet", False):
             sys.stderr.write(
                 "kdissect: first run: compiling in the background for faster runs (once, a minute)\n"
             )
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:  # the reader has seen enough
         _stop_writing()
-        return DONE
+        return ExitCode.DONE
     except Exception as error:  # noqa: BLE001 - the last stop: one sentence instead of a traceback
         return _told(error)
     return done
@@ -77,8 +58,8 @@ def _told(error: Exception) -> int:
     sys.stderr.write(f"kdissect: {visible(sentence)}\n")
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         _stop_writing()
-        return REFUSED
-    return REFUSED if any(kind.__name__ in REFUSALS for kind in type(error).__mro__) else FAILED
+        return ExitCode.USER_ERROR
+    return ExitCode.USER_ERROR if isinstance(error, UserError) else ExitCode.FAILED
 
 
 def _stop_writing() -> None:
@@ -93,4 +74,4 @@ def _debugging() -> bool:
 
 def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
     """Leave by the ordinary way, so that Spark ends and temporary files go."""
-    raise SystemExit(TERMINATED)
+    raise SystemExit(ExitCode.TERMINATED)

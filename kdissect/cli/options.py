@@ -6,7 +6,7 @@ import os
 import re
 
 from kdissect import sizes
-from kdissect.cli.filters import add_filters
+from kdissect.cli.filter_options import add_filters
 
 TABLES = ("connections", "exchanges", "partitions", "group_events", "transaction_events")
 RANKINGS = ("api", "client", "broker", "topic", "group", "connection")

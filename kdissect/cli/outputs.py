@@ -5,8 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kdissect.capture.source import file_system, is_uri, local_path
-from kdissect.unfinished import OutputRefused, write_whole
+from kdissect.capture.storage import (
+    file_system,
+    is_uri,
+    local_path,
+)
+from kdissect.errors import OutputError
+from kdissect.files import (
+    write_whole,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +33,7 @@ class Folder:
             with self.system.open_output_stream(f"{self.place}/{name}") as file:
                 file.write(text.encode())
         except OSError as error:
-            raise OutputRefused.of(f"{self.place}/{name}", error) from None
+            raise OutputError.of(f"{self.place}/{name}", error) from None
 
 
 def usable_folder(folder: str) -> Folder:
@@ -41,7 +48,7 @@ def usable_folder(folder: str) -> Folder:
         with tempfile.TemporaryFile(dir=near):
             return Folder(str(near))
     except OSError as error:
-        raise OutputRefused.of(folder, error) from None
+        raise OutputError.of(folder, error) from None
 
 
 def usable_file(path: str) -> tuple[Folder, str]:
@@ -52,5 +59,5 @@ def usable_file(path: str) -> tuple[Folder, str]:
         return usable_folder(folder + "".join(settings)), name
     near = Path(local_path(path))
     if near.is_dir():
-        raise OutputRefused(f"cannot write to {near}: it is a directory")
+        raise OutputError(f"cannot write to {near}: it is a directory")
     return usable_folder(str(near.parent)), near.name

@@ -4,9 +4,9 @@ import argparse
 import json
 import sys
 
-from kdissect.cli.main import HELD
-from kdissect.cli.reporting import reported
-from kdissect.cli.work import prepared
+from kdissect.cli.context import prepared
+from kdissect.cli.report_build import reported
+from kdissect.errors import ExitCode
 
 
 def ready(chosen: argparse.Namespace) -> int:
@@ -14,13 +14,17 @@ def ready(chosen: argparse.Namespace) -> int:
     with prepared(chosen) as work:
         found = reported(work, chosen)
 
-        from kdissect.report.json import to_plain
-        from kdissect.report.readiness import Verdict, readiness, render
-        from kdissect.report.text import terminal_of
+        from kdissect.report.render.json import to_plain
+        from kdissect.report.render.terminal import terminal_of
+        from kdissect.report.upgrade_check import (
+            Verdict,
+            readiness,
+            render,
+        )
 
         answer = readiness(found.partial, chosen.release)
         if chosen.format == "json":
             sys.stdout.write(json.dumps(to_plain(answer), indent=2) + "\n")
         else:
             sys.stdout.write(render(answer, terminal_of(sys.stdout)))
-        return HELD if any(row.verdict is Verdict.BREAKS for row in answer.obstacles) else 0
+        return ExitCode.CONDITION_MET if any(row.verdict is Verdict.BREAKS for row in answer.obstacles) else 0

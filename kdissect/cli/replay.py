@@ -11,24 +11,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kdissect.cli.filters import api, duration, moment
+from kdissect.cli.filter_options import (
+    api,
+    duration,
+    moment,
+)
 from kdissect.cli.options import WHAT_PATHS_ARE, add_keylog, add_quiet, port, size
-from kdissect.safe import visible
-from kdissect.unfinished import write_whole
+from kdissect.errors import UsageError
+from kdissect.files import write_whole
+from kdissect.text import visible
 
 if TYPE_CHECKING:
-    from kdissect.replay.planning.topics import Made
-    from kdissect.replay.playing.running import Replay
-    from kdissect.replay.settings import Settings
+    from kdissect.replay.create_topics import Made
+    from kdissect.replay.engine.run import Replay
+    from kdissect.replay.settings import ReplaySettings
 
 FAILED_ON = 1
 NOTHING = 3  # nothing could be sent
 NOT_YET = "would be created"
 PASSWORD_VARIABLE = "KDISSECT_SASL_PASSWORD"  # noqa: S105 - the name of a variable
-
-
-class Refused(Exception):
-    """The operator can put this right: one sentence."""
 
 
 def add_replay(parser: argparse.ArgumentParser) -> None:
@@ -233,7 +234,7 @@ def replay(chosen: argparse.Namespace) -> int:
     """Run the command; give the exit code."""
     if chosen.replay == "compare":
         return _compare(chosen)
-    from kdissect.replay.playing.running import Replay
+    from kdissect.replay.engine.run import Replay
 
     with closing(Replay(_settings(chosen), chosen.paths, chosen.port, chosen.keylog)) as made:
         made.learn()
@@ -243,11 +244,11 @@ def replay(chosen: argparse.Namespace) -> int:
 
 
 def _plan_or_run(chosen: argparse.Namespace, made: "Replay") -> int:
-    from kdissect.replay.planning.plan import make_plan
-    from kdissect.replay.reporting.comparison import compare
-    from kdissect.replay.reporting.runfiles import read_run
-    from kdissect.replay.reporting.saving import save, save_pass
-    from kdissect.replay.reporting.texts import plan_text
+    from kdissect.replay.plan import make_plan
+    from kdissect.replay.results.run_comparison import compare
+    from kdissect.replay.results.run_files import read_run
+    from kdissect.replay.results.run_text import plan_text
+    from kdissect.replay.results.run_writer import save, save_pass
 
     plan = make_plan(made)
     if chosen.replay == "plan" or not chosen.execute:
@@ -258,7 +259,7 @@ def _plan_or_run(chosen: argparse.Namespace, made: "Replay") -> int:
         return NOTHING
     folder = Path(chosen.out or f"replay-{made.settings.run}")
     if folder.exists():
-        raise Refused(f"{folder} exists already: a run's files are never overwritten")
+        raise UsageError(f"{folder} exists already: a run's files are never overwritten")
     tell = _hold if chosen.quiet else _say
     made.play(tell, partial(save_pass, made, folder, plan))
     code = 0
@@ -269,14 +270,14 @@ def _plan_or_run(chosen: argparse.Namespace, made: "Replay") -> int:
 
 
 def _compare(chosen: argparse.Namespace) -> int:
-    from kdissect.replay.reporting.comparison import compare, without_noise
-    from kdissect.replay.reporting.runfiles import read_run
+    from kdissect.replay.results.run_comparison import compare, without_noise
+    from kdissect.replay.results.run_files import read_run
 
     report = compare(*read_run(Path(chosen.run)))
     if chosen.noise:
         noise = compare(*read_run(Path(chosen.noise)))
         if noise["accounting"]["captured"] != report["accounting"]["captured"]:
-            raise Refused(
+            raise UsageError(
                 f"{chosen.noise} is a run of another capture than {chosen.run}: it tells nothing of noise"
             )
         without_noise(report, noise)
@@ -284,9 +285,9 @@ def _compare(chosen: argparse.Namespace) -> int:
 
 
 def _report(chosen: argparse.Namespace, report: dict[str, Any]) -> int:
-    from kdissect.replay.reporting.pages import page
-    from kdissect.replay.reporting.texts import comparison_text
-    from kdissect.replay.reporting.thresholds import exceeded
+    from kdissect.replay.results.run_page import page
+    from kdissect.replay.results.run_text import comparison_text
+    from kdissect.replay.results.run_thresholds import exceeded
 
     if chosen.html:
         write_whole(Path(chosen.html), page(report))
@@ -301,7 +302,12 @@ def _report(chosen: argparse.Namespace, report: dict[str, Any]) -> int:
 
 
 def _prepare(chosen: argparse.Namespace, made: "Replay") -> int:
-    from kdissect.replay.planning.topics import CREATED, Made, create, missing_topics
+    from kdissect.replay.create_topics import (
+        CREATED,
+        Made,
+        create,
+        missing_topics,
+    )
 
     wanted = missing_topics(made)
     if chosen.execute and wanted:
@@ -317,7 +323,7 @@ def _prepare(chosen: argparse.Namespace, made: "Replay") -> int:
 
 
 def _prepared(outcomes: "list[Made]") -> list[str]:
-    from kdissect.safe import escaped
+    from kdissect.text import escaped
 
     if not outcomes:
         return ["every topic is on the target already"]
@@ -329,7 +335,7 @@ def _prepared(outcomes: "list[Made]") -> list[str]:
     return [*lines, "nothing was created: --execute does it"] if untouched else lines
 
 
-def _settings(chosen: argparse.Namespace) -> "Settings":
+def _settings(chosen: argparse.Namespace) -> "ReplaySettings":
     from kdissect.replay.settings import (
         Breaker,
         Caps,
@@ -337,13 +343,13 @@ def _settings(chosen: argparse.Namespace) -> "Settings":
         Groups,
         Offsets,
         Pace,
-        Settings,
+        ReplaySettings,
         Timestamps,
         Tls,
     )
 
     start = time.strftime("%Y%m%dT%H%M%S")
-    return Settings(
+    return ReplaySettings(
         target=tuple(chosen.target),
         run=getattr(chosen, "name", None) or start,
         prefix="" if chosen.isolated_target else chosen.prefix,
@@ -396,13 +402,13 @@ def _credentials(chosen: argparse.Namespace) -> Any:
     if not chosen.sasl:
         return None
     if not chosen.user:
-        raise Refused("--sasl needs --user")
+        raise UsageError("--sasl needs --user")
     if chosen.password_file:
         password = Path(chosen.password_file).read_text("utf-8").split("\n", 1)[0]
     else:
         password = os.environ.get(PASSWORD_VARIABLE, "")
     if not password:
-        raise Refused(f"--sasl needs a password: in --password-file or in ${PASSWORD_VARIABLE}")
+        raise UsageError(f"--sasl needs a password: in --password-file or in ${PASSWORD_VARIABLE}")
     return Credentials(chosen.sasl, chosen.user, password)
 
 
@@ -430,8 +436,8 @@ def _addresses(text: str) -> list[tuple[str, int]]:
 
 
 def _allowable(text: str) -> Any:
-    from kdissect.protocol.schema import api_name
-    from kdissect.replay.loading.policy import ADMIN, NEVER
+    from kdissect.protocol.schema.registry import api_name
+    from kdissect.replay.load.policy import ADMIN, NEVER
 
     key = api(text).key
     if key not in ADMIN:
@@ -441,7 +447,7 @@ def _allowable(text: str) -> Any:
 
 
 def _names(keys: Iterable[int]) -> str:
-    from kdissect.protocol.schema import api_name
+    from kdissect.protocol.schema.registry import api_name
 
     return ", ".join(map(api_name, sorted(keys)))
 
@@ -454,7 +460,7 @@ def _mapping(text: str) -> tuple[str, str]:
 
 
 def _topic_id(text: str) -> tuple[bytes, str]:
-    from kdissect.dump.meaning import uuid_from
+    from kdissect.exchanges.describe import uuid_from
 
     identity = text.partition("=")[0]
     try:
@@ -489,7 +495,7 @@ def _count(text: str) -> int:
 
 
 def _thresholds(text: str) -> Any:
-    from kdissect.replay.reporting.thresholds import thresholds
+    from kdissect.replay.results.run_thresholds import thresholds
 
     try:
         return thresholds(text)

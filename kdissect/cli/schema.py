@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from kdissect.safe import visible
+from kdissect.errors import UsageError
 
 
 def add_schema(parser: argparse.ArgumentParser) -> None:
@@ -20,33 +20,36 @@ def add_schema(parser: argparse.ArgumentParser) -> None:
 
 def schema(chosen: argparse.Namespace) -> None:
     """Run the command."""
-    from kdissect.dump.coverage import WrongQuestion
-
-    try:
-        lines = _answer(chosen.api, chosen.version)
-    except WrongQuestion as wrong:
-        sys.stderr.write(f"kdissect schema: {visible(str(wrong))}\n")
-        raise SystemExit(2) from None
+    lines = _answer(chosen.api, chosen.version)
     sys.stdout.write("\n".join(lines) + "\n")
 
 
 def _answer(api: str | None, version: int | str | None) -> list[str]:
-    from kdissect.dump.coverage import WrongQuestion, coverage, is_api, one_api
-    from kdissect.dump.old_coverage import RELEASE, find_old, old_coverage, one_old
+    from kdissect.dump.kafka07_schema import (
+        RELEASE,
+        find_old,
+        old_coverage,
+        one_old,
+    )
+    from kdissect.dump.schema_text import (
+        coverage,
+        is_api,
+        one_api,
+    )
 
     if api is None and version is None:
         return [*coverage(), "", *old_coverage()]
     if version == RELEASE:
         return old_coverage() if api is None else one_old(api)
     if api is None:
-        raise WrongQuestion("--version needs an API")
+        raise UsageError("--version needs an API")
     if version is None and not is_api(api) and find_old(api) is not None:
         return one_old(api)
     return one_api(api, None if version is None else int(version))
 
 
 def _version(text: str) -> int | str:
-    from kdissect.dump.old_coverage import RELEASE
+    from kdissect.dump.kafka07_schema import RELEASE
 
     if text == RELEASE:
         return text

@@ -10,9 +10,9 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any
 
-from kdissect.cli.asked import WrongQuestion
+from kdissect.cli.context import prepared, say
 from kdissect.cli.options import TABLES
-from kdissect.cli.work import prepared, say
+from kdissect.errors import UsageError
 
 ROWS_SHOWN = 1000
 PAPER = 1 << 16  # columns of what is not a terminal: nothing is cut
@@ -23,9 +23,9 @@ def sql(chosen: argparse.Namespace) -> None:
     with prepared(chosen) as ready:
         session = ready.engine.session()
 
-        from kdissect.pipeline import jobs
-        from kdissect.pipeline.progress import Progress
-        from kdissect.pipeline.questions import asked, parsed
+        from kdissect.spark import jobs
+        from kdissect.spark.progress import Progress
+        from kdissect.spark.queries import asked, parsed
 
         try:
             parsed(session, chosen.query)
@@ -36,7 +36,7 @@ def sql(chosen: argparse.Namespace) -> None:
                 views = jobs.tables(session, ready.work, wanted)
             frame = asked(session, views, chosen.query)
         except ValueError as wrong:
-            raise WrongQuestion(str(wrong)) from None
+            raise UsageError(str(wrong)) from None
         WRITERS[chosen.format](frame.columns, rows_of(frame), chosen)
 
 
@@ -50,8 +50,12 @@ def as_text(columns: list[str], rows: Iterator[list[Any]], chosen: argparse.Name
     """Write a table for people: as wide as the terminal, or as it needs to be elsewhere."""
     from dataclasses import replace
 
-    from kdissect.report.layout import Cell, Column, fitted
-    from kdissect.report.text import terminal_of
+    from kdissect.report.render.table import (
+        Cell,
+        Column,
+        fitted,
+    )
+    from kdissect.report.render.terminal import terminal_of
 
     terminal = terminal_of(sys.stdout)
     terminal = terminal if sys.stdout.isatty() else replace(terminal, width=PAPER)

@@ -4,10 +4,10 @@ import argparse
 import json
 import sys
 
-from kdissect.cli.asked import WrongQuestion
-from kdissect.cli.reporting import reported
-from kdissect.cli.work import prepared
-from kdissect.safe import escaped
+from kdissect.cli.context import prepared
+from kdissect.cli.report_build import reported
+from kdissect.errors import UsageError
+from kdissect.text import escaped
 
 NAMES_TOLD = 5  # of other topics, where the one that was asked for is not there
 
@@ -15,13 +15,13 @@ NAMES_TOLD = 5  # of other topics, where the one that was asked for is not there
 def who(chosen: argparse.Namespace) -> None:
     """Run the command."""
     if (chosen.anonymize or chosen.anonymize_key) and any(sign in chosen.named for sign in "*?["):
-        raise WrongQuestion("with --anonymize a topic goes by its whole name")
+        raise UsageError("with --anonymize a topic goes by its whole name")
     with prepared(chosen) as ready:
         summary = reported(ready, chosen).summary()
 
-        from kdissect.report.ends import ends_of, render
-        from kdissect.report.json import to_plain
-        from kdissect.report.text import terminal_of
+        from kdissect.report.render.json import to_plain
+        from kdissect.report.render.terminal import terminal_of
+        from kdissect.report.topic_clients import ends_of, render
 
         hidden = ready.pseudonyms
         found = ends_of(summary, (hidden.name("topic", chosen.named) or "") if hidden else chosen.named)
@@ -30,7 +30,7 @@ def who(chosen: argparse.Namespace) -> None:
             more = len(names) - NAMES_TOLD
             told = ", ".join(map(escaped, names[:NAMES_TOLD])) + (f" and {more:,} more" if more > 0 else "")
             seen = f"it has {told}" if names else "it names none"
-            raise WrongQuestion(f"no topic {chosen.named!r} in this capture ({seen})")
+            raise UsageError(f"no topic {chosen.named!r} in this capture ({seen})")
         if chosen.format == "json":
             sys.stdout.write(json.dumps([to_plain(ends) for ends in found], indent=2) + "\n")
         else:

@@ -7,8 +7,8 @@ capture can move the cursor, change colours or reorder a line; bytes are shown a
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kdissect.dump.batches import moment
-from kdissect.safe import escaped
+from kdissect.exchanges.describe_records import moment
+from kdissect.text import escaped
 
 INDENT = "  "
 BYTES_SHOWN = 1024  # of one value; JSON has all

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kdissect.kernel import jit_flat
+from kdissect.jit.decorators import jit_flat
 
 ENDS_EARLY, TOO_LONG = -1, -2  # what stands in place of the next position when a varint cannot be read
 

@@ -7,7 +7,7 @@ and not decoded; some of it is secret.
 
 from typing import NamedTuple
 
-from kdissect.protocol.wire import Wrong, read_uvarint
+from kdissect.protocol.codec.wire import DecodeError, read_uvarint
 
 TOPIC = "__cluster_metadata"
 TOPIC_ID = bytes(15) + b"\1"  # in every cluster (KIP-595, KIP-516)
@@ -63,6 +63,6 @@ def metadata_header(value: bytes) -> MetadataHeader | None:
         frame_version, at = read_uvarint(value, 0, len(value))
         kind, at = read_uvarint(value, at, len(value))
         version, _ = read_uvarint(value, at, len(value))
-    except Wrong:
+    except DecodeError:
         return None
     return MetadataHeader(frame_version, kind, version)

@@ -16,7 +16,13 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
-from kdissect.protocol.layout import UNKNOWN_TAGS, Field, Message, every_field, fields_at
+from kdissect.protocol.schema.definition import (
+    UNKNOWN_TAGS,
+    Field,
+    Message,
+    every_field,
+    fields_at,
+)
 
 
 class Redacted(Enum):

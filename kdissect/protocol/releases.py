@@ -6,7 +6,7 @@ had as early access, went away (KIP-932). The APIs by which ZooKeeper-based cont
 UpdateMetadata, ControlledShutdown) are in none of them.
 """
 
-from kdissect.protocol.schema import APIS
+from kdissect.protocol.schema.registry import APIS
 
 RELEASES = ("4.0", "4.1", "4.2", "4.3")
 JOIN_GROUP = 11

@@ -12,27 +12,35 @@ from functools import cache
 from struct import Struct
 from typing import Any, NamedTuple
 
-from kdissect.protocol.headers import API_VERSIONS, ENVELOPE, UNSUPPORTED_VERSION
-from kdissect.protocol.layout import Field, Message, fields_at
-from kdissect.protocol.reading import least_size, struct_reader
-from kdissect.protocol.record_sets import BATCH_HEADER, PREFIX
-from kdissect.protocol.schema import (
-    APIS,
-    MESSAGES,
-    is_known,
-    request_header_version,
-    response_header_version,
+from kdissect.protocol.codec.decode import least_size, struct_reader
+from kdissect.protocol.codec.messages import (
+    API_VERSIONS,
+    ENVELOPE,
+    UNSUPPORTED_VERSION,
 )
-from kdissect.protocol.wire import (
+from kdissect.protocol.codec.wire import (
     FIXED,
     SIZED,
+    DecodeError,
     Reader,
-    Wrong,
     count_length,
     fixed_reader,
     read_tag,
     read_tag_count,
     sized_reader,
+)
+from kdissect.protocol.records.summary import BATCH_HEADER, PREFIX
+from kdissect.protocol.schema.definition import (
+    Field,
+    Message,
+    fields_at,
+)
+from kdissect.protocol.schema.registry import (
+    APIS,
+    MESSAGES,
+    is_known,
+    request_header_version,
+    response_header_version,
 )
 
 
@@ -115,7 +123,7 @@ def _struct(owner: Message | Field, version: int, flexible: bool, roles: frozens
         for name, step in steps:
             try:
                 at = step(data, at, end, found, around)
-            except Wrong as wrong:
+            except DecodeError as wrong:
                 wrong.path.append(name)
                 raise
         return _tags(tagged, data, at, end, found, around) if flexible else at
@@ -153,11 +161,11 @@ def _tagged_value(
 ) -> None:
     try:
         end = locate(data, at, stop, found, around)
-    except Wrong as wrong:
+    except DecodeError as wrong:
         wrong.path.append(name)
         raise
     if end != stop:
-        unfilled = Wrong(at, f"tag {tag} has {stop - at} bytes, but its value {end - at}")
+        unfilled = DecodeError(at, f"tag {tag} has {stop - at} bytes, but its value {end - at}")
         unfilled.path.append(name)
         raise unfilled
 
@@ -204,9 +212,9 @@ def _sized(field: Field, version: int, flexible: bool, roles: frozenset[str]) ->
     def locate(data: bytes, at: int, end: int, found: list[Span], around: Enclosures) -> int:
         size, start = read_length(data, at, end)
         if size > end - start:
-            raise Wrong(at, f"length {size}, but {end - start} bytes left")
+            raise DecodeError(at, f"length {size}, but {end - start} bytes left")
         if size < -1:
-            raise Wrong(at, f"negative length {size}")
+            raise DecodeError(at, f"negative length {size}")
         stop: int = start + max(size, 0)
         within(data, start, stop, found, (*around, Enclosure(at, start, stop, field.type, flexible)))
         return stop
@@ -247,7 +255,7 @@ def _embedded(
     inside: list[Span] = []
     try:
         locator(message, version, roles)(data, at + (2 if message.prefixed else 0), end, inside, around)
-    except Wrong:
+    except DecodeError:
         return  # not what it seems: another group protocol, which is left alone
     found += inside
 
@@ -288,7 +296,7 @@ def _request(
     """Walk a whole request inside an Envelope (KIP-590)."""
     asked = request_inside(data, at, end)
     if asked:
-        with suppress(Wrong):  # what stands before the wrong bytes can be replaced all the same
+        with suppress(DecodeError):  # what stands before the wrong bytes can be replaced all the same
             whole(asked, False, roles, data, at, end, found, around)
 
 
@@ -296,7 +304,7 @@ def response_in_envelope(
     asked: Asked, roles: frozenset[str], data: bytes, at: int, found: list[Span]
 ) -> None:
     """Walk a whole response inside the body of an Envelope's response at `at`, knowing what was asked."""
-    with suppress(Wrong):
+    with suppress(DecodeError):
         size, start = SIZED["bytes"][True].read(data, at, len(data))
         stop = start + size
         if size > 0 and stop <= len(data):
@@ -324,9 +332,9 @@ def _batches(
 def _optional(one: Locator) -> Locator:
     def locate(data: bytes, at: int, end: int, found: list[Span], around: Enclosures) -> int:
         if at >= end:
-            raise Wrong(at, "only 0 of 1 bytes")
+            raise DecodeError(at, "only 0 of 1 bytes")
         if data[at] not in (1, 0xFF):
-            raise Wrong(at, f"nullable struct marked {data[at]}, neither 1 nor 255")
+            raise DecodeError(at, f"nullable struct marked {data[at]}, neither 1 nor 255")
         return one(data, at + 1, end, found, around) if data[at] == 1 else at + 1
 
     return locate
@@ -338,14 +346,14 @@ def _array(one: Locator, least: int, flexible: bool) -> Locator:
     def locate(data: bytes, at: int, end: int, found: list[Span], around: Enclosures) -> int:
         count, start = read_count(data, at, end)
         if count < -1:
-            raise Wrong(at, f"negative count {count}")
+            raise DecodeError(at, f"negative count {count}")
         if count * least > end - start:
-            raise Wrong(at, f"{count} elements, but {end - start} bytes left")
+            raise DecodeError(at, f"{count} elements, but {end - start} bytes left")
         at = start
         for number in range(count):
             try:
                 at = one(data, at, end, found, around)
-            except Wrong as wrong:
+            except DecodeError as wrong:
                 wrong.path.append(f"[{number}]")
                 raise
         return at

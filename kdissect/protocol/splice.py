@@ -12,12 +12,29 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from kdissect.protocol.checksum_patch import patched_crc32c
-from kdissect.protocol.checksums import COVERED_OFFSET, CRC_OFFSET
-from kdissect.protocol.codec import Fault, fault_of, left_over
-from kdissect.protocol.headers import ENVELOPE, decode_request
-from kdissect.protocol.record_sets import BATCH_HEADER
-from kdissect.protocol.schema import APIS, MESSAGES, is_known, response_header_version
+from kdissect.protocol.codec.body import (
+    Fault,
+    fault_of,
+    left_over,
+)
+from kdissect.protocol.codec.messages import ENVELOPE, decode_request
+from kdissect.protocol.codec.wire import (
+    FIXED,
+    SIZED,
+    DecodeError,
+    fixed_writer,
+    sized_writer,
+    write_uvarint,
+)
+from kdissect.protocol.records.crc32c import COVERED_OFFSET, CRC_OFFSET
+from kdissect.protocol.records.crc32c_patch import patched_crc32c
+from kdissect.protocol.records.summary import BATCH_HEADER
+from kdissect.protocol.schema.registry import (
+    APIS,
+    MESSAGES,
+    is_known,
+    response_header_version,
+)
 from kdissect.protocol.spans import (
     Asked,
     Batch,
@@ -29,7 +46,6 @@ from kdissect.protocol.spans import (
     response_in_envelope,
     whole,
 )
-from kdissect.protocol.wire import FIXED, SIZED, Wrong, fixed_writer, sized_writer, write_uvarint
 
 __all__ = ["Asked", "Edit", "Found", "Span", "enveloped_request", "find", "splice"]
 
@@ -62,7 +78,7 @@ def find(
         return Found((), Fault("", 0, f"no version {version} of API key {key} is known"))
     try:
         at = whole((key, version), response, wanted, frame, 0, len(frame), found, ())
-    except Wrong as wrong:
+    except DecodeError as wrong:
         return Found(tuple(found), fault_of(wrong))
     if key == ENVELOPE and response and enveloped:
         header = locator(MESSAGES["ResponseHeader"], response_header_version(key, version), frozenset())

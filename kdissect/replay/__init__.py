@@ -13,7 +13,7 @@ their *roles* (see `protocol.layout.ROLES`), converted to a version that the tar
 target names, and what the target answers is learnt from. A request whose meaning cannot be carried over is *skipped*, with a
 reason; a request ends in exactly one bucket (`accounting`), and the sum is checked.
 
-- `loading` reads exchanges in time order, as a dump does (frames and decoded bodies wait on a `Shelf`, so memory holds
+- `loading` reads exchanges in time order, as a dump does (frames and decoded bodies wait on a `Spool`, so memory holds
   facts only), and decides ahead of the clock: what policy forbids, which requests are retries, who issues an id that others use.
 - `rewriting` puts the target's values into trees and batches; `mapping` is what stands for what: leaders, producers, members,
   sessions, positions.

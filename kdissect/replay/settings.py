@@ -94,7 +94,7 @@ class Breaker:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ReplaySettings:
     """All of it."""
 
     target: tuple[Address, ...]

@@ -25,10 +25,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kdissect.capture.files import open_inputs
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import open_inputs
 from kdissect.capture.scan import scan
-from kdissect.capture.survey import survey
-from kdissect.unfinished import write_whole
+from kdissect.files import write_whole
 
 from . import light, page
 from .commands import REPOSITORY, kdissect, tshark
@@ -96,7 +96,7 @@ def capture(folder: Path, name: str) -> Path:
 
 def server_ports(path: Path) -> list[int]:
     """Tell the ports that servers use in a capture: the lower one of each connection of its first part."""
-    split = survey(open_inputs([str(path)], ".").files).splits[0]
+    split = index_captures(open_inputs([str(path)], ".").files).splits[0]
     pieces = scan(split).to_pylist()
     return sorted({min(row["a_port"], row["b_port"]) for row in pieces if row["piece"] >= 0})
 

@@ -14,8 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kdissect.protocol.columns import Columns, read
-from kdissect.protocol.headers import decode_request, decode_response, encode_request, encode_response
+from kdissect.protocol.codec.messages import (
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+from kdissect.protocol.columnar.batch_reader import Columns, read
 
 
 class Kind(NamedTuple):

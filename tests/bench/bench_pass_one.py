@@ -9,15 +9,15 @@ import statistics
 import sys
 import time
 
-from kdissect.capture.files import CaptureFile
-from kdissect.capture.gather import Gathering
+from kdissect.capture.flow_table import FlowTable
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import CaptureFile
 from kdissect.capture.scan import scan
-from kdissect.capture.survey import survey
 
 
 def main(path: str, runs: int) -> None:
-    splits = survey([CaptureFile(path, path)]).splits
-    gathering = Gathering()
+    splits = index_captures([CaptureFile(path, path)]).splits
+    gathering = FlowTable()
     scan(splits[0], gathering=gathering)  # compiles, or loads what was compiled
     seconds = []
     for _ in range(runs):

@@ -17,11 +17,15 @@ from functools import lru_cache
 
 import uvloop
 
-from kdissect.protocol.headers import decode_request, encode_response
-from kdissect.protocol.layout import Field, Message, fields_at
-from kdissect.protocol.record_sets import PREFIX
-from kdissect.protocol.schema import APIS
-from kdissect.replay.rewriting.batches import modern
+from kdissect.protocol.codec.messages import decode_request, encode_response
+from kdissect.protocol.records.summary import PREFIX
+from kdissect.protocol.schema.definition import (
+    Field,
+    Message,
+    fields_at,
+)
+from kdissect.protocol.schema.registry import APIS
+from kdissect.replay.rewrite.batch_rewrite import modern
 
 PARTITIONS = 6
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR, JOIN_GROUP, API_VERSIONS = 0, 1, 3, 10, 11, 18

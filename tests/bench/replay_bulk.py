@@ -22,11 +22,11 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from kdissect.replay.planning.topics import create, missing_topics
-from kdissect.replay.playing import running
-from kdissect.replay.playing.outcomes import Outcome
-from kdissect.replay.playing.running import Replay
-from kdissect.replay.settings import Pace, Settings
+from kdissect.replay.create_topics import create, missing_topics
+from kdissect.replay.engine import run as running
+from kdissect.replay.engine.pass_outcome import Outcome
+from kdissect.replay.engine.run import Replay
+from kdissect.replay.settings import Pace, ReplaySettings
 
 from ..lab import releases
 from ..lab.capture import Capture
@@ -115,7 +115,7 @@ class Metered(running.Act):
 
 def replayed(capture: Path, port: int, prefix: str) -> Run:
     """Replay; say who was busy."""
-    asked = Settings(target=(("127.0.0.1", port),), prefix=prefix, pace=Pace.ASAP, processes=1)
+    asked = ReplaySettings(target=(("127.0.0.1", port),), prefix=prefix, pace=Pace.ASAP, processes=1)
     with closing(Replay(asked, [str(capture)])) as replay:
         replay.learn()
         replay.errand(create(replay.stage(), missing_topics(replay)))

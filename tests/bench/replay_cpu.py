@@ -15,20 +15,30 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from null_broker import answer, topic_id
+from bench.null_broker import answer, topic_id
+from bench.replay_traffic import (
+    GROUPS,
+    KINDS,
+    START_NS,
+    mixed,
+)
 from replay.handmade import Script, topology
-from replay_traffic import GROUPS, KINDS, START_NS, mixed
 
-from kdissect.protocol.headers import decode_request
-from kdissect.replay.courses.stage import Stage
-from kdissect.replay.linking.links import Link
-from kdissect.replay.linking.switchboard import Switchboard
-from kdissect.replay.loading.items import load
-from kdissect.replay.playing.pace import Timetable
-from kdissect.replay.playing.player import Player
-from kdissect.replay.playing.ready import make_ready
-from kdissect.replay.playing.running import collecting_little, warm_up
-from kdissect.replay.settings import Address, Groups, Pace, Settings
+from kdissect.protocol.codec.messages import decode_request
+from kdissect.replay.engine.player import Player
+from kdissect.replay.engine.prepared import make_ready
+from kdissect.replay.engine.run import collecting_little, warm_up
+from kdissect.replay.engine.schedule import Schedule
+from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.load.analysis import load
+from kdissect.replay.net.connection import Connection
+from kdissect.replay.net.pool import ConnectionPool
+from kdissect.replay.settings import (
+    Address,
+    Groups,
+    Pace,
+    ReplaySettings,
+)
 
 REQUESTS, CONNECTIONS, TICK_NS = 20_000, 50, 1_000_000
 
@@ -37,15 +47,15 @@ class Memory:
     """A wire that ends in a list."""
 
     def __init__(self) -> None:
-        self.waiting: list[tuple[Link, bytes]] = []
+        self.waiting: list[tuple[Connection, bytes]] = []
 
-    def connect(self, link: Link, _address: Address) -> None:
+    def connect(self, link: Connection, _address: Address) -> None:
         self.waiting.append((link, b""))
 
-    def send(self, link: Link, data: bytes) -> None:
+    def send(self, link: Connection, data: bytes) -> None:
         self.waiting.append((link, data))
 
-    def disconnect(self, _link: Link) -> None:
+    def disconnect(self, _link: Connection) -> None:
         """Nothing to close."""
 
 
@@ -77,7 +87,7 @@ def main() -> None:
 def measure(kind: str, made: Script, prepared: bool) -> tuple[float, float, str]:
     """Give the µs that a request takes before the clock starts, and after, and where requests ended."""
     groups = GROUPS.get(kind, Groups.OFF)
-    asked = Settings(target=(("127.0.0.1", 1),), prefix="t-", pace=Pace.SCHEDULE, groups=groups)
+    asked = ReplaySettings(target=(("127.0.0.1", 1),), prefix="t-", pace=Pace.SCHEDULE, groups=groups)
     start = time.process_time()
     with collecting_little():
         loaded = load(made.capture(), made.shelf, asked)
@@ -86,13 +96,13 @@ def measure(kind: str, made: Script, prepared: bool) -> tuple[float, float, str]
         target.topics[name] = topic._replace(identity=topic_id(name))
         loaded.names.learn(name, topic_id(name))
     wire = Memory()
-    board = Switchboard(asked, target, wire, lambda: "nonce")
-    stage = Stage(asked, loaded, target, lambda: board.now_ns, made.shelf.get)
+    board = ConnectionPool(asked, target, wire, lambda: "nonce")
+    stage = ReplayContext(asked, loaded, target, lambda: board.now_ns, made.shelf.get)
     with collecting_little():
         ready = make_ready(stage, loaded.items if prepared else ())
     loading = time.process_time() - start
     finished: list[bool] = []
-    table = Timetable(Pace.SCHEDULE, 1.0, START_NS, 0)
+    table = Schedule(Pace.SCHEDULE, 1.0, START_NS, 0)
     player = Player(loaded, stage, board, table, made.shelf, lambda: finished.append(True), ready)
     now, theirs = 0, 0.0
     warm_up()

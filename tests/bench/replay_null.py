@@ -17,16 +17,20 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.replay_traffic import GROUPS, KINDS
 from replay.handmade import Script
-from replay_traffic import GROUPS, KINDS
 
-from kdissect.protocol.headers import decode_request
-from kdissect.replay.loading.items import load
-from kdissect.replay.mapping.topology import Topology
-from kdissect.replay.playing import running
-from kdissect.replay.playing.outcomes import Outcome
-from kdissect.replay.playing.running import Replay, collecting_little
-from kdissect.replay.settings import Groups, Pace, Settings
+from kdissect.protocol.codec.messages import decode_request
+from kdissect.replay.engine import run
+from kdissect.replay.engine.pass_outcome import Outcome
+from kdissect.replay.engine.run import Replay, collecting_little
+from kdissect.replay.load.analysis import load
+from kdissect.replay.settings import (
+    Groups,
+    Pace,
+    ReplaySettings,
+)
+from kdissect.replay.target.cluster import TargetCluster
 
 
 def main() -> None:
@@ -41,7 +45,7 @@ def main() -> None:
             if "BROKER_CPU" in os.environ:
                 os.sched_setaffinity(broker.pid, {int(os.environ["BROKER_CPU"])})
             made = KINDS["mixed" if kind == "asap" else kind](rate, seconds, connections)
-            asked = Settings(
+            asked = ReplaySettings(
                 target=(("127.0.0.1", port),),
                 prefix="t-",
                 pace=Pace.ASAP if kind == "asap" else Pace.SCHEDULE,
@@ -58,15 +62,15 @@ def main() -> None:
 class Bench(Replay):
     """A replay of a capture that was never recorded."""
 
-    def __init__(self, asked: Settings, made: Script) -> None:
+    def __init__(self, asked: ReplaySettings, made: Script) -> None:
         self.settings, self.shelf = asked, made.shelf
         with collecting_little():
             self.loaded = load(made.capture(), made.shelf, asked)
-        self.topology = Topology(lambda _address: None, lambda _address: None)
+        self.topology = TargetCluster(lambda _address: None, lambda _address: None)
         self.passes = []
 
 
-class Metered(running.Act):
+class Metered(run.Act):
     """Notes what it took of the processor; the figures go with the counts, from whichever process."""
 
     def play(self, begin_ns: int) -> Outcome:
@@ -87,9 +91,9 @@ def yardstick(made: Script) -> float:
     return (time.process_time() - start) / 3000 * 1e6
 
 
-def measure(asked: Settings, made: Script, rate: int, connections: int) -> None:
+def measure(asked: ReplaySettings, made: Script, rate: int, connections: int) -> None:
     """Load, replay, print."""
-    running.Act = Metered  # type: ignore[misc]
+    run.Act = Metered  # type: ignore[misc]
     bench = Bench(asked, made)
     stage = bench.stage()
     for _ in range(2):  # by now it is known what the target speaks: ids come with newer versions only

@@ -15,10 +15,14 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
-from kdissect.replay.playing import running
-from kdissect.replay.playing.outcomes import Outcome
-from kdissect.replay.playing.running import Replay
-from kdissect.replay.settings import Caps, Pace, Settings
+from kdissect.replay.engine import run
+from kdissect.replay.engine.pass_outcome import Outcome
+from kdissect.replay.engine.run import Replay
+from kdissect.replay.settings import (
+    Caps,
+    Pace,
+    ReplaySettings,
+)
 
 
 def said(step: str, begin: float) -> None:
@@ -30,7 +34,7 @@ def said(step: str, begin: float) -> None:
     )
 
 
-class Told(running.Act):
+class Told(run.Act):
     """Says when it is ready and when it has played."""
 
     def play(self, begin_ns: int) -> Outcome:
@@ -46,12 +50,12 @@ BEGIN = time.monotonic()
 def main() -> None:
     """Load, make ready, play a while; print."""
     capture, seconds = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 10.0
-    running.Act = Told  # type: ignore[misc]
+    run.Act = Told  # type: ignore[misc]
     with subprocess.Popen([sys.executable, str(Path(__file__).with_name("null_broker.py"))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as broker:  # fmt: skip
         try:
             assert broker.stdout is not None
             port = int(broker.stdout.readline())
-            asked = Settings(
+            asked = ReplaySettings(
                 target=(("127.0.0.1", port),),
                 prefix="t-",
                 pace=Pace.ASAP,

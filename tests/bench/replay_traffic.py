@@ -10,11 +10,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.null_broker import RECORDS, topic_id
 from kafka.record import MemoryRecordsBuilder
-from null_broker import RECORDS, topic_id
 from replay.handmade import Script
 
-from kdissect.protocol.headers import encode_embedded
+from kdissect.protocol.codec.messages import encode_embedded
 from kdissect.replay.settings import Groups
 
 START_NS = 1_700_000_000_000_000_000

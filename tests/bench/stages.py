@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kdissect.capture.files import CaptureFile
-from kdissect.capture.survey import survey
-from kdissect.exchange.conversation import Conversations
-from kdissect.exchange.dissect import dissect_batches
-from kdissect.pipeline import steps
-from kdissect.pipeline.blobs import blob_of
-from kdissect.protocol.schema import highest_versions
-from kdissect.report.partials import summarise
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import CaptureFile
+from kdissect.protocol.schema.registry import highest_versions
+from kdissect.report.aggregate.merge import summarise
+from kdissect.spark import tasks
+from kdissect.spark.arrow_ipc import blob_of
+from kdissect.streams.processor import FlowProcessor
+from kdissect.tables.build import dissect_batches
 
 
 def one_core() -> None:
@@ -44,13 +44,13 @@ def timed(work: Callable[[], Any], runs: int) -> tuple[float, Any]:
 def stages(path: Path, runs: int) -> dict[str, Any]:
     """Measure the stages on a capture."""
     file = CaptureFile(str(path), path.name)
-    surveying, found = timed(lambda: survey([file]), runs + 1)
+    surveying, found = timed(lambda: index_captures([file]), runs + 1)
     splits = found.splits
     ordinals = [pa.record_batch({"split": [split.index for split in splits]})]
-    packets, pieces = timed(lambda: list(steps.scan_step(ordinals, splits, ())), runs + 1)
+    packets, pieces = timed(lambda: list(tasks.scan_step(ordinals, splits, ())), runs + 1)
 
     def pair() -> int:
-        conversations = Conversations(splits, np.array(highest_versions(), np.int64), tokens=True)
+        conversations = FlowProcessor(splits, np.array(highest_versions(), np.int64), tokens=True)
         count = 0
         for of_split in pieces:
             rows = of_split.filter(pa.array(of_split["piece"].to_numpy() >= 0))
@@ -64,7 +64,7 @@ def stages(path: Path, runs: int) -> dict[str, Any]:
         yield from dissect_batches(pieces, splits)
 
     def figures() -> int:
-        return sum(1 for tables in steps.gathered(batches()) if summarise(tables))
+        return sum(1 for tables in tasks.gathered(batches()) if summarise(tables))
 
     pairing, exchanges = timed(pair, runs + 1)
     with_columns, _ = timed(columns, runs + 1)

@@ -18,13 +18,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kdissect.capture import pcap
-from kdissect.capture.files import CaptureFile
-from kdissect.capture.records import AT, CAPTURED, START, STOP, TIME_NS
-from kdissect.capture.source import opened
-from kdissect.capture.splits import Format, interface_table
-from kdissect.capture.survey import survey
-from kdissect.capture.walk import Layout, Outcome, Walk
+from kdissect.capture.formats import pcap
+from kdissect.capture.formats.record_reader import (
+    Layout,
+    Outcome,
+    Walk,
+)
+from kdissect.capture.formats.record_table import (
+    AT,
+    CAPTURED,
+    START,
+    STOP,
+    TIME_NS,
+)
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.index.splits import Format, interface_table
+from kdissect.capture.inputs import CaptureFile
+from kdissect.capture.storage import opened
 
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -247,7 +257,7 @@ def main() -> None:
     written = synthesise(
         chosen.how, chosen.source, chosen.out, chosen.bytes, chosen.connections, chosen.exchanges
     )
-    packets = survey([CaptureFile(str(chosen.out), chosen.out.name)]).packets
+    packets = index_captures([CaptureFile(str(chosen.out), chosen.out.name)]).packets
     print(f"{chosen.out}: {written:,} bytes, {packets:,} packets")
 
 

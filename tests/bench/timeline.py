@@ -18,25 +18,25 @@ from pathlib import Path
 from typing import Any
 
 FIRST = {
-    "kdissect.pipeline.session:Engine.start": "start the JVM",
-    "kdissect.pipeline.gateway:Gateway.address": "wait for the JVM",
-    "kdissect.pipeline.session:Engine._build_context": "make the SparkContext",
-    "kdissect.pipeline.session:Engine.context": "wait for Spark",
-    "kdissect.pipeline.session:Engine.rest": "end Spark",
-    "kdissect.pipeline.session:Engine.close": "clean up",
-    "kdissect.cli.reporting:Reported.summary": "compose the report",
+    "kdissect.spark.session:Engine.start": "start the JVM",
+    "kdissect.spark.startup.jvm:Gateway.address": "wait for the JVM",
+    "kdissect.spark.session:Engine._build_context": "make the SparkContext",
+    "kdissect.spark.session:Engine.context": "wait for Spark",
+    "kdissect.spark.session:Engine.rest": "end Spark",
+    "kdissect.spark.session:Engine.close": "clean up",
+    "kdissect.cli.report_build:Reported.summary": "compose the report",
 }
 """What is clocked, and what it is called."""
 
 THEN = {
-    "kdissect.capture.survey:survey": "survey",
-    "kdissect.pipeline.ahead:scan_ahead": "pass one, ahead",
-    "kdissect.pipeline.jobs:figures": "run the job",
-    "kdissect.pipeline.jobs:added_up": "add up",
+    "kdissect.capture.index.index:survey": "survey",
+    "kdissect.spark.startup.local_scan:scan_ahead": "pass one, ahead",
+    "kdissect.spark.jobs:figures": "run the job",
+    "kdissect.spark.jobs:added_up": "add up",
 }
 """The same, in modules that are loaded once the JVM is starting."""
 
-START, LOADING = "kdissect.pipeline.session:Engine.start", "load modules"
+START, LOADING = "kdissect.spark.session:Engine.start", "load modules"
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

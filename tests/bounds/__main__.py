@@ -12,11 +12,11 @@ from collections import Counter
 from pathlib import Path
 
 from bounds.hazards import CROWDS, GOOD_HOST, HAZARDS, make
-from kdissect.capture.files import CaptureFile
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import CaptureFile
 from kdissect.capture.scan import scan
-from kdissect.capture.survey import survey
 from kdissect.cli import main
-from kdissect.exchange.dissect import dissect_batches
+from kdissect.tables.build import dissect_batches
 
 
 class Sink(io.RawIOBase):
@@ -48,7 +48,7 @@ def memory(name: str) -> int:
 
 def analysed(path: Path) -> dict:
     """Run both passes; give the exchanges by kind, connections, and faults."""
-    splits = survey([CaptureFile(str(path), path.name)]).splits
+    splits = index_captures([CaptureFile(str(path), path.name)]).splits
     counts: Counter[str] = Counter()
     faults: Counter[str] = Counter()
     hosts: dict[int, str] = {}

@@ -14,7 +14,7 @@ import snappy
 import zstandard
 from capture.craft import ACK, SYN, ethernet, tcp
 
-from kdissect.protocol.wire import write_uvarint
+from kdissect.protocol.codec.wire import write_uvarint
 
 GOOD = 50
 GOOD_HOST, GOOD_PORTS = "10.0.0.1", (40_000, 40_001)

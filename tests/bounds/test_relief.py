@@ -7,9 +7,14 @@ import numpy as np
 import pytest
 
 from bounds.hazards import response
-from kdissect.capture.pieces import FLAG_ACK, FLAG_B_TO_A, FLAG_SYN, SEGMENT_COLUMNS
-from kdissect.exchange.conversation import Conversations, Endpoints, Harvest
-from kdissect.exchange.state import (
+from kdissect.capture.segment_index import (
+    FLAG_ACK,
+    FLAG_B_TO_A,
+    FLAG_SYN,
+    SEGMENT_COLUMNS,
+)
+from kdissect.protocol.schema.registry import highest_versions
+from kdissect.streams.flow_state import (
     CONNECTION,
     CORRELATION_ID,
     FRAME_STOP,
@@ -23,7 +28,11 @@ from kdissect.exchange.state import (
     STATUS_NAMES,
     STOP,
 )
-from kdissect.protocol.schema import highest_versions
+from kdissect.streams.processor import (
+    Endpoints,
+    ExchangeBatch,
+    FlowProcessor,
+)
 
 CROWD, ROUNDS, PART = 200, 20, 1000
 REQUEST = 22  # bytes of the shortest
@@ -72,9 +81,9 @@ def told(kind: Callable[[int, int], Iterator[Said]]) -> Iterator[Said]:
             yield row, 1, 0, response(7, b"")[1]
 
 
-def found(kind: Callable[[int, int], Iterator[Said]], slab: int) -> tuple[list, Conversations, int]:
+def found(kind: Callable[[int, int], Iterator[Said]], slab: int) -> tuple[list, FlowProcessor, int]:
     """Give the exchanges, the conversations, and the most that was held between two slabs."""
-    conversations = Conversations((), VERSIONS, most_held=MOST_HELD)
+    conversations = FlowProcessor((), VERSIONS, most_held=MOST_HELD)
     columns, rows, payload = [], [], []
 
     def add(row: int, side: int, sequence: int, data: bytes, flags: int) -> None:
@@ -92,7 +101,7 @@ def found(kind: Callable[[int, int], Iterator[Said]], slab: int) -> tuple[list, 
     for row, side, position, data in told(kind):
         add(row, side, position + 1, data, FLAG_ACK)
 
-    def taken(harvest: Harvest) -> Iterator[tuple]:
+    def taken(harvest: ExchangeBatch) -> Iterator[tuple]:
         for one in harvest.exchanges.tolist():
             body = harvest.arena[one[START] : one[STOP]].tobytes()
             yield one[CONNECTION], one[CORRELATION_ID], STATUS_NAMES[one[STATUS]], len(body), one[REQUEST_SIDE + FRAME_STOP] - one[START]  # fmt: skip

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 
-from kdissect.capture.files import CaptureFile
-from kdissect.capture.survey import Survey, survey
+from kdissect.capture.index.index import CaptureIndex, index_captures
+from kdissect.capture.inputs import CaptureFile
 
 FIN, SYN, RST, PUSH, ACK = 1, 2, 4, 8, 16
 
@@ -102,8 +102,8 @@ def enhanced(
     return block(6, body + bytes(-len(data) % 4), order)
 
 
-def survey_bytes(folder: Path, data: bytes, name: str = "made.pcap", **options: int) -> Survey:
+def survey_bytes(folder: Path, data: bytes, name: str = "made.pcap", **options: int) -> CaptureIndex:
     """Write a capture and survey it."""
     path = folder / name
     path.write_bytes(data)
-    return survey([CaptureFile(str(path), name)], **options)
+    return index_captures([CaptureFile(str(path), name)], **options)

@@ -11,10 +11,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from kdissect.capture.files import CaptureFile
-from kdissect.capture.pieces import FLAG_BARE_ACK, FLAGS, Counts, unpack, unpack_counts
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import CaptureFile
 from kdissect.capture.scan import scan
-from kdissect.capture.survey import survey
+from kdissect.capture.segment_index import (
+    FLAG_BARE_ACK,
+    FLAGS,
+    Counts,
+    unpack,
+    unpack_counts,
+)
 
 ENDPOINTS = ("a_host", "a_port", "b_host", "b_port")
 
@@ -31,7 +37,7 @@ def outcome(path: Path, ports: Iterable[int] = (), bare: bool = True, **options:
     Without `bare`, the first bare acknowledgements are left out: every split has its own. `options` are split_bytes,
     range_bytes, chunk_bytes and row_segments.
     """
-    found = survey(
+    found = index_captures(
         [CaptureFile(str(path), path.name)],
         **{name: options[name] for name in ("split_bytes", "chunk_bytes", "range_bytes") if name in options},
     )

@@ -11,14 +11,18 @@ from capture.craft import block, enhanced, ethernet, interface, option, pcap, se
 from capture.outcome import outcome
 from capture.traffic import packets, pcap_traffic, pcapng_traffic
 
-from kdissect.capture import sections
-from kdissect.capture.files import CaptureFile
-from kdissect.capture.guess import CHAIN, guessed
-from kdissect.capture.look import Look, Task, look_over
-from kdissect.capture.sections import InForce
-from kdissect.capture.source import opened
-from kdissect.capture.splits import Format, Interface
-from kdissect.capture.survey import Survey, survey
+from kdissect.capture.formats import pcapng_sections
+from kdissect.capture.formats.pcapng_sections import InForce
+from kdissect.capture.index.index import CaptureIndex, index_captures
+from kdissect.capture.index.range_scan import (
+    RangeScan,
+    Task,
+    look_over,
+)
+from kdissect.capture.index.resync import CHAIN, guessed
+from kdissect.capture.index.splits import Format, Interface
+from kdissect.capture.inputs import CaptureFile
+from kdissect.capture.storage import opened
 
 FRAMES = [frame for _, frame in packets(7, 400)]
 US = 1_700_000_000_000_000
@@ -44,16 +48,16 @@ MADE: dict[str, Callable[[], bytes]] = {
 }
 
 
-def looked(path: Path, range_bytes: int, split_bytes: int = 1) -> tuple[Survey, list[Task]]:
+def looked(path: Path, range_bytes: int, split_bytes: int = 1) -> tuple[CaptureIndex, list[Task]]:
     """Survey a file in ranges; give also what was looked over, again or not."""
     tasks: list[Task] = []
 
-    def run(some: Sequence[Task]) -> Iterable[Look]:
+    def run(some: Sequence[Task]) -> Iterable[RangeScan]:
         tasks.extend(some)
         return map(look_over, some)
 
     file = CaptureFile(str(path), path.name)
-    return survey([file], split_bytes, range_bytes=range_bytes, run=run), tasks
+    return index_captures([file], split_bytes, range_bytes=range_bytes, run=run), tasks
 
 
 def assert_same(path: Path, range_bytes: int) -> list[Task]:
@@ -192,7 +196,7 @@ def test_a_file_that_is_cut_off_or_damaged_ends_there(tmp_path: Path) -> None:
 
 
 def test_descriptions_are_counted_over_all_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sections, "MOST_BLOCKS", 20)
+    monkeypatch.setattr(pcapng_sections, "MOST_BLOCKS", 20)
     data = section() + interface() + b"".join(interface() + enhanced(US, frame) for frame in FRAMES[:60])
     path = tmp_path / "x"
     path.write_bytes(data)
@@ -215,8 +219,8 @@ def test_files_in_several_ranges_together(tmp_path: Path) -> None:
     for name, make in MADE.items():
         (tmp_path / name).write_bytes(make())
         files.append(CaptureFile(str(tmp_path / name), name))
-    whole = survey(files, 10_000)
-    found = survey(files, 10_000, range_bytes=10_000)
+    whole = index_captures(files, 10_000)
+    found = index_captures(files, 10_000, range_bytes=10_000)
     bare = [replace(file, splits=()) for file in whole.files]
     assert [replace(file, splits=()) for file in found.files] == bare
     assert [split.index for split in found.splits] == list(range(len(found.splits)))

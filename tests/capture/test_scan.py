@@ -32,7 +32,9 @@ from capture.craft import (
 from capture.outcome import descriptors, outcome
 from capture.traffic import pcap_traffic, pcapng_traffic
 
-from kdissect.capture.pieces import (
+from kdissect.capture.formats.file_types import InputError
+from kdissect.capture.scan import scan, scan_batches
+from kdissect.capture.segment_index import (
     FLAG_ACK,
     FLAG_B_TO_A,
     FLAG_BARE_ACK,
@@ -43,8 +45,6 @@ from kdissect.capture.pieces import (
     Counts,
     unpack_counts,
 )
-from kdissect.capture.refusals import InputError
-from kdissect.capture.scan import scan, scan_batches
 
 CLIENT, BROKER = "10.0.0.1", "10.0.0.2"  # the client is the lower endpoint: A
 

@@ -14,15 +14,19 @@ from typing import Any
 import pytest
 from command import COMMAND, environment, kdissect
 
-from kdissect.capture.files import open_inputs
-from kdissect.capture.survey import survey
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import open_inputs
 from kdissect.cli.main import main
-from kdissect.dump.choosing import Choice
-from kdissect.dump.follow import Follower
-from kdissect.dump.foresight import look_ahead
-from kdissect.protocol.headers import encode_request, encode_response
-from kdissect.protocol.layout import Field, Message, fields_at
-from kdissect.protocol.schema import APIS
+from kdissect.exchanges.filter import MessageFilter
+from kdissect.exchanges.prescan import look_ahead
+from kdissect.exchanges.reader import Follower
+from kdissect.protocol.codec.messages import encode_request, encode_response
+from kdissect.protocol.schema.definition import (
+    Field,
+    Message,
+    fields_at,
+)
+from kdissect.protocol.schema.registry import APIS
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 STEADY = str(CAPTURES / "steady.pcapng")
@@ -81,9 +85,9 @@ def test_nothing_is_wrong_with_what_real_clients_and_brokers_say(dump: Dump) -> 
 
 
 def test_what_the_objects_say_encodes_to_the_captured_bytes(steady: list[dict[str, Any]]) -> None:
-    splits = survey(open_inputs([STEADY], "").files).splits
+    splits = index_captures(open_inputs([STEADY], "").files).splits
     follower = Follower(splits, (), look_ahead(splits))
-    for exchange, said in zip(follower.exchanges(Choice().rows), steady, strict=True):
+    for exchange, said in zip(follower.exchanges(MessageFilter().rows), steady, strict=True):
         key, version = exchange.api_key, exchange.api_version
         assert key is not None
         assert version is not None
@@ -246,7 +250,7 @@ def test_filters_by_connection_and_time(steady: list[dict[str, Any]], dump: Dump
     by_number = dump("--brief", "--connection", str(some["connection"]), STEADY)
     assert by_number == dump("--brief", "--connection", some["client"], STEADY)
     assert len(by_number) == sum(said["connection"] == some["connection"] for said in steady)
-    start = survey(open_inputs([STEADY], "").files).earliest_time_ns
+    start = index_captures(open_inputs([STEADY], "").files).earliest_time_ns
     assert start is not None
     within = [said for said in steady if start + 2 * 10**9 <= said["request_first_ns"] < start + 5 * 10**9]
     assert len(dump("--brief", "--since", "+2s", "--until", "+5s", STEADY)) == len(within)

@@ -9,7 +9,7 @@ import pytest
 from dump.handmade import write_capture
 
 from kdissect.cli.main import main
-from kdissect.protocol.headers import encode_request, encode_response
+from kdissect.protocol.codec.messages import encode_request, encode_response
 
 CLUSTER_LIFE = Path(__file__).parents[2] / "captures" / "cluster-life.pcapng"
 

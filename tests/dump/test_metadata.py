@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kdissect.cli.main import main
-from kdissect.dump.meaning import Showing, explain_request
-from kdissect.protocol.headers import decode_request, encode_request
+from kdissect.exchanges.describe import Showing, explain_request
+from kdissect.protocol.codec.messages import decode_request, encode_request
 
 CLUSTER_LIFE = str(Path(__file__).parents[2] / "captures" / "cluster-life.pcapng")
 

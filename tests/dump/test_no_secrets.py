@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from command import kdissect
 
-from kdissect.capture.files import open_inputs
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import open_inputs
 from kdissect.capture.scan import scan
-from kdissect.capture.survey import survey
-from kdissect.exchange.dissect import dissect_batches
-from kdissect.exchange.tls.keylog import keys_for
-from kdissect.report.compose import compose
-from kdissect.report.json import to_json
-from kdissect.report.layout import Terminal
-from kdissect.report.partials import merge, summarise
-from kdissect.report.summary import CaptureFacts
-from kdissect.report.text import render
+from kdissect.report.aggregate.merge import merge, summarise
+from kdissect.report.build.report import build_report
+from kdissect.report.model import CaptureFacts
+from kdissect.report.render.json import to_json
+from kdissect.report.render.table import Terminal
+from kdissect.report.render.terminal import render
+from kdissect.streams.tls.keylog import keys_for
+from kdissect.tables.build import dissect_batches
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 PASSWORDS = ("correct-horse-battery", "not-the-password")
@@ -36,10 +36,10 @@ def dumped(name: str, *options: str) -> str:
 @cache
 def outputs(name: str) -> dict[str, str]:
     """Everything that can be made of a capture, by name."""
-    found = survey(open_inputs([str(CAPTURES / name)], "").files)
+    found = index_captures(open_inputs([str(CAPTURES / name)], "").files)
     keys = keys_for(None, found.files)
     tables = list(dissect_batches([scan(split) for split in found.splits], found.splits, keys))
-    summary = compose(merge([summarise(batches) for batches in tables]), CaptureFacts())
+    summary = build_report(merge([summarise(batches) for batches in tables]), CaptureFacts())
     return {
         "text dump": dumped(name, "--records"),
         "brief dump": dumped(name, "--brief"),

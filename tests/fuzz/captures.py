@@ -20,11 +20,20 @@ from scapy.layers.vxlan import VXLAN
 from scapy.packet import Raw
 
 from fuzz.case import Case
-from kdissect.capture.files import CaptureFile, InputError, open_inputs
-from kdissect.capture.pieces import FLAG_BARE_ACK, FLAGS, unpack, unpack_counts
+from kdissect.capture.index.index import index_captures, one_by_one
+from kdissect.capture.inputs import (
+    CaptureFile,
+    InputError,
+    open_inputs,
+)
 from kdissect.capture.scan import scan
-from kdissect.capture.survey import one_by_one, survey
-from kdissect.exchange.dissect import dissect_batches
+from kdissect.capture.segment_index import (
+    FLAG_BARE_ACK,
+    FLAGS,
+    unpack,
+    unpack_counts,
+)
+from kdissect.tables.build import dissect_batches
 
 RECORDED = Path(__file__).parents[2] / "captures"
 PARTS = (1, 3, 15)  # splits that a file is read in
@@ -133,7 +142,7 @@ def check_reader(case: Case) -> None:
 
 
 def _described(files: tuple[CaptureFile, ...], split_bytes: int) -> dict[tuple, bytes]:
-    seen = survey(files, split_bytes, range_bytes=split_bytes, run=one_by_one)
+    seen = index_captures(files, split_bytes, range_bytes=split_bytes, run=one_by_one)
     described: dict[tuple, list[bytes]] = {}
     packets = 0
     for split in seen.splits:
@@ -160,7 +169,7 @@ def check_capture(case: Case) -> None:
 
 
 def _rows(files: tuple[CaptureFile, ...], split_bytes: int) -> list[tuple]:
-    seen = survey(files, split_bytes, range_bytes=split_bytes, run=one_by_one)
+    seen = index_captures(files, split_bytes, range_bytes=split_bytes, run=one_by_one)
     pieces = [scan(split) for split in seen.splits]
     counts = [unpack_counts(batch["segments"][-1].as_py()) for batch in pieces]
     assert sum(sum(one[1:7]) for one in counts) == seen.packets

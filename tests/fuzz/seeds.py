@@ -9,15 +9,27 @@ from protocol.sets import FORMATS, record_set
 from strategies import random_message
 
 from fuzz.case import Case
-from kdissect.capture.files import open_inputs
-from kdissect.capture.survey import survey
-from kdissect.dump.choosing import Choice
-from kdissect.dump.follow import Follower
-from kdissect.dump.foresight import look_ahead
-from kdissect.protocol.headers import encode_embedded, encode_request, encode_response
-from kdissect.protocol.kafka07 import OldType, encode_old_request, encode_old_response
-from kdissect.protocol.records import read_records
-from kdissect.protocol.schema import APIS, MESSAGES, request_header_version
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import open_inputs
+from kdissect.exchanges.filter import MessageFilter
+from kdissect.exchanges.prescan import look_ahead
+from kdissect.exchanges.reader import Follower
+from kdissect.protocol.codec.messages import (
+    encode_embedded,
+    encode_request,
+    encode_response,
+)
+from kdissect.protocol.kafka07.message_codec import (
+    OldType,
+    encode_old_request,
+    encode_old_response,
+)
+from kdissect.protocol.records.record_codec import read_records
+from kdissect.protocol.schema.registry import (
+    APIS,
+    MESSAGES,
+    request_header_version,
+)
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 OF_EACH = 3  # frames of an API, version and half that are taken from a capture
@@ -28,8 +40,8 @@ def captured() -> Iterator[Case]:
     """Give different frames of all recorded captures."""
     taken: Counter[tuple[int, int, bool]] = Counter()
     for path in sorted(CAPTURES.glob("*.pcap*")):
-        splits = survey(open_inputs([str(path)], "").files).splits
-        for exchange in Follower(splits, (), look_ahead(splits)).exchanges(Choice().rows):
+        splits = index_captures(open_inputs([str(path)], "").files).splits
+        for exchange in Follower(splits, (), look_ahead(splits)).exchanges(MessageFilter().rows):
             for frame, response in ((exchange.request, False), (exchange.response, True)):
                 what = (exchange.api_key or 0, exchange.api_version or 0, response)
                 if frame and len(frame.data) <= LARGEST and taken[what] < OF_EACH:

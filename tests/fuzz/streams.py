@@ -6,20 +6,26 @@ says into segments of how many bytes they are cut, `version` how the connection 
 """
 
 import struct
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
 import numpy as np
+from streams.hostile import spoil
+from streams.talk import CLIENT, made_up, recorded
 
 from fuzz.case import Case
 from kdissect import limits
-from kdissect.capture.pieces import FLAG_ACK, FLAG_B_TO_A, FLAG_FIN, FLAG_RST, FLAG_SYN, SEGMENT_COLUMNS
-from kdissect.exchange.conversation import Conversations, Endpoints, Harvest
-from kdissect.exchange.relief import held_by_each
-from kdissect.exchange.state import (
+from kdissect.capture.segment_index import (
+    FLAG_ACK,
+    FLAG_B_TO_A,
+    FLAG_FIN,
+    FLAG_RST,
+    FLAG_SYN,
+    SEGMENT_COLUMNS,
+)
+from kdissect.protocol.schema.registry import highest_versions
+from kdissect.streams.flow_state import (
     CONNECTION,
     EXCHANGE_FIELDS,
     FRAME_STOP,
@@ -42,12 +48,12 @@ from kdissect.exchange.state import (
     TLS_PASSED,
     UNANSWERED,
 )
-from kdissect.protocol.schema import highest_versions
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "exchange"))
-
-from hostile import spoil
-from talk import CLIENT, made_up, recorded
+from kdissect.streams.memory_budget import held_by_each
+from kdissect.streams.processor import (
+    Endpoints,
+    ExchangeBatch,
+    FlowProcessor,
+)
 
 # Flags, connection, sequence, acknowledgment, 0.1 ms since the one before, captured, cut off.
 PACKET = struct.Struct(">BBIIHHH")
@@ -192,7 +198,7 @@ def _same_in_slabs(found: Segments, connections: int) -> None:
 
 def _outcome(found: Segments, connections: int, slab: int, most_held: int) -> tuple[list, list, list]:
     """Give what is found when so many segments are handed over at a time: exchanges, counts of connections and of ways."""
-    conversations = Conversations((), VERSIONS, tokens=True, most_held=most_held)
+    conversations = FlowProcessor((), VERSIONS, tokens=True, most_held=most_held)
     for number in range(connections):
         conversations.new_connection(Endpoints(bytes(16), 40_000 + number, bytes(16), 9092), BEGAN_NS)
     columns = np.ascontiguousarray(np.array(found.columns, np.int64).reshape(-1, SEGMENT_COLUMNS).T)
@@ -225,7 +231,7 @@ def _outcome(found: Segments, connections: int, slab: int, most_held: int) -> tu
     return exchanges, facts, ways
 
 
-def _rows(harvest: Harvest) -> Iterator[tuple]:
+def _rows(harvest: ExchangeBatch) -> Iterator[tuple]:
     """Give each exchange without its places in the arena: its connection first, the bytes of its sides last."""
     arena = harvest.arena
     for row in harvest.exchanges.tolist():

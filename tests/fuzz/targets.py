@@ -5,38 +5,52 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from protocol.test_columns import Frame, assert_agreement
+from protocol.columnar.test_batch_reader import Frame, assert_agreement
 
 from fuzz.captures import check_capture, check_reader
 from fuzz.case import Case
 from fuzz.streams import framing, tcp
 from fuzz.tls import sessions
-from kdissect.dump.batches import describe
-from kdissect.dump.exchange import Exchange
-from kdissect.dump.exchange import Frame as Captured
-from kdissect.dump.meaning import Showing, explain_request, explain_response
-from kdissect.dump.objects import to_json
-from kdissect.dump.old import explain_old
-from kdissect.dump.spoken import Spoken
+from kdissect.dump.jsonl import to_json
 from kdissect.dump.tree import lines
-from kdissect.protocol.codec import Fault, encode
-from kdissect.protocol.compression import Damage, decompress
-from kdissect.protocol.headers import (
-    Whole,
+from kdissect.exchanges.decoded import DecodedExchange
+from kdissect.exchanges.describe import (
+    Showing,
+    explain_request,
+    explain_response,
+)
+from kdissect.exchanges.describe_records import describe
+from kdissect.exchanges.exchange import Exchange
+from kdissect.exchanges.exchange import Frame as Captured
+from kdissect.exchanges.kafka07_describe import explain_old
+from kdissect.protocol.codec.body import Fault, encode
+from kdissect.protocol.codec.messages import (
+    DecodedMessage,
     decode_embedded,
     decode_request,
     decode_response,
     encode_request,
 )
-from kdissect.protocol.kafka07 import (
+from kdissect.protocol.kafka07.message_codec import (
     decode_old_request,
     decode_old_response,
     encode_old_request,
     encode_old_response,
 )
-from kdissect.protocol.record_sets import summary_of
-from kdissect.protocol.records import RecordFault, count_records, read_records
-from kdissect.protocol.schema import APIS, MESSAGES, ROLES, is_known, response_header_version
+from kdissect.protocol.records.compression import Damage, decompress
+from kdissect.protocol.records.record_codec import (
+    RecordFault,
+    count_records,
+    read_records,
+)
+from kdissect.protocol.records.summary import summary_of
+from kdissect.protocol.schema.registry import (
+    APIS,
+    MESSAGES,
+    ROLES,
+    is_known,
+    response_header_version,
+)
 from kdissect.protocol.splice import find, splice
 
 LIMIT = 1 << 20  # bytes that one case may decompress
@@ -76,13 +90,13 @@ def check_shown(said: dict[str, Any]) -> None:
         assert all(line.isprintable() for line in lines(said.get(half) or {}))
 
 
-def _decoded(case: Case) -> Whole:
+def _decoded(case: Case) -> DecodedMessage:
     if case.response:
         return decode_response(case.data, case.key, case.version)
     return decode_request(case.data)
 
 
-def _encoded(case: Case, whole: Whole) -> bytes:
+def _encoded(case: Case, whole: DecodedMessage) -> bytes:
     assert whole.body is not None
     assert whole.version is not None
     if not case.response:
@@ -126,7 +140,7 @@ def filters(case: Case) -> None:
     """What filters look for is found without a complaint."""
     frame = Captured(case.data, len(case.data), 1, 1, 0)
     request, response = (None, frame) if case.response else (frame, None)
-    spoken = Spoken(Exchange(0, 0, "answered", case.key, case.version, 1, 1, request, response))
+    spoken = DecodedExchange(Exchange(0, 0, "answered", case.key, case.version, 1, 1, request, response))
     list(spoken.mentions(MENTIONED))
 
 

@@ -10,13 +10,22 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from exchange.tls_talk import CLIENT, SERVER, Ends, Kind
+from streams.tls_talk import (
+    CLIENT,
+    SERVER,
+    Ends,
+    Kind,
+)
 
 from fuzz.case import Case
-from kdissect.exchange.tls.handshake import Messages, read_client_hello, read_server_hello
-from kdissect.exchange.tls.keylog import parse
-from kdissect.exchange.tls.records import Chunk
-from kdissect.exchange.tls.session import Session
+from kdissect.streams.tls.handshake import (
+    Messages,
+    read_client_hello,
+    read_server_hello,
+)
+from kdissect.streams.tls.keylog import parse
+from kdissect.streams.tls.record_layer import Chunk
+from kdissect.streams.tls.tls_session import Session
 
 V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 KINDS = (

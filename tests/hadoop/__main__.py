@@ -14,10 +14,10 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 
-from kdissect.capture.source import file_system
-from kdissect.pipeline.gateway import spark_jars
-from kdissect.pipeline.java import find_java
-from kdissect.tables import TABLES
+from kdissect.capture.storage import file_system
+from kdissect.spark.startup.java import find_java
+from kdissect.spark.startup.jvm import spark_jars
+from kdissect.tables.schemas import TABLES
 
 HERE = Path(__file__).parent
 CAPTURE = HERE.parents[1] / "captures" / "broker-restart.pcapng"

@@ -23,9 +23,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from pyarrow import parquet
 
 from kdissect.cache import cache_home
-from kdissect.tables import TABLES
+from kdissect.tables.schemas import TABLES
 from tests.kubernetes.pods import Api, Pods
-from tests.pipeline.standalone import make_python
+from tests.spark.standalone import make_python
 
 SOURCES = Path(__file__).with_name("apiserver")
 CAPTURE = Path(__file__).parents[2] / "captures" / "broker-restart.pcapng"

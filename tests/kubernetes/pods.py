@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from kdissect.pipeline.gateway import OPTIONS, spark_jars
-from kdissect.pipeline.java import find_java
+from kdissect.spark.startup.java import find_java
+from kdissect.spark.startup.jvm import OPTIONS, spark_jars
 
 PODS = "/api/v1/namespaces/default/pods"
 ADDRESS = "127.0.0.1"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kdissect.protocol.codec import UNKNOWN_TAGS
+from kdissect.protocol.codec.body import UNKNOWN_TAGS
 
 
 def raw(text: str) -> bytes:

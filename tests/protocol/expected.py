@@ -1,6 +1,6 @@
 """What the columns of a message must hold, worked out the slow way from the tree that the plain codec decodes.
 
-Written from the rules in `kdissect.protocol.program`, not from its code: recursion over dicts instead of programs over bytes.
+Written from the rules in `kdissect.protocol.columnar.program`, not from its code: recursion over dicts instead of programs over bytes.
 Text and ids are bytes here, as the columns only point at them.
 """
 
@@ -8,9 +8,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kdissect.protocol.layout import Field, Message, fields_at
-from kdissect.protocol.record_sets import summary_of
-from kdissect.protocol.registers import BROKER, INHERITED, MESSAGE, ROW
+from kdissect.protocol.columnar.registers import (
+    BROKER,
+    INHERITED,
+    MESSAGE,
+    ROW,
+)
+from kdissect.protocol.records.summary import summary_of
+from kdissect.protocol.schema.definition import (
+    Field,
+    Message,
+    fields_at,
+)
 
 MESSAGE_ROLES = {register.role: register.column for register in MESSAGE}
 ROW_ROLES = {register.role: register.column for register in ROW}

@@ -5,6 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from kdissect.protocol.codec.wire import write_uvarint
 from kdissect.protocol.integers import (
     ENDS_EARLY,
     TOO_LONG,
@@ -16,7 +17,6 @@ from kdissect.protocol.integers import (
     uint32_at,
     uvarint_at,
 )
-from kdissect.protocol.wire import write_uvarint
 
 READERS = (
     (int8_at, 1, True),

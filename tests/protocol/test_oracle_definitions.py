@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from kdissect.protocol.errors import ERRORS
-from kdissect.protocol.layout import Field, Message
-from kdissect.protocol.schema import APIS, MESSAGES
+from kdissect.protocol.error_codes import ERRORS
+from kdissect.protocol.schema.definition import Field, Message
+from kdissect.protocol.schema.registry import APIS, MESSAGES
 
 FOLDER = os.environ.get("KDISSECT_KAFKA_MESSAGES", "")
 

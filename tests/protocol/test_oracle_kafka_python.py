@@ -12,9 +12,9 @@ import pytest
 from protocol.trees import complete, default, present
 from strategies import random_message
 
-from kdissect.protocol.codec import decode, encode
-from kdissect.protocol.layout import Field, Message
-from kdissect.protocol.schema import APIS
+from kdissect.protocol.codec.body import decode, encode
+from kdissect.protocol.schema.definition import Field, Message
+from kdissect.protocol.schema.registry import APIS
 
 SAMPLES = 4
 

@@ -14,10 +14,14 @@ from kio.serial import entity_reader, entity_writer
 from protocol.trees import complete, present
 from strategies import random_message
 
-from kdissect.protocol.codec import decode, encode
-from kdissect.protocol.errors import error_name, is_retriable
-from kdissect.protocol.layout import Api, Field, Message
-from kdissect.protocol.schema import APIS
+from kdissect.protocol.codec.body import decode, encode
+from kdissect.protocol.error_codes import error_name, is_retriable
+from kdissect.protocol.schema.definition import (
+    Api,
+    Field,
+    Message,
+)
+from kdissect.protocol.schema.registry import APIS
 
 SAMPLES = 4
 

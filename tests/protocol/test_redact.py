@@ -6,13 +6,28 @@ from typing import Any
 import pytest
 from strategies import random_message
 
-from kdissect.dump.meaning import Showing, explain_request, explain_response
-from kdissect.dump.objects import to_json
+from kdissect.dump.jsonl import to_json
 from kdissect.dump.tree import lines
-from kdissect.protocol.headers import decode_request, decode_response, encode_request, encode_response
-from kdissect.protocol.layout import UNKNOWN_TAGS, Field, Message, every_field, fields_at
+from kdissect.exchanges.describe import (
+    Showing,
+    explain_request,
+    explain_response,
+)
+from kdissect.protocol.codec.messages import (
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+)
 from kdissect.protocol.redact import REDACTED, has_secrets, is_secret_setting, redact
-from kdissect.protocol.schema import APIS
+from kdissect.protocol.schema.definition import (
+    UNKNOWN_TAGS,
+    Field,
+    Message,
+    every_field,
+    fields_at,
+)
+from kdissect.protocol.schema.registry import APIS
 
 MARK = "hush-hush"
 SECRET_MESSAGES = [

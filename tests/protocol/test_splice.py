@@ -7,15 +7,23 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatch
 from strategies import random_message
 
-from kdissect.protocol.headers import (
+from kdissect.protocol.codec.messages import (
     decode_request,
     decode_response,
     encode_embedded,
     encode_request,
     encode_response,
 )
-from kdissect.protocol.layout import Field, Message, fields_at
-from kdissect.protocol.schema import APIS, ROLES, request_header_version
+from kdissect.protocol.schema.definition import (
+    Field,
+    Message,
+    fields_at,
+)
+from kdissect.protocol.schema.registry import (
+    APIS,
+    ROLES,
+    request_header_version,
+)
 from kdissect.protocol.spans import Span
 from kdissect.protocol.splice import enveloped_request, find, splice
 

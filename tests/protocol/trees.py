@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kdissect.protocol.layout import Field, Message
+from kdissect.protocol.schema.definition import Field, Message
 
 
 def present(owner: Message | Field, version: int) -> list[Field]:

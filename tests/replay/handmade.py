@@ -7,19 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kdissect.protocol.headers import decode_request, encode_request, encode_response
-from kdissect.protocol.schema import APIS
-from kdissect.replay.courses.stage import Stage
-from kdissect.replay.linking.links import Link
-from kdissect.replay.linking.switchboard import Switchboard
-from kdissect.replay.loading.captured import Capture, Request
-from kdissect.replay.loading.items import Loaded, load
-from kdissect.replay.loading.shelf import Shelf
-from kdissect.replay.mapping.topology import Topology
-from kdissect.replay.playing.pace import Timetable
-from kdissect.replay.playing.player import Player
-from kdissect.replay.playing.ready import make_ready
-from kdissect.replay.settings import Address, Settings
+from kdissect.protocol.codec.messages import (
+    decode_request,
+    encode_request,
+    encode_response,
+)
+from kdissect.protocol.schema.registry import APIS
+from kdissect.replay.engine.player import Player
+from kdissect.replay.engine.prepared import make_ready
+from kdissect.replay.engine.schedule import Schedule
+from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.load.analysis import ReplayInput, load
+from kdissect.replay.load.requests import Capture, Request
+from kdissect.replay.load.spool import Spool
+from kdissect.replay.net.connection import Connection
+from kdissect.replay.net.pool import ConnectionPool
+from kdissect.replay.settings import Address, ReplaySettings
+from kdissect.replay.target.cluster import TargetCluster
 
 MS = 1_000_000
 START = 1_700_000_000_000_000_000
@@ -31,7 +35,7 @@ Tree = dict[str, Any]
 class Script:
     """A capture in the making; times are ms from its start."""
 
-    shelf: Shelf = field(default_factory=Shelf)
+    shelf: Spool = field(default_factory=Spool)
     requests: list[Request] = field(default_factory=list)
     names: dict[bytes, str] = field(default_factory=dict)
     _ordinals: dict[int, int] = field(default_factory=dict)
@@ -100,7 +104,7 @@ class PaperTarget:
     refuse: bool = False
     asked: list[tuple[int, int, int, Tree]] = field(default_factory=list)  # (time, key, version, body)
     now_ns: int = 0
-    board: Switchboard | None = None
+    board: ConnectionPool | None = None
     events: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
     _count: int = 0
 
@@ -108,7 +112,7 @@ class PaperTarget:
         self._count += 1
         heapq.heappush(self.events, (self.now_ns + delay_ns, self._count, what))
 
-    def connect(self, link: Link, address: Address) -> None:
+    def connect(self, link: Connection, address: Address) -> None:
         assert self.board is not None
         board = self.board
         if self.refuse:
@@ -116,10 +120,10 @@ class PaperTarget:
         else:
             self.later(self.delay_ns, lambda: board.connected(link, address))
 
-    def send(self, link: Link, data: bytes) -> None:
+    def send(self, link: Connection, data: bytes) -> None:
         self.take(link, data[4:])
 
-    def take(self, link: Link, frame: bytes) -> None:
+    def take(self, link: Connection, frame: bytes) -> None:
         whole = decode_request(frame)
         key, version = whole.header["request_api_key"], whole.header["request_api_version"]
         assert whole.fault is None, whole.fault
@@ -142,17 +146,17 @@ class PaperTarget:
         framed = len(said).to_bytes(4, "big") + said
         self.later(self.back_ns(link), lambda: link.closed or link.received(framed, self.now_ns))
 
-    def answer(self, link: Link, key: int, version: int, body: Tree) -> Tree | None:
+    def answer(self, link: Connection, key: int, version: int, body: Tree) -> Tree | None:
         """Answer a request."""
         del link
         return self.respond(key, version, body)
 
-    def back_ns(self, link: Link) -> int:
+    def back_ns(self, link: Connection) -> int:
         """Say how long an answer takes."""
         del link
         return self.delay_ns
 
-    def disconnect(self, link: Link) -> None:
+    def disconnect(self, link: Connection) -> None:
         """Nothing is left to close."""
 
     def run(self, player: Player | None, until_ns: int, done: Callable[[], bool]) -> None:
@@ -178,19 +182,19 @@ class PaperTarget:
 class FarTarget(PaperTarget):
     """One that takes requests when they arrive: `lag` says how long a way takes, each connection keeps its order."""
 
-    lag: Callable[[Link], int] = lambda _link: MS
-    _busy: dict[tuple[str, Link], int] = field(default_factory=dict)
+    lag: Callable[[Connection], int] = lambda _link: MS
+    _busy: dict[tuple[str, Connection], int] = field(default_factory=dict)
 
-    def connect(self, link: Link, address: Address) -> None:
+    def connect(self, link: Connection, address: Address) -> None:
         self.later(self.lag(link), lambda: self.board and self.board.connected(link, address))
 
-    def send(self, link: Link, data: bytes) -> None:
+    def send(self, link: Connection, data: bytes) -> None:
         self.later(self._in_order("there", link), lambda: link.closed or self.take(link, data[4:]))
 
-    def back_ns(self, link: Link) -> int:
+    def back_ns(self, link: Connection) -> int:
         return self._in_order("back", link)
 
-    def _in_order(self, direction: str, link: Link) -> int:
+    def _in_order(self, direction: str, link: Connection) -> int:
         at = max(self.now_ns + self.lag(link), self._busy.get((direction, link), 0))
         self._busy[direction, link] = at
         return at - self.now_ns
@@ -200,10 +204,10 @@ class FarTarget(PaperTarget):
 class OnPaper:
     """A replay of a script against a paper target."""
 
-    loaded: Loaded
+    loaded: ReplayInput
     target: PaperTarget
     player: Player
-    stage: Stage
+    stage: ReplayContext
 
     def buckets(self) -> dict[str, int]:
         found: dict[str, int] = {}
@@ -216,15 +220,15 @@ class OnPaper:
         return [(time, version, body) for time, each, version, body in self.target.asked if each == key]
 
 
-def settings(**more: Any) -> Settings:
-    return Settings(**{"target": (TARGET,), "prefix": "t-", **more})
+def settings(**more: Any) -> ReplaySettings:
+    return ReplaySettings(**{"target": (TARGET,), "prefix": "t-", **more})
 
 
-def topology(topics: dict[str, int] | None = None, leaders: int = 1) -> Topology:
+def topology(topics: dict[str, int] | None = None, leaders: int = 1) -> TargetCluster:
     """Give a target with these topics (name -> partitions), their leaders spread over so many nodes."""
-    from kdissect.replay.mapping.topology import Topic
+    from kdissect.replay.target.cluster import Topic
 
-    made = Topology(lambda _address: None, lambda _address: None, "target")
+    made = TargetCluster(lambda _address: None, lambda _address: None, "target")
     made.nodes = {node: ("127.0.0.1", 9091 + node) for node in range(1, leaders + 1)}
     for name, count in (topics or {}).items():
         identity = name.encode().ljust(16, b"\1")[:16]
@@ -239,9 +243,9 @@ def topology(topics: dict[str, int] | None = None, leaders: int = 1) -> Topology
 def replay(
     script: Script,
     respond: Responder,
-    asked: Settings | None = None,
+    asked: ReplaySettings | None = None,
     *,
-    target: Topology | None = None,
+    target: TargetCluster | None = None,
     delay_ns: int = MS,
     refuse: bool = False,
     limit_s: float = 600.0,
@@ -255,10 +259,10 @@ def replay(
 
 def play(
     capture: Capture,
-    shelf: Shelf,
+    shelf: Spool,
     paper: PaperTarget,
-    known: Topology,
-    asked: Settings,
+    known: TargetCluster,
+    asked: ReplaySettings,
     *,
     limit_s: float = 600.0,
     interrupt_ns: int | None = None,
@@ -268,12 +272,12 @@ def play(
     loaded = load(capture, shelf, asked)
     for name, topic in known.topics.items():
         loaded.names.learn(name, topic.identity)
-    board = Switchboard(asked, known, paper, lambda: "nonce")
+    board = ConnectionPool(asked, known, paper, lambda: "nonce")
     paper.board = board
-    stage = Stage(asked, loaded, known, lambda: paper.now_ns, shelf.get)
+    stage = ReplayContext(asked, loaded, known, lambda: paper.now_ns, shelf.get)
     finished: list[bool] = []
     first = next((item.request.first_ns for item in loaded.items if item.refusal is None), START)
-    table = Timetable(asked.pace, asked.speed, first, 0)
+    table = Schedule(asked.pace, asked.speed, first, 0)
     ready = make_ready(stage, loaded.items if prepared else ())
     player = Player(loaded, stage, board, table, shelf, lambda: finished.append(True), ready)
     board.wake(0)

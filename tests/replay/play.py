@@ -9,16 +9,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from exchange.talk import CAPTURES
 from lab.cluster import Cluster
+from streams.talk import CAPTURES
 
-from kdissect.replay.planning.plan import make_plan
-from kdissect.replay.planning.topics import create, missing_topics
-from kdissect.replay.playing.running import Replay
-from kdissect.replay.reporting.comparison import compare
-from kdissect.replay.reporting.runfiles import read_run
-from kdissect.replay.reporting.saving import save
-from kdissect.replay.settings import Pace, Settings
+from kdissect.replay.create_topics import create, missing_topics
+from kdissect.replay.engine.run import Replay
+from kdissect.replay.plan import make_plan
+from kdissect.replay.results.run_comparison import compare
+from kdissect.replay.results.run_files import read_run
+from kdissect.replay.results.run_writer import save
+from kdissect.replay.settings import Pace, ReplaySettings
 
 PACKET_BLOCK = 6
 
@@ -51,15 +51,15 @@ class Played:
         ]
 
 
-def settings(cluster: Cluster, prefix: str, **more: Any) -> Settings:
+def settings(cluster: Cluster, prefix: str, **more: Any) -> ReplaySettings:
     """Give settings that replay as fast as order allows, with names of their own."""
     first = cluster.client_ports[0]
-    return Settings(
+    return ReplaySettings(
         target=(("127.0.0.1", first),), **{"pace": Pace.ASAP, "prefix": prefix, "run": prefix, **more}
     )
 
 
-def play(asked: Settings, capture: str, folder: Path) -> Played:
+def play(asked: ReplaySettings, capture: str, folder: Path) -> Played:
     """Create topics, replay, write, read, compare."""
     with closing(Replay(asked, [str(CAPTURES / capture)])) as replay:
         replay.learn()

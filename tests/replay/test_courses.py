@@ -7,10 +7,14 @@ import pytest
 from kafka.record import MemoryRecordsBuilder
 from replay.handmade import MS, OnPaper, Script, replay, settings, topology
 
-from kdissect.protocol.headers import decode_embedded, encode_embedded
-from kdissect.protocol.records import Header, Record, read_records
-from kdissect.replay.accounting import Bucket
-from kdissect.replay.rewriting.batches import batch_of, batches_of
+from kdissect.protocol.codec.messages import decode_embedded, encode_embedded
+from kdissect.protocol.records.record_codec import (
+    Header,
+    Record,
+    read_records,
+)
+from kdissect.replay.disposition import Disposition
+from kdissect.replay.rewrite.batch_rewrite import batch_of, batches_of
 from kdissect.replay.settings import Groups, Pace
 
 PRODUCE, FETCH, COMMIT, COORDINATOR, JOIN, SYNC, INIT, ADD, END = (
@@ -420,7 +424,7 @@ def test_groups_of_other_protocols_are_refused_ahead() -> None:
     script.add(0, JOIN, 5, join, None)
     done = replay(script, Cluster(), settings(groups=Groups.FULL), target=orders())
     (item,) = done.loaded.items  # so a plan says it too
-    assert item.refusal == (Bucket.POLICY, "groups of protocol type 'connect' are not supported")
+    assert item.refusal == (Disposition.POLICY, "groups of protocol type 'connect' are not supported")
     assert done.buckets() == {"policy": 1}
 
 

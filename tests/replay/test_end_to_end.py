@@ -16,22 +16,22 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from exchange.talk import CAPTURES
 from lab.wire import view
 from replay.conftest import PASSWORD, USER, SecuredCluster
 from replay.play import Played, beginning_late, play, settings
 from replay.reading import committed, read_all, share_starts
 from replay.truth import Sent, by_writer, produced, writer_of
+from streams.talk import CAPTURES
 
 from kdissect.cli.arguments import parse
 from kdissect.cli.replay import replay
-from kdissect.replay.linking.handshake import HandshakeFailed
-from kdissect.replay.loading.sessions import UNTOLD
-from kdissect.replay.mapping.topology import Refusing
-from kdissect.replay.playing.running import Replay
-from kdissect.replay.reporting.comparison import compare
-from kdissect.replay.reporting.runfiles import read_run
+from kdissect.replay.engine.run import Replay
+from kdissect.replay.load.prior_fetch_sessions import UNTOLD
+from kdissect.replay.net.auth import HandshakeFailed
+from kdissect.replay.results.run_comparison import compare
+from kdissect.replay.results.run_files import read_run
 from kdissect.replay.settings import Chosen, Credentials, Groups, Pace, Tls
+from kdissect.replay.target.cluster import AbortRun
 
 pytestmark = pytest.mark.broker
 
@@ -274,7 +274,7 @@ def test_login_and_tls(target: SecuredCluster, authority: Path, tmp_path: Path, 
     with pytest.raises(HandshakeFailed, match=f"SASL {mechanism} as {USER}"):
         play(wrong, "steady.pcapng", tmp_path / "wrong")
     untrusting = dataclasses.replace(asked, tls=Tls())
-    with pytest.raises(Refusing, match="TLS"):
+    with pytest.raises(AbortRun, match="TLS"):
         play(untrusting, "steady.pcapng", tmp_path / "untrusting")
 
 
@@ -283,10 +283,10 @@ def test_the_target_may_not_be_the_source(target: SecuredCluster, tmp_path: Path
     with closing(Replay(settings(target, "self-"), [str(CAPTURES / "steady.pcapng")])) as replay:
         replay.learn()
         replay.loaded.source.cluster_ids.add(replay.target.cluster_id or "")
-        with pytest.raises(Refusing, match="captured cluster itself"):
+        with pytest.raises(AbortRun, match="captured cluster itself"):
             replay.learn()
         replay.loaded.source.addresses.add(("127.0.0.1", target.client_ports[0]))
-        with pytest.raises(Refusing, match="nothing is sent there"):
+        with pytest.raises(AbortRun, match="nothing is sent there"):
             replay.learn()
 
 

@@ -10,8 +10,8 @@ import pytest
 from replay.handmade import PaperTarget, Script, Tree, play, settings, topology
 from replay.test_courses import FETCH, batch
 
-from kdissect.replay.accounting import Bucket
-from kdissect.replay.linking.links import Link
+from kdissect.replay.disposition import Disposition
+from kdissect.replay.net.connection import Connection
 from kdissect.replay.settings import Offsets
 
 VERSION, SESSION = 12, 700
@@ -28,7 +28,7 @@ class Sessions(PaperTarget):
         self.said: dict[tuple[object, int], list[Tree]] = defaultdict(list)  # what was asked on each link
         self._random: dict[tuple[object, int], Random] = {}
 
-    def answer(self, link: Link, key: int, version: int, body: Tree) -> Tree | None:
+    def answer(self, link: Connection, key: int, version: int, body: Tree) -> Tree | None:
         if key != FETCH:
             return super().answer(link, key, version, body)
         where = link.owner, link.node
@@ -140,7 +140,7 @@ def test_what_was_looked_at_before_its_turn_is_asked_alike(leaders: int, errors:
         found.append((sorted(ends), paper.said, done.stage.notes))
     assert found[0] == found[1]
     ends, sent, _ = found[1]
-    skipped = [bucket for _, bucket, _, _ in ends if bucket is not Bucket.ANSWERED]
-    assert skipped.count(Bucket.HEADLESS) == skipped.count(Bucket.DEPENDENCY) == len(skipped) / 2 == FETCHES // 10 - 1  # fmt: skip
+    skipped = [bucket for _, bucket, _, _ in ends if bucket is not Disposition.ANSWERED]
+    assert skipped.count(Disposition.HEADLESS) == skipped.count(Disposition.DEPENDENCY) == len(skipped) / 2 == FETCHES // 10 - 1  # fmt: skip
     assert len(sent) == leaders + 1
     assert sum(map(len, sent.values())) >= FETCHES

@@ -8,8 +8,8 @@ import pytest
 from replay.handmade import OnPaper, Script, Tree, replay, settings, topology
 from replay.test_courses import COMMIT, FETCH, JOIN, SYNC, Cluster, Group, batch, orders
 
-from kdissect.protocol.headers import decode_embedded, encode_embedded
-from kdissect.replay.accounting import Bucket
+from kdissect.protocol.codec.messages import decode_embedded, encode_embedded
+from kdissect.replay.disposition import Disposition
 from kdissect.replay.settings import Chosen, Groups
 
 HEARTBEAT, LEAVE, DESCRIBE, CONSUMER_HEARTBEAT = 12, 13, 15, 68
@@ -101,7 +101,7 @@ def test_a_member_of_which_nothing_is_told_is_skipped_and_said() -> None:
     done = replay(script, Coordinator(leader=0), FULL, target=orders())
     first, stranger = done.loaded.items
     assert first.refusal is not None  # so a plan says it too
-    assert first.refusal.bucket is Bucket.HEADLESS
+    assert first.refusal.bucket is Disposition.HEADLESS
     assert "does not tell what it subscribes to" in first.refusal.reason
     assert stranger.refusal is None  # the captured broker did not know it either
     assert done.buckets() == {"headless": 1, "dependency": 1}
@@ -210,7 +210,7 @@ def test_fetches_by_ids_that_the_capture_never_names_are_said_to_be_so() -> None
     body = {"max_wait_ms": 10, "min_bytes": 1, "session_id": 0, "session_epoch": -1, "topics": [topic]}
     script.add(0, FETCH, 13, body, {"responses": []})
     done = replay(script, Cluster(), target=orders())
-    assert [(each.bucket, each.reason) for each in done.player.results] == [(Bucket.HEADLESS, "a topic id has no name in the capture")]  # fmt: skip
+    assert [(each.bucket, each.reason) for each in done.player.results] == [(Disposition.HEADLESS, "a topic id has no name in the capture")]  # fmt: skip
     said = settings(topic_ids={b"n" * 16: "orders"})
     done = replay(script, Cluster(), said, target=orders())
     assert done.buckets() == {"answered": 1}

@@ -8,20 +8,24 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from exchange.talk import CAPTURES
 from replay.handmade import MS, FarTarget, OnPaper, PaperTarget, Script, Tree, play, settings, topology
 from replay.test_courses import INIT, PRODUCE, Cluster, batch, issued, orders, produce, took
+from streams.talk import CAPTURES
 
-from kdissect.protocol.records import read_records
-from kdissect.replay.accounting import Bucket
-from kdissect.replay.courses.stage import Stage
-from kdissect.replay.courses.target import learn_bounds
-from kdissect.replay.linking.links import Link
-from kdissect.replay.linking.switchboard import Switchboard
-from kdissect.replay.loading.captured import read
-from kdissect.replay.loading.items import load
-from kdissect.replay.loading.shelf import Shelf
-from kdissect.replay.rewriting.batches import Batch, batch_of, batches_of
+from kdissect.protocol.records.record_codec import read_records
+from kdissect.replay.disposition import Disposition
+from kdissect.replay.handlers.discover import learn_bounds
+from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.load.analysis import load
+from kdissect.replay.load.requests import read
+from kdissect.replay.load.spool import Spool
+from kdissect.replay.net.connection import Connection
+from kdissect.replay.net.pool import ConnectionPool
+from kdissect.replay.rewrite.batch_rewrite import (
+    Batch,
+    batch_of,
+    batches_of,
+)
 from kdissect.replay.settings import Pace
 
 NOT_LEADER, TOO_LARGE, OUT_OF_ORDER, OLD_EPOCH = 6, 10, 45, 47
@@ -85,7 +89,7 @@ class Strict(Cluster):
 def far(
     script: Script,
     strict: Strict,
-    lag: Callable[[Link], int] = lambda _link: MS,
+    lag: Callable[[Connection], int] = lambda _link: MS,
     leaders: int = 2,
     prepared: bool = False,
     **more: float,
@@ -207,7 +211,7 @@ def test_a_batch_behind_a_lost_answer_is_not_taken_for_its_repetition() -> None:
     strict = Forgetful()
     numbered(script, b"a", b"b", b"c", b"d")
     done = far(script, strict)
-    assert done.buckets() == {"answered": 4, Bucket.TIMED_OUT.value: 1}
+    assert done.buckets() == {"answered": 4, Disposition.TIMED_OUT.value: 1}
     assert (len(strict.log[0]), strict.repeated, strict.refusals) == (4, 0, [])
     assert done.stage.counts["epochs raised"] == 1
 
@@ -250,7 +254,7 @@ def test_sequences_wrap_behind_the_largest_int32() -> None:
 @pytest.mark.parametrize("lag_ms", [0.1, 3.0, 30.0])
 def test_a_captured_restart_stays_in_sequence_however_late_answers_come(lag_ms: float) -> None:
     """Leaders moved, connections broke, retries came: the numbers fit for any order of answers."""
-    shelf = Shelf()
+    shelf = Spool()
     with tempfile.TemporaryDirectory() as spool:
         capture = read([str(CAPTURES / "broker-restart.pcapng")], (), spool, shelf)
         for seed in range(3):
@@ -287,8 +291,8 @@ def test_bounds_are_asked_again_while_a_leader_moves() -> None:
         return {"topics": [{"name": topic["name"], "partitions": [{"partition_index": each["partition_index"], "error_code": codes.pop() if codes else 0, "offset": 7} for each in topic["partitions"]]} for topic in body["topics"]]}  # fmt: skip
 
     paper = PaperTarget(respond)
-    paper.board = board = Switchboard(asked, known, paper, lambda: "nonce")
-    stage = Stage(asked, loaded, known, lambda: paper.now_ns, script.shelf.get)
+    paper.board = board = ConnectionPool(asked, known, paper, lambda: "nonce")
+    stage = ReplayContext(asked, loaded, known, lambda: paper.now_ns, script.shelf.get)
     ended: list[object] = []
     board.run(learn_bounds(stage), "control", lambda *_: ended.append(1))
     paper.run(None, 10**10, lambda: bool(ended))

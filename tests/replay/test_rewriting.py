@@ -9,21 +9,37 @@ from hypothesis import strategies as st
 from replay.handmade import settings
 from strategies import random_message
 
-from kdissect.protocol.codec import decode, encode
-from kdissect.protocol.headers import decode_embedded, encode_embedded, encode_response
-from kdissect.protocol.layout import every_field
-from kdissect.protocol.schema import APIS
-from kdissect.replay.accounting import Bucket
-from kdissect.replay.courses.fetched import glance
-from kdissect.replay.mapping.offsets import Positions, Rule
-from kdissect.replay.mapping.producers import Where
-from kdissect.replay.mapping.readings import Changes, Entry, Reading
-from kdissect.replay.mapping.sessions import CapturedSessions, OwnSession
-from kdissect.replay.playing.running import OLD_MESSAGE
-from kdissect.replay.rewriting.batches import modern
-from kdissect.replay.rewriting.roles import Names, Refused, rewriter
-from kdissect.replay.rewriting.versions import chosen_version, convert, true_ranges
+from kdissect.protocol.codec.body import decode, encode
+from kdissect.protocol.codec.messages import (
+    decode_embedded,
+    encode_embedded,
+    encode_response,
+)
+from kdissect.protocol.schema.definition import every_field
+from kdissect.protocol.schema.registry import APIS
+from kdissect.replay.disposition import Disposition
+from kdissect.replay.engine.run import OLD_MESSAGE
+from kdissect.replay.handlers.fetch_scan import glance
+from kdissect.replay.rewrite.batch_rewrite import modern
+from kdissect.replay.rewrite.roles import (
+    Names,
+    SkipRequest,
+    rewriter,
+)
+from kdissect.replay.rewrite.versions import (
+    chosen_version,
+    convert,
+    true_ranges,
+)
 from kdissect.replay.settings import Offsets
+from kdissect.replay.target.fetch_sessions import CapturedSessions, OwnSession
+from kdissect.replay.target.fetch_state import (
+    Changes,
+    Entry,
+    Reading,
+)
+from kdissect.replay.target.offsets import Positions, Rule
+from kdissect.replay.target.producers import Where
 
 OLD, NEW = b"o" * 16, b"n" * 16
 
@@ -82,11 +98,11 @@ def test_what_belongs_to_the_captured_cluster_is_neutral() -> None:
 
 def test_ids_without_names_patterns_and_share_keys_are_refused() -> None:
     for key, version, body, bucket in (
-        (1, 13, {"topics": [{"topic_id": b"?" * 16, "partitions": []}]}, Bucket.HEADLESS),
-        (68, 1, {"subscribed_topic_regex": "or.*"}, Bucket.POLICY),
-        (10, 6, {"key_type": 2, "coordinator_keys": ["g:t:0"]}, Bucket.POLICY),
+        (1, 13, {"topics": [{"topic_id": b"?" * 16, "partitions": []}]}, Disposition.HEADLESS),
+        (68, 1, {"subscribed_topic_regex": "or.*"}, Disposition.POLICY),
+        (10, 6, {"key_type": 2, "coordinator_keys": ["g:t:0"]}, Disposition.POLICY),
     ):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(SkipRequest) as refused:
             rewritten(key, version, body)
         assert refused.value.bucket is bucket
 
@@ -122,7 +138,7 @@ def test_no_group_or_transactional_id_is_forgotten(key: int, role: str) -> None:
     tree = decode(api.request, version, before).value
     try:
         rewriter(api.request, version)(tree, Names(settings(topic_map={}), _Anything()))  # type: ignore[arg-type]
-    except Refused:
+    except SkipRequest:
         return  # a pattern or an id without a name is in it: it would not be sent
     for path in paths:
         for value in _values(tree, path.split(".")):
@@ -188,7 +204,7 @@ def test_what_gets_lost_has_a_name() -> None:
 
 
 def test_an_id_that_the_target_does_not_have_is_never_zero() -> None:
-    with pytest.raises(Refused, match="not on the target"):
+    with pytest.raises(SkipRequest, match="not on the target"):
         convert(8, {"group_id": "g", "topics": [{"name": "gone", "partitions": []}]}, 9, 10, names())
 
 

@@ -21,12 +21,20 @@ from replay.handmade import Script, Tree
 from replay.play import Played, play, settings
 from replay.test_courses import batch, issued, produce, took
 
-from kdissect.protocol.errors import error_name
-from kdissect.protocol.headers import decode_response, encode_embedded, encode_request
-from kdissect.protocol.layout import Field, Message, fields_at
-from kdissect.protocol.schema import APIS
-from kdissect.replay.playing import player, running
-from kdissect.replay.rewriting.mentions import errors_of
+from kdissect.protocol.codec.messages import (
+    decode_response,
+    encode_embedded,
+    encode_request,
+)
+from kdissect.protocol.error_codes import error_name
+from kdissect.protocol.schema.definition import (
+    Field,
+    Message,
+    fields_at,
+)
+from kdissect.protocol.schema.registry import APIS
+from kdissect.replay.engine import player, run
+from kdissect.replay.rewrite.references import errors_of
 from kdissect.replay.settings import Groups, Timestamps
 
 pytestmark = pytest.mark.broker
@@ -117,7 +125,7 @@ class World:
                 script.add(number, key, version, body, said, client_id=client_id)
             return script.capture()
 
-        self._patch.setattr(running, "read", read)
+        self._patch.setattr(run, "read", read)
         known = self.connection().ask(METADATA, 2, {"topics": []})
         assert known is not None
         asked = settings(

@@ -10,16 +10,29 @@ import pytest
 from replay.handmade import MS, TARGET, OnPaper, PaperTarget, Script, Tree, play, settings
 from replay.test_courses import PRODUCE, Cluster, batch, produce, took
 
-from kdissect.protocol.schema import APIS
-from kdissect.replay.courses.stage import Stage
-from kdissect.replay.courses.target import LEADERLESS_NS, Target, learn_target
-from kdissect.replay.linking.links import Link
-from kdissect.replay.linking.switchboard import Switchboard
-from kdissect.replay.loading.items import Source, SourceTopic, load
-from kdissect.replay.mapping.topology import Topology
-from kdissect.replay.planning.topics import CREATED, NOT_SETTLED, Wanted, create
+from kdissect.protocol.schema.registry import APIS
+from kdissect.replay.create_topics import (
+    CREATED,
+    NOT_SETTLED,
+    Wanted,
+    create,
+)
+from kdissect.replay.effects import Coroutine
+from kdissect.replay.handlers.discover import (
+    LEADERLESS_NS,
+    Target,
+    learn_target,
+)
+from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.load.analysis import (
+    CapturedCluster,
+    SourceTopic,
+    load,
+)
+from kdissect.replay.net.connection import Connection
+from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.settings import Pace
-from kdissect.replay.steps import Errand
+from kdissect.replay.target.cluster import TargetCluster
 
 METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER = 3, 19, 60
 S = 1000 * MS
@@ -39,7 +52,7 @@ class Lagging(PaperTarget):
     knows_ns: dict[int, int] = field(default_factory=dict)
     leads_ns: dict[int, int] = field(default_factory=dict)
 
-    def answer(self, link: Link, key: int, version: int, body: Tree) -> Tree | None:
+    def answer(self, link: Connection, key: int, version: int, body: Tree) -> Tree | None:
         if key == CREATE_TOPICS:
             return {"topics": [{"name": each["name"], "error_code": 0} for each in body["topics"]]}
         if key == DESCRIBE_CLUSTER:
@@ -58,15 +71,15 @@ class Lagging(PaperTarget):
         return {"cluster_id": "target", "brokers": nodes, "topics": named}
 
 
-def do(paper: Lagging, errand: Callable[[Stage], Errand]) -> tuple[Any, Stage]:
+def do(paper: Lagging, errand: Callable[[ReplayContext], Coroutine]) -> tuple[Any, ReplayContext]:
     """Run an errand of a capture that names one topic to its end."""
     script, asked = Script(), settings(known_target="target")
     loaded = load(script.capture(), script.shelf, asked)
-    loaded.source = Source(topics={"orders": SourceTopic(1, 1)})
-    known = Topology(lambda _address: None, lambda _address: None)
-    board = paper.board = Switchboard(asked, known, paper, lambda: "nonce")
+    loaded.source = CapturedCluster(topics={"orders": SourceTopic(1, 1)})
+    known = TargetCluster(lambda _address: None, lambda _address: None)
+    board = paper.board = ConnectionPool(asked, known, paper, lambda: "nonce")
     outcome: list[Any] = []
-    stage = Stage(asked, loaded, known, lambda: paper.now_ns, script.shelf.get)
+    stage = ReplayContext(asked, loaded, known, lambda: paper.now_ns, script.shelf.get)
     board.wake(0)
     board.run(errand(stage), "control", lambda value, failed: outcome.append((value, failed)))
     paper.run(None, 60 * S, lambda: bool(outcome))
@@ -105,7 +118,7 @@ def test_a_node_that_stays_behind_does_not_unmake_what_another_knows() -> None:
 def test_preparing_ends_when_every_node_knows_what_was_created(knows_ns: int, outcome: str) -> None:
     paper = Lagging(nothing, knows_ns={1: 0, 2: knows_ns})
 
-    def prepare(stage: Stage) -> Errand:
+    def prepare(stage: ReplayContext) -> Coroutine:
         yield from stage.learn_topics([])
         return (yield from create(stage, [Wanted(TOPIC, 1, 1)]))
 
@@ -135,7 +148,7 @@ class Moving(Lagging):
 
     took: list[int] = field(default_factory=list)  # nodes that were sent batches
 
-    def answer(self, link: Link, key: int, version: int, body: Tree) -> Tree | None:
+    def answer(self, link: Connection, key: int, version: int, body: Tree) -> Tree | None:
         if key == PRODUCE:
             self.took.append(link.node)
             if link.node == 2:
@@ -167,15 +180,15 @@ def produced(acks: int, prepared: bool, paper: Lagging, apart_ms: int = 1, pace:
     script = Script()
     for number in range(5):
         script.add(number * apart_ms, PRODUCE, 9, produce(batch(), acks=acks), took(0) if acks else None)
-    known = Topology(lambda _address: None, lambda _address: None, "target")
+    known = TargetCluster(lambda _address: None, lambda _address: None, "target")
     asked = settings(pace=pace)
-    body = paper.answer(Link("", 1, TARGET, paper, 0), METADATA, 12, {"topics": [{"name": TOPIC}]})
+    body = paper.answer(Connection("", 1, TARGET, paper, 0), METADATA, 12, {"topics": [{"name": TOPIC}]})
     assert body is not None
     known.versions = {key: (api.live.start, api.live.stop - 1) for key, api in APIS.items()}
     known.learn_metadata(body, load(script.capture(), script.shelf, asked).names)
     return play(script.capture(), script.shelf, paper, known, asked, prepared=prepared)
 
 
-def _learn(stage: Stage) -> Errand:
+def _learn(stage: ReplayContext) -> Coroutine:
     target: Target = yield from learn_target(stage)
     return target

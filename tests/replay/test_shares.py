@@ -10,11 +10,11 @@ import pytest
 from replay.handmade import MS, Script, Tree, replay, settings, topology
 from replay.test_courses import Cluster
 
-from kdissect.replay.accounting import Bucket
-from kdissect.replay.courses.shares import learn
-from kdissect.replay.mapping.shares import OwnShareSession
+from kdissect.replay.disposition import Disposition
+from kdissect.replay.effects import Answer, Part
+from kdissect.replay.handlers.share import learn
 from kdissect.replay.settings import Groups
-from kdissect.replay.steps import Answer, Part
+from kdissect.replay.target.share_sessions import OwnShareSession
 
 HEARTBEAT, FETCH, ACKNOWLEDGE = 76, 78, 79
 ORDERS = b"o" * 16
@@ -232,7 +232,7 @@ def test_what_was_under_way_in_a_lost_session_does_not_end_the_next_one() -> Non
     asked = [session.next_epoch() for _ in range(3)]
     for epoch in asked[1:]:
         part = Part(FETCH, 2, {"share_session_epoch": epoch})
-        answer = Answer(part, Bucket.CLOSED)
+        answer = Answer(part, Disposition.CLOSED)
         learn(stage, session, answer)  # type: ignore[arg-type]
         if epoch == 1:
             assert session.next_epoch() == 0

@@ -5,8 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from exchange.talk import CAPTURES, _conversations, frames
 from kafka.record import MemoryRecords
+from streams.talk import (
+    CAPTURES,
+    _conversations,
+    frames,
+)
 
 PRODUCE = 0
 

@@ -6,29 +6,33 @@ from typing import Any
 
 import pyarrow as pa
 
-from kdissect.capture.files import open_inputs
-from kdissect.capture.pieces import Counts
-from kdissect.capture.survey import Survey, survey
-from kdissect.exchange.dissect import dissect_batches
-from kdissect.pipeline import steps
-from kdissect.pipeline.facts import capture_facts
-from kdissect.report.compose import compose
-from kdissect.report.course.count import WANTED
-from kdissect.report.course.grid import Grid, grid_over
-from kdissect.report.html.document import document
-from kdissect.report.html.page import render_page
-from kdissect.report.partials import Partial, merge, summarise
-from kdissect.report.summary import Summary
+from kdissect.capture.index.index import CaptureIndex, index_captures
+from kdissect.capture.inputs import open_inputs
+from kdissect.capture.segment_index import Counts
+from kdissect.report.aggregate.merge import (
+    Partial,
+    merge,
+    summarise,
+)
+from kdissect.report.build.report import build_report
+from kdissect.report.model import Summary
+from kdissect.report.render.html.document import document
+from kdissect.report.render.html.page import render_page
+from kdissect.report.timeline.count import WANTED
+from kdissect.report.timeline.grid import Grid, grid_over
+from kdissect.spark import tasks
+from kdissect.spark.capture_facts import capture_facts
+from kdissect.tables.build import dissect_batches
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
 
 @cache
-def dissected(name: str) -> tuple[Survey, list[dict[str, pa.RecordBatch]]]:
+def dissected(name: str) -> tuple[CaptureIndex, list[dict[str, pa.RecordBatch]]]:
     """Give the survey of a capture and the batches of its tables."""
-    seen = survey(open_inputs([str(CAPTURES / name)], "").files, 1 << 30)
+    seen = index_captures(open_inputs([str(CAPTURES / name)], "").files, 1 << 30)
     ordinals = [pa.record_batch({"split": [split.index]}) for split in seen.splits]
-    pieces = list(steps.scan_step(ordinals, seen.splits, ()))
+    pieces = list(tasks.scan_step(ordinals, seen.splits, ()))
     return seen, [dict(batch) for batch in dissect_batches(pieces, seen.splits, wanted=WANTED)]
 
 
@@ -43,7 +47,7 @@ def analyzed(name: str) -> tuple[Summary, Partial, Grid]:
     seen, batches = dissected(name)
     grid = grid_over(seen.earliest_time_ns, seen.latest_time_ns)
     partial = merge(summarise(batch, grid) for batch in batches)
-    return compose(partial, capture_facts(seen, Counts(packets=seen.packets))), partial, grid
+    return build_report(partial, capture_facts(seen, Counts(packets=seen.packets))), partial, grid
 
 
 @cache

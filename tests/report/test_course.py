@@ -7,13 +7,32 @@ import pyarrow as pa
 import pytest
 from report import oracle, synthetic
 
-from kdissect.report.bounds import bounded
-from kdissect.report.columns import Columns
-from kdissect.report.course.grid import MOST_STEPS, Grid, grid_over
-from kdissect.report.course.parts import COURSE, FAILURES, MOMENTS, POSITIONS, SEQUENCES, TOPIC_MOMENTS
-from kdissect.report.partials import ALL_PARTS, merge, summarise
-from kdissect.report.parts import Part, rollup
-from kdissect.tables import ENDS, INT64, TEXT
+from kdissect.report.aggregate.grouping import Columns
+from kdissect.report.aggregate.merge import (
+    ALL_PARTS,
+    merge,
+    summarise,
+)
+from kdissect.report.aggregate.partial_tables import Part, rollup
+from kdissect.report.aggregate.row_limits import bounded
+from kdissect.report.timeline.grid import (
+    MOST_STEPS,
+    Grid,
+    grid_over,
+)
+from kdissect.report.timeline.timeline_tables import (
+    COURSE,
+    FAILURES,
+    MOMENTS,
+    POSITIONS,
+    SEQUENCES,
+    TOPIC_MOMENTS,
+)
+from kdissect.tables.schemas import (
+    ENDS,
+    INT64,
+    TEXT,
+)
 
 S = 10**9
 SECONDS = Grid(synthetic.START_NS, 5_000_000, 100)

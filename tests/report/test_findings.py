@@ -12,21 +12,29 @@ import pytest
 from report import handmade
 from report.handmade import MS, US, T
 
-from kdissect.capture.files import open_inputs
-from kdissect.capture.pieces import PIECES, Counts
-from kdissect.capture.survey import survey
-from kdissect.exchange.dissect import dissect_batches
-from kdissect.pipeline import steps
-from kdissect.pipeline.facts import capture_facts
-from kdissect.report.compose import compose
-from kdissect.report.finding_lines import findings as lines
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import open_inputs
+from kdissect.capture.segment_index import PIECES, Counts
+from kdissect.report.aggregate.merge import (
+    EMPTY,
+    merge,
+    summarise,
+)
+from kdissect.report.build.report import build_report
 from kdissect.report.findings.rules import RULES
-from kdissect.report.layout import Terminal
-from kdissect.report.partials import EMPTY, merge, summarise
-from kdissect.report.summary import CaptureFacts, Severity
-from kdissect.report.units import duration
-from kdissect.safe import columns
-from kdissect.tables import CONNECTIONS, EXCHANGES, PARTITIONS
+from kdissect.report.model import CaptureFacts, Severity
+from kdissect.report.render.findings import findings as lines
+from kdissect.report.render.table import Terminal
+from kdissect.spark import tasks
+from kdissect.spark.capture_facts import capture_facts
+from kdissect.tables.build import dissect_batches
+from kdissect.tables.schemas import (
+    CONNECTIONS,
+    EXCHANGES,
+    PARTITIONS,
+)
+from kdissect.text import columns
+from kdissect.units import duration
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 SECOND = 10**9
@@ -96,7 +104,7 @@ def report(
         "exchanges": handmade.table(exchanges, EXCHANGES),
         "partitions": handmade.table(list(partitions), PARTITIONS),
     }
-    return compose(summarise(tables), CaptureFacts())
+    return build_report(summarise(tables), CaptureFacts())
 
 
 def many(
@@ -357,7 +365,7 @@ def test_most_severe_first():
 
 
 def test_nothing_in_nothing():
-    assert compose(EMPTY, CaptureFacts()).findings == ()
+    assert build_report(EMPTY, CaptureFacts()).findings == ()
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -373,12 +381,12 @@ def test_lines_fit_and_hostile_names_stay_text(width, unicode):
 @cache
 def found_in(name: str) -> dict[str, Any]:
     """Findings of a recorded capture."""
-    seen = survey(open_inputs([str(CAPTURES / name)], "").files, 1 << 30)
+    seen = index_captures(open_inputs([str(CAPTURES / name)], "").files, 1 << 30)
     ordinals = [pa.record_batch({"split": [split.index]}) for split in seen.splits]
-    pieces = pa.Table.from_batches(steps.scan_step(ordinals, seen.splits, ()), PIECES)
+    pieces = pa.Table.from_batches(tasks.scan_step(ordinals, seen.splits, ()), PIECES)
     partial = merge(map(summarise, dissect_batches(pieces.to_batches(), seen.splits)))
     facts = capture_facts(seen, Counts(packets=seen.packets))
-    return {finding.name: finding for finding in compose(partial, facts).findings}
+    return {finding.name: finding for finding in build_report(partial, facts).findings}
 
 
 INCIDENTS = {
@@ -538,7 +546,7 @@ def test_where_the_clock_went_back():
 def test_a_capture_that_says_what_it_dropped():
     for dropped, expected in ((10, 1), (0, 0)):
         facts = CaptureFacts(packets=100, dropped_packets=dropped)
-        found = compose(
+        found = build_report(
             summarise({"connections": handmade.table([connection(1)], CONNECTIONS)}), facts
         ).findings
         assert [one.name for one in found] == ["capture_loss"] * expected

@@ -13,18 +13,26 @@ import pyarrow as pa
 import pytest
 from report import handmade, oracle, recorded, synthetic
 
-from kdissect.anonymity import Pseudonyms
-from kdissect.report.compose import compose
-from kdissect.report.course.grid import Grid, grid_over
-from kdissect.report.course.parts import COURSE
-from kdissect.report.html import cube
-from kdissect.report.html import document as document_module
-from kdissect.report.html.budget import shortened, size_of, within
-from kdissect.report.html.document import document
-from kdissect.report.html.page import render_page
-from kdissect.report.partials import EMPTY, merge, summarise
-from kdissect.report.summary import CaptureFacts
-from kdissect.tables import ENDS
+from kdissect.report.aggregate.merge import (
+    EMPTY,
+    merge,
+    summarise,
+)
+from kdissect.report.build.report import build_report
+from kdissect.report.model import CaptureFacts
+from kdissect.report.render.html import document as document_module
+from kdissect.report.render.html import pivot
+from kdissect.report.render.html.document import document
+from kdissect.report.render.html.page import render_page
+from kdissect.report.render.html.size_budget import (
+    shortened,
+    size_of,
+    within,
+)
+from kdissect.report.timeline.grid import Grid, grid_over
+from kdissect.report.timeline.timeline_tables import COURSE
+from kdissect.tables.anonymize import Pseudonyms
+from kdissect.tables.schemas import ENDS
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028&amp;%%script%%"
 
@@ -39,7 +47,7 @@ def random_page(seed=1, exchanges=2000):
     facts = CaptureFacts(
         files=("a.pcap", "b.pcapng"), first_time_ns=int(times.min()), last_time_ns=int(times.max())
     )
-    return tables, grid, compose(partial, facts), partial
+    return tables, grid, build_report(partial, facts), partial
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +65,7 @@ def told(data, client=None, broker=None):
         if client in (None, of_client) and broker in (None, of_broker):
             for _, some, cells in steps:
                 for at, value in enumerate(some):
-                    sums[at] = max(sums[at], value) if at == cube.LARGEST else sums[at] + value
+                    sums[at] = max(sums[at], value) if at == pivot.LARGEST else sums[at] + value
                 timed += sum(
                     number for cell, number in zip(cells[::3], cells[1::3], strict=True) if cell >= 0
                 )
@@ -108,7 +116,7 @@ def test_packets_lead_back_to_their_exchanges(whole):
 def test_folding_keeps_every_sum_and_says_who_is_no_longer_whole(whole, monkeypatch, most):
     _, grid, full = whole
     _, _, summary, partial = random_page()
-    monkeypatch.setattr(cube, "MOST_CHARACTERS", most)
+    monkeypatch.setattr(pivot, "MOST_CHARACTERS", most)
     data = document(summary, partial, grid)
     assert len(json.dumps(data["cube"]["series"], separators=(",", ":"))) < max(most, 25_000)
     assert told(data) == told(full)
@@ -129,7 +137,7 @@ def of_topics(data):
 def test_a_topic_that_is_told_whole_is_whole_however_much_was_folded(whole, monkeypatch, most):
     _, grid, full = whole
     _, _, summary, partial = random_page()
-    monkeypatch.setattr(cube, "MOST_FOR_TOPICS", most)
+    monkeypatch.setattr(pivot, "MOST_FOR_TOPICS", most)
     data = document(summary, partial, grid)
     assert size_of(data["topic_cube"]["series"]) <= most
     told = data["topic_cube"]["whole"]
@@ -146,7 +154,7 @@ def test_names_of_any_length_fit():
         at = tables[name].schema.get_field_index("client_id")
         tables[name] = tables[name].set_column(at, "client_id", column)
     partial = summarise(tables, grid)
-    page = render_page(compose(partial, CaptureFacts()), partial, grid)
+    page = render_page(build_report(partial, CaptureFacts()), partial, grid)
     assert len(page) < 500_000
 
 
@@ -156,7 +164,7 @@ def test_every_list_ends_where_its_room_ends(monkeypatch):
     full = recorded.data("rebalances.pcapng")
     monkeypatch.setattr(document_module, "MOST_FOR_GROUPS", 1000)
     monkeypatch.setattr(document_module, "PAGE", 100_000)
-    monkeypatch.setattr(cube, "LEAST_CHARACTERS", 10_000)
+    monkeypatch.setattr(pivot, "LEAST_CHARACTERS", 10_000)
     data = document(*recorded.analyzed("rebalances.pcapng"))
     for listed, kept in ((full, 6), (data, 1)):
         assert len(listed["groups"]["rows"]) == kept
@@ -169,7 +177,7 @@ def test_the_handmade_capture():
     tables |= {"ends": tables["connections"].select(ENDS.names)}
     grid = Grid(handmade.T, 100_000_000, 20)
     partial = summarise(tables, grid)
-    data = document(compose(partial, handmade.CAPTURE), partial, grid)
+    data = document(build_report(partial, handmade.CAPTURE), partial, grid)
     orders, billing = (
         {row["id"]: at for at, row in enumerate(data["clients"])}[name] for name in ("orders-app", "billing")
     )
@@ -256,7 +264,7 @@ def test_a_gap_is_told():
         "ends": tables["connections"].select(ENDS.names),
     }
     partial = summarise(tables, Grid(handmade.T, 10**6, 100))
-    data = document(compose(partial, handmade.CAPTURE), partial, Grid(handmade.T, 10**6, 100))
+    data = document(build_report(partial, handmade.CAPTURE), partial, Grid(handmade.T, 10**6, 100))
     (producer,) = data["producers"]["rows"]
     (gap,) = producer["gaps"]
     assert (gap["topic"], gap["partition"], gap["after"], gap["before"], gap["missing"]) == (
@@ -284,7 +292,7 @@ def hostile_page():
     tables, grid, _, _ = random_page()
     tables = with_hostile_names(tables)
     partial = summarise(tables, grid)
-    summary = compose(partial, CaptureFacts(files=("a.pcap", "b.pcapng", HOSTILE)))
+    summary = build_report(partial, CaptureFacts(files=("a.pcap", "b.pcapng", HOSTILE)))
     return render_page(summary, partial, grid)
 
 
@@ -329,7 +337,7 @@ def test_the_same_captures_give_the_same_page():
 
 
 def test_an_empty_capture_has_a_page():
-    page = render_page(compose(EMPTY, CaptureFacts()), EMPTY, grid_over(None, None))
+    page = render_page(build_report(EMPTY, CaptureFacts()), EMPTY, grid_over(None, None))
     assert page.endswith("</html>\n")
 
 
@@ -343,7 +351,9 @@ def test_the_same_page_however_the_work_was_divided():
     dealt = synthetic.in_batches(rng, {name: table for name, table in tables.items() if name != "ends"}, 5)
     parts = [summarise(part | {"ends": tables["ends"]}, grid) for part in dealt]
     merged = merge([merge(parts[3:]), merge(parts[:3])])
-    assert render_page(compose(merged, summary.capture), merged, grid) == render_page(summary, partial, grid)
+    assert render_page(build_report(merged, summary.capture), merged, grid) == render_page(
+        summary, partial, grid
+    )
 
 
 def test_an_anonymous_page_has_no_name_of_the_capture():
@@ -353,14 +363,14 @@ def test_an_anonymous_page_has_no_name_of_the_capture():
     partial = merge(summarise(hidden.tables(batch), grid) for batch in batches)
     facts = recorded.analyzed("rebalances.pcapng")[0].capture
     files = tuple(hidden.name("capture", file) or "" for file in facts.files)
-    page = render_page(compose(partial, replace(facts, files=files)), partial, grid)
+    page = render_page(build_report(partial, replace(facts, files=files)), partial, grid)
     groups = recorded.rows("rebalances.pcapng", "group_events")
     names = {
         row[name] for row in groups for name in ("group_id", "client_id", "member_id", "reason") if row[name]
     }
     assert len(names) > 40
     assert [name for name in names | {"127.0.0.1", "rebalances.pcapng"} if name in page] == []
-    assert len(document(compose(partial, facts), partial, grid)["groups"]["rows"]) == 6
+    assert len(document(build_report(partial, facts), partial, grid)["groups"]["rows"]) == 6
 
 
 def test_without_a_grid_nothing_of_the_course_is_counted():

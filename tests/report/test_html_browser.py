@@ -8,11 +8,11 @@ from report import oracle, recorded
 from report.browser import CHROMIUM, DRIVER, browser
 from report.test_html import HOSTILE, random_page, with_hostile_names
 
-from kdissect.report.compose import compose
-from kdissect.report.course.grid import grid_over
-from kdissect.report.html.page import render_page
-from kdissect.report.partials import EMPTY, summarise
-from kdissect.report.summary import CaptureFacts
+from kdissect.report.aggregate.merge import EMPTY, summarise
+from kdissect.report.build.report import build_report
+from kdissect.report.model import CaptureFacts
+from kdissect.report.render.html.page import render_page
+from kdissect.report.timeline.grid import grid_over
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and its driver are not installed")
 
@@ -35,11 +35,11 @@ def made(tmp_path_factory):
         first_time_ns=grid.start_ns,
         last_time_ns=grid.start_ns + grid.step_ns * grid.steps,
     )
-    (folder / "random.html").write_text(render_page(compose(partial, facts), partial, grid), "utf-8")
+    (folder / "random.html").write_text(render_page(build_report(partial, facts), partial, grid), "utf-8")
     for name in ("rebalances", "transactions"):
         (folder / f"{name}.html").write_text(recorded.page(f"{name}.pcapng"), "utf-8")
     (folder / "empty.html").write_text(
-        render_page(compose(EMPTY, CaptureFacts()), EMPTY, grid_over(None, None)), "utf-8"
+        render_page(build_report(EMPTY, CaptureFacts()), EMPTY, grid_over(None, None)), "utf-8"
     )
     return folder, tables, grid
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from report import oracle, synthetic
 
-from kdissect.report.compose import compose
-from kdissect.report.json import to_json
-from kdissect.report.partials import summarise
-from kdissect.report.summary import CaptureFacts
+from kdissect.report.aggregate.merge import summarise
+from kdissect.report.build.report import build_report
+from kdissect.report.model import CaptureFacts
+from kdissect.report.render.json import to_json
 
 PERCENTILES = ("p50_ns", "p90_ns", "p99_ns", "p99_9_ns")
 CLIENT = ("client_id", "client_software_name", "client_software_version", "client_host")
@@ -47,7 +47,7 @@ def assert_same_latency(found, expected, where):
 def both(request):
     """Give the JSON report of random tables and the oracle's."""
     tables = synthetic.tables(np.random.default_rng(request.param), 2500)
-    return json.loads(to_json(compose(summarise(tables), CaptureFacts()))), oracle.report(tables)
+    return json.loads(to_json(build_report(summarise(tables), CaptureFacts()))), oracle.report(tables)
 
 
 def keyed(rows, names):

@@ -3,13 +3,13 @@
 import pytest
 from report.handmade import CAPTURE, MS, ORDERS_ID, OTHER_ID, US, T, tables
 
-from kdissect.report.compose import compose
-from kdissect.report.partials import summarise
+from kdissect.report.aggregate.merge import summarise
+from kdissect.report.build.report import build_report
 
 
 @pytest.fixture(scope="module")
 def summary():
-    return compose(summarise(tables()), CAPTURE)
+    return build_report(summarise(tables()), CAPTURE)
 
 
 def test_totals(summary):

@@ -1,7 +1,7 @@
 """Rules about answers: none at all, errors that say where the leader is, that ask to try again, or that refuse."""
 
-from kdissect.protocol.errors import ERRORS, is_retriable
-from kdissect.report.findings.scene import (
+from kdissect.protocol.error_codes import ERRORS, is_retriable
+from kdissect.report.findings.rule_input import (
     Judgement,
     Note,
     Scene,
@@ -13,7 +13,7 @@ from kdissect.report.findings.scene import (
     span_ns,
     spells,
 )
-from kdissect.report.units import duration
+from kdissect.units import duration
 
 TIME_OUT_NS = 5 * 10**9
 """Clients wait longer than this for an answer before they hang up; the shortest usual time-outs are 10 s."""

@@ -2,11 +2,30 @@
 
 from statistics import median
 
-from kdissect.protocol.schema import api_name
-from kdissect.report.findings.connected import Row, by, client, connected, connections, server
-from kdissect.report.findings.scene import Judgement, Scene, plural
-from kdissect.report.summary import Evidence, Latency, Place
-from kdissect.report.units import duration, share, size
+from kdissect.protocol.schema.registry import api_name
+from kdissect.report.findings.connection_evidence import (
+    Row,
+    by,
+    client,
+    connected,
+    connections,
+    server,
+)
+from kdissect.report.findings.rule_input import (
+    Judgement,
+    Scene,
+    plural,
+)
+from kdissect.report.model import (
+    Evidence,
+    Latency,
+    Place,
+)
+from kdissect.units import (
+    duration,
+    share,
+    size,
+)
 
 ENOUGH, TIMES_SLOWER, SLOWER_NS = 100, 3, 2_000_000
 COMPARED = (0, 1)

@@ -2,8 +2,16 @@
 
 from collections import Counter
 
-from kdissect.report.findings.connected import Row, by, client, connected, connections, hosts, server
-from kdissect.report.findings.scene import (
+from kdissect.report.findings.connection_evidence import (
+    Row,
+    by,
+    client,
+    connected,
+    connections,
+    hosts,
+    server,
+)
+from kdissect.report.findings.rule_input import (
     Judgement,
     Note,
     Scene,
@@ -14,8 +22,12 @@ from kdissect.report.findings.scene import (
     servers,
     span_ns,
 )
-from kdissect.report.summary import Evidence, TopicUse
-from kdissect.report.units import duration, share, size
+from kdissect.report.model import Evidence, TopicUse
+from kdissect.units import (
+    duration,
+    share,
+    size,
+)
 
 WINDOW_S = 10
 MANY_METADATA = 50

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from kdissect.report.findings.rule_input import Rule, Scene
 from kdissect.report.findings.rules import RULES
-from kdissect.report.findings.scene import Rule, Scene
-from kdissect.report.summary import Finding, Severity
+from kdissect.report.model import Finding, Severity
 
 MOST_EVIDENCE = 50
 ORDER = tuple(Severity)

@@ -4,9 +4,9 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from kdissect.protocol.errors import is_retriable
+from kdissect.protocol.error_codes import is_retriable
 from kdissect.report.findings.answers import CONCURRENT, codes, refused
-from kdissect.report.findings.scene import (
+from kdissect.report.findings.rule_input import (
     Judgement,
     Note,
     Scene,
@@ -15,8 +15,8 @@ from kdissect.report.findings.scene import (
     gathered,
     plural,
 )
-from kdissect.report.summary import Severity
-from kdissect.report.units import duration
+from kdissect.report.model import Severity
+from kdissect.units import duration
 
 JOIN_GROUP, LEAVE_GROUP = 11, 13
 COMMITS = (8, 28)

@@ -4,11 +4,18 @@ from collections import defaultdict
 
 import numpy as np
 
-from kdissect.report.columns import coded, grouped
-from kdissect.report.findings.connected import connected, connections
-from kdissect.report.findings.scene import Judgement, Lag, Scene, evidence, gathered, plural
-from kdissect.report.summary import Evidence
-from kdissect.report.units import duration, share
+from kdissect.report.aggregate.grouping import coded, grouped
+from kdissect.report.findings.connection_evidence import connected, connections
+from kdissect.report.findings.rule_input import (
+    Judgement,
+    Lag,
+    Scene,
+    evidence,
+    gathered,
+    plural,
+)
+from kdissect.report.model import Evidence
+from kdissect.units import duration, share
 
 RETRANSMITTED, RETRANSMITTED_PART = 20, 0.01
 FAR_NS = 5_000_000

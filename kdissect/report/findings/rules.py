@@ -3,8 +3,8 @@
 from functools import partial
 
 from kdissect.report.findings import answers, capture, clients, groups, network, security
-from kdissect.report.findings.scene import Rule
-from kdissect.report.summary import Severity
+from kdissect.report.findings.rule_input import Rule
+from kdissect.report.model import Severity
 
 CRITICAL, WARNING, NOTE = Severity
 

@@ -3,10 +3,22 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kdissect.report.columns import valid_truths
+from kdissect.report.aggregate.grouping import valid_truths
 from kdissect.report.findings.answers import AUTHENTICATION, refused
-from kdissect.report.findings.connected import Row, by, client, connected, connections, hosts, server
-from kdissect.report.findings.scene import Judgement, Scene, plural
+from kdissect.report.findings.connection_evidence import (
+    Row,
+    by,
+    client,
+    connected,
+    connections,
+    hosts,
+    server,
+)
+from kdissect.report.findings.rule_input import (
+    Judgement,
+    Scene,
+    plural,
+)
 
 READABLE = ("PLAIN", "OAUTHBEARER")
 """SASL mechanisms that send the secret itself (RFC 4616, RFC 7628); SCRAM and GSSAPI prove that they know it."""

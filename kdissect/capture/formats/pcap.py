@@ -1,0 +1,140 @@
+"""The pcap format: a file header that fixes byte order, resolution and link type, then one record per packet.
+
+Four magic numbers, each in both byte orders: microseconds, nanoseconds, and two of the "modified" format (Kuznetsov),
+whose record headers are 8 bytes longer. The length on the wire is only reported: some writers get it wrong, even
+smaller than what they captured. Layout: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-04.html
+"""
+
+import struct
+from typing import NamedTuple
+
+from kdissect.capture.formats.record_table import (
+    AT,
+    CAPTURED,
+    CLOCK_NS,
+    COUNT,
+    CUT,
+    DAMAGED,
+    END,
+    FULL,
+    LINK_TYPE,
+    MORE,
+    MOST_RECORD_BYTES,
+    ORIGINAL,
+    OUTCOME,
+    POSITION,
+    START,
+    STOP,
+    TIME_NS,
+    Bytes,
+    Int64s,
+    u32,
+    within_range,
+)
+from kdissect.capture.index.splits import (
+    LINK,
+    MULTIPLY,
+    SNAP,
+    Interface,
+)
+from kdissect.jit.decorators import jit_flat
+
+HEADER_BYTES = 24
+LARGEST_USUAL = 262144  # libpcap's MAXIMUM_SNAPLEN: writers keep to it whatever snaplen they declare
+
+
+class Header(NamedTuple):
+    """What the file header fixes for every record."""
+
+    big_endian: bool
+    record_header: int
+    interface: Interface
+
+
+def read_header(first: bytes) -> Header | None:
+    """Read the first 24 bytes of a file; None when they are not a pcap header."""
+    variant = MAGICS.get(first[:4])
+    if variant is None or len(first) < HEADER_BYTES:
+        return None
+    big_endian, resolution, record_header = variant
+    snap_length, network = struct.unpack_from(">II" if big_endian else "<II", first, 16)
+    # The upper half of the link type tells of frame check sequences; IP lengths make them harmless.
+    return Header(big_endian, record_header, Interface(network & 0xFFFF, snap_length, resolution))
+
+
+@jit_flat
+def longest_packet(snap: int) -> int:
+    """Give how many bytes a record may hold; what claims to be longer is damage."""
+    return max(snap, LARGEST_USUAL) if 0 < snap <= MOST_RECORD_BYTES else MOST_RECORD_BYTES
+
+
+@jit_flat
+def walk(
+    data: Bytes,
+    base: int,
+    stop: int,
+    limit: int,
+    head: int,
+    big_endian: bool,
+    record_header: int,
+    interfaces: Int64s,
+    records: Int64s,
+    state: Int64s,
+) -> None:
+    """Fill `records` from state[POSITION] on; data[0] is byte `base` of the file, nothing from `stop` on is read.
+
+    Records that begin at `limit` or later are left to others.
+    """
+    position, count, outcome = state[POSITION], 0, MORE
+    link_type, multiply, snap = interfaces[0, LINK], interfaces[0, MULTIPLY], interfaces[0, SNAP]
+    longest = longest_packet(snap)
+    while True:
+        if count == len(records):
+            outcome = FULL
+            break
+        at = position - base
+        if position >= limit:
+            outcome = END
+            break
+        if stop - position < record_header:
+            outcome = CUT
+            break
+        if at + record_header > len(data):
+            break
+        captured = u32(data, at + 8, big_endian)
+        if captured > longest:
+            outcome = DAMAGED
+            break
+        if stop - position < record_header + captured:
+            outcome = CUT
+            break
+        if at + record_header + min(head, captured) > len(data):
+            break
+        ticks = u32(data, at + 4, big_endian)
+        records[count, START] = position
+        records[count, AT] = position + record_header
+        records[count, CAPTURED] = captured
+        records[count, ORIGINAL] = u32(data, at + 12, big_endian)
+        records[count, TIME_NS] = within_range(u32(data, at, big_endian) * 1_000_000_000 + ticks * multiply)
+        records[count, LINK_TYPE] = link_type
+        position += record_header + captured
+        records[count, STOP] = position
+        count += 1
+    if count:
+        state[CLOCK_NS] = records[count - 1, TIME_NS]
+    state[POSITION], state[COUNT], state[OUTCOME] = position, count, outcome
+
+
+def _both_orders(magic: int, resolution: int, record_header: int) -> dict[bytes, tuple[bool, int, int]]:
+    return {
+        struct.pack("<I", magic): (False, resolution, record_header),
+        struct.pack(">I", magic): (True, resolution, record_header),
+    }
+
+
+MAGICS = {
+    **_both_orders(0xA1B2C3D4, 6, 16),
+    **_both_orders(0xA1B23C4D, 9, 16),
+    **_both_orders(0xA1B2CD34, 6, 24),
+    **_both_orders(0xA1B23C34, 9, 24),
+}

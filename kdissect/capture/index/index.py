@@ -1,0 +1,238 @@
+"""The survey: one fast look at every record header of every capture, before anything is dissected.
+
+It says what is in the captures (packets, times, sizes, what the capture itself lost) and cuts them into splits. Packet
+bytes are not interpreted; every packet belongs to exactly one split.
+
+A large file is looked over in ranges, all at once: where the first record of a range begins is guessed from a chain of
+record headers (`guess`), and believed when the range before it ends there (`joining`). So whoever has many machines can
+look with all of them; the result is the same as from one look at the whole, but that splits end where ranges do.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from kdissect.capture.formats import pcap, pcapng
+from kdissect.capture.formats.file_types import InputError
+from kdissect.capture.formats.pcapng_sections import InForce
+from kdissect.capture.formats.record_reader import CHUNK_BYTES
+from kdissect.capture.index.range_merge import (
+    Joined,
+    Plan,
+    Run,
+    join,
+)
+from kdissect.capture.index.range_scan import (
+    Entry,
+    Range,
+    RangeScan,
+    Task,
+    look_over,
+)
+from kdissect.capture.index.split_stats import StepBack
+from kdissect.capture.index.splits import Format, Split
+from kdissect.capture.inputs import CaptureFile
+from kdissect.capture.storage import opened
+
+SPLIT_BYTES = 32 << 20
+LARGEST_SPLIT_BYTES = 256 << 20  # what pass one keeps in memory grows with the split
+RANGE_BYTES = 128 << 20  # small enough for many machines, large enough for guessing to cost nothing
+FORESEEN_BYTES = 1 << 16
+
+Progress = Callable[[int, int], None]  # bytes passed, bytes in all
+
+
+@dataclass(frozen=True, slots=True)
+class FileIndex:
+    """What one capture file holds. Times are None when it holds no packet."""
+
+    file: CaptureFile
+    format: Format
+    size: int  # bytes of the file, decompressed
+    packets: int
+    first_time_ns: int | None  # of the first packet in the file
+    last_time_ns: int | None
+    earliest_time_ns: int | None
+    latest_time_ns: int | None
+    backward_steps: int  # packets with a time before that of the packet before
+    step_back: StepBack  # the largest of them
+    captured_bytes: int
+    wire_bytes: int
+    truncated_packets: int  # of which the capture kept less than was on the wire
+    link_types: tuple[int, ...]  # -1: packets of an interface that the file never described
+    interface_drops: int  # packets lost in capturing, as the capture itself says (pcapng statistics)
+    system_drops: int
+    secrets: tuple[pcapng.Secrets, ...]
+    warnings: tuple[str, ...]
+    splits: tuple[Split, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureIndex:
+    """What all captures hold: files in the order of their first packets, and the splits of all of them."""
+
+    files: tuple[FileIndex, ...]
+    splits: tuple[Split, ...]
+
+    @property
+    def packets(self) -> int:
+        """Packets in all files."""
+        return sum(file.packets for file in self.files)
+
+    @property
+    def captured_bytes(self) -> int:
+        """Packet bytes in all files."""
+        return sum(file.captured_bytes for file in self.files)
+
+    @property
+    def wire_bytes(self) -> int:
+        """Packet bytes on the wire, as the captures tell."""
+        return sum(file.wire_bytes for file in self.files)
+
+    @property
+    def truncated_packets(self) -> int:
+        """Packets in all files of which less was kept than was on the wire."""
+        return sum(file.truncated_packets for file in self.files)
+
+    @property
+    def earliest_time_ns(self) -> int | None:
+        """Time of the earliest packet."""
+        return min(
+            (file.earliest_time_ns for file in self.files if file.earliest_time_ns is not None), default=None
+        )
+
+    @property
+    def latest_time_ns(self) -> int | None:
+        """Time of the latest packet."""
+        return max(
+            (file.latest_time_ns for file in self.files if file.latest_time_ns is not None), default=None
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with the files, each led by the file's name."""
+        return tuple(f"{file.file.name}: {warning}" for file in self.files for warning in file.warnings)
+
+
+def index_captures(
+    files: Sequence[CaptureFile],
+    split_bytes: int = SPLIT_BYTES,
+    progress: Progress | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
+    range_bytes: int = RANGE_BYTES,
+    run: Run | None = None,
+) -> CaptureIndex:
+    """Look over all files. `progress` hears of bytes passed. Raises InputError for a file that cannot be read.
+
+    `run` looks over ranges, in threads of this process if nothing is said.
+    """
+    run = run or in_threads
+    split_bytes = min(max(1, split_bytes), LARGEST_SPLIT_BYTES)
+    range_bytes = split_bytes * max(1, range_bytes // split_bytes)
+    plans = [_plan(file, split_bytes, chunk_bytes, range_bytes) for file in files]
+    tasks = [task for plan in plans for task in plan.tasks()]
+    looks = _heard(zip(tasks, run(tasks), strict=True), sum(plan.size for plan in plans), progress)
+    found = [
+        _told(file, plan, join(plan, list(islice(looks, len(plan.ranges))), run))
+        for file, plan in zip(files, plans, strict=True)
+    ]
+    found.sort(key=lambda one: (one.first_time_ns is None, one.first_time_ns, one.file.name))
+    splits = (split for one in found for split in one.splits)
+    numbered = iter([replace(split, index=index) for index, split in enumerate(splits)])
+    ordered = tuple(replace(one, splits=tuple(next(numbered) for _ in one.splits)) for one in found)
+    return CaptureIndex(ordered, tuple(split for one in ordered for split in one.splits))
+
+
+def _heard(
+    done: Iterable[tuple[Task, RangeScan]], size: int, progress: Progress | None
+) -> Iterator[RangeScan]:
+    """Pass looks on, and tell how many of `size` bytes they make together."""
+    passed = 0
+    for task, look in done:
+        passed += task.range.limit - task.range.start
+        if progress:
+            progress(passed, size)
+        yield look
+
+
+def in_threads(tasks: Sequence[Task]) -> Iterator[RangeScan]:
+    """Look over ranges on all cores of this machine: the loops that do it do not hold the interpreter's lock."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    workers = min(len(tasks), cores)
+    if workers < 2:
+        yield from one_by_one(tasks)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(look_over, tasks)
+
+
+def one_by_one(tasks: Sequence[Task]) -> Iterator[RangeScan]:
+    """Look over ranges here and now."""
+    return map(look_over, tasks)
+
+
+def _plan(file: CaptureFile, split_bytes: int, chunk_bytes: int, range_bytes: int) -> Plan:
+    """Read the beginning of a file; raise InputError for what is no capture."""
+    try:
+        with opened(file.path) as source:
+            size, first = source.size, source.read(pcapng.SECTION_BYTES, 0)
+    except OSError as error:
+        raise InputError.of(file.name, error) from None
+    header = pcap.read_header(first)
+    if header is not None:
+        format, record_header, start = Format.PCAP, header.record_header, pcap.HEADER_BYTES
+        in_force = InForce(header.big_endian, (header.interface,))
+    elif pcapng.section_order(first) is not None:
+        format, record_header, start, in_force = Format.PCAPNG, 0, 0, InForce(False, ())
+    else:
+        raise InputError(f"{file.name} is not a packet capture")
+
+    def part(start: int, limit: int) -> Range:
+        return Range(
+            file.path, file.name, size, format, record_header, start, limit, split_bytes, chunk_bytes
+        )
+
+    starts = range(0, max(1, size), range_bytes)
+    ranges = tuple(part(start, min(size, start + range_bytes)) for start in starts)
+    entry = Entry(start, in_force)
+    if format is Format.PCAPNG and len(ranges) > 1:  # interfaces are mostly described before the first packet
+        in_force = look_over(Task(part(0, FORESEEN_BYTES), entry)).in_force
+    return Plan(ranges, entry, in_force)
+
+
+def _told(file: CaptureFile, plan: Plan, joined: Joined) -> FileIndex:
+    warnings = list(file.warnings)
+    if text := ENDS.get(joined.ended):
+        position = joined.entry.position
+        warnings.append(f"{text} at byte {position}; the {joined.packets} packets before were read")
+    interface_drops, system_drops = joined.drops
+    return FileIndex(
+        file=file,
+        format=plan.ranges[0].format,
+        size=plan.size,
+        packets=joined.packets,
+        first_time_ns=joined.first_ns,
+        last_time_ns=joined.last_ns,
+        earliest_time_ns=joined.earliest_ns,
+        latest_time_ns=joined.latest_ns,
+        backward_steps=joined.backward_steps,
+        step_back=joined.step_back,
+        captured_bytes=joined.captured_bytes,
+        wire_bytes=joined.wire_bytes,
+        truncated_packets=joined.truncated,
+        link_types=tuple(sorted(joined.link_types - {-1})) + (-1,) * (-1 in joined.link_types),
+        interface_drops=interface_drops,
+        system_drops=system_drops,
+        secrets=tuple(joined.secrets),
+        warnings=tuple(warnings),
+        splits=tuple(joined.splits),
+    )
+
+
+ENDS = {
+    "CUT": "the file ends within a record",
+    "DAMAGED": "the file is damaged",
+    "TOO_MANY": "the file describes more sections and interfaces than any capture has, reading stopped",
+}

@@ -1,0 +1,189 @@
+"""The looks over the ranges of one file become one: what each took for granted is checked against what came before it.
+
+The first range begins where the file says. Whatever a look began with, its findings hold if the look before it ended at that
+record with that in force: so by induction every look that is joined began rightly. One that did not is done again from the
+true place, and with it those behind that take for granted what is no longer in force.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kdissect.capture.dedup import RECALLED_BYTES, RECALLED_PACKETS
+from kdissect.capture.formats import pcapng, pcapng_sections
+from kdissect.capture.formats.pcapng_sections import InForce
+from kdissect.capture.index import split_stats
+from kdissect.capture.index.range_scan import (
+    END,
+    NO_CLOCK,
+    Entry,
+    Range,
+    RangeScan,
+    Task,
+)
+from kdissect.capture.index.splits import Split
+
+Run = Callable[[Sequence[Task]], Iterable[RangeScan]]
+"""Looks over some ranges, in parallel or not; gives what was found in the order of the tasks."""
+
+MOST_AGAIN = 3  # times that ranges are guessed again; after that, those that do not fit are read one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a file is to be looked over: the ranges, where the first begins, and what is foreseen to be in force behind it."""
+
+    ranges: tuple[Range, ...]
+    entry: Entry
+    foreseen: InForce
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.ranges[0].size
+
+    def tasks(self) -> list[Task]:
+        """Give what there is to look over; all but the first range are guesses."""
+        first, *others = self.ranges
+        return [Task(first, self.entry), *(_guess(part, self.foreseen) for part in others)]
+
+
+def join(plan: Plan, looks: list[RangeScan], run: Run) -> "Joined":
+    """Put the looks over a file together; `run` does again what must be."""
+    joined = Joined(plan.entry)
+    for number, part in enumerate(plan.ranges):
+        entry = joined.entry
+        if not _holds(looks[number], entry):
+            behind = range(number + 1, len(looks))
+            wrong = [later for later in behind if not _suits(looks[later], entry.in_force)]
+            if joined.again == MOST_AGAIN:
+                wrong = []
+            joined.again += bool(wrong)
+            tasks = [Task(part, entry), *(_guess(plan.ranges[later], entry.in_force) for later in wrong)]
+            for which, look in zip([number, *wrong], run(tasks), strict=True):
+                looks[which] = look
+        joined.add(looks[number])
+        if looks[number].ended != END:
+            break
+    return joined
+
+
+def _guess(part: Range, in_force: InForce) -> Task:
+    return Task(part, Entry(part.start, in_force, NO_CLOCK), guess=True)
+
+
+def _holds(look: RangeScan, entry: Entry) -> bool:
+    """Say whether a look found what it would have found from the true beginning."""
+    clock_known = look.entry.clock_ns == entry.clock_ns or look.counts[split_stats.EARLIEST_NS] != NO_CLOCK
+    few_blocks = (
+        entry.blocks + look.blocks <= pcapng_sections.MOST_BLOCKS or look.entry.blocks == entry.blocks
+    )
+    at_home = look.entry.position == entry.position
+    return at_home and clock_known and few_blocks and _suits(look, entry.in_force)
+
+
+def _suits(look: RangeScan, in_force: InForce) -> bool:
+    """Say whether what a look took to be in force is, or differs by interfaces only that do not matter there."""
+    taken = look.entry.in_force
+    if taken == in_force:
+        return True
+    first = in_force.interfaces[: len(taken.interfaces)]
+    unmoved = not look.described and -1 not in look.link_types
+    return unmoved and taken.big_endian == in_force.big_endian and taken.interfaces == first
+
+
+class Joined:
+    """What is known of a file up to some place. Times are None before the first packet."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry  # of the next look
+        self.again = 0
+        self.ended = END
+        self.packets = self.captured_bytes = self.wire_bytes = self.truncated = self.backward_steps = 0
+        self.step_back = split_stats.StepBack()
+        self.first_ns: int | None = None
+        self.last_ns: int | None = None
+        self.earliest_ns: int | None = None
+        self.latest_ns: int | None = None
+        self.link_types: set[int] = set()
+        self.secrets: list[pcapng.Secrets] = []
+        self.splits: list[Split] = []
+        self._sections = 0
+        self._statistics: dict[tuple[int, int], pcapng.Statistics] = {}
+        self._last = split_stats.new_last()[:0]
+
+    @property
+    def drops(self) -> tuple[int, int]:
+        """Packets lost by the interfaces and by the operating systems; statistics count from the start of a capture."""
+        last = self._statistics.values()
+        return sum(each.interface_drops for each in last), sum(each.system_drops for each in last)
+
+    def add(self, look: RangeScan) -> None:
+        """Take the next look, which holds."""
+        in_force = look.in_force if look.described else self.entry.in_force
+        self.splits.extend(self._placed(look, split) for split in look.splits)
+        self._remember(look)
+        self._count(look.counts)
+        self.link_types |= look.link_types
+        self.secrets += look.secrets
+        for (section, interface), statistics in look.statistics.items():
+            self._statistics[self._sections + section, interface] = statistics
+        self._sections += look.sections
+        self.ended = look.ended
+        self.entry = Entry(look.stop, in_force, self.last_ns or 0, self.entry.blocks + look.blocks)
+
+    def _count(self, counts: Sequence[int]) -> None:
+        if not counts[split_stats.PACKETS]:
+            return
+        first, last = counts[split_stats.FIRST_NS], counts[split_stats.LAST_NS]
+        earliest, latest = counts[split_stats.EARLIEST_NS], counts[split_stats.LATEST_NS]
+        self.backward_steps += counts[split_stats.BACKWARD_STEPS] + (first < (self.last_ns or 0))
+        inside = (
+            counts[split_stats.STEP_BACK_NS],
+            self.packets + counts[split_stats.STEP_BACK_PACKET],
+            counts[split_stats.STEP_BACK_AT_NS],
+        )
+        between = split_stats.StepBack((self.last_ns or 0) - first, self.packets + 1, first)
+        self.step_back = max(self.step_back, between, split_stats.StepBack(*inside), key=lambda step: step.ns)
+        self.first_ns = first if self.first_ns is None else self.first_ns
+        self.last_ns = last
+        self.earliest_ns = earliest if self.earliest_ns is None else min(earliest, self.earliest_ns)
+        self.latest_ns = latest if self.latest_ns is None else max(latest, self.latest_ns)
+        self.packets += counts[split_stats.PACKETS]
+        self.captured_bytes += counts[split_stats.CAPTURED_BYTES]
+        self.wire_bytes += counts[split_stats.WIRE_BYTES]
+        self.truncated += counts[split_stats.TRUNCATED]
+
+    def _placed(self, look: RangeScan, split: Split) -> Split:
+        """Give a split with its place in the file, and with what it recalls of the looks before."""
+        if not look.described:
+            split = replace(split, interfaces=self.entry.in_force.interfaces)
+        from_first = split.first_packet - split.recalled_packets == 1
+        split = replace(split, first_packet=split.first_packet + self.packets)
+        if not from_first:
+            return split
+        split = replace(split, time_before_ns=self.last_ns or 0)
+        if look.first_section is not None and look.first_section < split.start:
+            return split
+        near = self._last[max(0, len(self._last) - RECALLED_PACKETS + split.recalled_packets) :]
+        near = near[split.start - near[:, split_stats.LAST_START] <= RECALLED_BYTES]
+        if not len(near):
+            return split
+        return replace(
+            split,
+            time_before_ns=int(near[0, split_stats.LAST_CLOCK_NS]),
+            recalled_packets=split.recalled_packets + len(near),
+            recalled_bytes=split.start - int(near[0, split_stats.LAST_START]),
+        )
+
+    def _remember(self, look: RangeScan) -> None:
+        """Keep the last packets of the section in force."""
+        last = look.last
+        if len(last) and len(last) == look.counts[split_stats.PACKETS]:
+            # The first packet of the range is among them.
+            last = last.copy()
+            last[0, split_stats.LAST_CLOCK_NS] = self.last_ns or 0
+        if look.first_section is None:
+            last = np.concatenate([self._last, last])[-RECALLED_PACKETS:]
+        self._last = last

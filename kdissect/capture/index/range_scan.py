@@ -1,0 +1,191 @@
+"""One look over a byte range of a capture: every record that begins there, counted and cut into splits.
+
+What a look finds depends on where its first record begins and on what is in force there. For the first range of a file
+both are known; for any other one they are taken to be so (`Entry`), and `joining` finds out. Packet numbers count from the range's
+first packet, sections from the one in force at its beginning.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from kdissect.capture.formats import pcapng
+from kdissect.capture.formats.file_types import InputError
+from kdissect.capture.formats.pcapng_sections import (
+    InForce,
+    Reading,
+    Sections,
+)
+from kdissect.capture.formats.record_reader import (
+    Layout,
+    Outcome,
+    Walk,
+)
+from kdissect.capture.formats.record_table import Int64s
+from kdissect.capture.index import split_stats
+from kdissect.capture.index.resync import guessed
+from kdissect.capture.index.splits import Format, Split
+from kdissect.capture.storage import Storage, opened
+
+LINK_TYPES = 1 << 16
+NOWHERE = -1
+NO_CLOCK = -1  # taken for the time of the packet before, where that is not known: no packet has it
+END = "END"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a look begins, and what came before."""
+
+    position: int
+    """Of the first record or block; NOWHERE: none was found."""
+    in_force: InForce
+    clock_ns: int = 0
+    """Time of the packet before; 0: there is none."""
+    blocks: int = 0
+    """Descriptions before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A part of a file: all records that begin at `start` or later and before `limit`."""
+
+    path: str
+    name: str
+    size: int  # of the file
+    format: Format
+    record_header: int
+    start: int
+    limit: int
+    split_bytes: int
+    chunk_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangeScan:
+    """What one range holds, if it begins with `entry`."""
+
+    entry: Entry
+    stop: int  # file offset of the first record or block that was not passed
+    ended: str  # why: END, or Outcome or Reading
+    in_force: InForce  # at `stop`
+    counts: tuple[int, ...]  # columns of `tally`
+    link_types: frozenset[int]  # -1: packets of an interface that was not described
+    last: Int64s  # rows of LAST_START, LAST_CLOCK_NS: the last packets of the section in force at `stop`
+    splits: tuple[Split, ...]
+    described: bool  # whether sections or interfaces are
+    blocks: int  # descriptions of any kind
+    sections: int  # that begin here
+    first_section: int | None  # where the first of them does
+    statistics: dict[tuple[int, int], pcapng.Statistics]
+    secrets: tuple[pcapng.Secrets, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A range to be looked over. A guess has the range's start for its position and is given a better one."""
+
+    range: Range
+    entry: Entry
+    guess: bool = False
+
+
+def look_over(task: Task) -> RangeScan:
+    """Look over one range. Raises InputError for a file that cannot be read."""
+    part, entry = task.range, task.entry
+    try:
+        with opened(part.path) as source:
+            if task.guess:
+                begin = guessed(
+                    source, part.start, part.size, part.format, part.record_header, entry.in_force
+                )
+                entry = Entry(NOWHERE if begin is None else begin, entry.in_force, NO_CLOCK)
+            return _Looking(part, entry, source).result()
+    except OSError as error:
+        raise InputError.of(part.name, error) from None
+
+
+class _Looking:
+    def __init__(self, part: Range, entry: Entry, source: Storage) -> None:
+        self._part, self._entry, self._source = part, entry, source
+        self._sections = Sections(entry.in_force, entry.blocks)
+        self._counts = split_stats.new_tally()
+        self._links = np.zeros(LINK_TYPES + 1, dtype=np.int64)
+        self._last = split_stats.new_last()
+        self._splits: list[Split] = []
+
+    def result(self) -> RangeScan:
+        stop, ended = (NOWHERE, END) if self._entry.position == NOWHERE else self._pass()
+        sections = self._sections
+        found = np.flatnonzero(self._links).tolist()
+        return RangeScan(
+            entry=self._entry,
+            stop=stop,
+            ended=ended,
+            in_force=sections.in_force,
+            counts=tuple(self._counts.tolist()),
+            link_types=frozenset(-1 if link == LINK_TYPES else link for link in found),
+            last=split_stats.in_order(self._counts, self._last),
+            splits=tuple(self._splits),
+            described=sections.described,
+            blocks=sections.blocks - self._entry.blocks,
+            sections=sections.begun,
+            first_section=sections.first_begun,
+            statistics=sections.statistics,
+            secrets=tuple(sections.secrets),
+        )
+
+    def _pass(self) -> tuple[int, str]:
+        """Go through the range; give where and why it ends."""
+        part, entry = self._part, self._entry
+        walk = Walk(
+            self._source, entry.position, part.size, 0, part.chunk_bytes, entry.clock_ns, limit=part.limit
+        )
+        cuts = np.empty((walk.room, split_stats.CUT_FIELDS), dtype=np.int64)
+        layout, outcome, ended = self._layout(), Outcome.MORE, ""
+        while not ended:
+            outcome = walk.advance(layout, look=True)
+            finished = split_stats.tally(
+                walk.records, part.split_bytes, self._counts, self._links, self._last, cuts
+            )
+            self._splits.extend(self._made_of(cuts[:finished]))
+            if outcome is Outcome.BLOCK:
+                reading, after = self._sections.read(
+                    self._source, walk.position, part.size, self._close_split
+                )
+                walk.skip_to(after)
+                layout = self._layout()
+                ended = "" if reading is Reading.WHOLE else reading.name
+            elif outcome not in (Outcome.MORE, Outcome.FULL):
+                ended = outcome.name
+        stop = walk.position
+        self._splits.extend(self._made_of(split_stats.last_cut(self._counts)))
+        return stop, ended
+
+    def _layout(self) -> Layout:
+        part, sections = self._part, self._sections
+        return Layout(part.format, sections.big_endian, part.record_header, sections.table)
+
+    def _close_split(self) -> None:
+        self._splits.extend(self._made_of(split_stats.last_cut(self._counts)))
+        split_stats.begin_section(self._counts)
+
+    def _made_of(self, cuts: Int64s) -> Iterator[Split]:
+        for start, stop, first_packet, packets, clock_ns, recalled, recalled_bytes in cuts.tolist():
+            yield Split(
+                index=0,
+                path=self._part.path,
+                name=self._part.name,
+                start=start,
+                stop=stop,
+                first_packet=first_packet,
+                packets=packets,
+                format=self._part.format,
+                big_endian=self._sections.big_endian,
+                record_header=self._part.record_header,
+                interfaces=self._sections.interfaces,
+                time_before_ns=clock_ns,
+                recalled_packets=recalled,
+                recalled_bytes=recalled_bytes,
+            )

@@ -1,0 +1,94 @@
+"""Where does the first record begin behind a place in the middle of a capture? A guess, from a chain of record headers.
+
+Nothing in a capture marks the beginning of a record, but headers lead from one to the next: where CHAIN of them in a row
+make sense, there probably is one. A capture may hold a capture as payload, so a guess is never more than that: `index_captures`
+believes it when the records before it have been passed and end there.
+"""
+
+import numpy as np
+
+from kdissect.capture.formats import pcap, pcapng
+from kdissect.capture.formats.pcapng_sections import InForce
+from kdissect.capture.formats.record_table import (
+    MOST_RECORD_BYTES,
+    Bytes,
+    u32,
+)
+from kdissect.capture.index.splits import Format
+from kdissect.capture.storage import Storage
+from kdissect.jit.decorators import jit_flat
+
+CHAIN = 4
+READ_BYTES = (1 << 18, 1 << 21)  # enough for a chain of usual packets; of the longest
+MOST_STEP_S = 86400  # between two packets of a chain
+SECOND_NS = 1_000_000_000
+
+
+def guessed(
+    source: Storage, at: int, size: int, layout: Format, record_header: int, in_force: InForce
+) -> int | None:
+    """Give where a record probably begins, at or after byte `at` of a file of `size` bytes; None: no idea."""
+    if layout is Format.PCAPNG:
+        at = at + 3 & ~3  # blocks are multiples of four bytes long
+    for length in READ_BYTES:
+        data = np.frombuffer(source.read(length, at), np.uint8)
+        whole = at + len(data) >= size
+        if layout is Format.PCAPNG:
+            found = find_block(data, whole, in_force.big_endian)
+        else:
+            (interface,) = in_force.interfaces
+            most_ticks = 10**interface.resolution
+            longest = pcap.longest_packet(interface.snap_length)
+            found = find_record(data, whole, in_force.big_endian, record_header, longest, most_ticks)
+        if found >= 0:
+            return at + int(found)
+        if whole:
+            break
+    return None
+
+
+@jit_flat
+def find_record(
+    data: Bytes, whole: bool, big_endian: bool, record_header: int, longest: int, most_ticks: int
+) -> int:
+    """Give where the first chain of pcap record headers begins, -1 without one. With `whole`, the file ends with `data`.
+
+    Records without any byte are no sign: zeros look like a chain of those.
+    """
+    for first in range(len(data) - record_header + 1):
+        at, links, before_s = first, 0, 0
+        while links < CHAIN and at + record_header <= len(data):
+            seconds = u32(data, at, big_endian)
+            captured = u32(data, at + 8, big_endian)
+            original = u32(data, at + 12, big_endian)
+            if captured == 0 or captured > original or original > longest:
+                break
+            if u32(data, at + 4, big_endian) >= most_ticks:
+                break
+            if links and abs(seconds - before_s) > MOST_STEP_S:
+                break
+            at, links, before_s = at + record_header + captured, links + 1, seconds
+        if links == CHAIN or (whole and links and at == len(data)):
+            return first
+    return -1
+
+
+@jit_flat
+def find_block(data: Bytes, whole: bool, big_endian: bool) -> int:
+    """Give where the first chain of pcapng blocks begins, -1 without one: their length stands at both ends.
+
+    `data` begins where a block may. With `whole`, the file ends with it.
+    """
+    for first in range(0, len(data) - pcapng.BLOCK_OVERHEAD + 1, 4):
+        at, links = first, 0
+        while links < CHAIN and at + pcapng.BLOCK_OVERHEAD <= len(data):
+            kind, length = u32(data, at, big_endian), u32(data, at + 4, big_endian)
+            usual = 0 < kind < 0x1000 or kind == pcapng.SECTION or kind & 0xBFFFFFFF == pcapng.CUSTOM
+            if not usual or length < pcapng.BLOCK_OVERHEAD or length > MOST_RECORD_BYTES or length & 3:
+                break
+            if at + length > len(data) or u32(data, at + length - 4, big_endian) != length:
+                break
+            at, links = at + length, links + 1
+        if links == CHAIN or (whole and links and at == len(data)):
+            return first
+    return -1

@@ -1,0 +1,211 @@
+"""Which files to read: PATH arguments become capture files that every worker can read at any offset.
+
+A path is a capture, a directory of captures (one level), or '-' for standard input; the former two may be URIs (see `source`).
+The last name of a URI may be a pattern (`*`, `[…]`), which no shell would have expanded.
+Captures may be compressed with gzip or zstd, told by their first bytes, not by their names. What cannot be read at an offset (compressed files,
+standard input, pipes) is spooled to a directory that the caller owns, in bounded memory. What is wrong with an
+argument is one `InputError` with one sentence; what is lost of a compressed file that was cut off is a warning on
+the file.
+"""
+
+import os
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO
+
+from kdissect.capture.formats import pcap, pcapng
+from kdissect.capture.formats.decompress import DECOMPRESSORS, BrokenStream
+from kdissect.capture.formats.file_types import (
+    STANDARD_INPUT,
+    InputError,
+    no_capture,
+)
+from kdissect.capture.storage import (
+    created,
+    file_system,
+    is_uri,
+    local_path,
+    within,
+)
+
+SNIFFED_BYTES = 64
+CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureFile:
+    """One capture: where it can be read, how the user knows it, and what was lost in spooling it."""
+
+    path: str
+    name: str
+    spooled: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The captures that the arguments name, and why files in directories were left out."""
+
+    files: tuple[CaptureFile, ...]
+    skipped: tuple[str, ...] = ()
+
+
+def open_inputs(paths: Sequence[str], spool: str, stdin: BinaryIO | None = None) -> Inputs:
+    """Find the captures that `paths` name; put what must be spooled into the directory `spool`.
+
+    Raises InputError for a path that does not exist, cannot be read or is no capture, and for a directory
+    without any. A file named twice is read once.
+    """
+    found: dict[object, CaptureFile] = {}
+    skipped: list[str] = []
+    refused: list[str]
+
+    def take(name: str) -> None:
+        identity = _identity(name)
+        if identity not in found:
+            found[identity] = _open(name, within(spool, f"{len(found)}.capture"), stdin)
+
+    for given in paths:
+        path = local_path(given)
+        if _is_pattern(given):
+            names, refused = _files_like(path), []
+        elif path == STANDARD_INPUT or not _is_directory(path):
+            take(path)
+            continue
+        else:
+            names, refused = _files_in(path), []
+        for name in names:
+            try:
+                take(name)
+            except InputError as error:
+                refused.append(str(error))
+        if len(refused) == len(names):
+            where = "of this name" if _is_pattern(given) else "in this directory"
+            raise InputError(f"{path}: no packet captures {where}")
+        skipped += refused
+    return Inputs(tuple(found.values()), tuple(skipped))
+
+
+def _is_pattern(given: str) -> bool:
+    return "://" in given and bool(set("*[").intersection(_last_name(given)))
+
+
+def _last_name(path: str) -> str:
+    return path.partition("?")[0].rpartition("/")[2]
+
+
+def _files_like(pattern: str) -> list[str]:
+    place, mark, settings = pattern.partition("?")
+    names = _files_in(place.rpartition("/")[0] + mark + settings)
+    return [name for name in names if fnmatchcase(_last_name(name), _last_name(pattern))]
+
+
+def _is_directory(path: str) -> bool:
+    if not is_uri(path):
+        return os.path.isdir(path)
+    try:
+        system, inside = file_system(path)
+        return bool(system.get_file_info(inside).type.name == "Directory")
+    except OSError as error:
+        raise InputError.of(path, error) from None
+
+
+def _files_in(directory: str) -> list[str]:
+    """Give the regular files in a directory, by name."""
+    try:
+        if is_uri(directory):
+            from pyarrow.fs import FileSelector  # noqa: PLC0415 - as in `source`
+
+            system, inside = file_system(directory)
+            names = (found.base_name for found in system.get_file_info(FileSelector(inside)) if found.is_file)
+            return sorted(within(directory, name) for name in names)
+        with os.scandir(directory) as entries:
+            return sorted(entry.path for entry in entries if entry.is_file())
+    except OSError as error:
+        raise InputError.of(directory, error) from None
+
+
+def _identity(name: str) -> object:
+    if name == STANDARD_INPUT or is_uri(name):
+        return name
+    try:
+        status = os.stat(name)
+    except OSError as error:
+        raise InputError.of(name, error) from None
+    return status.st_dev, status.st_ino
+
+
+def _open(name: str, spool: str, stdin: BinaryIO | None) -> CaptureFile:
+    """Make one capture readable at any offset: as it is, or spooled to the path `spool`."""
+    if name == STANDARD_INPUT:
+        return _open_stream(stdin or sys.stdin.buffer, "standard input", None, spool)
+    try:
+        if is_uri(name):
+            system, inside = file_system(name)
+            with system.open_input_stream(inside, compression=None) as stream:
+                return _open_stream(stream, name, name, spool)
+        with Path(name).open("rb", buffering=0) as stream:
+            regular = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+            return _open_stream(stream, name, name if regular else None, spool)
+    except OSError as error:
+        raise InputError.of(name, error) from None
+
+
+def _open_stream(stream: BinaryIO, name: str, path: str | None, spool: str) -> CaptureFile:
+    first = _read_first(stream)
+    if not first:
+        raise InputError(f"{name} is empty")
+    decompress = next((reader for magic, reader in DECOMPRESSORS.items() if first.startswith(magic)), None)
+    if path and not decompress:
+        check_magic(name, first)
+        # executors have working directories of their own
+        return CaptureFile(path if is_uri(path) else os.path.abspath(path), name)
+    chunks: Iterator[bytes] = chain([first], iter(lambda: stream.read(CHUNK_BYTES), b""))
+    warnings = _spool(name, decompress(chunks) if decompress else chunks, spool)
+    return CaptureFile(spool, name, spooled=True, warnings=warnings)
+
+
+def _read_first(stream: BinaryIO) -> bytes:
+    """Read enough to tell what the stream is; a pipe may give less than asked for at a time."""
+    first = b""
+    while len(first) < SNIFFED_BYTES and (more := stream.read(SNIFFED_BYTES - len(first))):
+        first += more
+    return first
+
+
+def _spool(name: str, chunks: Iterator[bytes], spool: str) -> tuple[str, ...]:
+    """Write the chunks to `spool` once their first bytes are known to be a capture; give warnings."""
+    warnings: tuple[str, ...] = ()
+    first = b""
+    try:
+        for chunk in chunks:
+            first += chunk
+            if len(first) >= SNIFFED_BYTES:
+                break
+    except BrokenStream as error:
+        warnings, chunks = (f"{error}; what came before was read",), iter(())
+    if not first:
+        raise InputError(f"{name}: {warnings[0].split(';')[0]}" if warnings else f"{name} is empty")
+    check_magic(name, first)
+    with created(spool) as file:
+        try:
+            file.write(first)
+            for chunk in chunks:
+                file.write(chunk)
+        except BrokenStream as error:
+            warnings = (f"{error}; what came before was read",)
+    return warnings
+
+
+def check_magic(name: str, first: bytes) -> None:
+    """Raise InputError unless `first`, the first bytes of a file, begin a capture."""
+    if pcap.read_header(first) or pcapng.section_order(first) is not None:
+        return
+    if first[:4] in pcap.MAGICS or first[:4] == pcapng.SECTION_MAGIC:
+        raise InputError(f"{name}: the header of this capture is cut off or damaged")
+    raise no_capture(name, first)

@@ -1,0 +1,1 @@
+"""One packet, from its link layer to the TCP payload."""

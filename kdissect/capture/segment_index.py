@@ -1,0 +1,242 @@
+"""Pieces: what pass one says of one connection in one split, and the packed form of its segment descriptors.
+
+One row of PIECES is one connection's part of one split: who talked, what was counted, and one descriptor for every
+packet that matters to reassembly. Payload stays in the capture file; a descriptor tells where it lies. Rows of one
+connection, ordered by (split, piece), hold its packets in capture order.
+
+A descriptor is eight integers (the columns TIME … FLAGS below). Packed, they are variable-length integers (LEB128,
+signed ones zigzag) of differences to the descriptor before: about 12 bytes each. `seq` is the difference to the byte that its
+direction was expected to send next and `ack` to the one the other direction was: mostly a single zero byte.
+
+Besides the pieces a split gives one row with bucket and piece -1: its `Counts`, for the quality of the capture.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kdissect.jit.decorators import jit_flat, jit_inner
+
+Int64s = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+PIECES = pa.schema(
+    [
+        pa.field(name, kind, nullable=False)
+        for name, kind in {
+            "bucket": pa.int32(),  # hash of the canonical 4-tuple, 0..65535; -1 in the row of counts
+            "split": pa.int32(),  # Split.index
+            "piece": pa.int32(),  # order of first packets in the split; -1 in the row of counts
+            "a_host": pa.binary(16),  # A is the lower endpoint by (address, port); IPv4 as ::ffff:a.b.c.d
+            "a_port": pa.int32(),
+            "b_host": pa.binary(16),
+            "b_port": pa.int32(),
+            "packets_ab": pa.int64(),
+            "packets_ba": pa.int64(),
+            "zero_windows": pa.int64(),  # packets with window 0 and neither SYN nor RST
+            "duplicates": pa.int64(),  # packets that the capture has twice, the first of them not counted here
+            "first_time_ns": pa.int64(),
+            "last_time_ns": pa.int64(),
+            "count": pa.int32(),  # descriptors in `segments`
+            "segments": pa.binary(),
+        }.items()
+    ]
+)
+
+# Columns of a descriptor table: an int64 array of shape (SEGMENT_COLUMNS, n), each column contiguous.
+TIME = 0  # nanoseconds since the epoch
+PACKET = 1  # 1-based number in its capture file
+OFFSET = 2  # file offset of the first payload byte (of the packet's end when it has none)
+CAPTURED = 3  # payload bytes in the file
+MISSING = 4  # payload bytes that were on the wire and not kept (snaplen)
+SEQ = 5  # sequence number as on the wire, 0..2^32-1: of the first payload byte, of the SYN in a SYN
+ACK = 6  # acknowledgement number as on the wire; 0 without FLAG_ACK
+FLAGS = 7
+SEGMENT_COLUMNS = 8
+
+FLAG_B_TO_A, FLAG_SYN, FLAG_ACK, FLAG_FIN, FLAG_RST = 1, 2, 4, 8, 16
+FLAG_BARE_ACK = 32  # no payload, SYN, FIN or RST: the first acknowledgement of its direction in the piece or after a SYN of it
+_HAS_MISSING = 64  # in the packed flags byte only
+
+MOST_PACKED = 56  # bytes: a descriptor never takes more
+
+
+class Counts(NamedTuple):
+    """What a split held, packet by packet; the classes from `tcp` to `malformed` add up to `packets`."""
+
+    packets: int = 0
+    tcp: int = 0  # segments that went into pieces
+    filtered: int = 0  # TCP, on none of the ports asked for
+    other: int = 0  # neither IP nor TCP
+    fragments: int = 0  # IP fragments of TCP whose first fragment was not found
+    unknown_link: int = 0  # of a link type (or interface) that is not known
+    malformed: int = 0  # headers that are wrong or cut off
+    truncated: int = 0  # packets of any class of which the capture kept less than was on the wire
+    payload_bytes: int = 0  # TCP payload on the wire, retransmissions included
+    missing_bytes: int = 0  # of these, not kept in the capture
+    duplicates: int = 0  # of `tcp`: packets that the capture has twice
+    tunnelled: int = 0  # of `tcp`: inside another IP packet
+    attempts: int = 0  # connections that never came to be, beyond as many as are followed
+
+
+def pack_counts(counts: Counts) -> bytes:
+    """Give the counts as they stand in `segments` of the row of counts."""
+    return np.array(counts, dtype="<i8").tobytes()
+
+
+def unpack_counts(packed: bytes) -> Counts:
+    """Read back what `pack_counts` wrote."""
+    return Counts(*np.frombuffer(packed, dtype="<i8").tolist())
+
+
+def pack(columns: Int64s) -> bytes:
+    """Pack a descriptor table (SEGMENT_COLUMNS, n) into one blob. Differences must stay below 2**62."""
+    count = columns.shape[1]
+    out = np.empty(count * MOST_PACKED, dtype=np.uint8)
+    return out[: pack_into(np.ascontiguousarray(columns), np.arange(count), 0, count, out, 0)].tobytes()
+
+
+def pack_rows(columns: Int64s, order: Int64s, firsts: Int64s, stops: Int64s) -> pa.Array:
+    """Give a `segments` column whose blob i packs the descriptors order[firsts[i]:stops[i]] of `columns`."""
+    out = np.empty(len(order) * MOST_PACKED, dtype=np.uint8)
+    offsets = np.zeros(len(firsts) + 1, dtype=np.int32)
+    pack_each(columns, order, firsts, stops, out, offsets)
+    data = pa.py_buffer(out[: offsets[-1]].tobytes())
+    return pa.BinaryArray.from_buffers(pa.binary(), len(firsts), [None, pa.py_buffer(offsets), data])
+
+
+def unpack(blobs: pa.Array, counts: Int64s) -> Int64s:
+    """Unpack a `segments` column (with its `count` column) into one descriptor table, rows one after another."""
+    _, offsets, data = blobs.buffers()
+    starts = np.frombuffer(offsets, dtype=np.int32)[blobs.offset : blobs.offset + len(blobs)].astype(np.int64)
+    counts = np.asarray(counts, dtype=np.int64)
+    columns = np.empty((SEGMENT_COLUMNS, int(counts.sum())), dtype=np.int64)
+    unpack_rows(np.frombuffer(data or b"", dtype=np.uint8), starts, counts, columns)
+    return columns
+
+
+@jit_inner
+def _write_varint(value: int, out: Bytes, at: int) -> int:
+    while value >= 128:
+        out[at] = (value & 127) | 128
+        value >>= 7
+        at += 1
+    out[at] = value
+    return at + 1
+
+
+@jit_inner
+def _write_signed(value: int, out: Bytes, at: int) -> int:
+    return int(_write_varint(value << 1 if value >= 0 else ((-value) << 1) - 1, out, at))
+
+
+@jit_inner
+def _read_varint(data: Bytes, at: int) -> tuple[int, int]:
+    byte = np.int64(data[at])
+    at += 1
+    value = byte & 127
+    shift = 7
+    while byte >= 128:
+        byte = np.int64(data[at])
+        at += 1
+        value |= (byte & 127) << shift
+        shift += 7
+    return int(value), at
+
+
+@jit_inner
+def _read_signed(data: Bytes, at: int) -> tuple[int, int]:
+    value, at = _read_varint(data, at)
+    return (-((value + 1) >> 1) if value & 1 else value >> 1), at
+
+
+@jit_inner
+def _sequence_distance(expected: int, seq: int) -> int:
+    ahead = (seq - expected) & 0xFFFFFFFF
+    return ahead if ahead < 0x80000000 else ahead - 0x100000000
+
+
+@jit_flat
+def pack_into(columns: Int64s, order: Int64s, first: int, stop: int, out: Bytes, at: int) -> int:
+    """Pack the descriptors order[first:stop] of `columns` to out[at:]; give the position after them."""
+    time, packet, offset, expected_a, expected_b = 0, 0, 0, 0, 0
+    for i in range(first, stop):
+        row = order[i]
+        flags, captured = columns[FLAGS, row], columns[CAPTURED, row]
+        missing, seq = columns[MISSING, row], columns[SEQ, row]
+        from_b = flags & FLAG_B_TO_A
+        out[at] = flags | (_HAS_MISSING if missing != 0 else 0)
+        at = _write_signed(columns[TIME, row] - time, out, at + 1)
+        at = _write_signed(columns[PACKET, row] - packet, out, at)
+        at = _write_signed(columns[OFFSET, row] - offset, out, at)
+        at = _write_varint(captured, out, at)
+        if missing != 0:
+            at = _write_varint(missing, out, at)
+        at = _write_signed(_sequence_distance(expected_b if from_b else expected_a, seq), out, at)
+        if flags & FLAG_ACK:
+            ack = columns[ACK, row]
+            at = _write_signed(_sequence_distance(expected_a if from_b else expected_b, ack), out, at)
+        following = seq + captured + missing + (1 if flags & (FLAG_SYN | FLAG_FIN) else 0)
+        if from_b:
+            expected_b = following
+        else:
+            expected_a = following
+        time, packet, offset = columns[TIME, row], columns[PACKET, row], columns[OFFSET, row] + captured
+    return at
+
+
+@jit_flat
+def pack_each(
+    columns: Int64s, order: Int64s, firsts: Int64s, stops: Int64s, out: Bytes, offsets: NDArray[np.int32]
+) -> None:
+    """Pack order[firsts[i]:stops[i]] one after another to `out`; offsets[i + 1] is where the blob of i ends."""
+    at = np.int64(0)  # a plain 0 would have pack_into compiled twice, once for a literal
+    for i in range(len(firsts)):
+        at = pack_into(columns, order, firsts[i], stops[i], out, at)
+        offsets[i + 1] = at
+
+
+@jit_inner
+def unpack_into(data: Bytes, at: int, count: int, columns: Int64s, first: int) -> int:
+    """Unpack `count` descriptors from data[at:] to columns[:, first:]; give the position after them."""
+    time, packet, offset, expected_a, expected_b = 0, 0, 0, 0, 0
+    for row in range(first, first + count):
+        header = np.int64(data[at])
+        flags = header & 63
+        change, at = _read_signed(data, at + 1)
+        time += change
+        change, at = _read_signed(data, at)
+        packet += change
+        change, at = _read_signed(data, at)
+        offset += change
+        captured, at = _read_varint(data, at)
+        missing, ack = 0, 0
+        if header & _HAS_MISSING:
+            missing, at = _read_varint(data, at)
+        from_b = flags & FLAG_B_TO_A
+        change, at = _read_signed(data, at)
+        seq = ((expected_b if from_b else expected_a) + change) & 0xFFFFFFFF
+        if flags & FLAG_ACK:
+            change, at = _read_signed(data, at)
+            ack = ((expected_a if from_b else expected_b) + change) & 0xFFFFFFFF
+        following = seq + captured + missing + (1 if flags & (FLAG_SYN | FLAG_FIN) else 0)
+        if from_b:
+            expected_b = following
+        else:
+            expected_a = following
+        columns[TIME, row], columns[PACKET, row], columns[OFFSET, row] = time, packet, offset
+        columns[CAPTURED, row], columns[MISSING, row] = captured, missing
+        columns[SEQ, row], columns[ACK, row], columns[FLAGS, row] = seq, ack, flags
+        offset += captured
+    return at
+
+
+@jit_flat
+def unpack_rows(data: Bytes, starts: Int64s, counts: Int64s, columns: Int64s) -> None:
+    """Unpack the blob at each of `starts`, one after another, into `columns`."""
+    first = 0
+    for i in range(len(starts)):
+        unpack_into(data, starts[i], counts[i], columns, first)
+        first += counts[i]

@@ -1,0 +1,42 @@
+"""What can go wrong for the user, and the exit codes of the command: one base class and one table for all packages.
+
+A `UserError` is something that the user can put right: a wrong option, an unusable file, a full disk. Its message is one
+sentence, which the command prints without a traceback; the command then exits with `ExitCode.USER_ERROR`. Any other
+exception that reaches the command is a failure of kdissect or of the machine.
+"""
+
+from enum import IntEnum
+from typing import Self
+
+
+class ExitCode(IntEnum):
+    """The exit codes of every command."""
+
+    DONE = 0
+    FAILED = 1
+    USER_ERROR = 2
+    CONDITION_MET = 3
+    """The work is done, and it shows what the user did not want: a `--fail-on` condition holds, or clients would break."""
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+class UserError(Exception):
+    """Something that the user can put right; the message is one sentence."""
+
+
+class UsageError(UserError):
+    """The arguments of the command cannot be served, whatever the captures hold."""
+
+
+class OutputError(UserError):
+    """The output cannot be written where the user wants it."""
+
+    @classmethod
+    def of(cls, target: object, error: OSError) -> Self:
+        """Return the error for a target at which the operating system refused to write."""
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            return cls(f"cannot write to {target}: not a directory")
+        return cls(
+            f"cannot write to {target}: {(error.strerror or str(error)).partition(chr(10))[0].lower()}"
+        )

@@ -1,0 +1,1 @@
+"""Decoded exchanges in the order in which they began, for dumps and replays."""

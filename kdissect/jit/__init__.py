@@ -1,0 +1,1 @@
+"""Compiled loops: the decorators that compile them, and the cache that keeps the compiled code between runs."""

@@ -1,0 +1,1 @@
+"""The plain codec: the bytes of a message to dicts and lists, and back to the same bytes."""

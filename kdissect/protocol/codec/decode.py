@@ -1,0 +1,291 @@
+"""The readers of messages: a message at one version becomes closures that turn its bytes into dicts and lists.
+
+Everything is checked before it is read or counted on, and the bytes a struct, a value or a tagged field may look at always
+have an end. `DecodeError` carries the path and whatever could be read outwards; see `codec` for what counts as wrong.
+
+An object takes a hundred times the bytes that may ask for it, so of one message no more than `limits.ELEMENTS` elements of
+arrays and unknown tagged fields are read; numbers, which are smaller, count as a part of one.
+"""
+
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from itertools import groupby
+from struct import Struct
+from typing import Any
+
+from kdissect import limits
+from kdissect.protocol.codec.wire import (
+    FIXED,
+    NOTHING,
+    SIZED,
+    DecodeError,
+    Reader,
+    as_bool,
+    count_length,
+    fixed_reader,
+    read_tag,
+    read_tag_count,
+    sized_reader,
+)
+from kdissect.protocol.schema.definition import (
+    UNKNOWN_TAGS,
+    Field,
+    Message,
+    fields_at,
+)
+
+Step = Callable[[dict[str, Any], bytes, int, int], int]  # reads one or more fields of a struct into its dict
+
+
+NUMBERS = 8  # in an array count as one element
+_room = ContextVar("_room", default=limits.ELEMENTS)  # elements that may still be read of the message
+
+
+def message_reader(message: Message, version: int, flexible: bool) -> Reader:
+    """Compile the reader of a message in one version."""
+    read_all = struct_reader(message, version, flexible)
+
+    def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
+        _room.set(limits.ELEMENTS)
+        return read_all(data, at, end)
+
+    return read
+
+
+def _take_room(count: int, at: int) -> None:
+    """Note that so many elements are read at a place. Raises Wrong when they are too many."""
+    left = _room.get() - count
+    if left < 0:
+        raise DecodeError(at, f"more than the {limits.ELEMENTS:,} elements that are kept of one message")
+    _room.set(left)
+
+
+def struct_reader(owner: Message | Field, version: int, flexible: bool) -> Reader:
+    """Compile the reader of a message, or of the fields of a struct, in one version."""
+    fields = fields_at(owner, version)
+    steps = list(_steps([field for field in fields if field.tag is None], version, flexible))
+    if flexible:
+        tagged = {
+            field.tag: (field.name, _field_reader(field, version, True))
+            for field in fields
+            if field.tag is not None
+        }
+        steps.append(_tags_step(tagged))
+
+    def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
+        value: dict[str, Any] = {}
+        try:
+            for step in steps:
+                at = step(value, data, at, end)
+        except DecodeError as wrong:
+            wrong.partial = value
+            raise
+        return value, at
+
+    return read
+
+
+def _steps(fields: list[Field], version: int, flexible: bool) -> Iterator[Step]:
+    """Make the steps of a struct: neighbours of fixed size are read at once, everything else one by one."""
+    for fixed, neighbours in groupby(fields, key=lambda field: not field.array and field.type in FIXED):
+        run = list(neighbours)
+        if fixed and len(run) > 1:
+            yield _run_step(run)
+        else:
+            yield from (_field_step(field.name, _field_reader(field, version, flexible)) for field in run)
+
+
+def _field_step(name: str, read: Reader) -> Step:
+    def step(value: dict[str, Any], data: bytes, at: int, end: int) -> int:
+        try:
+            value[name], at = read(data, at, end)
+        except DecodeError as wrong:
+            raise _inside(wrong, name, value) from None
+        return at
+
+    return step
+
+
+def _run_step(run: list[Field]) -> Step:
+    names = [field.name for field in run]
+    bools = [field.name for field in run if field.type == "bool"]
+    layout = Struct(">" + "".join(FIXED[field.type] for field in run))
+    size, unpack = layout.size, layout.unpack_from
+    singles = [_field_step(field.name, fixed_reader(field.type)) for field in run]
+
+    def step(value: dict[str, Any], data: bytes, at: int, end: int) -> int:
+        if end - at < size:
+            for single in singles:
+                at = single(value, data, at, end)
+        value.update(zip(names, unpack(data, at), strict=False))
+        for name in bools:
+            value[name] = as_bool(value[name])
+        return at + size
+
+    return step
+
+
+def _inside(wrong: DecodeError, name: str, value: dict[str, Any]) -> DecodeError:
+    """Note that the wrong bytes are in this field, and keep what was read of it."""
+    wrong.path.append(name)
+    if wrong.partial is not NOTHING:
+        value[name] = wrong.partial
+    wrong.partial = NOTHING
+    return wrong
+
+
+def _field_reader(field: Field, version: int, flexible: bool) -> Reader:
+    if field.array and field.type in FIXED:
+        return _fixed_array_reader(field.type, flexible)
+    if field.type == "struct":
+        one = struct_reader(field, version, flexible)
+        if version in field.nullable and not field.array:
+            one = _optional_reader(one)
+        least = least_size(field, version, flexible)
+    elif field.type in FIXED:
+        return fixed_reader(field.type)
+    else:
+        one = sized_reader(field.type, flexible)
+        least = _least_primitive(field.type, flexible)
+    return _array_reader(one, least, flexible) if field.array else one
+
+
+def _optional_reader(read_struct: Reader) -> Reader:
+    """A nullable struct has an int8 before it: -1 says null, 1 says that it follows (KIP-893)."""
+
+    def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
+        if at >= end:
+            raise DecodeError(at, "only 0 of 1 bytes")
+        if data[at] == 0xFF:
+            return None, at + 1
+        if data[at] == 1:
+            return read_struct(data, at + 1, end)
+        raise DecodeError(at, f"nullable struct marked {data[at]}, neither 1 nor 255")
+
+    return read
+
+
+def _array_reader(read_one: Reader, least: int, flexible: bool) -> Reader:
+    read_count = count_length(flexible).read
+
+    def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
+        start = at
+        count, at = read_count(data, at, end)
+        if count < 0:
+            _check_null(count, start)
+            return None, at
+        items: list[Any] = []
+        if count * least > end - at:
+            wrong = DecodeError(start, f"{count} elements, but {end - at} bytes left", items)
+            _salvage(read_one, items, data, at, end)
+            raise wrong
+        _take_room(count, start)
+        try:
+            for _ in range(count):
+                item, at = read_one(data, at, end)
+                items.append(item)
+        except DecodeError as wrong:
+            _keep(wrong, items)
+            raise
+        return items, at
+
+    return read
+
+
+def _keep(wrong: DecodeError, items: list[Any]) -> None:
+    """Note that the wrong bytes are in the next element, and keep what was read of it."""
+    wrong.path.append(f"[{len(items)}]")
+    if wrong.partial is not NOTHING:
+        items.append(wrong.partial)
+    wrong.partial = items
+
+
+def _salvage(read_one: Reader, items: list[Any], data: bytes, at: int, end: int) -> None:
+    """Read the elements that are there of an array that claims more: a capture may have cut off the rest."""
+    try:
+        while at < end:
+            _take_room(1, at)
+            item, at = read_one(data, at, end)
+            items.append(item)
+    except DecodeError as wrong:
+        _keep(wrong, items)
+
+
+def _check_null(count: int, start: int) -> None:
+    if count != -1:
+        raise DecodeError(start, f"negative count {count}")
+
+
+def _fixed_array_reader(kind: str, flexible: bool) -> Reader:
+    read_count = count_length(flexible).read
+    layout = Struct(f">{FIXED[kind]}")
+    size, iter_unpack = layout.size, layout.iter_unpack
+
+    def unpack(data: bytes, at: int, count: int) -> list[Any]:
+        return [item for (item,) in iter_unpack(data[at : at + count * size])]
+
+    def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
+        start = at
+        count, at = read_count(data, at, end)
+        if count < 0:
+            _check_null(count, start)
+            return None, at
+        there = min(count, (end - at) // size)
+        _take_room(there // NUMBERS, start)
+        if there < count:
+            raise DecodeError(start, f"{count} elements, but {end - at} bytes left", unpack(data, at, there))
+        return unpack(data, at, count), at + count * size
+
+    return read
+
+
+def _tags_step(tagged: dict[int, tuple[str, Reader]]) -> Step:
+    """Read the tagged fields at the end of a flexible struct: a count, then tag, size and value of each (KIP-482)."""
+
+    def step(value: dict[str, Any], data: bytes, at: int, end: int) -> int:
+        if at < end and data[at] == 0:
+            return at + 1
+        start, tag = at, -1
+        count, at = read_tag_count(data, at, end)
+        _take_room(count, start)
+        for _ in range(count):
+            tag, _size_at, start, at = read_tag(data, at, end, tag)
+            _read_tagged(value, tagged.get(tag), tag, data, start, at)
+        return at
+
+    return step
+
+
+def _read_tagged(
+    value: dict[str, Any], known: tuple[str, Reader] | None, tag: int, data: bytes, at: int, stop: int
+) -> None:
+    if known is None:
+        value.setdefault(UNKNOWN_TAGS, []).append((tag, data[at:stop]))
+        return
+    name, read = known
+    try:
+        value[name], end = read(data, at, stop)
+    except DecodeError as wrong:
+        raise _inside(wrong, name, value) from None
+    if end != stop:
+        raise _inside(
+            DecodeError(at, f"tag {tag} has {stop - at} bytes, but its value {end - at}"), name, value
+        )
+
+
+def least_size(owner: Message | Field, version: int, flexible: bool) -> int:
+    """Give the fewest bytes that a message or the fields of a struct can take."""
+    untagged = (field for field in fields_at(owner, version) if field.tag is None)
+    return sum(_least_field(field, version, flexible) for field in untagged) + flexible
+
+
+def _least_field(field: Field, version: int, flexible: bool) -> int:
+    if field.array:
+        return count_length(flexible).size
+    if field.type != "struct":
+        return _least_primitive(field.type, flexible)
+    return 1 if version in field.nullable else least_size(field, version, flexible)
+
+
+def _least_primitive(kind: str, flexible: bool) -> int:
+    return Struct(f">{FIXED[kind]}").size if kind in FIXED else SIZED[kind][flexible].size

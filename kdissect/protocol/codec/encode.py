@@ -1,0 +1,105 @@
+"""The writers of messages: a message at one version becomes closures that turn dicts and lists into its bytes.
+
+Tagged fields are written when they are in the dict, and in the order of their tags; an untagged field that is missing is
+written as its default. A field that the message does not have in this version raises: it would be lost in silence.
+"""
+
+from typing import Any
+
+from kdissect.protocol.codec.wire import (
+    FIXED,
+    Writer,
+    count_length,
+    fixed_writer,
+    sized_writer,
+    write_uvarint,
+)
+from kdissect.protocol.schema.definition import (
+    UNKNOWN_TAGS,
+    Field,
+    Message,
+    fields_at,
+)
+
+
+def struct_writer(owner: Message | Field, version: int, flexible: bool) -> Writer:
+    """Compile the writer of a message, or of the fields of a struct, in one version."""
+    fields = fields_at(owner, version)
+    names = {field.name for field in fields} | ({UNKNOWN_TAGS} if flexible else set())
+    untagged = [
+        (field.name, _field_writer(field, version, flexible), _default(field))
+        for field in fields
+        if field.tag is None
+    ]
+    tagged = [
+        (field.tag, field.name, _field_writer(field, version, True))
+        for field in fields
+        if field.tag is not None
+    ]
+
+    def write(out: bytearray, value: dict[str, Any]) -> None:
+        if not value.keys() <= names:
+            raise ValueError(f"{owner.name} has no field {min(value.keys() - names)!r} in version {version}")
+        for name, write_field, default in untagged:
+            write_field(out, value.get(name, default))
+        if flexible:
+            _write_tags(out, value, tagged)
+
+    return write
+
+
+def _default(field: Field) -> Any:
+    if field.default == ():
+        return [] if field.array else {}
+    return field.default
+
+
+def _write_tags(out: bytearray, value: dict[str, Any], tagged: list[tuple[int, str, Writer]]) -> None:
+    present: list[tuple[int, bytes]] = list(value.get(UNKNOWN_TAGS, ()))
+    for tag, name, write_field in tagged:
+        if name in value:
+            body = bytearray()
+            write_field(body, value[name])
+            present.append((tag, bytes(body)))
+    write_uvarint(out, len(present))
+    for tag, raw in sorted(present):
+        write_uvarint(out, tag)
+        write_uvarint(out, len(raw))
+        out += raw
+
+
+def _field_writer(field: Field, version: int, flexible: bool) -> Writer:
+    if field.type == "struct":
+        one = struct_writer(field, version, flexible)
+        if version in field.nullable and not field.array:
+            one = _optional_writer(one)
+    elif field.type in FIXED:
+        one = fixed_writer(field.type)
+    else:
+        one = sized_writer(field.type, flexible)
+    return _array_writer(one, flexible) if field.array else one
+
+
+def _optional_writer(write_struct: Writer) -> Writer:
+    def write(out: bytearray, value: Any) -> None:
+        if value is None:
+            out.append(0xFF)
+        else:
+            out.append(1)
+            write_struct(out, value)
+
+    return write
+
+
+def _array_writer(write_one: Writer, flexible: bool) -> Writer:
+    write_count = count_length(flexible).write
+
+    def write(out: bytearray, value: Any) -> None:
+        if value is None:
+            write_count(out, -1)
+            return
+        write_count(out, len(value))
+        for item in value:
+            write_one(out, item)
+
+    return write

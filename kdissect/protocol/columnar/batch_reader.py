@@ -1,0 +1,259 @@
+"""Read a batch of messages into columns: what analysis needs to know of requests and responses, without an object each.
+
+In come bytes and where in them messages stand, with the API, version and side of each; out come three tables of NumPy
+arrays. `messages` has one row per message, in order; `partitions` one per topic-partition that a message names, and one
+per topic that it names without partitions; `nodes` one per broker it gives an address of. Rows say which message they
+belong to and stand in the order of the wire.
+
+Which columns there are is said in `registers`. Text stays where it is: a span says where its bytes are in the arena.
+Wrong bytes give a fault, and what stands before them is kept. Of the same messages the answer is the same however they
+are cut into batches.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kdissect.protocol.columnar.program_cache import library
+from kdissect.protocol.columnar.registers import (
+    BROKER,
+    BROKER_WIDTH,
+    MESSAGE,
+    MESSAGE_WIDTH,
+    ROW,
+    ROW_SLOTS,
+    ROW_VALUES,
+    ROW_WIDTH,
+    Register,
+    slots,
+)
+from kdissect.protocol.columnar.vm import walk
+from kdissect.protocol.columnar.vm_state import (
+    ERROR_CODE,
+    ERROR_COUNT,
+    ERROR_SEEN,
+    FAULT,
+    FAULT_AT,
+    FAULT_ROW,
+    OWNER,
+    OWNER_PRESENT,
+    OWNER_WIDTH,
+    PRESENT,
+    REASONS,
+    VERDICT_WIDTH,
+    Reason,
+)
+from kdissect.protocol.records.record_codec import RecordFault, count_records
+from kdissect.protocol.records.summary import FAULT as SET_FAULT
+from kdissect.protocol.records.summary import (
+    FAULT_POSITION,
+    RECORDS,
+    SUMMARY,
+    WRAPPERS,
+    RecordSetFault,
+)
+
+Ints = NDArray[np.int64]
+FIRST_ROOM = 1024  # rows; at least doubled when they do not suffice
+NO_BOUND = 1 << 40
+TOPIC_SIZE = ROW_SLOTS["topic"] + 1
+TEXT_OF_ROW = 64  # bytes of a topic's name that one row may have, at an average
+
+
+class Integers(NamedTuple):
+    """A column of numbers, 0 where one is not present."""
+
+    values: Ints
+    present: NDArray[np.bool_]
+
+
+class Spans(NamedTuple):
+    """A column of byte strings in the arena: start is -1 where there is none, or null."""
+
+    start: Ints
+    length: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of what was read. Columns are made when they are asked for, by the names in `registers`."""
+
+    registers: tuple[Register, ...]
+    message: Ints  # the message each row belongs to
+    present: Ints  # one bit per register that has a value
+    values: Ints
+
+    def __len__(self) -> int:
+        return len(self.message)
+
+    def integers(self, column: str) -> Integers:
+        """Give a column of numbers."""
+        slot = self._slot(column, "integer")
+        there = self._present(slot)
+        # What lies there else depends on the batch.
+        return Integers(np.where(there, self.values[:, slot], 0), there)
+
+    def spans(self, column: str) -> Spans:
+        """Give a column of byte strings, as positions in the arena."""
+        slot = self._slot(column, "span")
+        there = self._present(slot)
+        return Spans(np.where(there, self.values[:, slot], -1), np.where(there, self.values[:, slot + 1], 0))
+
+    def _slot(self, column: str, kind: str) -> int:
+        if (column, kind) not in [(register.column, register.kind) for register in self.registers]:
+            raise KeyError(f"no {kind} {column!r}")
+        return slots(self.registers)[column]
+
+    def _present(self, slot: int) -> NDArray[np.bool_]:
+        there: NDArray[np.bool_] = (self.present >> slot & 1) != 0
+        return there
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What was read of a batch of messages."""
+
+    messages: Table
+    partitions: Table
+    nodes: Table
+    records: Mapping[str, Ints]  # one per partition row, named as in record_sets.SUMMARY; -1 without records
+    error_code: NDArray[np.int16]  # the first in wire order that is not 0, or 0
+    error_count: NDArray[np.int32]
+    has_error: NDArray[np.bool_]  # an error code was read, be it 0
+    fault_reason: NDArray[np.int8]  # a Reason
+    fault_position: NDArray[
+        np.int32
+    ]  # of the field that could not be read, from the start of the header; or -1
+    fault_row: NDArray[np.int32]
+
+    def fault_text(self, message: int) -> str | None:
+        """Say what is wrong with a message, where, and in which field; None if nothing is."""
+        reason = Reason(int(self.fault_reason[message]))
+        if reason == Reason.NONE:
+            return None
+        position = int(self.fault_position[message])
+        if position < 0:
+            return REASONS[reason]
+        path = library().paths[int(self.fault_row[message])]
+        return f"{REASONS[reason]} at byte {position}" + (f" in {path}" if path else "")
+
+
+def read(
+    arena: NDArray[np.uint8],
+    start: Ints,
+    stop: Ints,
+    frame_stop: Ints,
+    api_key: NDArray[np.int16],
+    api_version: NDArray[np.int16],
+    response: NDArray[np.bool_],
+    together: int = NO_BOUND,
+) -> Columns:
+    """Read messages at arena[start:stop], header first, each a request or a response of an API in a version.
+
+    `frame_stop` is where each message should end, which is behind `stop` if the capture lost its tail. A few bytes may ask for a
+    row, and a row for a long name: the messages from the one on with which there would be more than `together` rows or
+    nodes, or TEXT_OF_ROW times as many bytes of topics, are left out. A message that needs more by itself is read by itself.
+    """
+    entries = library().entries(api_key, api_version, response.astype(np.bool_))
+    spans = np.stack([start, stop, np.maximum(stop, frame_stop)], axis=1).astype(np.int64)
+    arena = np.ascontiguousarray(arena).view()
+    arena.flags.writeable = False  # read-only or not are two types to the compiler, and one is enough
+    output = _Output(len(entries))
+    done = 0
+    while done < len(entries):
+        done = walk(
+            library().table,
+            entries,
+            arena,
+            spans,
+            done,
+            output.used,
+            output.messages,
+            output.rows,
+            output.nodes,
+        )
+        if done < len(entries) and not output.grow(together):
+            entries = entries[:done]
+    read_together = output.read_together(len(entries), together)
+    entries = entries[:read_together]
+    unread = entries < 0
+    output.messages[: len(entries)][unread, FAULT] = -entries[unread]
+    output.messages[: len(entries)][unread, FAULT_AT] = -1
+    columns = output.columns(len(entries))
+    _count_wrapped(arena, columns)
+    return columns
+
+
+class _Output:
+    """The arrays that a walk writes to. Rows and nodes grow; what is written stays."""
+
+    def __init__(self, messages: int) -> None:
+        self.used = np.zeros(4, np.int64)  # rows and nodes written; then rows and nodes wanted
+        self.messages = np.zeros((messages, VERDICT_WIDTH + MESSAGE_WIDTH), np.int64)
+        self.rows = np.empty((FIRST_ROOM + 2 * messages, OWNER_WIDTH + ROW_WIDTH), np.int64)
+        self.nodes = np.empty((FIRST_ROOM, OWNER_WIDTH + BROKER_WIDTH), np.int64)
+
+    def grow(self, most: int) -> bool:
+        """Make room for what is wanted, mostly twice what there is; False if that is more than `most`, and not the first."""
+        rows, nodes, wanted_rows, wanted_nodes = self.used.tolist()
+        if max(rows, nodes) > 0 and max(wanted_rows, wanted_nodes) > most:
+            return False
+        self.rows = _grown(self.rows, rows, wanted_rows, most)
+        self.nodes = _grown(self.nodes, nodes, wanted_nodes, most)
+        return True
+
+    def read_together(self, messages: int, most: int) -> int:
+        """Give how many of the messages have the bytes of topics that go with `most` rows; the first that has rows is one."""
+        rows = self.rows[: self.used[0]]
+        named = rows[:, OWNER_PRESENT] >> ROW_SLOTS["topic"] & 1
+        text = np.cumsum(rows[:, OWNER_WIDTH + TOPIC_SIZE] * named)
+        if len(text) == 0 or text[-1] <= TEXT_OF_ROW * most:
+            return messages
+        over = rows[np.searchsorted(text, TEXT_OF_ROW * most, "right"), OWNER]
+        return int(max(over, rows[0, OWNER] + 1))
+
+    def columns(self, messages: int) -> Columns:
+        rows, nodes = self.rows[: self.used[0]], self.nodes[: self.used[1]]
+        rows, nodes = (table[: np.searchsorted(table[:, OWNER], messages)] for table in (rows, nodes))
+        summary = rows[:, OWNER_WIDTH + ROW_VALUES :]
+        of_all = self.messages[:messages]
+        verdicts, values = of_all[:, :VERDICT_WIDTH], of_all[:, VERDICT_WIDTH:]
+        return Columns(
+            messages=Table(MESSAGE, np.arange(len(verdicts)), verdicts[:, PRESENT], values),
+            partitions=Table(ROW, rows[:, OWNER], rows[:, OWNER_PRESENT], rows[:, OWNER_WIDTH:]),
+            nodes=Table(BROKER, nodes[:, OWNER], nodes[:, OWNER_PRESENT], nodes[:, OWNER_WIDTH:]),
+            records={name: summary[:, at] for at, name in enumerate(SUMMARY)},
+            error_code=verdicts[:, ERROR_CODE].astype(np.int16),
+            error_count=verdicts[:, ERROR_COUNT].astype(np.int32),
+            has_error=verdicts[:, ERROR_SEEN] != 0,
+            fault_reason=verdicts[:, FAULT].astype(np.int8),
+            fault_position=verdicts[:, FAULT_AT].astype(np.int32),
+            fault_row=verdicts[:, FAULT_ROW].astype(np.int32),
+        )
+
+
+def _grown(array: Ints, written: int, wanted: int, most: int) -> Ints:
+    if wanted <= len(array):
+        return array
+    larger = np.empty((max(wanted, min(2 * len(array), most)), array.shape[1]), np.int64)
+    larger[:written] = array[:written]
+    return larger
+
+
+def _count_wrapped(arena: NDArray[np.uint8], columns: Columns) -> None:
+    """Count the records in compressed messages of magic 0 and 1, which the walk could not; -1 where it cannot be done."""
+    record_set = columns.partitions.spans("record_set")
+    for row in np.flatnonzero(columns.records[SUMMARY[WRAPPERS]] > 0).tolist():
+        start, length = int(record_set.start[row]), int(record_set.length[row])
+        counted = count_records(arena[start : start + length].tobytes())
+        if isinstance(counted, RecordFault):
+            columns.records[SUMMARY[RECORDS]][row] = -1
+            if not columns.records[SUMMARY[SET_FAULT]][row]:
+                fault = RecordSetFault.TOO_LARGE if counted.too_large else RecordSetFault.COMPRESSION
+                columns.records[SUMMARY[SET_FAULT]][row] = fault
+                columns.records[SUMMARY[FAULT_POSITION]][row] = counted.position
+        else:
+            columns.records[SUMMARY[RECORDS]][row] = counted

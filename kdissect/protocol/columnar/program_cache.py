@@ -1,0 +1,62 @@
+"""Keep the compiled programs of this process: each (API, version, side) is compiled when it is first met.
+
+All programs stand one after another in one table, so that a walk needs nothing else. A number in `entries` says where a
+program starts, or why there is none.
+"""
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kdissect.protocol.columnar.program import compile_message
+from kdissect.protocol.columnar.vm_state import UNKNOWN_KEY, UNKNOWN_VERSION
+from kdissect.protocol.schema.registry import APIS
+
+NOT_COMPILED = -100
+KEYS, VERSIONS = 128, 64  # more than there are: what lies outside is not known
+
+
+class ProgramCache:
+    """The programs compiled so far."""
+
+    def __init__(self) -> None:
+        self.table: NDArray[np.int64] = np.zeros((0, 5), np.int64)
+        self.paths: list[str] = []
+        self._entries = np.full((2, KEYS, VERSIONS), -UNKNOWN_KEY, np.int64)
+        for key, api in APIS.items():
+            self._entries[:, key] = -UNKNOWN_VERSION
+            self._entries[:, key, api.versions.start : api.versions.stop] = NOT_COMPILED
+
+    def entries(
+        self, api_key: NDArray[np.int16], api_version: NDArray[np.int16], response: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Give the first row of every message's program, or minus the Reason why it has none."""
+        side = response.astype(np.int64)
+        key, version = api_key.astype(np.int64), api_version.astype(np.int64)
+        known_key = (key >= 0) & (key < KEYS)
+        known_version = (version >= 0) & (version < VERSIONS)
+        at = (side, np.where(known_key, key, KEYS - 1), np.where(known_version, version, VERSIONS - 1))
+        found = self._entries[at]
+        missing = found == NOT_COMPILED
+        if missing.any():
+            wanted = np.unique(np.stack([part[missing] for part in at], axis=1), axis=0)
+            self._compile(wanted.tolist())
+            found = self._entries[at]
+        return found
+
+    def _compile(self, wanted: list[list[int]]) -> None:
+        tables, rows = [self.table], len(self.table)
+        for side, key, version in wanted:
+            program = compile_message(key, version, bool(side))
+            self._entries[side, key, version] = rows
+            tables.append(program.table)
+            rows += len(program.table)
+            self.paths += program.paths
+        self.table = np.concatenate(tables)
+
+
+@cache
+def library() -> ProgramCache:
+    """Give the library of this process."""
+    return ProgramCache()

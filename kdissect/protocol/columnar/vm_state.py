@@ -1,0 +1,86 @@
+"""The numbers that a walk works with: its registers, the columns it writes, and the faults it may find.
+
+Kernels know plain numbers only, so what is an enum for people stands here as numbers too.
+"""
+
+from enum import IntEnum
+
+from kdissect import limits
+from kdissect.protocol.columnar.registers import (
+    BROKER_SLOTS,
+    BROKER_WIDTH,
+    MESSAGE_WIDTH,
+    ROW_SLOTS,
+    ROW_VALUES,
+)
+
+
+class Reason(IntEnum):
+    """What is wrong with a message, or why it was not read."""
+
+    NONE = 0
+    UNKNOWN_KEY = 1
+    UNKNOWN_VERSION = 2
+    ENDS_EARLY = 3
+    CUT = 4
+    NEGATIVE = 5
+    COUNT = 6
+    VARINT = 7
+    OPTION = 8
+    TAG_ORDER = 9
+    TAG_SIZE = 10
+    LEFT_OVER = 11
+    TOO_MANY = 12
+
+
+REASONS = {
+    Reason.UNKNOWN_KEY: "API key not known",
+    Reason.UNKNOWN_VERSION: "API version not known",
+    Reason.ENDS_EARLY: "message ends early",
+    Reason.CUT: "the rest of the frame is missing",
+    Reason.NEGATIVE: "negative length",
+    Reason.COUNT: "count does not fit the bytes left",
+    Reason.VARINT: "varint longer than 32 bits",
+    Reason.OPTION: "nullable struct marked neither present nor absent",
+    Reason.TAG_ORDER: "tags do not ascend",
+    Reason.TAG_SIZE: "tagged field does not fill its size",
+    Reason.LEFT_OVER: "bytes left over",
+    Reason.TOO_MANY: "more topics and partitions than are kept of one message",
+}
+(NONE, UNKNOWN_KEY, UNKNOWN_VERSION, ENDS_EARLY, CUT, NEGATIVE, COUNT, VARINT) = range(8)
+(OPTION, TAG_ORDER, TAG_SIZE, LEFT_OVER, TOO_MANY) = range(8, 13)
+
+DEPTH = 16  # of loops and tagged fields inside one another; the schema needs 7
+
+# The columns that are written of every message, in front of its registers.
+VERDICT_WIDTH = 7
+(
+    PRESENT,  # one bit per register that has a value
+    ERROR_CODE,  # the first that is not 0, or 0
+    ERROR_COUNT,  # how many are not 0
+    ERROR_SEEN,  # 1 after any error code, be it 0
+    FAULT,  # a Reason
+    FAULT_AT,  # the first byte of the field that cannot be read, from the start of the message; or -1
+    FAULT_ROW,  # the row of the program table that met it, or -1
+) = range(VERDICT_WIDTH)
+
+# The columns of every row and every node, in front of its registers.
+OWNER_WIDTH = 2
+OWNER, OWNER_PRESENT = range(OWNER_WIDTH)  # the message it belongs to; one bit per register that has a value
+
+# Registers: those of the message, then of the row, then of the node.
+ROW_FIRST, NODE_FIRST = MESSAGE_WIDTH, MESSAGE_WIDTH + ROW_VALUES
+REGISTERS = NODE_FIRST + BROKER_WIDTH
+PRODUCER_ID = ROW_FIRST + ROW_SLOTS["producer_id"]
+PRODUCER_EPOCH = ROW_FIRST + ROW_SLOTS["producer_epoch"]
+TOPIC_BITS = 1 << (ROW_FIRST + ROW_SLOTS["topic"]) | 1 << (ROW_FIRST + ROW_SLOTS["topic_id"])
+PARTITION_BIT = 1 << (ROW_FIRST + ROW_SLOTS["partition"])
+RECORDS_BIT = 1 << (ROW_FIRST + ROW_SLOTS["record_set"])
+PRODUCER_BITS = 1 << PRODUCER_ID | 1 << PRODUCER_EPOCH
+NODE_BIT = 1 << (NODE_FIRST + BROKER_SLOTS["node_id"])
+
+TOPIC_LENGTH = ROW_FIRST + ROW_SLOTS["topic"] + 1
+TOPIC_BIT = 1 << (ROW_FIRST + ROW_SLOTS["topic"])
+
+MOST_ROWS = limits.ELEMENTS  # of one message, and as many nodes
+MOST_TEXT = min(64 * MOST_ROWS, 1 << 30)  # bytes of one message's topics, each as often as it has rows

@@ -1,0 +1,1 @@
+"""Kafka 0.7: the protocol before versions, correlation ids and client ids."""

@@ -1,0 +1,195 @@
+"""Whole messages of Kafka 0.7: the protocol before versions, correlation ids and client ids.
+
+A request is an int16 type and a body, a response an int16 error code and a body; frames are given without their 4-byte length,
+as in `headers`. The parts of bodies stand in `messages/kafka_0_7.txt`; here is what those files cannot say: MultiFetch
+and MultiProduce count their parts in an int16, and messages in an answer reach to the end of the frame. An
+answer to MultiFetch is a size, an error code and messages for each part that was asked for, in that order. Produce
+and MultiProduce are never answered: a broker that refuses one closes the connection.
+
+What comes out is a `DecodedMessage`, with a request's type or a response's error code as its header and no version.
+Wrong bytes give a `Fault` and what stands before them, as in `codec`.
+"""
+
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from kdissect.protocol.codec.body import (
+    Fault,
+    decode,
+    decode_start,
+    encode,
+)
+from kdissect.protocol.codec.messages import DecodedMessage
+from kdissect.protocol.schema.definition import Message
+from kdissect.protocol.schema.registry import MESSAGES
+
+Tree = dict[str, Any]
+
+
+class OldType(IntEnum):
+    """The types of requests."""
+
+    PRODUCE = 0
+    FETCH = 1
+    MULTI_FETCH = 2
+    MULTI_PRODUCE = 3
+    OFFSETS = 4
+
+
+class _Shape(NamedTuple):
+    """How a request is made."""
+
+    name: str
+    part: str  # the message that is its body, or that its body has several of
+    several: bool
+
+
+SHAPES = {
+    OldType.PRODUCE: _Shape("Produce", "OldProduce", several=False),
+    OldType.FETCH: _Shape("Fetch", "OldFetch", several=False),
+    OldType.MULTI_FETCH: _Shape("MultiFetch", "OldFetch", several=True),
+    OldType.MULTI_PRODUCE: _Shape("MultiProduce", "OldProduce", several=True),
+    OldType.OFFSETS: _Shape("Offsets", "OldOffsets", several=False),
+}
+OLD_NAMES = {int(kind): shape.name for kind, shape in SHAPES.items()}
+
+KEYS_NOW = {
+    OldType.PRODUCE: 0,
+    OldType.FETCH: 1,
+    OldType.MULTI_FETCH: 1,
+    OldType.MULTI_PRODUCE: 0,
+    OldType.OFFSETS: 2,
+}
+"""The key of today's API that asks the same."""
+OLD_ERRORS = {
+    -1: "UNKNOWN",
+    0: "NONE",
+    1: "OFFSET_OUT_OF_RANGE",
+    2: "INVALID_MESSAGE",
+    3: "WRONG_PARTITION",
+    4: "INVALID_FETCH_SIZE",
+}
+PARTS = "requests"
+ANSWERS = "responses"
+
+
+def old_name(kind: int) -> str:
+    """Name a type of request; an unknown one is UNKNOWN(<type>)."""
+    return OLD_NAMES.get(kind, f"UNKNOWN({kind})")
+
+
+def old_error_name(code: int) -> str:
+    """Name an error code; an unknown one is UNKNOWN(<code>)."""
+    return OLD_ERRORS.get(code, f"UNKNOWN({code})")
+
+
+def parts_of(body: Tree | None) -> list[Tree]:
+    """Give what a request asks of each topic-partition: itself, or each of its parts."""
+    if body is None:
+        return []
+    parts: list[Tree] = body.get(PARTS, [body])
+    return parts
+
+
+def decode_old_request(frame: bytes) -> DecodedMessage:
+    """Decode a request."""
+    if len(frame) < 2:
+        return DecodedMessage({}, None, None, _cut("request_type", 0, frame))
+    kind = _int16(frame, 0)
+    header = {"request_type": kind}
+    if kind not in SHAPES:
+        return DecodedMessage(header, None, None, Fault("request_type", 0, f"unknown type {kind}"))
+    shape = SHAPES[OldType(kind)]
+    if shape.several:
+        body, fault = _several(MESSAGES[shape.part], frame)
+    else:
+        read = decode(MESSAGES[shape.part], 0, frame, 2)
+        body, fault = read.value, read.fault
+    return DecodedMessage(header, body, None, fault)
+
+
+def decode_old_response(frame: bytes, kind: int) -> DecodedMessage:
+    """Decode the response to a request of this type; of any other than the three that are answered only the header."""
+    if len(frame) < 2:
+        return DecodedMessage({}, None, None, _cut("error_code", 0, frame))
+    header = {"error_code": _int16(frame, 0)}
+    if kind == OldType.FETCH:
+        return DecodedMessage(header, {"messages": frame[2:]}, None, None)
+    if kind == OldType.MULTI_FETCH:
+        answers, fault = _answers(frame)
+        return DecodedMessage(header, {ANSWERS: answers}, None, fault)
+    if kind == OldType.OFFSETS:
+        if len(frame) == 2 and header["error_code"]:
+            return DecodedMessage(header, {"offsets": []}, None, None)
+        read = decode(MESSAGES["OldOffsetsAnswer"], 0, frame, 2)
+        return DecodedMessage(header, read.value, None, read.fault)
+    return DecodedMessage(header, None, None, None)
+
+
+def encode_old_request(kind: int, body: Tree) -> bytes:
+    """Encode a request, without its 4-byte length."""
+    shape = SHAPES[OldType(kind)]
+    out = kind.to_bytes(2)
+    if not shape.several:
+        return out + encode(MESSAGES[shape.part], 0, body)
+    parts = [encode(MESSAGES[shape.part], 0, part) for part in body[PARTS]]
+    return out + len(parts).to_bytes(2) + b"".join(parts)
+
+
+def encode_old_response(kind: int, error_code: int, body: Tree) -> bytes:
+    """Encode the response to a request of this type, without its 4-byte length."""
+    out = error_code.to_bytes(2, signed=True)
+    if kind == OldType.FETCH:
+        return out + bytes(body["messages"])
+    if kind == OldType.MULTI_FETCH:
+        return out + b"".join(
+            (2 + len(answer["messages"])).to_bytes(4)
+            + encode_old_response(OldType.FETCH, answer["error_code"], answer)
+            for answer in body[ANSWERS]
+        )
+    return out + encode(MESSAGES["OldOffsetsAnswer"], 0, body)
+
+
+def _several(message: Message, frame: bytes) -> tuple[Tree, Fault | None]:
+    parts: list[Tree] = []
+    body: Tree = {PARTS: parts}
+    if len(frame) < 4:
+        return body, _cut(PARTS, 2, frame)
+    count, at = _int16(frame, 2), 4
+    if count < 0:
+        return body, Fault(PARTS, 2, f"negative count {count}")
+    for number in range(count):
+        read = decode_start(message, 0, frame, at)
+        if read.fault is None or read.value:
+            parts.append(read.value)
+        if read.fault:
+            return body, read.fault._replace(path=f"{PARTS}[{number}].{read.fault.path}")
+        at = read.consumed
+    left = len(frame) - at
+    return body, Fault("", at, f"{left} bytes left over") if left else None
+
+
+def _answers(frame: bytes) -> tuple[list[Tree], Fault | None]:
+    answers: list[Tree] = []
+    at = 2
+    while at < len(frame):
+        path = f"{ANSWERS}[{len(answers)}]"
+        if len(frame) - at < 6:
+            return answers, _cut(path, at, frame, of=6)
+        size = int.from_bytes(frame[at : at + 4], signed=True)
+        if size < 2:
+            return answers, Fault(path, at, f"size {size} is too small")
+        stop = at + 4 + size
+        answers.append({"error_code": _int16(frame, at + 4), "messages": frame[at + 6 : stop]})
+        if stop > len(frame):
+            return answers, Fault(path, at, f"size {size}, but {len(frame) - at - 4} bytes left")
+        at = stop
+    return answers, None
+
+
+def _int16(frame: bytes, at: int) -> int:
+    return int.from_bytes(frame[at : at + 2], signed=True)
+
+
+def _cut(path: str, at: int, frame: bytes, of: int = 2) -> Fault:
+    return Fault(path, at, f"only {max(len(frame) - at, 0)} of {of} bytes")

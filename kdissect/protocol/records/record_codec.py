@@ -1,0 +1,363 @@
+"""Read the records of one partition out of a records field: plain Python, one frozen object per record.
+
+In come the bytes of a records field, out come `Record`s in the order they stand there, and a `RecordFault` in place of what
+could not be read. A batch has its length in front, so the batch after a bad one is still read. A last batch that is cut is
+no fault: brokers cut a fetch anywhere, and nobody reads such a batch.
+
+Compressed batches are decompressed, together to no more than `limit` bytes per field. A compressed message of magic 0 or 1
+wraps a message set. Its inner offsets are absolute with magic 0, and relative with magic 1, where the wrapper has the offset of
+the last one inside, or 0 if a producer did not care; if the broker stamped the wrapper, its time stands for all inside
+(KIP-31, KIP-32).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from kdissect.protocol.records.compression import (
+    LIMIT,
+    Damage,
+    decompress,
+)
+from kdissect.protocol.records.crc32c import checksum_holds
+from kdissect.protocol.records.summary import (
+    BATCH_HEADER,
+    CODEC_BITS,
+    CONTROL,
+    FIRST_KEY,
+    LOG_APPEND_TIME,
+    PREFIX,
+    TRANSACTIONAL,
+    summary_of,
+)
+
+CONTROL_NAMES = {  # the type in the key of a record in a control batch
+    0: "abort",
+    1: "commit",
+    2: "leader_change",
+    3: "snapshot_header",
+    4: "snapshot_footer",
+    5: "kraft_version",
+    6: "kraft_voters",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What the header of a record batch says of all its records; a message of magic 0 or 1 is its own batch."""
+
+    position: int  # of its first byte, from the start of the records field
+    magic: int
+    codec: int
+    base_offset: int
+    log_append_time: bool
+    checksum_holds: bool | None
+    transactional: bool = False
+    control: bool = False
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+
+
+class Header(NamedTuple):
+    """A record's header. Its key is text by convention only."""
+
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record. Magic 0 has no timestamp; only magic 2 has headers and control records (see CONTROL_NAMES)."""
+
+    batch: Batch
+    offset: int
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    control: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFault:
+    """A batch that could not be read (to its end), and why; the position is the batch's in the records field."""
+
+    position: int
+    reason: str
+    too_large: bool = False  # it may well be right, and becomes more than may be decompressed
+
+
+def read_records(data: bytes, limit: int = LIMIT) -> Iterator[Record | RecordFault]:
+    """Read every record of a records field; decompress no more than `limit` bytes in all."""
+    room = _Room(limit)
+    for frame in _frames(data):
+        if isinstance(frame, RecordFault):
+            yield frame
+            continue
+        try:
+            yield from READERS[frame.magic](data, frame, room)
+        except _Malformed as wrong:
+            yield RecordFault(frame.start, str(wrong), isinstance(wrong, _TooLarge))
+
+
+def count_records(data: bytes, limit: int = LIMIT) -> int | RecordFault:
+    """Count the records of a records field, those inside compressed messages of magic 0 and 1 too."""
+    room, total = _Room(limit), 0
+    for frame in _frames(data):
+        if isinstance(frame, RecordFault):
+            return frame
+        try:
+            total += _count(data, frame, room)
+        except _Malformed as wrong:
+            return RecordFault(frame.start, str(wrong), isinstance(wrong, _TooLarge))
+    return total
+
+
+class _Malformed(Exception):
+    """Ends the reading of one batch; never leaves this module."""
+
+
+class _TooLarge(_Malformed):
+    """It becomes more than may be decompressed."""
+
+
+class _Frame(NamedTuple):
+    """Where one whole batch or message stands."""
+
+    start: int
+    stop: int
+    magic: int
+
+
+class _Room:
+    """How many bytes may still be decompressed."""
+
+    def __init__(self, limit: int) -> None:
+        self.left = limit
+
+    def decompress(self, codec: int, data: bytes) -> bytes:
+        plain = decompress(codec, data, self.left)
+        if isinstance(plain, Damage):
+            raise (_TooLarge if plain.too_large else _Malformed)(plain.reason)
+        self.left -= len(plain) if codec else 0
+        return plain
+
+
+def _frames(data: bytes) -> Iterator[_Frame | RecordFault]:
+    """Follow the lengths from batch to batch; stop at one that is cut, or after a fault, as then the next is not known."""
+    start = 0
+    while start + FIRST_KEY <= len(data):
+        magic = data[start + 16]
+        length = int.from_bytes(data[start + 8 : start + PREFIX], signed=True)
+        if magic not in SMALLEST:
+            yield RecordFault(start, f"magic {magic} is not known")
+            return
+        if length < SMALLEST[magic]:
+            yield RecordFault(start, f"length {length} is too small")
+            return
+        stop = start + PREFIX + length
+        if stop > len(data):
+            return
+        yield _Frame(start, stop, magic)
+        start = stop
+
+
+class _Cursor:
+    """Take one value after the other from data[at:stop]."""
+
+    def __init__(self, data: bytes, at: int, stop: int) -> None:
+        self.data, self.at, self.stop = data, at, stop
+
+    def take(self, size: int) -> bytes:
+        if not 0 <= size <= self.stop - self.at:
+            raise _Malformed(f"{size} bytes wanted, {self.stop - self.at} left")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def integer(self, size: int) -> int:
+        return int.from_bytes(self.take(size), signed=True)
+
+    def sized(self, size: int) -> bytes | None:
+        if size < -1:
+            raise _Malformed(f"length {size}")
+        return None if size == -1 else self.take(size)
+
+    def varint(self, bits: int = 32) -> int:
+        value = shift = 0
+        while shift < bits:
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                if value >> bits:
+                    break
+                return value >> 1 ^ -(value & 1)
+        raise _Malformed("varint is too long")
+
+    def require_end(self, what: str) -> None:
+        if self.at != self.stop:
+            raise _Malformed(f"{self.stop - self.at} bytes left at the end of a {what}")
+
+
+def _read_batch(data: bytes, frame: _Frame, room: _Room) -> Iterator[Record]:
+    header = _Cursor(data, frame.start, frame.stop)
+    base_offset = header.integer(8)
+    header.take(4 + 4 + 1 + 4)  # length, leader epoch, magic, checksum
+    attributes = header.integer(2)
+    header.take(4)  # last offset delta
+    base_time, max_time = header.integer(8), header.integer(8)
+    batch = Batch(
+        position=frame.start,
+        magic=frame.magic,
+        codec=attributes & CODEC_BITS,
+        base_offset=base_offset,
+        log_append_time=bool(attributes & LOG_APPEND_TIME),
+        checksum_holds=_checksum(data, frame),
+        transactional=bool(attributes & TRANSACTIONAL),
+        control=bool(attributes & CONTROL),
+        producer_id=header.integer(8),
+        producer_epoch=header.integer(2),
+        base_sequence=header.integer(4),
+    )
+    count = header.integer(4)
+    plain = room.decompress(batch.codec, data[header.at : frame.stop])
+    if count < 0:
+        raise _Malformed(f"{count} records")
+    cursor = _Cursor(plain, 0, len(plain))
+    for _ in range(count):
+        yield _read_record(cursor, batch, base_time, max_time)
+    cursor.require_end("batch")
+
+
+def _read_record(outer: _Cursor, batch: Batch, base_time: int, max_time: int) -> Record:
+    size = outer.varint()
+    outer.take(size)
+    record = _Cursor(outer.data, outer.at - size, outer.at)
+    record.take(1)  # attributes, unused
+    timestamp = base_time + record.varint(64)
+    offset = batch.base_offset + record.varint()
+    key, value = record.sized(record.varint()), record.sized(record.varint())
+    headers = tuple(_read_header(record) for _ in range(_header_count(record)))
+    record.require_end("record")
+    return Record(
+        batch=batch,
+        offset=offset,
+        timestamp_ms=max_time if batch.log_append_time else timestamp,
+        key=key,
+        value=value,
+        headers=headers,
+        control=_control_type(key) if batch.control else None,
+    )
+
+
+def _header_count(record: _Cursor) -> int:
+    count = record.varint()
+    if not 0 <= count <= (record.stop - record.at) // 2:
+        raise _Malformed(f"{count} headers")
+    return count
+
+
+def _read_header(record: _Cursor) -> Header:
+    return Header(record.take(record.varint()), record.sized(record.varint()))
+
+
+def _control_type(key: bytes | None) -> int:
+    if key is None or len(key) < 4:
+        raise _Malformed("a control record without a type")
+    return int.from_bytes(key[2:4], signed=True)
+
+
+class _Message(NamedTuple):
+    """A message of magic 0 or 1 as it stands there."""
+
+    offset: int
+    attributes: int
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+
+
+def _message(data: bytes, frame: _Frame) -> _Message:
+    cursor = _Cursor(data, frame.start, frame.stop)
+    offset = cursor.integer(8)
+    cursor.take(4 + 4 + 1)  # size, checksum, magic
+    attributes = cursor.integer(1)
+    timestamp = cursor.integer(8) if frame.magic == 1 else None
+    key, value = cursor.sized(cursor.integer(4)), cursor.sized(cursor.integer(4))
+    cursor.require_end("message")
+    return _Message(offset, attributes, timestamp, key, value)
+
+
+def _read_message(data: bytes, frame: _Frame, room: _Room) -> Iterator[Record]:
+    outer = _message(data, frame)
+    batch = _message_batch(data, frame, outer)
+    if not batch.codec:
+        yield Record(batch, outer.offset, outer.timestamp_ms, outer.key, outer.value)
+        return
+    plain = room.decompress(batch.codec, _wrapped(outer))
+    inside = [_message(plain, inner) for inner in _inner_frames(plain)]
+    shift = outer.offset - inside[-1].offset if inside and outer.offset and frame.magic == 1 else 0
+    for message in inside:
+        if message.attributes & CODEC_BITS:
+            raise _Malformed("a compressed message inside a compressed message")
+        timestamp = outer.timestamp_ms if batch.log_append_time else message.timestamp_ms
+        yield Record(batch, message.offset + shift, timestamp, message.key, message.value)
+
+
+def _message_batch(data: bytes, frame: _Frame, message: _Message) -> Batch:
+    return Batch(
+        position=frame.start,
+        magic=frame.magic,
+        codec=message.attributes & CODEC_BITS,
+        base_offset=message.offset,
+        log_append_time=frame.magic == 1 and bool(message.attributes & LOG_APPEND_TIME),
+        checksum_holds=_checksum(data, frame),
+    )
+
+
+def _wrapped(message: _Message) -> bytes:
+    if message.value is None:
+        raise _Malformed("a compressed message without a value")
+    return message.value
+
+
+def _inner_frames(plain: bytes) -> list[_Frame]:
+    frames, reached = [], 0
+    for frame in _frames(plain):
+        if isinstance(frame, RecordFault):
+            raise _Malformed(f"{frame.reason}, at byte {frame.position} when decompressed")
+        if frame.magic == 2:
+            raise _Malformed("a record batch inside a compressed message")
+        frames.append(frame)
+        reached = frame.stop
+    if reached != len(plain):
+        raise _Malformed(f"ends early at byte {reached} when decompressed")
+    return frames
+
+
+def _count(data: bytes, frame: _Frame, room: _Room) -> int:
+    if frame.magic == 2:
+        return int.from_bytes(data[frame.start + BATCH_HEADER - 4 : frame.start + BATCH_HEADER], signed=True)
+    message = _message(data, frame)
+    codec = message.attributes & CODEC_BITS
+    if not codec:
+        return 1
+    inside = summary_of(room.decompress(codec, _wrapped(message)))
+    if inside["fault"] or inside["cut"] or inside["wrappers"] or inside["magic"] == 2:
+        raise _Malformed("not a whole message set when decompressed")
+    return inside["records"]
+
+
+def _checksum(data: bytes, frame: _Frame) -> bool | None:
+    return checksum_holds(np.frombuffer(data, np.uint8), frame.start, frame.stop)
+
+
+SMALLEST = {0: FIRST_KEY - PREFIX + 8, 1: FIRST_KEY - PREFIX + 16, 2: BATCH_HEADER - PREFIX}
+READERS: dict[int, Callable[[bytes, _Frame, _Room], Iterator[Record]]] = {
+    0: _read_message,
+    1: _read_message,
+    2: _read_batch,
+}

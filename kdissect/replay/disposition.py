@@ -1,0 +1,68 @@
+"""Where captured requests end: exactly one bucket each, and a sum that must come out.
+
+    captured = sent + skipped
+    sent     = answered + no answer due + timed out + closed + failed to send
+    skipped  = policy + inter-broker + retry + version + lossy + dependency + headless + undecodable
+
+What the replayer says of its own (handshakes, metadata, producer ids, heartbeats, further parts of a split request) is
+`synthetic` and counted apart.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class Disposition(StrEnum):
+    """What became of a captured request."""
+
+    ANSWERED = "answered"
+    NO_ANSWER_DUE = "no answer due"
+    TIMED_OUT = "timed out"
+    CLOSED = "closed"
+    FAILED_TO_SEND = "failed to send"
+    POLICY = "policy"
+    INTER_BROKER = "inter-broker"
+    RETRY = "retry"
+    VERSION = "version"
+    LOSSY = "lossy"
+    DEPENDENCY = "dependency"
+    HEADLESS = "headless"
+    UNDECODABLE = "undecodable"
+
+
+SENT = (
+    Disposition.ANSWERED,
+    Disposition.NO_ANSWER_DUE,
+    Disposition.TIMED_OUT,
+    Disposition.CLOSED,
+    Disposition.FAILED_TO_SEND,
+)
+SKIPPED = tuple(bucket for bucket in Disposition if bucket not in SENT)
+
+
+class Unaccounted(Exception):
+    """The buckets do not add up to what was captured: a defect of the replayer, said and not hidden."""
+
+
+def check(captured: int, buckets: Mapping[Disposition, int]) -> None:
+    """Raise Unaccounted unless every captured request is in exactly one bucket."""
+    total = sum(buckets.values())
+    if total != captured:
+        raise Unaccounted(
+            f"{captured} requests were captured, but {total} are accounted for: {dict(buckets)}"
+        )
+
+
+def sums(buckets: Mapping[Disposition, int]) -> dict[str, object]:
+    """Give the identity as it is reported."""
+    counts = Counter(buckets)
+    sent = {bucket.value: counts[bucket] for bucket in SENT}
+    skipped = {bucket.value: counts[bucket] for bucket in SKIPPED}
+    return {
+        "captured": sum(counts.values()),
+        "sent": sum(sent.values()),
+        "skipped": sum(skipped.values()),
+        "sent_as": sent,
+        "skipped_as": skipped,
+    }

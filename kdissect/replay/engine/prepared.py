@@ -1,0 +1,281 @@
+"""What can be made before the clock starts is made then: whole frames of requests that wait for nothing.
+
+Reads that go to any node, and Produce requests that are no retries, are rewritten, converted, routed and encoded ahead of the run; of
+fetches it is known what they ask, but for positions and sessions. What remains of a frame for its moment is the correlation id, and of idempotent batches their header: producer, epoch, sequence and a checksum
+patched from these alone; it is laid over the frame. Leaders that move make what is ready stale; then each request takes its
+ordinary course, as does one whose transaction is not there yet. What is ready waits in memory, so it is made only so far ahead.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import NamedTuple
+
+from kdissect.protocol.api_keys import (
+    FETCH,
+    METADATA,
+    PRODUCE,
+)
+from kdissect.protocol.codec.messages import encode_request
+from kdissect.protocol.records.summary import BATCH_HEADER
+from kdissect.replay.disposition import Disposition
+from kdissect.replay.effects import ANY, Part
+from kdissect.replay.handlers.expected_answer import (
+    Expected,
+    Topic,
+    expected,
+)
+from kdissect.replay.handlers.fetch import Question, question_of
+from kdissect.replay.handlers.metadata import metadata_tree
+from kdissect.replay.handlers.produce import (
+    Sending,
+    captured_offsets,
+    make_parts,
+    told,
+    version_of,
+    wanted_now,
+    way_of,
+)
+from kdissect.replay.handlers.replay_context import (
+    LEAST_METADATA,
+    OF_GROUP,
+    OF_GROUPS,
+    OF_TRANSACTION,
+    ReplayContext,
+)
+from kdissect.replay.load.analysis import ReplayItem
+from kdissect.replay.net.pool import UNEXPECTED
+from kdissect.replay.rewrite.batch_rewrite import Batch, rewritten
+from kdissect.replay.rewrite.roles import SkipRequest
+from kdissect.replay.rewrite.versions import FIRST_BATCH_VERSION
+from kdissect.replay.settings import Timestamps
+from kdissect.replay.target.cluster import CUTS
+from kdissect.replay.target.producers import Where
+
+MOST_BYTES, MOST_REQUESTS = 256 << 20, 100_000  # ready at one time; a request takes 2 KB beside its bytes
+PARTITION_BYTES = 500  # that a fetch waits with
+EMPTY: dict[Where, int] = {}
+
+_LATER = (Disposition.POLICY, "takes its ordinary course")
+
+
+class Frame(NamedTuple):
+    """An encoded part; of Produce also its batches, and what its answer looks like if all is well."""
+
+    part: Part
+    sendings: tuple[Sending, ...] = ()
+    places: tuple[int, ...] = ()  # for each batch its position in the bytes
+    expected: Expected | None = None
+
+
+class Ready(NamedTuple):
+    """A request that can be sent at once: in frames, or a fetch, whose frames need its positions and session."""
+
+    frames: tuple[Frame, ...]
+    question: Question | None = None
+    offsets: dict[Where, int] = EMPTY  # where the captured cluster put its batches
+    produced: list[tuple[str, int]] | None = None
+    nodes: tuple[int, ...] = ()  # where each batch goes, and of a fetch its first partition
+    size: int = 0  # of all frames
+    numbered: bool = False  # its batches get a producer and a number when their turn comes
+
+    @property
+    def home(self) -> int | None:
+        """Where it goes first; None if that is not known yet."""
+        return self.frames[0].part.node if self.frames else next(iter(self.nodes), None)
+
+
+class Ahead:
+    """What is ready: made in the order of the capture, and no more of it than there is room for.
+
+    The room is filled before the clock starts, and again in idle moments while it runs. A request whose turn comes before it was
+    made ready takes its ordinary course.
+    """
+
+    def __init__(self, stage: ReplayContext, items: Iterable[ReplayItem]) -> None:
+        self._stage, self._items = stage, iter(items)
+        self._found: dict[int, Ready] = {}
+        self._begun: set[int] = set()  # requests that had their turn before they were looked at
+        self._turn = stage.topology.turn
+        self._bytes = 0
+        self._at = -1
+        self._ended = False
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @property
+    def wanting(self) -> bool:
+        """Whether there is more to make, and room for it."""
+        return not self._ended and len(self._found) < MOST_REQUESTS and self._bytes < MOST_BYTES
+
+    def make(self, requests: int = 1 << 62, most_bytes: int = MOST_BYTES) -> None:
+        """Make some more ready: so many requests are looked at, unless so many bytes are made of fewer."""
+        if self._turn != self._stage.topology.turn:
+            self._forget()
+        stop = self._bytes + most_bytes
+        while requests and self._bytes < stop and self.wanting:
+            item = next(self._items, None)
+            if item is None:
+                self._ended = True
+                break
+            self._at = item.request.index
+            if self._at in self._begun:
+                self._begun.discard(self._at)
+                continue
+            requests -= 1
+            ready = _made(self._stage, item)
+            if ready is not None:
+                self._found[self._at] = ready
+                self._bytes += ready.size
+
+    def seen(self, index: int) -> Ready | None:
+        """Give what is ready of a request whose turn has not come."""
+        return self._found.get(index)
+
+    def take(self, index: int) -> Ready | None:
+        """Give what is ready of a request whose turn it is; None if nothing is, or if leaders have moved since."""
+        if self._turn != self._stage.topology.turn:
+            self._forget()
+        found = self._found.pop(index, None)
+        if found is not None:
+            self._bytes -= found.size
+            return found
+        if index > self._at and not self._ended:
+            self._begun.add(index)
+        return None
+
+    def _forget(self) -> None:
+        """Make nothing of what was ready for other leaders."""
+        self._turn = self._stage.topology.turn
+        for index in self._found:
+            self._stage.notes.pop(index, None)  # what is rewritten anew is noted anew
+        self._found.clear()
+        self._bytes = 0
+
+
+def make_ready(stage: ReplayContext, items: Iterable[ReplayItem]) -> Ahead:
+    """Prepare as many requests as there is room for."""
+    ahead = Ahead(stage, items)
+    ahead.make()
+    return ahead
+
+
+def _made(stage: ReplayContext, item: ReplayItem) -> Ready | None:
+    if item.refusal is not None or not can_be_ready(stage, item):
+        return None
+    try:
+        ready = READY.get(item.request.key, _ready_read)(stage, item)
+    except (SkipRequest, *UNEXPECTED):
+        stage.notes.pop(item.request.index, None)
+        return None  # said when its turn comes
+    return (
+        ready if ready.question else ready._replace(size=sum(len(each.part.ready) for each in ready.frames))
+    )
+
+
+def can_be_ready(stage: ReplayContext, item: ReplayItem) -> bool:
+    """Tell whether a request needs nothing that only the run can tell."""
+    key = item.request.key
+    if key == PRODUCE:
+        moves = stage.settings.timestamps is not Timestamps.KEEP
+        return not (
+            item.request.index in stage.loaded.retries
+            or item.request.index in stage.loaded.repeats
+            or item.request.index in stage.loaded.after
+            or moves
+            or stage.settings.rewrites_off
+        )
+    if key == FETCH:
+        return not stage.off("fetch_sessions")
+    return key == METADATA or (key in PLAIN and key not in CUTS)
+
+
+PLAIN = (
+    frozenset({10, 16, 29, 32, 35, 41, 46, 48, 50, 55, 60, 65, 66, 74, 75})
+    - OF_GROUP.keys()
+    - OF_GROUPS.keys()
+    - OF_TRANSACTION.keys()
+)
+
+
+def _ready_read(stage: ReplayContext, item: ReplayItem) -> Ready:
+    body = stage.body(item)
+    if item.request.key == METADATA:
+        version = stage.version(item, least=LEAST_METADATA)
+        body = metadata_tree(stage, item, body, version)
+    else:
+        version = stage.version(item)
+        body = stage.carried(item, body, version)
+    return Ready((Frame(_encoded(Part(item.request.key, version, body, client_id=stage.client_id(item)))),))
+
+
+def _ready_fetch(stage: ReplayContext, item: ReplayItem) -> Ready:
+    question = question_of(stage, item, stage.body(item))
+    led = (stage.topology.leader(stage.names.topic(name), each) for name, each in question.told.said)
+    nodes = tuple(node for node in islice(led, 1) if node != ANY)
+    return Ready((), question, nodes=nodes, size=PARTITION_BYTES * len(question.told.said))
+
+
+def _ready_produce(stage: ReplayContext, item: ReplayItem) -> Ready:
+    body = stage.body(item)
+    version = version_of(stage, item)
+    if version < FIRST_BATCH_VERSION:
+        raise SkipRequest(*_LATER)
+    chosen = wanted_now(stage, item, body, version)
+    sendings = {
+        (stage.names.topic(where[0]), where[1]): _as_sent(where, batch)
+        for where, batches in chosen
+        for batch in batches
+    }
+    if len(sendings) < sum(len(batches) for _, batches in chosen):
+        raise SkipRequest(*_LATER)  # several batches for one partition go one after another
+    if any(way_of(stage, item, where)[1] == ANY for where, _ in chosen):
+        raise SkipRequest(*_LATER)  # there is no leader yet
+    if item.transaction and any(each.batch.producer_id < 0 for each in sendings.values()):
+        raise SkipRequest(*_LATER)  # which makes no sense, and so waits for its turn
+    parts = make_parts(stage, item, body, version, list(sendings.values()))
+    frames = tuple(_frame(stage, part, sendings) for part in parts)
+    in_order = [sending for frame in frames for sending in frame.sendings]
+    nodes = tuple(frame.part.node for frame in frames for _ in frame.sendings)
+    numbered = in_order[0].batch.producer_id >= 0
+    offsets = captured_offsets(stage, item) or EMPTY
+    return Ready(frames, None, offsets, told(stage, in_order), nodes, numbered=numbered)
+
+
+def _as_sent(where: Where, batch: Batch) -> Sending:
+    """Give a batch as a client sends it; an idempotent one gets its header when its turn comes."""
+    same = batch.producer_id, batch.producer_epoch, batch.base_sequence
+    return Sending(where, batch, None, -1, rewritten(batch, *same))
+
+
+def _frame(stage: ReplayContext, part: Part, sendings: dict[Where, Sending]) -> Frame:
+    """Encode a part, and find its batches in it: they stand in its order, with little between them."""
+    whole = _encoded(part)
+    asked: list[tuple[Topic, tuple[int, ...]]] = []
+    inside, places, at = [], [], 0
+    for topic in part.body["topic_data"]:
+        name = topic.get("name") or stage.names.name_of(topic["topic_id"]) or ""
+        indices = tuple(each["index"] for each in topic["partition_data"])
+        asked.append((topic.get("name") or topic["topic_id"], indices))
+        for index in indices:
+            sending = sendings[name, index]
+            at = whole.ready.index(sending.data[:BATCH_HEADER], at)
+            places.append(at)
+            at += len(sending.data)
+            head = sending.batch._replace(data=sending.batch.data[:BATCH_HEADER])
+            inside.append(sending._replace(batch=head, data=b""))
+    return Frame(whole, tuple(inside), tuple(places), expected(part.version, tuple(asked)))
+
+
+def _encoded(part: Part) -> Part:
+    header = {
+        "request_api_key": part.key,
+        "request_api_version": part.version,
+        "correlation_id": 0,
+        "client_id": part.client_id,
+    }
+    frame = encode_request(header, part.body)
+    return part._replace(ready=len(frame).to_bytes(4, "big") + frame, body={})
+
+
+READY = {PRODUCE: _ready_produce, FETCH: _ready_fetch}

@@ -1,0 +1,116 @@
+"""What a Fetch answer says, read without making a tree of it: bounds, and how far the records go.
+
+Read this way are answers as they are when all is well: no error, no tagged field, a version with sessions. For everything
+else there is the codec; `glance` gives None then. Records stay where they are.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from kdissect.protocol.api_keys import FETCH
+from kdissect.protocol.codec.wire import (
+    SIZED,
+    DecodeError,
+    count_length,
+)
+from kdissect.protocol.records.summary import PREFIX
+from kdissect.protocol.schema.registry import APIS, response_header_version
+from kdissect.replay.rewrite.versions import TOPIC_IDS_IN_FETCH
+
+SESSIONS, REPLICAS = 7, 11
+HEAD = struct.Struct(">ihi")  # throttle time, error, session
+PARTITION = struct.Struct(">ihqqq")  # number, error, high watermark, last stable offset, start of the log
+ABORTED_BYTES, REPLICA_BYTES, ID_BYTES = 16, 4, 16
+DELTA = slice(23, 27)  # of the last record's offset, in a batch
+
+
+class Told(NamedTuple):
+    """A partition in an answer."""
+
+    topic: str | bytes  # its name, or its id where the version has ids
+    partition: int
+    high_watermark: int
+    log_start: int
+    following: int | None  # the offset behind the last whole batch
+
+
+class Glance(NamedTuple):
+    """An answer in which all is well."""
+
+    session: int
+    partitions: Sequence[Told]
+
+
+def glance(frame: bytes, version: int) -> Glance | None:
+    """Read an answer, without its length; None for one that has to be decoded."""
+    if version < SESSIONS:
+        return None
+    try:
+        return _glance(frame, version)
+    except (DecodeError, struct.error, IndexError):
+        return None
+
+
+@cache
+def _layout(version: int) -> tuple[bool, int, Callable[[bytes, int, int], tuple[int, int]]]:
+    """Say whether a version is flexible, where its body begins, and how it counts."""
+    flexible = version in APIS[FETCH].flexible
+    return flexible, 4 + response_header_version(FETCH, version), count_length(flexible).read
+
+
+def _glance(frame: bytes, version: int) -> Glance | None:
+    flexible, at, read_count = _layout(version)
+    end = len(frame)
+    if flexible and frame[4]:
+        return None
+    _, error, session = HEAD.unpack_from(frame, at)
+    topics, at = read_count(frame, at + HEAD.size, end)
+    if error:
+        return None
+    found: list[Told] = []
+    for _ in range(topics):
+        topic, at = _topic(frame, at, end, version, flexible)
+        partitions, at = read_count(frame, at, end)
+        for _ in range(partitions):
+            number, error, high, _, start = PARTITION.unpack_from(frame, at)
+            if error:
+                return None
+            aborted, at = read_count(frame, at + PARTITION.size, end)
+            at += max(aborted, 0) * (ABORTED_BYTES + flexible) + (REPLICA_BYTES if version >= REPLICAS else 0)
+            size, at = read_count(frame, at, end)
+            stop = at + max(size, 0)
+            if stop > end:
+                return None
+            found.append(Told(topic, number, high, start, after_last_record(frame, at, stop)))
+            at = stop
+            if flexible:
+                if frame[at]:
+                    return None
+                at += 1
+        if flexible:
+            if frame[at]:
+                return None
+            at += 1
+    return Glance(session, found) if at + flexible == end and not (flexible and frame[at]) else None
+
+
+def _topic(frame: bytes, at: int, end: int, version: int, flexible: bool) -> tuple[str | bytes, int]:
+    if version >= TOPIC_IDS_IN_FETCH:
+        return frame[at : at + ID_BYTES], at + ID_BYTES
+    size, at = SIZED["string"][flexible].read(frame, at, end)
+    return frame[at : at + size].decode("utf-8", "surrogateescape"), at + size
+
+
+def after_last_record(data: bytes, at: int, end: int) -> int | None:
+    """Give the offset behind the last whole batch between two positions; None if there is none."""
+    following = None
+    while end - at >= PREFIX + 15:
+        stop = at + PREFIX + int.from_bytes(data[at + 8 : at + PREFIX], "big", signed=True)
+        if stop > end or stop <= at + PREFIX:
+            break
+        base = int.from_bytes(data[at : at + 8], "big", signed=True)
+        delta = int.from_bytes(data[at + DELTA.start : at + DELTA.stop], "big", signed=True)
+        following, at = base + (delta if data[at + 16] == 2 else 0) + 1, stop
+    return following

@@ -1,1 +1,0 @@
-"""Connections to the target: courses run on links, links on sockets. `transport` alone has sockets and a clock."""

@@ -1,0 +1,132 @@
+"""Which requests may go to the target at all: a table by API key, decided before anything else.
+
+`NEVER` has no flag that allows it: what brokers say to brokers can move a high watermark or end other people's
+transactions on a cluster without an authorizer, security requests hold secrets, and some requests cannot be undone.
+Destructive requests are off one by one, and need a name that the operator chose.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kdissect.protocol.api_keys import (
+    ADD_PARTITIONS,
+    FETCH,
+    JOIN_GROUP,
+    LEADER_EPOCHS,
+    LIST_OFFSETS,
+    PRODUCE,
+)
+from kdissect.protocol.schema.registry import APIS, api_name
+from kdissect.replay.disposition import Disposition
+from kdissect.replay.settings import Groups, ReplaySettings
+
+FIRST_OF_CONSUMERS = 2  # OffsetForLeaderEpoch; the version from which consumers ask (KIP-320)
+OWN = frozenset({17, 18, 36})
+GROUP_MEMBERSHIP = frozenset({11, 12, 13, 14, 68, 76, 78, 79})
+GROUP_COMMITS = frozenset({8})
+STREAMS = frozenset({88})
+TELEMETRY = frozenset({71, 72})
+SECURITY = frozenset({30, 31, 38, 39, 40, 51})
+IRREVERSIBLE = frozenset({57, 64, 80, 81})
+INTER_BROKER = frozenset({4, 5, 6, 7, 27, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82, 83, 84, 85, 86, 87})
+ADMIN = frozenset({19, 20, 21, 33, 34, 37, 42, 43, 44, 45, 47, 49, 91, 92})
+READ = frozenset(
+    {
+        2,
+        3,
+        9,
+        10,
+        15,
+        16,
+        LEADER_EPOCHS,
+        29,
+        32,
+        35,
+        41,
+        46,
+        48,
+        50,
+        55,
+        60,
+        61,
+        65,
+        66,
+        69,
+        74,
+        75,
+        77,
+        89,
+        90,
+    }
+)
+DATA = frozenset({0, 1, 22, 24, 25, 26, 28})
+NEVER = OWN | SECURITY | IRREVERSIBLE | TELEMETRY | INTER_BROKER  # whatever anybody allows
+
+ADMIN_CLIENT = "__admin_client"  # brokers let it write internal topics
+INTERNAL_TOPICS = frozenset({"_schemas"})
+INTERNAL_PREFIXES = ("__", "connect-offsets", "connect-configs", "connect-status")
+
+
+class Refusal(NamedTuple):
+    """Why a request is not sent."""
+
+    bucket: Disposition
+    reason: str
+
+
+def is_internal(topic: str | None) -> bool:
+    """Tell whether a topic belongs to Kafka or to a tool beside it, and not to users."""
+    return topic is not None and (topic in INTERNAL_TOPICS or topic.startswith(INTERNAL_PREFIXES))
+
+
+def by_key(key: int, settings: ReplaySettings) -> Refusal | None:
+    """Decide by API key alone."""
+    if key not in APIS:
+        return Refusal(Disposition.POLICY, f"API key {key} is not known")
+    if key in INTER_BROKER:
+        return Refusal(Disposition.INTER_BROKER, f"{api_name(key)} is spoken between brokers")
+    for keys, reason in FIXED:
+        if key in keys:
+            return Refusal(Disposition.POLICY, reason)
+    if key in ADMIN and key not in settings.allowed_apis:
+        return Refusal(
+            Disposition.POLICY, f"{api_name(key)} changes the cluster: off unless --allow {api_name(key)}"
+        )
+    if key in GROUP_MEMBERSHIP and settings.groups is not Groups.FULL:
+        return Refusal(
+            Disposition.POLICY, f"group membership is replayed with --groups full, not {settings.groups}"
+        )
+    if key in GROUP_COMMITS and settings.groups is Groups.OFF:
+        return Refusal(Disposition.POLICY, "offsets are committed with --groups simple or full")
+    if key not in READ | DATA | ADMIN | GROUP_MEMBERSHIP | GROUP_COMMITS:
+        return Refusal(Disposition.POLICY, f"{api_name(key)} is in no class that may be replayed")
+    return None
+
+
+FIXED = (
+    (OWN, "the replayer shakes hands itself"),
+    (SECURITY, "security is never replayed"),
+    (IRREVERSIBLE, "it cannot be undone"),
+    (TELEMETRY, "the target asks for metrics itself"),
+    (STREAMS, "streams groups are not replayed: their tasks live by state that only the application has"),
+)
+
+
+def by_content(key: int, version: int, body: Mapping[str, Any], client_id: str | None) -> Refusal | None:
+    """Decide by what a request says: whatever only brokers say is never sent."""
+    replica = body.get("replica_id", -1)
+    if key == FETCH:
+        replica = max(replica, (body.get("replica_state") or {}).get("replica_id", -1))
+    if key in (FETCH, LIST_OFFSETS, LEADER_EPOCHS) and replica >= 0:
+        return Refusal(Disposition.INTER_BROKER, f"replica {replica} asks as a follower")
+    if key == LEADER_EPOCHS and version < FIRST_OF_CONSUMERS:
+        return Refusal(Disposition.INTER_BROKER, "only followers asked so for leader epochs")
+    if key == ADD_PARTITIONS and version >= 4:
+        return Refusal(Disposition.INTER_BROKER, "brokers verify transactions for each other")
+    if key == JOIN_GROUP and body["protocol_type"] != "consumer":
+        return Refusal(
+            Disposition.POLICY, f"groups of protocol type {body['protocol_type']!r} are not supported"
+        )
+    if key == PRODUCE and client_id == ADMIN_CLIENT:
+        return Refusal(Disposition.POLICY, f"client id {ADMIN_CLIENT} may write internal topics")
+    return None

@@ -1,0 +1,243 @@
+"""Members that are older than what is played: they heartbeat, commit or fetch, but never join in it.
+
+A run has to let them in before they can go on. What they subscribe to is pieced together from what the whole capture tells,
+before or after: joins and full heartbeats of their own or of others in their group, assignments, descriptions of the group,
+what they or else the others commit, and last what their client fetches. A member of which nothing is told is not let in, and what it says is skipped.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from kdissect.protocol.api_keys import (
+    CONSUMER_DESCRIBE,
+    CONSUMER_HEARTBEAT,
+    DESCRIBE_GROUPS,
+    FETCH,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    OFFSET_COMMIT,
+    SHARE_ACKNOWLEDGE,
+    SHARE_DESCRIBE,
+    SHARE_FETCH,
+    SHARE_HEARTBEAT,
+    STREAMS_HEARTBEAT,
+    SYNC_GROUP,
+    TXN_COMMIT,
+)
+from kdissect.protocol.codec.messages import decode_embedded
+from kdissect.replay.disposition import Disposition
+from kdissect.replay.load.policy import Refusal
+from kdissect.replay.load.requests import Request
+from kdissect.replay.rewrite.roles import Names, Tree
+
+HEARTBEATS_JOIN = (CONSUMER_HEARTBEAT, SHARE_HEARTBEAT)
+BY_SHARE = (SHARE_HEARTBEAT, SHARE_FETCH, SHARE_ACKNOWLEDGE)
+COMMITS = {OFFSET_COMMIT: "generation_id_or_member_epoch", TXN_COMMIT: "generation_id"}
+NO_MEMBER = frozenset({25, 82, 110})  # UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH
+TOGETHER_NS = 10_000_000_000  # members that first speak within this time are let in at once: three heartbeats
+CLASSIC = "consumer"
+
+Member = tuple[str, str]  # group and member id as captured
+Client = tuple[str, str | None]  # host and client id
+
+
+@dataclass(slots=True)
+class PriorMember:
+    """One such member. Names are those of the capture."""
+
+    group: str
+    member: str
+    connection: int  # where it first speaks
+    first_ns: int
+    client_id: str | None
+    joins_by: int = JOIN_GROUP  # the API by which it once joined
+    instance: str | None = None
+    topics: tuple[str, ...] = ()
+    template: tuple[int, Tree] | None = None  # version and body of a join of its group, best its own
+
+
+@dataclass(slots=True)
+class _Group:
+    """What is told of a group as a whole."""
+
+    topics: set[str] = field(default_factory=set)
+    by_member: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    joins: dict[str, tuple[int, Tree]] = field(default_factory=dict)  # by member id, the first one also by ""
+    foreign: str | None = None  # its protocol type, if that is not of consumers
+
+
+class PriorMembers:
+    """Takes all requests in order; says at the end who is older."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._found: dict[Member, PriorMember] = {}
+        self._joined: set[Member] = set()
+        self._groups: dict[str, _Group] = defaultdict(_Group)
+        self._fetched: dict[Client, set[str]] = defaultdict(set)
+        self._clients: dict[Member, Client] = {}
+        self._acts: list[tuple[int, Member]] = []
+
+    def take(self, request: Request, body: Tree, said: Tree | None, client: Client, played: bool) -> None:
+        """Take in a request with its answer; `played`: whether it is to be sent."""
+        key = request.key
+        self._learn(request, body, said or {}, client)
+        if not played:
+            return
+        group = body.get("group_id") or ""
+        if key == JOIN_GROUP or (key in HEARTBEATS_JOIN and body["member_epoch"] == 0):
+            self._joined.update(
+                (group, each) for each in (body["member_id"], (said or {}).get("member_id")) if each
+            )
+            return
+        if said and said.get("error_code", 0) in NO_MEMBER:
+            return
+        for member, instance in _speaking(key, body):
+            place = (group, member)
+            if place in self._joined:
+                continue
+            elder = self._found.get(place)
+            if elder is None:
+                elder = self._found[place] = PriorMember(
+                    group, member, request.connection, request.first_ns, client[1]
+                )
+                self._clients[place] = client
+            elder.instance = elder.instance or instance
+            if key in (*HEARTBEATS_JOIN, *BY_SHARE):
+                elder.joins_by = SHARE_HEARTBEAT if key in BY_SHARE else key
+            if key not in COMMITS:  # they can be without a member too
+                self._acts.append((request.index, place))
+
+    def found(self) -> dict[Member, PriorMember]:
+        """Give all who are older and of whom enough is told."""
+        for place, elder in self._found.items():
+            group = self._groups[elder.group]
+            told = group.by_member[elder.member] | group.topics
+            beside = set[str]().union(*group.by_member.values())
+            elder.topics = tuple(sorted(told or beside or self._fetched[self._clients[place]]))
+            elder.template = group.joins.get(elder.member) or group.joins.get("")
+        return {place: elder for place, elder in self._found.items() if self._refusal(elder) is None}
+
+    def refused(self) -> Iterator[tuple[int, Refusal]]:
+        """Give the requests whose member cannot be let in, and why; to be asked after `found`."""
+        for index, place in self._acts:
+            refusal = self._refusal(self._found[place])
+            if refusal is not None:
+                yield index, refusal
+
+    def _refusal(self, elder: PriorMember) -> Refusal | None:
+        foreign = self._groups[elder.group].foreign
+        if foreign is not None:
+            return Refusal(Disposition.POLICY, f"groups of protocol type {foreign!r} are not supported")
+        if not elder.topics:
+            why = "its member joined before the capture began, which does not tell what it subscribes to"
+            return Refusal(Disposition.HEADLESS, why)
+        return None
+
+    # What is told
+
+    def _learn(self, request: Request, body: Tree, said: Tree, client: Client) -> None:
+        key, names = request.key, self._names
+        if key == FETCH:
+            self._fetched[client].update(_topics(names, body["topics"], "topic"))
+        elif key in (DESCRIBE_GROUPS, CONSUMER_DESCRIBE, SHARE_DESCRIBE):
+            self._learn_descriptions(said)
+        elif body.get("group_id"):
+            group = self._groups[body["group_id"]]
+            kind = "streams" if key == STREAMS_HEARTBEAT else body.get("protocol_type")
+            if kind and kind != CLASSIC:
+                group.foreign = kind
+            elif key in TELLING:
+                TELLING[key](group, names, request.version or 0, body, said)
+
+    def _learn_descriptions(self, said: Tree) -> None:
+        for each in said.get("groups") or ():
+            group = self._groups[each["group_id"]]
+            kind = each.get("protocol_type")
+            if kind and kind != CLASSIC:
+                group.foreign = kind
+                continue
+            for member in each["members"]:
+                own = group.by_member[member["member_id"]]
+                own.update(member.get("subscribed_topic_names") or ())
+                own.update(_subscribed(member.get("member_metadata")))
+                own.update(_assigned(member.get("member_assignment")))
+                assignment = member.get("assignment") or {}
+                own.update(each["topic_name"] for each in assignment.get("topic_partitions") or ())
+
+
+def _speaking(key: int, body: Tree) -> Iterable[tuple[str, str | None]]:
+    """Give the members that speak in a request, with their instance ids."""
+    if key == LEAVE_GROUP and "members" in body:
+        return [
+            (each["member_id"], each.get("group_instance_id"))
+            for each in body["members"]
+            if each["member_id"]
+        ]
+    if key in COMMITS and body.get(COMMITS[key], -1) < 0:
+        return ()
+    if key in SPEAKING and body.get("member_id"):
+        return [(body["member_id"], body.get("group_instance_id", body.get("instance_id")))]
+    return ()
+
+
+SPEAKING = frozenset({*COMMITS, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, *HEARTBEATS_JOIN, *BY_SHARE})
+
+
+def _topics(names: Names, topics: Iterable[Tree] | None, key: str = "name") -> list[str]:
+    found = (names.captured_topic(each, key) for each in topics or ())
+    return [each for each in found if each]
+
+
+def _subscribed(metadata: bytes | None) -> list[str]:
+    return list(_embedded("ConsumerProtocolSubscription", metadata).get("topics") or ())
+
+
+def _assigned(assignment: bytes | None) -> list[str]:
+    value = _embedded("ConsumerProtocolAssignment", assignment)
+    return [each["topic"] for each in value.get("assigned_partitions") or ()]
+
+
+def _embedded(message: str, data: bytes | None) -> Tree:
+    """Read what members say to each other; nothing where it makes no sense."""
+    found = decode_embedded(message, data) if data else None
+    return found.value if found and not found.fault else {}
+
+
+def _join(group: _Group, _names: Names, version: int, body: Tree, said: Tree) -> None:
+    for member in {body["member_id"], said.get("member_id") or ""}:
+        group.joins.setdefault(member, (version, body))
+    group.joins.setdefault("", (version, body))
+    for protocol in body["protocols"]:
+        group.topics.update(_subscribed(protocol["metadata"]))
+
+
+def _sync(group: _Group, _names: Names, _version: int, body: Tree, said: Tree) -> None:
+    group.by_member[body["member_id"]].update(_assigned(said.get("assignment")))
+    for each in body["assignments"]:
+        group.by_member[each["member_id"]].update(_assigned(each["assignment"]))
+
+
+def _heartbeat(group: _Group, names: Names, _version: int, body: Tree, said: Tree) -> None:
+    group.topics.update(body["subscribed_topic_names"] or ())
+    owned = body.get("topic_partitions") or ()
+    given = (said.get("assignment") or {}).get("topic_partitions") or ()
+    group.by_member[body["member_id"]].update(_topics(names, (*owned, *given)))
+
+
+def _positions(group: _Group, names: Names, _version: int, body: Tree, _said: Tree) -> None:
+    group.by_member[body.get("member_id") or ""].update(_topics(names, body["topics"]))
+
+
+TELLING = {
+    JOIN_GROUP: _join,
+    SYNC_GROUP: _sync,
+    CONSUMER_HEARTBEAT: _heartbeat,
+    SHARE_HEARTBEAT: _heartbeat,
+    OFFSET_COMMIT: _positions,
+    TXN_COMMIT: _positions,
+    SHARE_FETCH: _positions,
+    SHARE_ACKNOWLEDGE: _positions,
+}

@@ -1,0 +1,120 @@
+"""Captured requests in time order, with their answers: what a replay starts from.
+
+The capture is read twice, as by a dump: once for the names of topic ids, once for the exchanges. Frames are put on a shelf,
+so a `Request` is a handful of numbers; `frames` reads them back.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import open_inputs
+from kdissect.exchanges.filter import MessageFilter
+from kdissect.exchanges.prescan import look_ahead
+from kdissect.exchanges.reader import Follower
+from kdissect.replay.load.spool import Spool, SpoolSlot
+from kdissect.streams.tls.keylog import keys_for
+
+SPLIT_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One captured request and what became of it."""
+
+    index: int  # in the order of the capture
+    connection: int  # the public number
+    ordinal: int
+    server: str
+    key: int
+    version: int | None  # None: Kafka 0.7
+    status: str
+    first_ns: int
+    last_ns: int | None
+    answered_ns: int | None
+    in_flight: int
+    whole: bool  # no byte of the request is missing
+    frame: SpoolSlot
+    answer: SpoolSlot | None
+    answer_whole: bool
+
+    @property
+    def service_ns(self) -> int | None:
+        """From the request's last byte to the answer's first."""
+        if self.last_ns is None or self.answered_ns is None or self.answered_ns < self.last_ns:
+            return None
+        return self.answered_ns - self.last_ns
+
+
+@dataclass(slots=True)
+class Capture:
+    """All requests of some captures. `names` are those of topic ids."""
+
+    files: tuple[str, ...]
+    names: dict[bytes, str]
+    warnings: list[str]
+    earliest_ns: int
+    latest_ns: int
+    requests: list[Request] = field(default_factory=list)
+    orphans: int = 0
+    servers: set[str] = field(default_factory=set)
+    headless: set[int] = field(default_factory=set)  # connections without their beginning
+    clients: dict[int, str] = field(default_factory=dict)  # connection -> its client's address
+
+
+def read(
+    paths: Sequence[str], ports: Sequence[int], spool: str, shelf: Spool, keylog: str | None = None
+) -> Capture:
+    """Read captures; `keylog` names a file with TLS secrets. Raises InputError for what is no capture."""
+    inputs = open_inputs(list(paths), spool)
+    found = index_captures(inputs.files, SPLIT_BYTES)
+    keys = keys_for(keylog, found.files)
+    foresight = look_ahead(found.splits, ports, keys)
+    capture = Capture(
+        files=tuple(file.file.name for file in found.files),
+        names=foresight.names,
+        warnings=[*(f"passed over {reason}" for reason in inputs.skipped), *found.warnings],
+        earliest_ns=found.earliest_time_ns or 0,
+        latest_ns=found.latest_time_ns or 0,
+    )
+    follower = Follower(found.splits, ports, foresight, keys)
+    for request in _requests(follower, capture, shelf):
+        capture.requests.append(request)
+    return capture
+
+
+def _requests(follower: Follower, capture: Capture, shelf: Spool) -> Iterator[Request]:
+    index, known = 0, dict[str, str]()  # addresses, each kept once
+    for each in follower.exchanges(MessageFilter().rows):
+        if each.token:  # who logs in to the target does so with its own credentials
+            continue
+        if each.request is None or each.api_key is None:
+            capture.orphans += 1
+            continue
+        connection = follower.identity(each.connection)
+        client, server = follower.addresses(each.connection)
+        server = known.setdefault(server, server)
+        capture.servers.add(server)
+        if connection not in capture.clients:
+            capture.clients[connection] = client
+            if each.ordinal != 0 or not follower.began(each.connection):
+                capture.headless.add(connection)
+        answer = each.response
+        yield Request(
+            index=index,
+            connection=connection,
+            ordinal=each.ordinal or 0,
+            server=server,
+            key=each.api_key,
+            version=each.api_version,
+            status=each.status,
+            first_ns=each.request.first_ns,
+            last_ns=each.request.last_ns,
+            answered_ns=answer.first_ns if answer else None,
+            in_flight=each.in_flight or 1,
+            whole=len(each.request.data) == each.request.size,
+            frame=shelf.put(each.request.data),
+            answer=shelf.put(answer.data) if answer else None,
+            answer_whole=answer is not None and len(answer.data) == answer.size,
+        )
+        index += 1

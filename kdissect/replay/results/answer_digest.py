@@ -1,0 +1,163 @@
+"""What of an answer can be compared after a replay: errors, counts and progress for each partition, never raw ids or offsets.
+
+A digest is a list of entries: where (topic and partition, a group, or nothing), the error, and what a check may want to know
+of it: `records` and `bytes` that a fetch brought, how far its high watermark was, the offset that a produce got.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kdissect.protocol.api_keys import (
+    CONSUMER_HEARTBEAT,
+    FETCH,
+    LEADER_EPOCHS,
+    METADATA,
+    PRODUCE,
+    SHARE_FETCH,
+    SHARE_HEARTBEAT,
+    SYNC_GROUP,
+)
+from kdissect.protocol.codec.messages import decode_embedded
+from kdissect.protocol.records.summary import BATCH_HEADER, PREFIX
+from kdissect.protocol.schema.registry import APIS
+from kdissect.replay.rewrite.roles import Tree
+
+Naming = Callable[[bytes], str | None]
+Entry = dict[str, Any]
+
+
+def digest(key: int, body: Tree, naming: Naming) -> list[Entry]:
+    """Digest a decoded answer."""
+    return list(DIGESTS.get(key, _any)(body, naming))
+
+
+def _any(body: Tree, _naming: Naming) -> Iterator[Entry]:
+    """Every error, with the partition or name beside it where there is one."""
+    yield from _errors(body, "")
+
+
+def _errors(value: Any, where: str) -> Iterator[Entry]:
+    if isinstance(value, list):
+        for each in value:
+            yield from _errors(each, where)
+        return
+    if not isinstance(value, dict):
+        return
+    name = value.get("name") or value.get("topic") or value.get("group_id") or value.get("key")
+    number = value.get("partition_index", value.get("partition"))
+    here = str(name) if name else where
+    if number is not None:
+        here = f"{here}-{number}"
+    for field in ("error_code", "partition_error_code"):
+        if field in value:
+            yield {"where": here, "error": value[field]}
+    for inner in value.values():
+        if isinstance(inner, (list, dict)):
+            yield from _errors(inner, here)
+
+
+def _produce(body: Tree, naming: Naming) -> Iterator[Entry]:
+    for topic in body["responses"]:
+        name = topic.get("name") or naming(topic.get("topic_id", b""))
+        for each in topic["partition_responses"]:
+            yield {
+                "where": f"{name}-{each['index']}",
+                "error": each["error_code"],
+                "offset": each["base_offset"],
+            }
+
+
+def _fetch(body: Tree, naming: Naming) -> Iterator[Entry]:
+    if body.get("error_code"):
+        yield {"where": "", "error": body["error_code"]}
+    for topic in body["responses"]:
+        name = topic.get("topic") or naming(topic.get("topic_id", b""))
+        for each in topic["partitions"]:
+            records = each["records"] or b""
+            yield {
+                "where": f"{name}-{each['partition_index']}",
+                "error": each["error_code"],
+                "records": count_records(records),
+                "bytes": len(records),
+                "high_watermark": each["high_watermark"],
+                "preferred": each.get("preferred_read_replica", -1),
+            }
+
+
+def produced_records(body: Tree, naming: Naming) -> dict[str, int]:
+    """Count the records that a request has for each partition."""
+    return {
+        f"{topic.get('name') or naming(topic.get('topic_id', b''))}-{each['index']}": count_records(
+            each["records"] or b""
+        )
+        for topic in body["topic_data"]
+        for each in topic["partition_data"]
+    }
+
+
+def count_records(data: bytes) -> int:
+    """Count what the headers of whole batches say; a message of magic 0 or 1 counts as one."""
+    at, count = 0, 0
+    while len(data) - at > PREFIX + 5:
+        stop = at + PREFIX + int.from_bytes(data[at + 8 : at + PREFIX], "big", signed=True)
+        if stop > len(data) or stop <= at + PREFIX:
+            break
+        modern = data[at + 16] == 2 and stop - at >= BATCH_HEADER
+        count += int.from_bytes(data[at + 57 : at + 61], "big", signed=True) if modern else 1
+        at = stop
+    return count
+
+
+def _sync(body: Tree, _naming: Naming) -> Iterator[Entry]:
+    assigned = (
+        decode_embedded("ConsumerProtocolAssignment", body["assignment"]).value if body["assignment"] else {}
+    )
+    count = sum(len(topic["partitions"]) for topic in assigned.get("assigned_partitions", ()))
+    yield {"where": "", "error": body["error_code"], "assigned": count}
+
+
+def _consumer_heartbeat(body: Tree, _naming: Naming) -> Iterator[Entry]:
+    entry: Entry = {"where": "", "error": body["error_code"]}
+    if body.get("assignment") is not None:
+        entry["assigned"] = sum(len(each["partitions"]) for each in body["assignment"]["topic_partitions"])
+    yield entry
+
+
+def _share_fetch(body: Tree, naming: Naming) -> Iterator[Entry]:
+    """Count what was acquired: records that others hold are fetched, too, but are not this member's."""
+    if body["error_code"]:
+        yield {"where": "", "error": body["error_code"]}
+    for topic in body["responses"]:
+        for each in topic["partitions"]:
+            acquired = sum(
+                every["last_offset"] - every["first_offset"] + 1 for every in each["acquired_records"]
+            )
+            where, error = f"{naming(topic['topic_id'])}-{each['partition_index']}", each["error_code"]
+            yield {"where": where, "error": error or each["acknowledge_error_code"], "acquired": acquired}
+
+
+def _metadata(body: Tree, naming: Naming) -> Iterator[Entry]:
+    for topic in body["topics"]:
+        name = topic.get("name") or naming(topic.get("topic_id", b""))
+        yield {"where": str(name), "error": topic["error_code"], "partitions": len(topic["partitions"])}
+
+
+def _leader_epochs(body: Tree, _naming: Naming) -> Iterator[Entry]:
+    for topic in body["topics"]:
+        for each in topic["partitions"]:
+            where = f"{topic['topic']}-{each['partition']}"
+            yield {"where": where, "error": each["error_code"], "known": each["end_offset"] >= 0}
+
+
+DIGESTS: dict[int, Callable[[Tree, Naming], Iterator[Entry]]] = {
+    PRODUCE: _produce,
+    FETCH: _fetch,
+    METADATA: _metadata,
+    SYNC_GROUP: _sync,
+    CONSUMER_HEARTBEAT: _consumer_heartbeat,
+    SHARE_HEARTBEAT: _consumer_heartbeat,
+    LEADER_EPOCHS: _leader_epochs,
+    SHARE_FETCH: _share_fetch,
+}
+
+assert all(key in APIS for key in DIGESTS)

@@ -1,0 +1,252 @@
+"""Rewriting by role: one rule for a topic name, wherever in 93 APIs one stands.
+
+A message at one version is compiled, once, to closures that go over a decoded tree in place and give every value that has a
+rule to the `Names` of this run. What the schema cannot say stands in `RULES` beside what it can: coordinator keys and
+resources are what the type beside them says, epochs and racks of one cluster mean nothing in another and become
+the schema's "don't know", the id of the cluster is left out.
+
+In: the tree of a request as captured. Out: the same tree with the values of the target, and notes of what was changed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from kdissect.exchanges.describe import uuid_words
+from kdissect.protocol.codec.body import encode
+from kdissect.protocol.codec.messages import decode_embedded
+from kdissect.protocol.schema.definition import (
+    Field,
+    Message,
+    fields_at,
+)
+from kdissect.protocol.schema.registry import MESSAGES
+from kdissect.replay.disposition import Disposition
+from kdissect.replay.settings import ReplaySettings
+
+Tree = dict[str, Any]
+ZERO_ID = bytes(16)
+TOPIC_RESOURCE, GROUP_RESOURCES = 2, (3, 32)
+GROUP_KEY, TRANSACTION_KEY = 0, 1
+
+
+class SkipRequest(Exception):
+    """A request, or a part of it, cannot be carried over; it is skipped, and this says where it is counted and why."""
+
+    def __init__(self, bucket: Disposition, reason: str) -> None:
+        super().__init__(reason)
+        self.bucket, self.reason = bucket, reason
+
+
+@dataclass(slots=True)
+class Names:
+    """How things are called on the target. Topic ids are those of the target as far as they are known by now."""
+
+    settings: ReplaySettings
+    captured_ids: dict[bytes, str]  # as captured: id -> name as captured
+    target_ids: dict[str, bytes] = field(default_factory=dict)  # name on the target -> id
+    _target_names: dict[bytes, str] = field(default_factory=dict)
+
+    def topic(self, name: str) -> str:
+        """Name a topic on the target."""
+        return self._mapped(name, self.settings.topic_map, "names")
+
+    def group(self, name: str) -> str:
+        """Name a group on the target."""
+        return self._mapped(name, self.settings.group_map, "groups")
+
+    def transactional(self, name: str) -> str:
+        """Name a transactional producer on the target."""
+        return self._mapped(name, self.settings.transactional_map, "transactional_ids")
+
+    def instance(self, name: str) -> str:
+        """Name a static member on the target."""
+        return self._mapped(name, {}, "instances")
+
+    def topic_id(self, captured: bytes) -> bytes:
+        """Give the target's id of a topic that was captured by id."""
+        if captured == ZERO_ID or "topic_ids" in self.settings.rewrites_off:
+            return captured
+        name = self.captured_ids.get(captured)
+        if name is None:
+            raise SkipRequest(
+                Disposition.HEADLESS, f"topic id {uuid_words(captured)} has no name in the capture"
+            )
+        return self.id_of(self.topic(name))
+
+    def id_of(self, name: str) -> bytes:
+        """Give the id of a topic that the target has."""
+        known = self.target_ids.get(name)
+        if known is None or known == ZERO_ID:
+            raise SkipRequest(Disposition.DEPENDENCY, f"topic {name} is not on the target")
+        return known
+
+    def name_of(self, target_id: bytes) -> str | None:
+        """Name a topic of the target by its id."""
+        return self._target_names.get(target_id)
+
+    def learn(self, name: str, target_id: bytes) -> None:
+        """Take in the id of a topic of the target."""
+        self.target_ids[name] = target_id
+        if target_id != ZERO_ID:
+            self._target_names[target_id] = name
+
+    def captured_topic(self, struct: Tree, key: str = "name") -> str | None:
+        """Name the topic of a captured struct, which has a name or an id."""
+        name = struct.get(key)
+        return name or self.captured_ids.get(struct.get("topic_id", ZERO_ID))
+
+    def _mapped(self, name: str, table: dict[str, str], kind: str) -> str:
+        if not name or kind in self.settings.rewrites_off:
+            return name
+        return table.get(name, self.settings.prefix + name)
+
+
+Rule = Callable[[Names, Any, Tree], Any]  # (names, value, struct around it) -> new value
+
+
+def _coordinator(names: Names, value: str, struct: Tree) -> str:
+    kind = struct.get("key_type", GROUP_KEY)
+    if kind == GROUP_KEY:
+        return names.group(value)
+    if kind == TRANSACTION_KEY:
+        return names.transactional(value)
+    raise SkipRequest(Disposition.POLICY, "coordinators of share groups are not sought")
+
+
+def _resource(names: Names, value: str | None, struct: Tree) -> str | None:
+    kind = struct.get("resource_type", struct.get("resource_type_filter"))
+    if value and kind == TOPIC_RESOURCE:
+        return names.topic(value)
+    return names.group(value) if value and kind in GROUP_RESOURCES else value
+
+
+def _pattern(names: Names, value: str | None, _struct: Tree) -> str | None:
+    if value and names.settings.prefix:
+        raise SkipRequest(Disposition.POLICY, "a pattern of topic names cannot be renamed")
+    return value
+
+
+def _transactional_pattern(names: Names, value: str | None, _struct: Tree) -> str | None:
+    if value and names.settings.prefix:
+        raise SkipRequest(Disposition.POLICY, "a pattern of transactional ids cannot be renamed")
+    return value
+
+
+RULES: dict[str, Rule] = {
+    "topic": lambda names, value, _: value and names.topic(value),
+    "topic_id": lambda names, value, _: value and names.topic_id(value),
+    "group": lambda names, value, _: value and names.group(value),
+    "transactional_id": lambda names, value, _: value and names.transactional(value),
+    "instance": lambda names, value, _: value and names.instance(value),
+    "coordinator_key": _coordinator,
+    "resource": _resource,
+    "topic_pattern": _pattern,
+    "transactional_id_pattern": _transactional_pattern,
+}
+NEUTRAL = {  # role -> what "don't know" is, for text that may be null and for numbers
+    "current_leader_epoch": -1,
+    "leader_epoch": -1,
+    "rack": "",
+    "cluster": None,
+}
+OFF = {"current_leader_epoch": "epochs", "leader_epoch": "epochs", "rack": "racks", "cluster": "cluster"}
+
+Walk = Callable[[Tree, Names], None]
+
+
+@cache
+def rewriter(message: Message, version: int) -> Walk:
+    """Compile the walk that puts the target's values in the place of the captured ones."""
+    return _struct(message, version) or (lambda _tree, _names: None)
+
+
+def _struct(owner: Message | Field, version: int) -> Walk | None:
+    steps = [step for step in (_step(field, version) for field in fields_at(owner, version)) if step]
+    if not steps:
+        return None
+
+    def walk(tree: Tree, names: Names) -> None:
+        for step in steps:
+            step(tree, names)
+
+    return walk
+
+
+def _step(field: Field, version: int) -> Walk | None:
+    name = field.name
+    if field.embedded and field.embedded.startswith("ConsumerProtocol"):
+        embedded = field.embedded
+        return lambda tree, names: _rewrite_embedded(tree, name, embedded, names)
+    if field.type == "struct":
+        inner = _struct(field, version)
+        return _struct_step(name, field.array, inner) if inner else None
+    role = field.role or ""
+    if role in NEUTRAL:
+        value = None if version in field.nullable else NEUTRAL[role]
+        kind = OFF[role]
+
+        def neutralise(tree: Tree, names: Names) -> None:
+            if name in tree and kind not in names.settings.rewrites_off:
+                tree[name] = value
+
+        return neutralise
+    rule = RULES.get(role)
+    if rule is None:
+        return None
+    return _array_step(name, rule) if field.array else _value_step(name, rule)
+
+
+def _struct_step(name: str, array: bool, inner: Walk) -> Walk:
+    def walk_all(tree: Tree, names: Names) -> None:
+        for item in tree.get(name) or ():
+            inner(item, names)
+
+    def walk_one(tree: Tree, names: Names) -> None:
+        if tree.get(name) is not None:
+            inner(tree[name], names)
+
+    return walk_all if array else walk_one
+
+
+def _value_step(name: str, rule: Rule) -> Walk:
+    def put(tree: Tree, names: Names) -> None:
+        if name in tree:
+            tree[name] = rule(names, tree[name], tree)
+
+    return put
+
+
+def _array_step(name: str, rule: Rule) -> Walk:
+    def put(tree: Tree, names: Names) -> None:
+        if tree.get(name):
+            tree[name] = [rule(names, value, tree) for value in tree[name]]
+
+    return put
+
+
+def _rewrite_embedded(tree: Tree, name: str, embedded: str, names: Names) -> None:
+    if tree.get(name) and tree.get("protocol_type", "consumer") in (None, "", "consumer"):
+        tree[name] = rewritten_embedded(embedded, tree[name], names)
+
+
+def rewritten_embedded(embedded: str, data: bytes, names: Names) -> bytes:
+    """Rewrite what members say to each other; what they own and in which generation is of the captured group, and left out."""
+    message = MESSAGES[embedded]
+    decoded = decode_embedded(embedded, data)
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if decoded.fault or version not in message.versions:
+        raise SkipRequest(
+            Disposition.UNDECODABLE, f"{embedded} cannot be read: {decoded.fault or f'version {version}'}"
+        )
+    value = decoded.value
+    rewriter(message, version)(value, names)
+    if "owned_partitions" in value:
+        value["owned_partitions"] = []
+    if "generation_id" in value:
+        value["generation_id"] = -1
+    return data[:2] + encode(message, version, value)
+
+
+__all__ = ["NEUTRAL", "RULES", "Names", "SkipRequest", "Tree", "rewriter", "rewritten_embedded"]

@@ -1,0 +1,1 @@
+"""What on the target stands for what in the capture: leaders, ids, producers, members, fetch sessions, offsets."""

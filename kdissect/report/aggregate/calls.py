@@ -1,0 +1,105 @@
+"""Exchanges become calls: counts, bytes and latencies per connection, client id, API, version, group, status and wait.
+
+Every step works on whole columns. A latency that cannot be (negative, or of days: the clock stepped, or packets of
+several interfaces were merged) is counted as untimed and touches no other figure.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.report.aggregate.grouping import (
+    LONGEST_NS,
+    Coded,
+    Columns,
+    Groups,
+    Mask,
+    as_key,
+    coded,
+    coded_runs,
+    grouped,
+    narrow,
+    timed,
+)
+from kdissect.report.aggregate.histogram import Ints, bucket_of
+from kdissect.report.aggregate.partial_tables import (
+    CALLS,
+    LATENCIES,
+    Column,
+    Measure,
+    assembled,
+    picked,
+)
+
+
+def callers(exchanges: Columns) -> Groups:
+    """Group exchanges by connection and client id."""
+    return grouped(coded_runs(exchanges.ints("connection")), coded(exchanges.plain("client_id")))
+
+
+def api_codes(exchanges: Columns) -> tuple[Coded, Coded]:
+    """Give API key and version as columns to group by; both are null for a response without a request."""
+    key, version = (
+        narrow(exchanges.ints(name), exchanges.known(name)) for name in ("api_key", "api_version")
+    )
+    return key, version
+
+
+def count_calls(exchanges: Columns, caller: Groups) -> dict[str, pa.Table]:
+    """Give the parts CALLS and LATENCIES."""
+    idle = exchanges.truths("idle_wait")
+    keys: dict[str, Column] = {"idle_wait": idle}
+    for name in ("connection", "client_id", "api_key", "api_name", "api_version", "group_id", "status"):
+        keys[name] = exchanges.plain(name)
+    group_id = coded(exchanges.plain("group_id"))
+    kinds = grouped(as_key(caller), *api_codes(exchanges), group_id, narrow(idle.astype(np.int64)))
+    calls = grouped(as_key(kinds), coded(exchanges.plain("status")))
+    taken = {name: picked(keys[name], calls.first) for name, _ in CALLS.keys}
+
+    latency, sound = timed(exchanges)
+    rows = np.flatnonzero(sound)
+    bucket = bucket_of(latency[rows])
+    buckets = grouped(Coded(kinds.of[rows], kinds.count), narrow(bucket))
+    by_bucket = {
+        name: picked(keys[name], rows[buckets.first]) for name, _ in LATENCIES.keys if name != "bucket"
+    }
+    by_bucket["bucket"] = bucket[buckets.first]
+    return {
+        CALLS.name: assembled(CALLS, calls, taken, _measures(exchanges, latency, sound)),
+        LATENCIES.name: assembled(LATENCIES, buckets, by_bucket, {"count": np.ones(len(rows), bool)}),
+    }
+
+
+def _measures(exchanges: Columns, latency: Ints, sound: Mask) -> dict[str, Measure]:
+    has_request, has_response = exchanges.known("request_first_ns"), exchanges.known("response_first_ns")
+    transfer = exchanges.ints("response_last_ns") - exchanges.ints("response_first_ns")
+    moved = has_response & (transfer >= 0) & (transfer < LONGEST_NS)
+    throttle = np.maximum(exchanges.ints("throttle_ms"), 0)
+    in_flight = exchanges.ints("in_flight")
+    acks, has_acks = exchanges.ints("acks"), exchanges.known("acks")
+    first_ns = exchanges.either("request_first_ns", "response_first_ns")
+    last_ns = exchanges.either("response_last_ns", "request_last_ns")
+    return {
+        "exchanges": np.ones(exchanges.rows, bool),
+        "error_responses": exchanges.ints("error_code") != 0,
+        "errors": exchanges.ints("error_count"),
+        "faults": exchanges.known("fault"),
+        "request_bytes": exchanges.ints("request_bytes"),
+        "response_bytes": exchanges.ints("response_bytes"),
+        "throttled": throttle > 0,
+        "throttle_ms": throttle,
+        "pipelined": in_flight > 1,
+        "acks_none": has_acks & (acks == 0),
+        "acks_leader": has_acks & (acks == 1),
+        "acks_all": has_acks & (acks == -1),
+        "timed": sound,
+        "untimed": exchanges.known("latency_ns") & ~sound,
+        "latency_ns": np.where(sound, latency, 0),
+        "transfer_ns": np.where(moved, transfer, 0),
+        "first_ns": (first_ns, has_request | has_response),
+        "last_ns": (last_ns, has_request | has_response),
+        "latency_min_ns": (latency, sound),
+        "latency_max_ns": (latency, sound),
+        "transfer_max_ns": (transfer, moved),
+        "throttle_max_ms": throttle,
+        "in_flight_max": in_flight,
+    }

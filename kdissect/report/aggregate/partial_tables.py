@@ -1,0 +1,319 @@
+"""What a partial summary is made of: small Arrow tables that say themselves how two rows become one.
+
+A part has key columns; every other column is added up, or keeps its lowest or highest value, or is taken from the row
+that comes first in the order the part names. All four are associative and commutative and work on integers, so a report
+is the same for any number of tasks, any batch size and any order of arrival.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.report.aggregate.grouping import (
+    Columns,
+    Groups,
+    Mask,
+    added,
+    coded,
+    grouped,
+    highest,
+    lowest,
+)
+from kdissect.report.aggregate.histogram import Ints
+from kdissect.tables.schemas import (
+    BOOL,
+    CONNECTIONS,
+    INT16,
+    INT32,
+    INT64,
+    TEXT,
+)
+
+Column: TypeAlias = "pa.Array | Ints | Mask"
+Measure: TypeAlias = "Ints | Mask | tuple[Ints, Mask]"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One table of a partial summary: columns by what becomes of them when rows meet."""
+
+    name: str
+    keys: tuple[tuple[str, pa.DataType], ...]
+    sums: tuple[str, ...] = ()
+    lowest: tuple[str, ...] = ()
+    highest: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    """Columns that decide which row comes first: ascending, nulls last."""
+    first: tuple[tuple[str, pa.DataType], ...] = ()
+    """Columns taken from the row that comes first."""
+    most: int = 0
+    """Rows that are kept apart, 0 for any number; see `bounds`."""
+    spare: tuple[tuple[str, ...], ...] = ()
+    """Keys that become null, group by group, for the lightest rows when there are too many."""
+    earliest: str = ""
+    """Instead: the key by which the first rows stay; the others become one row without keys."""
+    run: tuple[str, str] = ("", "")
+    """A key and a highest column that are begin and end of a range; ranges that touch become one."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns in the order keys, sums, lowest, highest, first."""
+        measured = [(name, INT64) for name in (*self.sums, *self.lowest, *self.highest)]
+        return pa.schema([*self.keys, *measured, *self.first])
+
+
+PLACE = (
+    ("order_ns", INT64),
+    ("time_ns", INT64),
+    ("capture_file", TEXT),
+    ("request_packet", INT64),
+    ("response_packet", INT64),
+    ("connection", INT64),
+    ("ordinal", INT64),
+    ("client_id", TEXT),
+    ("topic", TEXT),
+    ("topic_id", TEXT),
+    ("partition", INT32),
+    ("detail", TEXT),
+)
+"""Where in the captures something was seen; `order_ns` decides which sighting is kept (the lowest)."""
+
+CALLS = Part(
+    "calls",
+    keys=(
+        ("connection", INT64),
+        ("client_id", TEXT),
+        ("api_key", INT16),
+        ("api_name", TEXT),
+        ("api_version", INT16),
+        ("group_id", TEXT),
+        ("status", TEXT),
+        ("idle_wait", BOOL),
+    ),
+    sums=(
+        "exchanges",
+        "error_responses",
+        "errors",
+        "faults",
+        "request_bytes",
+        "response_bytes",
+        "throttled",
+        "throttle_ms",
+        "pipelined",
+        "acks_none",
+        "acks_leader",
+        "acks_all",
+        "timed",
+        "untimed",
+        "latency_ns",
+        "transfer_ns",
+    ),
+    lowest=("first_ns", "latency_min_ns"),
+    highest=("last_ns", "latency_max_ns", "transfer_max_ns", "throttle_max_ms", "in_flight_max"),
+)
+
+LATENCIES = Part(
+    "latencies",
+    keys=(
+        ("connection", INT64),
+        ("client_id", TEXT),
+        ("api_key", INT16),
+        ("api_version", INT16),
+        ("group_id", TEXT),
+        ("idle_wait", BOOL),
+        ("bucket", INT16),
+    ),
+    sums=("count",),
+)
+
+TOPIC_FLOWS = Part(
+    "topic_flows",
+    keys=(
+        ("topic", TEXT),
+        ("topic_id", TEXT),
+        ("api_key", INT16),
+        ("connection", INT64),
+        ("client_id", TEXT),
+        ("group_id", TEXT),
+        ("codec", TEXT),
+    ),
+    sums=(
+        "mentions",
+        "errors",
+        "records",
+        "batches",
+        "record_bytes",
+        "sampled_bytes",
+        "sampled_lz4_bytes",
+    ),
+    lowest=("first_ns",),
+    highest=("last_ns",),
+)
+
+TOPIC_PARTITIONS = Part(
+    "topic_partitions",
+    keys=(("topic", TEXT), ("topic_id", TEXT), ("partition", INT32)),
+    sums=("mentions",),
+)
+
+TOPIC_CALLS = Part(
+    "topic_calls",
+    keys=(
+        ("topic", TEXT),
+        ("topic_id", TEXT),
+        ("api_key", INT16),
+        ("connection", INT64),
+        ("client_id", TEXT),
+        ("idle_wait", BOOL),
+    ),
+    sums=("exchanges", "timed", "latency_ns"),
+    lowest=("latency_min_ns",),
+    highest=("latency_max_ns",),
+)
+
+TOPIC_LATENCIES = Part(
+    "topic_latencies",
+    keys=(("topic", TEXT), ("topic_id", TEXT), ("api_key", INT16), ("idle_wait", BOOL), ("bucket", INT16)),
+    sums=("count",),
+)
+
+SIGHTINGS = Part(
+    "sightings",
+    keys=(
+        ("kind", TEXT),  # error | fault | unanswered | orphan | throttled | slowest
+        ("api_key", INT16),
+        ("api_name", TEXT),
+        ("api_version", INT16),  # null for errors
+        ("code", INT16),  # of errors
+        ("name", TEXT),  # error name; shape of a fault
+    ),
+    sums=("exchanges", "partitions"),
+    order=tuple(name for name, _ in PLACE),
+    first=PLACE,
+)
+
+NOTABLE = Part(
+    "notable",
+    keys=(
+        ("kind", TEXT),
+        ("connection", INT64),
+        ("client_id", TEXT),
+        ("api_key", INT16),
+        ("api_version", INT16),
+        ("code", INT16),
+        ("group_id", TEXT),
+        ("transactional_id", TEXT),
+        ("topic", TEXT),
+        ("topic_id", TEXT),
+        ("partition", INT32),
+        ("second", INT64),
+    ),
+    sums=("exchanges", "amount"),
+    lowest=("first_ns",),
+    highest=("last_ns", "most"),
+    order=("order_ns", "capture_file", "request_packet", "response_packet"),
+    first=(
+        ("order_ns", INT64),
+        ("capture_file", TEXT),
+        ("request_packet", INT64),
+        ("response_packet", INT64),
+    ),
+)
+"""What findings rest on (see `notable`); `amount` and `most` are sum and maximum of milliseconds throttled."""
+
+LAGS = Part(
+    "lags",
+    keys=(
+        ("edge", TEXT),  # first | last
+        ("connection", INT64),
+        ("client_id", TEXT),
+        ("topic", TEXT),
+        ("topic_id", TEXT),
+        ("partition", INT32),
+    ),
+    sums=("exchanges",),
+    highest=("most",),
+    order=("order_ns", "lag", "capture_file", "request_packet", "response_packet"),
+    first=(
+        ("order_ns", INT64),
+        ("lag", INT64),
+        ("capture_file", TEXT),
+        ("request_packet", INT64),
+        ("response_packet", INT64),
+    ),
+)
+"""How far behind the end of a partition a consumer's first and last fetch was, and the farthest (`most`); `order_ns` is the
+time, minus the time for the last."""
+
+FACTS = Part(
+    "connections",
+    keys=(("connection", INT64),),
+    order=("first_time_ns", "last_time_ns", "packets"),
+    first=tuple((field.name, field.type) for field in CONNECTIONS if field.name != "connection"),
+)
+
+NAMES = Part("names", keys=(("topic_id", TEXT), ("topic", TEXT)))
+
+BROKERS = Part("brokers", keys=(("node_id", INT32), ("host", TEXT), ("port", INT32)))
+
+PARTS = {
+    part.name: part
+    for part in (
+        CALLS,
+        LATENCIES,
+        TOPIC_FLOWS,
+        TOPIC_PARTITIONS,
+        TOPIC_CALLS,
+        TOPIC_LATENCIES,
+        SIGHTINGS,
+        NOTABLE,
+        LAGS,
+        FACTS,
+        NAMES,
+        BROKERS,
+    )
+}
+
+
+def assembled(
+    part: Part, groups: Groups, taken: Mapping[str, Column], measures: Mapping[str, Measure]
+) -> pa.Table:
+    """Make one row per group of `taken`, which has keys and `first` by group, and of `measures` by row.
+
+    A measure is a column of whole numbers, a mask to count, or numbers with a mask of those that are there.
+    """
+    made: dict[str, Column] = dict(taken)
+    for name in part.sums:
+        values = measures[name]
+        made[name] = added(groups, values if isinstance(values, np.ndarray) else values[0])
+    for names, extreme in ((part.lowest, lowest), (part.highest, highest)):
+        for name in names:
+            values = measures[name]
+            made[name] = extreme(
+                groups, *(values if isinstance(values, tuple) else (values, np.ones(len(values), bool)))
+            )
+    return pa.table({name: made[name] for name in part.schema.names}).cast(part.schema)
+
+
+def picked(column: Column, rows: Ints) -> Column:
+    """Take rows of a column."""
+    return column[rows] if isinstance(column, np.ndarray) else column.take(pa.array(rows))
+
+
+def rollup(part: Part, table: pa.Table) -> pa.Table:
+    """Make one row of all rows that share the keys; row order of the result is unspecified."""
+    if part.order:
+        table = table.sort_by([(column, "ascending") for column in part.order])
+    columns = Columns(table)
+    return gathered(part, columns, grouped(*(coded(columns.plain(name)) for name, _ in part.keys)))
+
+
+def gathered(part: Part, columns: Columns, groups: Groups) -> pa.Table:
+    """Make one row per group, its keys those of the group's first row."""
+    taken = {name: picked(columns.plain(name), groups.first) for name, _ in (*part.keys, *part.first)}
+    measures: dict[str, Measure] = {name: columns.ints(name) for name in part.sums}
+    measures |= {name: (columns.ints(name), columns.known(name)) for name in (*part.lowest, *part.highest)}
+    return assembled(part, groups, taken, measures)

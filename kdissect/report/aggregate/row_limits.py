@@ -1,0 +1,86 @@
+"""Keeping parts of a partial small: ranges that touch become one, and of too many rows the lightest give up some keys.
+
+Nothing that is counted is lost: a row that gives up its keys joins the others that did. Who is heavy is judged where rows
+meet, so with more rows than a part keeps, which of the light ones are told apart may depend on how the work was divided;
+their sums do not.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.report.aggregate.grouping import (
+    Columns,
+    Groups,
+    added,
+    coded,
+    grouped,
+)
+from kdissect.report.aggregate.histogram import Ints
+from kdissect.report.aggregate.partial_tables import (
+    Part,
+    gathered,
+    rollup,
+)
+
+
+def bounded(part: Part, table: pa.Table) -> pa.Table:
+    """Give the rows of a part, no more of them than it keeps apart where they can be told apart by less."""
+    if part.run[0]:
+        table = _in_runs(part, table)
+    if not part.most or table.num_rows <= part.most:
+        return table
+    if part.earliest:
+        return _earliest(part, table)
+    for names in part.spare:
+        if table.num_rows > part.most:
+            table = _without(part, table, names)
+    return table
+
+
+def _without(part: Part, table: pa.Table, names: tuple[str, ...]) -> pa.Table:
+    """Keep `names` of the heaviest that have no more than half the rows; they become null for the others."""
+    columns = Columns(table)
+    groups = grouped(*(coded(columns.plain(name)) for name in names))
+    weight, rows = added(groups, columns.ints(part.sums[0])), np.bincount(groups.of, minlength=groups.count)
+    order = np.lexsort((np.arange(groups.count), -weight))
+    kept = np.zeros(groups.count, bool)
+    kept[order] = np.cumsum(rows[order]) <= part.most // 2
+    return rollup(part, _nulled(table, names, ~kept[groups.of]))
+
+
+def _earliest(part: Part, table: pa.Table) -> pa.Table:
+    table = table.sort_by([(part.earliest, "ascending"), *((name, "ascending") for name, _ in part.keys)])
+    late = np.arange(table.num_rows) >= part.most // 2
+    return rollup(part, _nulled(table, tuple(name for name, _ in part.keys), late))
+
+
+def _nulled(table: pa.Table, names: tuple[str, ...], rows: np.ndarray) -> pa.Table:
+    for name in names:
+        at = table.schema.get_field_index(name)
+        kept = np.where(rows, -1, np.arange(table.num_rows))
+        column = table.column(name).combine_chunks().take(pa.array(kept, mask=rows))
+        table = table.set_column(at, table.schema.field(at), column)
+    return table
+
+
+def _in_runs(part: Part, table: pa.Table) -> pa.Table:
+    """Join ranges of the same keys that touch or overlap."""
+    start, stop = part.run
+    columns = Columns(table)
+    same = grouped(*(coded(columns.plain(name)) for name, _ in part.keys if name != start))
+    order = np.lexsort((columns.ints(start), same.of))
+    runs = _runs(same.of[order], columns.ints(start)[order], columns.ints(stop)[order])
+    first = np.flatnonzero(np.r_[True, np.diff(runs) != 0]) if len(runs) else runs
+    ordered = Columns(table.take(pa.array(order)))
+    return gathered(part, ordered, Groups(runs, len(first), first))
+
+
+def _runs(key: Ints, start: Ints, stop: Ints) -> Ints:
+    """Number the runs of ranges in order of (key, start): a new one begins with a new key or behind all before."""
+    if not len(key):
+        return key
+    # Each key's stops are lifted above those of the keys before, so that one running maximum serves all.
+    lift = (int(stop.max()) + 1) * key
+    reached = np.maximum.accumulate(lift + stop)
+    fresh = np.r_[True, (key[1:] != key[:-1]) | ((lift + start)[1:] > reached[:-1])]
+    return np.cumsum(fresh) - 1

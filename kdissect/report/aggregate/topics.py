@@ -1,0 +1,143 @@
+"""Partitions become topics: volumes per client, codec and API, partitions seen, latencies of exchanges that name a topic.
+
+A partition row knows its exchange by (connection, ordinal); the exchange must be in the same batch of tables, since only
+there are client and latency. An exchange that names a topic in eight partitions counts once for that topic.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.report.aggregate.grouping import (
+    Coded,
+    Columns,
+    Groups,
+    Mask,
+    as_key,
+    coded,
+    coded_runs,
+    grouped,
+    narrow,
+    nullable,
+    timed,
+)
+from kdissect.report.aggregate.histogram import Ints, bucket_of
+from kdissect.report.aggregate.partial_tables import (
+    TOPIC_CALLS,
+    TOPIC_FLOWS,
+    TOPIC_LATENCIES,
+    TOPIC_PARTITIONS,
+    Measure,
+    assembled,
+    picked,
+)
+
+AMOUNTS = ("records", "batches", "record_bytes", "sampled_bytes", "sampled_lz4_bytes")
+
+
+def locate(partitions: Columns, exchanges: Columns) -> Ints:
+    """Give, for each partition row, the row of its exchange, or -1."""
+    rows = np.flatnonzero(exchanges.known("ordinal"))
+    if not len(rows) or not partitions.rows:
+        return np.full(partitions.rows, -1, np.int64)
+    connection = coded_runs(
+        np.concatenate([exchanges.ints("connection")[rows], partitions.ints("connection")])
+    )
+    ordinal = narrow(np.concatenate([exchanges.ints("ordinal")[rows], partitions.ints("ordinal")]))
+    place = connection.numbers * ordinal.bound + ordinal.numbers
+    there, wanted = place[: len(rows)], place[len(rows) :]
+    if not (there[1:] >= there[:-1]).all():
+        order = np.argsort(there, kind="stable")
+        there, rows = there[order], rows[order]
+    found = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
+    return np.where((there[found] == wanted) & partitions.known("ordinal"), rows[found], -1)
+
+
+def count_topics(
+    partitions: Columns, exchanges: Columns, located: Ints, caller: Groups
+) -> dict[str, pa.Table]:
+    """Give the parts TOPIC_FLOWS, TOPIC_PARTITIONS, TOPIC_CALLS and TOPIC_LATENCIES."""
+    named = partitions.known("topic") | partitions.known("topic_id")
+    partitions, located = partitions.filtered(named), located[named]
+    topic = grouped(coded(partitions.plain("topic")), coded(partitions.plain("topic_id")))
+    partition = grouped(as_key(topic), narrow(partitions.ints("partition"), partitions.known("partition")))
+    seen = _taken(partitions, partition.first, ("topic", "topic_id", "partition"))
+    return {
+        TOPIC_FLOWS.name: _flows(partitions, exchanges, located, caller, topic),
+        TOPIC_PARTITIONS.name: assembled(
+            TOPIC_PARTITIONS, partition, seen, {"mentions": np.ones(len(located), bool)}
+        ),
+        **_timings(partitions, exchanges, located, caller, topic),
+    }
+
+
+def _flows(partitions: Columns, exchanges: Columns, located: Ints, caller: Groups, topic: Groups) -> pa.Table:
+    there = located >= 0
+    client = Coded(np.where(there, caller.of[located], -1) if exchanges.rows else located, caller.count)
+    connection, api = coded_runs(partitions.ints("connection")), narrow(partitions.ints("api_key"))
+    exchange = nullable(located, there)
+    group_id = exchanges.plain("group_id").take(exchange)
+    flows = grouped(as_key(topic), client, connection, api, coded(group_id), coded(partitions.plain("codec")))
+    taken = _taken(partitions, flows.first, ("topic", "topic_id", "api_key", "connection", "codec"))
+    first = pa.array(flows.first)
+    taken["client_id"] = exchanges.plain("client_id").take(exchange.take(first))
+    taken["group_id"] = group_id.take(first)
+    sent = exchanges.either("request_first_ns", "response_first_ns")
+    when = sent[located] if exchanges.rows else np.zeros(len(located), np.int64)
+    measures: dict[str, Measure] = {
+        "mentions": np.ones(len(located), bool),
+        "errors": partitions.ints("error_code") != 0,
+        **{name: np.maximum(partitions.ints(name), 0) for name in AMOUNTS},
+        "first_ns": (when, there),
+        "last_ns": (when, there),
+    }
+    return assembled(TOPIC_FLOWS, flows, taken, measures)
+
+
+def _timings(
+    partitions: Columns, exchanges: Columns, located: Ints, caller: Groups, topic: Groups
+) -> dict[str, pa.Table]:
+    """Take each pair of exchange and topic once, then count calls and latencies by topic."""
+    inside = np.flatnonzero((located >= 0) & _changes(located, topic.of))
+    pairs = grouped(Coded(located[inside], exchanges.rows), Coded(topic.of[inside], topic.count))
+    rows = inside[pairs.first]
+    exchange = located[rows]
+    latency, sound = timed(exchanges)
+    latency, sound = latency[exchange], sound[exchange]
+    idle = exchanges.truths("idle_wait")[exchange]
+    api, wait = narrow(partitions.ints("api_key")[rows]), narrow(idle.astype(np.int64))
+    kind = grouped(Coded(topic.of[rows], topic.count), api, wait)
+    calls = grouped(as_key(kind), Coded(caller.of[exchange], caller.count))
+    by_client = _taken(partitions, rows[calls.first], ("topic", "topic_id", "api_key"))
+    by_client |= _taken(exchanges, exchange[calls.first], ("connection", "client_id"))
+    by_client["idle_wait"] = idle[calls.first]
+    measures: dict[str, Measure] = {
+        "exchanges": np.ones(len(rows), bool),
+        "timed": sound,
+        "latency_ns": np.where(sound, latency, 0),
+        "latency_min_ns": (latency, sound),
+        "latency_max_ns": (latency, sound),
+    }
+    kept = np.flatnonzero(sound)
+    bucket = bucket_of(latency[kept])
+    buckets = grouped(Coded(kind.of[kept], kind.count), narrow(bucket))
+    first = kept[buckets.first]
+    by_bucket = _taken(partitions, rows[first], ("topic", "topic_id", "api_key"))
+    by_bucket |= {"idle_wait": idle[first], "bucket": bucket[buckets.first]}
+    counts = {"count": np.ones(len(kept), bool)}
+    return {
+        TOPIC_CALLS.name: assembled(TOPIC_CALLS, calls, by_client, measures),
+        TOPIC_LATENCIES.name: assembled(TOPIC_LATENCIES, buckets, by_bucket, counts),
+    }
+
+
+def _changes(*columns: Ints) -> Mask:
+    """Tell where a row differs from the one before: partitions of one topic mostly follow each other."""
+    changed = np.zeros(len(columns[0]), bool)
+    changed[:1] = True
+    for column in columns:
+        changed[1:] |= column[1:] != column[:-1]
+    return changed
+
+
+def _taken(source: Columns, rows: Ints, names: tuple[str, ...]) -> dict[str, pa.Array]:
+    return {name: picked(source.plain(name), rows) for name in names}

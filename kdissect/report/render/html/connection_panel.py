@@ -1,0 +1,81 @@
+"""Connections as TCP saw them, the troubled and the busy first, and the round trips of their handshakes by client and broker."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.report.aggregate.grouping import Mask
+from kdissect.report.build.connection_facts import KAFKA
+from kdissect.report.render.html.names import (
+    OTHERS,
+    Names,
+    Plain,
+)
+
+MOST_CONNECTIONS = 400
+SAME = (
+    "client_port", "opened", "closed", "protocol", "packets", "bytes_to_server", "bytes_to_client",
+    "retransmitted_segments", "out_of_order_segments", "lost_bytes", "zero_windows", "server_rtt_ns", "client_rtt_ns",
+    "requests", "responses", "unanswered", "orphan_responses", "client_host", "server_host", "server_port",
+)  # fmt: skip
+SECURITY = (
+    "sasl_mechanism", "sasl_outcome", "sasl_error", "tls_version", "tls_sni", "tls_outcome", "tls_alert", "tls_alert_by",
+)  # fmt: skip
+"""Told only where there is anything to tell."""
+
+TROUBLES = ("retransmitted_segments", "zero_windows", "lost_bytes", "unanswered", "orphan_responses")
+
+
+def connections(names: Names) -> Plain:
+    """Give the connections, numbered as in the cube."""
+    columns = names.facts.columns
+    trouble = sum((columns.ints(name) > 0).astype(np.int64) for name in TROUBLES)
+    trouble = trouble + columns.equals("closed", "rst")
+    trouble = trouble + columns.equals("sasl_outcome", "failed") + columns.equals("tls_outcome", "failed")
+    traffic = columns.ints("bytes_to_server") + columns.ints("bytes_to_client")
+    kafka = _kafka(names)
+    order = np.lexsort((names.facts.numbers, -traffic, -trouble, ~kafka)).tolist()[:MOST_CONNECTIONS]
+    rows = columns.table.take(pa.array(order, pa.int64())).to_pylist()
+    found = [_row(names, at, row) for at, row in zip(order, rows, strict=True)]
+    return {"rows": found, "omitted": max(columns.rows - MOST_CONNECTIONS, 0)}
+
+
+def _kafka(names: Names) -> Mask:
+    kafka = np.zeros(names.facts.columns.rows, bool)
+    for name in KAFKA:
+        kafka |= names.facts.columns.equals("protocol", name)
+    return kafka
+
+
+def _row(names: Names, number: int, row: dict[str, Any]) -> Plain:
+    return {
+        "number": number,
+        "client": names.client(row["client_id"], row["client_host"]),
+        "label": row["client_id"],
+        "broker": names.brokers.numbers.get((row["server_host"], row["server_port"]), OTHERS),
+        "from": names.since(row["first_time_ns"]),
+        "to": names.since(row["last_time_ns"]),
+        **{name: row[name] for name in SAME},
+        "security": {name: row[name] for name in SECURITY if row[name] is not None} or None,
+    }
+
+
+def round_trips(names: Names) -> list[list[int | None]]:
+    """Give [client, broker, connections with a handshake, p50 and max to the server, p50 and max to the client]."""
+    by_pair: dict[tuple[int, int], list[tuple[int | None, int | None]]] = {}
+    table = names.facts.columns.table
+    wanted = ("client_id", "client_host", "server_host", "server_port", "server_rtt_ns", "client_rtt_ns")
+    for client_id, host, server, port, there, back in zip(*(table[name].to_pylist() for name in wanted), strict=True):  # fmt: skip
+        if there is not None or back is not None:
+            pair = names.client(client_id, host), names.brokers.numbers.get((server, port), OTHERS)
+            by_pair.setdefault(pair, []).append((there, back))
+    return [
+        [*pair, len(trips), *_middle([there for there, _ in trips]), *_middle([back for _, back in trips])]
+        for pair, trips in sorted(by_pair.items())
+    ]
+
+
+def _middle(values: list[int | None]) -> tuple[int | None, int | None]:
+    known = sorted(value for value in values if value is not None and value >= 0)
+    return (known[(len(known) - 1) // 2], known[-1]) if known else (None, None)

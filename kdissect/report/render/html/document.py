@@ -1,0 +1,215 @@
+"""Everything that the page shows, as one JSON value; times are nanoseconds from `grid.start`, packets as `Names.ref` says."""
+
+from typing import Any
+
+from kdissect.protocol.error_codes import error_name
+from kdissect.report.aggregate.merge import Partial
+from kdissect.report.aggregate.partial_tables import FACTS
+from kdissect.report.build.connection_facts import facts_of
+from kdissect.report.model import Finding, Summary
+from kdissect.report.render.html.connection_panel import connections, round_trips
+from kdissect.report.render.html.group_panel import groups
+from kdissect.report.render.html.lag_panel import lag
+from kdissect.report.render.html.names import (
+    Names,
+    Plain,
+    figures_of,
+    latency_of,
+)
+from kdissect.report.render.html.pivot import (
+    cube,
+    failures,
+    topic_cube,
+)
+from kdissect.report.render.html.producer_panel import producers, transactions
+from kdissect.report.render.html.size_budget import (
+    PAGE,
+    shortened,
+    size_of,
+    within,
+)
+from kdissect.report.render.json import to_plain
+from kdissect.report.timeline.grid import Grid
+from kdissect.report.timeline.timeline_tables import CELL_BITS
+
+MOST_ERRORS, MOST_FAULTS, MOST_TOPICS = 200, 50, 200
+AS_THEY_ARE = ("capture", "filters", "topic_cube", "failures")
+"""Parts without names, and with paths, which commands are made of."""
+
+MOST_FOR_GROUPS, MOST_FOR_PRODUCERS, MOST_FOR_TRANSACTIONS, MOST_FOR_TOPIC_NAMES = (
+    500_000,
+    150_000,
+    250_000,
+    150_000,
+)
+
+
+def document(summary: Summary, partial: Partial, grid: Grid) -> Plain:
+    """Give the data of the page."""
+    names = Names(summary, partial, facts_of(partial.part(FACTS)), grid.start_ns)
+    capture = summary.capture
+    found_groups, behind = groups(names), lag(names, grid)
+    for group in found_groups["rows"]:
+        group["lag"] = behind.get(group["name"], [])
+    _cut(found_groups, MOST_FOR_GROUPS)
+    codes = failures(names)
+    topics = within([_topic(row) for row in summary.topics[:MOST_TOPICS]], MOST_FOR_TOPIC_NAMES)
+    found = {
+        "kdissect": summary.kdissect_version,
+        "capture": to_plain(capture)
+        | {
+            "first": names.since(capture.first_time_ns),
+            "last": names.since(capture.last_time_ns),
+        },
+        "grid": {
+            "start_ms": grid.start_ns // 10**6,
+            "step": grid.step_ns,
+            "steps": grid.steps,
+            "cell_bits": CELL_BITS,
+        },
+        "filters": to_plain(summary.filters),
+        "totals": figures_of(summary.totals) | _counts(summary),
+        "traffic": _traffic(summary),
+        "findings": [_finding(names, finding) for finding in summary.findings],
+        "apis": [_api(names, row) for row in names.apis.rows(("key",))],
+        "versions": [_version(names, row) for row in summary.apis],
+        "clients": _clients(names),
+        "brokers": [row | {"node": _node(names, row)} for row in names.brokers.rows(("host", "port"))],
+        "omitted": {
+            "clients": names.clients.omitted,
+            "brokers": names.brokers.omitted,
+            "topics": len(summary.topics) + summary.omitted.topics - len(topics),
+        },
+        "failures": codes,
+        "error_names": {code: error_name(code) for code in sorted({int(row[2] or 0) for row in codes})},
+        "errors": [_error(names, row) for row in summary.errors[:MOST_ERRORS]],
+        "faults": [_fault(names, row) for row in summary.faults[:MOST_FAULTS]],
+        "topics": topics,
+        "topic_cube": topic_cube(names, [topic["name"] for topic in topics]),
+        "groups": found_groups,
+        "producers": _cut(producers(names), MOST_FOR_PRODUCERS),
+        "transactions": _cut(transactions(names), MOST_FOR_TRANSACTIONS),
+        "connections": connections(names),
+        "round_trips": round_trips(names),
+        "doubts": to_plain(summary.doubts),
+    }
+    found = {name: part if name in AS_THEY_ARE else shortened(part) for name, part in found.items()}
+    return found | {"cube": cube(names, PAGE - size_of(found))}
+
+
+def _cut(listed: Plain, most: int) -> Plain:
+    """Leave out the last rows where they have no room, and count them."""
+    kept = within(listed["rows"], most)
+    listed["omitted"] += len(listed["rows"]) - len(kept)
+    listed["rows"] = kept
+    return listed
+
+
+def _counts(summary: Summary) -> Plain:
+    totals = to_plain(summary.totals)
+    wanted = ("answered", "no_response_expected", "unanswered", "unanswered_closed", "unanswered_open", "unanswered_lossy",
+              "orphan_responses", "error_responses", "request_bytes", "response_bytes", "throttled", "throttle_ms", "untimed",
+              "doubtful", "faults")  # fmt: skip
+    return {name: totals[name] for name in wanted}
+
+
+def _traffic(summary: Summary) -> Plain:
+    seen = to_plain(summary.connections)
+    for name in ("server_rtt", "client_rtt"):
+        seen[name] = latency_of(getattr(summary.connections, name))
+    return seen  # type: ignore[no-any-return]
+
+
+def _finding(names: Names, finding: Finding) -> Plain:
+    return {
+        "name": finding.name,
+        "severity": finding.severity.value,
+        "title": finding.title,
+        "count": finding.count,
+        "from": names.since(finding.first_time_ns),
+        "to": names.since(finding.last_time_ns),
+        "means": finding.means,
+        "next": finding.next,
+        "omitted": finding.evidence_omitted,
+        "evidence": [
+            {
+                "subject": row.subject,
+                "detail": row.detail,
+                "count": row.count,
+                "from": names.since(row.first_time_ns),
+                "to": names.since(row.last_time_ns),
+                "place": names.place(row.place),
+            }
+            for row in finding.evidence
+        ],
+    }
+
+
+def _api(names: Names, row: Plain) -> Plain:
+    found = next((api.api_name for api in names.summary.apis if api.api_key == row["key"]), None)
+    return row | {"name": found or "answers without request"}
+
+
+def _version(names: Names, row: Any) -> Plain:
+    return {
+        "api": names.api(row.api_key),
+        "version": row.api_version,
+        "all": figures_of(row.figures),
+        "errors": row.figures.error_responses,
+        "slowest": names.place(row.slowest),
+    }
+
+
+def _clients(names: Names) -> list[Plain]:
+    software: dict[tuple[Any, ...], set[str]] = {}
+    for row in names.summary.clients:
+        if row.name.client_software_name:
+            told = " ".join(filter(None, (row.name.client_software_name, row.name.client_software_version)))
+            software.setdefault((row.name.client_id, row.name.client_host), set()).add(told)
+    return [
+        row | {"software": sorted(software.get((row["id"], row["host"]), ()))}
+        for row in names.clients.rows(("id", "host"))
+    ]
+
+
+def _node(names: Names, row: Plain) -> int | None:
+    return next(
+        (broker.node_id for broker in names.summary.brokers if (broker.server_host, broker.server_port) == (row["host"], row["port"])),
+        None,
+    )  # fmt: skip
+
+
+def _error(names: Names, row: Any) -> Plain:
+    return {
+        "api": names.api(row.api_key),
+        "code": row.error_code,
+        "name": row.error_name,
+        "exchanges": row.exchanges,
+        "partitions": row.partitions,
+        "first": names.place(row.first),
+    }
+
+
+def _fault(names: Names, row: Any) -> Plain:
+    return {
+        "api": names.api(row.api_key),
+        "version": row.api_version,
+        "shape": row.shape,
+        "exchanges": row.exchanges,
+        "first": names.place(row.first),
+    }
+
+
+def _topic(row: Any) -> Plain:
+    codecs: dict[str, int] = {}
+    for use in row.uses:
+        for codec, volume in use.codecs.items():
+            codecs[codec] = codecs.get(codec, 0) + volume
+    return {
+        "name": row.topic,
+        "ids": row.topic_ids,
+        "named": row.resolved,
+        "partitions": row.partitions,
+        "codecs": codecs,
+        "service": {use.api_key: latency_of(use.service) for use in row.uses if use.service},
+    }

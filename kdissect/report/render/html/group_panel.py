@@ -1,0 +1,228 @@
+"""Consumer groups: who was a member when, and each rebalance with its generation, trigger and how long it took.
+
+Two protocols lie behind one picture. In the classic one all members join again for a new generation and stand still from the
+first sign of it (a heartbeat that is told so, a leave, a join) until the last of them has its assignment by SyncGroup. With
+KIP-848 nobody stands still: an epoch begins with the first member that is told of it and is there when the last one was.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kdissect.protocol.schema.registry import api_name
+from kdissect.report.render.html.names import (
+    OTHERS,
+    Names,
+    Plain,
+    columns_of,
+)
+from kdissect.report.timeline.timeline_tables import GROUP_CLIENTS, GROUP_STEPS
+
+MOST_GROUPS, MOST_MEMBERS, MOST_EVENTS, MOST_REBALANCES = 60, 60, 1500, 400
+REBALANCE_IN_PROGRESS = 27
+JOIN_GROUP = 11
+SILENT_NS = 10 * 10**9  # members send heartbeats every 3 s or 5 s, by default
+PROTOCOLS = {68: "consumer (KIP-848)", 76: "share (KIP-932)", 88: "streams (KIP-1071)"}
+CLASSIC = "classic"
+
+Event = Mapping[str, Any]
+
+
+def groups(names: Names) -> Plain:
+    """Give the groups, those with the most steps of the protocol first."""
+    steps = columns_of(names.partial, GROUP_STEPS).table.to_pylist()
+    by_group: dict[str, list[Event]] = {}
+    for row in steps:
+        if row["group_id"] is not None:
+            by_group.setdefault(row["group_id"], []).append(row)
+    clients, errors, exchanges = _clients(names)
+    order = sorted(exchanges.keys() | by_group.keys(), key=lambda group: (-len(by_group.get(group, ())), -exchanges.get(group, 0), group))  # fmt: skip
+    found = []
+    for group in order[:MOST_GROUPS]:
+        events = sorted(by_group.get(group, ()), key=lambda row: (row["time_ns"], row["member_id"] or ""))
+        found.append(
+            {"name": group, "clients": clients.get(group, []), "exchanges": exchanges.get(group, 0), "errors": errors.get(group, 0)}
+            | _course(names, events)
+        )  # fmt: skip
+    cut = sum(row["events"] for row in steps if row["group_id"] is None)
+    return {"rows": found, "omitted": max(len(order) - MOST_GROUPS, 0), "events_omitted": cut}
+
+
+def clients_of(names: Names) -> dict[str, list[int]]:
+    """Give the clients of each group."""
+    return _clients(names)[0]
+
+
+def _clients(names: Names) -> tuple[dict[str, list[int]], dict[str, int], dict[str, int]]:
+    clients: dict[str, list[int]] = {}
+    errors: dict[str, int] = {}
+    exchanges: dict[str, int] = {}
+    for row in columns_of(names.partial, GROUP_CLIENTS).table.to_pylist():
+        group = row["group_id"]
+        if group is None:
+            continue
+        client = names.client(row["client_id"], row["client_host"])
+        known = clients.setdefault(group, [])
+        if client != OTHERS and client not in known:
+            known.append(client)
+        errors[group] = errors.get(group, 0) + row["error_responses"]
+        exchanges[group] = exchanges.get(group, 0) + row["exchanges"]
+    return clients, errors, exchanges
+
+
+def _course(names: Names, events: Sequence[Event]) -> Plain:
+    kind = next((PROTOCOLS[row["api_key"]] for row in events if row["api_key"] in PROTOCOLS), CLASSIC)
+    rebalances = _generations(names, events) if kind == CLASSIC else _epochs(names, events)
+    members = _members(names, events, rebalances)
+    protocol = next((row["protocol"] for row in reversed(events) if row["protocol"]), None)
+    shown = [
+        {
+            "at": names.since(row["time_ns"]),
+            "asked": names.since(row["asked_ns"]),
+            "event": row["event"],
+            "api": api_name(row["api_key"]),
+            "member": row["member_id"],
+            "client": names.client(row["client_id"], row["client_host"]),
+            "generation": row["generation"],
+            "error": row["error_name"] if row["error_code"] else None,
+            "reason": row["reason"],
+            "ref": names.ref(row["capture_file"], row["request_packet"], row["response_packet"]),
+        }
+        for row in events[:MOST_EVENTS]
+    ]
+    return {
+        "kind": kind,
+        "protocol": protocol,
+        "members": members[:MOST_MEMBERS],
+        "members_omitted": max(len(members) - MOST_MEMBERS, 0),
+        "rebalances": rebalances[:MOST_REBALANCES],
+        "rebalances_omitted": max(len(rebalances) - MOST_REBALANCES, 0),
+        "events": shown,
+        "events_cut": max(len(events) - MOST_EVENTS, 0),
+    }
+
+
+def _joined(row: Event) -> bool:
+    known = row["generation"] is not None and row["generation"] >= 0
+    return bool(row["event"] == "join" and not row["error_code"] and known)
+
+
+def _generations(names: Names, events: Sequence[Event]) -> list[Plain]:
+    """Give the rebalances of the classic protocol, in the order of time."""
+    joined, synced = _by_generation(filter(_joined, events)), _by_generation(filter(_synced, events))
+    signs = [row for row in events if _is_sign(row)]
+    times = [row["time_ns"] for row in signs]
+    found: list[Plain] = []
+    before: set[str] = set()
+    ended = 0
+    for generation, joins in sorted(joined.items(), key=lambda item: min(row["time_ns"] for row in item[1])):
+        answered = max(row["time_ns"] for row in joins)
+        syncs = synced.get(generation, [])
+        since = signs[bisect_right(times, ended) : bisect_right(times, answered)]
+        asked = [row["asked_ns"] for row in joins if row["asked_ns"] is not None] or [answered]
+        start = min([*asked, *(row["time_ns"] for row in since)])
+        end = max([answered, *(row["time_ns"] for row in syncs)])
+        members = {row["member_id"] for row in joins if row["member_id"]}
+        left = {row["member_id"] for row in since if row["event"] == "leave"} & before
+        found.append(
+            {
+                "generation": generation, "start": names.since(start), "end": names.since(end),
+                "members": len(members), "joined": sorted(members - before), "left": sorted(left),
+                "gone": sorted(before - members - left), "complete": bool(syncs),
+                "reasons": sorted({row["reason"] for row in joins if row["reason"]})[:5],
+                "ref": names.ref_of(min(joins, key=lambda row: row["asked_ns"] or row["time_ns"])),
+            }
+        )  # fmt: skip
+        before, ended = members, end
+    return found
+
+
+def _by_generation(events: Iterable[Event]) -> dict[int, list[Event]]:
+    found: dict[int, list[Event]] = {}
+    for row in events:
+        found.setdefault(row["generation"], []).append(row)
+    return found
+
+
+def _synced(row: Event) -> bool:
+    return bool(row["event"] == "sync" and not row["error_code"] and row["generation"] is not None)
+
+
+def _is_sign(row: Event) -> bool:
+    event, code = row["event"], row["error_code"]
+    return event == "leave" or (event == "error" and int(code or 0) == REBALANCE_IN_PROGRESS)
+
+
+def _epochs(names: Names, events: Sequence[Event]) -> list[Plain]:
+    """Give the epochs that members were told of, in the order of time."""
+    by_epoch = _by_generation(filter(_told, events))
+    leaves = [row for row in events if row["event"] == "leave"]
+    times = [row["time_ns"] for row in leaves]
+    found: list[Plain] = []
+    latest = 0
+    for epoch, told in sorted(by_epoch.items()):
+        start, end = (pick(row["time_ns"] for row in told) for pick in (min, max))
+        gone = leaves[bisect_right(times, latest) : bisect_right(times, start)]
+        found.append(
+            {
+                "generation": epoch, "start": names.since(start), "end": names.since(end),
+                "members": len({row["member_id"] for row in told}),
+                "joined": sorted({row["member_id"] for row in told if row["event"] == "join" and row["member_id"]}),
+                "left": sorted({row["member_id"] for row in gone if row["member_id"]}), "gone": [], "complete": True,
+                "reasons": [], "ref": names.ref_of(min(told, key=lambda row: row["time_ns"])),
+            }
+        )  # fmt: skip
+        latest = start
+    return found
+
+
+def _told(row: Event) -> bool:
+    return bool(row["event"] in ("join", "epoch") and not row["error_code"] and (row["generation"] or 0) > 0)
+
+
+def _members(names: Names, events: Sequence[Event], rebalances: Sequence[Plain]) -> list[Plain]:
+    """Give the members in the order in which they came, with how each went: left, gone without a word, or not at all."""
+    found: dict[str, Plain] = {}
+    for row in events:
+        member = row["member_id"]
+        if not member:
+            continue
+        time = names.since(row["time_ns"])
+        one = found.get(member)
+        if one is None:
+            if row["event"] == "leave" or row["error_code"]:
+                continue
+            client = names.client(row["client_id"], row["client_host"])
+            one = found[member] = {"id": member, "instance": row["instance_id"], "client": client, "from": time, "to": None, "end": None, "leads": []}  # fmt: skip
+        if _joined(row):
+            one |= {"to": None, "end": None}
+            if row["leader"] and row["api_key"] == JOIN_GROUP:
+                one["leads"].append(row["generation"])
+        elif row["event"] == "leave" and not row["error_code"]:
+            one |= {"to": time, "end": "left"}
+    for rebalance in rebalances:
+        for member in rebalance["gone"]:
+            if member in found and found[member]["to"] is None:
+                found[member] |= {"to": rebalance["end"], "end": "gone"}
+    for one in found.values():
+        if one["to"] is None:
+            one |= _last_seen(names, one)
+    return sorted(found.values(), key=lambda one: one["from"])
+
+
+def _last_seen(names: Names, member: Plain) -> Plain:
+    """Tell how long a member that never left was heard of; one that fell silent long before the capture's end is gone."""
+    last = names.summary.capture.last_time_ns
+    if member["client"] == OTHERS or last is None:
+        return {}
+    heard = names.clients.figures[member["client"]].last_time_ns or last
+    return {"to": names.since(heard), "end": "gone" if last - heard > SILENT_NS else None}
+
+
+def group_of_client(members: Mapping[str, Iterable[int]]) -> dict[int, str]:
+    """Give the group of each client that is in one only: what it fetches is read for that group."""
+    found: dict[int, set[str]] = {}
+    for group, clients in members.items():
+        for client in clients:
+            found.setdefault(client, set()).add(group)
+    return {client: next(iter(some)) for client, some in found.items() if len(some) == 1}

@@ -1,0 +1,118 @@
+"""Lag over time: how far behind the end of each partition a group has committed and fetched.
+
+Known are moments: a commit says where a group is, a fetch where its client is and, in its answer, where the log ends; so does
+an answer to a Produce. In between the last word holds. Before both are known of a partition there is no lag, not even zero.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from kdissect.report.render.html.group_panel import clients_of, group_of_client
+from kdissect.report.render.html.names import (
+    Names,
+    Plain,
+    columns_of,
+)
+from kdissect.report.timeline.grid import Grid
+from kdissect.report.timeline.timeline_tables import POSITIONS
+
+MOST_TOPICS, MOST_PARTITIONS = 12, 60
+
+Key = tuple[str, int]  # topic, partition
+UNKNOWN = -1
+
+
+class Course:
+    """The last known offset at each step."""
+
+    def __init__(self, steps: int) -> None:
+        self.values = np.full(steps, UNKNOWN, np.int64)
+        self.last_ns = UNKNOWN
+        self.ref: int | None = None
+
+    def take(self, step: int, offset: int, time_ns: int, ref: int | None, *, highest: bool = False) -> None:
+        """Take a position in; of several in one step the highest, or the latest, which comes last."""
+        self.values[step] = max(self.values[step], offset) if highest else offset
+        if time_ns >= self.last_ns:
+            self.last_ns, self.ref = time_ns, ref
+
+    def held(self) -> np.ndarray:
+        """Give the value at every step, the last word holding on."""
+        at = np.maximum.accumulate(np.where(self.values >= 0, np.arange(len(self.values)), -1))
+        return np.where(at >= 0, self.values[np.maximum(at, 0)], UNKNOWN)
+
+
+def lag(names: Names, grid: Grid) -> dict[str, list[Plain]]:
+    """Give the lag of each group by topic: per step what was committed and what was fetched short of the end."""
+    ends: dict[Key, Course] = {}
+    reached: dict[tuple[str, str], dict[Key, Course]] = {}
+    group_of = group_of_client(clients_of(names))
+    rows = columns_of(names.partial, POSITIONS).table.to_pylist()
+    for row in sorted(rows, key=lambda row: -row["order_ns"]):
+        topic = names.topic(row["topic"], row["topic_id"])
+        if topic is None or row["partition"] is None:
+            continue
+        key, time_ns, ref = (topic, row["partition"]), -row["order_ns"], names.ref_of(row)
+        if row["end_offset"] is not None:
+            ends.setdefault(key, Course(grid.steps)).take(row["step"], row["end_offset"], time_ns, ref, highest=True)  # fmt: skip
+        if row["kind"] == "written":
+            continue
+        group = _group(names, row, group_of)
+        if group is not None:
+            of = reached.setdefault((group, row["kind"]), {})
+            of.setdefault(key, Course(grid.steps)).take(row["step"], row["offset"], time_ns, ref)
+    return {
+        group: _topics(ends, reached.get((group, "committed"), {}), reached.get((group, "fetched"), {}), grid)
+        for group in {group for group, _ in reached}
+    }
+
+
+def _group(names: Names, row: Mapping[str, Any], group_of: Mapping[int, str]) -> str | None:
+    if row["kind"] == "fetched":
+        return group_of.get(names.client(row["client_id"], row["client_host"]))
+    found: str | None = row["group_id"]
+    return found
+
+
+def _topics(
+    ends: Mapping[Key, Course], committed: Mapping[Key, Course], fetched: Mapping[Key, Course], grid: Grid
+) -> list[Plain]:
+    of_topic: dict[str, list[tuple[str, int, Course]]] = {}
+    for name, courses in (("committed", committed), ("fetched", fetched)):
+        for (topic, partition), course in courses.items():
+            of_topic.setdefault(topic, []).append((name, partition, course))
+    found = [_topic(topic, ends, rows, grid) for topic, rows in sorted(of_topic.items())]
+    found.sort(key=lambda item: -item[0])
+    return [one for _, one in found[:MOST_TOPICS]]
+
+
+def _topic(
+    topic: str, ends: Mapping[Key, Course], courses: Iterable[tuple[str, int, Course]], grid: Grid
+) -> tuple[int, Plain]:
+    """Give the highest lag on a topic, and its course."""
+    totals = {name: np.full(grid.steps, UNKNOWN) for name in ("committed", "fetched")}
+    partitions: dict[int, Plain] = {}
+    for name, partition, course in courses:
+        end = ends.get((topic, partition))
+        if end is None:
+            continue
+        reached, until = course.held(), end.held()
+        there = (reached >= 0) & (until >= 0)
+        behind = np.where(there, np.maximum(until - reached, 0), 0)
+        totals[name] = np.where(there, np.maximum(totals[name], 0) + behind, totals[name])
+        row = partitions.setdefault(partition, {"partition": partition, "end": int(until[-1]), "end_ref": end.ref})  # fmt: skip
+        row |= {name: int(reached[-1]), f"{name}_ref": course.ref, f"{name}_lag": int(behind[-1])}
+    rows = sorted(partitions.values(), key=_furthest_behind)
+    told = {
+        name: [None if value < 0 else value for value in values.tolist()] for name, values in totals.items()
+    }
+    omitted = max(len(rows) - MOST_PARTITIONS, 0)
+    one = {"topic": topic, "partitions": rows[:MOST_PARTITIONS], "partitions_omitted": omitted}
+    return max(int(values.max()) for values in totals.values()), one | told
+
+
+def _furthest_behind(row: Plain) -> tuple[int, int]:
+    behind: int = row["committed_lag"] if "committed_lag" in row else row["fetched_lag"]
+    return -behind, row["partition"]

@@ -1,0 +1,125 @@
+"""Who is who on the page: clients, brokers, connections, APIs and files by number, the weightiest first.
+
+A client here is a client id at a host; its software may differ from connection to connection. Number -1 stands for all
+that are not told apart.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kdissect.report.aggregate.grouping import Columns
+from kdissect.report.aggregate.merge import Partial
+from kdissect.report.build.connection_facts import Facts
+from kdissect.report.build.rankings import Ranking
+from kdissect.report.build.topic_table import topic_names
+from kdissect.report.model import (
+    Figures,
+    Latency,
+    Place,
+    Summary,
+)
+
+MOST_CLIENTS, MOST_BROKERS, MOST_APIS = 300, 200, 256
+OTHERS = -1
+
+Key = tuple[Any, ...]
+Plain = dict[str, Any]
+
+
+class Names:
+    """Numbers for everything that the page names, and times counted from the first step."""
+
+    def __init__(self, summary: Summary, partial: Partial, facts: Facts, start_ns: int) -> None:
+        self.summary, self.partial, self.facts, self.start_ns = summary, partial, facts, start_ns
+        self.ranking = Ranking(partial, facts)
+        self.clients = Figured(self.ranking, ("client_id",), ("client_host",), MOST_CLIENTS)
+        self.brokers = Figured(self.ranking, (), ("server_host", "server_port"), MOST_BROKERS)
+        self.apis = Figured(self.ranking, ("api_key",), (), MOST_APIS)
+        self.topic_of = topic_names(partial)
+        self.files = {name: number for number, name in enumerate(summary.capture.files)}
+        self.connections = dict(zip(facts.numbers.tolist(), range(len(facts.numbers)), strict=True))
+
+    def api(self, key: int | None) -> int:
+        """Give the number of an API key."""
+        return self.apis.numbers.get((key,), OTHERS)
+
+    def topic(self, topic: str | None, topic_id: str | None) -> str | None:
+        """Give the name of a topic, its id where no name is known."""
+        return topic if topic is not None else self.topic_of.get(topic_id or "", topic_id)
+
+    def client(self, client_id: str | None, host: str | None) -> int:
+        """Give the number of a client."""
+        return self.clients.numbers.get((client_id, host), OTHERS)
+
+    def since(self, time_ns: int | None) -> int | None:
+        """Give a time as nanoseconds from the first step: small enough to be exact in JavaScript."""
+        return None if time_ns is None else time_ns - self.start_ns
+
+    def ref(self, file: str | None, *packets: int | None) -> int | None:
+        """Give a packet as one number: its number times the number of files, plus the number of its file."""
+        packet = next((packet for packet in packets if packet is not None), None)
+        if packet is None or file is None or file not in self.files:
+            return None
+        return packet * max(len(self.files), 1) + self.files[file]
+
+    def ref_of(self, row: Mapping[str, Any]) -> int | None:
+        """Give the packet of a row that has the columns of a place."""
+        return self.ref(row["capture_file"], row["request_packet"], row["response_packet"])
+
+    def place(self, place: Place | None) -> Plain | None:
+        """Give a place for the page."""
+        if place is None:
+            return None
+        return {
+            "at": self.since(place.time_ns),
+            "asked": self.ref(place.capture_file, place.request_packet),
+            "told": self.ref(place.capture_file, place.response_packet),
+            "client": self.client(place.client_id, place.client_host),
+            "connection": self.connections.get(place.connection or -1, OTHERS),
+            "broker": self.brokers.numbers.get((place.server_host, place.server_port), OTHERS),
+            "topic": place.topic,
+            "partition": place.partition,
+            "detail": place.detail,
+        }
+
+
+class Figured:
+    """The first things of a ranking: their numbers by key, and their figures over the whole capture."""
+
+    def __init__(self, ranking: Ranking, own: Sequence[str], of_connection: Sequence[str], most: int) -> None:
+        ranked = ranking.by(own, of_connection)
+        order = ranked.order[:most]
+        self.keys: list[Key] = [tuple(column[group] for column in ranked.keys) for group in order]
+        self.numbers: dict[Key, int] = {key: number for number, key in enumerate(self.keys)}
+        self.figures: list[Figures] = [ranked.profile.figures(group) for group in order]
+        self.connections = [int(ranked.connections[group]) for group in order]
+        self.omitted = len(ranked.order) - len(order)
+
+    def rows(self, names: Sequence[str]) -> Iterable[Plain]:
+        """Give each thing with its key and figures."""
+        for key, figures, count in zip(self.keys, self.figures, self.connections, strict=True):
+            yield dict(zip(names, key, strict=True)) | {"connections": count, "all": figures_of(figures)}
+
+
+def figures_of(figures: Figures) -> Plain:
+    """Give the figures that the page shows where nothing is narrowed."""
+    return {
+        "n": figures.exchanges,
+        "timed": figures.service.count if figures.service else 0,
+        "lossy": figures.doubtful,
+        "service": latency_of(figures.service),
+        "idle": latency_of(figures.idle),
+    }
+
+
+def latency_of(latency: Latency | None) -> Plain | None:
+    """Give the percentiles that are within 0.4 %."""
+    if latency is None:
+        return None
+    return {"n": latency.count, "sum": latency.sum_ns, "p50": latency.p50_ns, "p99": latency.p99_ns, "max": latency.max_ns, "v2m": latency.variance_to_mean_ns}  # fmt: skip
+
+
+def columns_of(partial: Partial, part: Any) -> Columns:
+    """Give a part of a partial as columns, rows in a fixed order."""
+    table = partial.part(part)
+    return Columns(table.sort_by([(name, "ascending") for name, _ in part.keys]) if table.num_rows else table)

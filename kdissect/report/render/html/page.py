@@ -1,0 +1,54 @@
+"""Data and assets become one HTML file: nothing is fetched, and nothing but what stands here may run.
+
+The data is JSON in a script element of another type; `<` is escaped in it, so no captured name can end the element. A content
+security policy forbids every request and all scripts and styles but the two whose hashes it names. Text from captures meets
+the document through `textContent` only (see the scripts).
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from html import escape
+
+from kdissect.report.aggregate.merge import Partial
+from kdissect.report.model import Summary
+from kdissect.report.render.html.document import document
+from kdissect.report.render.html.style import asset, policy
+from kdissect.report.timeline.grid import Grid
+
+SCRIPTS = (
+    "format", "elements", "data", "cube", "state", "packets", "axes", "timeline", "heatmap", "tables", "overview", "findings",
+    "latency", "who", "topics", "groups", "producers", "connections", "quality", "start",
+)  # fmt: skip
+"""In the order in which they run: each uses those before it."""
+
+MARK = re.compile(r"%%(\w+)%%")
+
+
+def render_page(summary: Summary, partial: Partial, grid: Grid) -> str:
+    """Give the page; the same captures give the same text."""
+    style, script = asset("page.css"), "\n".join(_scripts())
+    data = json.dumps(document(summary, partial, grid), separators=(",", ":"), allow_nan=False)
+    parts = {
+        "policy": escape(policy(style, script)),
+        "title": escape(_title(summary)),
+        "style": style,
+        "data": data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"),
+        "script": script,
+    }
+    # The template is cut first and filled then: a captured name that looks like a mark stays text.
+    pieces = MARK.split(asset("page.html"))
+    return "".join(parts[piece] if at % 2 else piece for at, piece in enumerate(pieces))
+
+
+def _title(summary: Summary) -> str:
+    names = summary.capture.files
+    if not names:
+        return "kdissect"
+    return f"{names[0]} · kdissect" if len(names) == 1 else f"{len(names)} captures · kdissect"
+
+
+def _scripts() -> Iterator[str]:
+    yield '"use strict";'
+    for name in SCRIPTS:
+        yield asset(f"{name}.js")

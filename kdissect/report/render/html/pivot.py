@@ -1,0 +1,218 @@
+"""The counts that the page adds up anew for each selection, written as small as JSON can be.
+
+A slot is a client on a broker, with one connection or with all that are not told apart; in the cube of topics, with a topic.
+For each slot, API and kind of wait there is a list of steps [step, sums, cells]: `sums` in the order of `SUMS`, zeros at the
+end left out; `cells` in threes, the cell of latency, how many, and the packet of the first. What is light is folded until
+the text fits: the sums stay right.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kdissect.report.aggregate.grouping import Columns
+from kdissect.report.render.html.names import (
+    OTHERS,
+    Names,
+    Plain,
+    columns_of,
+)
+from kdissect.report.render.html.size_budget import size_of
+from kdissect.report.timeline.timeline_tables import (
+    FAILURES,
+    MOMENTS,
+    TOPIC_MOMENTS,
+)
+
+SUMS = (
+    "exchanges", "error_responses", "unanswered", "latency_ns", "latency_max_ns", "upload_ns", "transfer_ns", "request_bytes",
+    "response_bytes", "throttled", "throttle_ms",
+)  # fmt: skip
+TOPIC_SUMS = (SUMS[0], "errors", *SUMS[2:], "records", "record_bytes")
+"""An exchange that names several topics counts for each of them; errors are those of the topic's partitions."""
+
+LARGEST = SUMS.index("latency_max_ns")
+MOST_CHARACTERS, LEAST_CHARACTERS = 1_400_000, 300_000
+MOST_FOR_TOPICS, MOST_FOR_FAILURES = 400_000, 200_000
+
+
+class Detail(NamedTuple):
+    """How many clients are told apart, and how many connections or topics."""
+
+    clients: int
+    others: int
+
+
+DETAILS = (
+    Detail(300, 400), Detail(300, 100), Detail(300, 0), Detail(100, 0), Detail(40, 0), Detail(15, 0), Detail(0, 0),
+)  # fmt: skip
+TOPIC_DETAILS = (
+    Detail(300, 200), Detail(100, 200), Detail(30, 200), Detail(0, 200), Detail(0, 80), Detail(0, 30), Detail(0, 10), Detail(0, 3),
+    Detail(0, 0),
+)  # fmt: skip
+
+Slot = tuple[int, int, int]
+
+
+class Cells(NamedTuple):
+    """Rows of MOMENTS or TOPIC_MOMENTS by number: client, broker and connection or topic of each, and what it counts."""
+
+    slots: list[Slot]
+    rows: list[tuple[Any, ...]]
+
+
+def cube(names: Names, room: int = MOST_CHARACTERS) -> Plain:
+    """Give the cube in the finest detail that fits."""
+    columns = columns_of(names.partial, MOMENTS)
+    cells = Cells(slots_of(names, columns), _counts(names, columns, SUMS))
+    found = _fitting(cells, DETAILS, min(max(room, LEAST_CHARACTERS), MOST_CHARACTERS))
+    return found | {"sums": SUMS, "whole": _whole(names, cells, found["slots"])}
+
+
+def topic_cube(names: Names, topics: Sequence[str]) -> Plain:
+    """Give the cube of these topics, and which of them it holds in full."""
+    columns = columns_of(names.partial, TOPIC_MOMENTS)
+    number = {topic: at for at, topic in enumerate(topics)}
+    named = zip(columns.plain("topic").to_pylist(), columns.plain("topic_id").to_pylist(), strict=True)
+    found = [number.get(names.topic(*one) or "", OTHERS) for one in named]
+    slots = [
+        (client, broker, topic)
+        for (client, broker, _), topic in zip(slots_of(names, columns), found, strict=True)
+    ]
+    rows = _counts(names, columns, TOPIC_SUMS)
+    kept = [at for at, topic in enumerate(found) if topic >= 0]
+    cells = Cells([slots[at] for at in kept], [rows[at] for at in kept])
+    fitting = _fitting(cells, TOPIC_DETAILS, MOST_FOR_TOPICS, rest=False)
+    counted = [0] * len(topics)
+    for (_, _, topic), row in zip(*cells, strict=True):
+        counted[topic] += row[-1][0]
+    exact = {topic.topic: sum(use.exchanges for use in topic.uses) for topic in names.summary.topics}
+    told = {topic for _, _, topic in fitting["slots"]}
+    whole = [at in told and counted[at] == exact[topic] for at, topic in enumerate(topics)]
+    return fitting | {"sums": TOPIC_SUMS, "whole": whole}
+
+
+def _counts(names: Names, columns: Columns, sums: Sequence[str]) -> list[tuple[Any, ...]]:
+    apis = {key: names.api(key) for key in set(columns.plain("api_key").to_pylist())}
+    refs = [names.ref_of(row) for row in columns.table.select(["capture_file", "request_packet", "response_packet"]).to_pylist()]  # fmt: skip
+    return list(
+        zip(
+            (apis[key] for key in columns.plain("api_key").to_pylist()),
+            columns.truths("idle_wait").astype(int).tolist(),
+            columns.ints("step").tolist(),
+            columns.ints("cell").tolist(),
+            refs,
+            zip(*(columns.ints(name).tolist() for name in sums), strict=True),
+            strict=True,
+        )
+    )
+
+
+def _fitting(cells: Cells, details: Sequence[Detail], most: int, rest: bool = True) -> Plain:
+    """Fold until the text is no longer than it may be: who is folded is OTHERS; without `rest`, topics are left out then."""
+    heavy = _heaviest(cells)
+    for detail in details:
+        found = _folded(cells, detail, heavy, rest)
+        if size_of(found["series"]) <= most:
+            break
+    return found
+
+
+def slots_of(names: Names, columns: Columns) -> list[Slot]:
+    """Give the slot of each row that has the columns of both ends and maybe a connection."""
+    known = "connection" in columns.table.schema.names
+    client_ids = columns.plain("client_id")
+    rows = np.full(columns.rows, -1, np.int64)
+    if known:
+        rows = names.facts.rows(columns)
+        client_ids = names.facts.client_ids(client_ids, rows)
+    ends = (columns.plain(name).to_pylist() for name in ("client_host", "server_host", "server_port"))
+    return [
+        (
+            names.client(client_id, host),
+            names.brokers.numbers.get((server_host, server_port), OTHERS),
+            row,
+        )
+        for client_id, row, host, server_host, server_port in zip(
+            client_ids.to_pylist(), rows.tolist(), *ends, strict=True
+        )
+    ]
+
+
+def _heaviest(cells: Cells) -> list[int]:
+    """Give connections or topics by the number of their exchanges."""
+    weight: dict[int, int] = {}
+    for (_, _, one), row in zip(cells.slots, cells.rows, strict=True):
+        weight[one] = weight.get(one, 0) + row[-1][0]
+    return sorted((one for one in weight if one >= 0), key=lambda one: (-weight[one], one))
+
+
+def _folded(cells: Cells, detail: Detail, heavy: Sequence[int], rest: bool) -> Plain:
+    kept = set(heavy[: detail.others])
+    numbers: dict[Slot, int] = {}
+    found: dict[tuple[int, int, int], dict[int, tuple[list[int], dict[int, list[int | None]]]]] = {}
+    for (client, broker, other), (api, idle, step, cell, ref, sums) in zip(*cells, strict=True):
+        if not rest and other not in kept:
+            continue
+        who = client if client < detail.clients else OTHERS
+        slot = numbers.setdefault((who, broker, other if other in kept else OTHERS), len(numbers))
+        total, by_cell = found.setdefault((slot, api, idle), {}).setdefault(step, ([0] * len(sums), {}))
+        for at, value in enumerate(sums):
+            total[at] = max(total[at], value) if at == LARGEST else total[at] + value
+        one = by_cell.setdefault(cell, [0, ref])
+        one[0] = (one[0] or 0) + sums[0]
+    series = [
+        [*key, [[step, _trimmed(total), _flat(by_cell)] for step, (total, by_cell) in sorted(steps.items())]]
+        for key, steps in sorted(found.items())
+    ]
+    return {"slots": list(numbers), "series": series}
+
+
+def _trimmed(sums: list[int]) -> list[int]:
+    last = max((at for at, value in enumerate(sums) if value), default=0)
+    return sums[: last + 1]
+
+
+def _flat(by_cell: dict[int, list[int | None]]) -> list[int | None]:
+    return [value for cell, (count, ref) in sorted(by_cell.items()) for value in (cell, count, ref)]
+
+
+def _whole(names: Names, cells: Cells, slots: Sequence[Slot]) -> Plain:
+    """Tell which clients and connections the cube holds in full: only those may be narrowed by time."""
+    told = {client for client, _, _ in slots}
+    by_client = [0] * len(names.clients.keys)
+    by_connection: dict[int, int] = {}
+    for (client, _, connection), row in zip(cells.slots, cells.rows, strict=True):
+        if client >= 0:
+            by_client[client] += row[-1][0]
+        by_connection[connection] = by_connection.get(connection, 0) + row[-1][0]
+    kept = {connection for _, _, connection in slots if connection >= 0}
+    ranking = names.ranking
+    expected = np.zeros(len(names.facts.numbers) + 1, np.int64)  # the last for connections without facts
+    np.add.at(expected, ranking.rows, ranking.calls.ints("exchanges"))
+    return {
+        "clients": [
+            number in told and count == figures.exchanges
+            for number, (count, figures) in enumerate(zip(by_client, names.clients.figures, strict=True))
+        ],
+        "connections": sorted(one for one in kept if by_connection[one] == int(expected[one])),
+    }
+
+
+def failures(names: Names) -> list[list[int | None]]:
+    """Give [step, api, code, client, broker, connection, exchanges, packet] for each error code, in the detail that fits."""
+    columns = columns_of(names.partial, FAILURES)
+    slots = slots_of(names, columns)
+    rows = columns.table.to_pylist()
+    for detail in (DETAILS[0], DETAILS[2], DETAILS[-1]):
+        found: dict[tuple[int, ...], list[int | None]] = {}
+        for row, (client, broker, connection) in zip(rows, slots, strict=True):
+            who = client if client < detail.clients else OTHERS
+            key = (row["step"], names.api(row["api_key"]), row["code"], who, broker, connection if detail.others else OTHERS)  # fmt: skip
+            counts = found.setdefault(key, [0, names.ref_of(row)])
+            counts[0] = (counts[0] or 0) + row["exchanges"]
+        told = [[*key, *counts] for key, counts in found.items()]
+        if size_of(told) <= MOST_FOR_FAILURES:
+            break
+    return told

@@ -1,0 +1,76 @@
+"""What protected the connections and who could prove who they are: a line on TLS and one on SASL, where there is either."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from kdissect.report.model import Connections
+from kdissect.report.render.table import (
+    RED,
+    YELLOW,
+    Cell,
+    Terminal,
+)
+from kdissect.units import (
+    number,
+    share,
+    size,
+)
+
+HIDDEN = {
+    "partly": "partly decrypted",
+    "failed": "that the keys at hand do not open",
+    "no_keys": "without keys",
+    "no_handshake": "begun before the capture",
+    "unsupported": "of a kind that cannot be decrypted",
+}
+FAILURES = {
+    "failed": "failed",
+    "unanswered": "without an answer to the handshake",
+    "unfinished": "with half a handshake",
+}
+
+
+def tls(seen: Connections, terminal: Terminal) -> list[Cell]:
+    """Say how much is under TLS, of which versions, what was decrypted and what failed."""
+    if not seen.tls:
+        return []
+    everything = sum(row.bytes for row in seen.protocols)
+    under_tls = sum(row.bytes for row in seen.tls)
+    connections = sum(row.connections for row in seen.tls)
+    part = f", {share(under_tls / everything)} of all bytes" if everything else ""
+    cells = [Cell(f"{number(connections)} of {number(seen.count)} connections ({size(under_tls)}{part})")]
+    versions = _counted((row.version or "of unknown version", row.connections) for row in seen.tls)
+    cells += [Cell(f"{number(count)} {name}") for name, count in versions]
+    ways = dict(_counted((row.decryption, row.connections) for row in seen.tls))
+    cells += [Cell(f"{number(ways['whole'])} decrypted")] if "whole" in ways else []
+    cells += [Cell(f"{number(ways[way])} {words}", YELLOW) for way, words in HIDDEN.items() if way in ways]
+    outcomes = dict(_counted((row.outcome, row.connections) for row in seen.tls))
+    for outcome, words in FAILURES.items():
+        if outcome in outcomes:
+            alerts = _counted(
+                (f"{row.alert} by {row.alert_by or '?'}", row.connections)
+                for row in seen.tls
+                if row.outcome == outcome and row.alert
+            )
+            reasons = f": {', '.join(name for name, _ in alerts)}" if alerts else ""
+            cells.append(Cell(terminal.captured(f"{number(outcomes[outcome])} {words}{reasons}"), RED))
+    return cells
+
+
+def sasl(seen: Connections, terminal: Terminal) -> list[Cell]:
+    """Say by which mechanisms clients authenticated, how often again, and what failed."""
+    mechanisms = _counted((row.mechanism or "of unknown mechanism", row.connections) for row in seen.sasl)
+    cells = [Cell(f"{number(count)} {terminal.captured(name)}") for name, count in mechanisms]
+    again = sum(row.reauthentications for row in seen.sasl)
+    cells += [Cell(f"{number(again)} authenticated again")] if again else []
+    outcomes = dict(_counted((row.outcome, row.connections) for row in seen.sasl))
+    for outcome, style in (("failed", RED), ("unfinished", YELLOW)):
+        cells += [Cell(f"{number(outcomes[outcome])} {outcome}", style)] if outcome in outcomes else []
+    return cells
+
+
+def _counted(pairs: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    counts: Counter[str] = Counter()
+    for name, count in pairs:
+        counts[name] += count
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))

@@ -1,0 +1,63 @@
+"""Exchanges with what the course of events tells them apart by: step of time, both ends, place. One row per exchange."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.report.aggregate.grouping import Columns, nullable
+from kdissect.report.aggregate.histogram import Ints
+from kdissect.report.aggregate.partial_tables import (
+    Column,
+    Part,
+    picked,
+    rollup,
+)
+from kdissect.report.timeline.grid import Grid
+from kdissect.report.timeline.timeline_tables import WHERE
+
+OF_CONNECTION = ("client_host", "server_host", "server_port")
+OF_EXCHANGE = ("connection", "client_id", "api_key", "idle_wait", "group_id", "transactional_id", *(name for name, _ in WHERE))  # fmt: skip
+
+
+class Scene(NamedTuple):
+    """Columns by name, all of one row per exchange; `begin` is when it was asked (or answered, without a request)."""
+
+    exchanges: Columns
+    columns: Mapping[str, Column]
+    begin: Ints
+
+    def at(self, rows: Ints, names: tuple[str, ...]) -> dict[str, Column]:
+        """Give some columns at some rows."""
+        return {name: picked(self.columns[name], rows) for name in names}
+
+
+def scene_of(exchanges: Columns, ends: Columns, grid: Grid) -> Scene:
+    """Put exchanges and the ends of their connections together."""
+    begin = exchanges.either("request_first_ns", "response_first_ns")
+    columns: dict[str, Column] = {name: exchanges.plain(name) for name in OF_EXCHANGE}
+    found = rows_of(ends, exchanges.ints("connection"))
+    columns |= {name: ends.plain(name).take(nullable(found, found >= 0)) for name in OF_CONNECTION}
+    columns["idle_wait"] = exchanges.truths("idle_wait")
+    return Scene(exchanges, columns | {"step": grid.steps_of(begin), "order_ns": begin}, begin)
+
+
+def rows_of(ends: Columns, connection: Ints) -> Ints:
+    """Give the row of each connection among the ends, -1 where there is none."""
+    numbers = ends.ints("connection")
+    if not len(numbers):
+        return np.full(len(connection), -1, np.int64)
+    order = np.argsort(numbers, kind="stable")
+    at = np.minimum(np.searchsorted(numbers[order], connection), len(numbers) - 1)
+    return np.where(numbers[order[at]] == connection, order[at], -1)
+
+
+def part_of(part: Part, columns: Mapping[str, Column]) -> pa.Table:
+    """Give a part from one row per thing that is counted; columns that are missing are null."""
+    count = len(next(iter(columns.values())))
+    rows = {
+        field.name: columns[field.name] if field.name in columns else pa.nulls(count, field.type)
+        for field in part.schema
+    }
+    return rollup(part, pa.table(rows).cast(part.schema))

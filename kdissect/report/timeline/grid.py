@@ -1,0 +1,45 @@
+"""Steps of time: the span of a capture cut into equal steps of a length that people count in.
+
+The span is known from the survey, before anything is dissected, so every task counts on the same grid and counts add up.
+What lies outside (a packet with a wrong time) is counted in the first or the last step.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kdissect.report.aggregate.histogram import Ints
+
+MOST_STEPS = 120
+MS = 10**6
+LENGTHS_NS = (
+    *(length * 10**power * MS for power in range(3) for length in (1, 2, 5)),
+    *(length * 1000 * MS for length in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800)),
+    *(length * 3_600_000 * MS for length in (1, 2, 3, 6, 12, 24, 168)),
+)
+"""1 ms to a week."""
+
+
+class Grid(NamedTuple):
+    """When the first step begins, how long each is, and how many there are."""
+
+    start_ns: int
+    step_ns: int
+    steps: int
+
+    def steps_of(self, times_ns: Ints) -> Ints:
+        """Give the step of each time."""
+        steps: Ints = np.clip((times_ns - self.start_ns) // self.step_ns, 0, self.steps - 1)
+        return steps
+
+
+def grid_over(first_ns: int | None, last_ns: int | None) -> Grid:
+    """Give the finest grid of no more than `MOST_STEPS` steps, its first step at a round time."""
+    first, last = first_ns or 0, last_ns or 0
+    for length in LENGTHS_NS:
+        start = first // length * length
+        steps = (last - start) // length + 1
+        if steps <= MOST_STEPS:
+            return Grid(start, length, max(steps, 1))
+    length = -(-(last - first) // MOST_STEPS // LENGTHS_NS[-1]) * LENGTHS_NS[-1] + LENGTHS_NS[-1]
+    return Grid(first // length * length, length, MOST_STEPS)

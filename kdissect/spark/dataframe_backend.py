@@ -1,0 +1,141 @@
+"""Rows carried by DataFrames, for Spark Connect, which has no RDDs.
+
+    range of ordinals ─► mapInArrow(scan) ─► repartitionById ─► mapInArrow(step) ─► toArrow
+
+`repartitionById` puts a row into the partition whose number it bears, as an RDD's partitioner does; hashing the number
+would put several into one task and none into others.
+"""
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kdissect.spark.backend import (
+    ROWS,
+    ArrowStep,
+    R,
+    Row,
+    Scan,
+    Step,
+    T,
+)
+from kdissect.spark.startup.local_scan import Ahead
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MOST_CORES = 1 << 16
+
+NUMBERED = pa.schema([pa.field("key", pa.int64()), pa.field(ROWS, pa.binary())])
+NAMED = pa.schema([pa.field("key", pa.string()), pa.field(ROWS, pa.binary())])
+ADDRESSED = pa.schema([pa.field("partition", pa.int32()), *NUMBERED])
+
+
+class Frames:
+    """The way by a session of a Spark Connect server."""
+
+    def __init__(self, session: "SparkSession") -> None:
+        self._session = session
+
+    @cached_property
+    def cores(self) -> int:
+        """How many tasks run at a time. The server tells by cutting a range that nobody said how to cut."""
+        parts = self._session.range(MOST_CORES).selectExpr("spark_partition_id() AS part")
+        return int(parts.selectExpr("max(part) + 1 AS parts").toArrow()["parts"][0].as_py())
+
+    def each(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Call a function with each item."""
+        call = partial(_called, function=function, items=tuple(items))
+        frame = self._mapped(range(len(items)), len(items), call, NUMBERED)
+        # What the executors send is as much ours as what they were sent: they run this package.
+        return [pickle.loads(result) for _, result in sorted(FrameRows(frame).collected())]  # noqa: S301
+
+    def scattered(
+        self, scan: Scan, ordinals: range, tasks: int, partitions: int, ahead: Ahead | None
+    ) -> "FrameRows":
+        """Scan, and shuffle."""
+        assert ahead is None, "executors of a server cannot read what was done ahead here"
+        frame = self._mapped(ordinals, tasks, partial(_addressed, scan=scan), ADDRESSED)
+        return FrameRows(frame.repartitionById(partitions, "partition").select("key", ROWS))
+
+    def _mapped(
+        self, numbers: range, tasks: int, step: Callable[[Iterable[int]], Iterator[Any]], schema: pa.Schema
+    ) -> "DataFrame":
+        frame = self._session.range(numbers.start, numbers.stop, 1, max(1, tasks))
+        return frame.mapInArrow(partial(_over_numbers, step=step, schema=schema), _as_spark_says(schema))
+
+
+class FrameRows:
+    """Rows of a DataFrame with the columns key and rows."""
+
+    def __init__(self, frame: "DataFrame") -> None:
+        self._frame = frame
+
+    def through(self, step: Step) -> "FrameRows":
+        """Give what a step makes of each partition."""
+        return FrameRows(self._frame.mapInArrow(partial(_over_rows, step=step), _as_spark_says(NAMED)))
+
+    def kept(self) -> "FrameRows":
+        """Make and keep them, now, for as long as this session has them.
+
+        A cache would be found by comparing plans, which fails for a function once the server forgot its plan; and it
+        would outlive the session. What this keeps and an executor takes along fails the job that wants it.
+        """
+        from pyspark import StorageLevel
+
+        return FrameRows(self._frame.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY))
+
+    def only(self, key: str) -> "FrameRows":
+        """Give the rows with a key."""
+        return FrameRows(self._frame.where(self._frame["key"] == key))
+
+    def collected(self) -> list[Row]:
+        """Bring all rows here."""
+        found = self._frame.toArrow()
+        return list(zip(found["key"].to_pylist(), found[ROWS].to_pylist(), strict=True))
+
+    def frame(self, session: "SparkSession", step: ArrowStep, schema: pa.Schema) -> "DataFrame":  # noqa: ARG002
+        """Give what a step makes of the blobs."""
+        return self._frame.select(ROWS).mapInArrow(step, _as_spark_says(schema))
+
+
+def _over_numbers(
+    batches: Iterable[pa.RecordBatch], step: Callable[[Iterable[int]], Iterator[Any]], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    numbers = (number for batch in batches for number in batch["id"].to_pylist())
+    return _in_batches(step(numbers), schema)
+
+
+def _over_rows(batches: Iterable[pa.RecordBatch], step: Step) -> Iterator[pa.RecordBatch]:
+    rows = (
+        (key.as_py(), blob.as_py())  # one after another: a batch may hold many blobs
+        for batch in batches
+        for key, blob in zip(batch["key"], batch[ROWS], strict=True)
+    )
+    return _in_batches(step(rows), NAMED)
+
+
+def _in_batches(rows: Iterable[Sequence[Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Give a batch for each row: blobs are few and large."""
+    for row in rows:
+        columns = [pa.array([value], kind) for value, kind in zip(row, schema.types, strict=True)]
+        yield pa.record_batch(columns, schema=schema)
+
+
+def _addressed(ordinals: Iterable[int], scan: Scan) -> Iterator[tuple[int, int, bytes]]:
+    for partition, (ordinal, blob) in scan(ordinals):
+        yield partition, ordinal, blob
+
+
+def _called(numbers: Iterable[int], function: Callable[[T], R], items: Sequence[T]) -> Iterator[Row]:
+    for number in numbers:
+        yield number, pickle.dumps(function(items[number]))
+
+
+def _as_spark_says(schema: pa.Schema) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)

@@ -1,0 +1,120 @@
+"""The data source `kdissect`: a table of captures as `spark.read.format("kdissect")` gives it.
+
+Options: `table` (any of `tables.TABLES`; exchanges if nothing is said), `path` (a capture or a directory) and
+`port` (only this TCP port). Pass one runs once, in the process that plans; each partition gets the descriptors of some connections,
+a few bytes for each packet, and reads payload by offset from the captures, which every worker must see under the same path.
+Topic ids get names from the whole capture: for the table `partitions` planning goes through pass two once to learn them.
+"""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from kdissect.capture.index.splits import Split
+from kdissect.spark import tasks
+from kdissect.spark.arrow_ipc import batches_in, blob_of
+from kdissect.spark.partitioning import share_out
+from kdissect.streams.tls.keylog import (
+    NO_KEYS,
+    KeyLog,
+    keys_for,
+)
+from kdissect.tables.schemas import TABLES
+
+PARTITION_BYTES = 32 << 20  # capture bytes to a partition
+MOST_PARTITIONS = 256
+DEFAULT_TABLE = "exchanges"
+
+
+class CaptureSource(DataSource):
+    """Reads one public table of captures."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Give the name of the format."""
+        return "kdissect"
+
+    def schema(self) -> StructType:
+        """Give the columns of the table that is asked for."""
+        return from_arrow_schema(TABLES[self.table])
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - the table decides
+        """Give the reader."""
+        if not self.options.get("path"):
+            raise ValueError("kdissect reads a path: load('capture.pcapng')")
+        port = self.options.get("port")
+        ports = () if port is None else (int(port),)
+        return CaptureReader(self.table, str(self.options["path"]), ports, self.options.get("keylog"))
+
+    @property
+    def table(self) -> str:
+        """The table that is asked for."""
+        table = str(self.options.get("table", DEFAULT_TABLE))
+        if table not in TABLES:
+            raise ValueError(f"{table!r} is no table of kdissect; {', '.join(TABLES)} are")
+        return table
+
+
+@dataclass
+class Connections(InputPartition):
+    """Some connections: their pieces, as Arrow IPC streams, and what it takes to dissect them."""
+
+    splits: tuple[Split, ...]
+    pieces: list[bytes]
+    names: Mapping[str, str] = field(default_factory=dict)
+    keys: KeyLog = NO_KEYS
+
+
+class CaptureReader(DataSourceReader):
+    """Plans by pass one, reads by pass two."""
+
+    def __init__(self, table: str, path: str, ports: Sequence[int], keylog: str | None = None) -> None:
+        self.table, self.path, self.ports, self.keylog = table, path, tuple(ports), keylog
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Scan the captures; give groups of connections."""
+        from kdissect.capture.index.index import SPLIT_BYTES, index_captures
+        from kdissect.capture.index.sampling import take_sample
+        from kdissect.capture.inputs import open_inputs
+
+        with tempfile.TemporaryDirectory(prefix="kdissect-") as spool:
+            inputs = open_inputs([self.path], spool)
+            if any(file.spooled for file in inputs.files):
+                raise ValueError(
+                    f"{self.path} is compressed: unpack it, or use kdissect.load_tables(spark, path)"
+                )
+            found_in = index_captures(inputs.files, SPLIT_BYTES)
+            splits, keys = found_in.splits, keys_for(self.keylog, found_in.files)
+        sample = take_sample(splits, self.ports)
+        count = max(1, min(-(-sample.bytes // PARTITION_BYTES), MOST_PARTITIONS))
+        of_bucket = share_out(sample, count).of_bucket
+        parts: list[list[bytes]] = [[] for _ in range(count)]
+        for split in splits:
+            for pieces in tasks.scan_step([pa.record_batch({"split": [split.index]})], splits, self.ports):
+                for number, rows in tasks.routed(pieces, of_bucket):
+                    parts[number].append(blob_of(rows))
+        names: dict[str, str] = {}
+        if self.table == "partitions":
+            found = (batch for part in parts for batch in tasks.names_step(_pieces(part), splits, keys))
+            names = tasks.named(pair for batch in found for pair in tasks.pairs(batch))
+        return [Connections(splits, part, names, keys) for part in parts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Dissect one group of connections."""
+        assert isinstance(partition, Connections)
+        treatment = tasks.TableOptions(keys=partition.keys)
+        for name, rows in tasks.tables_step(
+            _pieces(partition.pieces), partition.splits, [self.table], treatment
+        ):
+            if name == self.table:
+                yield tasks.with_topics(rows, partition.names) if partition.names else rows
+
+
+def _pieces(blobs: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
+    for blob in blobs:
+        yield from batches_in(blob)

@@ -1,0 +1,143 @@
+"""What went wrong in Spark, in one sentence: the Python worker's, the JVM's or the connection's failure, without traces."""
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from kdissect.errors import UserError
+from kdissect.files import NO_ROOM, is_full
+from kdissect.spark.startup.jvm import GatewayFailed, last_line
+
+_SPARK_NOISE = re.compile(r"^(?:[\w.$]+(?:Exception|Error): *|\([\w.$]+(?:Exception|Error)\) *)")
+
+NO_SPACE = "no space left on the disk of the output, or of temporary files (set TMPDIR to a larger one)"
+_NO_SPACE_SIGNS = ("No space left on device", "Disk quota exceeded")
+_PLAIN = {
+    "java.lang.OutOfMemoryError": "Spark ran out of memory",
+    **dict.fromkeys(_NO_SPACE_SIGNS, NO_SPACE),
+    "MemoryError": "a worker ran out of memory",
+    "Python worker exited unexpectedly": "a worker process ended unexpectedly (killed for its memory?)",
+}
+
+
+MOST_CAUSES = 10
+_SENTENCES = ("InputError", "CaptureChanged")  # exceptions whose message is meant for the user
+
+_UNREADABLE = ("FileNotFoundError", "PermissionError")
+
+PYTHON_ADVICE = "PYSPARK_PYTHON, or spark.pyspark.python, names the interpreter of the executors"
+DEBUGGING = "this is a fault of kdissect, and KDISSECT_DEBUG=1 shows where"
+
+
+class JobFailed(Exception):
+    """A Spark job failed; the message is one sentence for the user."""
+
+
+class DiskFull(JobFailed, UserError):
+    """… for want of room."""
+
+
+def failed(error: BaseException, log: Path | None = None) -> JobFailed:
+    """Give the failure that an exception out of Spark is."""
+    sentence = explained(error, log)
+    if sentence == NO_SPACE or (log and _wanted_room(log)):
+        return DiskFull(NO_SPACE)
+    return JobFailed(sentence)
+
+
+def _wanted_room(log: Path) -> bool:
+    """Say whether there is, or was, no room for temporary files: Spark has many words for what it then cannot make."""
+    with suppress(OSError):
+        said = log.read_bytes()
+        return any(sign.encode() in said for sign in _NO_SPACE_SIGNS) or is_full(log.parent)
+    return False
+
+
+@contextmanager
+def making_temporary_files() -> Iterator[None]:
+    """Turn want of room for them into DiskFull."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise DiskFull(NO_SPACE) from error
+        raise
+
+
+def explained(error: BaseException, log: Path | None = None) -> str:
+    """Give one sentence for an exception out of Spark; `log` is what the JVM printed."""
+    text = _text_of(error)
+    for sign, sentence in _PLAIN.items():
+        if sign in text:
+            return sentence
+    if isinstance(error, GatewayFailed):
+        return text
+    if worker := last_of_python(text):
+        return worker
+    if type(error).__module__.startswith("py4j") or isinstance(error, EOFError | ConnectionError):
+        said = last_line(log) if log and log.exists() else "it said nothing"
+        return _with_root(_cause(text), error) if _cause(text) else f"Spark ended unexpectedly: {said}"
+    return _with_root(_first_line(text) or type(error).__name__, error)
+
+
+def last_of_python(text: str) -> str:
+    """Give the message at the end of the first Python traceback in `text`; empty if there is none."""
+    _, found, rest = text.partition("Traceback (most recent call last):")
+    if not found:
+        return ""
+    for line in rest.splitlines():
+        if line and not line[0].isspace() and (parts := re.match(r"([\w.]+)(?:: (.*))?$", line)):
+            kind, message = parts[1].rpartition(".")[2], parts[2] or ""
+            if kind in _SENTENCES:
+                return message
+            if kind == "ModuleNotFoundError":
+                return f"a worker's Python lacks a package that kdissect needs ({message}): {PYTHON_ADVICE}"
+            if kind in _UNREADABLE:
+                return f"a worker cannot read what is here ({message}): captures must lie where every executor sees them"
+            if "PYTHON_VERSION_MISMATCH" in message:
+                return f"a worker's Python is of another version than this one: {PYTHON_ADVICE}"
+            return f"a worker failed ({f'{kind}: {message}'.rstrip(': ')}); {DEBUGGING}"
+    return ""
+
+
+def _text_of(error: BaseException) -> str:
+    java = getattr(error, "java_exception", None)
+    try:
+        return "\n".join(_causes(java)) if java is not None else str(error)
+    except Exception:  # noqa: BLE001 - the JVM may be gone by now
+        return str(error.args[0]) if error.args else ""
+
+
+def _first_line(text: str) -> str:
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return _SPARK_NOISE.sub("", first)
+
+
+def _with_root(sentence: str, error: BaseException) -> str:
+    """Add what an exception of Java's came from in the end, if that is something else."""
+    java = getattr(error, "java_exception", None)
+    try:
+        root = _first_line(deque(_causes(java), 1)[-1]) if java is not None else ""
+    except Exception:  # noqa: BLE001 - as above
+        root = ""
+    return sentence if root in sentence else f"{sentence}: {root}"
+
+
+def _causes(java: Any) -> Iterator[str]:
+    """Give what an exception of Java's says, and those that it came from."""
+    for _ in range(MOST_CAUSES):
+        if java is None:
+            return
+        yield str(java.toString())
+        java = java.getCause()
+
+
+def _cause(text: str) -> str:
+    first = next(
+        (line.strip() for line in text.splitlines() if re.match(r"[\w.$]+(Exception|Error): ", line.strip())),
+        "",
+    )
+    return _SPARK_NOISE.sub("", first)

@@ -1,0 +1,126 @@
+"""How far the survey or a Spark job is, on standard error: one line that renews itself on a terminal, a rare line elsewhere."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from kdissect.spark.backend import is_connect
+
+POLL_SECONDS = 0.25
+TERMINAL_DELAY = 1.0  # a job that is done by then needs no progress
+FILE_SECONDS = 30.0
+
+PASSES = ("reading packets", "dissecting")
+
+
+class Progress:
+    """Watches jobs from a thread of its own while the `with` block runs: those of a Spark context, or of a Connect session."""
+
+    def __init__(self, spark: Any, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self._state = (_told if is_connect(spark) else _looked_up)(spark)
+        self._stream = stream or sys.stderr
+        self._terminal = self._stream.isatty()
+        self._quiet = quiet
+        self._done = threading.Event()
+        self._shown = ""
+        self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
+
+    def __enter__(self) -> Self:
+        if not self._quiet:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=2)
+        if self._shown and self._terminal:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def _watch(self) -> None:
+        begun = last = time.monotonic()
+        while not self._done.wait(POLL_SECONDS):
+            now = time.monotonic()
+            if now - (begun if self._terminal else last) < (
+                TERMINAL_DELAY if self._terminal else FILE_SECONDS
+            ):
+                continue
+            try:
+                text = self._state()
+            except Exception:  # noqa: BLE001 - the job itself tells what is wrong
+                return
+            if text and text != self._shown:
+                self._stream.write(f"\r\x1b[K{text}" if self._terminal else f"{text}\n")
+                self._stream.flush()
+                self._shown, last = text, now
+
+
+def _looked_up(context: Any) -> Callable[[], str]:
+    tracker = context.statusTracker()
+
+    def state() -> str:
+        for number in sorted(tracker.getActiveStageIds()):
+            stage = tracker.getStageInfo(number)
+            if stage is not None and stage.numTasks:
+                return described(stage.name, stage.numCompletedTasks, stage.numTasks)
+        return ""
+
+    return state
+
+
+def _told(session: Any) -> Callable[[], str]:
+    """A Connect server tells how far its stages are, but not which they are."""
+    latest: list[Any] = []
+
+    def hear(stages: Iterable[Any] | None, **_others: Any) -> None:
+        latest[:] = stages or ()
+
+    def state() -> str:
+        running = (stage for stage in tuple(latest) if stage.num_tasks and not stage.done)
+        stage = next(running, None)
+        return f"kdissect: working, {stage.num_completed_tasks} of {stage.num_tasks} parts" if stage else ""
+
+    session.registerProgressHandler(hear)
+    return state
+
+
+def described(stage: str, completed: int, tasks: int) -> str:
+    """Say how far a stage is. Spark names the stage that ends in a shuffle after the shuffle, the last after the action."""
+    name = PASSES[0] if "mapPartitionsInternal" in stage or "repartition" in stage else PASSES[1]
+    return f"kdissect: {name}, {completed} of {tasks} parts"
+
+
+class SurveyProgress:
+    """Hears how many bytes have been looked over; gone without a trace from a terminal when the `with` block ends."""
+
+    def __init__(self, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._terminal = self._stream.isatty()
+        self._quiet, self._shown = quiet, False
+        self._next = time.monotonic() + (TERMINAL_DELAY if self._terminal else FILE_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._shown and self._terminal:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def __call__(self, passed: int, size: int) -> None:
+        """Tell it, now and then."""
+        if self._quiet or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + (POLL_SECONDS if self._terminal else FILE_SECONDS)
+        text = f"kdissect: looking over captures, {passed / 1e9:.1f} of {size / 1e9:.1f} GB"
+        self._stream.write(f"\r\x1b[K{text}" if self._terminal else f"{text}\n")
+        self._stream.flush()
+        self._shown = True

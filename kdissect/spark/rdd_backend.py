@@ -1,0 +1,110 @@
+"""Rows carried by RDDs: no SQL, whose plan would take longer to be made than a small capture to be dissected."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kdissect.spark.backend import (
+    ROWS,
+    ArrowStep,
+    R,
+    Row,
+    Scan,
+    Step,
+    T,
+)
+from kdissect.spark.startup.local_scan import Ahead
+
+if TYPE_CHECKING:
+    from pyspark import RDD, SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Rdds:
+    """The way by a Spark context."""
+
+    def __init__(self, context: "SparkContext") -> None:
+        self._context = context
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at a time."""
+        return self._context.defaultParallelism
+
+    def each(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Call a function with each item."""
+        return self._context.parallelize(items, len(items)).map(function).collect()
+
+    def scattered(
+        self, scan: Scan, ordinals: range, tasks: int, partitions: int, ahead: Ahead | None
+    ) -> "RddRows":
+        """Scan, and shuffle; what was done ahead is read by pass two itself."""
+        rows: RDD[tuple[int, Row]]
+        if ordinals:
+            rows = self._context.parallelize(ordinals, tasks).mapPartitions(scan)
+            rows = rows.partitionBy(partitions, _itself)
+        else:
+            rows = self._context.parallelize([], partitions)
+        return RddRows(rows.mapPartitionsWithIndex(partial(_arrived, ahead=ahead)))
+
+
+class RddRows:
+    """Rows of an RDD."""
+
+    def __init__(self, rdd: "RDD[Row]") -> None:
+        self._rdd = rdd
+
+    def through(self, step: Step) -> "RddRows":
+        """Give what a step makes of each partition."""
+        return RddRows(self._rdd.mapPartitions(step))
+
+    def kept(self) -> "RddRows":
+        """Keep them for as long as this process has them; what is lost with an executor is made again."""
+        from pyspark import StorageLevel
+
+        return RddRows(self._rdd.persist(StorageLevel.DISK_ONLY))
+
+    def only(self, key: str) -> "RddRows":
+        """Give the rows with a key."""
+        return RddRows(self._rdd.filter(partial(_has, key=key)))
+
+    def collected(self) -> list[Row]:
+        """Bring all rows here."""
+        return self._rdd.collect()
+
+    def frame(self, session: "SparkSession", step: ArrowStep, schema: pa.Schema) -> "DataFrame":
+        """Give what a step makes of the blobs: DataFrame.mapInArrow without its demand for pandas, which it does not use."""
+        from pyspark.sql import DataFrame
+        from pyspark.sql.pandas.types import from_arrow_schema
+        from pyspark.sql.udf import UserDefinedFunction
+        from pyspark.util import PythonEvalType
+
+        blobs = session.createDataFrame(self._rdd.map(_blob_alone), f"{ROWS} binary", verifySchema=False)
+        function = UserDefinedFunction(
+            step,
+            from_arrow_schema(schema),
+            name="kdissect",
+            evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
+        )
+        return DataFrame(blobs._jdf.mapInArrow(function(blobs[ROWS])._jc, False, None), session)
+
+
+def _itself(partition: int) -> int:
+    return partition
+
+
+def _arrived(partition: int, rows: Iterable[tuple[int, Row]], ahead: Ahead | None) -> Iterator[Row]:
+    if ahead:
+        yield from ahead.blobs(partition)
+    for _, row in rows:
+        yield row
+
+
+def _has(row: Row, key: str) -> bool:
+    return bool(row[0] == key)
+
+
+def _blob_alone(row: Row) -> tuple[bytes]:
+    return (row[1],)

@@ -1,0 +1,98 @@
+"""Find a Java that Spark can run on: version 17 or newer, without starting it where that can be helped.
+
+`JAVA_HOME` comes first, then `java` on the PATH, then the places where systems install Java; the first one that is new
+enough is taken. A Java tells its version in the file `release` in its home; only one without that file is asked by running it.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kdissect.errors import UserError
+
+OLDEST = 17  # https://spark.apache.org/docs/latest/: Spark 4 runs on Java 17 and newer
+
+INSTALLED = (
+    "/usr/lib/jvm/*",
+    "/usr/java/*",
+    "/opt/java/*",
+    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
+)
+
+ADVICE = (
+    f"install Java {OLDEST} or newer (Debian and Ubuntu: apt install openjdk-{OLDEST}-jre-headless; "
+    f"Fedora: dnf install java-latest-openjdk-headless; macOS: brew install openjdk) or set JAVA_HOME"
+)
+
+
+class JavaMissing(UserError):
+    """No usable Java; the message is one sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java runtime: its program, and its version as it states it (such as 17.0.15, or 1.8.0_412)."""
+
+    program: Path
+    version: str
+
+    @property
+    def feature(self) -> int:
+        """The number people mean: 17 of 17.0.15, 8 of 1.8.0_412, 0 when the version says nothing."""
+        numbers = [int(number) for number in re.findall(r"\d+", self.version)]
+        if numbers[:1] == [1] and len(numbers) > 1:  # up to Java 8 (JEP 223)
+            return numbers[1]
+        return numbers[0] if numbers else 0
+
+
+def find_java(environment: Mapping[str, str] = os.environ, installed: Sequence[str] = INSTALLED) -> Java:
+    """Give the first Java that is new enough; raise JavaMissing if there is none."""
+    seen = []
+    for program in _programs(environment, installed):
+        java = Java(program, stated_version(program) or asked_version(program))
+        if java.feature >= OLDEST:
+            return java
+        seen.append(java)
+    if seen:
+        raise JavaMissing(
+            f"Java {seen[0].version or 'of unknown version'} ({seen[0].program}) is too old for Spark: {ADVICE}"
+        )
+    raise JavaMissing(f"Java was not found, and Spark needs it: {ADVICE}")
+
+
+def _programs(environment: Mapping[str, str], installed: Sequence[str]) -> Iterator[Path]:
+    """Give the Java programs there are, the preferred one first."""
+    homes = [Path(home) for home in [environment.get("JAVA_HOME", "")] if home]
+    on_path = shutil.which("java", path=environment.get("PATH", ""))
+    places = [home / "bin" / "java" for home in homes]
+    places += [Path(on_path)] if on_path else []
+    for pattern in installed:
+        root, _, rest = pattern.partition("*")
+        places += sorted((home / "bin" / "java" for home in Path(root).glob("*" + rest)), reverse=True)
+    return (place for place in places if os.access(place, os.X_OK))
+
+
+def stated_version(program: Path) -> str:
+    """Read the version from the `release` file of the home that `program` belongs to; empty if it says none."""
+    try:
+        text = (program.resolve().parent.parent / "release").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    found = re.search(r'^JAVA_VERSION="([^"]+)"', text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def asked_version(program: Path) -> str:
+    """Ask `program` for its version; empty if it does not run."""
+    try:
+        answer = subprocess.run(
+            [program, "-version"], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    found = re.search(r'version "([^"]+)"', answer.stderr)
+    return found[1] if found else ""

@@ -1,0 +1,248 @@
+"""What Spark's workers run: functions from Arrow batches to Arrow batches, the same with and without Spark.
+
+A step takes the batches of one task and may be given them cut anywhere; rows arrive in order of (split, piece). It holds
+no more than one split's pieces, the connections in the making, and one merged partial.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kdissect.capture.index.splits import Split
+from kdissect.capture.scan import scan_batches
+from kdissect.capture.segment_index import (
+    Counts,
+    pack_counts,
+    unpack_counts,
+)
+from kdissect.report.aggregate.merge import (
+    EMPTY,
+    PARTIAL,
+    merge,
+    summarise,
+    to_arrow,
+)
+from kdissect.report.timeline.count import WANTED
+from kdissect.report.timeline.grid import Grid
+from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
+from kdissect.tables.anonymize import Pseudonyms
+from kdissect.tables.build import dissect_batches
+from kdissect.tables.filters import (
+    NOTHING_KNOWN,
+    Chooser,
+    Known,
+    TableFilter,
+    Tables,
+)
+from kdissect.tables.schemas import (
+    BROKERS,
+    NAMES,
+    TABLES,
+)
+
+COUNTS_PART = "counts"
+"""The name under which the counts of pass one travel among the parts of a partial; its rows are packed `Counts`."""
+
+MERGED_AT = 16  # partials that are merged together
+GATHERED = {"exchanges": 1 << 13, "partitions": 1 << 16}  # rows whose figures are made together
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """How the tables are made, and what becomes of them at once: what is not wanted goes, then names are replaced.
+
+    `keys`, for what is under TLS, travel to the workers with the tasks, and nowhere else.
+    """
+
+    choice: TableFilter = TableFilter()  # noqa: RUF009 - frozen
+    pseudonyms: Pseudonyms | None = None
+    known: Known = NOTHING_KNOWN
+    keys: KeyLog = NO_KEYS
+
+
+DEFAULT = TableOptions()
+
+
+def build_tables(
+    batches: Iterable[pa.RecordBatch],
+    splits: Sequence[Split],
+    treatment: TableOptions,
+    wanted: Sequence[str] = (),
+) -> Iterator[Tables]:
+    """Turn PIECES into batches of the tables, with those on request that are `wanted`."""
+    chooser = Chooser(treatment.choice, treatment.known)
+    on_request = {*wanted, *(("ends",) if treatment.choice.brokers else ())}
+    for tables in dissect_batches(batches, splits, treatment.keys, on_request):
+        kept = chooser.narrowed(tables)
+        yield treatment.pseudonyms.tables(kept) if treatment.pseudonyms else kept
+
+
+def scan_step(
+    batches: Iterable[pa.RecordBatch], splits: Sequence[Split], ports: Sequence[int]
+) -> Iterator[pa.RecordBatch]:
+    """Turn ordinals of splits (column `split`) into PIECES."""
+    yield from scan_batches(batches, splits, ports)
+
+
+def routed(
+    pieces: pa.RecordBatch, partition_of_bucket: NDArray[np.int16]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Part the pieces of a split by the partition of pass two that their connections belong to.
+
+    All pieces of a connection share a bucket, so they meet in one partition. Rows keep their order.
+    """
+    bucket = pieces["bucket"].to_numpy()  # the row of counts has -1: it goes with the last bucket
+    partition = partition_of_bucket[bucket]
+    for number in np.unique(partition).tolist():
+        yield number, pieces.filter(pa.array(partition == number))
+
+
+def summary_step(
+    batches: Iterable[pa.RecordBatch],
+    splits: Sequence[Split],
+    treatment: TableOptions = DEFAULT,
+    grid: Grid | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Turn PIECES into one partial summary (PARTIAL), with the course of events if there is a grid, and the counts of pass one."""
+    counts = [0] * len(Counts._fields)
+    pending, merged = [], EMPTY
+    tables_of_splits = build_tables(
+        _tapped(batches, counts), splits, treatment, () if grid is None else WANTED
+    )
+    for tables in gathered(tables_of_splits):
+        pending.append(summarise(tables, grid))
+        if len(pending) == MERGED_AT:
+            merged, pending = merge([merged, *pending]), []
+    yield to_arrow(merge([merged, *pending]))
+    packed = pack_counts(Counts(*counts))
+    yield pa.record_batch([pa.array([COUNTS_PART]), pa.array([packed], pa.binary())], schema=PARTIAL)
+
+
+def tables_step(
+    batches: Iterable[pa.RecordBatch],
+    splits: Sequence[Split],
+    wanted: Sequence[str],
+    treatment: TableOptions = DEFAULT,
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Turn PIECES into rows of public tables, and of NAMES, each pair once, each batch with the name of its table."""
+    seen: set[tuple[str, str]] = set()
+    for tables in build_tables(batches, splits, treatment, wanted):
+        for name in wanted:
+            if name in tables and tables[name].num_rows:
+                yield name, tables[name].select(TABLES[name].names)
+        if "names" in tables:
+            seen.update(pairs(tables["names"]))
+    yield "names", _names_batch(seen)
+
+
+def names_step(
+    batches: Iterable[pa.RecordBatch], splits: Sequence[Split], keys: KeyLog = NO_KEYS
+) -> Iterator[pa.RecordBatch]:
+    """Turn PIECES into what they say of topic ids and names (columns of NAMES), each pair once."""
+    yield from (
+        rows for name, rows in tables_step(batches, splits, (), TableOptions(keys=keys)) if name == "names"
+    )
+
+
+def known_step(
+    batches: Iterable[pa.RecordBatch], splits: Sequence[Split], keys: KeyLog = NO_KEYS
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Turn PIECES into the rows of NAMES and BROKERS that filters rest on, each once."""
+    found: dict[str, list[pa.RecordBatch]] = {"names": [], "brokers": []}
+    for tables in dissect_batches(batches, splits, keys):
+        for name, rows in found.items():
+            if name in tables and tables[name].num_rows:
+                rows.append(tables[name])
+    for name, schema in (("names", NAMES), ("brokers", BROKERS)):
+        table = pa.Table.from_batches(found[name], schema).group_by(schema.names).aggregate([])
+        for batch in table.to_batches():
+            yield name, batch
+
+
+def known_from(found: Iterable[tuple[str, pa.RecordBatch]]) -> Known:
+    """Put together what all tasks of `known_step` gave."""
+    topics: list[tuple[str, str]] = []
+    nodes: dict[int, set[tuple[str, int]]] = {}
+    for name, batch in found:
+        if name == "names":
+            topics += pairs(batch)
+            continue
+        for row in batch.to_pylist():
+            nodes.setdefault(row["node_id"], set()).add((row["host"], row["port"]))
+    return Known(named(topics), {node: frozenset(ends) for node, ends in nodes.items()})
+
+
+def named(topics: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Give the topic of each topic id; should one id have had several names, the first by the alphabet."""
+    return dict(sorted(topics, reverse=True))
+
+
+def with_topics(rows: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:
+    """Fill in the topics of PARTITIONS that only an id stands for."""
+    ids, topics = pa.array(list(names), pa.string()), pa.array(list(names.values()), pa.string())
+    found = topics.take(pc.index_in(rows["topic_id"], ids))
+    return rows.set_column(rows.schema.get_field_index("topic"), "topic", pc.coalesce(rows["topic"], found))
+
+
+def counts_in(batches: Iterable[pa.RecordBatch]) -> Counts:
+    """Add up the counts among the rows of PARTIAL batches."""
+    packed = (
+        rows
+        for batch in batches
+        for rows in batch["rows"].filter(pc.equal(batch["part"], COUNTS_PART)).to_pylist()
+    )
+    return Counts(*map(sum, zip(Counts(), *map(unpack_counts, packed), strict=True)))
+
+
+def partials_in(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Give PARTIAL batches without the counts, which come in batches of their own: nothing is copied."""
+    return [batch for batch in batches if COUNTS_PART not in batch["part"].to_pylist()]
+
+
+def _tapped(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[pa.RecordBatch]:
+    """Pass pieces on and add up what the rows of counts (bucket -1) say."""
+    for batch in batches:
+        for packed in batch["segments"].filter(pc.less(batch["bucket"], 0)).to_pylist():
+            counts[:] = map(sum, zip(counts, unpack_counts(packed), strict=True))
+        yield batch
+
+
+def gathered(batches: Iterable[Tables]) -> Iterator[Tables]:
+    """Join small batches: figures cost by the batch, and a split full of large messages has a handful of exchanges."""
+    held: list[Tables] = []
+    for tables in batches:
+        held.append(tables)
+        if any(_rows(held, table) >= most for table, most in GATHERED.items()):
+            yield _joined(held)
+            held = []
+    if held:
+        yield _joined(held)
+
+
+def _rows(held: Sequence[Tables], table: str) -> int:
+    return sum(tables[table].num_rows for tables in held if table in tables)
+
+
+def _joined(held: Sequence[Tables]) -> Tables:
+    if len(held) == 1:
+        return held[0]
+    rows: dict[str, list[pa.RecordBatch]] = {}
+    for tables in held:
+        for name, batch in tables.items():
+            rows.setdefault(name, []).append(batch)
+    return {name: pa.concat_batches(batches) for name, batches in rows.items()}
+
+
+def pairs(names: pa.RecordBatch) -> list[tuple[str, str]]:
+    """Give the rows of NAMES as pairs of id and topic."""
+    return list(zip(names["topic_id"].to_pylist(), names["topic"].to_pylist(), strict=True))
+
+
+def _names_batch(topics: Iterable[tuple[str, str]]) -> pa.RecordBatch:
+    rows = sorted(topics)
+    columns = [pa.array([pair[place] for pair in rows], pa.string()) for place in (0, 1)]
+    return pa.record_batch(columns, names=["topic_id", "topic"]).select(NAMES.names)

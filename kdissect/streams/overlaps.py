@@ -1,0 +1,169 @@
+"""Segments that carry other bytes than were seen before at the same place of their stream.
+
+Reassembly keeps the bytes that it saw first, and `advance` marks the segments that bring some of them again. After each split
+those are compared with what came before them; one that differs is a conflict: a segment was damaged, someone interferes,
+or the capture is not what it seems. Nothing in the bytes says which copy the receiver took.
+
+Compared are the NEAR_SEGMENTS before a segment in its direction, as far as they are within NEAR_PACKETS and NEAR_BYTES of the
+same file, so that the outcome does not depend on where splits begin. A keep-alive probe may carry any byte (RFC 9293,
+section 3.8.4) and counts on neither side.
+
+A segment that is all the same packet as one that near, headers included, was captured twice: see `late_copies`.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kdissect.capture.segment_index import (
+    CAPTURED,
+    FLAG_RST,
+    FLAG_SYN,
+    FLAGS,
+    MISSING,
+    OFFSET,
+    PACKET,
+    SEQ,
+)
+from kdissect.jit.decorators import jit_flat
+from kdissect.streams.flow_state import (
+    CONFLICTS,
+    CUT,
+    DIFFERS,
+    DUPLICATES,
+    PACKET_BITS,
+    PACKETS,
+    PAYLOAD,
+    PROBES,
+    REPEATS,
+    RETRANSMITTED,
+    Bytes,
+    Int64s,
+    State,
+)
+from kdissect.streams.late_duplicates import earlier_copies
+from kdissect.streams.payload_reader import read_ranges
+
+NEAR_SEGMENTS = 256
+NEAR_PACKETS = 1 << 15
+NEAR_BYTES = 32 << 20  # of the file: as much as is read again at most
+UNREAD = -(1 << 62)
+IN_FILE = (1 << PACKET_BITS) - 1  # the part of a packet's number that counts in its file
+
+# A segment as it is compared. Its bytes lie at PLACE in the file; at AT in the arena, or if that is negative at ~AT in
+# what was read again.
+STREAM, SEQUENCE, SIZE, NUMBER, PLACE, HOW, AT, COMPARED_FIELDS = range(8)
+
+
+@jit_flat
+def compare(rows: Int64s, arena: Bytes, again: Bytes, wanted: NDArray[np.bool_], choosing: bool) -> None:
+    """Mark rows with REPEATS that DIFFER from one before; rows lie by stream, in order, all that are `wanted` have been read.
+
+    When `choosing` it only says which unread rows are `wanted`: what differs is not compared with later rows, so none can be
+    compared before all are read.
+    """
+    for row in range(len(rows)):
+        before = row if rows[row, HOW] & REPEATS and rows[row, AT] >= 0 else 0
+        while before > max(0, row - NEAR_SEGMENTS) and rows[row, HOW] & DIFFERS == 0:
+            before -= 1
+            far = rows[row, NUMBER] - rows[before, NUMBER] > NEAR_PACKETS
+            far = far or rows[row, PLACE] - rows[before, PLACE] > NEAR_BYTES
+            if far or rows[before, STREAM] != rows[row, STREAM]:
+                break
+            ahead = (rows[row, SEQUENCE] - rows[before, SEQUENCE]) & 0xFFFFFFFF
+            if ahead >= 0x80000000:
+                ahead -= 0x100000000
+            stop = min(rows[before, SIZE], ahead + rows[row, SIZE])
+            if ahead >= stop or stop <= 0 or rows[before, HOW] & DIFFERS:
+                continue
+            at = rows[before, AT]
+            if choosing:
+                wanted[before] = at == UNREAD
+                continue
+            for place in range(max(0, ahead), stop):
+                here = arena[rows[row, AT] + place - ahead]
+                if here != (arena[at + place] if at >= 0 else again[~at + place]):
+                    rows[row, HOW] |= DIFFERS
+                    break
+
+
+class Conflicts:
+    """Compares segments, split by split."""
+
+    def __init__(self) -> None:
+        self._path = ""
+        self._seen = np.empty((0, COMPARED_FIELDS), np.int64)  # of the file so far, if they are near
+
+    def count(self, path: str, segments: Int64s, streams: Int64s, at_of: Int64s, state: State) -> None:
+        """Add the conflicts of a split, which was advanced over, to CONFLICTS of ways; count copies as such.
+
+        `streams` has the way of each segment, `at_of` the place of its payload in the arena.
+        """
+        ways = state.ways
+        if segments.shape[1] == 0:
+            return
+        seen = self._seen if path == self._path else self._seen[:0]
+        flags = segments[FLAGS]
+        whole = (segments[CAPTURED] > 0) & (flags & (FLAG_RST | PROBES) == 0)
+        again = whole & (flags & REPEATS != 0)
+        if again.any():
+            touched = np.zeros(len(ways), np.bool_)
+            touched[streams[again]] = True
+            here = np.flatnonzero(whole & touched[streams])
+            rows = np.concatenate([seen[touched[seen[:, STREAM]]], _rows(segments, streams, at_of, here)])
+            copies = here[_copies(path, rows)[len(rows) - len(here) :]]
+            np.subtract.at(ways[:, RETRANSMITTED], streams[copies], 1)
+            np.subtract.at(
+                ways[:, PAYLOAD], streams[copies], segments[CAPTURED, copies] + segments[MISSING, copies]
+            )
+            np.subtract.at(ways[:, CUT], streams[copies], segments[MISSING, copies])
+            np.subtract.at(state.connections[:, PACKETS], streams[copies] >> 1, 1)
+            np.add.at(state.connections[:, DUPLICATES], streams[copies] >> 1, 1)
+            order = np.argsort(rows[:, STREAM], kind="stable")
+            differs = np.empty(len(rows), np.bool_)
+            differs[order] = _differs(path, rows[order], state.arena)
+            conflicts = here[differs[len(rows) - len(here) :]]
+            np.add.at(ways[:, CONFLICTS], streams[conflicts], 1)
+            flags[conflicts] |= DIFFERS
+        numbers = segments[PACKET] & IN_FILE
+        # The numbers of fragments that waited are lower than those before them.
+        near = numbers.max() - 2 * NEAR_PACKETS
+        late = np.flatnonzero(whole & (numbers >= near))
+        rows = _rows(segments, streams, at_of, late)
+        rows[:, AT] = UNREAD
+        self._path, self._seen = path, np.concatenate([seen[seen[:, NUMBER] >= near], rows])
+
+
+def _copies(path: str, rows: Int64s) -> NDArray[np.bool_]:
+    repeats = rows[:, HOW] & REPEATS != 0
+    before = earlier_copies(path, rows[:, PLACE], rows[:, [STREAM, SEQUENCE, SIZE]], repeats)
+    copies = repeats & (before >= 0)
+    apart = (rows[copies] - rows[before[copies]])[:, [NUMBER, PLACE]]
+    copies[copies] = (apart <= (NEAR_PACKETS, NEAR_BYTES)).all(axis=1)
+    return copies
+
+
+def _differs(path: str, rows: Int64s, arena: Bytes) -> NDArray[np.bool_]:
+    before = rows[:, HOW] & DIFFERS
+    wanted = np.zeros(len(rows), np.bool_)
+    again = arena[:0]
+    if (rows[:, AT] == UNREAD).any():
+        compare(rows, arena, again, wanted, True)
+        sizes = rows[wanted, SIZE]
+        again = np.empty(int(sizes.sum()), np.uint8)
+        read_ranges(path, rows[wanted, PLACE], rows[wanted, PLACE] + sizes, again)
+        rows[wanted, AT] = ~(np.cumsum(sizes) - sizes)
+    compare(rows, arena, again, wanted, False)
+    return rows[:, HOW] & DIFFERS != before
+
+
+def _rows(segments: Int64s, streams: Int64s, at_of: Int64s, which: Int64s) -> Int64s:
+    rows = np.empty((len(which), COMPARED_FIELDS), np.int64)
+    flags = segments[FLAGS, which]
+    rows[:, STREAM] = streams[which]
+    rows[:, SEQUENCE] = segments[SEQ, which] + (flags & FLAG_SYN != 0)
+    rows[:, SIZE] = segments[CAPTURED, which]
+    rows[:, NUMBER] = segments[PACKET, which] & IN_FILE
+    rows[:, PLACE] = segments[OFFSET, which]
+    rows[:, HOW] = flags
+    rows[:, AT] = at_of[which]
+    return rows

@@ -1,0 +1,75 @@
+"""Payload on demand: pass two reads from a capture only the bytes that its segments point to.
+
+Descriptors say where payload lies. Small segments are read together with their neighbours in the file when the hole
+between them is cheaper to read than to seek over: a task that needs most of a split reads it in one go. Large segments are
+read one by one, each behind the one before it in its stream: a frame of many segments then lies in one place without
+being copied again. Nothing is mapped: resident memory stays at the size of the buffer.
+"""
+
+import numpy as np
+
+from kdissect.capture.storage import opened
+from kdissect.streams.flow_state import Bytes, Int64s
+
+# Bytes: a hole up to this size costs less than another system call and a lost read-ahead.
+READ_THROUGH = 32 << 10
+
+
+class CaptureChanged(Exception):
+    """The capture file no longer holds what pass one saw in it."""
+
+
+LARGE = 4 << 10  # bytes: segments of this size, on average, are worth a system call each
+
+
+def plan(offsets: Int64s, lengths: Int64s, streams: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """Give (starts, stops, positions): file ranges to read, and for each segment where its bytes will lie in them.
+
+    `streams` numbers the direction of a connection that each segment belongs to. The ranges are read one behind another
+    into one buffer; `positions` count from its beginning. Segments without payload get position 0.
+    """
+    filled = np.flatnonzero(lengths)
+    if len(filled) == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64), np.zeros(len(offsets), np.int64)
+    if int(lengths.sum()) >= LARGE * len(filled):
+        return _by_stream(offsets, lengths, streams, filled)
+    return _by_place(offsets, lengths, filled)
+
+
+def _by_stream(
+    offsets: Int64s, lengths: Int64s, streams: Int64s, filled: Int64s
+) -> tuple[Int64s, Int64s, Int64s]:
+    positions = np.zeros(len(offsets), np.int64)
+    order = filled[np.argsort(streams[filled], kind="stable")]
+    starts, sizes = offsets[order], lengths[order]
+    positions[order] = np.cumsum(sizes) - sizes
+    return starts, starts + sizes, positions
+
+
+def _by_place(offsets: Int64s, lengths: Int64s, filled: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    positions = np.zeros(len(offsets), np.int64)
+    order = filled[np.argsort(offsets[filled], kind="stable")]
+    begin = offsets[order]
+    end = np.maximum.accumulate(begin + lengths[order])
+    first = np.flatnonzero(np.concatenate(([True], begin[1:] > end[:-1] + READ_THROUGH)))
+    starts = begin[first]
+    stops = end[np.concatenate((first[1:] - 1, [len(end) - 1]))]
+    bases = np.concatenate(([0], np.cumsum(stops - starts)[:-1]))
+    of_range = np.repeat(np.arange(len(first)), np.diff(np.concatenate((first, [len(order)]))))
+    positions[order] = bases[of_range] + begin - starts[of_range]
+    return starts, stops, positions
+
+
+def read_ranges(path: str, starts: Int64s, stops: Int64s, out: Bytes) -> None:
+    """Read the file's ranges one behind another into `out`. Raises CaptureChanged when the file is shorter by now."""
+    view = memoryview(out.data)
+    at = 0
+    with opened(path) as source:
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+            end = at + stop - start
+            while at < end:
+                got = source.read_into(view[at:end], start)
+                if got <= 0:
+                    raise CaptureChanged(f"{path} became shorter while it was read")
+                at += got
+                start += got

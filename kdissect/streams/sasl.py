@@ -1,0 +1,151 @@
+"""How clients proved who they are: for each connection the mechanism, the outcome and how often it was done again.
+
+An authentication begins with SaslHandshake, or with a token where none is needed (GSSAPI in Kafka 0.9). Its steps are answers
+to SaslAuthenticate (KIP-152) or to raw tokens. It succeeded when it took as many steps as its mechanism needs, or when the
+client went on to other requests; it failed when an answer says so, or when the server ended the connection instead of
+answering a raw token, which is all that SaslHandshake 0 has for a failure. Later ones on the same connection are
+re-authentications (KIP-368).
+
+Tokens are not looked into: they hold passwords, and so do the names in them next to it. Principals are shown nowhere.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.protocol.error_codes import error_name
+from kdissect.streams.flow_state import (
+    API_KEY,
+    CONNECTION,
+    RESPONSE_SIDE,
+    START,
+    Int64s,
+)
+from kdissect.streams.framing import (
+    API_VERSIONS,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+)
+
+STEPS = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
+"""Answers to tokens until a client is known; of other mechanisms only what comes behind them tells."""
+
+WITHOUT_HANDSHAKE = "GSSAPI"
+
+
+class Outcome(StrEnum):
+    """How the last authentication of a connection ended, or the first that failed."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    UNFINISHED = "unfinished"
+
+
+class _Client:
+    """One connection."""
+
+    __slots__ = ("error", "failed", "mechanism", "open", "raw_unanswered", "steps", "succeeded")
+
+    def __init__(self) -> None:
+        self.mechanism: str | None = None
+        self.succeeded = 0
+        self.steps = 0  # of the authentication that is under way
+        self.open = False
+        self.failed = False
+        self.error: int | None = None
+        self.raw_unanswered = False
+
+    def begin(self) -> None:
+        self.steps, self.open = 0, True
+
+    def fail(self, error: int) -> None:
+        self.failed, self.open = True, False
+        self.error = error if self.error is None else self.error
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.open and self.steps == STEPS.get(self.mechanism or ""):
+            self.succeed()
+
+    def succeed(self) -> None:
+        self.succeeded += self.open
+        self.open = False
+
+    def outcome(self, ended: bool) -> Outcome:
+        if self.failed or (self.raw_unanswered and self.open and ended):
+            return Outcome.FAILED
+        return Outcome.SUCCEEDED if self.succeeded and not self.open else Outcome.UNFINISHED
+
+
+class Authentications:
+    """What exchanges and raw tokens say of authentication; those of a connection come in order."""
+
+    def __init__(self) -> None:
+        self._clients: dict[int, _Client] = {}
+
+    def add_tokens(self, exchanges: Int64s, mechanisms: dict[int, str]) -> None:
+        """Take in finished rows with status SASL_TOKEN; without a handshake before them they tell the mechanism."""
+        for connection, answer in exchanges[:, [CONNECTION, RESPONSE_SIDE + START]].tolist():
+            client = self._client(connection)
+            client.mechanism = mechanisms.setdefault(connection, WITHOUT_HANDSHAKE)
+            self._take_token(client, answer > 0)
+
+    def add(self, exchanges: Int64s, errors: pa.Array, mechanisms: dict[int, str]) -> None:
+        """Take in finished exchanges with their first error; `mechanisms` says what connections asked for."""
+        keys = exchanges[:, API_KEY]
+        asks = (keys == SASL_HANDSHAKE) | (keys == SASL_AUTHENTICATE)
+        waiting = [row for row, client in self._clients.items() if client.open]
+        wanted = np.flatnonzero(
+            asks | (np.isin(exchanges[:, CONNECTION], [*waiting, *np.unique(exchanges[asks, CONNECTION])]))
+        )
+        codes = errors.take(pa.array(wanted)).to_pylist()
+        for row, code in zip(exchanges[wanted][:, [CONNECTION, API_KEY]].tolist(), codes, strict=True):
+            connection, key = row
+            client = self._client(connection)
+            if client.mechanism is None:
+                client.mechanism = mechanisms.get(connection)
+            self._take(client, key, code)
+
+    def columns(self, ended: Iterable[bool]) -> dict[str, pa.Array]:
+        """Give the columns about SASL; `ended` says of each connection whether its end was seen."""
+        rows = list(enumerate(ended))
+        seen = [(self._clients.get(row), closed) for row, closed in rows]
+        return {
+            "sasl_outcome": pa.array(
+                [client.outcome(closed).value if client else None for client, closed in seen], pa.string()
+            ),
+            "sasl_error": pa.array(
+                [error_name(client.error) if client and client.error else None for client, _ in seen],
+                pa.string(),
+            ),
+            "sasl_reauthentications": pa.array(
+                [max(0, client.succeeded - 1) if client else None for client, _ in seen], pa.int64()
+            ),
+        }
+
+    def _client(self, connection: int) -> _Client:
+        return self._clients.setdefault(connection, _Client())
+
+    @staticmethod
+    def _take_token(client: _Client, answered: bool) -> None:
+        if not client.open and not client.succeeded:
+            client.begin()
+        client.raw_unanswered = not answered
+        if answered:
+            client.step()
+
+    @staticmethod
+    def _take(client: _Client, key: int, error: int | None) -> None:
+        if key == SASL_HANDSHAKE:
+            client.begin()
+            if error:
+                client.fail(error)
+        elif key == SASL_AUTHENTICATE:
+            if error:
+                client.fail(error)
+            elif error == 0:
+                client.step()
+        elif key != API_VERSIONS and client.steps:
+            client.succeed()

@@ -1,0 +1,71 @@
+"""What a direction under TLS holds, between the compiled loop and the sessions written in Python.
+
+The loop of `advance` stops when a record of TLS is whole; then `held_chunks` shows what lies there, in order, and `let_go`
+forgets what a session is done with. The loop stops for a direction again when more has come in than was looked at.
+"""
+
+import numpy as np
+
+from kdissect.jit.decorators import jit_flat
+from kdissect.streams.flow_state import (
+    AT,
+    FRAME,
+    HEAD,
+    LENGTH,
+    NEXT,
+    NEXT_CHUNK,
+    PACKET,
+    POSITION,
+    SCANNED,
+    TIME,
+    Int64s,
+    State,
+)
+from kdissect.streams.reassembly import discard
+from kdissect.streams.tls.record_layer import Chunk
+from kdissect.streams.tls.tls_session import MOST_HELD
+
+COLUMNS = 4
+FEW = 64
+
+
+@jit_flat
+def _list_chunks(state: State, way: int, rows: Int64s) -> int:
+    """Fill rows (at, length, time, packet); give how many were filled."""
+    count = 0
+    node = state.ways[way, HEAD]
+    while node >= 0 and count < len(rows):
+        chunks = state.chunks
+        inside = max(np.int64(0), state.ways[way, FRAME] - chunks[node, POSITION])
+        rows[count, 0] = chunks[node, AT] + inside if chunks[node, AT] >= 0 else -1
+        rows[count, 1] = chunks[node, LENGTH] - inside
+        rows[count, 2] = chunks[node, TIME]
+        rows[count, 3] = chunks[node, PACKET]
+        count += 1
+        node = chunks[node, NEXT_CHUNK]
+    return count
+
+
+@jit_flat
+def _let_go(state: State, way: int, count: int, wait_for: int) -> None:
+    ways = state.ways
+    if count > 0:
+        discard(state, way, ways[way, FRAME] + count)
+    ways[way, SCANNED] = ways[way, NEXT] + wait_for
+
+
+def held_chunks(state: State, way: int) -> list[Chunk]:
+    """Give the bytes of a direction that nobody has taken yet, as chunks in order."""
+    rows = np.empty((FEW, COLUMNS), np.int64)
+    while (count := _list_chunks(state, way, rows)) == len(rows):
+        rows = np.empty((4 * len(rows), COLUMNS), np.int64)
+    arena = state.arena
+    return [
+        Chunk(arena[at : at + length].tobytes() if at >= 0 else None, length, time, packet)
+        for at, length, time, packet in rows[:count].tolist()
+    ]
+
+
+def let_go(state: State, way: int, count: int, held: bool) -> None:
+    """Forget `count` bytes of a direction. What is held is not looked at again unless it becomes too much."""
+    _let_go(state, way, count, MOST_HELD if held else 0)

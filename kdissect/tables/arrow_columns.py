@@ -1,0 +1,92 @@
+"""Spans of bytes in an arena become Arrow text columns, without an object per value."""
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kdissect.jit.decorators import jit_flat
+from kdissect.streams.flow_state import Bytes, Int64s
+
+UUID_BYTES = 16
+UUID_TEXT = 22  # base64url without padding, as Kafka prints ids (org.apache.kafka.common.Uuid)
+_ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8)
+
+
+@jit_flat
+def _gather(arena: Bytes, start: Int64s, offsets: NDArray[np.int32], out: Bytes) -> None:
+    for row in range(len(start)):
+        at = np.int64(offsets[row])
+        for index in range(np.int64(offsets[row + 1]) - at):
+            out[at + index] = arena[start[row] + index]
+
+
+def text_column(arena: Bytes, start: Int64s, length: Int64s) -> pa.Array:
+    """Give the spans as a string column; null where `start` is -1. Bytes that are not UTF-8 are replaced by U+FFFD."""
+    sizes = np.where(start >= 0, np.maximum(length, 0), 0)
+    offsets = np.zeros(len(start) + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    data = np.empty(int(offsets[-1]), np.uint8)
+    _gather(arena, start, offsets, data)
+    buffers = [_validity(start >= 0), pa.py_buffer(offsets), pa.py_buffer(data)]
+    raw = pa.Array.from_buffers(pa.binary(), len(start), buffers)
+    if len(data) == 0 or int(data.max()) < 0x80:
+        return raw.view(pa.string())
+    try:
+        return raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = [None if value is None else value.decode("utf-8", "replace") for value in raw.to_pylist()]
+        return pa.array(texts, pa.string())
+
+
+def uuid_column(arena: Bytes, start: Int64s) -> pa.Array:
+    """Give the 16 bytes at each `start` as Kafka's text form; null where it is -1 or the id is all zeros."""
+    text = np.empty(len(start) * UUID_TEXT, np.uint8)
+    there = np.zeros(len(start), np.bool_)
+    _write_uuids(arena, start, _ALPHABET, text, there)
+    offsets = (np.arange(len(start) + 1) * UUID_TEXT).astype(np.int32)
+    buffers = [_validity(there), pa.py_buffer(offsets), pa.py_buffer(text)]
+    return pa.Array.from_buffers(pa.string(), len(start), buffers)
+
+
+@jit_flat
+def _write_uuids(arena: Bytes, start: Int64s, alphabet: Bytes, text: Bytes, there: NDArray[np.bool_]) -> None:
+    for row in range(len(start)):
+        bits = np.int64(0)  # read and not yet written
+        held = 0
+        at = row * UUID_TEXT
+        for index in range(UUID_BYTES):
+            byte = np.int64(arena[start[row] + index]) if start[row] >= 0 else np.int64(0)
+            there[row] = there[row] or byte != 0
+            bits = (bits << 8 | byte) & 0xFFFF
+            held += 8
+            while held >= 6:
+                held -= 6
+                text[at] = alphabet[bits >> held & 63]
+                at += 1
+        text[at] = alphabet[bits << (6 - held) & 63]
+
+
+def int_column(values: NDArray[np.generic], present: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+    """Give numbers as a column of a type; null where not present."""
+    plain = np.where(present, values, 0).astype(kind.to_pandas_dtype())
+    return pa.Array.from_buffers(
+        kind, len(plain), [_validity(present), pa.py_buffer(np.ascontiguousarray(plain))]
+    )
+
+
+def name_column(
+    names: dict[int, str], codes: NDArray[np.integer], present: NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """Give each code's name; null where it has none or is not present."""
+    keys = np.array(sorted(names), np.int64)
+    index = np.searchsorted(keys, codes) if len(keys) else np.zeros(len(codes), np.int64)
+    known = index < len(keys)
+    known[known] = keys[index[known]] == codes[known]
+    if present is not None:
+        known &= present
+    texts = pa.array([names[key] for key in keys.tolist()], pa.string())
+    return texts.take(pa.array(index, mask=~known))
+
+
+def _validity(present: NDArray[np.bool_]) -> pa.Buffer | None:
+    return None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))

@@ -1,0 +1,57 @@
+"""Which answers took long because they were meant to: long polls and group barriers are not service time.
+
+- A fetch waits on the broker until `min_bytes` are there or `max_wait_ms` is over. It did wait if it came back empty and
+  without error, or with a record that is younger than the request itself.
+- A join is answered when all members have joined or the rebalance is over.
+- A sync is answered when the leader has sent the assignment; the leader's own sync, which carries it, is not a wait.
+"""
+
+import numpy as np
+
+from kdissect.protocol.codec.messages import decode_request
+from kdissect.streams.flow_state import (
+    ANSWERED,
+    API_KEY,
+    LAST_BYTE_NS,
+    REQUEST_SIDE,
+    START,
+    STATUS,
+    STOP,
+)
+from kdissect.streams.processor import ExchangeBatch
+from kdissect.tables.message_columns import Bools, Side
+
+FETCHES = (1, 78)  # Fetch, ShareFetch
+JOIN_GROUP, SYNC_GROUP = 11, 14
+NS_PER_MS = 1_000_000
+
+
+def idle_waits(harvest: ExchangeBatch, request: Side, response: Side) -> Bools:
+    """Say for each exchange whether its latency is a wait by design."""
+    exchanges = harvest.exchanges
+    key = exchanges[:, API_KEY]
+    succeeded = (exchanges[:, STATUS] == ANSWERED) & (response.spread(response.columns.error_code, 0) == 0)
+    idle: Bools = succeeded & (key == JOIN_GROUP)
+    fetches = np.flatnonzero(succeeded & np.isin(key, FETCHES))
+    if len(fetches):
+        idle[fetches] = _waited_for_data(harvest, request, response)[fetches]
+    for row in np.flatnonzero(succeeded & (key == SYNC_GROUP)).tolist():
+        idle[row] = not _carries_assignment(harvest, row)
+    return idle
+
+
+def _waited_for_data(harvest: ExchangeBatch, request: Side, response: Side) -> Bools:
+    max_wait, _ = request.integers("max_wait_ms")
+    min_bytes, _ = request.integers("min_bytes")
+    sizes = response.columns.partitions.spans("record_set").length
+    found = response.per_exchange(np.maximum(sizes, 0), np.add, 0)
+    newest = response.per_exchange(response.columns.records["max_timestamp_ms"], np.maximum, -1)
+    asked_ms = harvest.exchanges[:, REQUEST_SIDE + LAST_BYTE_NS] // NS_PER_MS
+    waited: Bools = (max_wait > 0) & (min_bytes > 0) & ((found == 0) | (newest >= asked_ms))
+    return waited
+
+
+def _carries_assignment(harvest: ExchangeBatch, row: int) -> bool:
+    start, stop = harvest.exchanges[row, REQUEST_SIDE + START], harvest.exchanges[row, REQUEST_SIDE + STOP]
+    body = decode_request(harvest.arena[start:stop].tobytes()).body
+    return bool(body and body.get("assignments"))

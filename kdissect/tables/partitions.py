@@ -1,0 +1,258 @@
+"""Rows of the table `partitions`: each topic-partition that an exchange names, once.
+
+Request and response both name them: a Produce request brings the records, its response the error and the offset. Rows
+of the two sides that mean the same partition become one. A topic that a request names without partitions gives way to what
+the response says of it.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.jit.decorators import jit, jit_inner
+from kdissect.streams.flow_state import (
+    API_KEY,
+    ORDINAL,
+    REQUEST_SIDE,
+    STOP,
+    Bytes,
+    Int64s,
+)
+from kdissect.streams.processor import ExchangeBatch
+from kdissect.tables.arrow_columns import (
+    int_column,
+    name_column,
+    text_column,
+    uuid_column,
+)
+from kdissect.tables.compression_samples import compressed, is_tried
+from kdissect.tables.exchanges import error_names
+from kdissect.tables.message_columns import Bools, Side
+from kdissect.tables.schemas import PARTITIONS
+
+TOPIC, TOPIC_LENGTH, TOPIC_ID, PARTITION = range(4)
+CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+BATCH_MAGIC = 2
+
+
+@jit_inner
+def _hash(arena: Bytes, start: int, length: int, seed: int) -> int:
+    value = np.uint64(14695981039346656037) ^ np.uint64(seed & 0xFFFFFFFF)
+    for index in range(start, start + length):
+        value = (value ^ np.uint64(arena[index])) * np.uint64(1099511628211)
+    return np.int64((value >> np.uint64(7)) & np.uint64(0x3FFFFFFFFFFFFFFF))  # type: ignore[return-value]
+
+
+@jit_inner
+def _same_bytes(arena: Bytes, one: int, other: int, length: int) -> bool:
+    for index in range(length):  # noqa: SIM110 - all() is slow to compile
+        if arena[one + index] != arena[other + index]:
+            return False
+    return True
+
+
+@jit_inner
+def _same(arena: Bytes, keys: Int64s, one: int, others: Int64s, other: int) -> bool:
+    """Say whether row `one` of keys and row `other` of others name the same partition (or topic)."""
+    if keys[one, PARTITION] != others[other, PARTITION]:
+        return False
+    if keys[one, TOPIC] >= 0 and others[other, TOPIC] >= 0:
+        length = keys[one, TOPIC_LENGTH]
+        return length == others[other, TOPIC_LENGTH] and _same_bytes(
+            arena, keys[one, TOPIC], others[other, TOPIC], length
+        )
+    if keys[one, TOPIC_ID] >= 0 and others[other, TOPIC_ID] >= 0:
+        return _same_bytes(arena, keys[one, TOPIC_ID], others[other, TOPIC_ID], 16)
+    return False
+
+
+@jit_inner
+def _key_hash(arena: Bytes, keys: Int64s, row: int) -> int:
+    if keys[row, TOPIC] >= 0:
+        return _hash(arena, keys[row, TOPIC], keys[row, TOPIC_LENGTH], keys[row, PARTITION])
+    if keys[row, TOPIC_ID] >= 0:
+        return _hash(arena, keys[row, TOPIC_ID], 16, keys[row, PARTITION])
+    return 0
+
+
+@jit
+def match_rows(
+    arena: Bytes, asked: Int64s, asked_of: Int64s, told: Int64s, told_of: Int64s, partner: Int64s
+) -> None:
+    """Find for each row that a response told the row that its request asked for: `partner`, -1 where there is none.
+
+    Rows are keys (TOPIC … PARTITION; -1 absent); `asked_of` and `told_of` are their exchanges, ascending. A request row is
+    the partner of one response row at most. Mostly both sides have the same order; otherwise a hash table finds the row.
+    """
+    taken = np.zeros(len(asked), np.bool_)
+    table = np.full(16, -1, np.int64)
+    first = 0
+    row = 0
+    while row < len(told):
+        exchange = told_of[row]
+        while first < len(asked) and asked_of[first] < exchange:
+            first += 1
+        stop = first
+        while stop < len(asked) and asked_of[stop] == exchange:
+            stop += 1
+        built = False
+        following = first
+        while row < len(told) and told_of[row] == exchange:
+            partner[row] = -1
+            if following < stop and not taken[following] and _same(arena, told, row, asked, following):
+                partner[row] = following
+            elif stop > first:
+                if not built:
+                    size = 16
+                    while size < 2 * (stop - first):
+                        size *= 2
+                    if len(table) < size:
+                        table = np.full(size, -1, np.int64)
+                    for slot in range(size):
+                        table[slot] = -1
+                    for candidate in range(first, stop):
+                        slot = _key_hash(arena, asked, candidate) & (size - 1)
+                        # Equal keys are entered once: hostile repetition must not make long probe chains.
+                        while table[slot] >= 0 and not _same(arena, asked, candidate, asked, table[slot]):
+                            slot = (slot + 1) & (size - 1)
+                        if table[slot] < 0:
+                            table[slot] = candidate
+                    built = True
+                slot = _key_hash(arena, told, row) & (size - 1)
+                while table[slot] >= 0 and not _same(arena, told, row, asked, table[slot]):
+                    slot = (slot + 1) & (size - 1)
+                if table[slot] >= 0 and not taken[table[slot]]:
+                    partner[row] = table[slot]
+            if partner[row] >= 0:
+                taken[partner[row]] = True
+                following = partner[row] + 1
+            row += 1
+        first = stop
+
+
+class _Rows:
+    """The partition rows of one side: keys, and which exchange each belongs to."""
+
+    def __init__(self, side: Side) -> None:
+        table = side.columns.partitions
+        self.side = side
+        self.exchange = side.rows[table.message]
+        self.keys = np.full((len(table), 4), -1, np.int64)
+        self.keys[:, TOPIC] = table.spans("topic").start
+        self.keys[:, TOPIC_LENGTH] = table.spans("topic").length
+        self.keys[:, TOPIC_ID] = table.spans("topic_id").start
+        partition = table.integers("partition")
+        self.keys[:, PARTITION] = np.where(partition.present, partition.values, -1)
+
+    def integer(self, name: str, rows: Int64s) -> tuple[Int64s, Bools]:
+        """Give a column at some rows; row -1 has nothing."""
+        column = self.side.columns.partitions.integers(name)
+        return _at(column.values, rows), _at(column.present, rows) & (rows >= 0)
+
+    def record(self, name: str, rows: Int64s) -> Int64s:
+        """Give a column of the summary of the records at some rows; -1 where there are none."""
+        return np.where(rows >= 0, _at(self.side.columns.records[name], rows), -1)
+
+    def record_bytes(self, rows: Int64s) -> tuple[Int64s, Bools]:
+        """Give the size of the records at some rows, and where there are any."""
+        span = self.side.columns.partitions.spans("record_set")
+        return _at(span.length, rows), (_at(span.start, rows) >= 0) & (rows >= 0)
+
+
+def _tried(
+    harvest: ExchangeBatch, asked: _Rows, ours: Int64s, exchange: Int64s, plain: Bools
+) -> list[pa.Array]:
+    """Give the sizes of samples of uncompressed records before and after LZ4; null where none was taken."""
+    rows = np.flatnonzero(plain & is_tried(harvest.exchanges[exchange, ORDINAL]))
+    span = asked.side.columns.partitions.spans("record_set")
+    start = _at(span.start, ours[rows])
+    held = harvest.exchanges[exchange[rows], REQUEST_SIDE + STOP]  # of a frame that was cut off less is there
+    sizes = compressed(harvest.arena, start, np.minimum(start + _at(span.length, ours[rows]), held))
+    columns = []
+    for values in sizes:
+        spread = np.zeros(len(ours), np.int64)
+        spread[rows] = values
+        columns.append(int_column(spread, spread > 0, pa.int64()))
+    return columns
+
+
+def _at(values: np.ndarray, rows: Int64s) -> np.ndarray:
+    return values[np.maximum(rows, 0)] if len(values) else np.zeros(len(rows), values.dtype)
+
+
+def partition_rows(
+    harvest: ExchangeBatch, request: Side, response: Side, identities: Int64s
+) -> pa.RecordBatch:
+    """Give the rows of a harvest, sorted by exchange; within one, what requests name alone stands first."""
+    asked, told = _Rows(request), _Rows(response)
+    partner = np.full(len(told.keys), -1, np.int64)
+    match_rows(harvest.arena, asked.keys, asked.exchange, told.keys, told.exchange, partner)
+    alone = np.ones(len(asked.keys), bool)
+    alone[partner[partner >= 0]] = False
+    # A bare topic in the request says nothing once the response has rows of its own.
+    answered = np.isin(asked.exchange, told.exchange)
+    alone &= ~(answered & (asked.keys[:, PARTITION] < 0))
+    ours = np.concatenate([np.flatnonzero(alone), partner])
+    theirs = np.concatenate([np.full(int(alone.sum()), -1, np.int64), np.arange(len(partner))])
+    exchange = np.concatenate([asked.exchange[alone], told.exchange])
+    order = np.argsort(exchange, kind="stable")
+    return _batch(harvest, identities, asked, told, ours[order], theirs[order], exchange[order])
+
+
+def _batch(
+    harvest: ExchangeBatch,
+    identities: Int64s,
+    asked: _Rows,
+    told: _Rows,
+    ours: Int64s,
+    theirs: Int64s,
+    exchange: Int64s,
+) -> pa.RecordBatch:
+    def first_of(name: str, *sources: tuple[_Rows, Int64s]) -> tuple[Int64s, Bools]:
+        values, present = sources[0][0].integer(name, sources[0][1])
+        for rows, at in sources[1:]:
+            more, there = rows.integer(name, at)
+            values, present = np.where(present, values, more), present | there
+        return values, present
+
+    def key(column: int) -> Int64s:
+        mine = np.where(ours >= 0, _at(asked.keys[:, column], ours), -1)
+        return np.where(mine >= 0, mine, np.where(theirs >= 0, _at(told.keys[:, column], theirs), -1))
+
+    def record(name: str) -> Int64s:
+        return np.where(size_asked[1], asked.record(name, ours), told.record(name, theirs))
+
+    def producer(name: str, kind: pa.DataType) -> pa.Array:
+        values, present = first_of(name, *requests_first)
+        return int_column(np.where(in_batch, record(name), values), in_batch | present, kind)
+
+    requests_first, answers_first = ((asked, ours), (told, theirs)), ((told, theirs), (asked, ours))
+    error, has_error = told.integer("error_code", theirs)
+    size_asked, size_told = asked.record_bytes(ours), told.record_bytes(theirs)
+    size, has_records = np.where(size_asked[1], size_asked[0], size_told[0]), size_asked[1] | size_told[1]
+    in_batch = has_records & (record("magic") == BATCH_MAGIC)
+    partition = key(PARTITION)
+    plain = size_asked[1] & in_batch & (record("codec") == 0) & (record("batches") > 0)
+    sampled, sampled_lz4 = _tried(harvest, asked, ours, exchange, plain)
+    columns = {
+        "connection": pa.array(identities[exchange]),
+        "ordinal": pa.array(harvest.exchanges[exchange, ORDINAL]),
+        "api_key": pa.array(harvest.exchanges[exchange, API_KEY].astype(np.int16)),
+        "topic": text_column(harvest.arena, key(TOPIC), key(TOPIC_LENGTH)),
+        "topic_id": uuid_column(harvest.arena, key(TOPIC_ID)),
+        "partition": int_column(partition, partition >= 0, pa.int32()),
+        "error_code": int_column(error, has_error, pa.int16()),
+        "error_name": error_names(error, has_error),
+        "records": int_column(record("records"), has_records & (record("records") >= 0), pa.int64()),
+        "batches": int_column(record("batches"), has_records, pa.int64()),
+        "record_bytes": int_column(size, has_records, pa.int64()),
+        "codec": name_column(CODECS, record("codec"), has_records),
+        "offset": int_column(*first_of("offset", *requests_first), pa.int64()),
+        "high_watermark": int_column(*first_of("high_watermark", *answers_first), pa.int64()),
+        "log_start_offset": int_column(*first_of("log_start_offset", *answers_first), pa.int64()),
+        "producer_id": producer("producer_id", pa.int64()),
+        "producer_epoch": producer("producer_epoch", pa.int16()),
+        "base_sequence": int_column(record("base_sequence"), in_batch, pa.int32()),
+        "sampled_bytes": sampled,
+        "sampled_lz4_bytes": sampled_lz4,
+    }
+    return pa.record_batch([columns[name] for name in PARTITIONS.names], schema=PARTITIONS)

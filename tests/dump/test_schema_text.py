@@ -1,0 +1,122 @@
+"""`kdissect schema`: the table of APIs, and the fields of one message, for people and for pipes."""
+
+import pytest
+
+from kdissect.cli.main import main
+from kdissect.protocol.schema.registry import APIS
+
+FETCH_4 = """\
+FindCoordinator  key 10, version 4 of 0-6, flexible, live in Kafka 4.3
+
+request, after header 2
+  key_type          int8      @coordinator_type
+  coordinator_keys  []string  @coordinator_key
+
+response, after header 1
+  throttle_time_ms  int32    @throttle
+  coordinators      []
+    key             string   @coordinator_key
+    node_id         int32    @broker
+    host            string   @host
+    port            int32    @port
+    error_code      int16    @error
+    error_message   string?  @error_message
+"""
+
+MULTI_FETCH = """\
+MultiFetch  type 2 of Kafka 0.7, which had no versions
+
+request, after its int16 type
+  requests     []                  counted in an int16
+    topic      string  @topic
+    partition  int32   @partition
+    offset     int64   @offset
+    max_size   int32   @max_bytes
+
+response, without a header
+  error_code    int16    @error
+  responses     []               one for each request, in their order, to the end of the frame
+    size        int32            counts error_code and messages
+    error_code  int16    @error
+    messages    records          as long as size says
+"""
+
+
+def shown(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["schema", *arguments]) == 0
+    return capfd.readouterr().out
+
+
+def test_the_table_has_every_api(capfd: pytest.CaptureFixture[str]) -> None:
+    table = shown(capfd).splitlines()
+    assert table[0].split() == ["KEY", "API", "VERSIONS", "FLEXIBLE", "LIVE", "PAIRS", "FORMER", "NAME"]
+    rows = [line.split() for line in table[1:94]]
+    assert [(int(row[0]), row[1]) for row in rows] == [(key, api.name) for key, api in APIS.items()]
+    assert rows[0][2:6] == ["0-13", "9+", "3-13", "14"]
+    assert table[95] == "93 API keys, 361 versions of them, 302 live in Kafka 4.3"
+    assert all(line == line.rstrip() for line in table)
+
+
+def test_one_message_is_aligned_and_has_its_roles(capfd: pytest.CaptureFixture[str]) -> None:
+    assert shown(capfd, "FindCoordinator", "--version", "4") == FETCH_4
+    assert shown(capfd, "10", "--version", "4") == FETCH_4
+    assert shown(capfd, "findcoordinator", "--version", "4") == FETCH_4
+
+
+def test_every_version_of_every_api_can_be_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    for api in APIS.values():
+        for version in api.versions:
+            assert shown(capfd, api.name, "--version", str(version)).startswith(
+                f"{api.name}  key {api.key}, version {version} "
+            )
+
+
+def test_tags_and_what_bytes_hold_are_said(capfd: pytest.CaptureFixture[str]) -> None:
+    assert "tag 0" in shown(capfd, "Produce")
+    assert "holds ConsumerProtocolSubscription" in shown(capfd, "JoinGroup")
+
+
+def test_the_requests_of_kafka_0_7_stand_apart(capfd: pytest.CaptureFixture[str]) -> None:
+    apart = shown(capfd, "--version", "0.7")
+    assert shown(capfd).endswith("\n\n" + apart)
+    assert [line.split() for line in apart.splitlines()[1:6]] == [
+        ["0", "Produce", "no"],
+        ["1", "Fetch", "yes"],
+        ["2", "MultiFetch", "yes"],
+        ["3", "MultiProduce", "no"],
+        ["4", "Offsets", "yes"],
+    ]
+
+
+def test_one_request_of_kafka_0_7(capfd: pytest.CaptureFixture[str]) -> None:
+    assert shown(capfd, "multifetch") == MULTI_FETCH
+    assert shown(capfd, "2", "--version", "0.7") == MULTI_FETCH
+    assert shown(capfd, "Fetch", "--version", "0.7") != shown(capfd, "Fetch")
+    assert shown(capfd, "Fetch").startswith("Fetch  key 1, version 18 ")
+    assert "none: the broker does not answer" in shown(capfd, "MultiProduce")
+    assert "of Kafka 0.7" in shown(capfd, "Offsets").splitlines()[0]
+
+
+def exit_code(arguments: list[str]) -> int | str | None:
+    """Return the exit code of a command, whether its parser or its work refuses the arguments."""
+    try:
+        return main(arguments)
+    except SystemExit as stopped:
+        return stopped.code
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["Nonsense"],
+        ["Fetch", "--version", "99"],
+        ["93"],
+        ["Metadata", "--version", "0.7"],
+        ["Fetch", "--version", "new"],
+        ["--version", "3"],
+    ],
+)
+def test_wrong_questions_get_one_sentence(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    code = exit_code(["schema", *arguments])
+    assert code == 2
+    assert len(capfd.readouterr().err.splitlines()) == 1

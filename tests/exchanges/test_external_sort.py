@@ -1,0 +1,59 @@
+"""Order is exact whatever the memory, and memory is bounded whatever the disorder."""
+
+from random import Random
+
+import pytest
+
+from kdissect.exchanges.external_sort import ENTRY_BYTES, TimeOrder
+
+
+def key(number: int) -> tuple[int, int, int, int, int]:
+    return number, 0, 0, 0, 0
+
+
+@pytest.mark.parametrize("memory_bytes", [0, 5_000, 1 << 20])
+def test_what_comes_almost_in_order_leaves_in_order(memory_bytes: int) -> None:
+    rng = Random(5)
+    order = TimeOrder(memory_bytes)
+    numbers = sorted(range(3000), key=lambda number: number + rng.randrange(200))
+    given: list[int] = []
+    for at, number in enumerate(numbers):
+        order.add(key(number), b"%d" % number)
+        if at % 100 == 0:
+            given += map(int, order.before(min(numbers[at + 1 :])))
+            assert all(number in numbers[: at + 1] for number in given)
+    given += map(int, order.before(None))
+    assert given == list(range(3000))
+    order.close()
+
+
+def test_one_entry_that_blocks_all_others_costs_disk_and_not_memory() -> None:
+    order = TimeOrder(memory_bytes=20_000)
+    payload = b"x" * 600
+    for number in range(1, 2001):
+        order.add(key(number), payload)
+        assert sum(len(each[1]) + ENTRY_BYTES for each in order._heap if each[2] is None) <= 21_000
+        assert not list(order.before(1))
+    assert len(order._heap) < 2000 * 1000 / 20_000 + 25
+    order.add(key(0), b"first")
+    assert next(order.before(None)) == b"first"
+    assert list(order.before(1000)) == [payload] * 999
+    assert list(order.before(None)) == [payload] * 1001
+    order.close()
+
+
+def test_the_file_is_emptied_when_nothing_waits_in_it() -> None:
+    order = TimeOrder(memory_bytes=0)
+    for round in range(3):
+        order.add(key(round), b"payload")
+        assert list(order.before(None)) == [b"payload"]
+        assert order._file is not None
+        assert order._file.seek(0, 2) == 0
+    order.close()
+
+
+def test_an_equal_time_is_not_before() -> None:
+    order = TimeOrder()
+    order.add(key(5), b"five")
+    assert not list(order.before(5))
+    assert list(order.before(6)) == [b"five"]

@@ -1,0 +1,96 @@
+"""Small captures do not wait for a compiler, and what is compiled for later runs is compiled once."""
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kdissect.jit import kernel_cache
+
+NEW_PROCESS = """
+import sys
+from kdissect.jit import kernel_cache as compiled
+print(compiled.go_without(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> dict[str, str]:
+    """An environment in which nothing was ever compiled."""
+    known = {name: value for name, value in os.environ.items() if name != kernel_cache.SWITCH}
+    return known | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+
+def decided(environment: dict[str, str], *paths: Path) -> bool:
+    command = [sys.executable, "-P", "-c", NEW_PROCESS, *map(str, paths)]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return told.stdout.strip() == "True"
+
+
+def sized(path: Path, size: int) -> Path:
+    with path.open("wb") as file:
+        file.truncate(size)
+    return path
+
+
+def test_small_captures_go_without(tmp_path: Path, fresh: dict[str, str]) -> None:
+    small = sized(tmp_path / "small.pcap", 1 << 20)
+    large = sized(tmp_path / "large.pcap", kernel_cache.SMALL_BYTES)
+    packed = sized(tmp_path / "packed.pcap.gz", kernel_cache.SMALL_BYTES // 2)
+    assert decided(fresh, small)
+    assert decided(fresh, large)
+    assert not decided(fresh, small, large)
+    assert not decided(fresh, packed)
+    assert not decided(fresh, tmp_path)
+    assert not decided(fresh, Path("-"))
+    assert not decided(fresh | {kernel_cache.SWITCH: "1"}, small)
+
+
+def test_compiled_ones_are_used_as_soon_as_there_are_some(
+    tmp_path: Path, fresh: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = sized(tmp_path / "small.pcap", 1 << 20)
+    for name, value in fresh.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv(kernel_cache.SWITCH, raising=False)
+    kernel_cache.home.cache_clear()
+    try:
+        kernel_cache.keep_all()
+        assert kernel_cache.all_kept()
+        assert not decided(fresh, small)
+    finally:
+        kernel_cache.home.cache_clear()
+
+
+def test_one_process_at_a_time_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    started = []
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **how: started.append((command, how)))
+    kernel_cache.home.cache_clear()
+    try:
+        assert kernel_cache.compile_behind()
+        command, how = started.pop()
+        assert command[-1] == "kdissect.spark.startup.warmup"
+        assert kernel_cache.SWITCH not in how["env"]
+        with (kernel_cache.home() / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            assert not kernel_cache.compile_behind()
+        assert started == []
+    finally:
+        kernel_cache.home.cache_clear()
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(sized(tmp_path / "file", 1)))
+    kernel_cache.home.cache_clear()
+    try:
+        assert not kernel_cache.compile_behind()
+        kernel_cache.keep_all()
+        assert not kernel_cache.all_kept()
+    finally:
+        kernel_cache.home.cache_clear()

@@ -1,0 +1,33 @@
+"""Error codes have Kafka's names, and unknown ones have a name too."""
+
+import pytest
+
+from kdissect.protocol.error_codes import (
+    ERRORS,
+    error_name,
+    is_retriable,
+)
+
+
+def test_the_codes_of_kafka_4_3_are_all_there() -> None:
+    assert sorted(ERRORS) == list(range(-1, 134))
+    assert len({error.name for error in ERRORS.values()}) == 135
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "retriable"),
+    [
+        (-1, "UNKNOWN_SERVER_ERROR", False),
+        (0, "NONE", False),
+        (3, "UNKNOWN_TOPIC_OR_PARTITION", True),
+        (6, "NOT_LEADER_OR_FOLLOWER", True),
+        (27, "REBALANCE_IN_PROGRESS", False),
+        (35, "UNSUPPORTED_VERSION", False),
+        (51, "CONCURRENT_TRANSACTIONS", True),
+        (134, "UNKNOWN(134)", False),
+        (-2, "UNKNOWN(-2)", False),
+        (32767, "UNKNOWN(32767)", False),
+    ],
+)
+def test_name_and_retriability(code: int, name: str, retriable: bool) -> None:
+    assert (error_name(code), is_retriable(code)) == (name, retriable)

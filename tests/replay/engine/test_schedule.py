@@ -1,0 +1,59 @@
+"""When requests are due: absolute times that do not drift, at any speed."""
+
+from fractions import Fraction
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from kdissect.replay.engine.schedule import Schedule, without_long_gaps
+from kdissect.replay.settings import Pace
+
+
+@pytest.mark.parametrize("speed", [0.1, 0.5, 1.0, 1.7, 3.0, 10.0, 100.0])
+def test_a_million_gaps_do_not_drift(speed: float) -> None:
+    table = Schedule(Pace.SCHEDULE, speed, 1_700_000_000_000_000_000, 5_000)
+    chance, captured = Random(7), 1_700_000_000_000_000_000
+    exact = Fraction(speed)
+    for number in range(1_000_000):
+        captured += chance.randrange(0, 3_000_000)
+        if number % 50_000 == 0 or number == 999_999:
+            due = 5_000 + Fraction(captured - 1_700_000_000_000_000_000) / exact
+            assert abs(table.due_ns(captured) - due) < 1_000  # a microsecond after up to four hours
+
+
+def test_times_that_step_back_are_never_before_the_start() -> None:
+    table = Schedule(Pace.SCHEDULE, 2.0, 1_000_000, 50)
+    assert [table.due_ns(time) for time in (1_000_000, 3_000_000, 900_000, 2_000_000)] == [
+        50,
+        1_000_050,
+        50,
+        500_050,
+    ]
+
+
+def test_as_soon_as_possible_is_now() -> None:
+    table = Schedule(Pace.ASAP, 1.0, 0, 42)
+    assert table.due_ns(10**12) == 42
+    assert table.think_ns(10**9) == 0
+
+
+def test_thinking_takes_its_share_of_time() -> None:
+    assert Schedule(Pace.THINK, 4.0, 0, 0).think_ns(1_000) == 250
+    assert Schedule(Pace.THINK, 0.5, 0, 0).think_ns(-5) == 0
+
+
+def test_a_ramp_costs_half_of_itself_and_is_smooth() -> None:
+    table = Schedule(Pace.SCHEDULE, 1.0, 0, 0, ramp_ns=10_000_000_000)
+    dues = [table.due_ns(second * 1_000_000_000) for second in range(21)]
+    assert dues[0] == 0
+    assert dues[5] == 10_000_000_000  # half of the ramp's captured time takes the whole ramp
+    assert dues[20] == 25_000_000_000
+    gaps = [after - before for before, after in pairwise(dues)]
+    assert gaps == sorted(gaps, reverse=True)  # faster and faster, then even
+    assert gaps[-1] == 1_000_000_000
+
+
+def test_long_gaps_are_shortened_and_counted() -> None:
+    assert without_long_gaps([0, 10, 1_000, 1_010, 5_000], 100) == ([0, 10, 110, 120, 220], 4_780)
+    assert without_long_gaps([3, 9], None) == ([3, 9], 0)

@@ -1,0 +1,102 @@
+"""Frames of a link: how they leave together, and how answers come in pieces."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from kdissect.replay.disposition import Disposition
+from kdissect.replay.effects import Answer, Part
+from kdissect.replay.net.connection import Connection
+from kdissect.replay.net.transport import SocketWire, _Channel
+
+NOWHERE = ("127.0.0.1", 1)
+
+
+def asked(count: int) -> tuple[Connection, list[Answer]]:
+    """Give a link on which so many questions wait, and their answers to come."""
+    answers: list[Answer] = []
+    link = Connection(1, 7, NOWHERE, SocketWire(None), deadline_ns=10)
+    link.ready = True
+    for number in range(count):
+        link.ask(Part(18, 0, {}), answers.append, number)
+    return link, answers
+
+
+def said(correlation: int, size: int) -> bytes:
+    return (size + 4).to_bytes(4, "big") + correlation.to_bytes(4, "big") + bytes(size)
+
+
+def test_answers_are_the_same_however_they_are_cut() -> None:
+    for seed in range(100):
+        chance = Random(seed)
+        sizes = [chance.choice([0, 1, 50, 3000]) for _ in range(12)]
+        stream = b"".join(said(number + 1, size) for number, size in enumerate(sizes))
+        link, answers = asked(12)
+        at = 0
+        while at < len(stream):
+            step = chance.choice([1, 2, 3, 7, 100, 5000])
+            link.received(stream[at : at + step], 1000 + at)
+            at += step
+        assert [len(answer.frame or b"") - 4 for answer in answers] == sizes
+        assert [answer.sent_ns for answer in answers] == list(range(12))
+        assert {(answer.bucket, answer.node) for answer in answers} == {(Disposition.ANSWERED, 7)}
+        assert link.idle
+        assert not link.closed
+
+
+@pytest.mark.parametrize("wrong", [b"\xff\xff\xff\xff", b"\0\0\0\3", b"\x7f\xff\xff\xff", said(9, 0)])
+@pytest.mark.parametrize("cut", [1, 4, 99])
+def test_what_is_no_answer_ends_the_link_and_what_waits(wrong: bytes, cut: int) -> None:
+    link, answers = asked(3)
+    stream = said(1, 5) + wrong
+    for at in range(0, len(stream), cut):
+        link.received(stream[at : at + cut], 0)
+    assert link.closed
+    assert [answer.bucket for answer in answers] == [
+        Disposition.ANSWERED,
+        Disposition.CLOSED,
+        Disposition.CLOSED,
+    ]
+    link.received(said(2, 0), 0)
+    assert len(answers) == 3
+
+
+def test_silence_ends_the_oldest_question_as_timed_out() -> None:
+    link, answers = asked(2)
+    assert not link.expire(9)
+    assert link.expire(10)
+    assert [answer.bucket for answer in answers] == [Disposition.TIMED_OUT, Disposition.CLOSED]
+
+
+class Peer:
+    """What a channel writes to."""
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.heard.append(data)
+
+    def close(self) -> None:
+        self.heard.append(b"closed")
+
+
+def test_what_one_event_gives_to_send_leaves_together_and_before_the_end() -> None:
+    wire = SocketWire(None)
+    peers = []
+    links = [Connection(number, 1, NOWHERE, wire, 0) for number in range(2)]
+    for link in links:
+        channel = _Channel(wire, link)
+        channel.transport = peer = Peer()  # type: ignore[assignment]
+        wire._channels[link] = channel
+        peers.append(peer)
+    for data in (b"a", b"b", b"c"):
+        wire.send(links[0], data)
+    wire.send(links[1], b"last")
+    wire.disconnect(links[1])
+    assert peers[0].heard == []
+    wire.uncork()
+    wire.uncork()
+    assert [peer.heard for peer in peers] == [[b"abc"], [b"last", b"closed"]]

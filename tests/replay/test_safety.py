@@ -1,0 +1,177 @@
+"""Each rail refuses: never-sent requests, the captured cluster, foreign addresses."""
+
+from argparse import ArgumentTypeError
+
+import pytest
+from replay.handmade import FOUND_NOTHING, Script, replay, settings
+
+from kdissect.cli.arguments import parse
+from kdissect.cli.replay import _allowable, _topic_id
+from kdissect.protocol.schema.registry import APIS
+from kdissect.replay.disposition import Disposition
+from kdissect.replay.load.analysis import CapturedCluster, load
+from kdissect.replay.load.policy import (
+    ADMIN,
+    INTER_BROKER,
+    IRREVERSIBLE,
+    READ,
+    SECURITY,
+    by_content,
+    by_key,
+    is_internal,
+)
+from kdissect.replay.safety import (
+    admission,
+    check_cluster,
+    refuse_source,
+)
+from kdissect.replay.settings import Groups
+from kdissect.replay.target.cluster import AbortRun
+
+EVERYTHING = settings(groups=Groups.FULL, allowed_apis=frozenset(APIS))
+
+
+@pytest.mark.parametrize("key", sorted(INTER_BROKER | SECURITY | IRREVERSIBLE))
+def test_no_flag_allows_what_is_never_sent(key: int) -> None:
+    refusal = by_key(key, EVERYTHING)
+    assert refusal is not None
+    assert refusal.bucket is (Disposition.INTER_BROKER if key in INTER_BROKER else Disposition.POLICY)
+
+
+@pytest.mark.parametrize("key", sorted(ADMIN))
+def test_what_changes_the_cluster_is_allowed_one_by_one(key: int) -> None:
+    assert by_key(key, settings()) is not None
+    assert by_key(key, settings(allowed_apis=frozenset(ADMIN - {key}))) is not None
+    assert by_key(key, settings(allowed_apis=frozenset({key}))) is None
+
+
+@pytest.mark.parametrize(
+    ("api", "why"),
+    [
+        ("LeaderAndIsr", "LeaderAndIsr is never sent"),
+        ("CreateAcls", "CreateAcls is never sent"),
+        ("Produce", "Produce needs no --allow"),
+    ],
+)
+def test_only_what_changes_the_cluster_can_be_allowed(api: str, why: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=why):
+        _allowable(api)
+    assert _allowable("DeleteTopics").key == 20
+
+
+def test_every_api_has_a_class_and_unknown_ones_are_never_sent() -> None:
+    sent = {key for key in APIS if by_key(key, EVERYTHING) is None}
+    assert sent >= READ | ADMIN
+    assert not sent & (INTER_BROKER | SECURITY | IRREVERSIBLE | {17, 18, 36, 71, 72})
+    for key in (-1, 93, 1000):
+        assert by_key(key, EVERYTHING) is not None
+
+
+def test_groups_are_off_unless_asked_for() -> None:
+    members = {11, 12, 13, 14, 68, 76, 78, 79}
+    for mode, allowed in ((Groups.OFF, set()), (Groups.SIMPLE, {8}), (Groups.FULL, {8, *members})):
+        assert {key for key in (8, *members) if by_key(key, settings(groups=mode)) is None} == allowed
+    streams = by_key(88, settings(groups=Groups.FULL))
+    assert streams is not None
+    assert streams.reason.startswith("streams groups are not replayed")
+
+
+def test_followers_and_brokers_are_told_by_what_they_say() -> None:
+    for key, version, body in (
+        (1, 11, {"replica_id": 2}),
+        (1, 15, {"replica_state": {"replica_id": 0, "replica_epoch": 1}}),
+        (2, 5, {"replica_id": 1}),
+        (23, 4, {"replica_id": 1}),
+        (23, 1, {}),  # before consumers asked
+        (24, 4, {}),
+    ):
+        refusal = by_content(key, version, body, "broker-2")
+        assert refusal is not None
+        assert refusal.bucket is Disposition.INTER_BROKER
+    assert by_content(1, 11, {"replica_id": -1}, "c") is None
+    assert by_content(0, 9, {}, "__admin_client") is not None
+
+
+def test_internal_topics() -> None:
+    assert all(
+        is_internal(name)
+        for name in ("__consumer_offsets", "__transaction_state", "_schemas", "connect-offsets")
+    )
+    assert not any(is_internal(name) for name in ("orders", "_orders", "connections", None))
+
+
+def source(*addresses: tuple[str, int], ids: tuple[str, ...] = ("src",)) -> CapturedCluster:
+    return CapturedCluster(set(ids), set(addresses))
+
+
+def test_the_captured_brokers_are_refused_even_if_allowed() -> None:
+    admit = admission(
+        settings(target=(("b.test", 9092),), allowed_hosts=("10.0.0.0/8",)), source(("10.0.0.1", 9092))
+    )
+    admit(("10.0.0.1", 9093))
+    admit(("b.test", 9999))
+    with pytest.raises(AbortRun, match="captured cluster"):
+        admit(("10.0.0.1", 9092))
+    with pytest.raises(AbortRun, match="captured cluster"):
+        refuse_source(("localhost", 9092), source(("127.0.0.1", 9092)))
+
+
+def test_addresses_that_metadata_names_need_permission() -> None:
+    admit = admission(settings(target=(("b.test", 9092),)), source())
+    for host in ("production.test", "10.1.2.3", "127.0.0.1"):
+        with pytest.raises(AbortRun, match="--allow-host"):
+            admit((host, 9092))
+    admission(settings(target=(("b.test", 9092),), allowed_hosts=("10.1.0.0/16",)), source())(("10.1.2.3", 1))
+
+
+def test_the_captured_cluster_is_refused() -> None:
+    with pytest.raises(AbortRun, match="itself"):
+        check_cluster(settings(), source(), "src")
+    check_cluster(settings(), source(), "other")
+    with pytest.raises(AbortRun, match="--i-know-target other"):
+        check_cluster(settings(), source(ids=()), "other")
+    check_cluster(settings(known_target="other"), source(ids=()), "other")
+    with pytest.raises(AbortRun, match="not other"):
+        check_cluster(settings(known_target="other"), source(ids=()), "third")
+
+
+@pytest.mark.parametrize("command", ["plan", "prepare", "run", "compare"])
+def test_every_command_can_be_quiet(command: str) -> None:
+    more = ["a-run"] if command == "compare" else ["capture.pcap", "--target", "kafka.test:9092"]
+    assert parse(["replay", command, *more, "--quiet"]).quiet
+    assert parse(["replay", command, *more, "--format", "json"]).format == "json"
+
+
+def test_metadata_never_creates_topics() -> None:
+    script = Script()
+    for version in (0, 1, 3, 4, 9):
+        body = {"topics": [{"name": "orders"}]} | (
+            {"allow_auto_topic_creation": True} if version >= 4 else {}
+        )
+        script.add(version, 3, version, body, FOUND_NOTHING)
+    done = replay(script, lambda *_: FOUND_NOTHING)
+    sent = done.sent(3)
+    assert len(sent) == 5
+    assert all(version >= 4 and body["allow_auto_topic_creation"] is False for _, version, body in sent)
+    assert all(body["topics"][0]["name"] == "t-orders" for _, _, body in sent)
+
+
+def test_nothing_of_a_captured_login_is_sent() -> None:
+    script = Script()
+    script.add(0, 17, 1, {"mechanism": "PLAIN"}, {"error_code": 0, "mechanisms": ["PLAIN"]})
+    script.add(
+        1, 36, 1, {"auth_bytes": b"\0alice\0production password"}, {"error_code": 0, "auth_bytes": b""}
+    )
+    script.add(2, 10, 1, {"key": "g", "key_type": 0}, None)
+    loaded = load(script.capture(), script.shelf, settings())
+    assert [item.refusal is None for item in loaded.items] == [False, False, True]
+    done = replay(script, lambda *_: {"error_code": 0, "node_id": 1, "host": "127.0.0.1", "port": 9092})
+    assert {key for _, key, _, _ in done.target.asked} == {18, 10}
+    assert all(b"production password" not in repr(body).encode() for *_, body in done.target.asked)
+
+
+def test_topic_ids_are_named_as_kafka_writes_them() -> None:
+    assert _topic_id("bm5ubm5ubm5ubm5ubm5ubg=orders") == (b"n" * 16, "orders")
+    for text in ("bm5ubm5ubm5ubm5ubm5ubg", "orders=bm5ubm5ubm5ubm5ubm5ubg", "=orders", "bm5ubm5ubm5ubm5ubm5ubh=orders"):  # fmt: skip
+        with pytest.raises(ArgumentTypeError):
+            _topic_id(text)

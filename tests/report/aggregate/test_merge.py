@@ -1,0 +1,94 @@
+"""Partials do not depend on how rows were dealt out: any batches, any order, through Arrow and back."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from report import synthetic
+
+from kdissect.report.aggregate.merge import (
+    EMPTY,
+    PARTIAL,
+    Partial,
+    from_arrow,
+    merge,
+    summarise,
+    to_arrow,
+)
+from kdissect.report.aggregate.partial_tables import PARTS
+from kdissect.report.build.report import build_report
+from kdissect.report.model import CaptureFacts
+
+
+def rows_of(partial: Partial):
+    """Give a partial as sorted rows, whose order says nothing."""
+    return {name: sorted(map(repr, partial.part(part).to_pylist())) for name, part in PARTS.items()}
+
+
+@settings(max_examples=12)
+@given(st.integers(0, 2**32), st.integers(1, 7), st.integers(0, 300))
+def test_any_batches_in_any_order_give_the_same_partial(seed, calls, exchanges):
+    rng = np.random.default_rng(seed)
+    whole = synthetic.tables(rng, exchanges, connections=5, topics=3)
+    # Orphans have no ordinal; without one a partition cannot be dealt out with its exchange.
+    dealt = [summarise(part) for part in synthetic.in_batches(rng, whole, calls)]
+    left = merge(merge([EMPTY, one]) for one in dealt)
+    right = merge([merge(dealt[calls // 2 :]), merge(dealt[: calls // 2])])
+    at_once = summarise(whole)
+    assert rows_of(left) == rows_of(right) == rows_of(at_once)
+    assert build_report(left, CaptureFacts()) == build_report(at_once, CaptureFacts())
+
+
+def test_parts_have_one_row_per_key():
+    partial = summarise(synthetic.tables(np.random.default_rng(4), 3000))
+    for name, part in PARTS.items():
+        keys = partial.part(part).select([key for key, _ in part.keys])
+        assert keys.group_by(keys.column_names).aggregate([]).num_rows == keys.num_rows, name
+        assert keys.num_rows, name
+
+
+def test_through_arrow_and_back():
+    rng = np.random.default_rng(5)
+    dealt = synthetic.in_batches(rng, synthetic.tables(rng, 1000), 3)
+    batches = [to_arrow(summarise(part)) for part in dealt]
+    assert all(batch.schema == PARTIAL for batch in batches)
+    shuffled = pa.Table.from_batches(batches).take([*range(5, sum(b.num_rows for b in batches)), *range(5)])
+    assert rows_of(from_arrow(shuffled.to_batches(max_chunksize=4))) == rows_of(merge(map(summarise, dealt)))
+
+
+def test_record_batches_are_as_good_as_tables():
+    tables = synthetic.tables(np.random.default_rng(6), 200)
+    batches = {name: table.combine_chunks().to_batches()[0] for name, table in tables.items()}
+    assert rows_of(summarise(batches)) == rows_of(summarise(tables))
+
+
+def test_nothing_at_all():
+    assert summarise({}).parts == {}
+    assert merge([]) == EMPTY
+    assert from_arrow([]) == EMPTY
+    assert from_arrow([to_arrow(EMPTY)]) == EMPTY
+    empty = {
+        name: table.slice(0, 0) for name, table in synthetic.tables(np.random.default_rng(7), 10).items()
+    }
+    assert summarise(empty).parts == {}
+
+
+@pytest.mark.parametrize("missing", ["exchanges", "partitions", "connections", "names", "brokers"])
+def test_any_table_may_be_absent(missing):
+    tables = {
+        name: table
+        for name, table in synthetic.tables(np.random.default_rng(8), 300).items()
+        if name != missing
+    }
+    summary = build_report(summarise(tables), CaptureFacts())
+    assert summary.totals.exchanges == (0 if missing == "exchanges" else 300)
+    assert bool(summary.connections.count) == (missing != "connections")
+
+
+def test_partitions_whose_exchange_is_elsewhere_keep_their_volume():
+    tables = synthetic.tables(np.random.default_rng(9), 300)
+    torn = tables | {"exchanges": tables["exchanges"].slice(0, 1)}
+    whole, found = (build_report(summarise(some), CaptureFacts()) for some in (tables, torn))
+    volume = lambda summary: {(t.topic, u.api_key): u.record_bytes for t in summary.topics for u in t.uses}  # noqa: E731
+    assert volume(whole) == volume(found)

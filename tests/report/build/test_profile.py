@@ -1,0 +1,96 @@
+"""The profile against figures added up by hand from the tables."""
+
+from collections import defaultdict
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from report import handmade, synthetic
+
+from kdissect.report.build.report import build_report
+from kdissect.report.aggregate.merge import summarise
+from kdissect.report.build.profile import spans
+from kdissect.report.model import By, CaptureFacts
+
+
+@pytest.fixture(scope="module")
+def tables():
+    made = dict(synthetic.tables(np.random.default_rng(11), 2000))
+    rng = np.random.default_rng(12)
+    groups = [
+        None if pick == 3 else f"group-{pick}" for pick in rng.integers(0, 4, made["exchanges"].num_rows)
+    ]
+    exchanges = made["exchanges"]
+    made["exchanges"] = exchanges.set_column(
+        exchanges.schema.get_field_index("group_id"), "group_id", pa.array(groups, pa.string())
+    )
+    return made
+
+
+def added_up(tables, key):
+    """Add calls and service time up by a function of an exchange and its connection."""
+    connections = {row["connection"]: row for row in tables["connections"].to_pylist()}
+    calls, times = defaultdict(int), defaultdict(int)
+    for row in tables["exchanges"].to_pylist():
+        name = key(row, connections.get(row["connection"], {}))
+        calls[name] += 1
+        latency = row["latency_ns"]
+        if latency is not None and 0 <= latency < 1 << 48 and not row["idle_wait"]:
+            times[name] += latency
+    return calls, times
+
+
+KEYS = {
+    By.API: lambda row, _: row["api_name"],
+    By.BROKER: lambda _, end: f"{end.get('server_host', '?')}:{end.get('server_port', '?')}",
+    By.GROUP: lambda row, _: row["group_id"],
+    By.CONNECTION: lambda row, end: (
+        f"{end.get('client_host', '?')}:{end.get('client_port', '?')} > {end.get('server_host', '?')}:{end.get('server_port', '?')}"
+    ),
+}
+
+
+@pytest.mark.parametrize("by", KEYS)
+def test_rows_are_what_the_exchanges_add_up_to_most_time_first(tables, by):
+    summary = build_report(summarise(tables), CaptureFacts(), by=by)
+    calls, times = added_up(tables, KEYS[by])
+    if by is By.GROUP:
+        calls.pop(None)
+    assert {row.label: row.exchanges for row in summary.profile.rows} == dict(calls)
+    for row in summary.profile.rows:
+        assert (row.service.sum_ns if row.service else 0) == times[row.label]
+    order = [times[row.label] for row in summary.profile.rows]
+    assert order == sorted(order, reverse=True)
+    assert summary.profile.by is by
+
+
+def test_rows_by_topic_on_paper():
+    rows = build_report(summarise(handmade.tables()), handmade.CAPTURE, by=By.TOPIC).profile.rows
+    assert [(row.label, row.detail, row.exchanges) for row in rows[:2]] == [
+        ("orders", "Produce", 3),
+        ("orders", "Fetch", 2),
+    ]
+    assert rows[0].service.sum_ns == 4 * handmade.MS
+
+
+def test_an_old_api_does_not_lend_its_name_to_a_new_one_of_the_same_key():
+    """Key 3 was MultiProduce in Kafka 0.7, which has no versions; it is Metadata since."""
+    rows = [
+        handmade.exchange(1, 0, (3, "Metadata", 12), 0, handmade.MS),
+        handmade.exchange(2, 0, (3, "MultiProduce", 0), 1, 2 * handmade.MS) | {"api_version": None},
+    ]
+    tables = {"exchanges": pa.Table.from_pylist(rows, handmade.tables()["exchanges"].schema)}
+    summary = build_report(summarise(tables), CaptureFacts())
+    assert [(row.label, row.exchanges) for row in summary.profile.rows] == [
+        ("MultiProduce", 1),
+        ("Metadata", 1),
+    ]
+    assert {(row.api_name, row.api_version) for row in summary.apis} == {
+        ("Metadata", 12),
+        ("MultiProduce", None),
+    }
+
+
+def test_versions_are_written_as_spans():
+    assert spans({9, 3, 4, 5, 11}) == "3-5, 9, 11"
+    assert spans(set()) is None

@@ -1,0 +1,113 @@
+"""Two reports against each other: what is certain, what is not, what came and went."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from report import handmade
+
+from kdissect.report.aggregate.merge import summarise
+from kdissect.report.build.report import build_report
+from kdissect.report.compare import (
+    Verdict,
+    compare,
+    more_often,
+    wilson,
+)
+from kdissect.report.model import By, CaptureFacts
+from kdissect.report.render.comparison import render
+from kdissect.report.render.json import to_json
+from kdissect.report.render.table import Terminal
+from kdissect.tables.schemas import EXCHANGES
+from kdissect.text import columns
+
+
+def report(latencies_us, errors=0, *, api=(0, "Produce", 9), by=By.API, **more):
+    rows = [
+        handmade.exchange(1, at, api, at, int(latency * 1000), **more)
+        | {"error_code": 6 if at < errors else 0}
+        for at, latency in enumerate(latencies_us)
+    ]
+    for row in rows:
+        row["error_name"] = "NOT_LEADER_OR_FOLLOWER" if row["error_code"] else "NONE"
+    tables = {
+        "exchanges": pa.Table.from_pylist(rows, EXCHANGES),
+        "connections": handmade.tables()["connections"],
+    }
+    return json.loads(to_json(build_report(summarise(tables), CaptureFacts(files=("x.pcap",)), by=by)))
+
+
+def verdicts(before, after):
+    (row,) = compare(before, after).rows
+    return {one.percentile: one.verdict for one in row.percentiles}
+
+
+RNG = np.random.default_rng(3)
+FAST = RNG.exponential(1000, 500)
+
+
+def test_a_clear_shift_is_slower_one_way_and_faster_the_other():
+    fast, slow = report(FAST), report(FAST * 2)
+    assert verdicts(fast, slow) == {"p50": Verdict.SLOWER, "p90": Verdict.SLOWER, "p99": Verdict.SLOWER}
+    assert verdicts(slow, fast)["p50"] is Verdict.FASTER
+
+
+def test_samples_of_one_distribution_show_no_difference():
+    calls = [report(RNG.exponential(1000, 400)) for _ in range(12)]
+    found = [one for before, after in pairwise(calls) for one in verdicts(before, after).values()]
+    assert set(found) <= {Verdict.SAME, Verdict.SLOWER, Verdict.FASTER}
+    assert sum(one is not Verdict.SAME for one in found) <= 1
+
+
+def test_ten_values_say_something_of_the_median_and_nothing_of_the_99th_percentile():
+    assert verdicts(report(FAST[:10]), report(FAST[:10] * 50)) == {
+        "p50": Verdict.SLOWER, "p90": Verdict.FEW, "p99": Verdict.FEW,
+    }  # fmt: skip
+    assert set(verdicts(report(FAST[:5]), report(FAST[:5] * 50)).values()) == {Verdict.FEW}
+
+
+def test_rows_of_one_side_only():
+    both = compare(report(FAST), report(FAST, api=(1, "Fetch", 13)))
+    assert {(row.label, row.verdict) for row in both.rows} == {
+        ("Fetch", Verdict.ONLY_AFTER), ("Produce", Verdict.ONLY_BEFORE),
+    }  # fmt: skip
+    assert {(change.subject, change.before, change.after) for change in both.versions} == {
+        ("Fetch", None, "13"), ("Produce", "9", None),
+    }  # fmt: skip
+
+
+def test_errors_that_appeared_and_errors_that_became_more():
+    found = compare(report(FAST), report(FAST, errors=40))
+    assert [(change.subject, change.before) for change in found.errors] == [
+        ("Produce NOT_LEADER_OR_FOLLOWER", None)
+    ]
+    assert found.rows[0].errors_verdict == "more"
+    assert compare(report(FAST, errors=40), report(FAST)).rows[0].errors_verdict == "fewer"
+    assert compare(report(FAST, errors=3), report(FAST, errors=5)).rows[0].errors_verdict == "too few to tell"
+
+
+def test_wilson_as_books_print_it():
+    low, high = wilson(10, 100)  # Newcombe 1998: 0.0552 to 0.1744
+    assert (round(low, 4), round(high, 4)) == (0.0552, 0.1744)
+    assert more_often(0, 0, 1, 1) == more_often(0, 10, 0, 10) == ""
+
+
+def test_client_software_that_changed():
+    after = report(FAST)
+    before = json.loads(json.dumps(after).replace("2.6.1", "2.3.0"))
+    (change,) = compare(before, after).clients
+    assert (change.subject, change.before, change.after) == (
+        "orders-app",
+        "librdkafka 2.3.0",
+        "librdkafka 2.6.1",
+    )
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_lines_fit(width):
+    text = render(compare(report(FAST), report(FAST * 3, errors=9)), Terminal(width))
+    assert max(map(columns, text.splitlines())) <= width
+    assert "slower p50 p90 p99" in text
+    assert "\x1b" not in text

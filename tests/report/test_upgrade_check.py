@@ -1,0 +1,83 @@
+"""What a newer Kafka breaks: the facts against the release notes' table, the verdicts on clients made by hand."""
+
+import pyarrow as pa
+import pytest
+from report import handmade
+
+from kdissect.protocol.releases import RELEASES, serves
+from kdissect.report.aggregate.merge import summarise
+from kdissect.report.render.table import Terminal
+from kdissect.report.upgrade_check import (
+    Verdict,
+    readiness,
+    render,
+)
+from kdissect.tables.schemas import EXCHANGES
+
+LOWEST_OF_4_0 = {
+    0: 3, 1: 4, 2: 1, 3: 0, 8: 2, 9: 1, 10: 0, 11: 2, 12: 0, 18: 0, 19: 2, 20: 1, 22: 0, 23: 2, 26: 0, 27: 1, 29: 1,
+    30: 1, 31: 1, 32: 1, 34: 1, 35: 1, 38: 1, 39: 1, 40: 1, 41: 1, 42: 0, 56: 2,
+}  # fmt: skip
+"""KIP-896, table of removed versions."""
+
+
+@pytest.mark.parametrize(("key", "lowest"), LOWEST_OF_4_0.items())
+def test_4_0_serves_from_the_version_that_kip_896_says(key, lowest):
+    assert [serves("4.0", key, version) for version in range(lowest + 1)] == [False] * lowest + [True]
+
+
+def test_what_changed_since_4_0():
+    assert [serves(release, 11, 0) for release in RELEASES] == [False, True, True, True]
+    assert [serves(release, 78, 0) for release in RELEASES] == [True, False, False, False]
+    assert not any(serves(release, key, 0) for release in RELEASES for key in (4, 5, 6, 7))
+    assert serves("4.0", 999, 0)  # of an unknown API nothing is known
+
+
+def call(client, ordinal, api, **more):
+    return handmade.exchange(1, ordinal, api, ordinal, handmade.MS) | {"client_id": client} | more
+
+
+CALLS = [
+    ("old", (0, "Produce", 2)), ("old", (0, "Produce", 2)), ("old", (1, "Fetch", 3)),
+    ("asks", (18, "ApiVersions", 0)), ("asks", (0, "Produce", 2)),
+    ("new", (0, "Produce", 9)), ("new", (18, "ApiVersions", 3)),
+    ("broker", (4, "LeaderAndIsr", 4)), ("joins", (11, "JoinGroup", 1)),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def partial():
+    rows = [call(client, at, api) for at, (client, api) in enumerate(CALLS)]
+    rows.append(call("ancient", 90, (0, "Produce", 0)) | {"api_version": None})
+    tables = handmade.tables()
+    return summarise(
+        {"exchanges": pa.Table.from_pylist(rows, EXCHANGES), "connections": tables["connections"]}
+    )
+
+
+def test_verdicts(partial):
+    found = readiness(partial, "4.0")
+    verdicts = {row.name.client_id: row.verdict for row in found.obstacles}
+    assert verdicts == {
+        "old": Verdict.BREAKS, "asks": Verdict.MAY_ADAPT, "broker": Verdict.BREAKS, "joins": Verdict.BREAKS,
+        "ancient": Verdict.BREAKS,
+    }  # fmt: skip
+    rows = {row.name.client_id: row for row in found.obstacles}
+    assert rows["old"].formats == ("writes", "reads")
+    assert [(use.api_name, use.api_version, use.exchanges) for use in rows["old"].used] == [
+        ("Produce", 2, 2), ("Fetch", 3, 1),
+    ]  # fmt: skip
+    assert rows["broker"].controller
+    assert not rows["old"].controller
+    assert found.connections_not_judged == 1
+    assert found.clients == 6
+    assert "joins" not in {row.name.client_id for row in readiness(partial, "4.1").obstacles}
+
+
+def test_told(partial):
+    text = render(readiness(partial, "4.0"), Terminal(100))
+    assert "Produce of Kafka 0.7" in text
+    assert "move to KRaft" in text
+    assert "1 connections cannot be judged" in text
+    nothing = render(readiness(summarise({}), "4.0"), Terminal(100))
+    assert "nothing: all 0 clients" in nothing

@@ -1,0 +1,170 @@
+"""A standalone Spark cluster on the loopback interface: a master and two workers, whose Python has never heard of kdissect.
+
+Or a Spark Connect server, that does the work by itself with the same Python.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kdissect.spark.startup.java import find_java
+from kdissect.spark.startup.jvm import OPTIONS, spark_jars
+
+START_SECONDS = 120
+PYTHON = "python"
+DEPLOY = "org.apache.spark.deploy"
+FOREIGN = {"PYTHONPATH", "NUMBA_CACHE_DIR"}  # of this process; the workers are other machines
+
+
+def make_python(folder: Path) -> Path:
+    """Make an interpreter that finds every package but ours, and pandas, which only a client of Spark Connect needs."""
+    packages, python = folder / "packages", folder / PYTHON
+    packages.mkdir()
+    for path in Path(sysconfig.get_paths()["purelib"]).iterdir():
+        if not path.name.startswith(("kdissect", "_kdissect", "__pycache__", "pandas")):
+            (packages / path.name).symlink_to(path)
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+class Standalone:
+    """A context manager; `master` is the URL, `python` what the executors run."""
+
+    def __init__(self, folder: Path, workers: int = 2) -> None:
+        self._folder, self._count = folder, workers
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.master = ""
+        self.python = folder / PYTHON
+
+    def __enter__(self) -> Self:
+        make_python(self._folder)
+        log = self._start(
+            "master", f"{DEPLOY}.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
+        )
+        self.master = self._said(log, r"Starting Spark master at (spark://\S+)")
+        try:
+            for number in range(self._count):
+                name = f"worker-{number}"
+                log = self._start(
+                    name, f"{DEPLOY}.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", "1",
+                    "--memory", "1g", "--work-dir", str(self._folder / name), self.master,
+                )  # fmt: skip
+                self._said(log, r"(Successfully registered)")
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    @property
+    def confs(self) -> dict[str, str]:
+        """Settings for an engine on this cluster."""
+        return {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.executor.memory": "512m",
+            "spark.executorEnv.XDG_CACHE_HOME": str(self.cache),
+            "spark.executorEnv.KDISSECT_JIT": "0",  # compiling takes longer than all that is done here
+        }
+
+    @property
+    def cache(self) -> Path:
+        """The user's cache on the machines of the workers."""
+        return self._folder / "cache"
+
+    def kill_worker(self) -> None:
+        """End one worker and its executors, without a word of farewell."""
+        os.killpg(self._processes.pop().pid, signal.SIGKILL)
+
+    def kill_executor(self) -> None:
+        """End the executors of one worker, which starts others."""
+        threads = Path(f"/proc/{self._processes[-1].pid}/task").glob("*/children")
+        children = [int(child) for thread in threads for child in thread.read_text().split()]
+        assert children
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+
+    def executor_logs(self) -> str:
+        """Give what the executors said."""
+        return "\n".join(path.read_text() for path in self._folder.glob("worker-*/app-*/*/stderr"))
+
+    def _start(self, name: str, *main: str, variables: Mapping[str, str] | None = None) -> Path:
+        jars = spark_jars()
+        environment = {key: value for key, value in os.environ.items() if key not in FOREIGN}
+        environment |= {"SPARK_HOME": str(jars[0].parents[1]), "SPARK_LOCAL_IP": "127.0.0.1"}
+        environment["SPARK_SCALA_VERSION"] = "2.13"  # as Spark's own script for starting workers finds out
+        environment |= variables or {}
+        command = [str(find_java().program), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        command += ["-cp", str(jars[0].parent / "*"), *main]
+        log = self._folder / f"{name}.log"
+        with log.open("wb") as said:
+            process = subprocess.Popen(
+                command, stdout=said, stderr=said, env=environment, cwd=self._folder, start_new_session=True
+            )
+        self._processes.append(process)
+        return log
+
+    def _said(self, log: Path, pattern: str) -> str:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if found := re.search(pattern, log.read_text()):
+                return found[1]
+            if self._processes[-1].poll() is not None:
+                break
+            time.sleep(0.05)
+        raise RuntimeError(f"{log.stem} did not start: {log.read_text()[-2000:]}")
+
+    def _end(self) -> None:
+        for process in self._processes:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+class ConnectServer(Standalone):
+    """A context manager; `master` is the URL."""
+
+    def __enter__(self) -> Self:
+        make_python(self._folder)
+        settings = {
+            "spark.master": "local[2]",
+            "spark.app.name": "server",
+            "spark.ui.enabled": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.local.dir": str(self._folder / "spark"),
+            "spark.sql.warehouse.dir": str(self._folder / "warehouse"),
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": "0",
+        }
+        log = self._start(
+            "connect",
+            *OPTIONS,
+            "-Xmx512m",
+            *(f"-D{name}={value}" for name, value in settings.items()),
+            "org.apache.spark.sql.connect.service.SparkConnectServer",
+            variables={
+                "PYSPARK_PYTHON": str(self.python),
+                "XDG_CACHE_HOME": str(self.cache),
+                "KDISSECT_JIT": "0",
+            },
+        )
+        try:
+            self.master = (
+                f"sc://{self._said(log, r'Spark Connect server started at: [^ ]*?(127.0.0.1:[0-9]+)')}"
+            )
+        except BaseException:
+            self._end()
+            raise
+        return self

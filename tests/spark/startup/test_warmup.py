@@ -1,0 +1,71 @@
+"""The little capture that workers warm up on must exercise what real captures do."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import kdissect
+from kdissect.report.build.report import build_report
+from kdissect.report.model import CaptureFacts
+from kdissect.spark.startup.warmup import CAPTURES, rehearse
+
+PACKAGE = Path(kdissect.__file__).parent
+
+SELDOM_NEEDED = {  # small kernels that are compiled when they are first called
+    "kdissect.capture.flow_table.fill_slots",  # more than 256 connections in one split
+    "kdissect.exchanges.watermark.earliest_unfinished",
+    "kdissect.streams.memory_budget._add_up",  # connections that hold too much together
+    "kdissect.streams.tls.held_records._let_go",  # connections that TLS protects
+    "kdissect.streams.tls.held_records._list_chunks",
+    "kdissect.protocol.records.crc32c_patch._patched",  # replay
+}
+
+CALLED = """
+import sys
+called = set()
+sys.setprofile(lambda frame, event, _: called.add((frame.f_globals.get("__name__"), frame.f_code.co_name)))
+from kdissect.spark.startup.warmup import rehearse
+rehearse()
+sys.setprofile(None)
+print(*(f"{module}.{name}" for module, name in called if str(module).startswith("kdissect.")))
+"""
+
+
+def entrances() -> set[str]:
+    """Kernels that are called from Python: what is compiled in its own right."""
+    found, within = set(), set()
+    for path in PACKAGE.rglob("*.py"):
+        module = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                names = {one.id for one in node.decorator_list if isinstance(one, ast.Name)}
+                if names & {"jit", "jit_flat"}:
+                    found.add(f"{module}.{node.name}")
+                if names & {"jit", "jit_flat", "jit_inner"}:
+                    within |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return {name for name in found if name.rpartition(".")[2] not in within}
+
+
+def test_it_has_requests_answers_partitions_and_records() -> None:
+    summary = build_report(rehearse(), CaptureFacts())
+    assert {api.api_name for api in summary.apis} > {"ApiVersions", "Produce", "JoinGroup", "Heartbeat"}
+    assert sum(use.records for topic in summary.topics for use in topic.uses) > 0
+    assert summary.faults == ()
+
+
+def test_it_is_small() -> None:
+    assert all(path.stat().st_size < 20_000 for path in CAPTURES)
+
+
+def test_it_calls_every_kernel() -> None:
+    """What is compiled for later runs must be what later runs need."""
+    told = subprocess.run(
+        [sys.executable, "-P", "-c", CALLED],
+        env={**os.environ, "KDISSECT_JIT": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert entrances() - set(told.stdout.split()) == SELDOM_NEEDED

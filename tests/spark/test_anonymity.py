@@ -1,0 +1,167 @@
+"""No name of a capture is anywhere in what is told about it once names are replaced; everything else is the same."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from spark.conftest import CAPTURES
+
+from kdissect.capture.index.splits import Split
+from kdissect.report.aggregate.merge import from_arrow
+from kdissect.report.build.report import build_report
+from kdissect.report.model import By, CaptureFacts
+from kdissect.report.render.json import to_json
+from kdissect.report.render.table import Terminal
+from kdissect.report.render.terminal import render
+from kdissect.spark import tasks
+from kdissect.spark.tasks import DEFAULT, TableOptions
+from kdissect.tables import schemas as schemas_module
+from kdissect.tables.anonymize import (
+    KINDS,
+    LOOPBACK,
+    OWN_TOPIC_IDS,
+    OWN_TOPICS,
+    Pseudonyms,
+)
+from kdissect.tables.filters import TableFilter
+from kdissect.tables.schemas import TABLES
+
+SplitsOf = Callable[..., tuple[Split, ...]]
+Rows = dict[str, list[dict[str, Any]]]
+
+
+NO_NAMES = {
+    "opened", "closed", "protocol", "event", "sasl_outcome", "sasl_error", "client_software_name", "client_software_version", "status", "api_name", "error_name",
+    "fault", "codec", "tls_version", "tls_alpn", "tls_cipher", "tls_outcome", "tls_alert", "tls_alert_by", "tls_decryption",
+}  # fmt: skip
+"""Text of the tables that Kafka, TLS or kdissect chose, not whoever runs the cluster."""
+
+
+def test_every_column_of_text_is_either_a_name_or_known_not_to_be_one() -> None:
+    schemas = {
+        name.lower(): schema for name, schema in vars(schemas_module).items() if isinstance(schema, pa.Schema)
+    }
+    assert {"connections", "exchanges", "partitions", "names", "brokers"} <= schemas.keys()
+    for name, schema in schemas.items():
+        texts = {field.name for field in schema if field.type == pa.string()}
+        assert texts <= KINDS.get(name, {}).keys() | NO_NAMES, name
+
+
+def pieces_of(splits: tuple[Split, ...]) -> list[pa.RecordBatch]:
+    return [
+        batch
+        for split in splits
+        for batch in tasks.scan_step([pa.record_batch({"split": [split.index]})], splits, ())
+    ]
+
+
+def rows_of(splits: tuple[Split, ...], treatment: TableOptions) -> Rows:
+    found: Rows = {name: [] for name in (*TABLES, "names")}
+    for name, batch in tasks.tables_step(pieces_of(splits), splits, list(TABLES), treatment):
+        found[name] += batch.to_pylist()
+    return found
+
+
+def names_in(rows: Rows) -> Iterator[str]:
+    """Give every name that must not be told."""
+    for table, columns in KINDS.items():
+        for row in rows.get(table, ()):
+            yield from (row[column] for column in columns if row[column] and column != "sasl_mechanism")
+
+
+def outputs(splits: tuple[Split, ...], treatment: TableOptions, name: str) -> Iterator[tuple[str, str]]:
+    """Give everything that is told, by the name of where it is told."""
+    pieces = list(tasks.summary_step(pieces_of(splits), splits, treatment))
+    facts = CaptureFacts(files=(name,))
+    for by in By:
+        summary = build_report(from_arrow(tasks.partials_in(pieces)), facts, by=by)
+        yield f"text by {by}", render(summary, Terminal(200, whole=True))
+    yield "JSON", to_json(summary)
+    yield "tables", json.dumps(rows_of(splits, treatment))
+
+
+@pytest.mark.parametrize("name", ["broker-restart.pcapng", "transactions.pcapng", "rebalances.pcapng"])
+def test_no_name_is_told(splits_of: SplitsOf, name: str) -> None:
+    splits = splits_of(CAPTURES / name)
+    secret = set(names_in(rows_of(splits, DEFAULT))) - OWN_TOPICS - OWN_TOPIC_IDS
+    assert len(secret) > 10
+    pseudonyms = Pseudonyms.new()
+    words = re.compile(
+        rf"(?<![\w-])(?:{'|'.join(map(re.escape, sorted(secret, key=len, reverse=True)))})(?![\w-])"
+    )
+    hidden = pseudonyms.name("capture", str(CAPTURES / name)) or ""
+    assert any(words.search(text) for _, text in outputs(splits, DEFAULT, str(CAPTURES / name)))
+    for place, text in outputs(splits, TableOptions(pseudonyms=pseudonyms), hidden):
+        assert not (found := words.search(text)), (
+            place,
+            found and text[found.start() - 80 : found.end() + 80],
+        )
+
+
+def test_what_belongs_together_still_does(splits_of: SplitsOf) -> None:
+    """The report is the same but for names: same rows, same figures, same findings."""
+    splits = splits_of(CAPTURES / "broker-restart.pcapng")
+
+    def figures(treatment: TableOptions) -> Any:
+        pieces = tasks.summary_step(pieces_of(splits), splits, treatment)
+        summary = build_report(from_arrow(tasks.partials_in(pieces)), CaptureFacts())
+        return (
+            [replace(row.figures) for row in summary.clients],
+            [(row.node_id, row.figures) for row in summary.brokers],
+            [
+                (topic.resolved, topic.partitions, [use.exchanges for use in topic.uses])
+                for topic in summary.topics
+            ],
+            sorted((finding.name, finding.title, finding.count) for finding in summary.findings),
+        )
+
+    assert figures(DEFAULT) == figures(TableOptions(pseudonyms=Pseudonyms.new()))
+
+
+def test_the_same_key_gives_the_same_names_and_another_key_others() -> None:
+    one, same, other = Pseudonyms.new("a"), Pseudonyms.new("a"), Pseudonyms.new("b")
+    assert one.name("topic", "orders") == same.name("topic", "orders")
+    assert one.name("topic", "orders") != other.name("topic", "orders")
+    assert one.name("topic", "orders") != one.name("client", "orders")
+    assert Pseudonyms.new().name("topic", "orders") != Pseudonyms.new().name("topic", "orders")
+    assert re.fullmatch(r"topic-[0-9a-f]{8}", one.name("topic", "orders") or "")
+    assert re.fullmatch(
+        r"capture-[0-9a-f]{8}\.pcapng\.gz", one.name("capture", "/home/ann/acme.prod.pcapng.gz") or ""
+    )
+    assert re.fullmatch(r"capture-[0-9a-f]{8}", one.name("capture", "acme.secret") or "")
+    assert len({one.name("host", host) for host in LOOPBACK}) == 1
+    assert one.name("client", None) is None
+    assert one.name("client", "") == ""
+
+
+def test_filters_and_warnings_do_not_tell_either() -> None:
+    names = Pseudonyms.new("a")
+    assert names.asked("--topic", "orders") == names.name("topic", "orders")
+    assert names.asked("--topic", "ord*") == "(a pattern)"
+    assert names.asked("--broker", "10.0.0.1:9092") == f"{names.name('host', '10.0.0.1')}:9092"
+    assert names.asked("--broker", "2") == "2"
+    assert names.asked("--api", "Fetch") == "Fetch"
+    path = "/captures/acme.pcapng"
+    (told,) = names.texts([f"{path} is cut off; acme.pcapng ends early"], [path])
+    assert "acme" not in told
+
+
+def test_filters_go_by_the_real_names(splits_of: SplitsOf) -> None:
+    splits = splits_of(CAPTURES / "broker-restart.pcapng")
+    choice = TableFilter(clients=("orders-aio",))
+    plain, hidden = (
+        rows_of(splits, TableOptions(choice, pseudonyms))["exchanges"]
+        for pseudonyms in (None, Pseudonyms.new())
+    )
+    assert len(plain) == len(hidden) > 0
+    assert {row["client_id"] for row in plain} == {"orders-aio"}
+    assert len({row["client_id"] for row in hidden}) == 1
+
+
+def test_a_capture_without_a_path_stays_nameless() -> None:
+    assert Pseudonyms.new("a").name("capture", Path("-").name) != "-"

@@ -1,0 +1,196 @@
+"""On a cluster whose machines know nothing of kdissect: the same rows, also when one of them goes."""
+
+import gzip
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from spark.conftest import CAPTURES, Tables, in_order
+
+from kdissect.capture.formats.file_types import InputError
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.index.splits import Split
+from kdissect.capture.inputs import open_inputs
+from kdissect.cli.arguments import parse
+from kdissect.cli.context import surveyed
+from kdissect.report.aggregate.merge import from_arrow
+from kdissect.report.build.report import build_report
+from kdissect.report.model import CaptureFacts
+from kdissect.spark import jobs
+from kdissect.spark import tasks as steps
+from kdissect.spark.jobs import Work
+from kdissect.spark.session import Engine, Settings
+from kdissect.spark.table_writer import (
+    Format,
+    TableDirectory,
+    TableStore,
+)
+from kdissect.tables.schemas import TABLES
+
+from .standalone import Standalone
+
+pytestmark = pytest.mark.spark
+
+CAPTURE = CAPTURES / "broker-restart.pcapng"
+SplitsOf = Callable[..., tuple[Split, ...]]
+Dissected = Callable[..., Tables]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with Standalone(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def far(cluster: Standalone) -> Iterator[Engine]:
+    """Spark on the cluster, beside whatever Spark other tests have in this process."""
+    from pyspark import SparkContext
+
+    before = SparkContext._active_spark_context, SparkContext._gateway, SparkContext._jvm
+    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+    known = os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = str(cluster.python)
+    try:
+        with Engine.start(Settings(cluster.master, cluster.confs)) as engine:
+            engine.context()
+            yield engine
+    finally:
+        SparkContext._active_spark_context, SparkContext._gateway, SparkContext._jvm = before
+        os.environ.pop("PYSPARK_PYTHON")
+        if known is not None:
+            os.environ["PYSPARK_PYTHON"] = known
+
+
+def read(folder: Path) -> Tables:
+    return {
+        name: in_order(
+            pa.concat_tables(
+                [pa.parquet.read_table(path).cast(schema) for path in (folder / name).glob("*.parquet")]
+            )
+        )
+        for name, schema in TABLES.items()
+    }
+
+
+@contextmanager
+def half_way(engine: Engine, tasks: int, kill: Callable[[], None]) -> Iterator[None]:
+    """Kill something when a stage of so many tasks is under way; see to it that some were done again."""
+    tracker = engine.context().statusTracker()
+    done = threading.Event()
+    struck: list[int] = []
+
+    def strike() -> None:
+        while not done.wait(0.005) and not struck:
+            for number in tracker.getActiveStageIds():
+                stage = tracker.getStageInfo(number)
+                if stage and stage.numTasks == tasks and 3 <= stage.numCompletedTasks < tasks - 3:
+                    kill()
+                    struck.append(number)
+
+    before = set(tracker.getJobIdsForGroup())
+    killer = threading.Thread(target=strike)
+    killer.start()
+    try:
+        yield
+    finally:
+        done.set()
+        killer.join()
+    assert struck
+    ran = [tracker.getJobInfo(job) for job in set(tracker.getJobIdsForGroup()) - before]
+    stages = [tracker.getStageInfo(number) for job in ran if job for number in job.stageIds]
+    assert any(stage.numFailedTasks or stage.currentAttemptId for stage in stages if stage), stages
+
+
+def test_the_executors_python_has_no_kdissect(cluster: Standalone) -> None:
+    command = [cluster.python, "-c", "import numba, pyarrow, kdissect"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/", env=environment, check=False)
+    assert "No module named 'kdissect'" in done.stderr
+
+
+def test_same_tables_for_any_number_of_splits(
+    cluster: Standalone, far: Engine, splits_of: SplitsOf, dissected: Dissected, tmp_path: Path
+) -> None:
+    expected = dissected(splits_of(CAPTURE))
+    size = CAPTURE.stat().st_size
+    for count in (1, 2, 7, 64):
+        work = Work(splits_of(CAPTURE, split_bytes=size // count + 1), partitions=count)
+        target = TableDirectory(tmp_path / str(count))
+        target.write(jobs.tables(far.session(), work, list(TABLES)), Format.PARQUET)
+        found = read(tmp_path / str(count))
+        for name, table in expected.items():
+            assert found[name].equals(in_order(table)), (count, name)
+    unpacked = [path.name.partition("-")[0] for path in (cluster.cache / "kdissect").iterdir()]
+    assert unpacked == ["package"]
+
+
+def test_executors_survey_and_write(
+    cluster: Standalone, far: Engine, splits_of: SplitsOf, dissected: Dissected, tmp_path: Path
+) -> None:
+    """What a cluster does by itself: ranges are looked over, and tables written through Hadoop's file systems."""
+    files = open_inputs([str(CAPTURE)], str(tmp_path)).files
+    size = CAPTURE.stat().st_size
+    run = partial(jobs.looked_over, far.context())
+    found = index_captures(files, 40_000, range_bytes=size // 10, run=run)
+    assert found == index_captures(files, 40_000, range_bytes=size // 10)
+    target = TableStore(f"file://{tmp_path}/tables", overwrite=False, near=False)
+    target.write(jobs.tables(far.session(), Work(found.splits), ["connections"]), Format.PARQUET)
+    target.abandon()
+    folder = tmp_path / "tables" / "connections"
+    assert (folder / "_SUCCESS").exists()
+    table = pa.parquet.read_table(folder).cast(TABLES["connections"])
+    assert in_order(table).equals(in_order(dissected(splits_of(CAPTURE))["connections"]))
+
+
+def test_compressed_captures_are_unpacked_for_all(
+    far: Engine, splits_of: SplitsOf, dissected: Dissected, tmp_path: Path
+) -> None:
+    packed, shared = tmp_path / "packed.gz", tmp_path / "shared"
+    packed.write_bytes(gzip.compress(CAPTURE.read_bytes()))
+    shared.mkdir()
+    command = ["export", str(packed), "--out", "never", "--table", "exchanges", "--quiet"]
+    with pytest.raises(InputError, match="a cluster reads it only unpacked"):
+        surveyed(far, parse(command), [str(packed)])
+    chosen = parse([*command, "--spool", str(shared), "--split-bytes", "400k"])
+    found = jobs.tables(far.session(), surveyed(far, chosen, [str(packed)]).work, ["exchanges"])
+    (folder,) = shared.iterdir()
+    rows = pa.Table.from_pylist([row.asDict() for row in found["exchanges"].collect()], TABLES["exchanges"])
+    expected = dissected(splits_of(CAPTURE))["exchanges"]
+    assert in_order(rows, ("capture_file",)).equals(in_order(expected, ("capture_file",)))
+    far.afterwards.close()
+    assert not folder.exists()
+
+
+def test_an_executor_that_dies_while_tables_are_written_changes_nothing(
+    cluster: Standalone, far: Engine, splits_of: SplitsOf, dissected: Dissected, tmp_path: Path
+) -> None:
+    work = Work(splits_of(CAPTURE, split_bytes=CAPTURE.stat().st_size // 8), partitions=16)
+    found = jobs.tables(far.session(), work, ["exchanges"])
+    target = TableStore(f"file://{tmp_path}/tables", overwrite=False, near=False)
+    with half_way(far, 16, cluster.kill_executor):
+        target.write(found, Format.PARQUET)
+    target.abandon()
+    table = pa.parquet.read_table(tmp_path / "tables" / "exchanges").cast(TABLES["exchanges"])
+    assert in_order(table).equals(in_order(dissected(splits_of(CAPTURE))["exchanges"]))
+
+
+def test_a_worker_that_dies_half_way_changes_nothing(
+    cluster: Standalone, far: Engine, splits_of: SplitsOf
+) -> None:
+    whole = splits_of(CAPTURE)
+    pieces = list(steps.scan_step([pa.record_batch({"split": [0]})], whole, ()))
+    expected = list(steps.summary_step(pieces, whole))
+    work = Work(splits_of(CAPTURE, split_bytes=CAPTURE.stat().st_size // 64), partitions=16)
+    with half_way(far, 16, cluster.kill_worker):
+        found = jobs.added_up(jobs.figures(far.context(), work))
+    assert found.counts == steps.counts_in(expected)
+    facts = CaptureFacts()
+    assert build_report(found.partial, facts) == build_report(from_arrow(steps.partials_in(expected)), facts)

@@ -1,0 +1,121 @@
+"""On a Spark Connect server whose Python knows nothing of kdissect: the same report and the same rows."""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from command import kdissect
+from spark.conftest import CAPTURES, Tables, in_order
+
+import kdissect as package
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.index.splits import Split
+from kdissect.capture.inputs import open_inputs
+from kdissect.report.build.report import build_report
+from kdissect.report.model import CaptureFacts
+from kdissect.spark import connect, jobs
+from kdissect.spark.connect import NoConnect, Remote
+from kdissect.spark.jobs import Work
+from kdissect.spark.queries import asked, parsed
+from kdissect.spark.session import Engine, Settings
+from kdissect.spark.tasks import TableOptions
+from kdissect.tables.filters import TableFilter
+from kdissect.tables.schemas import TABLES
+
+from .standalone import ConnectServer
+
+pytestmark = pytest.mark.spark
+
+REPORTED = CAPTURES / "steady.pcapng"
+SMALL = CAPTURES / "cluster-life.pcapng"
+SOURCES = Path(package.__file__).parents[1]
+Whole = Callable[[Path], Tables]
+SplitsOf = Callable[..., tuple[Split, ...]]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    with ConnectServer(tmp_path_factory.mktemp("connect")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def far(server: ConnectServer) -> Iterator[Remote]:
+    with Remote.start(Settings(server.master)) as engine:
+        yield engine
+
+
+def test_the_same_report(server: ConnectServer, tmp_path: Path) -> None:
+    arguments = ["analyze", REPORTED, "--format", "json", "--quiet", "--split-bytes", "300k"]
+    there = kdissect(*arguments, "--remote", server.master)
+    assert (there.returncode, there.stderr) == (0, "")
+    trap, sprung = tmp_path / "pandas.py", tmp_path / "sprung"
+    trap.write_text(f"open({str(sprung)!r}, 'w')\n")
+    here = kdissect(*arguments, PYTHONPATH=f"{tmp_path}:{SOURCES}")
+    assert json.loads(there.stdout) == json.loads(here.stdout)
+    assert not sprung.exists(), "pandas is slow to import, and only for Spark Connect"
+
+
+def test_the_same_tables(far: Remote, whole: Whole) -> None:
+    session = far.session()
+    found = package.tables(session, SMALL)
+    for name, table in whole(SMALL).items():
+        rows = getattr(found, name).toArrow().cast(TABLES[name])
+        assert in_order(rows).equals(in_order(table)), name
+    query = "SELECT count(*) FROM exchanges WHERE api_key = 0"
+    parsed(session, query)
+    with pytest.raises(ValueError, match="wrong SQL"):
+        parsed(session, "SELEC 1")
+    ((produced,),) = asked(session, {"exchanges": found.exchanges}, query).collect()
+    assert produced == whole(SMALL)["exchanges"]["api_key"].to_pylist().count(0) > 0
+
+
+def test_a_filter_that_rests_on_names(far: Remote, engine: Engine, splits_of: SplitsOf, whole: Whole) -> None:
+    topic = next(filter(None, whole(SMALL)["partitions"]["topic"].to_pylist()))
+    treatment = TableOptions(TableFilter(topics=(topic,)))
+    assert treatment.choice.rests_on_names
+    splits = splits_of(SMALL, split_bytes=SMALL.stat().st_size // 3)
+    work = Work(splits, partitions=5, treatment=treatment)
+    there, here = (jobs.added_up(jobs.figures(spark, work)) for spark in (far.context(), engine.context()))
+    assert there.counts == here.counts
+    facts = CaptureFacts()
+    assert build_report(there.partial, facts) == build_report(here.partial, facts)
+
+
+def test_executors_survey(far: Remote, tmp_path: Path) -> None:
+    files = open_inputs([str(SMALL)], str(tmp_path)).files
+    range_bytes = SMALL.stat().st_size // 4
+    found = index_captures(
+        files, 40_000, range_bytes=range_bytes, run=partial(jobs.looked_over, far.context())
+    )
+    assert found == index_captures(files, 40_000, range_bytes=range_bytes)
+
+
+def test_nobody_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "REACHED_SECONDS", 0.2)
+    for url, words in (
+        ("sc://127.0.0.1:9/;token=secret", "no Spark Connect server answers at sc://127.0.0.1:9$"),
+        ("sc://127.0.0.1:moon", "is no address of a Spark Connect server"),
+    ):
+        with Remote.start(Settings(url)) as engine, pytest.raises(NoConnect, match=words):
+            engine.context()
+
+
+def test_an_old_server_is_one_sentence(server: ConnectServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "OLDEST", (99, 0))
+    with (
+        Remote.start(Settings(server.master)) as engine,
+        pytest.raises(NoConnect, match=r"runs Spark 4\..*: 99\.0 or newer is needed"),
+    ):
+        engine.context()
+
+
+def test_missing_packages_are_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "pandas.py").write_text("raise ImportError\n")
+    done = kdissect("analyze", SMALL, SPARK_REMOTE="sc://127.0.0.1:9", PYTHONPATH=f"{tmp_path}:{SOURCES}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "kdissect: Spark Connect needs packages that are not installed: pip install 'kdissect[connect]'\n"
+    )

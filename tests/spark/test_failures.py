@@ -1,0 +1,132 @@
+"""Failures of Spark in one sentence."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from kdissect.spark import progress
+from kdissect.spark.failures import (
+    DEBUGGING,
+    PYTHON_ADVICE,
+    DiskFull,
+    explained,
+    failed,
+    last_of_python,
+)
+from kdissect.spark.progress import described
+from kdissect.spark.startup.jvm import GatewayFailed, last_line
+
+WORKER = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "worker.py", line 1, in main
+    process()
+    ~~~~~~~^^
+{line}
+
+\tat org.apache.spark.api.python.BasePythonRunner
+Caused by: something else
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("ValueError: no such split", f"a worker failed (ValueError: no such split); {DEBUGGING}"),
+        ("kdissect.capture.inputs.InputError: a.pcap: permission denied", "a.pcap: permission denied"),
+        ("kdissect.streams.payload_reader.CaptureChanged: a.pcap was changed", "a.pcap was changed"),
+        (
+            "ModuleNotFoundError: No module named 'numba'",
+            f"a worker's Python lacks a package that kdissect needs (No module named 'numba'): {PYTHON_ADVICE}",
+        ),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: 'a.pcap'",
+            "a worker cannot read what is here ([Errno 2] No such file or directory: 'a.pcap'): captures must lie where every executor sees them",
+        ),
+        (
+            "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has …",
+            f"a worker's Python is of another version than this one: {PYTHON_ADVICE}",
+        ),
+        ("KeyboardInterrupt", f"a worker failed (KeyboardInterrupt); {DEBUGGING}"),
+    ],
+)
+def test_the_workers_own_words(line: str, sentence: str) -> None:
+    assert last_of_python(WORKER.format(line=line)) == sentence
+    assert explained(RuntimeError(WORKER.format(line=line))) == sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("job aborted: java.lang.OutOfMemoryError: Java heap space\n\tat x", "Spark ran out of memory"),
+        (
+            "java.io.IOException: No space left on device\n\tat x",
+            "no space left on the disk of the output, or of temporary files",
+        ),
+        (
+            "org.apache.spark.SparkException: Could not parse Master URL: 'x'\n\tat y",
+            "Could not parse Master URL: 'x'",
+        ),
+    ],
+)
+def test_known_signs(text: str, sentence: str) -> None:
+    assert explained(RuntimeError(text)).startswith(sentence)
+    assert "\n" not in explained(RuntimeError(text))
+
+
+class _Java:
+    """An exception of Java's, as Py4J gives it."""
+
+    def __init__(self, said: str, cause: "_Java | None" = None) -> None:
+        self.toString, self.getCause = (lambda: said), (lambda: cause)
+
+
+def test_what_an_exception_of_java_came_from_is_told() -> None:
+    error = RuntimeError()
+    error.java_exception = _Java("x.SparkException: cannot start", _Java("y.IOException: no such host"))  # type: ignore[attr-defined]
+    assert explained(error) == "cannot start: no such host"
+    error.java_exception = _Java("x.SparkException: cannot start")  # type: ignore[attr-defined]
+    assert explained(error) == "cannot start"
+
+
+def test_a_jvm_that_died_is_quoted(tmp_path: Path) -> None:
+    log = tmp_path / "java.log"
+    log.write_text("starting\nError: could not reserve memory\nlast words\n")
+    assert last_line(log) == "Error: could not reserve memory"
+    assert explained(EOFError(), log) == "Spark ended unexpectedly: Error: could not reserve memory"
+    assert explained(GatewayFailed("Java ended")) == "Java ended"
+    log.write_text("")
+    assert last_line(log) == "it said nothing"
+    log.write_bytes(b'Setting log level\nException in thread "main" x.Y: why\n\tat z\n\0\0\0')
+    assert last_line(log) == 'Exception in thread "main" x.Y: why'
+
+
+def test_a_full_disk_is_told_from_the_log_too(tmp_path: Path) -> None:
+    log = tmp_path / "java.log"
+    error = RuntimeError("Failed to create a temp directory after 10 attempts!")
+    assert not isinstance(failed(error, log), DiskFull)
+    log.write_text("ERROR: cannot make it\n")
+    assert not isinstance(failed(error, log), DiskFull)
+    log.write_text("ERROR: java.io.IOException: No space left on device\n")
+    assert isinstance(failed(error, log), DiskFull)
+
+
+def test_progress_is_named_after_the_pass() -> None:
+    assert described("mapPartitionsInternal at X", 1, 4) == "kdissect: reading packets, 1 of 4 parts"
+    assert described("collectAsArrowToPython at X", 0, 2) == "kdissect: dissecting, 0 of 2 parts"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_long_survey_is_told_of(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    said = io.StringIO()
+    monkeypatch.setattr(said, "isatty", lambda: terminal)
+    with progress.SurveyProgress(stream=said) as told:
+        told(1 * 10**9, 8 * 10**9)
+        assert said.getvalue() == ""  # a survey that is short needs no progress
+        now[0] += 40
+        told(2 * 10**9, 8 * 10**9)
+        told(3 * 10**9, 8 * 10**9)
+    line = "kdissect: looking over captures, 2.0 of 8.0 GB"
+    assert said.getvalue() == (f"\r\x1b[K{line}\r\x1b[K" if terminal else f"{line}\n")

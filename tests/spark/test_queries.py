@@ -1,0 +1,64 @@
+"""SQL over the tables against the same question worked out on exported rows; wrong questions in one sentence."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from spark.conftest import CAPTURES, Tables
+
+from kdissect.capture.index.splits import Split
+from kdissect.cli.sql import distinct
+from kdissect.spark import jobs
+from kdissect.spark.jobs import Work
+from kdissect.spark.queries import asked, parsed
+from kdissect.spark.session import Engine
+
+pytestmark = pytest.mark.spark
+
+CAPTURE = CAPTURES / "transactions.pcapng"
+JOIN = """
+    SELECT c.client_id, p.topic, sum(p.records) AS records FROM partitions p JOIN connections c USING (connection)
+    WHERE p.api_key = 0 GROUP BY ALL ORDER BY ALL
+"""
+
+
+def test_a_join_is_what_the_rows_add_up_to(
+    engine: Engine, splits_of: Callable[..., tuple[Split, ...]], whole: Callable[..., Tables]
+) -> None:
+    tables = jobs.tables(
+        engine.session(), Work(splits_of(CAPTURE), partitions=3), ["connections", "partitions"]
+    )
+    found = [tuple(row) for row in asked(engine.session(), tables, JOIN).collect()]
+    rows = {name: table.to_pylist() for name, table in whole(CAPTURE).items()}
+    clients = {row["connection"]: row["client_id"] for row in rows["connections"]}
+    expected: Counter[tuple[str, str]] = Counter()
+    for row in rows["partitions"]:
+        if row["api_key"] == 0:
+            expected[clients[row["connection"]], row["topic"]] += row["records"]
+    assert len(found) > 2
+    assert found == sorted((*key, count) for key, count in expected.items())
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("SELEC 1", "Syntax error at or near 'SELEC'"),
+        ("SELECT", "Syntax error"),
+        ("SELECT nothing FROM range(1)", "`nothing` cannot be resolved"),
+        ("SELECT * FROM elsewhere", "`elsewhere` cannot be found"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(engine: Engine, query: str, words: str) -> None:
+    def ask() -> None:
+        parsed(engine.session(), query)
+        asked(engine.session(), {}, query)
+
+    with pytest.raises(ValueError, match="wrong SQL: ") as raised:
+        ask()
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert "SQLSTATE" not in str(raised.value)
+
+
+def test_column_names_stay_apart() -> None:
+    assert distinct(["a", "b", "a", "a_2", "a"]) == ["a", "b", "a_2", "a_2_2", "a_3"]

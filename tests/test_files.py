@@ -1,0 +1,190 @@
+"""Killed at any moment, a run leaves its whole result or none, and what else it leaves the next one removes.
+
+KDISSECT_KILLS says how many runs of the command are killed at random moments (1 unless said), besides one that is writing.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from command import COMMAND, environment, kdissect
+
+from kdissect.files import (
+    Claim,
+    Scratch,
+    part_of,
+    put_back,
+    put_in_place,
+    write_whole,
+)
+from kdissect.replay.results.run_files import write_run
+
+CAPTURE = Path(__file__).parents[1] / "captures" / "broker-restart.pcapng"
+KILLS = int(os.environ.get("KDISSECT_KILLS", "1"))
+TEXT = "new\n" * 100_000
+
+OPERATIONS = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "fcntl.flock", "os.scandir"}
+
+
+def replace_directory(path: Path) -> None:
+    put_back(path)
+    part = part_of(path)
+    part.mkdir()
+    claim = Claim(part)
+    (part / "table").write_text(TEXT)
+    put_in_place(part, path, replace=True)
+    claim.end()
+
+
+def make_run(path: Path) -> None:
+    write_run(path, {"whole": True}, (TEXT for _ in range(3)))
+
+
+WORKS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object], set[object]]] = {
+    # what is done to a path that is there; what stands there; what may stand there at any time
+    "file": (lambda path: write_whole(path, TEXT), lambda path: path.read_text(), {"old", TEXT}),
+    "directory": (replace_directory, lambda path: path.exists() and (path / "table").read_text(), {"old", TEXT, False}),
+    "run": (make_run, lambda path: path.exists() and json.loads((path / "run.json").read_text())["whole"], {False, True}),
+}  # fmt: skip
+
+
+def killed_at(operation: int, work: Callable[[Path], None], path: Path) -> bool:
+    """Do the work in a process of its own that is killed before so many operations on files; say whether it came to that."""
+    child = os.fork()
+    if child == 0:
+        left = operation
+
+        def count(event: str, _arguments: object) -> None:
+            nonlocal left
+            if event in OPERATIONS:
+                left -= 1
+                if left < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(count)
+        try:
+            work(path)
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+def kill_at_every_point(name: str, place: Path) -> None:
+    work, stands, allowed = WORKS[name]
+    for operation in range(200):
+        folder = place / str(operation)
+        folder.mkdir()
+        path = folder / "result[1].x"
+        if name == "file":
+            path.write_text("old")
+        elif name == "directory":
+            path.mkdir()
+            (path / "table").write_text("old")
+        came_to_it = killed_at(operation, work, path)
+        assert stands(path) in allowed
+        if not stands(path) or name != "run":  # which never replaces another
+            work(path)
+        assert stands(path) in (TEXT, True)
+        part_of(path)
+        assert [found.name for found in folder.iterdir()] == [path.name]
+        if not came_to_it:
+            break
+    assert 5 < operation < 199
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_killed_between_any_two_operations(name: str, tmp_path: Path) -> None:
+    """In a process that has no threads, since it forks."""
+    path = os.pathsep.join([environment()["PYTHONPATH"], str(Path(__file__).parent)])
+    command = [sys.executable, "-P", __file__, name, str(tmp_path)]
+    done = subprocess.run(
+        command, env=environment(PYTHONPATH=path), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_another_run_works_on_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = part_of(tmp_path / "out").with_name(".out.1.part")
+    part.mkdir()
+    claim = Claim(part)
+    part_of(tmp_path / "out")
+    assert part.exists()
+    claim.end()
+    part_of(tmp_path / "out")
+    assert not part.exists()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "kdissect-of-somebody").mkdir()
+    with Scratch() as first, Scratch() as second:
+        assert first.exists()
+        assert second.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["kdissect-of-somebody"]
+
+
+def kill(arguments: list[str | Path], moment: Callable[[], bool], temporary: Path) -> bool:
+    """Start the command, and kill it when the moment has come; False when it was through before."""
+    run = subprocess.Popen(
+        [*COMMAND, *map(str, arguments)], env=environment(TMPDIR=str(temporary)),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    while run.poll() is None:
+        if moment():
+            run.kill()
+            break
+        time.sleep(0.002)
+    return run.wait() == -signal.SIGKILL
+
+
+def whole_or_none(out: Path) -> None:
+    if (out / "tables").exists():
+        for table in ("connections", "exchanges"):
+            assert pyarrow.parquet.read_table(out / "tables" / table).num_rows > 10
+    for name in ("report.json", "report.txt", "page.html"):
+        if (out / name).exists():
+            ends = {"report.json": "}\n", "report.txt": "\n", "page.html": "</html>\n"}
+            assert (out / name).read_text().endswith(ends[name])
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_the_command_killed(tmp_path: Path) -> None:
+    temporary, out = tmp_path / "temporary", tmp_path / "out"
+    temporary.mkdir()
+    out.mkdir()
+    report = ["analyze", "--quiet", CAPTURE, "--out", out, "--html", out / "page.html"]
+    tables = [
+        "export",
+        "--quiet",
+        CAPTURE,
+        "--table",
+        "connections",
+        "exchanges",
+        "--out",
+        out / "tables",
+        "--overwrite",
+    ]
+    chance = random.Random()
+    for number in range(KILLS):
+        after = time.monotonic() + chance.uniform(0, 8)
+        kill(report if number % 2 else tables, lambda after=after: time.monotonic() > after, temporary)
+        whole_or_none(out)
+    assert kill(tables, lambda: any(out.glob(".tables.*.part/connections/**/part-*")), temporary)
+    whole_or_none(out)
+    assert list(out.glob(".tables.*"))
+    for command in (tables, report):
+        done = kdissect(*command, TMPDIR=str(temporary))
+        assert done.returncode == 0, done.stderr
+    whole_or_none(out)
+    assert sorted(path.name for path in out.iterdir()) == ["page.html", "report.json", "report.txt", "tables"]
+    assert list(temporary.iterdir()) == []
+
+
+if __name__ == "__main__":
+    kill_at_every_point(sys.argv[1], Path(sys.argv[2]))
