@@ -7,11 +7,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kdissect.report.aggregate.grouping import (Columns, Mask, added, coded, grouped, nullable,)
-from kdissect.report.build.metrics import Fate, exact_waits
+from kdissect.report.aggregate.grouping import (
+    Columns,
+    Mask,
+    added,
+    coded,
+    grouped,
+    nullable,
+)
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import FACTS
-from kdissect.report.model import (ClientName, Connections, Protocol, Sasl, Software, Tls,)
+from kdissect.report.build.metrics import Fate, exact_waits
+from kdissect.report.model import (
+    ClientName,
+    Connections,
+    Protocol,
+    Sasl,
+    Software,
+    Tls,
+)
 
 CLIENT_COLUMNS = ("client_software_name", "client_software_version", "client_host")
 KAFKA = ("kafka", "kafka-0.7")

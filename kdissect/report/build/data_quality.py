@@ -4,7 +4,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kdissect import limits
-from kdissect.report.model import (CaptureFacts, Connections, Doubt, Figures,)
+from kdissect.report.model import (
+    CaptureFacts,
+    Connections,
+    Doubt,
+    Figures,
+)
 
 
 class Evidence(NamedTuple):

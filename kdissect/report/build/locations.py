@@ -5,10 +5,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kdissect.report.aggregate.grouping import Columns, in_one
-from kdissect.report.build.connection_facts import Facts
 from kdissect.report.aggregate.merge import Partial
 from kdissect.report.aggregate.partial_tables import SIGHTINGS
-from kdissect.report.model import (ErrorSeen, FaultSeen, Place,)
+from kdissect.report.build.connection_facts import Facts
+from kdissect.report.model import (
+    ErrorSeen,
+    FaultSeen,
+    Place,
+)
 
 ADDRESS = ("client_host", "client_port", "server_host", "server_port")
 SAME = (

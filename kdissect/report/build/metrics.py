@@ -11,11 +11,29 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kdissect.report.aggregate.grouping import (Columns, Groups, Mask, added,)
 from kdissect.report.aggregate.confidence import ranks
-from kdissect.report.aggregate.histogram import (Counted, Ints, at_ranks, bucket_of, gather, middle, percentiles, variance,)
+from kdissect.report.aggregate.grouping import (
+    Columns,
+    Groups,
+    Mask,
+    added,
+)
+from kdissect.report.aggregate.histogram import (
+    Counted,
+    Ints,
+    at_ranks,
+    bucket_of,
+    gather,
+    middle,
+    percentiles,
+    variance,
+)
 from kdissect.report.aggregate.partial_tables import CALLS
-from kdissect.report.model import (HISTOGRAM_EDGES_NS, Figures, Latency,)
+from kdissect.report.model import (
+    HISTOGRAM_EDGES_NS,
+    Figures,
+    Latency,
+)
 
 PER_MILLE = (500, 900, 990, 999)
 STATUSES = ("answered", "no_response_expected", "unanswered", "orphan_response")

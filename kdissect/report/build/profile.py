@@ -11,7 +11,13 @@ from typing import Any
 from kdissect.report.build.connection_facts import client_name
 from kdissect.report.build.metrics import Profile as Figured
 from kdissect.report.build.rankings import Ranked, Ranking
-from kdissect.report.model import (Broker, By, Profile, ProfileRow, Topic,)
+from kdissect.report.model import (
+    Broker,
+    By,
+    Profile,
+    ProfileRow,
+    Topic,
+)
 
 MOST_ROWS = 1000
 

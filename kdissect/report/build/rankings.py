@@ -6,13 +6,33 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kdissect.report.aggregate.grouping import (Columns, Groups, as_key, coded, grouped,)
-from kdissect.report.build.connection_facts import (CLIENT_COLUMNS, Facts, client_name,)
-from kdissect.report.build.metrics import Profile, profile
+from kdissect.report.aggregate.grouping import (
+    Columns,
+    Groups,
+    as_key,
+    coded,
+    grouped,
+)
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.merge import Partial
-from kdissect.report.aggregate.partial_tables import (BROKERS, CALLS, LATENCIES,)
-from kdissect.report.model import (Api, Broker, Client, Figures, Place,)
+from kdissect.report.aggregate.partial_tables import (
+    BROKERS,
+    CALLS,
+    LATENCIES,
+)
+from kdissect.report.build.connection_facts import (
+    CLIENT_COLUMNS,
+    Facts,
+    client_name,
+)
+from kdissect.report.build.metrics import Profile, profile
+from kdissect.report.model import (
+    Api,
+    Broker,
+    Client,
+    Figures,
+    Place,
+)
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 

@@ -1,15 +1,31 @@
 """The last step: a merged partial and the facts of the capture become a `Summary`."""
 
 from kdissect import __version__
-from kdissect.report.build import (data_quality, locations, profile,)
-from kdissect.report.build.connection_facts import connections, facts_of
-from kdissect.report.findings.finder import findings
-from kdissect.report.findings.rule_input import (Scene, lags_of, notes_of,)
 from kdissect.report.aggregate.merge import Partial
 from kdissect.report.aggregate.partial_tables import FACTS
+from kdissect.report.build import (
+    data_quality,
+    locations,
+    profile,
+)
+from kdissect.report.build.connection_facts import connections, facts_of
 from kdissect.report.build.rankings import Ranking
-from kdissect.report.model import (HISTOGRAM_EDGES_NS, SCHEMA_VERSION, By, CaptureFacts, Filter, Omitted, Summary,)
 from kdissect.report.build.topic_table import Topics, topic_names
+from kdissect.report.findings.finder import findings
+from kdissect.report.findings.rule_input import (
+    Scene,
+    lags_of,
+    notes_of,
+)
+from kdissect.report.model import (
+    HISTOGRAM_EDGES_NS,
+    SCHEMA_VERSION,
+    By,
+    CaptureFacts,
+    Filter,
+    Omitted,
+    Summary,
+)
 
 MOST_ROWS = 10_000
 """Rows of any list; a capture can name millions of clients or topics, and the rest is counted as omitted."""

@@ -8,14 +8,38 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kdissect.report.aggregate.grouping import (Columns, Groups, Mask, added, coded, grouped, highest, lowest,)
-from kdissect.report.build.connection_facts import (CLIENT_COLUMNS, Facts, client_name,)
-from kdissect.report.build.metrics import Timing, waits_of
+from kdissect.report.aggregate.grouping import (
+    Columns,
+    Groups,
+    Mask,
+    added,
+    coded,
+    grouped,
+    highest,
+    lowest,
+)
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.merge import Partial
-from kdissect.report.aggregate.partial_tables import (NAMES, TOPIC_CALLS, TOPIC_FLOWS, TOPIC_LATENCIES, TOPIC_PARTITIONS, Part,)
-from kdissect.report.model import (Topic, TopicClient, TopicUse,)
+from kdissect.report.aggregate.partial_tables import (
+    NAMES,
+    TOPIC_CALLS,
+    TOPIC_FLOWS,
+    TOPIC_LATENCIES,
+    TOPIC_PARTITIONS,
+    Part,
+)
 from kdissect.report.aggregate.topics import AMOUNTS
+from kdissect.report.build.connection_facts import (
+    CLIENT_COLUMNS,
+    Facts,
+    client_name,
+)
+from kdissect.report.build.metrics import Timing, waits_of
+from kdissect.report.model import (
+    Topic,
+    TopicClient,
+    TopicUse,
+)
 
 VOLUMES = ("mentions", "errors", *AMOUNTS)
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from report import handmade, synthetic
 
-from kdissect.report.build.report import build_report
 from kdissect.report.aggregate.merge import summarise
 from kdissect.report.build.profile import spans
+from kdissect.report.build.report import build_report
 from kdissect.report.model import By, CaptureFacts
 
 

@@ -1,0 +1,1 @@
+"""The model of a report, made from merged figures."""
