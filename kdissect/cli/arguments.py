@@ -22,7 +22,12 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the arguments. Exits 2 when they are wrong, 0 after --help and --version."""
+    """Return the arguments as they were read. Exits 2 when they are wrong, 0 after --help and --version."""
+    return build_parser().parse_args(arguments)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands, from which docs/cli.md is made too."""
     from kdissect.cli.dump import add_dump
     from kdissect.cli.replay import add_replay
     from kdissect.cli.schema import add_schema
@@ -43,7 +48,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         commands.add_parser("replay", help="send captured traffic to another cluster, and tell what differed")
     )
     add_schema(commands.add_parser("schema", help="show which APIs, versions and fields are known"))
-    return parser.parse_args(arguments)
+    return parser
 
 
 def _add_analyze(parser: argparse.ArgumentParser) -> None:

@@ -1,181 +1,314 @@
-"""The public tables as Arrow schemas: what `export` writes and the only thing a report is computed from.
+"""The public tables: what `export` writes and the only thing a report is computed from.
 
-Times are int64 nanoseconds since the epoch, UTC; sizes are bytes; absent is null, never 0 or -1 (values that stood on
-the wire, such as an offset of -1, stay as they were).
+Each column is defined once, with its meaning, its unit and what null means. The Arrow schemas and docs/tables.md
+are made from that. Times are int64 nanoseconds since the epoch (UTC), and sizes are bytes. Absent values are null,
+never 0 or -1; values on the wire, such as an offset of -1, stay as they are.
 """
 
+from typing import NamedTuple
+
 import pyarrow as pa
+
+
+class Column(NamedTuple):
+    """One column. `null` says what null means; None: the column is never null."""
+
+    name: str
+    type: pa.DataType
+    meaning: str
+    unit: str = ""
+    null: str | None = None
+
+
+def _schema(*columns: Column) -> pa.Schema:
+    return pa.schema([pa.field(column.name, column.type) for column in columns])
 
 
 def _table(**columns: pa.DataType) -> pa.Schema:
     return pa.schema([pa.field(name, kind) for name, kind in columns.items()])
 
 
-BOOL, INT8, INT16, INT32, INT64, TEXT = pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string()
+BOOL, INT16, INT32, INT64, TEXT = pa.bool_(), pa.int16(), pa.int32(), pa.int64(), pa.string()
+BYTES, TIME, NS, MS = "bytes", "ns since the epoch, UTC", "ns", "ms"
+NO_REQUEST = "the request was not captured"
+NO_RESPONSE = "there is no response"
+NO_FIELD = "the message has no such field"
+NO_RECORDS = "the message carries no records for it"
+NO_SASL = "no SASL was seen"
+NO_TLS = "no TLS"
 
-CONNECTIONS = _table(
-    connection=INT64,
-    client_host=TEXT,
-    client_port=INT32,
-    server_host=TEXT,
-    server_port=INT32,
-    first_time_ns=INT64,  # of the first packet in the capture
-    last_time_ns=INT64,  # the latest of any packet
-    opened=TEXT,  # handshake | midstream
-    closed=TEXT,  # fin | rst | open
-    protocol=TEXT,  # kafka | kafka-0.7 | tls | unknown
-    packets=INT64,  # each once, however often the capture has it
-    bytes_to_server=INT64,
-    bytes_to_client=INT64,
-    cut_bytes=INT64,  # of both, what the capture cut off
-    retransmitted_segments=INT64,
-    conflicting_segments=INT64,  # with other bytes than were captured first, which are the ones that count
-    out_of_order_segments=INT64,
-    lost_bytes=INT64,
-    skipped_bytes=INT64,  # captured, but of no frame: not Kafka, or the place was lost
-    oversized_frames=INT64,  # lengths that no frame may have; behind them the next frame was searched
-    overfull_holes=INT64,  # holes that were given up because too much waited behind them
-    overheld_waits=INT64,  # times that it gave up what it waited for because all connections of a task held too much
-    zero_windows=INT64,
-    duplicate_packets=INT64,  # captured again: on another interface, at another place
-    server_rtt_ns=INT64,
-    client_rtt_ns=INT64,
-    client_id=TEXT,
-    client_software_name=TEXT,
-    client_software_version=TEXT,
-    sasl_mechanism=TEXT,
-    requests=INT64,
-    responses=INT64,
-    unanswered=INT64,
-    orphan_responses=INT64,
-    faults=INT64,
-    sasl_outcome=TEXT,  # succeeded | failed | unfinished; null: no SASL was seen
-    sasl_error=TEXT,  # name of the first error
-    sasl_reauthentications=INT64,
-    tls_version=TEXT,  # TLS 1.2 | TLS 1.3 | …
-    tls_sni=TEXT,
-    tls_alpn=TEXT,
-    tls_cipher=TEXT,
-    tls_outcome=TEXT,  # completed | failed | unanswered | unfinished | not_seen
-    tls_alert=TEXT,  # the first that is no good end; encrypted: it was not readable
-    tls_alert_by=TEXT,  # client | server
-    tls_client_certificate=BOOL,  # the server asked for one; null: TLS 1.3 without keys does not tell
-    tls_resumed=BOOL,
-    tls_renegotiations=INT64,
-    tls_decryption=TEXT,  # whole | partly | failed | no_keys | no_handshake | unsupported
-    tls_undecrypted_bytes=INT64,
+CONNECTION_COLUMNS = (
+    Column("connection", INT64, "number of the connection; it depends only on both ends and the first time"),
+    Column("client_host", TEXT, "address of the client"),
+    Column("client_port", INT32, "port of the client"),
+    Column("server_host", TEXT, "address of the server"),
+    Column("server_port", INT32, "port of the server"),
+    Column("first_time_ns", INT64, "time of the first packet in the capture", TIME),
+    Column("last_time_ns", INT64, "latest time of any packet", TIME),
+    Column("opened", TEXT, "`handshake`: its SYN was captured; `midstream`: it is older than the capture"),
+    Column("closed", TEXT, "how it ended first: `fin`, `rst`, or `open` if the capture has no end of it"),
+    Column("protocol", TEXT, "`kafka`, `kafka-0.7`, `tls` (not decrypted, or not Kafka inside) or `unknown`"),
+    Column("packets", INT64, "packets; a packet that was captured twice counts once"),
+    Column("bytes_to_server", INT64, "TCP payload sent by the client, retransmissions included", BYTES),
+    Column("bytes_to_client", INT64, "TCP payload sent by the server, retransmissions included", BYTES),
+    Column("cut_bytes", INT64, "part of both that the capture cut off (snap length)", BYTES),
+    Column("retransmitted_segments", INT64, "segments that repeat captured bytes"),
+    Column("conflicting_segments", INT64, "retransmissions with other bytes; the first copy counts"),
+    Column("out_of_order_segments", INT64, "segments that came after later ones"),
+    Column("lost_bytes", INT64, "bytes that were sent and are not in the capture", BYTES),
+    Column("skipped_bytes", INT64, "captured bytes that belong to no complete message", BYTES),
+    Column("oversized_frames", INT64, "size fields beyond the limit `frame`"),
+    Column("overfull_holes", INT64, "gaps given up because more than the limit `ahead` waited behind them"),
+    Column(
+        "overheld_waits", INT64, "times it gave up waiting because its task held more than the limit `held`"
+    ),
+    Column("zero_windows", INT64, "packets with a receive window of zero"),
+    Column("duplicate_packets", INT64, "packets that were captured again"),
+    Column(
+        "server_rtt_ns",
+        INT64,
+        "round trip to the server, SYN to SYN-ACK",
+        NS,
+        "the handshake was not captured",
+    ),
+    Column(
+        "client_rtt_ns",
+        INT64,
+        "round trip to the client, SYN-ACK to ACK",
+        NS,
+        "the handshake was not captured",
+    ),
+    Column("client_id", TEXT, "first client id of its requests", null="no request names one"),
+    Column("client_software_name", TEXT, "client software, from ApiVersions", null="the client does not say"),
+    Column(
+        "client_software_version", TEXT, "version of it, from ApiVersions", null="the client does not say"
+    ),
+    Column("sasl_mechanism", TEXT, "SASL mechanism that the client chose", null=NO_SASL),
+    Column("requests", INT64, "Kafka requests"),
+    Column("responses", INT64, "Kafka responses"),
+    Column("unanswered", INT64, "requests without a response that was due"),
+    Column("orphan_responses", INT64, "responses whose request was not captured"),
+    Column("faults", INT64, "exchanges that could not be decoded in full"),
+    Column("sasl_outcome", TEXT, "`succeeded`, `failed` or `unfinished`", null=NO_SASL),
+    Column("sasl_error", TEXT, "name of the first SASL error", null="no error code was sent"),
+    Column("sasl_reauthentications", INT64, "later authentications (KIP-368)", null=NO_SASL),
+    Column("tls_version", TEXT, "such as `TLS 1.3`", null=f"{NO_TLS}, or no server hello"),
+    Column(
+        "tls_sni", TEXT, "host name that the client asked for", null=f"{NO_TLS}, or the client named none"
+    ),
+    Column(
+        "tls_alpn", TEXT, "application protocol that the server chose (ALPN)", null=f"{NO_TLS}, or none was"
+    ),
+    Column("tls_cipher", TEXT, "cipher suite", null=f"{NO_TLS}, or no server hello"),
+    Column(
+        "tls_outcome",
+        TEXT,
+        "`completed`; `failed`: an alert ended it; `unanswered`: the server sent no hello; `unfinished`; "
+        "`not_seen`: the connection is older than the capture",
+        null=NO_TLS,
+    ),
+    Column(
+        "tls_alert",
+        TEXT,
+        "first alert that reports a problem; `encrypted` if it cannot be read without keys",
+        null=f"{NO_TLS}, or no such alert",
+    ),
+    Column("tls_alert_by", TEXT, "who sent it: `client` or `server`", null="no such alert"),
+    Column(
+        "tls_client_certificate",
+        BOOL,
+        "whether the server asked for a client certificate",
+        null=f"{NO_TLS}, or TLS 1.3 without keys, which hides it",
+    ),
+    Column("tls_resumed", BOOL, "whether the session was resumed", null=f"{NO_TLS}, or no server hello"),
+    Column("tls_renegotiations", INT64, "handshakes after the first one", null=NO_TLS),
+    Column(
+        "tls_decryption",
+        TEXT,
+        "`whole`; `partly`: some records are incomplete; `failed`: the keys do not fit; `no_keys`; "
+        "`no_handshake`: it was not captured; `unsupported`: version or cipher suite",
+        null=NO_TLS,
+    ),
+    Column(
+        "tls_undecrypted_bytes", INT64, "captured bytes of records that were not decrypted", BYTES, NO_TLS
+    ),
 )
 
-EXCHANGES = _table(
-    connection=INT64,
-    ordinal=INT64,
-    status=TEXT,  # answered | no_response_expected | unanswered | orphan_response
-    api_key=INT16,
-    api_name=TEXT,
-    api_version=INT16,
-    correlation_id=INT32,
-    client_id=TEXT,
-    request_first_ns=INT64,
-    request_last_ns=INT64,
-    response_first_ns=INT64,
-    response_last_ns=INT64,
-    latency_ns=INT64,
-    idle_wait=BOOL,
-    in_flight=INT32,
-    request_bytes=INT64,
-    response_bytes=INT64,
-    request_packet=INT64,
-    response_packet=INT64,
-    capture_file=TEXT,
-    error_code=INT16,
-    error_name=TEXT,
-    error_count=INT32,
-    throttle_ms=INT32,
-    acks=INT16,
-    group_id=TEXT,
-    transactional_id=TEXT,
-    fault=TEXT,
+EXCHANGE_COLUMNS = (
+    Column("connection", INT64, "number of its connection"),
+    Column("ordinal", INT64, "number of the request on its connection, from 0", null=NO_REQUEST),
+    Column("status", TEXT, "`answered`, `no_response_expected` (acks=0), `unanswered` or `orphan_response`"),
+    Column("api_key", INT16, "API key; for Kafka 0.7 the request type", null=NO_REQUEST),
+    Column("api_name", TEXT, "name of the API, such as `Fetch`", null=NO_REQUEST),
+    Column("api_version", INT16, "version of the API", null=f"{NO_REQUEST}, or Kafka 0.7, which has none"),
+    Column("correlation_id", INT32, "correlation id on the wire", null="Kafka 0.7, which has none"),
+    Column("client_id", TEXT, "client id of the request", null=f"{NO_REQUEST}, or it names none"),
+    Column(
+        "request_first_ns", INT64, "time of the packet with the first byte of the request", TIME, NO_REQUEST
+    ),
+    Column(
+        "request_last_ns", INT64, "time of the packet with its last byte", TIME, "that byte was not captured"
+    ),
+    Column(
+        "response_first_ns",
+        INT64,
+        "time of the packet with the first byte of the response",
+        TIME,
+        NO_RESPONSE,
+    ),
+    Column(
+        "response_last_ns", INT64, "time of the packet with its last byte", TIME, "that byte was not captured"
+    ),
+    Column(
+        "latency_ns",
+        INT64,
+        "from the last byte of the request to the first byte of the response",
+        NS,
+        "one of the two times is missing, or the response comes first",
+    ),
+    Column(
+        "idle_wait", BOOL, "whether the latency is a wait by design: a long poll, or a wait for group members"
+    ),
+    Column("in_flight", INT32, "requests in flight on the connection, this one included", null=NO_REQUEST),
+    Column("request_bytes", INT64, "size of the request, without its length prefix", BYTES, NO_REQUEST),
+    Column("response_bytes", INT64, "size of the response, without its length prefix", BYTES, NO_RESPONSE),
+    Column("request_packet", INT64, "packet with the first byte of the request, from 1", null=NO_REQUEST),
+    Column(
+        "response_packet",
+        INT64,
+        "packet with the first byte of the response",
+        null=f"{NO_RESPONSE}, or it is in another file",
+    ),
+    Column("capture_file", TEXT, "file in which the packets count: that of the request"),
+    Column(
+        "error_code",
+        INT16,
+        "first error in the response, 0 if there is none",
+        null=f"{NO_RESPONSE}, or {NO_FIELD}",
+    ),
+    Column("error_name", TEXT, "name of that error, such as `NONE`", null="as `error_code`"),
+    Column("error_count", INT32, "errors anywhere in the response", null="as `error_code`"),
+    Column(
+        "throttle_ms",
+        INT32,
+        "how long the client is asked to wait (quota)",
+        MS,
+        f"{NO_RESPONSE}, or {NO_FIELD}",
+    ),
+    Column("acks", INT16, "acks of a Produce: -1 (all), 0 or 1", null="not a Produce"),
+    Column("group_id", TEXT, "group of the request", null=NO_FIELD),
+    Column("transactional_id", TEXT, "transactional id of the request", null=NO_FIELD),
+    Column("fault", TEXT, "why it could not be decoded in full", null="it was"),
 )
 
-PARTITIONS = _table(
-    connection=INT64,
-    ordinal=INT64,
-    api_key=INT16,
-    topic=TEXT,
-    topic_id=TEXT,  # as Kafka prints it: 22 characters of base64url
-    partition=INT32,
-    error_code=INT16,
-    error_name=TEXT,
-    records=INT64,
-    batches=INT64,
-    record_bytes=INT64,
-    codec=TEXT,  # none | gzip | snappy | lz4 | zstd
-    offset=INT64,
-    high_watermark=INT64,
-    log_start_offset=INT64,
-    producer_id=INT64,
-    producer_epoch=INT16,
-    base_sequence=INT32,
-    sampled_bytes=INT64,  # of a write without compression: records that were tried with LZ4 (see exchange.samples)
-    sampled_lz4_bytes=INT64,  # and what became of them
+PARTITION_COLUMNS = (
+    Column("connection", INT64, "number of the connection"),
+    Column("ordinal", INT64, "number of the request on it"),
+    Column("api_key", INT16, "API key of the exchange"),
+    Column("topic", TEXT, "name of the topic", null="only its id is known"),
+    Column("topic_id", TEXT, "topic id as Kafka prints it: 22 characters of base64url", null=NO_FIELD),
+    Column("partition", INT32, "number of the partition", null="the message names only the topic"),
+    Column(
+        "error_code",
+        INT16,
+        "error of the partition, 0 if there is none",
+        null=f"{NO_RESPONSE}, or {NO_FIELD}",
+    ),
+    Column("error_name", TEXT, "name of that error", null="as `error_code`"),
+    Column("records", INT64, "records written or fetched", null=f"{NO_RECORDS}, or they cannot be counted"),
+    Column("batches", INT64, "record batches, or messages of the old formats", null=NO_RECORDS),
+    Column("record_bytes", INT64, "size of the records as they are on the wire", BYTES, NO_RECORDS),
+    Column("codec", TEXT, "`none`, `gzip`, `snappy`, `lz4` or `zstd`", null=NO_RECORDS),
+    Column(
+        "offset", INT64, "offset that the request names, else that of the response; -1 stays", null=NO_FIELD
+    ),
+    Column("high_watermark", INT64, "high watermark in the response; -1 stays", null=NO_FIELD),
+    Column(
+        "log_start_offset", INT64, "start of the log, from the response if it has it; -1 stays", null=NO_FIELD
+    ),
+    Column("producer_id", INT64, "producer id of the batch or the message; -1 stays", null=NO_FIELD),
+    Column("producer_epoch", INT16, "epoch of that producer; -1 stays", null=NO_FIELD),
+    Column(
+        "base_sequence", INT32, "first sequence number of the batch; -1 stays", null="no batch of format 2"
+    ),
+    Column(
+        "sampled_bytes", INT64, "uncompressed records that were tried with LZ4", BYTES, "no sample was taken"
+    ),
+    Column("sampled_lz4_bytes", INT64, "what LZ4 made of them", BYTES, "no sample was taken"),
 )
 
-GROUP_EVENTS = _table(
-    connection=INT64,
-    ordinal=INT64,
-    event=TEXT,  # join | sync | leave | epoch | error
-    asked_ns=INT64,
-    time_ns=INT64,  # of the answer; of the request where there is none
-    api_key=INT16,
-    client_id=TEXT,
-    group_id=TEXT,
-    member_id=TEXT,  # the one the coordinator gave, if it gave one
-    instance_id=TEXT,  # of a static member
-    generation=INT32,  # of the classic protocol; the member's epoch with KIP-848
-    leader=BOOL,
-    members=INT32,  # told to the leader only
-    protocol=TEXT,  # the assignor that was chosen
-    reason=TEXT,
-    session_timeout_ms=INT32,
-    rebalance_timeout_ms=INT32,
-    error_code=INT16,
-    error_name=TEXT,
-    request_packet=INT64,
-    response_packet=INT64,
-    capture_file=TEXT,
+_STEP_COLUMNS = (
+    Column("asked_ns", INT64, "time of the request", TIME),
+    Column("time_ns", INT64, "time of the response; of the request if there is none", TIME),
+    Column("api_key", INT16, "API key of the request"),
+    Column("client_id", TEXT, "client id of the request", null="it names none"),
+)
+_PLACE_COLUMNS = (
+    Column("error_code", INT16, "error in the response, 0 if there is none", null=NO_RESPONSE),
+    Column("error_name", TEXT, "name of that error", null=NO_RESPONSE),
+    Column("request_packet", INT64, "packet with the first byte of the request"),
+    Column("response_packet", INT64, "packet with the first byte of the response", null=NO_RESPONSE),
+    Column("capture_file", TEXT, "file in which the packets count"),
 )
 
-TRANSACTION_EVENTS = _table(
-    connection=INT64,
-    ordinal=INT64,
-    event=TEXT,  # init | add_partitions | add_offsets | commit_offsets | commit | abort
-    asked_ns=INT64,
-    time_ns=INT64,  # of the answer; of the request where there is none
-    api_key=INT16,
-    client_id=TEXT,
-    transactional_id=TEXT,  # null for an idempotent producer
-    group_id=TEXT,
-    producer_id=INT64,
-    producer_epoch=INT16,
-    timeout_ms=INT32,
-    error_code=INT16,
-    error_name=TEXT,
-    request_packet=INT64,
-    response_packet=INT64,
-    capture_file=TEXT,
+GROUP_EVENT_COLUMNS = (
+    Column("connection", INT64, "number of the connection"),
+    Column("ordinal", INT64, "number of the request on it"),
+    Column(
+        "event",
+        TEXT,
+        "`join`, `sync`, `leave`, `epoch` (a new member epoch, KIP-848) or `error` (of a heartbeat)",
+    ),
+    *_STEP_COLUMNS,
+    Column("group_id", TEXT, "name of the group", null="the request could not be decoded"),
+    Column(
+        "member_id", TEXT, "member; the id that the coordinator gave, if it gave one", null="not known yet"
+    ),
+    Column("instance_id", TEXT, "group.instance.id of a static member", null="a dynamic member"),
+    Column(
+        "generation",
+        INT32,
+        "generation of the classic protocol; the member epoch with KIP-848",
+        null=NO_FIELD,
+    ),
+    Column("leader", BOOL, "whether the member leads the group", null=f"{NO_FIELD}, or not known"),
+    Column("members", INT32, "members of the group", null="only the leader is told"),
+    Column("protocol", TEXT, "assignor that was chosen", null=NO_FIELD),
+    Column("reason", TEXT, "why the member joins or leaves (KIP-800)", null=NO_FIELD),
+    Column("session_timeout_ms", INT32, "session timeout", MS, NO_FIELD),
+    Column("rebalance_timeout_ms", INT32, "rebalance timeout", MS, NO_FIELD),
+    *_PLACE_COLUMNS,
 )
 
-TABLES = {
-    "connections": CONNECTIONS,
-    "exchanges": EXCHANGES,
-    "partitions": PARTITIONS,
-    "group_events": GROUP_EVENTS,
-    "transaction_events": TRANSACTION_EVENTS,
+TRANSACTION_EVENT_COLUMNS = (
+    Column("connection", INT64, "number of the connection"),
+    Column("ordinal", INT64, "number of the request on it"),
+    Column("event", TEXT, "`init`, `add_partitions`, `add_offsets`, `commit_offsets`, `commit` or `abort`"),
+    *_STEP_COLUMNS,
+    Column("transactional_id", TEXT, "transactional id", null="an idempotent producer"),
+    Column("group_id", TEXT, "group whose offsets are committed", null=NO_FIELD),
+    Column("producer_id", INT64, "producer id; -1 stays", null=NO_RESPONSE),
+    Column("producer_epoch", INT16, "epoch of that producer; -1 stays", null=NO_RESPONSE),
+    Column("timeout_ms", INT32, "transaction timeout", MS, NO_FIELD),
+    *_PLACE_COLUMNS,
+)
+
+COLUMNS = {
+    "connections": CONNECTION_COLUMNS,
+    "exchanges": EXCHANGE_COLUMNS,
+    "partitions": PARTITION_COLUMNS,
+    "group_events": GROUP_EVENT_COLUMNS,
+    "transaction_events": TRANSACTION_EVENT_COLUMNS,
 }
+"""The public tables by name; docs/tables.md is made from this."""
+
+TABLES = {name: _schema(*columns) for name, columns in COLUMNS.items()}
+CONNECTIONS, EXCHANGES, PARTITIONS, GROUP_EVENTS, TRANSACTION_EVENTS = TABLES.values()
+
 ON_REQUEST = frozenset({"group_events", "transaction_events", "ends"})
 """Tables that are made only where they are asked for: reading them takes the plain decoder."""
 
-# What is learnt beside the tables: which topic an id means, where a node listens, and who talks on a connection.
+# Learnt beside the tables: the name of a topic id, the address of a node, and both ends of a connection.
 NAMES = _table(topic_id=TEXT, topic=TEXT)
 BROKERS = _table(node_id=INT32, host=TEXT, port=INT32)
 ENDS = _table(connection=INT64, client_host=TEXT, client_port=INT32, server_host=TEXT, server_port=INT32)

@@ -75,6 +75,11 @@ def test_anchors_are_spelled_as_github_does(make: Make) -> None:
 def test_a_stale_document(make: Make) -> None:
     stale = Generator("docs/cli.md", ("-c", "import sys; print('other'); sys.exit('docs/cli.md is stale')"))
     fresh = Generator("docs/tables.md", ("-c", "print('fine')"))
-    (finding,) = generated(make({}), (stale, fresh))
+    (finding,) = generated(make({"docs/cli.md": "", "docs/tables.md": ""}), (stale, fresh))
     assert str(finding).startswith("docs/cli.md:1: generated: not as its generator makes it (python -c ")
     assert finding.sentence.endswith(": docs/cli.md is stale")
+
+
+def test_a_generator_of_documents_that_a_project_does_not_have(make: Make) -> None:
+    stale = Generator("docs/cli.md", ("-c", "raise SystemExit(1)"))
+    assert list(generated(make({}), (stale,))) == []

@@ -1,0 +1,12 @@
+"""The block of docs/limits.md with the counters of what a capture cannot tell, from their table of rules."""
+
+from collections.abc import Callable, Mapping
+
+from kdissect.report.build.data_quality import RULES
+
+from .markdown import table
+
+
+def blocks() -> Mapping[str, Callable[[], str]]:
+    """Return the one block."""
+    return {"doubts": lambda: table(("counter", "what it counts"), [(f"`{r.name}`", r.means) for r in RULES])}
