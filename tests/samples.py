@@ -5,15 +5,13 @@ version of a browser draws a little differently.
 """
 
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))  # as pytest does
 
-from command import COMMAND, environment  # noqa: E402
-from report.browser import CHROMIUM, DRIVER, browser  # noqa: E402
+from tests.helpers.browser import CHROMIUM, DRIVER, browser  # noqa: E402
+from tests.helpers.command import COMMAND, environment  # noqa: E402
 
 CAPTURE = "captures/broker-restart.pcapng"
 FOLDER = ROOT / "reports" / "broker-restart"

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import bench
-from bench.light import verdict
-from bench.sizing import lasting, sizing
+
+from tests.bench import bench
+from tests.bench.light import verdict
+from tests.bench.sizing import lasting, sizing
 
 ROW = {
     "bytes": 60_000_000,

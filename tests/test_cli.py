@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet
 import pytest
-from command import COMMAND, environment, kdissect
 
 from kdissect import __version__
+from tests.helpers.command import COMMAND, environment, kdissect
 
 ROOT = Path(__file__).parents[1]
 CAPTURE = ROOT / "captures" / "cluster-life.pcapng"

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-from command import COMMAND, environment, kdissect
 
 from kdissect.files import (
     Claim,
@@ -26,6 +25,7 @@ from kdissect.files import (
     write_whole,
 )
 from kdissect.replay.results.run_files import write_run
+from tests.helpers.command import COMMAND, environment, kdissect
 
 CAPTURE = Path(__file__).parents[1] / "captures" / "broker-restart.pcapng"
 KILLS = int(os.environ.get("KDISSECT_KILLS", "1"))
@@ -103,7 +103,7 @@ def kill_at_every_point(name: str, place: Path) -> None:
 @pytest.mark.parametrize("name", WORKS)
 def test_killed_between_any_two_operations(name: str, tmp_path: Path) -> None:
     """In a process that has no threads, since it forks."""
-    path = os.pathsep.join([environment()["PYTHONPATH"], str(Path(__file__).parent)])
+    path = os.pathsep.join([environment()["PYTHONPATH"], str(Path(__file__).parents[1])])
     command = [sys.executable, "-P", __file__, name, str(tmp_path)]
     done = subprocess.run(
         command, env=environment(PYTHONPATH=path), capture_output=True, text=True, check=False

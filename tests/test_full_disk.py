@@ -9,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from command import COMMAND, environment, kdissect
 
 from kdissect.replay.results.run_files import write_run
 from kdissect.spark.failures import DiskFull, failed
 from kdissect.spark.session import Engine, Settings
 from kdissect.spark.startup.jvm import GatewayFailed
+from tests.helpers.command import COMMAND, environment, kdissect
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 CAPTURE = CAPTURES / "broker-restart.pcapng"

@@ -14,13 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from dump.handmade import write_capture
-from replay.results.test_run_comparison import (
-    error,
-    pair,
-    run,
-)
-from report import recorded
 
 from kdissect.cli import main, sql
 from kdissect.protocol.codec.messages import encode_request, encode_response
@@ -41,6 +34,9 @@ from kdissect.report.render.json import to_json, to_plain
 from kdissect.report.render.table import Terminal
 from kdissect.spreadsheet import FORMULAS, harmless_batch
 from kdissect.text import OBEYED
+from tests.helpers import recorded
+from tests.helpers.handmade_capture import write_capture
+from tests.replay.results.test_run_comparison import error, pair, run
 
 HOSTILE = (
     "\x1b]0;owned\x07\x1b[31m",

@@ -7,10 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from command import kdissect
 
 from kdissect.replay.load.requests import read
 from kdissect.replay.load.spool import Spool
+from tests.helpers.command import kdissect
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 MANIFEST = {each["name"]: each for each in json.loads((CAPTURES / "manifest.json").read_text())["captures"]}

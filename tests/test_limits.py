@@ -4,7 +4,6 @@ import subprocess
 import sys
 
 import pytest
-from command import environment, kdissect
 
 from kdissect.jit import kernel_cache
 from kdissect.limits import (
@@ -12,6 +11,7 @@ from kdissect.limits import (
     LimitsError,
     read,
 )
+from tests.helpers.command import environment, kdissect
 
 
 def test_nothing_said_is_as_usual() -> None:

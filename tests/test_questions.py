@@ -10,7 +10,6 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from command import environment, kdissect
 
 from kdissect.capture.formats.decompress import DECOMPRESSORS
 from kdissect.capture.formats.file_types import (
@@ -26,6 +25,7 @@ from kdissect.cli.filter_options import (
     moment,
 )
 from kdissect.report.render.json import json_schema
+from tests.helpers.command import environment, kdissect
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 NEGLECT = CAPTURES / "neglect.pcapng"

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-import samples
+
+from tests import samples
 
 pytestmark = pytest.mark.spark
 

@@ -29,11 +29,10 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.scan import scan
 from kdissect.files import write_whole
-
-from . import light, page
-from .commands import REPOSITORY, kdissect, tshark
-from .measure import Run, run
-from .synthesis import synthesise
+from tests.bench import light, page
+from tests.bench.commands import REPOSITORY, kdissect, tshark
+from tests.bench.measure import Run, run
+from tests.bench.synthesis import synthesise
 
 DPKT_LOOP = """
 import dpkt, sys

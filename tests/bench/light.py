@@ -17,8 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from .commands import REPOSITORY, kdissect, tshark
-from .measure import run
+from tests.bench.commands import REPOSITORY, kdissect, tshark
+from tests.bench.measure import run
 
 SOURCE = REPOSITORY / "captures" / "steady.pcapng"
 RECORD = REPOSITORY / "reports" / "bench.json"

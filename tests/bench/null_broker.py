@@ -1,6 +1,6 @@
 """A broker that takes everything and does nothing, as fast as Python can: what a replayer is measured against.
 
-    python tests/bench/null_broker.py
+    python -m tests.bench.null_broker
 
 prints its port, and on the end of its standard input the processor time that it took. It answers Metadata for any topic with one
 partition count, Produce 9 to 13 of one partition as written, a fetch in the session of a topic with a number with one record at odd

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .plot import chart
-from .sizing import sizing
+from tests.bench.plot import chart
+from tests.bench.sizing import sizing
 
 BOUND_MIB = 1_430  # 1.5 GB
 AIMS = {"chatty": 7.0, "chatty-5m": 12.0, "mixed": 10.0, "bulk": 5.0}  # times as fast as tshark

@@ -13,10 +13,10 @@ import sys
 import time
 from pathlib import Path
 
-from ..lab import releases
-from ..lab.capture import Capture
-from ..lab.cluster import KraftCluster
-from ..lab.maven import classpath
+from tests.lab import releases
+from tests.lab.capture import Capture
+from tests.lab.cluster import KraftCluster
+from tests.lab.maven import classpath
 
 _RECORD_BYTES = 1_000
 _JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-Djava.awt.headless=true")

@@ -12,11 +12,11 @@ import sys
 import time
 from pathlib import Path
 
-from ..lab import releases
-from ..lab.capture import Capture
-from ..lab.clients.launch import compiled
-from ..lab.cluster import KraftCluster
-from ..lab.maven import classpath
+from tests.lab import releases
+from tests.lab.capture import Capture
+from tests.lab.clients.launch import compiled
+from tests.lab.cluster import KraftCluster
+from tests.lab.maven import classpath
 
 _HERE = Path(__file__).parent
 # The broker must not be what the clients wait for: full compiler, no request log.

@@ -12,11 +12,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from ..lab import releases
-from ..lab.capture import Capture
-from ..lab.cluster import KraftCluster
-from ..lab.scenarios.steady import CONSUMERS, PRODUCERS, TOPICS
-from ..lab.stage import Stage
+from tests.lab import releases
+from tests.lab.capture import Capture
+from tests.lab.cluster import KraftCluster
+from tests.lab.scenarios.steady import CONSUMERS, PRODUCERS, TOPICS
+from tests.lab.stage import Stage
 
 _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
 _DEADLINE_SECONDS = 1200

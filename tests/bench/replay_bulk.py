@@ -27,11 +27,10 @@ from kdissect.replay.engine import run as running
 from kdissect.replay.engine.pass_outcome import Outcome
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.settings import Pace, ReplaySettings
-
-from ..lab import releases
-from ..lab.capture import Capture
-from ..lab.cluster import KraftCluster
-from ..lab.maven import classpath
+from tests.lab import releases
+from tests.lab.capture import Capture
+from tests.lab.cluster import KraftCluster
+from tests.lab.maven import classpath
 
 RECORD_BYTES, PARTITIONS = 1_000, 4
 JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-Djava.awt.headless=true")

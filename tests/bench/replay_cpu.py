@@ -1,6 +1,6 @@
 """What a replayed request costs the processor, without sockets and whatever else the machine does.
 
-    python tests/bench/replay_cpu.py [KIND ...]
+    python -m tests.bench.replay_cpu [KIND ...]
 
 Kinds are those of `replay_traffic.py`: 20,000 requests of each, and of the mixed ones also with nothing made ready before the
 clock starts. Processor time is counted from due to accounted, frames handed over in memory, without that of who answers; the
@@ -10,19 +10,6 @@ decoding of one small Produce request is the yardstick for the machine.
 import sys
 import time
 from collections import Counter
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from bench.null_broker import answer, topic_id
-from bench.replay_traffic import (
-    GROUPS,
-    KINDS,
-    START_NS,
-    mixed,
-)
-from replay.handmade import Script, topology
 
 from kdissect.protocol.codec.messages import decode_request
 from kdissect.replay.engine.player import Player
@@ -39,6 +26,9 @@ from kdissect.replay.settings import (
     Pace,
     ReplaySettings,
 )
+from tests.bench.null_broker import answer, topic_id
+from tests.bench.replay_traffic import GROUPS, KINDS, START_NS, mixed
+from tests.helpers.paper_target import Script, topology
 
 REQUESTS, CONNECTIONS, TICK_NS = 20_000, 50, 1_000_000
 

@@ -1,6 +1,6 @@
 """How many requests a second does one core hold on schedule? Against a broker that does nothing.
 
-    python tests/bench/replay_null.py [REQUESTS_PER_SECOND [SECONDS [CONNECTIONS [PROCESSES [KIND]]]]]
+    python -m tests.bench.replay_null [REQUESTS_PER_SECOND [SECONDS [CONNECTIONS [PROCESSES [KIND]]]]]
 
 KIND is one of `replay_traffic.py`, or `asap`: the mixed one as fast as may be. Lag is what a request was sent later than due. On two
 cores, replayer and broker can be kept apart by running this behind `taskset -c 0`, with BROKER_CPU=1 in the environment.
@@ -15,11 +15,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from bench.replay_traffic import GROUPS, KINDS
-from replay.handmade import Script
-
 from kdissect.protocol.codec.messages import decode_request
 from kdissect.replay.engine import run
 from kdissect.replay.engine.pass_outcome import Outcome
@@ -31,6 +26,8 @@ from kdissect.replay.settings import (
     ReplaySettings,
 )
 from kdissect.replay.target.cluster import TargetCluster
+from tests.bench.replay_traffic import GROUPS, KINDS
+from tests.helpers.paper_target import Script
 
 
 def main() -> None:

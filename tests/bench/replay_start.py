@@ -1,6 +1,6 @@
 """What does it take until the first request of a large capture goes out? Time and memory, step by step.
 
-    python tests/bench/replay_start.py CAPTURE [SECONDS]
+    python -m tests.bench.replay_start CAPTURE [SECONDS]
 
 The target is the broker that does nothing (`null_broker.py`), with all topics of the capture; the replay is ended SECONDS after its
 first request. Memory is the resident set's peak of the replaying process, so it only ever grows.

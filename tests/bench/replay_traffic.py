@@ -3,19 +3,15 @@
 A `Script` has one connection for each client, and its requests are dealt out to them in turns, evenly over time.
 """
 
-import sys
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from bench.null_broker import RECORDS, topic_id
 from kafka.record import MemoryRecordsBuilder
-from replay.handmade import Script
 
 from kdissect.protocol.codec.messages import encode_embedded
 from kdissect.replay.settings import Groups
+from tests.bench.null_broker import RECORDS, topic_id
+from tests.helpers.paper_target import Script
 
 START_NS = 1_700_000_000_000_000_000
 TOOK: dict[str, object] = {"responses": []}

@@ -1,6 +1,6 @@
 """Analyse and dump hazards, one after another, and print for each what was found and what it took: a line of JSON.
 
-PYTHONPATH=tests python -m bounds [NAME ...]
+python -m tests.bounds [NAME ...]
 """
 
 import io
@@ -11,12 +11,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from bounds.hazards import CROWDS, GOOD_HOST, HAZARDS, make
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import CaptureFile
 from kdissect.capture.scan import scan
 from kdissect.cli import main
 from kdissect.tables.build import dissect_batches
+from tests.bounds.hazards import CROWDS, GOOD_HOST, HAZARDS, make
 
 
 class Sink(io.RawIOBase):

@@ -12,9 +12,9 @@ import lz4.frame
 import numpy as np
 import snappy
 import zstandard
-from capture.craft import ACK, SYN, ethernet, tcp
 
 from kdissect.protocol.codec.wire import write_uvarint
+from tests.helpers.crafted_packets import ACK, SYN, ethernet, tcp
 
 GOOD = 50
 GOOD_HOST, GOOD_PORTS = "10.0.0.1", (40_000, 40_001)

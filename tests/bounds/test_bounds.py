@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import environment
 
-from bounds.hazards import CONNECTIONS, CROWDS, GOOD, HAZARDS
+from tests.bounds.hazards import CONNECTIONS, CROWDS, GOOD, HAZARDS
+from tests.helpers.command import environment
 
 pytestmark = pytest.mark.timeout(600)  # all of them run before the first is judged
 
@@ -57,9 +57,8 @@ DUMP_FAULTS = {
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, dict[str, Any]]:
     """Everything, in a process whose memory is its own."""
-    tests = str(Path(__file__).parents[1])
-    path = os.pathsep.join([environment()["PYTHONPATH"], tests])
-    command = [sys.executable, "-P", "-m", "bounds"]
+    path = os.pathsep.join([environment()["PYTHONPATH"], str(Path(__file__).parents[2])])
+    command = [sys.executable, "-P", "-m", "tests.bounds"]
     done = subprocess.run(
         command, env=environment(PYTHONPATH=path), capture_output=True, text=True, check=False
     )

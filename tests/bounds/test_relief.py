@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from bounds.hazards import response
 from kdissect.capture.segment_index import (
     FLAG_ACK,
     FLAG_B_TO_A,
@@ -33,6 +32,7 @@ from kdissect.streams.processor import (
     ExchangeBatch,
     FlowProcessor,
 )
+from tests.bounds.hazards import response
 
 CROWD, ROUNDS, PART = 200, 20, 1000
 REQUEST = 22  # bytes of the shortest

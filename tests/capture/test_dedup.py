@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import pytest
-from capture.craft import ACK, SYN, ethernet, pcap, survey_bytes, tcp
-from capture.outcome import descriptors
 from scapy.compat import raw
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
@@ -12,6 +10,8 @@ from scapy.layers.vxlan import VXLAN
 from scapy.packet import Raw
 
 from kdissect.capture.scan import scan
+from tests.capture.outcome import descriptors
+from tests.helpers.crafted_packets import ACK, SYN, ethernet, pcap, survey_bytes, tcp
 
 MS = 1_000_000
 STAMPS = b"\1\1\x08\x0a" + bytes(3) + b"\1" + bytes(4)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from capture.craft import interface, section
-from capture.traffic import pcap_traffic, pcapng_traffic
 
 from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.inputs import Inputs, open_inputs
+from tests.helpers.crafted_packets import interface, section
+from tests.helpers.random_traffic import pcap_traffic, pcapng_traffic
 
 PCAP = pcap_traffic(1, 50)
 PCAPNG = pcapng_traffic(1, 50)

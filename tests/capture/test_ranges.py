@@ -7,9 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from capture.craft import block, enhanced, ethernet, interface, option, pcap, section, survey_bytes, tcp
-from capture.outcome import outcome
-from capture.traffic import packets, pcap_traffic, pcapng_traffic
 
 from kdissect.capture.formats import pcapng_sections
 from kdissect.capture.formats.pcapng_sections import InForce
@@ -23,6 +20,19 @@ from kdissect.capture.index.resync import CHAIN, guessed
 from kdissect.capture.index.splits import Format, Interface
 from kdissect.capture.inputs import CaptureFile
 from kdissect.capture.storage import opened
+from tests.capture.outcome import outcome
+from tests.helpers.crafted_packets import (
+    block,
+    enhanced,
+    ethernet,
+    interface,
+    option,
+    pcap,
+    section,
+    survey_bytes,
+    tcp,
+)
+from tests.helpers.random_traffic import packets, pcap_traffic, pcapng_traffic
 
 FRAMES = [frame for _, frame in packets(7, 400)]
 US = 1_700_000_000_000_000

@@ -13,24 +13,6 @@ from pathlib import Path
 import dpkt
 import pyarrow as pa
 import pytest
-from capture import outcome as outcome_module
-from capture.craft import (
-    ACK,
-    FIN,
-    RST,
-    SYN,
-    Packet,
-    enhanced,
-    ethernet,
-    interface,
-    ip,
-    pcap,
-    section,
-    survey_bytes,
-    tcp,
-)
-from capture.outcome import descriptors, outcome
-from capture.traffic import pcap_traffic, pcapng_traffic
 
 from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.scan import scan, scan_batches
@@ -45,6 +27,24 @@ from kdissect.capture.segment_index import (
     Counts,
     unpack_counts,
 )
+from tests.capture import outcome as outcome_module
+from tests.capture.outcome import descriptors, outcome
+from tests.helpers.crafted_packets import (
+    ACK,
+    FIN,
+    RST,
+    SYN,
+    Packet,
+    enhanced,
+    ethernet,
+    interface,
+    ip,
+    pcap,
+    section,
+    survey_bytes,
+    tcp,
+)
+from tests.helpers.random_traffic import pcap_traffic, pcapng_traffic
 
 CLIENT, BROKER = "10.0.0.1", "10.0.0.2"  # the client is the lower endpoint: A
 
@@ -281,7 +281,7 @@ def test_the_compiler_changes_nothing(tmp_path: Path) -> None:
         paths.append(tmp_path / name)
         paths[-1].write_bytes(data)
     expected = [outcome(path, split_bytes=5000) for path in paths]
-    folders = [str(Path(outcome_module.__file__).parent.parent.parent), *sys.path]
+    folders = [str(Path(outcome_module.__file__).parents[2]), *sys.path]
     run = subprocess.run(
         [sys.executable, "-W", "error", outcome_module.__file__, *map(str, paths)],
         env=os.environ | {"KDISSECT_JIT": "0", "PYTHONPATH": os.pathsep.join(folders)},

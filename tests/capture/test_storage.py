@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from capture.traffic import pcap_traffic
 
 from kdissect.capture import storage
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import InputError, open_inputs
 from kdissect.capture.storage import opened, shared_scratch
+from tests.helpers.random_traffic import pcap_traffic
 
 DATA = pcap_traffic(5, 3000)
 

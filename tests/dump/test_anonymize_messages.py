@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report import recorded
 
 from kdissect.cli.main import main
 from kdissect.dump.anonymize_messages import (
@@ -44,6 +43,7 @@ from kdissect.tables.anonymize import (
     OWN_TOPICS,
     Pseudonyms,
 )
+from tests.helpers import recorded
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 NAME = "acme-Zürich"

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import COMMAND, environment, kdissect
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
@@ -27,6 +26,7 @@ from kdissect.protocol.schema.definition import (
     fields_at,
 )
 from kdissect.protocol.schema.registry import APIS
+from tests.helpers.command import COMMAND, environment, kdissect
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 STEADY = str(CAPTURES / "steady.pcapng")

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dump.handmade import write_capture
 
 from kdissect.cli.main import main
 from kdissect.protocol.codec.messages import encode_request, encode_response
+from tests.helpers.handmade_capture import write_capture
 
 CLUSTER_LIFE = Path(__file__).parents[2] / "captures" / "cluster-life.pcapng"
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import kdissect
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
@@ -21,6 +20,7 @@ from kdissect.report.render.table import Terminal
 from kdissect.report.render.terminal import render
 from kdissect.streams.tls.keylog import keys_for
 from kdissect.tables.build import dissect_batches
+from tests.helpers.command import kdissect
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 PASSWORDS = ("correct-horse-battery", "not-the-password")

@@ -6,7 +6,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from strategies import random_message
 
 from kdissect.dump.jsonl import to_json
 from kdissect.dump.tree import lines, scalar
@@ -26,6 +25,7 @@ from kdissect.protocol.codec.messages import (
     encode_response,
 )
 from kdissect.protocol.schema.registry import APIS, request_header_version
+from tests.helpers.random_messages import random_message
 
 TOPIC_ID = bytes(range(16))
 NAMES = {TOPIC_ID: "orders"}

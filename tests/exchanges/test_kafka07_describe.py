@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dump.handmade import write_capture
 
 from kdissect.cli.main import main
 from kdissect.protocol.kafka07.message_codec import (
@@ -17,6 +16,7 @@ from kdissect.protocol.kafka07.message_codec import (
     encode_old_request,
     encode_old_response,
 )
+from tests.helpers.handmade_capture import write_capture
 
 GOLDEN = Path(__file__).parent / "golden" / "old.txt"
 

@@ -1,8 +1,8 @@
 """Fuzzing of everything that reads captured bytes: real and random messages, damaged, through every reader.
 
-    PYTHONPATH=tests python -m fuzz --seconds 1200 [--seed 1] [--target NAME ...] [--out DIR]
-    PYTHONPATH=tests python -m fuzz --replay DIR/CASE
-    PYTHONPATH=tests python -m fuzz --guided [...]       by coverage, where atheris is installed: see `guided`
+    python -m tests.fuzz --seconds 1200 [--seed 1] [--target NAME ...] [--out DIR]
+    python -m tests.fuzz --replay DIR/CASE
+    python -m tests.fuzz --guided [...]       by coverage, where atheris is installed: see `guided`
 
 `seeds` gives frames of the recorded captures and random messages of every API, version and half; `damage` changes them; `targets`
 reads them and says what must hold whatever the bytes are; `captures` does so with whole capture files, `streams` with TCP segments,

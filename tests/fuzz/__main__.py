@@ -14,11 +14,11 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from fuzz import captures, seeds, streams, tls
-from fuzz.case import Case, from_bytes, to_bytes
-from fuzz.damage import damaged
-from fuzz.guided import GUIDED, guide
-from fuzz.targets import TARGETS
+from tests.fuzz import captures, seeds, streams, tls
+from tests.fuzz.case import Case, from_bytes, to_bytes
+from tests.fuzz.damage import damaged
+from tests.fuzz.guided import GUIDED, guide
+from tests.fuzz.targets import TARGETS
 
 HANG_S = 20
 MEMORY = 6 << 30  # bytes of address space
@@ -120,7 +120,7 @@ def watch() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m fuzz")
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--target", action="append", choices=sorted(TARGETS))

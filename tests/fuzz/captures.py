@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from capture.craft import ethernet, pcap, tcp
-from capture.traffic import pcap_traffic, pcapng_traffic
 from scapy.compat import raw
 from scapy.layers.inet import GRE, IP, UDP, fragment
 from scapy.layers.inet6 import IPv6
@@ -19,7 +17,6 @@ from scapy.layers.l2 import Dot1Q, Ether
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Raw
 
-from fuzz.case import Case
 from kdissect.capture.index.index import index_captures, one_by_one
 from kdissect.capture.inputs import (
     CaptureFile,
@@ -34,6 +31,9 @@ from kdissect.capture.segment_index import (
     unpack_counts,
 )
 from kdissect.tables.build import dissect_batches
+from tests.fuzz.case import Case
+from tests.helpers.crafted_packets import ethernet, pcap, tcp
+from tests.helpers.random_traffic import pcap_traffic, pcapng_traffic
 
 RECORDED = Path(__file__).parents[2] / "captures"
 PARTS = (1, 3, 15)  # splits that a file is read in

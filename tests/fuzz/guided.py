@@ -1,6 +1,6 @@
 """Fuzzing guided by coverage: inputs that reach new code are kept and changed further, by atheris, if that is installed.
 
-    python -m fuzz --guided --seconds 1200 [--target NAME ...] [--out DIR]
+    python -m tests.fuzz --guided --seconds 1200 [--target NAME ...] [--out DIR]
 
 Atheris ends the process that it ran in, so every target has one of its own. Kernels run uncompiled there: only Python's own
 code can be watched. What was kept lies in DIR/corpus-NAME and is where the next run goes on.
@@ -23,7 +23,15 @@ def guide(names: list[str], seconds: float, seed: int, out: Path) -> int:
     failed = 0
     for name in names:
         (out / f"corpus-{name}").mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "fuzz.guided", name, str(seconds / len(names)), str(seed), str(out)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.fuzz.guided",
+            name,
+            str(seconds / len(names)),
+            str(seed),
+            str(out),
+        ]
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         done = subprocess.run(command, env=os.environ | {"KDISSECT_JIT": "0"}, check=False)
         spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
@@ -36,9 +44,9 @@ def _one(name: str, seconds: float, seed: int, out: Path) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["kdissect"]):
-        from fuzz.__main__ import corpus_of, read, watch
-        from fuzz.case import from_bytes, to_bytes
-        from fuzz.damage import damaged
+        from tests.fuzz.__main__ import corpus_of, read, watch
+        from tests.fuzz.case import from_bytes, to_bytes
+        from tests.fuzz.damage import damaged
 
     cases = corpus_of(name)
     folder = out / f"corpus-{name}"

@@ -5,10 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from protocol.sets import FORMATS, record_set
-from strategies import random_message
-
-from fuzz.case import Case
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.exchanges.filter import MessageFilter
@@ -30,6 +26,9 @@ from kdissect.protocol.schema.registry import (
     MESSAGES,
     request_header_version,
 )
+from tests.fuzz.case import Case
+from tests.helpers.kafka_python_records import FORMATS, record_set
+from tests.helpers.random_messages import random_message
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 OF_EACH = 3  # frames of an API, version and half that are taken from a capture

@@ -11,10 +11,7 @@ from random import Random
 from typing import NamedTuple
 
 import numpy as np
-from streams.hostile import spoil
-from streams.talk import CLIENT, made_up, recorded
 
-from fuzz.case import Case
 from kdissect import limits
 from kdissect.capture.segment_index import (
     FLAG_ACK,
@@ -54,6 +51,9 @@ from kdissect.streams.processor import (
     ExchangeBatch,
     FlowProcessor,
 )
+from tests.fuzz.case import Case
+from tests.helpers.conversations import CLIENT, made_up, recorded
+from tests.helpers.hostile_captures import spoil
 
 # Flags, connection, sequence, acknowledgment, 0.1 ms since the one before, captured, cut off.
 PACKET = struct.Struct(">BBIIHHH")

@@ -5,12 +5,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from protocol.columnar.test_batch_reader import Frame, assert_agreement
-
-from fuzz.captures import check_capture, check_reader
-from fuzz.case import Case
-from fuzz.streams import framing, tcp
-from fuzz.tls import sessions
 from kdissect.dump.jsonl import to_json
 from kdissect.dump.tree import lines
 from kdissect.exchanges.decoded import DecodedExchange
@@ -52,6 +46,11 @@ from kdissect.protocol.schema.registry import (
     response_header_version,
 )
 from kdissect.protocol.splice import find, splice
+from tests.fuzz.captures import check_capture, check_reader
+from tests.fuzz.case import Case
+from tests.fuzz.streams import framing, tcp
+from tests.fuzz.tls import sessions
+from tests.protocol.columnar.test_batch_reader import Frame, assert_agreement
 
 LIMIT = 1 << 20  # bytes that one case may decompress
 MENTIONED = frozenset({"topic", "topic_id", "group", "error", "resource", "coordinator_key"})

@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
-from fuzz import seeds
-from fuzz.__main__ import CORPORA
-from fuzz.case import Case, from_bytes, to_bytes
-from fuzz.damage import damaged
-from fuzz.targets import TARGETS
+from tests.fuzz import seeds
+from tests.fuzz.__main__ import CORPORA
+from tests.fuzz.case import Case, from_bytes, to_bytes
+from tests.fuzz.damage import damaged
+from tests.fuzz.targets import TARGETS
 
 CASES = sorted(Path(__file__).with_name("cases").glob("*.bin"))
 

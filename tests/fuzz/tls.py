@@ -10,14 +10,6 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from streams.tls_talk import (
-    CLIENT,
-    SERVER,
-    Ends,
-    Kind,
-)
-
-from fuzz.case import Case
 from kdissect.streams.tls.handshake import (
     Messages,
     read_client_hello,
@@ -26,6 +18,8 @@ from kdissect.streams.tls.handshake import (
 from kdissect.streams.tls.keylog import parse
 from kdissect.streams.tls.record_layer import Chunk
 from kdissect.streams.tls.tls_session import Session
+from tests.fuzz.case import Case
+from tests.helpers.tls_ends import CLIENT, SERVER, Ends, Kind
 
 V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 KINDS = (

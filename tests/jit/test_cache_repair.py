@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import environment
+
+from tests.helpers.command import environment
 
 SOURCE = """
 from kdissect.jit.decorators import jit

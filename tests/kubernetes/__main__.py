@@ -24,8 +24,8 @@ from pyarrow import parquet
 
 from kdissect.cache import cache_home
 from kdissect.tables.schemas import TABLES
+from tests.helpers.spark_cluster import make_python
 from tests.kubernetes.pods import Api, Pods
-from tests.spark.standalone import make_python
 
 SOURCES = Path(__file__).with_name("apiserver")
 CAPTURE = Path(__file__).parents[2] / "captures" / "broker-restart.pcapng"

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from .maven import need
+from tests.lab.maven import need
 
 COUNTS = {"captured", "received by filter", "dropped by kernel"}  # as tcpdump names them
 

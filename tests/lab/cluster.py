@@ -20,9 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from . import wire
-from .maven import Release, classpath, need
-from .process import SMALL_JVM, Child
+from tests.lab import broker_requests as wire
+from tests.lab.maven import Release, classpath, need
+from tests.lab.process import SMALL_JVM, Child
 
 _TEMPLATES = Path(__file__).parent / "templates"
 

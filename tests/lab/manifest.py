@@ -15,9 +15,9 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from . import clientlog, packets
-from .clients.job import Outcome
-from .requestlog import Served
+from tests.lab import clientlog, packets
+from tests.lab.clients.job import Outcome
+from tests.lab.requestlog import Served
 
 Disagreements = dict[tuple[str, int], tuple[int, int]]
 _ERROR_NAMES = {int(code): code.name.upper() for code in ErrorCode}

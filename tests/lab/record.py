@@ -14,8 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import manifest, readme
-from .stage import Stage
+from tests.lab import manifest, readme
+from tests.lab.stage import Stage
 
 SCENARIOS = (
     "steady",

@@ -1,7 +1,7 @@
 """A relay that counts frames: whatever clients and brokers say through it is known, whoever captures it.
 
-    python -m lab.relay brokers             a mock cluster; listens for it on the far address; prints its ports
-    python -m lab.relay clients PORT…       clients, and for them the brokers on loopback; prints what was said
+    python -m tests.lab.relay brokers             a mock cluster; listens for it on the far address; prints its ports
+    python -m tests.lab.relay clients PORT…       clients, and for them the brokers on loopback; prints what was said
 
 The mock cluster tells everybody that its brokers are on loopback, so either end has a relay there. What passes is kept and
 cut into frames by their lengths, in the plainest way, when all is over.
@@ -19,8 +19,8 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer, Producer
 
-from .mock import MockCluster
-from .rough_link import FAR
+from tests.lab.mock import MockCluster
+from tests.lab.rough_link import FAR
 
 LOOPBACK = "127.0.0.1"
 MESSAGES = 3000

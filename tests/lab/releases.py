@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .maven import Release
+from tests.lab.maven import Release
 
 # Kafka's own logging back end is a part of its distribution, not of its published dependencies.
 _LOG4J2 = ("org.apache.logging.log4j:log4j-slf4j-impl:2.25.3", "org.apache.logging.log4j:log4j-core:2.25.3")

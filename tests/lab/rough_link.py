@@ -26,10 +26,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from .maven import need
+from tests.lab.maven import need
 
 NEAR, FAR = "10.77.0.1", "10.77.0.2"
-LAB = Path(__file__).parent.parent
+CHECKOUT = Path(__file__).parents[2]
 ALL_PROTOCOLS, OUTGOING = 3, 4  # ETH_P_ALL, PACKET_OUTGOING
 CLONE_NEWNET = 0x40000000
 
@@ -96,7 +96,9 @@ class RoughLink:
                     "gro",
                     "off",
                 )
-            self.impaired = self.start("link", "lab.rough_link", str(self._seed), *map(str, self._roughness))
+            self.impaired = self.start(
+                "link", "tests.lab.rough_link", str(self._seed), *map(str, self._roughness)
+            )
             self.impaired.stdout.readline()  # type: ignore[union-attr]
         except BaseException:
             self._clear()
@@ -163,7 +165,7 @@ class RoughLink:
             process = subprocess.Popen(
                 ["ip", "netns", "exec", self._names[end], *command],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-                env=os.environ | {"PYTHONPATH": str(LAB)},
+                env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
             )  # fmt: skip
         self._running.append(process)
         return process

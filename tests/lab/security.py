@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import wire
-from .certificates import certificate
-from .cluster import KraftCluster
-from .maven import Release, jars
-from .process import SMALL_JVM
-from .releases import CURRENT
+from tests.lab import broker_requests as wire
+from tests.lab.certificates import certificate
+from tests.lab.cluster import KraftCluster
+from tests.lab.maven import Release, jars
+from tests.lab.process import SMALL_JVM
+from tests.lab.releases import CURRENT
 
 AGENT = Release("extract-tls-secrets-4.0.0", ("name.neykov:extract-tls-secrets:4.0.0",), ("com.sun:tools",))
 TLS_KEY_LOG = 0x544C534B

@@ -8,8 +8,8 @@ from __future__ import annotations
 import signal
 import sys
 
-from .cluster import KraftCluster
-from .releases import CURRENT
+from tests.lab.cluster import KraftCluster
+from tests.lab.releases import CURRENT
 
 
 def main() -> None:

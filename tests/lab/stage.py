@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import manifest, requestlog
-from .capture import Capture
-from .clients import launch
-from .clients.job import Job
-from .clients.launch import Client
-from .cluster import Cluster
-from .maven import Release
-from .requestlog import Served
+from tests.lab import manifest, requestlog
+from tests.lab.capture import Capture
+from tests.lab.clients import launch
+from tests.lab.clients.job import Job
+from tests.lab.clients.launch import Client
+from tests.lab.cluster import Cluster
+from tests.lab.maven import Release
+from tests.lab.requestlog import Served
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lab import readme
+from tests.lab import readme
 
 FOLDER = Path(__file__).parents[2] / "captures"
 ENTRIES: list[dict[str, Any]] = json.loads((FOLDER / "manifest.json").read_text())["captures"]

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from lab import releases, requestlog, wire
-from lab.capture import Capture
-from lab.clients import launch
-from lab.clients.job import Job
-from lab.cluster import Cluster, KraftCluster
-from lab.maven import LabUnavailable, jars
-from lab.packets import count
+from tests.lab import broker_requests as wire
+from tests.lab import releases, requestlog
+from tests.lab.capture import Capture
+from tests.lab.clients import launch
+from tests.lab.clients.job import Job
+from tests.lab.cluster import Cluster, KraftCluster
+from tests.lab.maven import LabUnavailable, jars
+from tests.lab.packets import count
 
 pytestmark = pytest.mark.broker
 

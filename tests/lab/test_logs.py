@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import clientlog, requestlog
+from tests.lab import clientlog, requestlog
 
 MODERN = (
     'Completed request:{"isForwarded":false,"requestHeader":{"requestApiKey":0,"requestApiVersion":10,"correlationId":4,'

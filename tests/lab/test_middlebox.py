@@ -6,8 +6,8 @@ import socket
 import struct
 import threading
 
-from lab import wire
-from lab.middlebox import LOOPBACK, Middlebox, client_of
+from tests.lab import broker_requests as wire
+from tests.lab.middlebox import LOOPBACK, Middlebox, client_of
 
 
 def framed(text: bytes) -> bytes:

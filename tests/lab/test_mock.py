@@ -7,7 +7,7 @@ import socket
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from lab.mock import MockCluster
+from tests.lab.mock import MockCluster
 
 
 def test_mock_brokers_serve_a_producer_and_a_consumer() -> None:

@@ -9,12 +9,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from protocol.trees import complete, default, present
-from strategies import random_message
 
 from kdissect.protocol.codec.body import decode, encode
 from kdissect.protocol.schema.definition import Field, Message
 from kdissect.protocol.schema.registry import APIS
+from tests.helpers.message_trees import complete, default, present
+from tests.helpers.random_messages import random_message
 
 SAMPLES = 4
 

@@ -11,8 +11,6 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map
 from kio.serial import entity_reader, entity_writer
-from protocol.trees import complete, present
-from strategies import random_message
 
 from kdissect.protocol.codec.body import decode, encode
 from kdissect.protocol.error_codes import error_name, is_retriable
@@ -22,6 +20,8 @@ from kdissect.protocol.schema.definition import (
     Message,
 )
 from kdissect.protocol.schema.registry import APIS
+from tests.helpers.message_trees import complete, present
+from tests.helpers.random_messages import random_message
 
 SAMPLES = 4
 

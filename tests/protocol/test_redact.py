@@ -4,7 +4,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from strategies import random_message
 
 from kdissect.dump.jsonl import to_json
 from kdissect.dump.tree import lines
@@ -28,6 +27,7 @@ from kdissect.protocol.schema.definition import (
     fields_at,
 )
 from kdissect.protocol.schema.registry import APIS
+from tests.helpers.random_messages import random_message
 
 MARK = "hush-hush"
 SECRET_MESSAGES = [

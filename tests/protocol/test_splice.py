@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from kafka.record.default_records import DefaultRecordBatch
-from strategies import random_message
 
 from kdissect.protocol.codec.messages import (
     decode_request,
@@ -26,6 +25,7 @@ from kdissect.protocol.schema.registry import (
 )
 from kdissect.protocol.spans import Span
 from kdissect.protocol.splice import enveloped_request, find, splice
+from tests.helpers.random_messages import random_message
 
 PAIRS = [(key, version) for key, api in APIS.items() for version in api.versions]
 STRINGS = ("", "renamed", "a much longer name than any that stood there before " * 4)

@@ -12,10 +12,12 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from lab import releases, wire
-from lab.certificates import certificate
-from lab.cluster import KraftCluster, Node
-from lab.maven import LabUnavailable, jars
+
+from tests.lab import broker_requests as wire
+from tests.lab import releases
+from tests.lab.certificates import certificate
+from tests.lab.cluster import KraftCluster, Node
+from tests.lab.maven import LabUnavailable, jars
 
 USER, PASSWORD = "player", "correct horse"
 

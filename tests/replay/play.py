@@ -9,9 +9,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from lab.cluster import Cluster
-from streams.talk import CAPTURES
-
 from kdissect.replay.create_topics import create, missing_topics
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.plan import make_plan
@@ -19,6 +16,8 @@ from kdissect.replay.results.run_comparison import compare
 from kdissect.replay.results.run_files import read_run
 from kdissect.replay.results.run_writer import save
 from kdissect.replay.settings import Pace, ReplaySettings
+from tests.helpers.conversations import CAPTURES
+from tests.lab.cluster import Cluster
 
 PACKET_BLOCK = 6
 

@@ -5,9 +5,10 @@ import uuid
 from collections import defaultdict
 
 import confluent_kafka as ck
-from lab import wire
-from lab.cluster import Cluster
-from replay.truth import Sent
+
+from tests.lab import broker_requests as wire
+from tests.lab.cluster import Cluster
+from tests.replay.truth import Sent
 
 
 def read_all(bootstrap: str, topics: list[str], isolation: str = "read_uncommitted") -> dict[str, list[Sent]]:

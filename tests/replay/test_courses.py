@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from kafka.record import MemoryRecordsBuilder
-from replay.handmade import MS, OnPaper, Script, replay, settings, topology
 
 from kdissect.protocol.codec.messages import decode_embedded, encode_embedded
 from kdissect.protocol.records.record_codec import (
@@ -16,6 +15,7 @@ from kdissect.protocol.records.record_codec import (
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.rewrite.batch_rewrite import batch_of, batches_of
 from kdissect.replay.settings import Groups, Pace
+from tests.helpers.paper_target import MS, OnPaper, Script, replay, settings, topology
 
 PRODUCE, FETCH, COMMIT, COORDINATOR, JOIN, SYNC, INIT, ADD, END = (
     0,

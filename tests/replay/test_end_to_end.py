@@ -16,12 +16,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from lab.wire import view
-from replay.conftest import PASSWORD, USER, SecuredCluster
-from replay.play import Played, beginning_late, play, settings
-from replay.reading import committed, read_all, share_starts
-from replay.truth import Sent, by_writer, produced, writer_of
-from streams.talk import CAPTURES
 
 from kdissect.cli.arguments import parse
 from kdissect.cli.replay import replay
@@ -32,6 +26,12 @@ from kdissect.replay.results.run_comparison import compare
 from kdissect.replay.results.run_files import read_run
 from kdissect.replay.settings import Chosen, Credentials, Groups, Pace, Tls
 from kdissect.replay.target.cluster import AbortRun
+from tests.helpers.conversations import CAPTURES
+from tests.lab.broker_requests import view
+from tests.replay.conftest import PASSWORD, USER, SecuredCluster
+from tests.replay.play import Played, beginning_late, play, settings
+from tests.replay.reading import committed, read_all, share_starts
+from tests.replay.truth import Sent, by_writer, produced, writer_of
 
 pytestmark = pytest.mark.broker
 

@@ -10,12 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
-from lab import wire
-from replay.conftest import SecuredCluster
-from replay.play import Played, play, settings
-from replay.reading import read_all
 
 from kdissect.replay.settings import Chosen, Groups, Timestamps
+from tests.lab import broker_requests as wire
+from tests.replay.conftest import SecuredCluster
+from tests.replay.play import Played, play, settings
+from tests.replay.reading import read_all
 
 pytestmark = pytest.mark.broker
 

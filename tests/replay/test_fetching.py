@@ -7,12 +7,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from replay.handmade import PaperTarget, Script, Tree, play, settings, topology
-from replay.test_courses import FETCH, batch
 
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.settings import Offsets
+from tests.helpers.paper_target import PaperTarget, Script, Tree, play, settings, topology
+from tests.replay.test_courses import FETCH, batch
 
 VERSION, SESSION = 12, 700
 PARTITIONS, FETCHES = 4, 60

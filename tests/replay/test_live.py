@@ -9,17 +9,17 @@ from pathlib import Path
 
 import confluent_kafka as ck
 import pytest
-from lab import releases
-from lab.capture import Capture
-from lab.cluster import KraftCluster
-from lab.maven import LabUnavailable, jars
-from replay.conftest import SecuredCluster
-from replay.play import play, settings
-from replay.reading import committed, read_all
-from replay.test_end_to_end import assert_each_once_in_order, assert_sums, everything
-from replay.truth import writer_of
 
 from kdissect.replay.settings import Groups
+from tests.lab import releases
+from tests.lab.capture import Capture
+from tests.lab.cluster import KraftCluster
+from tests.lab.maven import LabUnavailable, jars
+from tests.replay.conftest import SecuredCluster
+from tests.replay.play import play, settings
+from tests.replay.reading import committed, read_all
+from tests.replay.test_end_to_end import assert_each_once_in_order, assert_sums, everything
+from tests.replay.truth import writer_of
 
 pytestmark = pytest.mark.broker
 

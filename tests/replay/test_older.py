@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from replay.handmade import OnPaper, Script, Tree, replay, settings, topology
-from replay.test_courses import COMMIT, FETCH, JOIN, SYNC, Cluster, Group, batch, orders
 
 from kdissect.protocol.codec.messages import decode_embedded, encode_embedded
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.settings import Chosen, Groups
+from tests.helpers.paper_target import OnPaper, Script, Tree, replay, settings, topology
+from tests.replay.test_courses import COMMIT, FETCH, JOIN, SYNC, Cluster, Group, batch, orders
 
 HEARTBEAT, LEAVE, DESCRIBE, CONSUMER_HEARTBEAT = 12, 13, 15, 68
 FULL = settings(groups=Groups.FULL)

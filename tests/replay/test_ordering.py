@@ -8,9 +8,6 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from replay.handmade import MS, FarTarget, OnPaper, PaperTarget, Script, Tree, play, settings, topology
-from replay.test_courses import INIT, PRODUCE, Cluster, batch, issued, orders, produce, took
-from streams.talk import CAPTURES
 
 from kdissect.protocol.records.record_codec import read_records
 from kdissect.replay.disposition import Disposition
@@ -27,6 +24,19 @@ from kdissect.replay.rewrite.batch_rewrite import (
     batches_of,
 )
 from kdissect.replay.settings import Pace
+from tests.helpers.conversations import CAPTURES
+from tests.helpers.paper_target import (
+    MS,
+    FarTarget,
+    OnPaper,
+    PaperTarget,
+    Script,
+    Tree,
+    play,
+    settings,
+    topology,
+)
+from tests.replay.test_courses import INIT, PRODUCE, Cluster, batch, issued, orders, produce, took
 
 NOT_LEADER, TOO_LARGE, OUT_OF_ORDER, OLD_EPOCH = 6, 10, 45, 47
 LIMIT = 1 << 31

@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from replay.handmade import settings
-from strategies import random_message
 
 from kdissect.protocol.codec.body import decode, encode
 from kdissect.protocol.codec.messages import (
@@ -40,6 +38,8 @@ from kdissect.replay.target.fetch_state import (
 )
 from kdissect.replay.target.offsets import Positions, Rule
 from kdissect.replay.target.producers import Where
+from tests.helpers.paper_target import settings
+from tests.helpers.random_messages import random_message
 
 OLD, NEW = b"o" * 16, b"n" * 16
 

@@ -3,7 +3,6 @@
 from argparse import ArgumentTypeError
 
 import pytest
-from replay.handmade import FOUND_NOTHING, Script, replay, settings
 
 from kdissect.cli.arguments import parse
 from kdissect.cli.replay import _allowable, _topic_id
@@ -27,6 +26,7 @@ from kdissect.replay.safety import (
 )
 from kdissect.replay.settings import Groups
 from kdissect.replay.target.cluster import AbortRun
+from tests.helpers.paper_target import FOUND_NOTHING, Script, replay, settings
 
 EVERYTHING = settings(groups=Groups.FULL, allowed_apis=frozenset(APIS))
 

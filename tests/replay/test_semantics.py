@@ -15,11 +15,6 @@ from typing import Any, NamedTuple
 import crc32c
 import pytest
 from kafka.record import MemoryRecordsBuilder
-from lab.wire import view
-from replay.conftest import SecuredCluster
-from replay.handmade import Script, Tree
-from replay.play import Played, play, settings
-from replay.test_courses import batch, issued, produce, took
 
 from kdissect.protocol.codec.messages import (
     decode_response,
@@ -36,6 +31,11 @@ from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.engine import player, run
 from kdissect.replay.rewrite.references import errors_of
 from kdissect.replay.settings import Groups, Timestamps
+from tests.helpers.paper_target import Script, Tree
+from tests.lab.broker_requests import view
+from tests.replay.conftest import SecuredCluster
+from tests.replay.play import Played, play, settings
+from tests.replay.test_courses import batch, issued, produce, took
 
 pytestmark = pytest.mark.broker
 

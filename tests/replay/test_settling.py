@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from replay.handmade import MS, TARGET, OnPaper, PaperTarget, Script, Tree, play, settings
-from replay.test_courses import PRODUCE, Cluster, batch, produce, took
 
 from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.create_topics import (
@@ -33,6 +31,8 @@ from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.settings import Pace
 from kdissect.replay.target.cluster import TargetCluster
+from tests.helpers.paper_target import MS, TARGET, OnPaper, PaperTarget, Script, Tree, play, settings
+from tests.replay.test_courses import PRODUCE, Cluster, batch, produce, took
 
 METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER = 3, 19, 60
 S = 1000 * MS

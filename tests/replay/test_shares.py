@@ -7,14 +7,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from replay.handmade import MS, Script, Tree, replay, settings, topology
-from replay.test_courses import Cluster
 
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Answer, Part
 from kdissect.replay.handlers.share import learn
 from kdissect.replay.settings import Groups
 from kdissect.replay.target.share_sessions import OwnShareSession
+from tests.helpers.paper_target import MS, Script, Tree, replay, settings, topology
+from tests.replay.test_courses import Cluster
 
 HEARTBEAT, FETCH, ACKNOWLEDGE = 76, 78, 79
 ORDERS = b"o" * 16

@@ -6,11 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka.record import MemoryRecords
-from streams.talk import (
-    CAPTURES,
-    _conversations,
-    frames,
-)
+
+from tests.helpers.conversations import CAPTURES, _conversations, frames
 
 PRODUCE = 0
 

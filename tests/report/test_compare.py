@@ -6,7 +6,6 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from report import handmade
 
 from kdissect.report.aggregate.merge import summarise
 from kdissect.report.build.report import build_report
@@ -22,6 +21,7 @@ from kdissect.report.render.json import to_json
 from kdissect.report.render.table import Terminal
 from kdissect.tables.schemas import EXCHANGES
 from kdissect.text import columns
+from tests.report import paper_capture as handmade
 
 
 def report(latencies_us, errors=0, *, api=(0, "Produce", 9), by=By.API, **more):

@@ -5,7 +5,6 @@ from collections import defaultdict
 import numpy as np
 import pyarrow as pa
 import pytest
-from report import oracle, synthetic
 
 from kdissect.report.aggregate.grouping import Columns
 from kdissect.report.aggregate.merge import (
@@ -33,6 +32,8 @@ from kdissect.tables.schemas import (
     INT64,
     TEXT,
 )
+from tests.helpers import synthetic_tables as synthetic
+from tests.report import plain_report as oracle
 
 S = 10**9
 SECONDS = Grid(synthetic.START_NS, 5_000_000, 100)

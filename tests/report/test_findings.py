@@ -9,8 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from report import handmade
-from report.handmade import MS, US, T
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
@@ -35,6 +33,8 @@ from kdissect.tables.schemas import (
 )
 from kdissect.text import columns
 from kdissect.units import duration
+from tests.report import paper_capture as handmade
+from tests.report.paper_capture import MS, US, T
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 SECOND = 10**9

@@ -11,7 +11,6 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from report import handmade, oracle, recorded, synthetic
 
 from kdissect.report.aggregate.merge import (
     EMPTY,
@@ -33,6 +32,10 @@ from kdissect.report.timeline.grid import Grid, grid_over
 from kdissect.report.timeline.timeline_tables import COURSE
 from kdissect.tables.anonymize import Pseudonyms
 from kdissect.tables.schemas import ENDS
+from tests.helpers import recorded
+from tests.helpers import synthetic_tables as synthetic
+from tests.report import paper_capture as handmade
+from tests.report import plain_report as oracle
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028&amp;%%script%%"
 

@@ -4,15 +4,16 @@ import itertools
 import re
 
 import pytest
-from report import oracle, recorded
-from report.browser import CHROMIUM, DRIVER, browser
-from report.test_html import HOSTILE, random_page, with_hostile_names
 
 from kdissect.report.aggregate.merge import EMPTY, summarise
 from kdissect.report.build.report import build_report
 from kdissect.report.model import CaptureFacts
 from kdissect.report.render.html.page import render_page
 from kdissect.report.timeline.grid import grid_over
+from tests.helpers import recorded
+from tests.helpers.browser import CHROMIUM, DRIVER, browser
+from tests.report import plain_report as oracle
+from tests.report.test_html import HOSTILE, random_page, with_hostile_names
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and its driver are not installed")
 

@@ -4,12 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from report import oracle, synthetic
 
 from kdissect.report.aggregate.merge import summarise
 from kdissect.report.build.report import build_report
 from kdissect.report.model import CaptureFacts
 from kdissect.report.render.json import to_json
+from tests.helpers import synthetic_tables as synthetic
+from tests.report import plain_report as oracle
 
 PERCENTILES = ("p50_ns", "p90_ns", "p99_ns", "p99_9_ns")
 CLIENT = ("client_id", "client_software_name", "client_software_version", "client_host")

@@ -1,10 +1,10 @@
 """The figures of the hand-made capture, worked out on paper."""
 
 import pytest
-from report.handmade import CAPTURE, MS, ORDERS_ID, OTHER_ID, US, T, tables
 
 from kdissect.report.aggregate.merge import summarise
 from kdissect.report.build.report import build_report
+from tests.report.paper_capture import CAPTURE, MS, ORDERS_ID, OTHER_ID, US, T, tables
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,11 @@
 """--fail-on: what is read, what is refused, and when a condition holds, on the capture that was worked out on paper."""
 
 import pytest
-from report import handmade
 
 from kdissect.report.aggregate.merge import summarise
 from kdissect.report.build.report import build_report
 from kdissect.report.thresholds import NoCondition, condition
+from tests.report import paper_capture as handmade
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from report import handmade, synthetic
 
 from kdissect.report.aggregate.merge import summarise
 from kdissect.report.build.report import build_report
@@ -12,6 +11,8 @@ from kdissect.report.model import CaptureFacts
 from kdissect.report.render.table import Terminal
 from kdissect.report.topic_clients import ends_of, render
 from kdissect.text import columns
+from tests.helpers import synthetic_tables as synthetic
+from tests.report import paper_capture as handmade
 
 
 def test_on_paper():

@@ -2,7 +2,6 @@
 
 import pyarrow as pa
 import pytest
-from report import handmade
 
 from kdissect.protocol.releases import RELEASES, serves
 from kdissect.report.aggregate.merge import summarise
@@ -13,6 +12,7 @@ from kdissect.report.upgrade_check import (
     render,
 )
 from kdissect.tables.schemas import EXCHANGES
+from tests.report import paper_capture as handmade
 
 LOWEST_OF_4_0 = {
     0: 3, 1: 4, 2: 1, 3: 0, 8: 2, 9: 1, 10: 0, 11: 2, 12: 0, 18: 0, 19: 2, 20: 1, 22: 0, 23: 2, 26: 0, 27: 1, 29: 1,

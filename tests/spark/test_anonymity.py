@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from spark.conftest import CAPTURES
 
 from kdissect.capture.index.splits import Split
 from kdissect.report.aggregate.merge import from_arrow
@@ -30,6 +29,7 @@ from kdissect.tables.anonymize import (
 )
 from kdissect.tables.filters import TableFilter
 from kdissect.tables.schemas import TABLES
+from tests.spark.conftest import CAPTURES
 
 SplitsOf = Callable[..., tuple[Split, ...]]
 Rows = dict[str, list[dict[str, Any]]]

@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from spark.conftest import CAPTURES, Tables, in_order
 
 from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index.index import index_captures
@@ -33,8 +32,8 @@ from kdissect.spark.table_writer import (
     TableStore,
 )
 from kdissect.tables.schemas import TABLES
-
-from .standalone import Standalone
+from tests.helpers.spark_cluster import Standalone
+from tests.spark.conftest import CAPTURES, Tables, in_order
 
 pytestmark = pytest.mark.spark
 

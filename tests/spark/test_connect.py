@@ -6,8 +6,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from command import kdissect
-from spark.conftest import CAPTURES, Tables, in_order
 
 import kdissect as package
 from kdissect.capture.index.index import index_captures
@@ -23,8 +21,9 @@ from kdissect.spark.session import Engine, Settings
 from kdissect.spark.tasks import TableOptions
 from kdissect.tables.filters import TableFilter
 from kdissect.tables.schemas import TABLES
-
-from .standalone import ConnectServer
+from tests.helpers.command import kdissect
+from tests.helpers.spark_cluster import ConnectServer
+from tests.spark.conftest import CAPTURES, Tables, in_order
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from spark.conftest import CAPTURES
 
 from kdissect.capture.index.splits import Split
 from kdissect.exchanges import filter as dumped
@@ -23,6 +22,7 @@ from kdissect.tables.filters import (
     is_server,
 )
 from kdissect.tables.schemas import TABLES
+from tests.spark.conftest import CAPTURES
 
 SplitsOf = Callable[..., tuple[Split, ...]]
 RESTART = CAPTURES / "broker-restart.pcapng"

@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
-from command import environment
 
 from kdissect.jit.kernel_cache import SWITCH
 from kdissect.spark.startup.warmup import CAPTURES
+from tests.helpers.command import environment
 
 SMALL = next(path for path in CAPTURES if path.suffix == ".pcapng")
 KERNEL = """

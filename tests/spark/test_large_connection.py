@@ -5,10 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from capture.craft import ACK, SYN, ethernet, tcp
-from command import environment
-
 from kdissect.protocol.codec.messages import encode_request, encode_response
+from tests.helpers.command import environment
+from tests.helpers.crafted_packets import ACK, SYN, ethernet, tcp
 
 REQUESTS, VALUE_BYTES, SEGMENT_BYTES = 300, 1_000_000, 60_000
 MORE_BYTES = 96 << 20  # than the process had before it began

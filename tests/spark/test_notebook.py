@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from command import environment
-from spark.conftest import CAPTURES, Tables, in_order
 
 import kdissect
 from kdissect.capture.formats.file_types import InputError
 from kdissect.spark.session import Engine
 from kdissect.tables.schemas import TABLES
+from tests.helpers.command import environment
+from tests.spark.conftest import CAPTURES, Tables, in_order
 
 pytestmark = pytest.mark.spark
 

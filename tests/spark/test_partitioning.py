@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from spark.conftest import CAPTURES
 
 from kdissect.capture.flow_table import BUCKETS
 from kdissect.capture.index.sampling import (
@@ -24,6 +23,7 @@ from kdissect.spark.partitioning import (
     share_out,
     tasks_for,
 )
+from tests.spark.conftest import CAPTURES
 
 SplitsOf = Callable[..., tuple[Split, ...]]
 

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from spark.conftest import CAPTURES, Tables
 
 from kdissect.capture.index.splits import Split
 from kdissect.cli.sql import distinct
@@ -12,6 +11,7 @@ from kdissect.spark import jobs
 from kdissect.spark.jobs import Work
 from kdissect.spark.queries import asked, parsed
 from kdissect.spark.session import Engine
+from tests.spark.conftest import CAPTURES, Tables
 
 pytestmark = pytest.mark.spark
 

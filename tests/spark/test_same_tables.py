@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from spark.conftest import CAPTURES, PLACES, Tables, in_order
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.index.splits import Split
 from kdissect.capture.inputs import open_inputs
+from tests.spark.conftest import CAPTURES, PLACES, Tables, in_order
 
 SplitsOf = Callable[..., tuple[Split, ...]]
 Dissected = Callable[..., Tables]

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from spark.conftest import CAPTURES, Tables, in_order
 
 from kdissect.capture.index.splits import Split
 from kdissect.errors import OutputError
@@ -26,6 +25,7 @@ from kdissect.spark.table_writer import (
     target_at,
 )
 from kdissect.tables.schemas import TABLES
+from tests.spark.conftest import CAPTURES, Tables, in_order
 
 pytestmark = pytest.mark.spark
 

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from lab.scenarios.tls import FILE, PRODUCERS
-from spark.conftest import CAPTURES, Tables
+from tests.lab.scenarios.tls import FILE, PRODUCERS
+from tests.spark.conftest import CAPTURES, Tables
 
 PRODUCE, FETCH = 0, 1
 RECORDS = 16  # that each producer sends

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import dpkt
 import numpy as np
 import pytest
-from streams.talk import CAPTURES
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import CaptureFile
@@ -39,6 +38,7 @@ from kdissect.streams.flow_state import (
 )
 from kdissect.streams.processor import FlowProcessor
 from kdissect.tables.build import by_split
+from tests.helpers.conversations import CAPTURES
 
 MS = 1_000_000
 MOST_PACKETS = 2500

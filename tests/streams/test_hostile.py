@@ -14,25 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from streams.hostile import (
-    CAPTURED,
-    LATE,
-    LATER,
-    OPERATIONS,
-    WRAPPINGS,
-    Wreck,
-    after,
-    frames_of,
-    spoil,
-    wire_length,
-)
-from streams.talk import (
-    CLIENT,
-    SERVER,
-    Talk,
-    made_up,
-    recorded,
-)
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import CaptureFile
@@ -50,6 +31,19 @@ from kdissect.streams.flow_state import (
 )
 from kdissect.streams.processor import ExchangeBatch, FlowProcessor
 from kdissect.tables.build import by_split
+from tests.helpers.conversations import CLIENT, SERVER, Talk, made_up, recorded
+from tests.helpers.hostile_captures import (
+    CAPTURED,
+    LATE,
+    LATER,
+    OPERATIONS,
+    WRAPPINGS,
+    Wreck,
+    after,
+    frames_of,
+    spoil,
+    wire_length,
+)
 
 COMBINATIONS = int(os.environ.get("KDISSECT_HOSTILE", "5000"))
 FIRST_SEED = int(os.environ.get("KDISSECT_HOSTILE_SEED", "0"))

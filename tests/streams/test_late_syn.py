@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from capture.craft import ACK, SYN, ethernet, pcap, survey_bytes, tcp
 
 from kdissect.capture.scan import scan
 from kdissect.tables.build import dissect_batches
+from tests.helpers.crafted_packets import ACK, SYN, ethernet, pcap, survey_bytes, tcp
 
 
 def to_broker(seq: int, payload: bytes = b"", flags: int = ACK) -> bytes:

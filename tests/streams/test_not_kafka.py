@@ -6,14 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from streams.test_processor import Found, follow
-from streams.wire import (
-    CLIENT,
-    SERVER,
-    Wire,
-    request,
-    response,
-)
+
+from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response
+from tests.streams.test_processor import Found, follow
 
 BULK = 500_000  # bytes of each protocol and direction
 

@@ -7,14 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from streams.wire import (
-    CLIENT,
-    SERVER,
-    Wire,
-    frame,
-    request,
-    response,
-)
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
@@ -26,6 +18,7 @@ from kdissect.protocol.kafka07.message_codec import (
 )
 from kdissect.protocol.schema.registry import APIS
 from kdissect.tables.build import dissect_batches
+from tests.helpers.segment_wire import CLIENT, SERVER, Wire, frame, request, response
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 

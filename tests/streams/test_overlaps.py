@@ -5,18 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from streams.wire import (
-    CLIENT,
-    SERVER,
-    Wire,
-    request,
-    response,
-)
 
 from kdissect.protocol.schema.registry import highest_versions
 from kdissect.streams.flow_state import CONFLICTS, RETRANSMITTED
 from kdissect.streams.processor import FlowProcessor
 from kdissect.tables.build import dissect_batches
+from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response
 
 ASK = request(3, 1, 1, bytes(range(200)))
 OTHER = ASK[:150] + b"\xff" + ASK[151:]

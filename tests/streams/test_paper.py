@@ -21,12 +21,12 @@ import pytest
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 from scapy.utils import EDecimal, PcapNgWriter, PcapWriter
-from streams.wire import request, response
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.scan import scan
 from kdissect.tables.build import dissect_batches
+from tests.helpers.segment_wire import request, response
 
 T0_US = 1_750_000_000_000_000
 FETCH_BODY = (

@@ -7,14 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from streams.wire import (
-    CLIENT,
-    SERVER,
-    Wire,
-    frame,
-    request,
-    response,
-)
 
 from kdissect.streams.flow_state import (
     API_KEY,
@@ -39,6 +31,7 @@ from kdissect.streams.flow_state import (
     STOP,
 )
 from kdissect.streams.processor import FlowProcessor
+from tests.helpers.segment_wire import CLIENT, SERVER, Wire, frame, request, response
 
 VERSIONS = np.full(93, 13, np.int64)
 

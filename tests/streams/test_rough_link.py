@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from lab.relay import MESSAGES
-from lab.rough_link import RoughLink, Roughness
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import CaptureFile
@@ -17,6 +15,8 @@ from kdissect.report.aggregate.merge import summarise
 from kdissect.report.build.report import build_report
 from kdissect.report.model import CaptureFacts
 from kdissect.tables.build import dissect_batches
+from tests.lab.relay import MESSAGES
+from tests.lab.rough_link import RoughLink, Roughness
 
 pytestmark = [
     pytest.mark.broker,
@@ -54,10 +54,10 @@ def test_each_end_gives_what_the_clients_counted(tmp_path: Path) -> None:
         5, tmp_path / "said", Roughness(lost=0.03)
     ) as link:  # well above what is called a slow network
         captures = {end: link.capture(end, tmp_path / f"{end}.pcap") for end in ends}
-        brokers = link.start("far", "lab.relay", "brokers")
+        brokers = link.start("far", "tests.lab.relay", "brokers")
         ports = json.loads(brokers.stdout.readline())  # type: ignore[union-attr]
         counted = json.loads(
-            link.start("near", "lab.relay", "clients", *map(str, ports)).communicate(timeout=120)[0]
+            link.start("near", "tests.lab.relay", "clients", *map(str, ports)).communicate(timeout=120)[0]
         )
         for capture in captures.values():
             link.stop(capture)

@@ -5,19 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from streams.wire import (
-    CLIENT,
-    SERVER,
-    Wire,
-    frame,
-    request,
-    response,
-)
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.scan import scan
 from kdissect.tables.build import dissect_batches
+from tests.helpers.segment_wire import CLIENT, SERVER, Wire, frame, request, response
 
 HANDSHAKE, AUTHENTICATE, METADATA = 17, 36, 3
 REFUSED, UNSUPPORTED = 58, 33

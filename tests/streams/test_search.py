@@ -9,17 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from streams.wire import (
-    CLIENT,
-    SERVER,
-    Wire,
-    frame,
-    request,
-    response,
-)
 
 import kdissect
 from kdissect.tables.build import dissect_batches
+from tests.helpers.segment_wire import CLIENT, SERVER, Wire, frame, request, response
 
 TOPICS = struct.pack(">ih6sii", 1, 6, b"orders", 1, 0)
 
@@ -166,7 +159,7 @@ WORK = """
 import json, sys
 from pathlib import Path
 import numpy as np
-import test_search
+from tests.streams import test_search
 from kdissect.streams.processor import FlowProcessor
 
 count = 0
@@ -228,7 +221,7 @@ def test_work_grows_with_the_bytes_and_not_with_their_square(tmp_path: Path) -> 
     root = Path(kdissect.__file__).parents[1]
     environment = os.environ | {
         "KDISSECT_JIT": "0",
-        "PYTHONPATH": f"{root}:{Path(__file__).parent}:{Path(__file__).parents[1]}",
+        "PYTHONPATH": f"{root}:{Path(__file__).parents[2]}",
     }
     counted = subprocess.run(
         [sys.executable, "-c", WORK],

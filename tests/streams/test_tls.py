@@ -11,18 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from streams.tls_talk import (
-    CLIENT,
-    HOST,
-    SERVER,
-    Ends,
-    Kind,
-)
-from streams.wire import (
-    Wire,
-    request,
-    response,
-)
 
 from kdissect.streams.flow_state import (
     CORRELATION_ID,
@@ -41,6 +29,8 @@ from kdissect.streams.tls.keylog import (
     parse,
 )
 from kdissect.tables.connections import Learnt, connection_rows
+from tests.helpers.segment_wire import Wire, request, response
+from tests.helpers.tls_ends import CLIENT, HOST, SERVER, Ends, Kind
 
 VERSIONS = np.full(93, 13, np.int64)
 V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3

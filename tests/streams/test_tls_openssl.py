@@ -12,20 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from streams.test_tls import (
-    ASKED,
-    Found,
-    read,
-    wire_of,
-)
-from streams.tls_talk import (
-    CLIENT,
-    SERVER,
-    Ends,
-    certificate,
-)
 
 from kdissect.streams.tls.keylog import parse
+from tests.helpers.tls_ends import CLIENT, SERVER, Ends, certificate
+from tests.streams.test_tls import ASKED, Found, read, wire_of
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
 

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from .project import ROOT, Project
-from .rules import RULES, check
+from tests.structure.project import ROOT, Project
+from tests.structure.rules import RULES, check
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

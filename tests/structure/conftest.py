@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .project import Project
+from tests.structure.project import Project
 
 Make = Callable[[Mapping[str, str]], Project]
 

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 
-from .project import Finding, Project, Source
+from tests.structure.project import Finding, Project, Source
 
 RULE = "dependency"
 FOR_TESTS = ("test", "dev")

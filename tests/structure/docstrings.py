@@ -6,7 +6,7 @@ A docstring is the first statement of a module, class or function, or a string b
 import ast
 from collections.abc import Iterator
 
-from .project import Finding, Project
+from tests.structure.project import Finding, Project
 
 VERBS = ("Give", "Say", "Tell", "Let", "Hear", "Take")
 WORDS = frozenset(VERBS) | {f"{verb}s" for verb in VERBS}

@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import unquote
 
-from .project import Finding, Project
+from tests.structure.project import Finding, Project
 
 DOCUMENTS = (
     "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",

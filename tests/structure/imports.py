@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .project import Finding, Project, Source
+from tests.structure.project import Finding, Project, Source
 
 
 @dataclass(frozen=True)

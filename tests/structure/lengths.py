@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from .project import Finding, Project
+from tests.structure.project import Finding, Project
 
 LINE = 110
 FUNCTION = 60

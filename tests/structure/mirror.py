@@ -8,8 +8,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from .names import ENTRY_POINTS
-from .project import Finding, Project, Source
+from tests.structure.names import ENTRY_POINTS
+from tests.structure.project import Finding, Project, Source
 
 
 def module_tests(project: Project) -> Iterator[Finding]:

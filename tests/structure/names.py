@@ -8,7 +8,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 
-from .project import Finding, Project, Source
+from tests.structure.project import Finding, Project, Source
 
 ENTRY_POINTS = ("__init__", "__main__")
 

@@ -25,7 +25,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from .project import Finding, Project, Source
+from tests.structure.project import Finding, Project, Source
 
 RULE = "protocol-number"
 APIS = ("api", "api_key", "key")

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from .dependencies import dependencies
-from .docstrings import docstring_verb
-from .documents import generated, links
-from .imports import import_circles
-from .lengths import function_length, line_length, readme_length
-from .mirror import module_tests
-from .names import class_names, module_names
-from .project import EXCEPTIONS, Finding, Project
-from .protocol_numbers import protocol_numbers
+from tests.structure.dependencies import dependencies
+from tests.structure.docstrings import docstring_verb
+from tests.structure.documents import generated, links
+from tests.structure.imports import import_circles
+from tests.structure.lengths import function_length, line_length, readme_length
+from tests.structure.mirror import module_tests
+from tests.structure.names import class_names, module_names
+from tests.structure.project import EXCEPTIONS, Finding, Project
+from tests.structure.protocol_numbers import protocol_numbers
 
 RULES: Mapping[str, Callable[[Project], Iterator[Finding]]] = {
     "module-name": module_names,

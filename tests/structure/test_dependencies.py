@@ -1,8 +1,8 @@
 """Dependencies that nothing imports, and imports of what is not named."""
 
-from .conftest import Make
-from .dependencies import dependencies, distribution, modules_of
-from .rules import check
+from tests.structure.conftest import Make
+from tests.structure.dependencies import dependencies, distribution, modules_of
+from tests.structure.rules import check
 
 PYPROJECT = """
 [project]

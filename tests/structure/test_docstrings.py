@@ -2,8 +2,8 @@
 
 import pytest
 
-from .conftest import Make
-from .docstrings import VERBS, docstring_verb
+from tests.structure.conftest import Make
+from tests.structure.docstrings import VERBS, docstring_verb
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from .conftest import Make
-from .documents import Generator, anchors, generated, links
+from tests.structure.conftest import Make
+from tests.structure.documents import Generator, anchors, generated, links
 
 DOCUMENT = """# All of it
 

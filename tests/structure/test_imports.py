@@ -2,8 +2,8 @@
 
 import pytest
 
-from .conftest import Make
-from .imports import circles, import_circles
+from tests.structure.conftest import Make
+from tests.structure.imports import circles, import_circles
 
 
 def test_two_modules_that_import_each_other(make: Make) -> None:

@@ -1,8 +1,8 @@
 """Lines, functions and READMEs that are too long."""
 
-from .conftest import Make
-from .lengths import function_length, line_length, readme_length
-from .rules import check
+from tests.structure.conftest import Make
+from tests.structure.lengths import function_length, line_length, readme_length
+from tests.structure.rules import check
 
 ADDRESS = "https://example.org/" + "a" * 100
 

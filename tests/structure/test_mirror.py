@@ -1,8 +1,8 @@
 """Modules without their test."""
 
-from .conftest import Make
-from .mirror import module_tests
-from .rules import check
+from tests.structure.conftest import Make
+from tests.structure.mirror import module_tests
+from tests.structure.rules import check
 
 CODE = "def f():\n    return 1\n"
 

@@ -1,8 +1,8 @@
 """Module and class names that occur more than once."""
 
-from .conftest import Make
-from .names import class_names, module_names
-from .rules import check
+from tests.structure.conftest import Make
+from tests.structure.names import class_names, module_names
+from tests.structure.rules import check
 
 LISTED = """
 [[module-name]]

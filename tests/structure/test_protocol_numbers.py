@@ -2,9 +2,9 @@
 
 import pytest
 
-from .conftest import Make
-from .protocol_numbers import protocol_numbers
-from .rules import check
+from tests.structure.conftest import Make
+from tests.structure.protocol_numbers import protocol_numbers
+from tests.structure.rules import check
 
 PROTOCOL = {
     "kdissect/protocol/messages/1_fetch.txt": "",

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from .__main__ import main
-from .conftest import Make
-from .rules import RULES, check
+from tests.structure.__main__ import main
+from tests.structure.conftest import Make
+from tests.structure.rules import RULES, check
 
 
 def test_a_clean_checkout(make: Make, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,8 @@ import json
 from collections import Counter
 
 import pytest
-from report import recorded
+
+from tests.helpers import recorded
 
 MANIFEST = {
     entry["file"]: entry

@@ -4,10 +4,10 @@ import struct
 from pathlib import Path
 
 import pytest
-from capture.craft import ethernet, pcap, survey_bytes, tcp
 
 from kdissect.capture.formats import pcap as module
 from kdissect.capture.index.splits import Format
+from tests.helpers.crafted_packets import ethernet, pcap, survey_bytes, tcp
 
 FRAME = ethernet(tcp(payload=b"hello"))
 MAGICS = {0xA1B2C3D4: 1000, 0xA1B23C4D: 1, 0xA1B2CD34: 1000, 0xA1B23C34: 1}

@@ -4,11 +4,20 @@ import struct
 from pathlib import Path
 
 import pytest
-from capture.craft import block, enhanced, ethernet, interface, option, section, survey_bytes, tcp
 
 from kdissect.capture.formats import pcapng, pcapng_sections
 from kdissect.capture.index.index import FileIndex
 from kdissect.capture.index.splits import LATEST_NS, Format
+from tests.helpers.crafted_packets import (
+    block,
+    enhanced,
+    ethernet,
+    interface,
+    option,
+    section,
+    survey_bytes,
+    tcp,
+)
 
 FRAME = ethernet(tcp(payload=b"hello"))
 SECOND = 10**9

@@ -7,12 +7,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from capture.craft import ethernet, pcap, survey_bytes, tcp
-from capture.traffic import packets, pcap_traffic, pcapng_traffic
 
 from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index.index import CaptureIndex, index_captures
 from kdissect.capture.inputs import CaptureFile
+from tests.helpers.crafted_packets import ethernet, pcap, survey_bytes, tcp
+from tests.helpers.random_traffic import packets, pcap_traffic, pcapng_traffic
 
 MADE = {
     "pcap": pcap_traffic(1, 400),

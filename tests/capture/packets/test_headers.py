@@ -6,7 +6,6 @@ import struct
 import dpkt
 import numpy as np
 import pytest
-from capture.craft import ACK, SYN, ethernet, ip, tcp
 
 from kdissect.capture.packets.headers import (
     ACKNOWLEDGED,
@@ -32,6 +31,7 @@ from kdissect.capture.packets.headers import (
     read_packet,
 )
 from kdissect.capture.packets.link_layer import LINK_TABLE, LINK_TYPES
+from tests.helpers.crafted_packets import ACK, SYN, ethernet, ip, tcp
 
 V4 = tcp("10.1.2.3", "192.168.0.9", (1234, 9092), b"payload", 0xFFFFFFF0, 77, ACK | 8, 333)
 V6 = tcp("2001:db8::1", "fe80::2", (1234, 9092), b"payload", 0xFFFFFFF0, 77, ACK | 8, 333)

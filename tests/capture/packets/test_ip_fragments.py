@@ -4,14 +4,15 @@ import random
 from pathlib import Path
 
 import pytest
-from capture.craft import pcap
-from capture.outcome import outcome
 from scapy.compat import raw
 from scapy.layers.inet import IP, TCP, UDP, fragment
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, fragment6
 from scapy.layers.l2 import Ether
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
+
+from tests.capture.outcome import outcome
+from tests.helpers.crafted_packets import pcap
 
 BODY = random.Random(1).randbytes(4000)
 BARE_ACK = 32

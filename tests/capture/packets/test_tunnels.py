@@ -5,8 +5,6 @@ import struct
 from pathlib import Path
 
 import pytest
-from capture.craft import pcap
-from capture.outcome import outcome
 from scapy.compat import raw
 from scapy.contrib.erspan import ERSPAN_II, ERSPAN_III
 from scapy.contrib.geneve import GENEVE, GeneveOptions
@@ -21,6 +19,9 @@ from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 from scapy.layers.ppp import PPP, PPPoE
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
+
+from tests.capture.outcome import outcome
+from tests.helpers.crafted_packets import pcap
 
 PAYLOAD = b"what the client said"
 OUTER = IP(src="172.16.0.1", dst="172.16.0.2", id=99)

@@ -1,4 +1,4 @@
-"""An aiokafka client: `python -m lab.clients.aio JOB.json`. Its debug log names every request."""
+"""An aiokafka client: `python -m tests.lab.clients.aio JOB.json`. Its debug log names every request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 
 import aiokafka
 
-from .job import Job, Outcome, stopping
+from tests.lab.clients.job import Job, Outcome, stopping
 
 
 def _settings(job: Job) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""A kafka-python client: `python -m lab.clients.kafka_python JOB.json`. Its debug log names every request."""
+"""A kafka-python client: `python -m tests.lab.clients.kafka_python JOB.json`. Its debug log names every request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 import kafka
 
-from .job import Job, Outcome, stopping
+from tests.lab.clients.job import Job, Outcome, stopping
 
 
 def _settings(job: Job) -> dict[str, object]:

@@ -16,10 +16,10 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..maven import Release, cache_folder, classpath, jars, need
-from ..process import SMALL_JVM, Child
-from ..releases import CURRENT
-from .job import Job, Outcome
+from tests.lab.clients.job import Job, Outcome
+from tests.lab.maven import Release, cache_folder, classpath, jars, need
+from tests.lab.process import SMALL_JVM, Child
+from tests.lab.releases import CURRENT
 
 _HERE = Path(__file__).parent
 _TEMPLATES = _HERE.parent / "templates"
@@ -75,8 +75,8 @@ def start(library: str, job: Job, folder: Path, release: Release | None = None) 
         assert release is not None
         command = _java_command(release, job, outcome)
     else:
-        command = [sys.executable, "-m", f"lab.clients.{_PYTHON_PROGRAMS[library]}", str(path)]
-        environment["PYTHONPATH"] = str(_HERE.parent.parent)
+        command = [sys.executable, "-m", f"tests.lab.clients.{_PYTHON_PROGRAMS[library]}", str(path)]
+        environment["PYTHONPATH"] = str(_HERE.parents[2])
     child = Child(job.client_id, command, path.with_suffix(".log"), environment, patience=120)
     child.start()
     # The old Java clients do not say what they send.

@@ -1,4 +1,4 @@
-"""A librdkafka client (through confluent-kafka): `python -m lab.clients.librdkafka JOB.json`.
+"""A librdkafka client (through confluent-kafka): `python -m tests.lab.clients.librdkafka JOB.json`.
 
 Its protocol debug log, on standard error to the very end, names every request sent, with version and correlation id.
 """
@@ -10,7 +10,7 @@ import time
 
 import confluent_kafka as ck
 
-from .job import Job, Outcome, stopping
+from tests.lab.clients.job import Job, Outcome, stopping
 
 
 def run(job: Job, outcome: Outcome) -> None:

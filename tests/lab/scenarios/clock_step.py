@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 
-from .. import packets, releases
-from ..cluster import KraftCluster
-from ..maven import need
-from ..stage import Stage
+from tests.lab import packets, releases
+from tests.lab.cluster import KraftCluster
+from tests.lab.maven import need
+from tests.lab.stage import Stage
 
 FILE = "clock-step.pcapng"
 TOLD = (

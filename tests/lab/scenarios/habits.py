@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 
-from .. import releases, wire
-from ..cluster import KraftCluster
-from ..stage import Stage
+from tests.lab import broker_requests as wire
+from tests.lab import releases
+from tests.lab.cluster import KraftCluster
+from tests.lab.stage import Stage
 
 FILE = "habits.pcapng"
 TOLD = (

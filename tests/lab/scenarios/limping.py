@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
-from .. import releases
-from ..cluster import KraftCluster, Node
-from ..stage import Stage
+from tests.lab import releases
+from tests.lab.cluster import KraftCluster, Node
+from tests.lab.stage import Stage
 
 FILE = "limping.pcapng"
 TOLD = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from .. import releases
-from ..cluster import ZookeeperCluster
-from ..maven import Release
-from ..stage import Stage
+from tests.lab import releases
+from tests.lab.cluster import ZookeeperCluster
+from tests.lab.maven import Release
+from tests.lab.stage import Stage
 
 FILE = "old-broker.pcap"
 TOLD = (

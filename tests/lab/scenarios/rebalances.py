@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from .. import releases
-from ..clients.launch import Client
-from ..cluster import KraftCluster
-from ..stage import Stage
+from tests.lab import releases
+from tests.lab.clients.launch import Client
+from tests.lab.cluster import KraftCluster
+from tests.lab.stage import Stage
 
 FILE = "rebalances.pcapng"
 TOLD = (

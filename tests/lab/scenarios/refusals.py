@@ -6,10 +6,11 @@ from collections import Counter
 
 import confluent_kafka.admin as admin
 
-from .. import releases, security, wire
-from ..middlebox import Middlebox, client_of
-from ..security import Listener, tls
-from ..stage import Stage
+from tests.lab import broker_requests as wire
+from tests.lab import releases, security
+from tests.lab.middlebox import Middlebox, client_of
+from tests.lab.security import Listener, tls
+from tests.lab.stage import Stage
 
 FILE = "refusals.pcapng"
 TOLD = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from .. import releases
-from ..cluster import KraftCluster
-from ..rough_link import FAR, RoughLink, Roughness
-from ..stage import Stage
+from tests.lab import releases
+from tests.lab.cluster import KraftCluster
+from tests.lab.rough_link import FAR, RoughLink, Roughness
+from tests.lab.stage import Stage
 
 FILE = "rough-link.pcapng"
 TOLD = (

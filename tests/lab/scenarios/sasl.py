@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from .. import releases, security
-from ..security import Listener, tls
-from ..stage import Stage
+from tests.lab import releases, security
+from tests.lab.security import Listener, tls
+from tests.lab.stage import Stage
 
 FILE = "sasl.pcapng"
 TOLD = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from .. import releases
-from ..cluster import KraftCluster
-from ..stage import Stage
+from tests.lab import releases
+from tests.lab.cluster import KraftCluster
+from tests.lab.stage import Stage
 
 FILE = "steady.pcapng"
 TOLD = "Four libraries produce and consume steadily on three brokers: gzip, snappy, lz4, zstd and none; acks 0, 1, all."

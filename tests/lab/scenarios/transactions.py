@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from .. import releases
-from ..cluster import KraftCluster
-from ..stage import Stage
+from tests.lab import releases
+from tests.lab.cluster import KraftCluster
+from tests.lab.stage import Stage
 
 FILE = "transactions.pcapng"
 TOLD = (

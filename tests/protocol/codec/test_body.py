@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protocol.cases import CASES, raw
-from strategies import messages, random_message
 
 from kdissect.protocol.codec.body import (
     UNKNOWN_TAGS,
@@ -23,6 +21,8 @@ from kdissect.protocol.codec.body import (
 from kdissect.protocol.schema.definition import Api, Message
 from kdissect.protocol.schema.parser import parse
 from kdissect.protocol.schema.registry import APIS, MESSAGES
+from tests.helpers.handmade_messages import CASES, raw
+from tests.helpers.random_messages import messages, random_message
 
 BODIES = [message for api in APIS.values() for message in (api.request, api.response)]
 EVERYTHING = [*BODIES, *MESSAGES.values()]

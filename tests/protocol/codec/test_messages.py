@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from protocol.cases import raw
-from strategies import random_message
 
 from kdissect.protocol.codec.body import Fault
 from kdissect.protocol.codec.messages import (
@@ -22,6 +20,8 @@ from kdissect.protocol.columnar.batch_reader import read
 from kdissect.protocol.schema.definition import Api
 from kdissect.protocol.schema.registry import APIS
 from kdissect.protocol.splice import find
+from tests.helpers.handmade_messages import raw
+from tests.helpers.random_messages import random_message
 
 
 def header(

@@ -13,9 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from protocol.expected import Expected, expect
-from protocol.sets import record_set
-from strategies import random_message
 
 from kdissect.cache import cache_home
 from kdissect.protocol.codec.messages import (
@@ -43,6 +40,9 @@ from kdissect.protocol.records.summary import (
     summary_of,
 )
 from kdissect.protocol.schema.registry import APIS
+from tests.helpers.kafka_python_records import record_set
+from tests.helpers.random_messages import random_message
+from tests.protocol.columnar.expected import Expected, expect
 
 COMPILED = os.environ.get("KDISSECT_JIT") != "0"
 CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"

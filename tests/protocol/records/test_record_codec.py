@@ -5,7 +5,6 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from protocol.sets import FORMATS, RECORDS, expected, record_set
 
 from kdissect.protocol.records.compression import LIMIT
 from kdissect.protocol.records.record_codec import (
@@ -16,6 +15,7 @@ from kdissect.protocol.records.record_codec import (
     count_records,
     read_records,
 )
+from tests.helpers.kafka_python_records import FORMATS, RECORDS, expected, record_set
 
 
 def records_in(data: bytes) -> list[Record]:

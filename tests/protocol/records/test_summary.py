@@ -4,7 +4,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from protocol.sets import FORMATS, RECORDS, record_set
 
 from kdissect.protocol.records import summary as record_sets
 from kdissect.protocol.records.summary import (
@@ -15,6 +14,7 @@ from kdissect.protocol.records.summary import (
     summarise,
     summary_of,
 )
+from tests.helpers.kafka_python_records import FORMATS, RECORDS, record_set
 
 
 @pytest.mark.parametrize(("magic", "codec"), FORMATS)

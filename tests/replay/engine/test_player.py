@@ -5,7 +5,6 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from replay.handmade import MS, PaperTarget, Script, play, replay, settings, topology
 
 from kdissect.replay.disposition import (
     Disposition,
@@ -15,6 +14,7 @@ from kdissect.replay.disposition import (
 from kdissect.replay.engine import prepared as ready_module
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.settings import Breaker, Caps, Pace
+from tests.helpers.paper_target import MS, PaperTarget, Script, play, replay, settings, topology
 
 FIND = 10  # FindCoordinator: a read that needs nothing
 NOT_THERE = {"error_code": 15, "node_id": -1, "host": "", "port": -1}

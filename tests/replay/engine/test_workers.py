@@ -7,8 +7,6 @@ import time
 from collections import Counter
 
 import pytest
-from replay.handmade import Script, settings
-from replay.test_courses import COMMIT, FETCH, INIT, PRODUCE, batch, issued, produce, took
 
 from kdissect.protocol.codec.messages import encode_response
 from kdissect.replay.disposition import Disposition
@@ -21,6 +19,8 @@ from kdissect.replay.handlers.expected_answer import expected
 from kdissect.replay.load.analysis import ReplayItem, load
 from kdissect.replay.load.spool import SpoolSlot
 from kdissect.replay.settings import Caps, Groups
+from tests.helpers.paper_target import Script, settings
+from tests.replay.test_courses import COMMIT, FETCH, INIT, PRODUCE, batch, issued, produce, took
 
 FIND, NOT_THERE = 10, {"error_code": 15, "node_id": -1, "host": "", "port": -1}
 

@@ -5,7 +5,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report import synthetic
 
 from kdissect.report.aggregate.merge import (
     EMPTY,
@@ -19,6 +18,7 @@ from kdissect.report.aggregate.merge import (
 from kdissect.report.aggregate.partial_tables import PARTS
 from kdissect.report.build.report import build_report
 from kdissect.report.model import CaptureFacts
+from tests.helpers import synthetic_tables as synthetic
 
 
 def rows_of(partial: Partial):

@@ -5,7 +5,8 @@ from collections import defaultdict
 import numpy as np
 import pyarrow as pa
 import pytest
-from report import handmade, synthetic
+from tests.report import paper_capture as handmade
+from tests.helpers import synthetic_tables as synthetic
 
 from kdissect.report.aggregate.merge import summarise
 from kdissect.report.build.profile import spans

@@ -6,7 +6,6 @@ from dataclasses import fields
 import jsonschema
 import numpy as np
 import pytest
-from report import handmade, synthetic
 
 from kdissect.report import model as names
 from kdissect.report.aggregate.merge import (
@@ -17,6 +16,8 @@ from kdissect.report.aggregate.merge import (
 from kdissect.report.build.report import build_report
 from kdissect.report.model import CaptureFacts
 from kdissect.report.render.json import json_schema, to_json
+from tests.helpers import synthetic_tables as synthetic
+from tests.report import paper_capture as handmade
 
 
 @pytest.fixture(scope="module")

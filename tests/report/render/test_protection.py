@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from report import handmade
-
 from kdissect.report.aggregate.merge import summarise
 from kdissect.report.build.report import build_report
 from kdissect.report.model import CaptureFacts
@@ -14,6 +12,7 @@ from kdissect.tables.schemas import (
     EXCHANGES,
     PARTITIONS,
 )
+from tests.report import paper_capture as handmade
 
 
 def connection(number: int, **more: Any) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from report import handmade, synthetic
 
 from kdissect.report.aggregate.merge import summarise
 from kdissect.report.build.report import build_report
@@ -21,6 +20,8 @@ from kdissect.text import (
     cut,
     escaped,
 )
+from tests.helpers import synthetic_tables as synthetic
+from tests.report import paper_capture as handmade
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")

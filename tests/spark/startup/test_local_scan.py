@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from spark.conftest import CAPTURES
 
 from kdissect.capture.index.splits import Split
 from kdissect.spark import tasks
@@ -15,6 +14,7 @@ from kdissect.spark.failures import DiskFull
 from kdissect.spark.jobs import Work
 from kdissect.spark.session import Settings
 from kdissect.spark.startup.local_scan import scan_ahead
+from tests.spark.conftest import CAPTURES
 
 CAPTURE = CAPTURES / "steady.pcapng"
 SplitsOf = Callable[..., tuple[Split, ...]]

@@ -4,7 +4,20 @@ import random
 import struct
 from collections.abc import Iterator
 
-from capture.craft import ACK, FIN, RST, SYN, enhanced, ethernet, interface, ip, option, pcap, section, tcp
+from tests.helpers.crafted_packets import (
+    ACK,
+    FIN,
+    RST,
+    SYN,
+    enhanced,
+    ethernet,
+    interface,
+    ip,
+    option,
+    pcap,
+    section,
+    tcp,
+)
 
 HOSTS = ("10.0.0.1", "10.0.0.2", "192.168.7.9", "2001:db8::1", "2001:db8::2")
 

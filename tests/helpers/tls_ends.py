@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from lab import certificates
+from tests.lab import certificates
 
 CLIENT, SERVER = 0, 1
 HOST = "broker-1.example"

@@ -13,12 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-from streams.talk import (
-    CLIENT,
-    SERVER,
-    Sent,
-    Talk,
-)
+
+from tests.helpers.conversations import CLIENT, SERVER, Sent, Talk
 
 MS = 1_000_000
 FIN, SYN, RST, ACK = 1, 2, 4, 16

@@ -1,9 +1,0 @@
-"""The folder of the tests on the path: `strategies`, and the modules beside these tests as `protocol.…`."""
-
-import sys
-from pathlib import Path
-
-TESTS = str(Path(__file__).parent.parent)
-
-if TESTS not in sys.path:
-    sys.path.insert(0, TESTS)
