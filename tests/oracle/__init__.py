@@ -1,0 +1,1 @@
+"""Programs of others, held beside kdissect: each is a command, and a small sample of it is a test."""
