@@ -2,7 +2,7 @@
 
 import sys
 
-from .blocks import DOCS, stale_pages
+from tests.docs.blocks import DOCS, stale_pages
 
 
 def main(arguments: list[str]) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from . import columns, command_line, data_quality, findings
+from tests.docs import columns, command_line, data_quality, findings
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

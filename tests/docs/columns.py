@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from kdissect.tables.schemas import COLUMNS, Column
-
-from .markdown import table
+from tests.docs.markdown import table
 
 
 def blocks() -> Mapping[str, Callable[[], str]]:

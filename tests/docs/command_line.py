@@ -10,8 +10,7 @@ from functools import cache, partial
 
 from kdissect.cli.arguments import build_parser
 from kdissect.cli.filter_options import add_filters
-
-from .markdown import table
+from tests.docs.markdown import table
 
 Commands = Mapping[str, argparse.ArgumentParser]
 ON_SPARK = ("analyze", "who", "diff", "ready", "sql", "export")

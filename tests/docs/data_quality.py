@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from kdissect.report.build.data_quality import RULES
-
-from .markdown import table
+from tests.docs.markdown import table
 
 
 def blocks() -> Mapping[str, Callable[[], str]]:

@@ -7,8 +7,7 @@ from kdissect.protocol.error_codes import error_name
 from kdissect.report.findings.rule_input import Rule
 from kdissect.report.findings.rules import RULES
 from kdissect.report.model import Severity
-
-from .markdown import table
+from tests.docs.markdown import table
 
 
 def blocks() -> Mapping[str, Callable[[], str]]:

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from .blocks import DOCS, blocks, blocks_in, renewed, stale_pages
+from tests.docs.blocks import DOCS, blocks, blocks_in, renewed, stale_pages
 
 
 def test_no_page_is_stale() -> None:

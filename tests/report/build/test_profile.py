@@ -5,13 +5,13 @@ from collections import defaultdict
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.report import paper_capture as handmade
-from tests.helpers import synthetic_tables as synthetic
 
 from kdissect.report.aggregate.merge import summarise
 from kdissect.report.build.profile import spans
 from kdissect.report.build.report import build_report
 from kdissect.report.model import By, CaptureFacts
+from tests.helpers import synthetic_tables as synthetic
+from tests.report import paper_capture as handmade
 
 
 @pytest.fixture(scope="module")
