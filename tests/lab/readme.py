@@ -11,13 +11,15 @@ from typing import Any
 _OPENING = """\
 # Captures
 
-Small captures of real Kafka clusters and real clients, made by `python -m tests.lab.record` on one machine's loopback
-interface (so segments are up to 64 KiB, and TCP checksums are the unfinished ones of offloading).
+These are small captures of real Kafka clusters and real clients. `python -m tests.lab.record` made them on the loopback
+interface of one machine. Segments are therefore up to 64 KiB long, and TCP checksums are incomplete (offloading).
 
-`manifest.json` says what each must hold. Its counts come from the brokers' request logs, the clients' own logs and
-counters, and tcpdump; kdissect had no part in it. `requests` were completed by a broker; up to `requests_at_most` were
-sent (the rest were under way when a connection ended, so nobody answered). The two are equal where `exact` is true.
-This page is written from the manifest.
+`manifest.json` says what each capture must hold. Its counts come from the request logs of the brokers, from the logs and
+counters of the clients, and from tcpdump. None of them comes from kdissect. `requests` counts requests that a broker
+completed. Up to `requests_at_most` were sent: the others were in flight when a connection ended. Both counts are equal if
+`exact` is true.
+
+This page is made from the manifest.
 """
 
 
@@ -57,14 +59,14 @@ def _section(entry: dict[str, Any]) -> Iterator[str]:
         for name, count in (client["outcome"] or {"failed": {}})["failed"].items()
     ]
     if told:
-        yield "\nFailures that clients told of: " + "; ".join(told) + "."
+        yield "\nFailures that clients reported: " + "; ".join(told) + "."
     if throttled := [row for row in entry["clients"] if row.get("throttle_ms")]:
         waits = (f"{row['client_id']} {row['throttle_ms'] / 1000:.3f} s" for row in throttled)
-        yield "\nTold to wait by quota: " + "; ".join(waits) + "."
+        yield "\nThrottled by quota: " + "; ".join(waits) + "."
     if noticed := entry.get("noticed"):
         yield "\nNoticed: " + "; ".join(f"{what} × {count:,}" for what, count in noticed.items()) + "."
     if entry.get("dropped_packets"):
-        yield f"\ntcpdump says that it dropped {entry['dropped_packets']:,} packets."
+        yield f"\ntcpdump reported {entry['dropped_packets']:,} dropped packets."
     if entry.get("edited"):
         yield f"\nEdited: {entry['edited']}."
     if errors := entry["expected"]["errors"]:

@@ -10,8 +10,9 @@ from tests.lab.stage import Stage
 
 FILE = "broker-restart.pcapng"
 TOLD = (
-    "Under load, broker 2 is stopped in good order and started again, then broker 3 is killed and started again. "
-    "Leadership moves away and back, so clients see errors, refused connections and connections cut in mid-request."
+    "Under load, broker 2 is stopped in good order and started again. Then broker 3 is killed and started "
+    "again. Leadership moves away and back, so clients see errors, refused connections, and connections "
+    "that close in the middle of a request."
 )
 
 PRODUCERS = (

@@ -11,8 +11,8 @@ from tests.lab.stage import Stage
 
 FILE = "clock-step.pcapng"
 TOLD = (
-    "One broker, a healthy producer and a healthy consumer. The recorded times were changed afterwards, as if the clock of the "
-    "capturing machine had been set back in the middle; nothing else was."
+    "One broker with a healthy producer and a healthy consumer. The times of the capture were changed "
+    "afterwards, as if the clock of the capturing machine had been set back. Nothing else was changed."
 )
 STEP_S = 2.5
 

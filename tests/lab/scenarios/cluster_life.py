@@ -10,10 +10,11 @@ from tests.lab.stage import Stage
 
 FILE = "cluster-life.pcapng"
 TOLD = (
-    "Three brokers from their first packet to their last, on all their listeners: votes, registrations, heartbeats, "
-    "replication, transaction markers, forwarded requests. Meanwhile a Java admin client asks nearly everything it can "
-    "(many questions are refused), and a transactional producer, a share consumer and a KIP-848 consumer work. "
-    "Requests under way when a broker ends are in no log, so counts are lower bounds."
+    "Three brokers from their first packet to their last, on all their listeners: votes, registrations, "
+    "heartbeats, replication, transaction markers, forwarded requests. Meanwhile a Java admin client "
+    "sends nearly every kind of request (many are refused), and a transactional producer, a share "
+    "consumer and a KIP-848 consumer work. Requests in flight when a broker ends are in no log, so the "
+    "counts are lower bounds."
 )
 
 _BROKER = {

@@ -11,10 +11,11 @@ from tests.lab.stage import Stage
 
 FILE = "expired.pcapng"
 TOLD = (
-    "One broker. Of two readers of `orders` in group `billing`, `frozen` is stopped (SIGSTOP) for five seconds, more than its "
-    "session time-out of two, and then tries to go on and to commit. `dawdler`, alone in its group, works six seconds on each "
-    "record although it may rest three between polls, so it leaves and joins again. `poller` reads an idle topic with fetches "
-    "that wait for a second, and asks for metadata on the same connection twice a second."
+    "One broker. Of two readers of `orders` in group `billing`, `frozen` is stopped (SIGSTOP) for five "
+    "seconds, longer than its session timeout of two seconds, and then tries to continue and to commit. "
+    "`dawdler` is alone in its group. It takes six seconds for each record, although its poll interval is "
+    "three seconds, so it leaves and joins again. `poller` reads an idle topic with fetches that wait for "
+    "a second, and requests metadata on the same connection twice a second."
 )
 _BROKER = {"group.min.session.timeout.ms": "1000"}
 SHORT = {

@@ -11,8 +11,9 @@ from tests.lab.stage import Stage
 
 FILE = "habits.pcapng"
 TOLD = (
-    "One broker. Two producers share a transactional id, so the second puts the first out; a health check connects anew for "
-    "every question (client id `lab`); a consumer of an idle topic asks again at once when there is nothing."
+    "One broker. Two producers share a transactional id, so the second one fences the first. A health "
+    "check opens a new connection for every request (client id `lab`). A consumer of an idle topic "
+    "fetches again at once when there is nothing."
 )
 TRANSACTOR = {"transactional.id": "shared", "linger.ms": "20"}
 HASTY = {"fetch.wait.max.ms": "1", "fetch.queue.backoff.ms": "1"}

@@ -11,8 +11,8 @@ from tests.lab.stage import Stage
 
 FILE = "limping.pcapng"
 TOLD = (
-    "Two brokers, one of which is stopped (SIGSTOP) for 45 of every 60 milliseconds: what it leads takes many times as long "
-    "as what the other leads."
+    "Two brokers. One of them is stopped (SIGSTOP) for 45 of every 60 milliseconds, so requests to its "
+    "partitions take many times as long as those to the other broker."
 )
 STOPPED_S, RUNNING_S = 0.045, 0.015
 

@@ -10,9 +10,9 @@ from tests.lab.stage import Stage
 
 FILE = "neglect.pcapng"
 TOLD = (
-    "One broker. A consumer rests after each record and falls behind its producer; another producer's records are larger "
-    "than their topic allows; a transactional producer is killed between its records and its commit, more than ten seconds "
-    "before the end."
+    "One broker. A consumer pauses after each record and falls behind its producer. The records of "
+    "another producer are larger than their topic allows. A transactional producer is killed between its "
+    "records and its commit, more than ten seconds before the end."
 )
 # Little is fetched ahead, so that what is not worked on is not read either.
 SLOW = {"queued.min.messages": "1", "queued.max.messages.kbytes": "1", "fetch.message.max.bytes": "1500"}

@@ -11,9 +11,10 @@ from tests.lab.stage import Stage
 
 FILE = "old-broker.pcap"
 TOLD = (
-    "Brokers of 0.10.2.2 with Java clients of 0.8.2.2, 0.9.0.1 and 0.10.2.2, librdkafka speaking as to a 0.9 broker, "
-    "and librdkafka and kafka-python as they are today. Topic `ancient` keeps message format 0, topic `old` format 1; "
-    "sets are plain, gzip, snappy and lz4 (format 0 with its wrong lz4 header checksum)."
+    "Brokers of Kafka 0.10.2.2 with Java clients of 0.8.2.2, 0.9.0.1 and 0.10.2.2, librdkafka configured "
+    "for a 0.9 broker, and current librdkafka and kafka-python. Topic `ancient` keeps message format 0, "
+    "topic `old` format 1. Message sets are plain, gzip, snappy and lz4 (format 0 with its wrong lz4 "
+    "header checksum)."
 )
 
 _NO_QUESTIONS = {"api.version.request": "false", "broker.version.fallback": "0.9.0"}

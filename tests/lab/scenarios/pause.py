@@ -10,8 +10,8 @@ from tests.lab.stage import Stage
 
 FILE = "pause.pcapng"
 TOLD = (
-    "Three brokers, one of which is stopped (SIGSTOP) for fourteen seconds and then goes on: what it was asked stays without "
-    "answer until clients give up, then its partitions are led elsewhere."
+    "Three brokers. One of them is stopped (SIGSTOP) for fourteen seconds and then continues. Its "
+    "requests get no response until clients give up, and then other brokers lead its partitions."
 )
 PRODUCERS = (
     (

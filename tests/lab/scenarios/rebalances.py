@@ -12,9 +12,9 @@ from tests.lab.stage import Stage
 
 FILE = "rebalances.pcapng"
 TOLD = (
-    "Groups rebalance again and again: for each, members join one by one, one leaves in good order and comes back, "
-    "one is killed and times out. Classic protocol with Java, librdkafka, kafka-python and aiokafka members "
-    "(eager and cooperative), and KIP-848 with Java and librdkafka members."
+    "Groups rebalance repeatedly. In each group, members join one by one, one leaves in good order and "
+    "comes back, and one is killed and times out. Members of the classic protocol are Java, librdkafka, "
+    "kafka-python and aiokafka (eager and cooperative), those of KIP-848 are Java and librdkafka."
 )
 
 _COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"

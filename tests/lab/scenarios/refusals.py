@@ -14,10 +14,11 @@ from tests.lab.stage import Stage
 
 FILE = "refusals.pcapng"
 TOLD = (
-    "One broker. `intruder` may not write to its topic and `stranger` may not use its group (ACLs); `greedy` writes more "
-    "than its quota allows, without compression; `misspelt` waits for a topic that does not exist; `mistrusting` knows "
-    "no authority that signed the broker's certificate (TLS 1.2). A middlebox flips a bit in two batches of `flipped` and "
-    "swallows one request of `skipping`, an idempotent producer: the broker finds a bad CRC, and a gap in the sequence."
+    "One broker. `intruder` may not write to its topic and `stranger` may not use its group (ACLs). "
+    "`greedy` writes more than its quota allows, without compression. `misspelt` waits for a topic that "
+    "does not exist. `mistrusting` does not know the authority that signed the broker's certificate (TLS "
+    "1.2). A middlebox flips a bit in two batches of `flipped` and drops one request of `skipping`, an "
+    "idempotent producer, so the broker reports a bad CRC and a gap in the sequence."
 )
 QUOTA = 20_000
 LISTENERS = (Listener("BOX", "PLAINTEXT"), tls("SSL", "TLSv1.2"))

@@ -11,8 +11,9 @@ from tests.lab.stage import Stage
 
 FILE = "rough-link.pcapng"
 TOLD = (
-    "One broker and its clients in two network namespaces; the link between them takes 15 ms each way, loses 6 % of all packets. "
-    "Recorded at the broker's end, so the broker's own time is short and the way to the clients is long."
+    "One broker and its clients in two network namespaces. The link between them takes 15 ms each way and "
+    "loses 6 % of all packets. The capture is from the broker's end, so the broker's own time is short "
+    "and the way to the clients is long."
 )
 LINK = Roughness(lost=0.06, doubled=0.0, late=0.05, delay_s=0.015, late_s=0.02)
 

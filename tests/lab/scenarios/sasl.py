@@ -10,9 +10,10 @@ from tests.lab.stage import Stage
 
 FILE = "sasl.pcapng"
 TOLD = (
-    "One broker with SASL on a listener without TLS: PLAIN, SCRAM-SHA-256 and -512 and OAUTHBEARER by librdkafka, Java, "
-    "kafka-python and aiokafka; sessions end after four seconds, so clients authenticate again. Three clients have a wrong "
-    "password, by PLAIN and both SCRAMs. One client uses SCRAM within TLS; the secrets of that are in the file."
+    "One broker with SASL on a listener without TLS: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER "
+    "with librdkafka, Java, kafka-python and aiokafka. Sessions end after four seconds, so clients "
+    "authenticate again. Three clients have a wrong password, with PLAIN and both SCRAM mechanisms. One "
+    "client uses SCRAM within TLS, and its keys are in the file."
 )
 LISTENERS = (
     Listener("SASL", "SASL_PLAINTEXT", {"connections.max.reauth.ms": "4000"}),

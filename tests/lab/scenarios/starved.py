@@ -10,8 +10,9 @@ from tests.lab.stage import Stage
 
 FILE = "starved.pcapng"
 TOLD = (
-    "One broker, a healthy producer and a healthy consumer; tcpdump, with a small buffer, is stopped (SIGSTOP) for two seconds, "
-    "so the kernel drops packets. Brokers and clients know of all requests, the capture does not."
+    "One broker with a healthy producer and a healthy consumer. tcpdump has a small buffer and is stopped "
+    "(SIGSTOP) for two seconds, so the kernel drops packets. Brokers and clients know of all requests, "
+    "the capture does not."
 )
 
 

@@ -9,7 +9,10 @@ from tests.lab.cluster import KraftCluster
 from tests.lab.stage import Stage
 
 FILE = "steady.pcapng"
-TOLD = "Four libraries produce and consume steadily on three brokers: gzip, snappy, lz4, zstd and none; acks 0, 1, all."
+TOLD = (
+    "Four client libraries produce and consume steadily on three brokers, with gzip, snappy, lz4, zstd "
+    "and no compression, and with acks 0, 1 and all."
+)
 
 # client id, library, topic, the library's own settings
 PRODUCERS = (

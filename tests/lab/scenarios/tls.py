@@ -10,8 +10,8 @@ from tests.lab.stage import Stage
 
 FILE = "tls.pcapng"
 TOLD = (
-    "One broker with seven TLS listeners: TLS 1.3 and 1.2, AES-GCM, ChaCha20-Poly1305 and AES-CBC. "
-    "librdkafka, Java and kafka-python produce and consume. The broker's key log is in the file."
+    "One broker with seven TLS listeners: TLS 1.3 and 1.2, with AES-GCM, ChaCha20-Poly1305 and AES-CBC. "
+    "librdkafka, Java and kafka-python produce and consume. The key log of the broker is in the file."
 )
 
 # client id, library, listener

@@ -10,9 +10,10 @@ from tests.lab.stage import Stage
 
 FILE = "transactions.pcapng"
 TOLD = (
-    "Transactional producers (Java, librdkafka) commit two of three transactions and abort the third; a Java client "
-    "reads, transforms and commits offsets in one transaction; kafka-python and aiokafka produce idempotently; "
-    "consumers read committed and uncommitted. `records` of a transactional producer counts committed ones."
+    "Transactional producers (Java, librdkafka) commit two of three transactions and abort the third. A "
+    "Java client reads, transforms and commits offsets in one transaction. kafka-python and aiokafka "
+    "produce idempotently. Consumers read committed and uncommitted records. `records` of a transactional "
+    "producer counts committed ones."
 )
 
 TRANSACTORS = (
