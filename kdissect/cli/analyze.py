@@ -12,9 +12,10 @@ from kdissect.cli.context import (
 )
 from kdissect.cli.outputs import usable_file, usable_folder
 from kdissect.cli.report_build import reported
-from kdissect.errors import ExitCode, UsageError
+from kdissect.errors import ExitCode
 
 if TYPE_CHECKING:
+    from kdissect.report.model import Summary
     from kdissect.report.thresholds import Condition
     from kdissect.report.timeline.grid import Grid
 
@@ -52,22 +53,20 @@ def analyze(chosen: argparse.Namespace) -> int:
             where.write(name, render_page(summary, found.partial, grid))
         # Limits are looked up in the profile by API, which is composed once more only where another one was shown.
         judged = summary if by is By.API or not conditions else found.summary()
-        held = [sentence for condition in conditions for sentence in condition.held(judged)]
-        for sentence in held:
+        sentences = [sentence for condition in conditions for sentence in condition.met(judged)]
+        for sentence in sentences:
             say(f"kdissect: {sentence}")
-        return ExitCode.CONDITION_MET if held else 0
+        return ExitCode.CONDITION_MET if sentences else ExitCode.DONE
 
 
-def conditions_of(texts: Sequence[str]) -> "list[Condition]":
-    """Read what --fail-on was given; raise WrongQuestion for a name that does not exist."""
+def conditions_of(texts: Sequence[str]) -> "tuple[Condition[Summary], ...]":
+    """Return the conditions of --fail-on. Raise UsageError for a name that does not exist."""
     if not texts:
-        return []
-    from kdissect.report.thresholds import NoCondition, condition
+        return ()
+    from kdissect.report.summary_thresholds import SUMMARY_VOCABULARY
+    from kdissect.report.thresholds import conditions
 
-    try:
-        return [condition(text) for text in texts]
-    except NoCondition as wrong:
-        raise UsageError(f"--fail-on: {wrong}") from None
+    return conditions(texts, SUMMARY_VOCABULARY)
 
 
 def grid_of(ready: Ready) -> "Grid":

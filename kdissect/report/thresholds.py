@@ -1,135 +1,183 @@
-"""Conditions under which a report is bad news for a script: findings of a severity, and figures beyond a limit.
+"""The grammar of `--fail-on`: conditions on the result of a command that make a script's run fail.
 
-    slow_broker=warning      the finding is there, at least as severe
-    any=critical             some finding is
-    produce.p99>50ms         a latency of all calls of an API, or of `all`
-    fetch.errors>1%          calls with an error, not answered or throttled: a number, or a part of the calls
+    condition = statement | limit
+    statement = name ["=" value]           any=critical, slow_broker=warning, diverged
+    limit     = figure operator amount     produce.p99>50ms, fetch.errors>1%, p99_ratio>1.5
+    operator  = ">" | ">=" | "<" | "<="
+    amount    = number [unit]              ns, us, µs, ms, s, m, h or %
 
-A condition on an API that the capture does not have holds only for counts: no calls are fewer than one.
+Several conditions are separated by commas, or the option is repeated; each of them counts. A `Vocabulary` knows the
+statements and figures of one kind of result, such as a report or the comparison of a replay, and plugs into the
+grammar. A percentage is a part of 1: `0.1%` and `0.001` are the same amount.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
 from operator import ge, gt, le, lt
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from kdissect.protocol.schema.registry import APIS
-from kdissect.report.findings.rules import RULES
-from kdissect.report.model import (
-    Finding,
-    Latency,
-    ProfileRow,
-    Severity,
-    Summary,
-)
-from kdissect.units import (
-    duration,
-    number,
-    share,
-)
+from kdissect.errors import UsageError
 
-ANY, ALL = "any", "all"
-ORDER = tuple(Severity)
-OPERATORS: Mapping[str, Callable[[float, float], bool]] = {">=": ge, "<=": le, ">": gt, "<": lt}
-LATENCIES: Mapping[str, Callable[[Latency], int]] = {
-    "mean": lambda latency: latency.mean_ns,
-    "p50": lambda latency: latency.p50_ns,
-    "p90": lambda latency: latency.p90_ns,
-    "p99": lambda latency: latency.p99_ns,
-    "p99.9": lambda latency: latency.p99_9_ns,
-    "max": lambda latency: latency.max_ns,
+Result = TypeVar("Result")
+Result_contra = TypeVar("Result_contra", contravariant=True)
+
+
+class Unit(Enum):
+    """What the amount of a limit is written in."""
+
+    NUMBER = "number"
+    PERCENT = "percentage"
+    DURATION = "duration"
+
+
+class Measured(NamedTuple):
+    """The value of a figure and its text; nanoseconds for a duration, a part of 1 for a percentage."""
+
+    value: float
+    text: str
+
+
+Figure = Callable[[Result_contra], Measured | None]
+"""Measures a figure of a result; None if the result does not have it, which meets no limit."""
+
+Statement = Callable[[Result_contra], list[str]]
+"""Returns one sentence for each fact of a result that makes the statement true."""
+
+
+class Vocabulary(Protocol[Result_contra]):
+    """The statements and figures that conditions on one kind of result may name."""
+
+    @property
+    def examples(self) -> str:
+        """Return a few conditions for error messages, such as `any=critical, produce.p99>50ms`."""
+        ...
+
+    def figure(self, name: str, unit: Unit) -> Figure[Result_contra]:
+        """Return a figure, to be compared with amounts in `unit`. Raise UsageError if there is none."""
+        ...
+
+    def statement(self, name: str, value: str | None) -> Statement[Result_contra]:
+        """Return a statement. Raise UsageError if there is none with this name or value."""
+        ...
+
+
+class Operator(NamedTuple):
+    """A comparison and how a sentence words it."""
+
+    compare: Callable[[float, float], bool]
+    words: str
+
+
+OPERATORS: Mapping[str, Operator] = {
+    ">=": Operator(ge, "at least"),
+    "<=": Operator(le, "at most"),
+    ">": Operator(gt, "more than"),
+    "<": Operator(lt, "less than"),
 }
-COUNTS: Mapping[str, Callable[[ProfileRow], int]] = {
-    "calls": lambda row: row.exchanges,
-    "errors": lambda row: row.error_responses,
-    "unanswered": lambda row: row.unanswered,
-    "throttled": lambda row: row.throttled,
+NS_OF_UNIT = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
 }
-NS_OF = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
-FINDING = re.compile(r"(\w+)=(\w+)")
-LIMIT = re.compile(r"(\w+)\.([\w.]+?)\s*(>=|<=|>|<)\s*(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|m|%)?")
-
-
-class NoCondition(Exception):
-    """The text is no condition, or names what does not exist; the message says what would."""
+STATEMENT = re.compile(r"(\w+)(?:\s*=\s*(\w+))?")
+LIMIT = re.compile(r"([\w.]+?)\s*(>=|<=|>|<)\s*(\d{1,15}(?:\.\d{1,15})?)\s*(ns|us|µs|ms|s|m|h|%)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """One condition, and the sentences for which it holds."""
+class Condition(Generic[Result]):
+    """One condition; `met` returns a sentence for each fact of a result that meets it."""
 
     text: str
-    held: Callable[[Summary], list[str]]
+    met: Statement[Result]
 
 
-def condition(text: str) -> Condition:
-    """Read a condition; raise NoCondition if it is none."""
-    if found := FINDING.fullmatch(text.strip()):
-        return Condition(text, _finding(found[1], found[2]))
-    if found := LIMIT.fullmatch(text.strip()):
-        return Condition(text, _limit(*found.groups()))
-    raise NoCondition(
-        f"{text!r} is no condition; slow_broker=warning, any=critical and 'produce.p99>50ms' are"
-    )
+def conditions(texts: Iterable[str], vocabulary: Vocabulary[Result]) -> tuple[Condition[Result], ...]:
+    """Return the conditions that the values of `--fail-on` hold. Raise UsageError for one that cannot be."""
+    try:
+        return tuple(_condition(part, vocabulary) for text in texts for part in _parts(text))
+    except UsageError as error:
+        raise UsageError(f"--fail-on: {error}") from None
 
 
-def _finding(name: str, severity: str) -> Callable[[Summary], list[str]]:
-    names = [rule.name for rule in RULES]
-    if name not in (*names, ANY):
-        raise NoCondition(f"{name!r} is no finding; {ANY}, {', '.join(names)} are")
-    if severity not in list(Severity):
-        raise NoCondition(f"{severity!r} is no severity; {', '.join(Severity)} are")
-    least = ORDER.index(Severity(severity))
+def _parts(text: str) -> Iterator[str]:
+    """Yield the conditions between commas; an empty text is yielded as it is, a comma at the end adds nothing."""
+    parts = [part.strip() for part in text.split(",")]
+    yield from (part for part in parts if part) if any(parts) else [text]
 
-    def counts(finding: Finding) -> bool:
-        return name in (finding.name, ANY) and ORDER.index(finding.severity) <= least
 
-    return lambda summary: [
-        f"{row.name} is {row.severity}: {row.title}" for row in summary.findings if counts(row)
-    ]
+def _condition(text: str, vocabulary: Vocabulary[Result]) -> Condition[Result]:
+    if match := LIMIT.fullmatch(text):
+        return Condition(text, _limit(*match.groups(), vocabulary=vocabulary))
+    if match := STATEMENT.fullmatch(text):
+        return Condition(text, vocabulary.statement(match[1], match[2]))
+    raise UsageError(f"{text!r} is not a condition; examples: {vocabulary.examples}")
 
 
 def _limit(
-    scope: str, figure: str, operator: str, amount: str, unit: str | None
-) -> Callable[[Summary], list[str]]:
-    apis = {api.name.lower(): api.name for api in APIS.values()} | {ALL: ALL}
-    if scope.lower() not in apis:
-        raise NoCondition(f"{scope!r} is no API of Kafka ('kdissect schema' lists them; {ALL} means all)")
-    if figure not in (*LATENCIES, *COUNTS):
-        raise NoCondition(f"{figure!r} is no figure; {', '.join((*LATENCIES, *COUNTS))} are")
-    if (figure in LATENCIES) != (unit in NS_OF):
-        unlike = "a time such as 50ms" if figure in LATENCIES else "a number or a part such as 1%"
-        raise NoCondition(f"{figure} is compared with {unlike}")
-    limit = float(amount) * NS_OF.get(unit or "", 1)
-    beyond, told = OPERATORS[operator], f"{operator} {amount}{unit or ''}"
+    name: str, operator: str, number: str, unit: str | None, *, vocabulary: Vocabulary[Result]
+) -> Statement[Result]:
+    figure = vocabulary.figure(name, _unit(unit))
+    limit = float(Fraction(number) * _factor(unit))
+    comparison = OPERATORS[operator]
 
-    def held(summary: Summary) -> list[str]:
-        row = _everything(summary) if scope.lower() == ALL else _row(summary, apis[scope.lower()])
-        value, shown = _value(row, figure, part=unit == "%")
-        return [f"{scope}.{figure} is {shown}, {told}"] if value is not None and beyond(value, limit) else []
+    def met(result: Result) -> list[str]:
+        measured = figure(result)
+        if measured is None or not comparison.compare(measured.value, limit):
+            return []
+        return [f"{name} is {measured.text}, {comparison.words} {number}{unit or ''}"]
 
-    return held
+    return met
 
 
-def _value(row: ProfileRow | None, figure: str, *, part: bool) -> tuple[float | None, str]:
-    if figure in LATENCIES:
-        latency = LATENCIES[figure](row.service) if row and row.service else None
-        return latency, duration(latency)
-    count = COUNTS[figure](row) if row else 0
-    if not part:
-        return count, number(count)
-    of = row.exchanges if row else 0
-    return (100 * count / of, share(count / of)) if of else (None, "-")
+def _unit(unit: str | None) -> Unit:
+    if unit is None:
+        return Unit.NUMBER
+    return Unit.PERCENT if unit == "%" else Unit.DURATION
 
 
-def _row(summary: Summary, api: str) -> ProfileRow | None:
-    return next((row for row in summary.profile.rows if row.label == api), None)
+def _factor(unit: str | None) -> Fraction:
+    if unit is None:
+        return Fraction(1)
+    return Fraction(1, 100) if unit == "%" else Fraction(NS_OF_UNIT[unit])
 
 
-def _everything(summary: Summary) -> ProfileRow:
-    totals = summary.totals
-    return ProfileRow(
-        label=None, detail=None, exchanges=totals.exchanges, error_responses=totals.error_responses,
-        unanswered=totals.unanswered, throttled=totals.throttled, doubtful=totals.doubtful, time_share=1.0,
-        service=totals.service, idle=totals.idle,
-    )  # fmt: skip
+def plain_number(value: float, unit: Unit) -> Measured:
+    """Return a number or a part of 1 with its text: 0.25, or 25% where the limit is a percentage."""
+    return Measured(value, f"{100 * value:.4g}%" if unit is Unit.PERCENT else f"{value:.4g}")
+
+
+@dataclass(frozen=True, slots=True)
+class TableVocabulary(Generic[Result]):
+    """A vocabulary from two tables: figures that are plain numbers or parts of 1, and statements without a value."""
+
+    figures: Mapping[str, Callable[[Result], float]]
+    statements: Mapping[str, Statement[Result]]
+
+    @property
+    def examples(self) -> str:
+        """Return all conditions that there are."""
+        return ", ".join((*(f"{name}>NUMBER" for name in self.figures), *self.statements))
+
+    def figure(self, name: str, unit: Unit) -> Figure[Result]:
+        """Return a figure. Raise UsageError for an unknown name, and for a duration."""
+        if name not in self.figures:
+            raise UsageError(f"{name!r} is not a figure; there are {', '.join(self.figures)}")
+        if unit is Unit.DURATION:
+            raise UsageError(f"{name} is compared with a number or a percentage such as 1%")
+        measure = self.figures[name]
+        return lambda result: plain_number(measure(result), unit)
+
+    def statement(self, name: str, value: str | None) -> Statement[Result]:
+        """Return a statement. Raise UsageError for an unknown name, and for a value."""
+        if name not in self.statements or value is not None:
+            raise UsageError(
+                f"{name if value is None else f'{name}={value}'!r} is not a condition; examples: {self.examples}"
+            )
+        return self.statements[name]

@@ -1,64 +1,84 @@
-"""--fail-on: what is read, what is refused, and when a condition holds, on the capture that was worked out on paper."""
+"""The grammar of `--fail-on`, on a vocabulary that is a table: separators, operators, units, sentences and refusals."""
 
 import pytest
 
-from kdissect.report.aggregate.merge import summarise
-from kdissect.report.build.report import build_report
-from kdissect.report.thresholds import NoCondition, condition
-from tests.report import paper_capture as handmade
+from kdissect.errors import UsageError
+from kdissect.report.thresholds import TableVocabulary, Unit, conditions, plain_number
+
+RUN = TableVocabulary(
+    figures={"new_error": lambda run: run["new_error"], "p99_ratio": lambda run: run["p99_ratio"]},
+    statements={"diverged": lambda run: ["the verdict is diverged"] if run["verdict"] == "diverged" else []},
+)
+RESULT = {"new_error": 0.001, "p99_ratio": 1.6, "verdict": "diverged"}
 
 
-@pytest.fixture(scope="module")
-def summary():
-    return build_report(summarise(handmade.tables()), handmade.CAPTURE)
+def met(*texts):
+    return [sentence for one in conditions(texts, RUN) for sentence in one.met(RESULT)]
+
+
+def test_conditions_come_from_commas_and_from_repeated_options():
+    read = conditions(["new_error>0.1%, p99_ratio>1.5", "diverged,"], RUN)
+    assert [one.text for one in read] == ["new_error>0.1%", "p99_ratio>1.5", "diverged"]
 
 
 @pytest.mark.parametrize(
-    ("text", "holds"),
+    ("text", "is_met"),
     [
-        ("throttled=warning", True),
-        ("throttled=note", True),
-        ("throttled=critical", False),
-        ("slow_broker=note", False),
-        ("any=warning", True),
-        ("any=critical", False),
-        ("produce.p99>2ms", True),
-        ("produce.p99>3ms", False),
-        ("Produce.p99 >= 3ms", True),
-        ("metadata.p50<3000us", True),
-        ("produce.errors>0", True),
-        ("produce.errors>=25%", True),
-        ("produce.errors>25%", False),
-        ("produce.unanswered>0", True),
-        ("fetch.calls<3", False),
-        ("heartbeat.calls<1", True),
-        ("heartbeat.p99>1ms", False),
-        ("all.calls>8", True),
-        ("all.max>3ms", False),
+        ("new_error>0.1%", False),  # 0.001 is 0.1 % exactly, in spite of binary fractions
+        ("new_error>=0.1%", True),
+        ("new_error<=0.001", True),
+        ("new_error<0.1%", False),
+        ("new_error < 0.2%", True),
+        ("p99_ratio>1.5", True),
+        ("p99_ratio>150%", True),
+        ("p99_ratio>2", False),
+        ("diverged", True),
     ],
 )
-def test_holds(summary, text, holds):
-    assert bool(condition(text).held(summary)) is holds
+def test_an_amount_is_compared_exactly(text, is_met):
+    assert bool(met(text)) is is_met
 
 
-def test_says_what_it_saw(summary):
-    assert condition("produce.p99>2ms").held(summary) == ["produce.p99 is 3.00ms, > 2ms"]
+def test_sentences_use_the_unit_of_the_limit():
+    assert met("p99_ratio>1.5", "p99_ratio>150%") == [
+        "p99_ratio is 1.6, more than 1.5",
+        "p99_ratio is 160%, more than 150%",
+    ]
+    assert met("p99_ratio>=1", "p99_ratio<=2", "p99_ratio<2") == [
+        "p99_ratio is 1.6, at least 1",
+        "p99_ratio is 1.6, at most 2",
+        "p99_ratio is 1.6, less than 2",
+    ]
+    assert met("diverged") == ["the verdict is diverged"]
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("slow=warning", "'slow' is no finding"),
-        ("any=bad", "'bad' is no severity"),
-        ("producer.p99>1ms", "'producer' is no API"),
-        ("produce.p98>1ms", "'p98' is no figure"),
-        ("produce.p99>5", "a time such as 50ms"),
-        ("produce.errors>5ms", "a number or a part"),
-        ("produce.p99", "no condition"),
-        ("", "no condition"),
-        ("produce.p99>>1ms", "no condition"),
+        ("p99>3", "'p99' is not a figure; there are new_error, p99_ratio"),
+        ("p99_ratio>3ms", "p99_ratio is compared with a number or a percentage"),
+        ("invalid", "'invalid' is not a condition"),
+        ("diverged=1", "'diverged=1' is not a condition"),
+        ("p99_ratio>-1", "'p99_ratio>-1' is not a condition"),
+        ("p99_ratio>٣", "is not a condition"),
+        ("p99_ratio=>1", "is not a condition"),
+        ("  ", "is not a condition"),
     ],
 )
-def test_refused(text, words):
-    with pytest.raises(NoCondition, match=words.replace("(", r"\(")):
-        condition(text)
+def test_a_wrong_condition_is_refused(text, words):
+    with pytest.raises(UsageError, match=words):
+        conditions([text], RUN)
+
+
+def test_a_number_beyond_all_measure_is_refused():
+    with pytest.raises(UsageError, match="is not a condition"):
+        conditions(["p99_ratio<1" + "0" * 400], RUN)
+
+
+def test_no_condition_is_none():
+    assert conditions([], RUN) == ()
+
+
+def test_a_plain_number_has_the_text_of_its_unit():
+    assert plain_number(0.25, Unit.PERCENT).text == "25%"
+    assert plain_number(2, Unit.NUMBER) == (2, "2")

@@ -5,7 +5,7 @@ octave [2^n, 2^(n+1)) is cut into 128 equal buckets, values below 256 have one b
 at 128 w or higher, and its middle is never further than 1/256 (0.39 %) from any value in it: that is the error of every
 percentile. All arithmetic is on integers, so figures do not depend on how rows were spread over tasks.
 
-A percentile is nearest-rank: of n values in ascending order the one at position ceil(p n), counted from 1.
+Percentiles are those of `quantiles`.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from kdissect.report.aggregate.quantiles import nearest_rank
 
 Ints = npt.NDArray[np.int64]
 
@@ -72,8 +74,7 @@ def percentiles(counted: Counted, groups: int, per_mille: Sequence[int]) -> list
     running = np.cumsum(counted.count)
     found = []
     for mille in per_mille:
-        rank = (totals * mille + 999) // 1000
-        at = np.searchsorted(running, before + rank, side="left")
+        at = np.searchsorted(running, before + nearest_rank(totals, mille), side="left")
         values = np.zeros(groups, np.int64)
         filled = totals > 0
         values[filled] = middle(counted.bucket[at[filled]])

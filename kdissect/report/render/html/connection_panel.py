@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.report.aggregate.grouping import Mask
+from kdissect.report.aggregate.quantiles import quantile
 from kdissect.report.build.connection_facts import KAFKA
 from kdissect.report.render.html.names import (
     OTHERS,
@@ -78,4 +79,4 @@ def round_trips(names: Names) -> list[list[int | None]]:
 
 def _middle(values: list[int | None]) -> tuple[int | None, int | None]:
     known = sorted(value for value in values if value is not None and value >= 0)
-    return (known[(len(known) - 1) // 2], known[-1]) if known else (None, None)
+    return (quantile(known, 500), known[-1]) if known else (None, None)
