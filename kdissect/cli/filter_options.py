@@ -110,16 +110,15 @@ def api(text: str) -> Api:
 
 def error(text: str) -> Failure:
     """Read the name or code of an error."""
-    from kdissect.protocol.error_codes import ERRORS
+    from kdissect.protocol.error_codes import CODES
 
     if text.lower() == "any":
         return Failure(text, None)
-    names = {known.name: known.code for known in ERRORS.values()}
     if re.fullmatch(r"-?\d{1,5}", text):
         return Failure(text, int(text))
-    if text.upper() not in names:
+    if text.upper() not in CODES:
         raise argparse.ArgumentTypeError(f"{text!r} is no error of Kafka; NOT_COORDINATOR, 16 and any are")
-    return Failure(text, names[text.upper()])
+    return Failure(text, CODES[text.upper()].value)
 
 
 def duration(text: str) -> int:

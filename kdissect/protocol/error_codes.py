@@ -1,167 +1,348 @@
-"""The error codes of Kafka 4.3: what a number in a response means, and whether asking again may help.
+"""The error codes of Kafka 4.3 by name, whether a client may try again, and sets of codes that mean one thing.
 
-A code is an int16 that any broker may invent, so every number has a name; the unknown ones say their number.
+An error code is an int16 in a response (the section "Error Codes" of the protocol guide). Any broker may send
+a number that is not in the list, so `error_name` has an answer for every number. Everything outside this
+package writes `ErrorCode.NOT_COORDINATOR`, and never the number.
 """
 
-from typing import NamedTuple
+from enum import IntEnum
 
 
-class Error(NamedTuple):
-    """One error code."""
+class ErrorCode(IntEnum):
+    """All error codes of Kafka 4.3."""
 
-    code: int
-    name: str
-    retriable: bool = False
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    INVALID_FETCH_SIZE = 4
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    BROKER_NOT_AVAILABLE = 8
+    REPLICA_NOT_AVAILABLE = 9
+    MESSAGE_TOO_LARGE = 10
+    STALE_CONTROLLER_EPOCH = 11
+    OFFSET_METADATA_TOO_LARGE = 12
+    NETWORK_EXCEPTION = 13
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    INVALID_TOPIC_EXCEPTION = 17
+    RECORD_LIST_TOO_LARGE = 18
+    NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    INVALID_REQUIRED_ACKS = 21
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    INVALID_GROUP_ID = 24
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
+    REBALANCE_IN_PROGRESS = 27
+    INVALID_COMMIT_OFFSET_SIZE = 28
+    TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    INVALID_TIMESTAMP = 32
+    UNSUPPORTED_SASL_MECHANISM = 33
+    ILLEGAL_SASL_STATE = 34
+    UNSUPPORTED_VERSION = 35
+    TOPIC_ALREADY_EXISTS = 36
+    INVALID_PARTITIONS = 37
+    INVALID_REPLICATION_FACTOR = 38
+    INVALID_REPLICA_ASSIGNMENT = 39
+    INVALID_CONFIG = 40
+    NOT_CONTROLLER = 41
+    INVALID_REQUEST = 42
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+    POLICY_VIOLATION = 44
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    DUPLICATE_SEQUENCE_NUMBER = 46
+    INVALID_PRODUCER_EPOCH = 47
+    INVALID_TXN_STATE = 48
+    INVALID_PRODUCER_ID_MAPPING = 49
+    INVALID_TRANSACTION_TIMEOUT = 50
+    CONCURRENT_TRANSACTIONS = 51
+    TRANSACTION_COORDINATOR_FENCED = 52
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    SECURITY_DISABLED = 54
+    OPERATION_NOT_ATTEMPTED = 55
+    KAFKA_STORAGE_ERROR = 56
+    LOG_DIR_NOT_FOUND = 57
+    SASL_AUTHENTICATION_FAILED = 58
+    UNKNOWN_PRODUCER_ID = 59
+    REASSIGNMENT_IN_PROGRESS = 60
+    DELEGATION_TOKEN_AUTH_DISABLED = 61
+    DELEGATION_TOKEN_NOT_FOUND = 62
+    DELEGATION_TOKEN_OWNER_MISMATCH = 63
+    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64
+    DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65
+    DELEGATION_TOKEN_EXPIRED = 66
+    INVALID_PRINCIPAL_TYPE = 67
+    NON_EMPTY_GROUP = 68
+    GROUP_ID_NOT_FOUND = 69
+    FETCH_SESSION_ID_NOT_FOUND = 70
+    INVALID_FETCH_SESSION_EPOCH = 71
+    LISTENER_NOT_FOUND = 72
+    TOPIC_DELETION_DISABLED = 73
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    UNSUPPORTED_COMPRESSION_TYPE = 76
+    STALE_BROKER_EPOCH = 77
+    OFFSET_NOT_AVAILABLE = 78
+    MEMBER_ID_REQUIRED = 79
+    PREFERRED_LEADER_NOT_AVAILABLE = 80
+    GROUP_MAX_SIZE_REACHED = 81
+    FENCED_INSTANCE_ID = 82
+    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
+    ELECTION_NOT_NEEDED = 84
+    NO_REASSIGNMENT_IN_PROGRESS = 85
+    GROUP_SUBSCRIBED_TO_TOPIC = 86
+    INVALID_RECORD = 87
+    UNSTABLE_OFFSET_COMMIT = 88
+    THROTTLING_QUOTA_EXCEEDED = 89
+    PRODUCER_FENCED = 90
+    RESOURCE_NOT_FOUND = 91
+    DUPLICATE_RESOURCE = 92
+    UNACCEPTABLE_CREDENTIAL = 93
+    INCONSISTENT_VOTER_SET = 94
+    INVALID_UPDATE_VERSION = 95
+    FEATURE_UPDATE_FAILED = 96
+    PRINCIPAL_DESERIALIZATION_FAILURE = 97
+    SNAPSHOT_NOT_FOUND = 98
+    POSITION_OUT_OF_RANGE = 99
+    UNKNOWN_TOPIC_ID = 100
+    DUPLICATE_BROKER_REGISTRATION = 101
+    BROKER_ID_NOT_REGISTERED = 102
+    INCONSISTENT_TOPIC_ID = 103
+    INCONSISTENT_CLUSTER_ID = 104
+    TRANSACTIONAL_ID_NOT_FOUND = 105
+    FETCH_SESSION_TOPIC_ID_ERROR = 106
+    INELIGIBLE_REPLICA = 107
+    NEW_LEADER_ELECTED = 108
+    OFFSET_MOVED_TO_TIERED_STORAGE = 109
+    FENCED_MEMBER_EPOCH = 110
+    UNRELEASED_INSTANCE_ID = 111
+    UNSUPPORTED_ASSIGNOR = 112
+    STALE_MEMBER_EPOCH = 113
+    MISMATCHED_ENDPOINT_TYPE = 114
+    UNSUPPORTED_ENDPOINT_TYPE = 115
+    UNKNOWN_CONTROLLER_ID = 116
+    UNKNOWN_SUBSCRIPTION_ID = 117
+    TELEMETRY_TOO_LARGE = 118
+    INVALID_REGISTRATION = 119
+    TRANSACTION_ABORTABLE = 120
+    INVALID_RECORD_STATE = 121
+    SHARE_SESSION_NOT_FOUND = 122
+    INVALID_SHARE_SESSION_EPOCH = 123
+    FENCED_STATE_EPOCH = 124
+    INVALID_VOTER_KEY = 125
+    DUPLICATE_VOTER = 126
+    VOTER_NOT_FOUND = 127
+    INVALID_REGULAR_EXPRESSION = 128
+    REBOOTSTRAP_REQUIRED = 129
+    STREAMS_INVALID_TOPOLOGY = 130
+    STREAMS_INVALID_TOPOLOGY_EPOCH = 131
+    STREAMS_TOPOLOGY_FENCED = 132
+    SHARE_SESSION_LIMIT_REACHED = 133
 
 
 def error_name(code: int) -> str:
-    """Name an error code as Kafka does; a code that Kafka 4.3 does not have is UNKNOWN(<code>)."""
-    error = ERRORS.get(code)
-    return error.name if error else f"UNKNOWN({code})"
+    """Return Kafka's name of an error code, or UNKNOWN(<code>) for one that Kafka 4.3 does not have."""
+    return NAMES.get(code) or f"UNKNOWN({code})"
 
 
 def is_retriable(code: int) -> bool:
-    """Tell whether a client may send the same request again after this error; of unknown codes it may not."""
-    error = ERRORS.get(code)
-    return error is not None and error.retriable
+    """Return whether a client may repeat the request after this error; after an unknown one it may not."""
+    return code in RETRIABLE
 
 
-_TABLE = (
-    Error(-1, "UNKNOWN_SERVER_ERROR"),
-    Error(0, "NONE"),
-    Error(1, "OFFSET_OUT_OF_RANGE"),
-    Error(2, "CORRUPT_MESSAGE", retriable=True),
-    Error(3, "UNKNOWN_TOPIC_OR_PARTITION", retriable=True),
-    Error(4, "INVALID_FETCH_SIZE"),
-    Error(5, "LEADER_NOT_AVAILABLE", retriable=True),
-    Error(6, "NOT_LEADER_OR_FOLLOWER", retriable=True),
-    Error(7, "REQUEST_TIMED_OUT", retriable=True),
-    Error(8, "BROKER_NOT_AVAILABLE"),
-    Error(9, "REPLICA_NOT_AVAILABLE", retriable=True),
-    Error(10, "MESSAGE_TOO_LARGE"),
-    Error(11, "STALE_CONTROLLER_EPOCH"),
-    Error(12, "OFFSET_METADATA_TOO_LARGE"),
-    Error(13, "NETWORK_EXCEPTION", retriable=True),
-    Error(14, "COORDINATOR_LOAD_IN_PROGRESS", retriable=True),
-    Error(15, "COORDINATOR_NOT_AVAILABLE", retriable=True),
-    Error(16, "NOT_COORDINATOR", retriable=True),
-    Error(17, "INVALID_TOPIC_EXCEPTION"),
-    Error(18, "RECORD_LIST_TOO_LARGE"),
-    Error(19, "NOT_ENOUGH_REPLICAS", retriable=True),
-    Error(20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", retriable=True),
-    Error(21, "INVALID_REQUIRED_ACKS"),
-    Error(22, "ILLEGAL_GENERATION"),
-    Error(23, "INCONSISTENT_GROUP_PROTOCOL"),
-    Error(24, "INVALID_GROUP_ID"),
-    Error(25, "UNKNOWN_MEMBER_ID"),
-    Error(26, "INVALID_SESSION_TIMEOUT"),
-    Error(27, "REBALANCE_IN_PROGRESS"),
-    Error(28, "INVALID_COMMIT_OFFSET_SIZE"),
-    Error(29, "TOPIC_AUTHORIZATION_FAILED"),
-    Error(30, "GROUP_AUTHORIZATION_FAILED"),
-    Error(31, "CLUSTER_AUTHORIZATION_FAILED"),
-    Error(32, "INVALID_TIMESTAMP"),
-    Error(33, "UNSUPPORTED_SASL_MECHANISM"),
-    Error(34, "ILLEGAL_SASL_STATE"),
-    Error(35, "UNSUPPORTED_VERSION"),
-    Error(36, "TOPIC_ALREADY_EXISTS"),
-    Error(37, "INVALID_PARTITIONS"),
-    Error(38, "INVALID_REPLICATION_FACTOR"),
-    Error(39, "INVALID_REPLICA_ASSIGNMENT"),
-    Error(40, "INVALID_CONFIG"),
-    Error(41, "NOT_CONTROLLER", retriable=True),
-    Error(42, "INVALID_REQUEST"),
-    Error(43, "UNSUPPORTED_FOR_MESSAGE_FORMAT"),
-    Error(44, "POLICY_VIOLATION"),
-    Error(45, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
-    Error(46, "DUPLICATE_SEQUENCE_NUMBER"),
-    Error(47, "INVALID_PRODUCER_EPOCH"),
-    Error(48, "INVALID_TXN_STATE"),
-    Error(49, "INVALID_PRODUCER_ID_MAPPING"),
-    Error(50, "INVALID_TRANSACTION_TIMEOUT"),
-    Error(51, "CONCURRENT_TRANSACTIONS", retriable=True),
-    Error(52, "TRANSACTION_COORDINATOR_FENCED"),
-    Error(53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
-    Error(54, "SECURITY_DISABLED"),
-    Error(55, "OPERATION_NOT_ATTEMPTED"),
-    Error(56, "KAFKA_STORAGE_ERROR", retriable=True),
-    Error(57, "LOG_DIR_NOT_FOUND"),
-    Error(58, "SASL_AUTHENTICATION_FAILED"),
-    Error(59, "UNKNOWN_PRODUCER_ID"),
-    Error(60, "REASSIGNMENT_IN_PROGRESS"),
-    Error(61, "DELEGATION_TOKEN_AUTH_DISABLED"),
-    Error(62, "DELEGATION_TOKEN_NOT_FOUND"),
-    Error(63, "DELEGATION_TOKEN_OWNER_MISMATCH"),
-    Error(64, "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"),
-    Error(65, "DELEGATION_TOKEN_AUTHORIZATION_FAILED"),
-    Error(66, "DELEGATION_TOKEN_EXPIRED"),
-    Error(67, "INVALID_PRINCIPAL_TYPE"),
-    Error(68, "NON_EMPTY_GROUP"),
-    Error(69, "GROUP_ID_NOT_FOUND"),
-    Error(70, "FETCH_SESSION_ID_NOT_FOUND", retriable=True),
-    Error(71, "INVALID_FETCH_SESSION_EPOCH", retriable=True),
-    Error(72, "LISTENER_NOT_FOUND", retriable=True),
-    Error(73, "TOPIC_DELETION_DISABLED"),
-    Error(74, "FENCED_LEADER_EPOCH", retriable=True),
-    Error(75, "UNKNOWN_LEADER_EPOCH", retriable=True),
-    Error(76, "UNSUPPORTED_COMPRESSION_TYPE"),
-    Error(77, "STALE_BROKER_EPOCH"),
-    Error(78, "OFFSET_NOT_AVAILABLE", retriable=True),
-    Error(79, "MEMBER_ID_REQUIRED"),
-    Error(80, "PREFERRED_LEADER_NOT_AVAILABLE", retriable=True),
-    Error(81, "GROUP_MAX_SIZE_REACHED"),
-    Error(82, "FENCED_INSTANCE_ID"),
-    Error(83, "ELIGIBLE_LEADERS_NOT_AVAILABLE", retriable=True),
-    Error(84, "ELECTION_NOT_NEEDED", retriable=True),
-    Error(85, "NO_REASSIGNMENT_IN_PROGRESS"),
-    Error(86, "GROUP_SUBSCRIBED_TO_TOPIC"),
-    Error(87, "INVALID_RECORD"),
-    Error(88, "UNSTABLE_OFFSET_COMMIT", retriable=True),
-    Error(89, "THROTTLING_QUOTA_EXCEEDED", retriable=True),
-    Error(90, "PRODUCER_FENCED"),
-    Error(91, "RESOURCE_NOT_FOUND"),
-    Error(92, "DUPLICATE_RESOURCE"),
-    Error(93, "UNACCEPTABLE_CREDENTIAL"),
-    Error(94, "INCONSISTENT_VOTER_SET"),
-    Error(95, "INVALID_UPDATE_VERSION"),
-    Error(96, "FEATURE_UPDATE_FAILED"),
-    Error(97, "PRINCIPAL_DESERIALIZATION_FAILURE"),
-    Error(98, "SNAPSHOT_NOT_FOUND"),
-    Error(99, "POSITION_OUT_OF_RANGE"),
-    Error(100, "UNKNOWN_TOPIC_ID", retriable=True),
-    Error(101, "DUPLICATE_BROKER_REGISTRATION"),
-    Error(102, "BROKER_ID_NOT_REGISTERED"),
-    Error(103, "INCONSISTENT_TOPIC_ID", retriable=True),
-    Error(104, "INCONSISTENT_CLUSTER_ID"),
-    Error(105, "TRANSACTIONAL_ID_NOT_FOUND"),
-    Error(106, "FETCH_SESSION_TOPIC_ID_ERROR", retriable=True),
-    Error(107, "INELIGIBLE_REPLICA"),
-    Error(108, "NEW_LEADER_ELECTED"),
-    Error(109, "OFFSET_MOVED_TO_TIERED_STORAGE"),
-    Error(110, "FENCED_MEMBER_EPOCH"),
-    Error(111, "UNRELEASED_INSTANCE_ID"),
-    Error(112, "UNSUPPORTED_ASSIGNOR"),
-    Error(113, "STALE_MEMBER_EPOCH"),
-    Error(114, "MISMATCHED_ENDPOINT_TYPE"),
-    Error(115, "UNSUPPORTED_ENDPOINT_TYPE"),
-    Error(116, "UNKNOWN_CONTROLLER_ID"),
-    Error(117, "UNKNOWN_SUBSCRIPTION_ID"),
-    Error(118, "TELEMETRY_TOO_LARGE"),
-    Error(119, "INVALID_REGISTRATION"),
-    Error(120, "TRANSACTION_ABORTABLE"),
-    Error(121, "INVALID_RECORD_STATE"),
-    Error(122, "SHARE_SESSION_NOT_FOUND", retriable=True),
-    Error(123, "INVALID_SHARE_SESSION_EPOCH", retriable=True),
-    Error(124, "FENCED_STATE_EPOCH"),
-    Error(125, "INVALID_VOTER_KEY"),
-    Error(126, "DUPLICATE_VOTER"),
-    Error(127, "VOTER_NOT_FOUND"),
-    Error(128, "INVALID_REGULAR_EXPRESSION"),
-    Error(129, "REBOOTSTRAP_REQUIRED"),
-    Error(130, "STREAMS_INVALID_TOPOLOGY"),
-    Error(131, "STREAMS_INVALID_TOPOLOGY_EPOCH"),
-    Error(132, "STREAMS_TOPOLOGY_FENCED"),
-    Error(133, "SHARE_SESSION_LIMIT_REACHED", retriable=True),
+NAMES: dict[int, str] = {code.value: code.name for code in ErrorCode}
+CODES: dict[str, ErrorCode] = {code.name: code for code in ErrorCode}
+
+RETRIABLE = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.LISTENER_NOT_FOUND,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        ErrorCode.ELECTION_NOT_NEEDED,
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        ErrorCode.SHARE_SESSION_NOT_FOUND,
+        ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+        ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+    }
 )
+"""Errors that may be gone when the request is repeated (`RetriableException` of Kafka's Java client)."""
 
-ERRORS = {error.code: error for error in _TABLE}
+LEADER_ERRORS = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+"""The broker does not lead this partition, or not at this epoch: fetch metadata."""
+
+LEADER_MOVED = frozenset(
+    {
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+    }
+)
+"""A partition changes its leader, or has changed it."""
+
+COORDINATOR_ERRORS = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""The broker does not coordinate this group or transaction, or not yet: find the coordinator."""
+
+FETCH_SESSION_ERRORS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+"""The broker does not continue this fetch session: begin another one (KIP-227)."""
+
+SHARE_SESSION_ERRORS = frozenset(
+    {
+        ErrorCode.SHARE_SESSION_NOT_FOUND,
+        ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+        ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+    }
+)
+"""The broker does not continue this share session: begin another one (KIP-932)."""
+
+CLUSTER_STATE_ERRORS = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.MEMBER_ID_REQUIRED,
+    }
+)
+"""Errors of leaders, coordinators and sessions, which every cluster has at times of its own."""
+
+CLASSIC_MEMBER_LOST = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+    }
+)
+"""A member of a classic group has to join again."""
+
+EPOCH_MEMBER_LOST = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.STALE_MEMBER_EPOCH,
+    }
+)
+"""A member that joins by heartbeats has to join again (KIP-848)."""
+
+NOT_A_MEMBER = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    }
+)
+"""The group does not have this member, or another one took its place."""
+
+MEMBER_EXPIRED = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+    }
+)
+"""A member worked on after its group had gone on without it."""
+
+PRODUCER_FENCED_OUT = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.PRODUCER_FENCED,
+    }
+)
+"""A producer works on while another one has its transactional id, or in a wrong state."""
+
+SEQUENCE_ERRORS = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+"""A batch of an idempotent producer does not follow the one before."""
+
+AUTHENTICATION_ERRORS = frozenset(
+    {
+        ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+        ErrorCode.ILLEGAL_SASL_STATE,
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
+    }
+)
+"""The broker does not accept how a client authenticates."""
+
+AUTHORIZATION_ERRORS = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    }
+)
+"""The client may not do this."""
+
+OVERSIZED = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+"""A message or batch is larger than the broker takes."""
+
+NOT_THE_CONTROLLER = frozenset({ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.NOT_CONTROLLER})
+"""The broker is not the controller, or another one has taken over."""
+
+CORRUPT = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
+"""Records do not pass the broker's checks."""

@@ -3,15 +3,16 @@
 import pytest
 
 from kdissect.protocol.error_codes import (
-    ERRORS,
+    CODES,
+    ErrorCode,
     error_name,
     is_retriable,
 )
 
 
 def test_the_codes_of_kafka_4_3_are_all_there() -> None:
-    assert sorted(ERRORS) == list(range(-1, 134))
-    assert len({error.name for error in ERRORS.values()}) == 135
+    assert sorted(ErrorCode) == list(range(-1, 134))
+    assert len(CODES) == 135
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kdissect.protocol.error_codes import ERRORS
+from kdissect.protocol.error_codes import ErrorCode, is_retriable
 from kdissect.protocol.schema.definition import Field, Message
 from kdissect.protocol.schema.registry import APIS, MESSAGES
 
@@ -180,5 +180,5 @@ def test_every_error_is_known() -> None:
         pytest.skip("no errors.tsv")
     rows = [line.split("\t") for line in table.read_text("utf-8").splitlines()[1:]]
     assert {(int(code), name, retriable == "true") for code, name, retriable in rows} == {
-        tuple(e) for e in ERRORS.values()
+        (code.value, code.name, is_retriable(code)) for code in ErrorCode
     }

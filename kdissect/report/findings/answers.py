@@ -1,6 +1,6 @@
 """Rules about answers: none at all, errors that say where the leader is, that ask to try again, or that refuse."""
 
-from kdissect.protocol.error_codes import ERRORS, is_retriable
+from kdissect.protocol.error_codes import CODES, is_retriable
 from kdissect.report.findings.rule_input import (
     Judgement,
     Note,
@@ -27,8 +27,6 @@ BARRIERS = frozenset((11, 14))
 
 PAUSE_NS = 5 * 10**9
 """Errors with less than this between them belong to one spell."""
-
-CODES = {error.name: code for code, error in ERRORS.items()}
 
 
 def codes(*names: str) -> frozenset[int]:
