@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from tests.docs import columns, command_line, data_quality, findings
+from tests.docs import columns, command_line, data_quality, findings, measurements
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -23,6 +23,7 @@ def blocks() -> Mapping[str, Callable[[], str]]:
         **columns.blocks(),
         **findings.blocks(),
         **data_quality.blocks(),
+        **measurements.blocks(),
     }
 
 
