@@ -22,7 +22,7 @@ from kdissect.files import write_whole
 from kdissect.text import visible
 
 if TYPE_CHECKING:
-    from kdissect.replay.create_topics import Made
+    from kdissect.replay.create_topics import CreatedTopic
     from kdissect.replay.engine.run import Replay
     from kdissect.replay.settings import ReplaySettings
 
@@ -304,16 +304,16 @@ def _report(chosen: argparse.Namespace, report: dict[str, Any]) -> int:
 def _prepare(chosen: argparse.Namespace, made: "Replay") -> int:
     from kdissect.replay.create_topics import (
         CREATED,
-        Made,
-        create,
+        CreatedTopic,
+        create_topics,
         missing_topics,
     )
 
     wanted = missing_topics(made)
     if chosen.execute and wanted:
-        outcomes = made.errand(create(made.stage(), wanted))
+        outcomes = made.errand(create_topics(made.stage(), wanted))
     else:
-        outcomes = [Made(each, NOT_YET) for each in wanted]
+        outcomes = [CreatedTopic(each, NOT_YET) for each in wanted]
     if chosen.format == "json":
         topics = [each.wanted._asdict() | {"outcome": each.outcome} for each in outcomes]
         _write([json.dumps({"topics": topics}, indent=1)])
@@ -322,7 +322,7 @@ def _prepare(chosen: argparse.Namespace, made: "Replay") -> int:
     return 0 if all(each.outcome in (CREATED, NOT_YET) for each in outcomes) else FAILED_ON
 
 
-def _prepared(outcomes: "list[Made]") -> list[str]:
+def _prepared(outcomes: "list[CreatedTopic]") -> list[str]:
     from kdissect.text import escaped
 
     if not outcomes:

@@ -19,7 +19,7 @@ TIMEOUT_MS = 30_000
 CREATED, NOT_SETTLED = "created", "created, but not every node knows its leaders yet"
 
 
-class Wanted(NamedTuple):
+class MissingTopic(NamedTuple):
     """A topic to be made."""
 
     name: str
@@ -27,18 +27,18 @@ class Wanted(NamedTuple):
     replicas: int
 
 
-class Made(NamedTuple):
+class CreatedTopic(NamedTuple):
     """What became of it."""
 
-    wanted: Wanted
+    wanted: MissingTopic
     outcome: str
 
 
-def missing_topics(replay: Replay) -> list[Wanted]:
+def missing_topics(replay: Replay) -> list[MissingTopic]:
     """List the topics on the plan that the target lacks."""
     brokers = max(len(replay.topology.nodes), 1)
     return [
-        Wanted(replay.loaded.names.topic(name), source.partitions, min(source.replicas or 1, brokers))
+        MissingTopic(replay.loaded.names.topic(name), source.partitions, min(source.replicas or 1, brokers))
         for name, source in sorted(replay.loaded.source.topics.items())
         if source.partitions
         and not is_internal(name)
@@ -46,7 +46,7 @@ def missing_topics(replay: Replay) -> list[Wanted]:
     ]
 
 
-def create(stage: ReplayContext, wanted: list[Wanted]) -> Coroutine:
+def create_topics(stage: ReplayContext, wanted: list[MissingTopic]) -> Coroutine:
     """Create topics and wait until every node knows their leaders; give what became of each."""
     version = chosen_version(CREATE_TOPICS, 4, stage.topology.versions.get(CREATE_TOPICS)) or 0
     body = {
@@ -61,4 +61,4 @@ def create(stage: ReplayContext, wanted: list[Wanted]) -> Coroutine:
     created = [each.name for each in wanted if outcomes.get(each.name) == 0]
     said = {name: error_name(code) for name, code in outcomes.items()} | dict.fromkeys(created, CREATED)
     said |= dict.fromkeys((yield from until_settled(stage, created, created=True)), NOT_SETTLED)
-    return [Made(each, said.get(each.name, str(answer.bucket))) for each in wanted]
+    return [CreatedTopic(each, said.get(each.name, str(answer.bucket))) for each in wanted]

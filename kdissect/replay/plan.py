@@ -35,7 +35,7 @@ from kdissect.replay.disposition import (
 )
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.engine.schedule import Schedule, without_long_gaps
-from kdissect.replay.engine.sharding import deal
+from kdissect.replay.engine.sharding import shard_requests
 from kdissect.replay.handlers.produce import BEFORE_IMPLICIT_ADD
 from kdissect.replay.handlers.replay_context import LEAST_METADATA, ReplayContext
 from kdissect.replay.handlers.share import FIRST_VERSION
@@ -312,7 +312,9 @@ def _load(replay: Replay, sent: list[ReplayItem]) -> dict[str, Any]:
         "peak_bytes_per_s": max(size.values()),
         "bytes": sum(size.values()),
         "connections": len({item.request.connection for item in sent}),
-        "processes": [sum(item.refusal is None for item in share) for share in deal(replay.loaded, settings)],
+        "processes": [
+            sum(item.refusal is None for item in share) for share in shard_requests(replay.loaded, settings)
+        ],
     }
 
 

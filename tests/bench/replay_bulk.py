@@ -22,9 +22,9 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from kdissect.replay.create_topics import create, missing_topics
+from kdissect.replay.create_topics import create_topics, missing_topics
 from kdissect.replay.engine import run as running
-from kdissect.replay.engine.pass_outcome import Outcome
+from kdissect.replay.engine.pass_outcome import PassOutcome
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.settings import Pace, ReplaySettings
 from tests.lab import releases
@@ -98,13 +98,13 @@ def pin(process: int, processors: set[int]) -> None:
         os.sched_setaffinity(int(thread.name), processors)
 
 
-class Metered(running.Act):
+class Metered(running.PassWorker):
     """Notes who was busy from the first request to the last answer."""
 
     cluster: KraftCluster
     taken: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
-    def play(self, begin_ns: int) -> Outcome:
+    def play(self, begin_ns: int) -> PassOutcome:
         before, broker, starved = time.process_time(), busy_s(self.cluster), starved_s(self.cluster)
         outcome = super().play(begin_ns)
         mine = time.process_time() - before
@@ -117,7 +117,7 @@ def replayed(capture: Path, port: int, prefix: str) -> Run:
     asked = ReplaySettings(target=(("127.0.0.1", port),), prefix=prefix, pace=Pace.ASAP, processes=1)
     with closing(Replay(asked, [str(capture)])) as replay:
         replay.learn()
-        replay.errand(create(replay.stage(), missing_topics(replay)))
+        replay.errand(create_topics(replay.stage(), missing_topics(replay)))
         replay.learn()
         replay.play()
         outcome = replay.passes[0].outcome
@@ -147,7 +147,7 @@ def main() -> int:
     megabytes, batch_bytes, rounds, producers = (
         int(each) for each in (*sys.argv[1:], *("400", "131072", "3", "1")[len(sys.argv) - 1 :])
     )
-    running.Act = Metered  # type: ignore[misc]
+    running.PassWorker = Metered  # type: ignore[misc]
     pin(os.getpid(), set(range(1, os.cpu_count() or 2)))
     with tempfile.TemporaryDirectory(prefix="kdissect-bench-") as scratch:
         capture = Path(scratch) / "bulk.pcap"

@@ -12,8 +12,8 @@ import time
 from collections import Counter
 
 from kdissect.protocol.codec.messages import decode_request
+from kdissect.replay.engine.fast_path.prepared_requests import prepare_requests
 from kdissect.replay.engine.player import Player
-from kdissect.replay.engine.prepared import make_ready
 from kdissect.replay.engine.run import collecting_little, warm_up
 from kdissect.replay.engine.schedule import Schedule
 from kdissect.replay.handlers.replay_context import ReplayContext
@@ -89,7 +89,7 @@ def measure(kind: str, made: Script, prepared: bool) -> tuple[float, float, str]
     board = ConnectionPool(asked, target, wire, lambda: "nonce")
     stage = ReplayContext(asked, loaded, target, lambda: board.now_ns, made.shelf.get)
     with collecting_little():
-        ready = make_ready(stage, loaded.items if prepared else ())
+        ready = prepare_requests(stage, loaded.items if prepared else ())
     loading = time.process_time() - start
     finished: list[bool] = []
     table = Schedule(Pace.SCHEDULE, 1.0, START_NS, 0)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kdissect.protocol.codec.messages import decode_request
 from kdissect.replay.engine import run
-from kdissect.replay.engine.pass_outcome import Outcome
+from kdissect.replay.engine.pass_outcome import PassOutcome
 from kdissect.replay.engine.run import Replay, collecting_little
 from kdissect.replay.load.analysis import load
 from kdissect.replay.settings import (
@@ -67,10 +67,10 @@ class Bench(Replay):
         self.passes = []
 
 
-class Metered(run.Act):
+class Metered(run.PassWorker):
     """Notes what it took of the processor; the figures go with the counts, from whichever process."""
 
-    def play(self, begin_ns: int) -> Outcome:
+    def play(self, begin_ns: int) -> PassOutcome:
         before = resource.getrusage(resource.RUSAGE_SELF)
         outcome = super().play(begin_ns)
         after = resource.getrusage(resource.RUSAGE_SELF)
@@ -90,7 +90,7 @@ def yardstick(made: Script) -> float:
 
 def measure(asked: ReplaySettings, made: Script, rate: int, connections: int) -> None:
     """Load, replay, print."""
-    run.Act = Metered  # type: ignore[misc]
+    run.PassWorker = Metered  # type: ignore[misc]
     bench = Bench(asked, made)
     stage = bench.stage()
     for _ in range(2):  # by now it is known what the target speaks: ids come with newer versions only

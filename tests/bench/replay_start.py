@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 
 from kdissect.replay.engine import run
-from kdissect.replay.engine.pass_outcome import Outcome
+from kdissect.replay.engine.pass_outcome import PassOutcome
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.settings import (
     Caps,
@@ -34,10 +34,10 @@ def said(step: str, begin: float) -> None:
     )
 
 
-class Told(run.Act):
+class Told(run.PassWorker):
     """Says when it is ready and when it has played."""
 
-    def play(self, begin_ns: int) -> Outcome:
+    def play(self, begin_ns: int) -> PassOutcome:
         said("ready to send", BEGIN)
         outcome = super().play(begin_ns)
         said("played", BEGIN)
@@ -50,7 +50,7 @@ BEGIN = time.monotonic()
 def main() -> None:
     """Load, make ready, play a while; print."""
     capture, seconds = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 10.0
-    run.Act = Told  # type: ignore[misc]
+    run.PassWorker = Told  # type: ignore[misc]
     with subprocess.Popen([sys.executable, str(Path(__file__).with_name("null_broker.py"))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as broker:  # fmt: skip
         try:
             assert broker.stdout is not None

@@ -13,8 +13,8 @@ from kdissect.protocol.codec.messages import (
     encode_response,
 )
 from kdissect.protocol.schema.registry import APIS
+from kdissect.replay.engine.fast_path.prepared_requests import prepare_requests
 from kdissect.replay.engine.player import Player
-from kdissect.replay.engine.prepared import make_ready
 from kdissect.replay.engine.schedule import Schedule
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.load.analysis import ReplayInput, load
@@ -278,7 +278,7 @@ def play(
     finished: list[bool] = []
     first = next((item.request.first_ns for item in loaded.items if item.refusal is None), START)
     table = Schedule(asked.pace, asked.speed, first, 0)
-    ready = make_ready(stage, loaded.items if prepared else ())
+    ready = prepare_requests(stage, loaded.items if prepared else ())
     player = Player(loaded, stage, board, table, shelf, lambda: finished.append(True), ready)
     board.wake(0)
     player.start()

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from kdissect.replay.create_topics import create, missing_topics
+from kdissect.replay.create_topics import create_topics, missing_topics
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.plan import make_plan
 from kdissect.replay.results.run_comparison import compare
@@ -64,7 +64,7 @@ def play(asked: ReplaySettings, capture: str, folder: Path) -> Played:
         replay.learn()
         wanted = missing_topics(replay)
         if wanted:
-            made = replay.errand(create(replay.stage(), wanted))
+            made = replay.errand(create_topics(replay.stage(), wanted))
             assert all(each.outcome == "created" for each in made), made
             replay.learn()  # as `run` does after `prepare`
         plan = make_plan(replay)

@@ -12,8 +12,8 @@ from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.create_topics import (
     CREATED,
     NOT_SETTLED,
-    Wanted,
-    create,
+    MissingTopic,
+    create_topics,
 )
 from kdissect.replay.effects import Coroutine
 from kdissect.replay.handlers.discover import (
@@ -120,7 +120,7 @@ def test_preparing_ends_when_every_node_knows_what_was_created(knows_ns: int, ou
 
     def prepare(stage: ReplayContext) -> Coroutine:
         yield from stage.learn_topics([])
-        return (yield from create(stage, [Wanted(TOPIC, 1, 1)]))
+        return (yield from create_topics(stage, [MissingTopic(TOPIC, 1, 1)]))
 
     made, _ = do(paper, prepare)
     assert [each.outcome for each in made] == [outcome]

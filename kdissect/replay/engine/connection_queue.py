@@ -32,7 +32,7 @@ class ConnectionQueue:
             self.cause = self.held_cause
 
 
-def lines_of(items: Iterable[ReplayItem], caps: Mapping[int, int]) -> dict[int, ConnectionQueue]:
+def connection_queues(items: Iterable[ReplayItem], caps: Mapping[int, int]) -> dict[int, ConnectionQueue]:
     """Put every request on its line."""
     lines: dict[int, ConnectionQueue] = {}
     for item in items:

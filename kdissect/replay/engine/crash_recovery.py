@@ -1,7 +1,7 @@
 """What is left of a run that is killed: results are written down as they come, and another process waits to save them.
 
-A `Journal` is a file without a name that both processes have open: the one that plays adds what has ended since the last time, some
-times a second, and never waits for anybody. `guarded` forks the other one before the run begins. It sleeps until it is told that all went
+A `CrashJournal` is a file without a name that both processes have open: the one that plays adds what has ended since the last time, some
+times a second, and never waits for anybody. `crash_guard` forks the other one before the run begins. It sleeps until it is told that all went
 well, or until nobody is left who could tell it; then whatever was written down is all that there is. Of requests that were
 ready beforehand the journal has no notes: only the process that plays has made them.
 """
@@ -17,23 +17,23 @@ from contextlib import contextmanager
 
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.engine.pass_outcome import (
-    Outcome,
+    PassOutcome,
+    merge_outcomes,
     outcome_of,
-    together,
 )
+from kdissect.replay.engine.pass_results import RequestResult
 from kdissect.replay.engine.player import Player
-from kdissect.replay.engine.request_results import Result
 from kdissect.replay.engine.stop_signal import StopSignal
 
 KEEP_NS = 100_000_000
 LOOK_S = 0.5
 KILLED = "the replayer was killed"
 Entry = tuple[
-    int, int, Outcome
+    int, int, PassOutcome
 ]  # when the run began, on its clock and by time of day; what has ended since the last entry
 
 
-class Journal:
+class CrashJournal:
     """One process's; to be made before processes part."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Journal:
         player.shelf.flush()
         whole = outcome_of(player)
         ended = results.indices()
-        part = Outcome(
+        part = PassOutcome(
             results,
             {each: whole.notes[each] for each in ended if each in whole.notes},
             {each: whole.produced[each] for each in ended if each in whole.produced},
@@ -81,11 +81,11 @@ class Journal:
         self._file.close()
 
 
-def left_by(journals: Sequence[Journal], requests: int) -> tuple[int, int, Outcome]:
+def recovered_outcome(journals: Sequence[CrashJournal], requests: int) -> tuple[int, int, PassOutcome]:
     """Give what journals tell of a run that had so many requests: each ends in a bucket even so."""
     begun, outcomes = (0, 0), []
     for journal in journals:
-        one = Outcome()
+        one = PassOutcome()
         for begin_ns, begin_wall_ns, part in journal.read():
             begun = begin_ns, begin_wall_ns
             one.results.extend(part.results, 0)
@@ -96,16 +96,16 @@ def left_by(journals: Sequence[Journal], requests: int) -> tuple[int, int, Outco
             )
             one = part
         outcomes.append(one)
-    whole = together(outcomes)
+    whole = merge_outcomes(outcomes)
     whole.stopped = KILLED
     missing = set(range(requests)).difference(whole.results.indices())
     for index in sorted(missing):
-        whole.results.append(Result(index, Disposition.POLICY, f"nothing is known of it: {KILLED}"))
+        whole.results.append(RequestResult(index, Disposition.POLICY, f"nothing is known of it: {KILLED}"))
     return *begun, whole
 
 
 @contextmanager
-def guarded(rescue: Callable[[], None], word: StopSignal) -> Iterator[None]:
+def crash_guard(rescue: Callable[[], None], word: StopSignal) -> Iterator[None]:
     """Have another process call `rescue` if this one, and all that it has begun, end without leaving this context."""
     heard, told = os.pipe()
     parent = os.getpid()

@@ -4,34 +4,34 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kdissect.replay.engine.pass_results import ResultTable
 from kdissect.replay.engine.player import Player
-from kdissect.replay.engine.request_results import Results
-from kdissect.replay.net.pool import Tallies
+from kdissect.replay.net.pool import PoolCounters
 from kdissect.replay.target.offsets import Rule
 from kdissect.replay.target.producers import Where
 
 
 @dataclass(slots=True)
-class Outcome:
+class PassOutcome:
     """One pass, or the part of it that one process played."""
 
-    results: Results = field(default_factory=Results)
+    results: ResultTable = field(default_factory=ResultTable)
     notes: dict[int, list[str]] = field(default_factory=dict)
     produced: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     rules: dict[Where, Counter[Rule]] = field(default_factory=dict)
     clamped: int = 0
     open_transactions: list[str] = field(default_factory=list)
-    tallies: Tallies = field(default_factory=Tallies)
+    tallies: PoolCounters = field(default_factory=PoolCounters)
     stopped: str = ""  # why it was ended early
     peak_in_flight: int = 0  # of several processes the sum of their peaks
     peak_lines: int = 0
 
 
-def outcome_of(player: Player) -> Outcome:
+def outcome_of(player: Player) -> PassOutcome:
     """Give what a player that has ended leaves behind."""
     stage = player.stage
-    return Outcome(
+    return PassOutcome(
         player.results,
         stage.notes,
         stage.produced,
@@ -46,9 +46,9 @@ def outcome_of(player: Player) -> Outcome:
     )
 
 
-def together(outcomes: Sequence[Outcome]) -> Outcome:
+def merge_outcomes(outcomes: Sequence[PassOutcome]) -> PassOutcome:
     """Add up what several processes left."""
-    whole = Outcome()
+    whole = PassOutcome()
     for number, each in enumerate(outcomes):
         whole.results.extend(each.results, number)
         whole.notes |= each.notes

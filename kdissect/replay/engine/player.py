@@ -2,7 +2,7 @@
 
 A line keeps its order, and has no more in flight than its connection had in the capture. The next request of a line may begin
 when the one before it has put its own frames on the wire; what that waits for (an id, a coordinator) holds the line up, and
-is its reason for being late. What is ready goes out as a `Flight`, all else as a course. Deadlines, caps and the circuit breaker
+is its reason for being late. What is ready goes out as a `InFlightRequest`, all else as a course. Deadlines, caps and the circuit breaker
 bound everything.
 """
 
@@ -18,18 +18,18 @@ from kdissect.replay.effects import (
     Course,
     Gate,
 )
-from kdissect.replay.engine.answer_cache import AnswerCache
 from kdissect.replay.engine.circuit_breaker import CircuitBreaker
-from kdissect.replay.engine.connection_queue import ConnectionQueue, lines_of
-from kdissect.replay.engine.fast_path import (
+from kdissect.replay.engine.connection_queue import ConnectionQueue, connection_queues
+from kdissect.replay.engine.fast_path.answer_cache import AnswerCache
+from kdissect.replay.engine.fast_path.in_flight import (
     FastPath,
-    Flight,
-    flight_of,
+    InFlightRequest,
+    in_flight_type,
 )
-from kdissect.replay.engine.prepared import Ahead, Ready
-from kdissect.replay.engine.request_results import (
-    Result,
-    Results,
+from kdissect.replay.engine.fast_path.prepared_requests import PreparedRequest, PreparedRequests
+from kdissect.replay.engine.pass_results import (
+    RequestResult,
+    ResultTable,
     result_of,
 )
 from kdissect.replay.engine.schedule import Schedule, without_long_gaps
@@ -71,7 +71,7 @@ class Player:
         timetable: Schedule,
         shelf: Spool,
         finished: Callable[[], None],
-        ready: Ahead | None = None,
+        ready: PreparedRequests | None = None,
         items: Sequence[ReplayItem] | None = None,
         word: StopSignal | None = None,
     ) -> None:
@@ -79,7 +79,7 @@ class Player:
         self.items = loaded.items if items is None else items  # those that this process plays
         self._word = word
         self.timetable, self.shelf = timetable, shelf
-        self.results = Results()
+        self.results = ResultTable()
         self.stopped = ""  # why it was ended early
         self.peak_in_flight = self.peak_lines = 0
         self._finished = finished
@@ -89,7 +89,7 @@ class Player:
         self._set_moments()
         self._thinks = timetable.pace is Pace.THINK
         self._settled_ns: dict[int, int] = {}
-        self._lines = lines_of((item for item in self.items if item.refusal is None), loaded.caps)
+        self._lines = connection_queues((item for item in self.items if item.refusal is None), loaded.caps)
         self._calendar = TimerQueue(self._planned())
         self._in_flight = 0
         self._active = 0
@@ -99,7 +99,7 @@ class Player:
         self._watch = CircuitBreaker(self._settings.breaker)
         self._looked_ns = self._unseen = self._early_ns = 0
         self._done = False
-        self._ready = Ahead(stage, ()) if ready is None else ready
+        self._ready = PreparedRequests(stage, ()) if ready is None else ready
         self._tower = FastPath(stage, switchboard, AnswerCache(), self._landed)
         stage.settled = self.gate
         stage.spawn = self.spawn
@@ -327,15 +327,15 @@ class Player:
         if not self._in_flight:
             self._end_if_done()
 
-    def _launch(self, line: ConnectionQueue, item: ReplayItem, ready: Ready, due: int) -> bool:
+    def _launch(self, line: ConnectionQueue, item: ReplayItem, ready: PreparedRequest, due: int) -> bool:
         """Send what is ready; False if it has to wait for something."""
-        if flight_of(ready)(self._tower, line, item, ready, due).begin():
+        if in_flight_type(ready)(self._tower, line, item, ready, due).begin():
             line.cause = ""
             return True
         self.stage.notes.pop(item.request.index, None)  # what is rewritten anew is noted anew
         return False
 
-    def _landed(self, flight: Flight) -> None:
+    def _landed(self, flight: InFlightRequest) -> None:
         answers, index, due_ns = flight.answers, flight.item.request.index, flight.due_ns
         if flight.ready.produced is not None:
             self.stage.produced[index] = flight.ready.produced
@@ -390,20 +390,20 @@ class Player:
     def _course(self, item: ReplayItem) -> Course:
         return course_of(self.stage, item, self.stage.body(item))
 
-    def _result(self, item: ReplayItem, answers: list[Answer], failed: Exception | None) -> Result:
+    def _result(self, item: ReplayItem, answers: list[Answer], failed: Exception | None) -> RequestResult:
         index = item.request.index
         if isinstance(failed, SkipRequest):
-            return Result(index, failed.bucket, str(failed))
+            return RequestResult(index, failed.bucket, str(failed))
         if failed is not None:
             self.stop(str(failed))
-            return Result(index, Disposition.POLICY, str(failed))
+            return RequestResult(index, Disposition.POLICY, str(failed))
         result = result_of(index, answers, self.shelf.put)
         self._observe(item, answers, result)
         return result
 
     def _skip(self, item: ReplayItem, bucket: Disposition, why: str) -> None:
         """Put a request that is not sent where it belongs."""
-        self.results.append(Result(item.request.index, bucket, why))
+        self.results.append(RequestResult(item.request.index, bucket, why))
         self._settled(item.request.index, None)
 
     def _settled(self, index: int, received_ns: int | None) -> None:
@@ -417,14 +417,16 @@ class Player:
 
     # Watching
 
-    def _observe(self, item: ReplayItem, answers: list[Answer], result: Result, requests: int = 1) -> None:
+    def _observe(
+        self, item: ReplayItem, answers: list[Answer], result: RequestResult, requests: int = 1
+    ) -> None:
         if result.bucket is not Disposition.ANSWERED:
             error = result.bucket is not Disposition.NO_ANSWER_DUE
         else:
             error = bool(first_error(answers)) and not item.error
         self._watch.note(self.board.now_ns, error, result.throttle_ms > 0, requests)
 
-    def _glance(self, item: ReplayItem, answers: list[Answer], result: Result) -> None:
+    def _glance(self, item: ReplayItem, answers: list[Answer], result: RequestResult) -> None:
         """Look at an answer that nobody waits for, unless the last one was just now: then the next stands for it."""
         self._unseen += 1
         if self.board.now_ns - self._looked_ns >= LOOK_NS:

@@ -13,18 +13,18 @@ from typing import Any
 from kdissect.files import Scratch
 from kdissect.replay.effects import Coroutine
 from kdissect.replay.engine.crash_recovery import (
-    Journal,
-    guarded,
-    left_by,
+    CrashJournal,
+    crash_guard,
+    recovered_outcome,
 )
-from kdissect.replay.engine.pass_outcome import Outcome, outcome_of
+from kdissect.replay.engine.fast_path.prepared_requests import prepare_requests
+from kdissect.replay.engine.pass_outcome import PassOutcome, outcome_of
+from kdissect.replay.engine.pass_results import RequestResult
 from kdissect.replay.engine.player import Player
-from kdissect.replay.engine.prepared import make_ready
-from kdissect.replay.engine.request_results import Result
 from kdissect.replay.engine.schedule import Schedule
-from kdissect.replay.engine.sharding import deal, settings_of
+from kdissect.replay.engine.sharding import shard_requests, worker_settings
 from kdissect.replay.engine.stop_signal import StopSignal
-from kdissect.replay.engine.workers import play_together
+from kdissect.replay.engine.workers import run_workers
 from kdissect.replay.handlers.discover import (
     Target,
     learn_bounds,
@@ -40,8 +40,8 @@ from kdissect.replay.load.requests import Capture, read
 from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.net.transport import (
-    Idle,
-    SocketWire,
+    NoTimedWork,
+    TcpTransport,
     nonce,
     now_ns,
     play,
@@ -58,20 +58,20 @@ OLD_MESSAGE = bytes.fromhex("0000000000000000 0000000e b7bb0ed5 0000 ffffffff 00
 
 
 @dataclass(slots=True)
-class Pass:
+class PlayedPass:
     """One pass over the capture: what came of it and when it began."""
 
-    outcome: Outcome
+    outcome: PassOutcome
     shelves: list[Spool]  # with the answers of each process
     start_ns: int  # on the run's clock
     start_wall_ns: int
 
-    def answer(self, result: Result, place: SpoolSlot) -> bytes:
+    def answer(self, result: RequestResult, place: SpoolSlot) -> bytes:
         """Give one of the answers that a request got."""
         return self.shelves[result.shelf].get(place) or b""
 
 
-Rescue = Callable[[int, Pass], object]  # saves a pass: its number, and what is left of it
+Rescue = Callable[[int, PlayedPass], object]  # saves a pass: its number, and what is left of it
 
 
 class Replay:
@@ -85,7 +85,7 @@ class Replay:
         keylog: str | None = None,
     ) -> None:
         self.settings = settings
-        self.passes: list[Pass] = []
+        self.passes: list[PlayedPass] = []
         self.shelf = Spool()
         self._spool = Scratch()
         try:
@@ -129,7 +129,7 @@ class Replay:
         play(
             board,
             wire,
-            Idle(),
+            NoTimedWork(),
             lambda: board.run(errand, "control", done),
             lambda: bool(outcome) or board.failure is not None,
         )
@@ -151,8 +151,8 @@ class Replay:
             if self.passes[-1].outcome.stopped:
                 return
 
-    def _board(self) -> tuple[SocketWire, ConnectionPool]:
-        wire = SocketWire(self.settings.tls)
+    def _board(self) -> tuple[TcpTransport, ConnectionPool]:
+        wire = TcpTransport(self.settings.tls)
         board = ConnectionPool(self.settings, self.topology, wire, nonce)
         self.board = board
         return wire, board
@@ -162,18 +162,18 @@ class Replay:
         if self.passes:  # another process may have learnt that leaders moved
             self.errand(stage.learn_topics(sorted(self.topology.topics)))
         self.errand(learn_bounds(stage))
-        shares = deal(self.loaded, self.settings)
+        shares = shard_requests(self.loaded, self.settings)
         shelves = [self.shelf] if len(shares) == 1 else [Spool() for _ in shares]
         self.shelf.flush()
         word = StopSignal()
-        journals = [Journal() if rescue else None for _ in shares]
+        journals = [CrashJournal() if rescue else None for _ in shares]
         acts = [
             partial(
-                Act,
+                PassWorker,
                 self,
                 stage,
                 items,
-                settings_of(self.settings, number, shares),
+                worker_settings(self.settings, number, shares),
                 shelves[number],
                 word,
                 journals[number],
@@ -190,27 +190,27 @@ class Replay:
         def left() -> None:
             assert rescue is not None
             known = [each for each in journals if each is not None]
-            begun_ns, begun_wall_ns, outcome = left_by(known, len(self.loaded.items))
-            rescue(len(self.passes), Pass(outcome, shelves, begun_ns, begun_wall_ns))
+            begun_ns, begun_wall_ns, outcome = recovered_outcome(known, len(self.loaded.items))
+            rescue(len(self.passes), PlayedPass(outcome, shelves, begun_ns, begun_wall_ns))
 
         warm_up()  # here and not in each process, which would finalise what is not its own
         try:
-            with guarded(left, word) if rescue else nullcontext():
+            with crash_guard(left, word) if rescue else nullcontext():
                 if len(acts) == 1:
                     act = acts[0]()
                     start_ns = begin(act.lead_ns)
                     outcome = act.play(start_ns)
                 else:
-                    start_ns, outcome = play_together(acts, word, begin)
+                    start_ns, outcome = run_workers(acts, word, begin)
         finally:
             gc.unfreeze()
             for journal in journals:
                 if journal is not None:
                     journal.close()
-        self.passes.append(Pass(outcome, shelves, start_ns, start_wall_ns))
+        self.passes.append(PlayedPass(outcome, shelves, start_ns, start_wall_ns))
 
 
-class Act:
+class PassWorker:
     """What one process plays of a pass; made ready when it is made."""
 
     def __init__(
@@ -221,14 +221,14 @@ class Act:
         settings: ReplaySettings,
         shelf: Spool,
         word: StopSignal,
-        journal: Journal | None = None,
+        journal: CrashJournal | None = None,
     ) -> None:
         self._journal = journal
         stage.settings = settings
         with collecting_little():
-            ready = make_ready(stage, items)
+            ready = prepare_requests(stage, items)
         self._finished: list[bool] = []
-        self._wire = SocketWire(settings.tls)
+        self._wire = TcpTransport(settings.tls)
         self._board = ConnectionPool(settings, replay.topology, self._wire, nonce)
         self._first_ns = next(
             (item.request.first_ns for item in replay.loaded.items if item.refusal is None), 0
@@ -252,7 +252,7 @@ class Act:
         """How long before the first request it should be told to begin."""
         return self._player.lead_ns
 
-    def play(self, begin_ns: int) -> Outcome:
+    def play(self, begin_ns: int) -> PassOutcome:
         """Send it all, the first request at `begin_ns`."""
         player = self._player
         begin_wall_ns = begin_ns - now_ns() + wall_ns()
@@ -290,7 +290,9 @@ def warm_up() -> None:
 class _Playing:
     """A player as the transport's work."""
 
-    def __init__(self, player: Player, journal: Journal | None, begin_ns: int, begin_wall_ns: int) -> None:
+    def __init__(
+        self, player: Player, journal: CrashJournal | None, begin_ns: int, begin_wall_ns: int
+    ) -> None:
         self._player, self._journal = player, journal
         self._begun = begin_ns, begin_wall_ns
 

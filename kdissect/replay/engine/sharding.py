@@ -15,7 +15,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def deal(loaded: ReplayInput, settings: ReplaySettings) -> list[list[ReplayItem]]:
+def shard_requests(loaded: ReplayInput, settings: ReplaySettings) -> list[list[ReplayItem]]:
     """Give the requests of each process, in their order; what is never sent is the first one's."""
     requests: dict[int, int] = {}
     for item in loaded.items:
@@ -56,7 +56,7 @@ def _families(loaded: ReplayInput, connections: list[int]) -> list[list[int]]:
     return loaded.kin.families(connections)
 
 
-def settings_of(settings: ReplaySettings, number: int, shares: list[list[ReplayItem]]) -> ReplaySettings:
+def worker_settings(settings: ReplaySettings, number: int, shares: list[list[ReplayItem]]) -> ReplaySettings:
     """Give a process its part of what the run may not exceed, and of what its breaker waits for."""
     count = len(shares)
     if count == 1:

@@ -12,22 +12,22 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple, Protocol
 
-from kdissect.replay.engine.pass_outcome import Outcome, together
+from kdissect.replay.engine.pass_outcome import PassOutcome, merge_outcomes
 from kdissect.replay.engine.stop_signal import StopSignal
 
 
-class Lost(Exception):
+class WorkerLost(Exception):
     """A process ended without saying what it did."""
 
 
-class Act(Protocol):
+class Worker(Protocol):
     """What one process plays."""
 
     @property
     def lead_ns(self) -> int:
         """How long it needs from being told when to begin until then."""
 
-    def play(self, begin_ns: int) -> Outcome:
+    def play(self, begin_ns: int) -> PassOutcome:
         """Play it."""
 
 
@@ -36,9 +36,9 @@ class _Child(NamedTuple):
     ends: Connection
 
 
-def play_together(
-    acts: Sequence[Callable[[], Act]], word: StopSignal, begin: Callable[[int], int]
-) -> tuple[int, Outcome]:
+def run_workers(
+    acts: Sequence[Callable[[], Worker]], word: StopSignal, begin: Callable[[int], int]
+) -> tuple[int, PassOutcome]:
     """Make and play acts, each in a process; `begin` says from the longest lead when to begin. Give that moment and what came of it."""
     fork = multiprocessing.get_context("fork")
     children = []
@@ -53,7 +53,7 @@ def play_together(
         begin_ns = begin(max(leads))
         for child in children:
             child.ends.send(begin_ns)
-        return begin_ns, together(_heard(children, word))
+        return begin_ns, merge_outcomes(_heard(children, word))
     finally:
         for child in children:
             child.ends.close()
@@ -62,7 +62,7 @@ def play_together(
                 child.process.kill()
 
 
-def _play(act: Callable[[], Act], ends: Connection, other: Connection) -> None:
+def _play(act: Callable[[], Worker], ends: Connection, other: Connection) -> None:
     """Be one of the processes."""
     other.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who waits for us says the word
@@ -99,7 +99,7 @@ def _one(ends: Connection, word: StopSignal) -> Any:
     try:
         said = ends.recv()
     except EOFError:
-        said = Lost("a process of the replay has ended without a word")
+        said = WorkerLost("a process of the replay has ended without a word")
     if isinstance(said, Exception):
         word.give(str(said))
     return said

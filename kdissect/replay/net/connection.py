@@ -26,7 +26,7 @@ CONNECTING, THROTTLED = "connecting", "throttle"  # why something is held
 CORRELATIONS = (1 << 31) - 16  # the last ones are special to Java clients
 
 
-class Wire(Protocol):
+class BrokerTransport(Protocol):
     """What a transport does for links."""
 
     def connect(self, link: "Connection", address: Address) -> None:
@@ -41,7 +41,7 @@ class Wire(Protocol):
 
 # What waits for its answer: correlation id, deadline in ns, the answer without what the target says, and who hears of it. A plain
 # tuple, since one is made for every request.
-Question = tuple[int, int, Answer, Callable[[Answer], None]]
+PendingRequest = tuple[int, int, Answer, Callable[[Answer], None]]
 
 
 class Connection:
@@ -52,10 +52,12 @@ class Connection:
         "owner", "questions", "ready", "wire",
     )  # fmt: skip
 
-    def __init__(self, owner: Hashable, node: int, address: Address, wire: Wire, deadline_ns: int) -> None:
+    def __init__(
+        self, owner: Hashable, node: int, address: Address, wire: BrokerTransport, deadline_ns: int
+    ) -> None:
         self.owner, self.node, self.address, self.wire = owner, node, address, wire
         self.deadline_ns = deadline_ns  # of an answer
-        self.questions: deque[Question] = deque()
+        self.questions: deque[PendingRequest] = deque()
         self.ready = self.closed = False
         self.muted_until_ns = 0
         self.asked = 0
@@ -88,7 +90,7 @@ class Connection:
         """Send a part now."""
         correlation = self._correlation = self._correlation % CORRELATIONS + 1
         try:
-            frame = framed(part, correlation)
+            frame = encode_part(part, correlation)
         except (ValueError, TypeError, LookupError, struct.error):
             return done(Answer(part, Disposition.FAILED_TO_SEND, node=self.node, held="cannot be encoded"))
         self.asked += 1
@@ -163,7 +165,7 @@ class Connection:
             done(Answer(part, Disposition.FAILED_TO_SEND, node=self.node))
 
 
-def framed(part: Part, correlation: int) -> bytes:
+def encode_part(part: Part, correlation: int) -> bytes:
     """Encode a part with its length in front. Raises ValueError and struct.error for what its version cannot say."""
     ready = part.ready
     if ready:

@@ -33,7 +33,7 @@ from kdissect.replay.net.auth import (
     authenticate,
     shake_hands,
 )
-from kdissect.replay.net.connection import Connection, Wire
+from kdissect.replay.net.connection import BrokerTransport, Connection
 from kdissect.replay.rewrite.roles import SkipRequest
 from kdissect.replay.settings import Address, ReplaySettings
 from kdissect.replay.target.cluster import AbortRun, TargetCluster
@@ -45,7 +45,7 @@ NO_LINKS: dict[int, Connection] = {}
 
 
 @dataclass(slots=True)
-class Tallies:
+class PoolCounters:
     """What the replayer did of its own accord, and what happened to its connections."""
 
     synthetic: dict[str, int] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Tallies:
         """Count something synthetic."""
         self.synthetic[name] = self.synthetic.get(name, 0) + times
 
-    def add(self, other: "Tallies") -> None:
+    def add(self, other: "PoolCounters") -> None:
         """Add what another process counted."""
         for name, times in other.synthetic.items():
             self.own(name, times)
@@ -75,10 +75,14 @@ class ConnectionPool:
     """See the module. `nonce` makes random text for SCRAM."""
 
     def __init__(
-        self, settings: ReplaySettings, topology: TargetCluster, wire: Wire, nonce: Callable[[], str]
+        self,
+        settings: ReplaySettings,
+        topology: TargetCluster,
+        wire: BrokerTransport,
+        nonce: Callable[[], str],
     ) -> None:
         self.settings, self.topology, self.wire = settings, topology, wire
-        self.tallies = Tallies()
+        self.tallies = PoolCounters()
         self.now_ns = 0
         self.failure: Exception | None = None  # why nothing can go on
         self.hung_up: Callable[[], None] = _nobody_asked  # the target closed a link

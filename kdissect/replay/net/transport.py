@@ -23,7 +23,7 @@ CONNECT_S = 10.0
 TICK_NS = 1_000_000  # timers of event loops count in ms
 
 
-class Work(Protocol):
+class TimedWork(Protocol):
     """What is driven besides the switchboard."""
 
     @property
@@ -37,7 +37,7 @@ class Work(Protocol):
         """The operator pressed Ctrl-C."""
 
 
-class Idle:
+class NoTimedWork:
     """No work of its own: the switchboard's courses are all there is."""
 
     next_ns: int | None = None
@@ -50,7 +50,7 @@ class Idle:
         raise KeyboardInterrupt
 
 
-class SocketWire:
+class TcpTransport:
     """Links over TCP. `board` is set before anything connects."""
 
     def __init__(self, tls: Tls | None) -> None:
@@ -137,7 +137,7 @@ class SocketWire:
 
 
 class _Channel(asyncio.Protocol):
-    def __init__(self, wire: SocketWire, link: Connection) -> None:
+    def __init__(self, wire: TcpTransport, link: Connection) -> None:
         self._wire, self._link = wire, link
         self.transport: asyncio.Transport | None = None
         self.outgoing: list[bytes] = []
@@ -184,7 +184,11 @@ def nonce() -> str:
 
 
 def play(
-    board: ConnectionPool, wire: SocketWire, work: Work, start: Callable[[], None], done: Callable[[], bool]
+    board: ConnectionPool,
+    wire: TcpTransport,
+    work: TimedWork,
+    start: Callable[[], None],
+    done: Callable[[], bool],
 ) -> None:
     """Drive everything until `done`. Raises what makes it impossible to go on."""
     wire.board = board
@@ -201,7 +205,11 @@ def _run(main: object) -> None:
 
 
 async def _drive(
-    board: ConnectionPool, wire: SocketWire, work: Work, start: Callable[[], None], done: Callable[[], bool]
+    board: ConnectionPool,
+    wire: TcpTransport,
+    work: TimedWork,
+    start: Callable[[], None],
+    done: Callable[[], bool],
 ) -> None:
     loop = asyncio.get_running_loop()
     pump = _Pump(board, wire, work, done)
@@ -225,7 +233,9 @@ async def _drive(
 class _Pump:
     """Wakes what is driven whenever something is due, by one timer: all that is due within a tick goes out together."""
 
-    def __init__(self, board: ConnectionPool, wire: SocketWire, work: Work, done: Callable[[], bool]) -> None:
+    def __init__(
+        self, board: ConnectionPool, wire: TcpTransport, work: TimedWork, done: Callable[[], bool]
+    ) -> None:
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._board, self._wire, self._work, self._done = board, wire, work, done
         self._timer: asyncio.Handle | None = None

@@ -16,9 +16,9 @@ from kdissect.replay.disposition import (
     check,
     sums,
 )
-from kdissect.replay.results.checks import Checks
 from kdissect.replay.results.glossary import TOO_BUSY
-from kdissect.replay.results.run_timeline import Course
+from kdissect.replay.results.run_checks import RunChecks
+from kdissect.replay.results.run_timeline import RunTimeline
 
 SATURATED_NS = 5_000_000  # lag of its own making that the replayer may have at the 99th percentile
 SATURATED_SHARE = 0.05
@@ -57,7 +57,7 @@ def compare(run: dict[str, Any], pairs: Iterable[dict[str, Any]]) -> dict[str, A
     errors: dict[tuple[str, str, str], dict[str, Any]] = {}
     times: dict[str, _Times] = defaultdict(_Times)
     lags: dict[str, list[int]] = defaultdict(list)
-    checks, course = Checks(), Course()
+    checks, course = RunChecks(), RunTimeline()
     rewrites: Counter[str] = Counter()
     for pair in pairs:
         bucket = Disposition(pair["bucket"])

@@ -27,8 +27,8 @@ from kdissect.protocol.api_keys import PRODUCE
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.protocol.redact import has_secrets
 from kdissect.protocol.schema.registry import APIS, api_name
-from kdissect.replay.engine.request_results import Result
-from kdissect.replay.engine.run import Pass, Replay
+from kdissect.replay.engine.pass_results import RequestResult
+from kdissect.replay.engine.run import PlayedPass, Replay
 from kdissect.replay.load.analysis import ReplayItem
 from kdissect.replay.results.answer_digest import digest, produced_records
 
@@ -80,7 +80,7 @@ def _pairs(path: Path) -> Iterator[dict[str, Any]]:
         raise InputError(f"{path} cannot be read ({error})") from None
 
 
-def pair_lines(replay: Replay, played: Pass) -> Iterator[str]:
+def pair_lines(replay: Replay, played: PlayedPass) -> Iterator[str]:
     """Write each captured request of a pass, in the order of the capture, with what became of it."""
     results = sorted(played.outcome.results, key=lambda result: result.index)
     showing = Showing(replay.capture.names)
@@ -88,7 +88,9 @@ def pair_lines(replay: Replay, played: Pass) -> Iterator[str]:
         yield to_json(_pair(replay, played, replay.loaded.items[result.index], result, showing))
 
 
-def _pair(replay: Replay, played: Pass, item: ReplayItem, result: Result, showing: Showing) -> dict[str, Any]:
+def _pair(
+    replay: Replay, played: PlayedPass, item: ReplayItem, result: RequestResult, showing: Showing
+) -> dict[str, Any]:
     request = item.request
     return {
         "index": request.index,
@@ -119,7 +121,7 @@ def _pair(replay: Replay, played: Pass, item: ReplayItem, result: Result, showin
     }
 
 
-def _sent(played: Pass, result: Result) -> dict[str, Any]:
+def _sent(played: PlayedPass, result: RequestResult) -> dict[str, Any]:
     def since_start(time_ns: int | None) -> int | None:
         return None if time_ns is None else time_ns - played.start_ns
 

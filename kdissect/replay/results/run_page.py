@@ -15,9 +15,9 @@ from kdissect.replay.results.glossary import (
 )
 from kdissect.replay.results.svg import (
     STYLE,
-    course,
     latency_bars,
-    shares,
+    shares_bar,
+    timeline_charts,
 )
 from kdissect.report.render.html.style import policy, still
 from kdissect.text import escaped
@@ -117,7 +117,7 @@ def _requests(report: Mapping[str, Any]) -> Iterator[str]:
     buckets = [
         (name, count) for part in ("sent_as", "skipped_as") for name, count in sums[part].items() if count
     ]
-    yield shares(buckets)
+    yield shares_bar(buckets)
     yield _table(
         ("skipped as", "reason", "requests"),
         [(each["bucket"], each["reason"], each["requests"]) for each in report["skipped"]],
@@ -128,7 +128,7 @@ def _requests(report: Mapping[str, Any]) -> Iterator[str]:
 def _course(report: Mapping[str, Any]) -> Iterator[str]:
     if report["accounting"]["sent"]:
         yield _head("Course of the run", "captured against replayed, by the run's time")
-        yield from course(report["course"])
+        yield from timeline_charts(report["course"])
         yield "</section>"
 
 
@@ -222,7 +222,7 @@ def _foot(run: Mapping[str, Any]) -> Iterator[str]:
     yield f"<footer class='foot'><div class='wide'>Made by kdissect {_(run['kdissect'])}. {connections['opened']:,} connections opened, {connections['refused']:,} refused, {connections['closed_by_peer']:,} closed by the target; at most {run['peak_in_flight']:,} requests in flight on {run['peak_lines']:,} connections. This file asks nothing of any network.</div></footer>"
 
 
-class Drawn(str):
+class SvgCell(str):
     """A cell that is drawn already."""
 
     __slots__ = ()
@@ -239,7 +239,7 @@ def _latency(latency: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
         yield (
             name,
             each["requests"],
-            Drawn(bars),
+            SvgCell(bars),
             *cells,
             ratio + (" (few)" if each["few"] else ""),
             each["idle_polls"],
@@ -292,7 +292,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _cell(cell: object) -> str:
-    if isinstance(cell, Drawn):
+    if isinstance(cell, SvgCell):
         return cell
     if cell == "-":
         return "<span class='faint'>–</span>"

@@ -15,7 +15,7 @@ DUE, SENT, CAPTURED, RESPONSE, FIELDS = range(5)
 WORST = 0.99
 
 
-class Course:
+class RunTimeline:
     """What is remembered of each request that was sent: four numbers, in ns."""
 
     def __init__(self) -> None:

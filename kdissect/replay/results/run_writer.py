@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from kdissect import __version__
-from kdissect.replay.engine.run import Pass, Replay
+from kdissect.replay.engine.run import PlayedPass, Replay
 from kdissect.replay.results.run_files import (
     VERSION,
     pair_lines,
@@ -12,7 +12,7 @@ from kdissect.replay.results.run_files import (
 )
 
 
-def summary_of(replay: Replay, played: Pass, plan: dict[str, Any]) -> dict[str, Any]:
+def summary_of(replay: Replay, played: PlayedPass, plan: dict[str, Any]) -> dict[str, Any]:
     """Give what `run.json` says."""
     outcome, tallies = played.outcome, played.outcome.tallies
     used = {
@@ -47,7 +47,7 @@ def save(replay: Replay, folder: Path, plan: dict[str, Any]) -> list[Path]:
     return [save_pass(replay, folder, plan, number, played) for number, played in enumerate(replay.passes)]
 
 
-def save_pass(replay: Replay, folder: Path, plan: dict[str, Any], number: int, played: Pass) -> Path:
+def save_pass(replay: Replay, folder: Path, plan: dict[str, Any], number: int, played: PlayedPass) -> Path:
     """Write one pass; give its directory."""
     place = folder if number == 0 else folder.with_name(f"{folder.name}-{number + 1}")
     write_run(place, summary_of(replay, played, plan), pair_lines(replay, played))

@@ -18,7 +18,7 @@ STYLE = """
 """
 
 
-def shares(parts: Sequence[tuple[str, int]]) -> str:
+def shares_bar(parts: Sequence[tuple[str, int]]) -> str:
     """Draw what the requests became as one bar, with its legend."""
     total = sum(count for _, count in parts) or 1
     bars, legend, at = [], [], 0.0
@@ -62,7 +62,7 @@ class Scale(NamedTuple):
         return value / self.high
 
 
-def course(found: Mapping[str, Any]) -> Iterator[str]:
+def timeline_charts(found: Mapping[str, Any]) -> Iterator[str]:
     """Draw the course of a run: requests due and sent, latency captured and replayed, and lag, over the run's time."""
     step_ms, steps = found["step_ms"], len(found["due"])
     of_step = duration(round(step_ms * 1e6))

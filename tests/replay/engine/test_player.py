@@ -11,7 +11,7 @@ from kdissect.replay.disposition import (
     Unaccounted,
     check,
 )
-from kdissect.replay.engine import prepared as ready_module
+from kdissect.replay.engine.fast_path import prepared_requests as ready_module
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.settings import Breaker, Caps, Pace
 from tests.helpers.paper_target import MS, PaperTarget, Script, play, replay, settings, topology
@@ -208,15 +208,15 @@ def test_requests_are_made_ready_as_far_ahead_as_there_is_room(
 ) -> None:
     taken: list[bool] = []
 
-    class Watched(ready_module.Ahead):
-        def take(self, index: int) -> ready_module.Ready | None:
+    class Watched(ready_module.PreparedRequests):
+        def take(self, index: int) -> ready_module.PreparedRequest | None:
             assert len(self) <= 3
             found = super().take(index)
             taken.append(found is not None)
             return found
 
     monkeypatch.setattr(ready_module, "MOST_REQUESTS", 3)
-    monkeypatch.setattr(ready_module, "Ahead", Watched)
+    monkeypatch.setattr(ready_module, "PreparedRequests", Watched)
     script = asks(Script(), [number * every_ms for number in range(12)], in_flight=12)
     paper = PaperTarget(lambda *_: FOUND)
     done = play(script.capture(), script.shelf, paper, topology(), settings(), prepared=True)

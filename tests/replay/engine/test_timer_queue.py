@@ -5,12 +5,12 @@ from __future__ import annotations
 from random import Random
 
 from kdissect.replay.effects import Part
-from kdissect.replay.engine.answer_cache import (
+from kdissect.replay.engine.connection_queue import ConnectionQueue
+from kdissect.replay.engine.fast_path.answer_cache import (
     LARGEST,
     MOST,
     AnswerCache,
 )
-from kdissect.replay.engine.connection_queue import ConnectionQueue
 from kdissect.replay.engine.timer_queue import TimerQueue
 
 

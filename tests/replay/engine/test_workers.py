@@ -10,12 +10,12 @@ import pytest
 
 from kdissect.protocol.codec.messages import encode_response
 from kdissect.replay.disposition import Disposition
-from kdissect.replay.engine.pass_outcome import Outcome, together
-from kdissect.replay.engine.request_results import Result, Results
-from kdissect.replay.engine.sharding import deal, settings_of
+from kdissect.replay.engine.fast_path.expected_answer import expected
+from kdissect.replay.engine.pass_outcome import PassOutcome, merge_outcomes
+from kdissect.replay.engine.pass_results import RequestResult, ResultTable
+from kdissect.replay.engine.sharding import shard_requests, worker_settings
 from kdissect.replay.engine.stop_signal import StopSignal
-from kdissect.replay.engine.workers import Lost, play_together
-from kdissect.replay.handlers.expected_answer import expected
+from kdissect.replay.engine.workers import WorkerLost, run_workers
 from kdissect.replay.load.analysis import ReplayItem, load
 from kdissect.replay.load.spool import SpoolSlot
 from kdissect.replay.settings import Caps, Groups
@@ -27,7 +27,7 @@ FIND, NOT_THERE = 10, {"error_code": 15, "node_id": -1, "host": "", "port": -1}
 
 def dealt(script: Script, processes: int, **how: object) -> list[set[int]]:
     asked = settings(processes=processes, **how)
-    shares = deal(load(script.capture(), script.shelf, asked), asked)
+    shares = shard_requests(load(script.capture(), script.shelf, asked), asked)
     return [{item.request.connection for item in share} for share in shares]
 
 
@@ -75,23 +75,25 @@ def test_caps_are_shared_out() -> None:
         write(script, number, f"topic-{number}")
     items = load(script.capture(), script.shelf, asked).items
     shares: list[list[ReplayItem]] = [items[:3], items[3:]]
-    first, second = (settings_of(asked, number, shares).caps for number in range(2))
+    first, second = (worker_settings(asked, number, shares).caps for number in range(2))
     assert (first.requests_per_second, second.requests_per_second) == (75.0, 25.0)
     assert (first.connections, second.connections) == (3, 2)
 
 
 def test_results_are_kept_to_the_last_field() -> None:
     kept = [
-        Result(3, Disposition.ANSWERED, "", 5, 6, 9, "self", 2, 9, 2, 100, 7, 1, ((9, SpoolSlot(10, 20)), (9, SpoolSlot(30, 4)))),
-        Result(1, Disposition.POLICY, "not chosen by topic"),
-        Result(2, Disposition.NO_ANSWER_DUE, "", 0, 0, None, "", 1, 3, 1, 50),
+        RequestResult(3, Disposition.ANSWERED, "", 5, 6, 9, "self", 2, 9, 2, 100, 7, 1, ((9, SpoolSlot(10, 20)), (9, SpoolSlot(30, 4)))),
+        RequestResult(1, Disposition.POLICY, "not chosen by topic"),
+        RequestResult(2, Disposition.NO_ANSWER_DUE, "", 0, 0, None, "", 1, 3, 1, 50),
     ]  # fmt: skip
-    results = Results()
+    results = ResultTable()
     for each in kept:
         results.append(each)
     assert list(results) == kept
     assert len(results) == 3
-    whole = together([Outcome(), Outcome(results, counts=Counter(split=2), stopped="why", peak_lines=4)])
+    whole = merge_outcomes(
+        [PassOutcome(), PassOutcome(results, counts=Counter(split=2), stopped="why", peak_lines=4)]
+    )
     assert [each.shelf for each in whole.results] == [1, 1, 1]
     assert (whole.counts["split"], whole.stopped, whole.peak_lines) == (2, "why", 4)
 
@@ -102,7 +104,7 @@ class Pretended:
     def __init__(self, number: int, word: StopSignal) -> None:
         self.lead_ns, self._number, self._word = 10 * (number + 1), number, word
 
-    def play(self, begin_ns: int) -> Outcome:
+    def play(self, begin_ns: int) -> PassOutcome:
         if self._number == 5:
             os._exit(1)
         if self._number == 4:
@@ -110,24 +112,24 @@ class Pretended:
         while self._number and not self._word.given:
             time.sleep(0.001)
         self._word.give("enough")
-        return Outcome(counts=Counter({f"from {begin_ns}": self._number}), stopped=self._word.given)
+        return PassOutcome(counts=Counter({f"from {begin_ns}": self._number}), stopped=self._word.given)
 
 
 def test_processes_begin_together_and_stop_together() -> None:
     word = StopSignal()
     acts = [lambda number=number: Pretended(number, word) for number in range(3)]
-    begin_ns, outcome = play_together(acts, word, lambda lead_ns: 1000 + lead_ns)
+    begin_ns, outcome = run_workers(acts, word, lambda lead_ns: 1000 + lead_ns)
     assert begin_ns == 1030
     assert outcome.counts == {"from 1030": 3}
     assert outcome.stopped == "enough"
 
 
-@pytest.mark.parametrize(("number", "error"), [(4, ValueError), (5, Lost)])
+@pytest.mark.parametrize(("number", "error"), [(4, ValueError), (5, WorkerLost)])
 def test_a_process_that_fails_ends_the_run(number: int, error: type[Exception]) -> None:
     word = StopSignal()
     acts = [lambda each=each: Pretended(each, word) for each in (1, number)]
     with pytest.raises(error):
-        play_together(acts, word, lambda lead_ns: lead_ns)
+        run_workers(acts, word, lambda lead_ns: lead_ns)
     assert word.given
 
 

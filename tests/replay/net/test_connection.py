@@ -9,7 +9,7 @@ import pytest
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Answer, Part
 from kdissect.replay.net.connection import Connection
-from kdissect.replay.net.transport import SocketWire, _Channel
+from kdissect.replay.net.transport import TcpTransport, _Channel
 
 NOWHERE = ("127.0.0.1", 1)
 
@@ -17,7 +17,7 @@ NOWHERE = ("127.0.0.1", 1)
 def asked(count: int) -> tuple[Connection, list[Answer]]:
     """Give a link on which so many questions wait, and their answers to come."""
     answers: list[Answer] = []
-    link = Connection(1, 7, NOWHERE, SocketWire(None), deadline_ns=10)
+    link = Connection(1, 7, NOWHERE, TcpTransport(None), deadline_ns=10)
     link.ready = True
     for number in range(count):
         link.ask(Part(18, 0, {}), answers.append, number)
@@ -84,7 +84,7 @@ class Peer:
 
 
 def test_what_one_event_gives_to_send_leaves_together_and_before_the_end() -> None:
-    wire = SocketWire(None)
+    wire = TcpTransport(None)
     peers = []
     links = [Connection(number, 1, NOWHERE, wire, 0) for number in range(2)]
     for link in links:

@@ -18,7 +18,7 @@ NOT_DUE = {  # by choice, because they are there already, or because the capture
 FEW = 3  # topics that are named
 
 
-class Checks:
+class RunChecks:
     """Takes pairs one by one; says at the end which checks hold."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from kdissect.protocol.codec.messages import encode_request
 from kdissect.protocol.records.summary import BATCH_HEADER
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import ANY, Part
-from kdissect.replay.handlers.expected_answer import (
+from kdissect.replay.engine.fast_path.expected_answer import (
     Expected,
     Topic,
     expected,
@@ -58,7 +58,7 @@ EMPTY: dict[Where, int] = {}
 _LATER = (Disposition.POLICY, "takes its ordinary course")
 
 
-class Frame(NamedTuple):
+class PreparedPart(NamedTuple):
     """An encoded part; of Produce also its batches, and what its answer looks like if all is well."""
 
     part: Part
@@ -67,10 +67,10 @@ class Frame(NamedTuple):
     expected: Expected | None = None
 
 
-class Ready(NamedTuple):
+class PreparedRequest(NamedTuple):
     """A request that can be sent at once: in frames, or a fetch, whose frames need its positions and session."""
 
-    frames: tuple[Frame, ...]
+    frames: tuple[PreparedPart, ...]
     question: Question | None = None
     offsets: dict[Where, int] = EMPTY  # where the captured cluster put its batches
     produced: list[tuple[str, int]] | None = None
@@ -84,7 +84,7 @@ class Ready(NamedTuple):
         return self.frames[0].part.node if self.frames else next(iter(self.nodes), None)
 
 
-class Ahead:
+class PreparedRequests:
     """What is ready: made in the order of the capture, and no more of it than there is room for.
 
     The room is filled before the clock starts, and again in idle moments while it runs. A request whose turn comes before it was
@@ -93,7 +93,7 @@ class Ahead:
 
     def __init__(self, stage: ReplayContext, items: Iterable[ReplayItem]) -> None:
         self._stage, self._items = stage, iter(items)
-        self._found: dict[int, Ready] = {}
+        self._found: dict[int, PreparedRequest] = {}
         self._begun: set[int] = set()  # requests that had their turn before they were looked at
         self._turn = stage.topology.turn
         self._bytes = 0
@@ -128,11 +128,11 @@ class Ahead:
                 self._found[self._at] = ready
                 self._bytes += ready.size
 
-    def seen(self, index: int) -> Ready | None:
+    def seen(self, index: int) -> PreparedRequest | None:
         """Give what is ready of a request whose turn has not come."""
         return self._found.get(index)
 
-    def take(self, index: int) -> Ready | None:
+    def take(self, index: int) -> PreparedRequest | None:
         """Give what is ready of a request whose turn it is; None if nothing is, or if leaders have moved since."""
         if self._turn != self._stage.topology.turn:
             self._forget()
@@ -153,18 +153,18 @@ class Ahead:
         self._bytes = 0
 
 
-def make_ready(stage: ReplayContext, items: Iterable[ReplayItem]) -> Ahead:
+def prepare_requests(stage: ReplayContext, items: Iterable[ReplayItem]) -> PreparedRequests:
     """Prepare as many requests as there is room for."""
-    ahead = Ahead(stage, items)
+    ahead = PreparedRequests(stage, items)
     ahead.make()
     return ahead
 
 
-def _made(stage: ReplayContext, item: ReplayItem) -> Ready | None:
-    if item.refusal is not None or not can_be_ready(stage, item):
+def _made(stage: ReplayContext, item: ReplayItem) -> PreparedRequest | None:
+    if item.refusal is not None or not can_be_prepared(stage, item):
         return None
     try:
-        ready = READY.get(item.request.key, _ready_read)(stage, item)
+        ready = PREPARERS.get(item.request.key, _ready_read)(stage, item)
     except (SkipRequest, *UNEXPECTED):
         stage.notes.pop(item.request.index, None)
         return None  # said when its turn comes
@@ -173,7 +173,7 @@ def _made(stage: ReplayContext, item: ReplayItem) -> Ready | None:
     )
 
 
-def can_be_ready(stage: ReplayContext, item: ReplayItem) -> bool:
+def can_be_prepared(stage: ReplayContext, item: ReplayItem) -> bool:
     """Tell whether a request needs nothing that only the run can tell."""
     key = item.request.key
     if key == PRODUCE:
@@ -198,7 +198,7 @@ PLAIN = (
 )
 
 
-def _ready_read(stage: ReplayContext, item: ReplayItem) -> Ready:
+def _ready_read(stage: ReplayContext, item: ReplayItem) -> PreparedRequest:
     body = stage.body(item)
     if item.request.key == METADATA:
         version = stage.version(item, least=LEAST_METADATA)
@@ -206,17 +206,19 @@ def _ready_read(stage: ReplayContext, item: ReplayItem) -> Ready:
     else:
         version = stage.version(item)
         body = stage.carried(item, body, version)
-    return Ready((Frame(_encoded(Part(item.request.key, version, body, client_id=stage.client_id(item)))),))
+    return PreparedRequest(
+        (PreparedPart(_encoded(Part(item.request.key, version, body, client_id=stage.client_id(item)))),)
+    )
 
 
-def _ready_fetch(stage: ReplayContext, item: ReplayItem) -> Ready:
+def _ready_fetch(stage: ReplayContext, item: ReplayItem) -> PreparedRequest:
     question = question_of(stage, item, stage.body(item))
     led = (stage.topology.leader(stage.names.topic(name), each) for name, each in question.told.said)
     nodes = tuple(node for node in islice(led, 1) if node != ANY)
-    return Ready((), question, nodes=nodes, size=PARTITION_BYTES * len(question.told.said))
+    return PreparedRequest((), question, nodes=nodes, size=PARTITION_BYTES * len(question.told.said))
 
 
-def _ready_produce(stage: ReplayContext, item: ReplayItem) -> Ready:
+def _ready_produce(stage: ReplayContext, item: ReplayItem) -> PreparedRequest:
     body = stage.body(item)
     version = version_of(stage, item)
     if version < FIRST_BATCH_VERSION:
@@ -239,7 +241,7 @@ def _ready_produce(stage: ReplayContext, item: ReplayItem) -> Ready:
     nodes = tuple(frame.part.node for frame in frames for _ in frame.sendings)
     numbered = in_order[0].batch.producer_id >= 0
     offsets = captured_offsets(stage, item) or EMPTY
-    return Ready(frames, None, offsets, told(stage, in_order), nodes, numbered=numbered)
+    return PreparedRequest(frames, None, offsets, told(stage, in_order), nodes, numbered=numbered)
 
 
 def _as_sent(where: Where, batch: Batch) -> Sending:
@@ -248,7 +250,7 @@ def _as_sent(where: Where, batch: Batch) -> Sending:
     return Sending(where, batch, None, -1, rewritten(batch, *same))
 
 
-def _frame(stage: ReplayContext, part: Part, sendings: dict[Where, Sending]) -> Frame:
+def _frame(stage: ReplayContext, part: Part, sendings: dict[Where, Sending]) -> PreparedPart:
     """Encode a part, and find its batches in it: they stand in its order, with little between them."""
     whole = _encoded(part)
     asked: list[tuple[Topic, tuple[int, ...]]] = []
@@ -264,7 +266,7 @@ def _frame(stage: ReplayContext, part: Part, sendings: dict[Where, Sending]) -> 
             at += len(sending.data)
             head = sending.batch._replace(data=sending.batch.data[:BATCH_HEADER])
             inside.append(sending._replace(batch=head, data=b""))
-    return Frame(whole, tuple(inside), tuple(places), expected(part.version, tuple(asked)))
+    return PreparedPart(whole, tuple(inside), tuple(places), expected(part.version, tuple(asked)))
 
 
 def _encoded(part: Part) -> Part:
@@ -278,4 +280,4 @@ def _encoded(part: Part) -> Part:
     return part._replace(ready=len(frame).to_bytes(4, "big") + frame, body={})
 
 
-READY = {PRODUCE: _ready_produce, FETCH: _ready_fetch}
+PREPARERS = {PRODUCE: _ready_produce, FETCH: _ready_fetch}

@@ -7,9 +7,9 @@ from typing import ClassVar, NamedTuple
 
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Answer, Part
-from kdissect.replay.engine.answer_cache import AnswerCache
 from kdissect.replay.engine.connection_queue import ConnectionQueue
-from kdissect.replay.engine.prepared import Frame, Ready
+from kdissect.replay.engine.fast_path.answer_cache import AnswerCache
+from kdissect.replay.engine.fast_path.prepared_requests import PreparedPart, PreparedRequest
 from kdissect.replay.handlers.fetch import learn, parts_now
 from kdissect.replay.handlers.produce import (
     Sending,
@@ -31,17 +31,17 @@ class FastPath(NamedTuple):
     stage: ReplayContext
     board: ConnectionPool
     familiar: AnswerCache
-    landed: Callable[["Flight"], None]
+    landed: Callable[["InFlightRequest"], None]
 
 
-class Flight:
+class InFlightRequest:
     """One request on its way."""
 
     __slots__ = ("answers", "cause", "due_ns", "good", "item", "line", "missing", "ready", "tower")
     heeded: ClassVar[bool] = True  # errors were looked at in answers that are not good
 
     def __init__(
-        self, tower: FastPath, line: ConnectionQueue, item: ReplayItem, ready: Ready, due_ns: int
+        self, tower: FastPath, line: ConnectionQueue, item: ReplayItem, ready: PreparedRequest, due_ns: int
     ) -> None:
         self.tower, self.line, self.item, self.ready = tower, line, item, ready
         self.due_ns, self.cause = due_ns, line.cause
@@ -62,7 +62,7 @@ class Flight:
             self.tower.board.ask(self.line.connection, part, done)
 
 
-class Reading(Flight):
+class InFlightRead(InFlightRequest):
     """A question that any node answers."""
 
     __slots__ = ()
@@ -82,7 +82,7 @@ class Reading(Flight):
         tower.landed(self)
 
 
-class Fetching(Flight):
+class InFlightFetch(InFlightRequest):
     """A fetch: what it asks is known, where each partition has got to is put in now."""
 
     __slots__ = ()
@@ -109,7 +109,7 @@ class Fetching(Flight):
             self.tower.landed(self)
 
 
-class Producing(Flight):
+class InFlightProduce(InFlightRequest):
     """Batches: idempotent ones get their producer and number now."""
 
     __slots__ = ()
@@ -134,7 +134,7 @@ class Producing(Flight):
         self.ask(asked)
         return True
 
-    def _take(self, frame: Frame, sendings: tuple[Sending, ...], answer: Answer) -> None:
+    def _take(self, frame: PreparedPart, sendings: tuple[Sending, ...], answer: Answer) -> None:
         said, hoped, stage = answer.frame, frame.expected, self.tower.stage
         if said is not None and hoped is not None and hoped.holds(said):
             bases = [int.from_bytes(said[at : at + OFFSET], "big", signed=True) for at in hoped.offsets]
@@ -157,11 +157,11 @@ class Producing(Flight):
             self.tower.landed(self)
 
 
-def flight_of(ready: Ready) -> type[Flight]:
+def in_flight_type(ready: PreparedRequest) -> type[InFlightRequest]:
     """Say what kind of flight a request becomes."""
     if ready.question is not None:
-        return Fetching
-    return Producing if ready.produced is not None else Reading
+        return InFlightFetch
+    return InFlightProduce if ready.produced is not None else InFlightRead
 
 
 def sent_again(answer: Answer) -> bool:

@@ -27,7 +27,7 @@ WORST_FIRST = (
 
 
 @dataclass(slots=True)
-class Result:
+class RequestResult:
     """The end of one captured request."""
 
     index: int
@@ -52,7 +52,7 @@ class Result:
         return None if self.sent_ns is None or self.due_ns is None else max(self.sent_ns - self.due_ns, 0)
 
 
-class Results:
+class ResultTable:
     """All results of a pass, in the order in which requests ended."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Results:
         self._texts: dict[str, int] = {"": 0}
         self._more: dict[int, tuple[tuple[int, SpoolSlot], ...]] = {}  # index -> the answers behind the first
 
-    def append(self, result: Result) -> None:
+    def append(self, result: RequestResult) -> None:
         """Keep a result."""
         texts, answers = self._texts, result.answers
         version, (at, size) = answers[0] if answers else (MISSING, (0, 0))
@@ -110,15 +110,15 @@ class Results:
             0,
         )
 
-    def extend(self, other: "Results", shelf: int) -> None:
+    def extend(self, other: "ResultTable", shelf: int) -> None:
         """Take in the results of another process."""
         for result in other:
             result.shelf = shelf
             self.append(result)
 
-    def since(self, number: int) -> "Results":
+    def since(self, number: int) -> "ResultTable":
         """Give those behind the first `number`."""
-        part = Results()
+        part = ResultTable()
         part._rows = self._rows[number * ROW.size :]
         part._texts = dict(self._texts)
         part._more = {each: self._more[each] for each in part.indices() if each in self._more}
@@ -131,12 +131,12 @@ class Results:
     def __len__(self) -> int:
         return len(self._rows) // ROW.size
 
-    def __iter__(self) -> Iterator[Result]:
+    def __iter__(self) -> Iterator[RequestResult]:
         texts = list(self._texts)
         for row in ROW.iter_unpack(self._rows):
             yield self._result(row, texts)
 
-    def _result(self, row: tuple[int, ...], texts: list[str]) -> Result:
+    def _result(self, row: tuple[int, ...], texts: list[str]) -> RequestResult:
         (
             index,
             bucket,
@@ -157,7 +157,7 @@ class Results:
         answers: tuple[tuple[int, SpoolSlot], ...] = ()
         if answer[0] != MISSING:
             answers = ((answer[0], SpoolSlot(answer[1], answer[2])), *self._more.get(index, ()))
-        return Result(
+        return RequestResult(
             index,
             BUCKETS[bucket],
             texts[reason],
@@ -180,7 +180,7 @@ def _known(value: int) -> int | None:
     return None if value == MISSING else value
 
 
-def result_of(index: int, answers: Sequence[Answer], put: Callable[[bytes], SpoolSlot]) -> Result:
+def result_of(index: int, answers: Sequence[Answer], put: Callable[[bytes], SpoolSlot]) -> RequestResult:
     """Give what the answers to a request's parts come to; frames are put on a shelf."""
     if len(answers) == 1:
         (answer,) = answers
@@ -188,11 +188,11 @@ def result_of(index: int, answers: Sequence[Answer], put: Callable[[bytes], Spoo
         sent_ns = answer.sent_ns
         received_ns = answer.received_ns if bucket is Disposition.ANSWERED else None
     else:
-        bucket = bucket_of(answers)
+        bucket = disposition_of(answers)
         sent_ns = min((each.sent_ns for each in answers if each.sent_ns is not None), default=None)
         received = [each.received_ns for each in answers if each.received_ns is not None]
         received_ns = max(received) if received and bucket is Disposition.ANSWERED else None
-    result = Result(index, bucket, "", None, sent_ns, received_ns, parts=len(answers))
+    result = RequestResult(index, bucket, "", None, sent_ns, received_ns, parts=len(answers))
     if answers:
         result.node, result.version = answers[0].node, answers[0].part.version
     for answer in answers:
@@ -204,7 +204,7 @@ def result_of(index: int, answers: Sequence[Answer], put: Callable[[bytes], Spoo
     return result
 
 
-def bucket_of(answers: Sequence[Answer]) -> Disposition:
+def disposition_of(answers: Sequence[Answer]) -> Disposition:
     """Say how a request ended whose parts ended thus: by the worst of them."""
     found = {answer.bucket for answer in answers}
     return next((bucket for bucket in WORST_FIRST if bucket in found), Disposition.FAILED_TO_SEND)
