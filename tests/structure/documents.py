@@ -34,13 +34,14 @@ ANCHOR = re.compile(r"\b(?:id|name)=[\"']([^\"']+)[\"']")
 
 @dataclass(frozen=True)
 class Generator:
-    """A command that exits with 0 if its documents are up to date. Its last line names the stale ones.
+    """A command that exits with 0 if the documents that it makes are up to date.
 
-    `document` is what a finding names, `command` are the arguments of Python, run in the root of the
-    checkout.
+    `command` are the arguments of Python, run in the root of the checkout. A line of its output that begins
+    with the path of a document is a finding for it. `documents` is where a finding goes if the command
+    fails without such a line.
     """
 
-    document: str
+    documents: str
     command: tuple[str, ...]
 
 
@@ -111,20 +112,21 @@ def slug_of(heading: str) -> str:
 
 
 def generated(project: Project, generators: tuple[Generator, ...] | None = None) -> Iterator[Finding]:
-    """Yield the documents of the project that are not as their generator makes them."""
+    """Yield the documents that are not as their generator makes them."""
     for generator in GENERATORS if generators is None else generators:
-        if not (project.root / generator.document).exists():
+        if not (project.root / generator.documents).exists():
             continue
-        ran = subprocess.run(
-            [sys.executable, *generator.command],
-            cwd=project.root,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if ran.returncode:
-            last = ["", *(ran.stdout + ran.stderr).strip().splitlines()][-1]
-            how = f"python {' '.join(generator.command)}"
-            yield Finding(
-                generator.document, 1, "generated", f"not as its generator makes it ({how}): {last}"
-            )
+        command = [sys.executable, *generator.command]
+        ran = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False)
+        if not ran.returncode:
+            continue
+        lines = (ran.stdout + ran.stderr).strip().splitlines() or ["no reason is given"]
+        how = f"python {' '.join(generator.command)}"
+        stale = [line for line in lines if _names_document(project.root, line)]
+        for line in stale or lines[-1:]:
+            name = line.split()[0] if stale else generator.documents
+            yield Finding(name, 1, "generated", f"not as its generator makes it ({how}): {line}")
+
+
+def _names_document(root: Path, line: str) -> bool:
+    return bool(line.strip()) and (root / line.split(maxsplit=1)[0]).is_file()

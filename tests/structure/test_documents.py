@@ -72,14 +72,19 @@ def test_anchors_are_spelled_as_github_does(make: Make) -> None:
     }  # fmt: skip
 
 
+def generator(code: str) -> Generator:
+    return Generator("docs", ("-c", code))
+
+
 def test_a_stale_document(make: Make) -> None:
-    stale = Generator("docs/cli.md", ("-c", "import sys; print('other'); sys.exit('docs/cli.md is stale')"))
-    fresh = Generator("docs/tables.md", ("-c", "print('fine')"))
-    (finding,) = generated(make({"docs/cli.md": "", "docs/tables.md": ""}), (stale, fresh))
+    project = make({"docs/cli.md": "", "docs/tables.md": ""})
+    stale = generator("import sys; print('checking'); print('docs/cli.md is stale'); sys.exit(1)")
+    (finding,) = generated(project, (stale, generator("print('docs/tables.md is fine')")))
     assert str(finding).startswith("docs/cli.md:1: generated: not as its generator makes it (python -c ")
     assert finding.sentence.endswith(": docs/cli.md is stale")
 
 
-def test_a_generator_of_documents_that_a_project_does_not_have(make: Make) -> None:
-    stale = Generator("docs/cli.md", ("-c", "raise SystemExit(1)"))
-    assert list(generated(make({}), (stale,))) == []
+def test_a_generator_that_fails(make: Make) -> None:
+    (finding,) = generated(make({"docs/cli.md": ""}), (generator("raise ValueError('broken')"),))
+    assert finding.path == "docs"
+    assert finding.sentence.endswith(": ValueError: broken")
