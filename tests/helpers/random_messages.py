@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kdissect.protocol.error_codes import ERRORS
+from kdissect.protocol.error_codes import ErrorCode
 from kdissect.protocol.schema.definition import (
     UNKNOWN_TAGS,
     Field,
@@ -82,6 +82,6 @@ def _one(rng: Random, field: Field, version: int, tame: bool, tags: bool) -> Any
         case "bytes" | "records":
             return rng.randbytes(rng.choice((0, 5, 200)))
         case _ if tame and field.role == "error":
-            return rng.choice(list(ERRORS))
+            return int(rng.choice(list(ErrorCode)))
     low, high = INTEGERS[field.type]
     return rng.choice((low, high - 1, max(low, -1), 0, rng.randrange(low, high)))

@@ -284,5 +284,4 @@ def test_a_hostile_count_costs_nothing() -> None:
 
 def test_every_pair_is_tested() -> None:
     pairs = {(api.key, version) for api in APIS.values() for version in api.versions if isinstance(api, Api)}
-    assert len(pairs) == 361
-    assert sum(len(message.versions) for message in BODIES) == 722
+    assert sum(len(message.versions) for message in BODIES) == 2 * len(pairs)

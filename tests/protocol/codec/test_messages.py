@@ -93,17 +93,17 @@ def test_an_unsupported_version_of_api_versions_is_answered_in_version_0(asked: 
 
 
 def test_an_unknown_api_or_version_keeps_its_header() -> None:
-    request = raw('005d 0000 00000007 0001 "c" abcd')
+    request = raw('7ffe 0000 00000007 0001 "c" abcd')
     assert decode_request(request) == DecodedMessage(
-        header(93, 0), None, None, Fault("", 11, "unknown API key 93")
+        header(32766, 0), None, None, Fault("", 11, "unknown API key 32766")
     )
-    assert decode_response(request, 93, 0).fault == Fault("", 4, "unknown API key 93")
-    request = raw('0000 000e 00000007 0001 "c" 00 abcd')  # flexible, as all later versions are
+    assert decode_response(request, 32766, 0).fault == Fault("", 4, "unknown API key 32766")
+    request = raw('0000 03e7 00000007 0001 "c" 00 abcd')  # flexible, as all later versions are
     assert decode_request(request) == DecodedMessage(
-        header(0, 14), None, None, Fault("", 12, "unknown version 14 of Produce")
+        header(0, 999), None, None, Fault("", 12, "unknown version 999 of Produce")
     )
-    assert decode_response(raw("00000007 00 ab"), 0, 14).fault == Fault(
-        "", 5, "unknown version 14 of Produce"
+    assert decode_response(raw("00000007 00 ab"), 0, 999).fault == Fault(
+        "", 5, "unknown version 999 of Produce"
     )
     assert decode_request(raw("0000 ffff 00000007 ffff")).fault == Fault(
         "", 10, "unknown version -1 of Produce"

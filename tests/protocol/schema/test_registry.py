@@ -35,10 +35,12 @@ def roles_of(message: Message) -> dict[str, str | None]:
 
 
 def test_every_key_and_every_version_that_ever_existed() -> None:
-    assert list(APIS) == list(range(93))
-    assert sum(len(api.versions) for api in APIS.values()) == 361
+    """Later releases add keys and versions; none of those that Kafka 4.3 had may go."""
+    assert list(APIS) == list(range(len(APIS)))
     assert all(api.versions[0] == 0 for api in APIS.values())
-    assert sum(len(api.live) for api in APIS.values()) == 302
+    assert len(APIS) >= 93
+    assert sum(len(api.versions) for api in APIS.values()) >= 361
+    assert sum(len(api.live) for api in APIS.values()) >= 302
 
 
 def test_the_apis_that_kafka_4_removed_are_still_there() -> None:
@@ -49,7 +51,7 @@ def test_the_apis_that_kafka_4_removed_are_still_there() -> None:
 def test_names() -> None:
     assert api_name(0) == "Produce"
     assert api_name(92) == "DeleteShareGroupOffsets"
-    assert api_name(93) == "UNKNOWN(93)"
+    assert api_name(len(APIS)) == f"UNKNOWN({len(APIS)})"
     assert api_name(-1) == "UNKNOWN(-1)"
     former = {api.former_name: api.name for api in APIS.values() if api.former_name}
     assert former == {
@@ -64,10 +66,10 @@ def test_names() -> None:
     ("key", "version", "known"),
     [
         (0, 0, True),
-        (0, 13, True),
-        (0, 14, False),
+        (0, APIS[0].versions[-1], True),
+        (0, APIS[0].versions[-1] + 1, False),
         (0, -1, False),
-        (93, 0, False),
+        (len(APIS), 0, False),
         (-1, 0, False),
         (7, 0, True),
     ],
@@ -78,8 +80,8 @@ def test_is_known(key: int, version: int, known: bool) -> None:
 
 def test_highest_versions_are_indexed_by_key() -> None:
     highest = highest_versions()
-    assert len(highest) == 93
-    assert (highest[0], highest[1], highest[17], highest[18]) == (13, 18, 1, 4)
+    assert len(highest) == len(APIS)
+    assert all(highest[key] == api.versions[-1] for key, api in APIS.items())
 
 
 # Header versions follow flexibility, but for ControlledShutdown 0 and for the responses of ApiVersions; versions newer
@@ -291,4 +293,4 @@ def test_the_schema_is_read_from_a_zip_too(tmp_path: Path) -> None:
     )
     place, count = ran.stdout.split()
     assert Path(place).is_relative_to(tmp_path / "cache" / "kdissect")
-    assert count == "93"
+    assert count == str(len(APIS))
