@@ -436,8 +436,9 @@ def _addresses(text: str) -> list[tuple[str, int]]:
 
 
 def _allowable(text: str) -> Any:
+    from kdissect.protocol.api_keys import ADMIN
     from kdissect.protocol.schema.registry import api_name
-    from kdissect.replay.load.policy import ADMIN, NEVER
+    from kdissect.replay.load.policy import NEVER
 
     key = api(text).key
     if key not in ADMIN:

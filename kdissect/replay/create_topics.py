@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from kdissect.protocol.api_keys import CREATE_TOPICS
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import error_name
 from kdissect.replay.effects import (
     Coroutine,
@@ -48,7 +48,7 @@ def missing_topics(replay: Replay) -> list[MissingTopic]:
 
 def create_topics(stage: ReplayContext, wanted: list[MissingTopic]) -> Coroutine:
     """Create topics and wait until every node knows their leaders; give what became of each."""
-    version = chosen_version(CREATE_TOPICS, 4, stage.topology.versions.get(CREATE_TOPICS)) or 0
+    version = chosen_version(ApiKey.CREATE_TOPICS, 4, stage.topology.versions.get(ApiKey.CREATE_TOPICS)) or 0
     body = {
         "topics": [
             {"name": each.name, "num_partitions": each.partitions, "replication_factor": each.replicas}
@@ -56,7 +56,7 @@ def create_topics(stage: ReplayContext, wanted: list[MissingTopic]) -> Coroutine
         ],
         "timeout_ms": TIMEOUT_MS,
     }
-    answer = yield from ask_one(Part(CREATE_TOPICS, version, body, wait_ms=TIMEOUT_MS))
+    answer = yield from ask_one(Part(ApiKey.CREATE_TOPICS, version, body, wait_ms=TIMEOUT_MS))
     outcomes = {each["name"]: each["error_code"] for each in answer.body.get("topics") or ()}
     created = [each.name for each in wanted if outcomes.get(each.name) == 0]
     said = {name: error_name(code) for name, code in outcomes.items()} | dict.fromkeys(created, CREATED)

@@ -8,23 +8,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from kdissect.exchanges.describe import uuid_words
-from kdissect.protocol.api_keys import (
-    ADD_PARTITIONS,
-    CONSUMER_HEARTBEAT,
-    END_TXN,
-    FETCH,
-    INIT_PRODUCER_ID,
-    JOIN_GROUP,
-    LEADER_EPOCHS,
-    LIST_OFFSETS,
-    METADATA,
-    OFFSET_COMMIT,
-    PRODUCE,
-    SHARE_ACKNOWLEDGE,
-    SHARE_FETCH,
-    SHARE_HEARTBEAT,
-    TXN_COMMIT,
-)
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_request
 from kdissect.protocol.schema.registry import api_name
 from kdissect.replay.create_topics import missing_topics
@@ -56,18 +40,24 @@ from kdissect.replay.settings import (
 )
 from kdissect.replay.target.cluster import CUTS
 
-LIMITS = {  # API -> (lowest, highest) version that a course sends, beyond what the target says
-    METADATA: (LEAST_METADATA, 99),
-    FETCH: (4, 99),
-    LIST_OFFSETS: (1, 99),
-    OFFSET_COMMIT: (2, 99),
-    LEADER_EPOCHS: (FIRST_OF_CONSUMERS, 99),
-    JOIN_GROUP: (2, 99),
-    ADD_PARTITIONS: (0, 3),
-    SHARE_FETCH: (FIRST_VERSION, 99),
-    SHARE_ACKNOWLEDGE: (FIRST_VERSION, 99),
+LIMITS: dict[
+    int, tuple[int, int]
+] = {  # API -> (lowest, highest) version that a course sends, beyond what the target says
+    ApiKey.METADATA: (LEAST_METADATA, 99),
+    ApiKey.FETCH: (4, 99),
+    ApiKey.LIST_OFFSETS: (1, 99),
+    ApiKey.OFFSET_COMMIT: (2, 99),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (FIRST_OF_CONSUMERS, 99),
+    ApiKey.JOIN_GROUP: (2, 99),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 3),
+    ApiKey.SHARE_FETCH: (FIRST_VERSION, 99),
+    ApiKey.SHARE_ACKNOWLEDGE: (FIRST_VERSION, 99),
 }
-FIRST_GENERATION = {PRODUCE: BEFORE_IMPLICIT_ADD, END_TXN: 4, TXN_COMMIT: 4}
+FIRST_GENERATION: dict[int, int] = {
+    ApiKey.PRODUCE: BEFORE_IMPLICIT_ADD,
+    ApiKey.END_TXN: 4,
+    ApiKey.TXN_OFFSET_COMMIT: 4,
+}
 REQUEST_LIMIT = 104_857_600  # socket.request.max.bytes of a broker that nobody configured
 RATE_WINDOW_NS = 1_000_000_000
 MOST_IDS = 5  # of nameless topics that are told
@@ -155,7 +145,7 @@ def _outcome(
         version = stage.version(item, low, high)
         if key in CUTS:
             _check_topics(stage, key, body)
-        if key not in (PRODUCE, FETCH):
+        if key not in (ApiKey.PRODUCE, ApiKey.FETCH):
             stage.carried(item, body, version)
     except SkipRequest as refused:
         return refused
@@ -168,7 +158,7 @@ def _check_topics(stage: ReplayContext, key: int, body: Tree) -> None:
     names = [stage.names.captured_topic(topic, cut.name) for topic in body.get(cut.topics) or ()]
     if not names:
         return
-    if key == PRODUCE and all(is_internal(name) for name in names):
+    if key == ApiKey.PRODUCE and all(is_internal(name) for name in names):
         raise SkipRequest(Disposition.POLICY, "an internal topic")
     if all(name is None for name in names):
         raise SkipRequest(Disposition.HEADLESS, "a topic id has no name in the capture")
@@ -267,19 +257,19 @@ def _timers(replay: Replay, sent: list[ReplayItem]) -> list[str]:
         return []
     keys = {item.request.key for item in sent}
     said = []
-    if FETCH in keys:
+    if ApiKey.FETCH in keys:
         said.append(f"fetches wait 1/{speed:g} of the time that they waited in the capture")
     if speed < 1:
-        if keys & {JOIN_GROUP, CONSUMER_HEARTBEAT, SHARE_HEARTBEAT}:
+        if keys & {ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT}:
             said.append(
                 "heartbeats come slower than captured: session timeouts are raised, members of groups without a leader may expire"
             )
-        if any(item.transaction for item in sent) and INIT_PRODUCER_ID in keys:
+        if any(item.transaction for item in sent) and ApiKey.INIT_PRODUCER_ID in keys:
             said.append("transactions stay open longer: their timeout is raised as far as the broker allows")
         said.append(
             "connections may be idle for longer than the broker keeps them (10 minutes if nobody configured it)"
         )
-    elif keys & {JOIN_GROUP}:
+    elif keys & {ApiKey.JOIN_GROUP}:
         said.append(
             "session and rebalance timeouts are not shortened: members that vanished are missed later than captured"
         )

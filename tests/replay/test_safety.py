@@ -6,19 +6,11 @@ import pytest
 
 from kdissect.cli.arguments import parse
 from kdissect.cli.replay import _allowable, _topic_id
+from kdissect.protocol.api_keys import ADMIN, INTER_BROKER, IRREVERSIBLE, READ, SECURITY
 from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.load.analysis import CapturedCluster, load
-from kdissect.replay.load.policy import (
-    ADMIN,
-    INTER_BROKER,
-    IRREVERSIBLE,
-    READ,
-    SECURITY,
-    by_content,
-    by_key,
-    is_internal,
-)
+from kdissect.replay.load.policy import by_content, by_key, is_internal
 from kdissect.replay.safety import (
     admission,
     check_cluster,

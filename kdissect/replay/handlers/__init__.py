@@ -6,28 +6,7 @@ A course is given the stage, the item, and its own copy of the decoded request, 
 
 from collections.abc import Callable
 
-from kdissect.protocol.api_keys import (
-    ADD_OFFSETS,
-    ADD_PARTITIONS,
-    CONSUMER_HEARTBEAT,
-    END_TXN,
-    FETCH,
-    HEARTBEAT,
-    INIT_PRODUCER_ID,
-    JOIN_GROUP,
-    LEADER_EPOCHS,
-    LEAVE_GROUP,
-    LIST_OFFSETS,
-    METADATA,
-    OFFSET_COMMIT,
-    OFFSET_FETCH,
-    PRODUCE,
-    SHARE_ACKNOWLEDGE,
-    SHARE_FETCH,
-    SHARE_HEARTBEAT,
-    SYNC_GROUP,
-    TXN_COMMIT,
-)
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.effects import Course
 from kdissect.replay.handlers import (
     classic_groups,
@@ -45,26 +24,26 @@ from kdissect.replay.load.analysis import ReplayItem
 from kdissect.replay.rewrite.roles import Tree
 
 COURSES: dict[int, Callable[[ReplayContext, ReplayItem, Tree], Course]] = {
-    PRODUCE: produce.produce,
-    FETCH: fetch.fetch,
-    LIST_OFFSETS: metadata.list_offsets,
-    METADATA: metadata.metadata,
-    OFFSET_COMMIT: offset_commit.commit,
-    OFFSET_FETCH: offset_commit.fetch_committed,
-    JOIN_GROUP: classic_groups.join,
-    HEARTBEAT: classic_groups.heartbeat,
-    LEAVE_GROUP: classic_groups.leave,
-    SYNC_GROUP: classic_groups.sync,
-    LEADER_EPOCHS: metadata.leader_epochs,
-    INIT_PRODUCER_ID: transactions.init_producer_id,
-    ADD_PARTITIONS: transactions.add_partitions,
-    ADD_OFFSETS: transactions.add_offsets,
-    END_TXN: transactions.end,
-    TXN_COMMIT: transactions.commit_offsets,
-    CONSUMER_HEARTBEAT: heartbeats.heartbeat,
-    SHARE_HEARTBEAT: heartbeats.heartbeat,
-    SHARE_FETCH: share.fetch,
-    SHARE_ACKNOWLEDGE: share.acknowledge,
+    ApiKey.PRODUCE: produce.produce,
+    ApiKey.FETCH: fetch.fetch,
+    ApiKey.LIST_OFFSETS: metadata.list_offsets,
+    ApiKey.METADATA: metadata.metadata,
+    ApiKey.OFFSET_COMMIT: offset_commit.commit,
+    ApiKey.OFFSET_FETCH: offset_commit.fetch_committed,
+    ApiKey.JOIN_GROUP: classic_groups.join,
+    ApiKey.HEARTBEAT: classic_groups.heartbeat,
+    ApiKey.LEAVE_GROUP: classic_groups.leave,
+    ApiKey.SYNC_GROUP: classic_groups.sync,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: metadata.leader_epochs,
+    ApiKey.INIT_PRODUCER_ID: transactions.init_producer_id,
+    ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions,
+    ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets,
+    ApiKey.END_TXN: transactions.end,
+    ApiKey.TXN_OFFSET_COMMIT: transactions.commit_offsets,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: heartbeats.heartbeat,
+    ApiKey.SHARE_GROUP_HEARTBEAT: heartbeats.heartbeat,
+    ApiKey.SHARE_FETCH: share.fetch,
+    ApiKey.SHARE_ACKNOWLEDGE: share.acknowledge,
 }
 
 

@@ -5,12 +5,7 @@ Copied ids would give every member an empty assignment, without an error. Member
 first (see `elders`).
 """
 
-from kdissect.protocol.api_keys import (
-    HEARTBEAT,
-    JOIN_GROUP,
-    LEAVE_GROUP,
-    SYNC_GROUP,
-)
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Answer, Course
 from kdissect.replay.handlers.assignment import ASSIGNMENT, assignments
@@ -48,7 +43,7 @@ def join(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
         body["member_id"] = live.member_id
     said = stage.captured_answer(item)
     body = stage.carried(item, body, version)
-    answer: Answer = yield from stage.insist(JOIN_GROUP, version, body, stage.client_id(item), item)
+    answer: Answer = yield from stage.insist(ApiKey.JOIN_GROUP, version, body, stage.client_id(item), item)
     if stage.off("members"):
         return [answer]
     # A captured join that did not get in comes again by itself: going further would leave a member that never syncs.
@@ -69,7 +64,7 @@ def sync(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
             for each in body["assignments"]
         ]
         body = stage.carried(item, body, version)
-        return [(yield from stage.insist(SYNC_GROUP, version, body, stage.client_id(item), item))]
+        return [(yield from stage.insist(ApiKey.SYNC_GROUP, version, body, stage.client_id(item), item))]
     live = yield from member_of(stage, body["group_id"], body["member_id"])
     captured_generation = body["generation_id"]
     body["assignments"] = []
@@ -86,7 +81,7 @@ def heartbeat(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
     version = stage.version(item)
     if stage.off("members"):
         body = stage.carried(item, body, version)
-        return [(yield from stage.insist(HEARTBEAT, version, body, stage.client_id(item), item))]
+        return [(yield from stage.insist(ApiKey.HEARTBEAT, version, body, stage.client_id(item), item))]
     live = yield from member_of(stage, body["group_id"], body["member_id"])
     body = stage.carried(item, body, version)
     body["member_id"], body["generation_id"] = live.member_id, live.generation
@@ -107,7 +102,7 @@ def leave(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
         live = known.get(each["member_id"])
         each["member_id"] = live.member_id if live else each["member_id"]
     body = stage.carried(item, body, version)
-    answer: Answer = yield from stage.insist(LEAVE_GROUP, version, body, stage.client_id(item), item)
+    answer: Answer = yield from stage.insist(ApiKey.LEAVE_GROUP, version, body, stage.client_id(item), item)
     for name in captured:
         stage.members.forget(group, name)
     return [answer]

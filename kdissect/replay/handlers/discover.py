@@ -6,12 +6,8 @@ asked for the topics: metadata reach each of them at its own time (KIP-500), so 
 
 from dataclasses import dataclass, field
 
-from kdissect.protocol.api_keys import (
-    DESCRIBE_CLUSTER,
-    DESCRIBE_CONFIGS,
-    LIST_OFFSETS,
-    METADATA,
-)
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.error_codes import LEADER_ERRORS, ErrorCode
 from kdissect.replay.effects import (
     Answer,
     Ask,
@@ -20,11 +16,7 @@ from kdissect.replay.effects import (
     Pause,
     ask_one,
 )
-from kdissect.replay.handlers.replay_context import (
-    AGAIN_NS,
-    LEADER_ERRORS,
-    ReplayContext,
-)
+from kdissect.replay.handlers.replay_context import AGAIN_NS, ReplayContext
 from kdissect.replay.rewrite.roles import Tree
 from kdissect.replay.rewrite.versions import chosen_version
 from kdissect.replay.safety import check_cluster
@@ -35,7 +27,7 @@ from kdissect.replay.target.cluster import (
 )
 
 EARLIEST, LATEST = -2, -1
-MOVING = LEADER_ERRORS | {78}  # OFFSET_NOT_AVAILABLE: of a leader that is new
+MOVING = LEADER_ERRORS | {ErrorCode.OFFSET_NOT_AVAILABLE}  # the latter from a leader that is new
 LEADERLESS_NS = 10_000_000_000  # how long leaders may be looked for
 TOPIC = 2
 SETTINGS = (
@@ -64,16 +56,16 @@ def learn_target(stage: ReplayContext) -> Coroutine:
         raise AbortRun(f"the target does not answer: {answer.bucket}")
     topology = stage.topology
     target = Target(topology.cluster_id)
-    if DESCRIBE_CLUSTER in topology.versions:
-        version = chosen_version(DESCRIBE_CLUSTER, 0, topology.versions[DESCRIBE_CLUSTER]) or 0
-        said = (yield from ask_one(Part(DESCRIBE_CLUSTER, version, {}))).body
+    if ApiKey.DESCRIBE_CLUSTER in topology.versions:
+        version = chosen_version(ApiKey.DESCRIBE_CLUSTER, 0, topology.versions[ApiKey.DESCRIBE_CLUSTER]) or 0
+        said = (yield from ask_one(Part(ApiKey.DESCRIBE_CLUSTER, version, {}))).body
         if said and not said["error_code"]:
             for broker in said["brokers"]:
                 topology.admit((broker["host"], broker["port"]))
             target.cluster_id = said["cluster_id"]
     check_cluster(stage.settings, stage.loaded.source, target.cluster_id)
     for node in sorted(topology.nodes):  # what all of them speak is known then
-        yield from ask_one(Part(METADATA, _metadata_version(stage), {"topics": []}, node))
+        yield from ask_one(Part(ApiKey.METADATA, _metadata_version(stage), {"topics": []}, node))
     target.unsettled = yield from until_settled(stage, wanted)
     yield from _learn_settings(stage, target)
     return target
@@ -88,7 +80,9 @@ def until_settled(stage: ReplayContext, topics: list[str], created: bool = False
     while topics:
         version, body = stage.asking_for(topics)
         nodes = sorted(stage.topology.nodes)
-        answers = yield Ask(tuple(Part(METADATA, version, body, node) for node in nodes), synthetic=True)
+        answers = yield Ask(
+            tuple(Part(ApiKey.METADATA, version, body, node) for node in nodes), synthetic=True
+        )
         views = sorted((each.body for each in answers if each.body), key=_led)
         for view in views:  # who knows most has the last word
             stage.topology.learn_metadata(view, stage.names)
@@ -114,7 +108,7 @@ def _settled(views: list[dict[int, int] | None], created: bool) -> bool:
 
 def learn_bounds(stage: ReplayContext) -> Coroutine:
     """Ask where each log begins and ends, so that positions can be found in it. Part of a run, not of a plan."""
-    version = chosen_version(LIST_OFFSETS, 2, stage.topology.versions.get(LIST_OFFSETS))
+    version = chosen_version(ApiKey.LIST_OFFSETS, 2, stage.topology.versions.get(ApiKey.LIST_OFFSETS))
     if version is None or stage.learning_bounds:
         return
     stage.learning_bounds = True
@@ -161,24 +155,28 @@ def _ask_bounds(
         "replica_id": -1,
         "topics": [{"name": name, "partitions": each} for name, each in topics.items()],
     }
-    cuts = split(LIST_OFFSETS, body, stage.topology, stage.names)
-    return (yield Ask(tuple(Part(LIST_OFFSETS, version, each, node) for node, each in cuts), synthetic=True))
+    cuts = split(ApiKey.LIST_OFFSETS, body, stage.topology, stage.names)
+    return (
+        yield Ask(
+            tuple(Part(ApiKey.LIST_OFFSETS, version, each, node) for node, each in cuts), synthetic=True
+        )
+    )
 
 
 def _metadata_version(stage: ReplayContext) -> int:
-    return chosen_version(METADATA, 5, stage.topology.versions.get(METADATA)) or 1
+    return chosen_version(ApiKey.METADATA, 5, stage.topology.versions.get(ApiKey.METADATA)) or 1
 
 
 def _learn_settings(stage: ReplayContext, target: Target) -> Coroutine:
     topics = sorted(stage.topology.topics)
-    version = chosen_version(DESCRIBE_CONFIGS, 1, stage.topology.versions.get(DESCRIBE_CONFIGS))
+    version = chosen_version(ApiKey.DESCRIBE_CONFIGS, 1, stage.topology.versions.get(ApiKey.DESCRIBE_CONFIGS))
     if version is None or not topics:
         return
     resources = [
         {"resource_type": TOPIC, "resource_name": name, "configuration_keys": list(SETTINGS)}
         for name in topics
     ]
-    said = (yield from ask_one(Part(DESCRIBE_CONFIGS, version, {"resources": resources}))).body
+    said = (yield from ask_one(Part(ApiKey.DESCRIBE_CONFIGS, version, {"resources": resources}))).body
     for result in said.get("results") or ():
         if not result["error_code"]:
             target.settings[result["resource_name"]] = {

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from kdissect.protocol.api_keys import FETCH
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import encode_request
+from kdissect.protocol.error_codes import FETCH_SESSION_ERRORS, ErrorCode
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import (
     ANY,
@@ -47,10 +48,8 @@ from kdissect.replay.target.producers import Where
 
 SESSIONS, RACKS, LAST_WITH_REPLICA = 7, 11, 14
 OLDEST_OF_BATCHES = 4
-OFFSET_OUT_OF_RANGE = 1
 NAMELESS = (Disposition.HEADLESS, "a topic id has no name in the capture")
 NOT_THERE = (Disposition.DEPENDENCY, "none of its topics is on the target")
-FETCH_SESSION_ERRORS = frozenset({70, 71, 106})
 SESSION = struct.Struct(">ii")  # its id and epoch
 
 
@@ -202,13 +201,13 @@ def _part(
     session_too: Tree = {"session_id": session_id, "session_epoch": epoch} if version >= SESSIONS else {}
     if mould is None:
         tree = _tree(asked, [each["fetch_offset"] for each in named.values()]) | session_too
-        return Part(FETCH, version, tree, node, asked.client_id, wait_ms=asked.max_wait_ms)
+        return Part(ApiKey.FETCH, version, tree, node, asked.client_id, wait_ms=asked.max_wait_ms)
     heads = [(mould.session, SESSION.pack(session_id, epoch))] if session_too else []
     for at, each in zip(mould.offsets, named.values(), strict=True):
         heads.append((at, each["fetch_offset"].to_bytes(8, "big", signed=True)))
     heads.sort()  # a topic may come again behind others; in the frame its partitions stand together
     return Part(
-        FETCH,
+        ApiKey.FETCH,
         version,
         session_too,
         node,
@@ -259,7 +258,7 @@ def _mould(asked: Asked) -> Mould | None:
     if asked.version >= SESSIONS:
         tree["session_id"], tree["session_epoch"] = session >> 32, session & 0xFFFFFFFF
     header = {
-        "request_api_key": FETCH,
+        "request_api_key": ApiKey.FETCH,
         "request_api_version": asked.version,
         "correlation_id": 0,
         "client_id": asked.client_id,
@@ -373,7 +372,7 @@ def _learn_all(stage: ReplayContext, item: ReplayItem, answer: Answer) -> None:
         target = topic.get("topic") or stage.names.name_of(topic.get("topic_id", b""))
         name = stage.captured_name(target)
         for each in topic["partitions"]:
-            if each["error_code"] == OFFSET_OUT_OF_RANGE:
+            if each["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
                 stage.spawn(learn_bounds(stage), CONTROL)
             if each["error_code"] or name is None:
                 continue

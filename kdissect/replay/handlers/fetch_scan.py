@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from kdissect.protocol.api_keys import FETCH
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.wire import (
     SIZED,
     DecodeError,
@@ -56,8 +56,8 @@ def glance(frame: bytes, version: int) -> Glance | None:
 @cache
 def _layout(version: int) -> tuple[bool, int, Callable[[bytes, int, int], tuple[int, int]]]:
     """Say whether a version is flexible, where its body begins, and how it counts."""
-    flexible = version in APIS[FETCH].flexible
-    return flexible, 4 + response_header_version(FETCH, version), count_length(flexible).read
+    flexible = version in APIS[ApiKey.FETCH].flexible
+    return flexible, 4 + response_header_version(ApiKey.FETCH, version), count_length(flexible).read
 
 
 def _glance(frame: bytes, version: int) -> Glance | None:

@@ -4,7 +4,7 @@ A heartbeat says the member's epoch and partitions as the target told them last.
 all that it said when it joined; one that is older than the capture is let in first (see `elders`).
 """
 
-from kdissect.protocol.api_keys import SHARE_HEARTBEAT
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.effects import Answer, Course
 from kdissect.replay.handlers.prior_member_joins import member_of
 from kdissect.replay.handlers.replay_context import ReplayContext
@@ -55,7 +55,9 @@ def heartbeat(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
     for name in {captured, said.get("member_id") or captured}:
         if name:
             stage.members.learn(name, live)
-    if body["member_epoch"] < 0 and key != SHARE_HEARTBEAT:  # what it holds may be acknowledged later
+    if (
+        body["member_epoch"] < 0 and key != ApiKey.SHARE_GROUP_HEARTBEAT
+    ):  # what it holds may be acknowledged later
         stage.members.forget(group, captured)
     return [answer]
 

@@ -4,7 +4,7 @@ Without membership (`--groups simple`) a commit says no member and no generation
 members. With it the live member commits.
 """
 
-from kdissect.protocol.api_keys import OFFSET_COMMIT, OFFSET_FETCH
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.effects import Answer, Course
 from kdissect.replay.handlers.prior_member_joins import member_if_any
 from kdissect.replay.handlers.rejoin import as_member
@@ -28,7 +28,7 @@ def commit(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
     body = stage.carried(item, body, version)
     if live is not None and live.join_version:
         return [(yield from as_member(stage, item, live, version, body))]
-    answer: Answer = yield from stage.insist(OFFSET_COMMIT, version, body, stage.client_id(item), item)
+    answer: Answer = yield from stage.insist(ApiKey.OFFSET_COMMIT, version, body, stage.client_id(item), item)
     return [answer]
 
 
@@ -42,5 +42,5 @@ def fetch_committed(stage: ReplayContext, item: ReplayItem, body: Tree) -> Cours
                 (live.member_id, live.generation) if live else (None, -1)
             )
     body = stage.carried(item, body, version)
-    answer: Answer = yield from stage.insist(OFFSET_FETCH, version, body, stage.client_id(item), item)
+    answer: Answer = yield from stage.insist(ApiKey.OFFSET_FETCH, version, body, stage.client_id(item), item)
     return [answer]

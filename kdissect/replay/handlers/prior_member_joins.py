@@ -6,7 +6,7 @@ another each would wait for those who are in to hear of it.
 
 from copy import deepcopy
 
-from kdissect.protocol.api_keys import CONSUMER_HEARTBEAT, JOIN_GROUP
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import encode_embedded
 from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.disposition import Disposition
@@ -49,7 +49,7 @@ def member_if_any(stage: ReplayContext, group: str, captured: str) -> Coroutine:
     elder = stage.loaded.elders.get((group, captured))
     live = stage.members.live(group, captured)
     if live is None and elder is not None:
-        if elder.joins_by == JOIN_GROUP:
+        if elder.joins_by == ApiKey.JOIN_GROUP:
             _let_in_together(stage, elder)
         else:
             stage.spawn(_let_in_by_heartbeat(stage, elder), elder.connection)
@@ -61,7 +61,7 @@ def member_if_any(stage: ReplayContext, group: str, captured: str) -> Coroutine:
 
 def _let_in_together(stage: ReplayContext, first: PriorMember) -> None:
     for elder in stage.loaded.elders.values():
-        beside = elder.group == first.group and elder.joins_by == JOIN_GROUP
+        beside = elder.group == first.group and elder.joins_by == ApiKey.JOIN_GROUP
         if (
             not beside
             or elder.first_ns > first.first_ns + TOGETHER_NS
@@ -78,7 +78,7 @@ def _let_in_together(stage: ReplayContext, first: PriorMember) -> None:
 def _join(stage: ReplayContext, elder: PriorMember) -> tuple[Tree, int]:
     """Make the join of a member from what is told of it: the target's names, in a version that the target speaks."""
     captured, template = elder.template or (USUAL_JOIN, {})
-    version = chosen_version(JOIN_GROUP, captured, stage.topology.versions.get(JOIN_GROUP))
+    version = chosen_version(ApiKey.JOIN_GROUP, captured, stage.topology.versions.get(ApiKey.JOIN_GROUP))
     if version is None:
         raise SkipRequest(Disposition.VERSION, "the target does not speak JoinGroup")
     metadata = encode_embedded(SUBSCRIPTION, 1, {"topics": list(elder.topics)})
@@ -93,9 +93,9 @@ def _join(stage: ReplayContext, elder: PriorMember) -> tuple[Tree, int]:
     }
     if captured >= INSTANCES:
         body["group_instance_id"] = elder.instance
-    rewriter(APIS[JOIN_GROUP].request, captured)(body, stage.names)
+    rewriter(APIS[ApiKey.JOIN_GROUP].request, captured)(body, stage.names)
     longer(stage, body)
-    return convert(JOIN_GROUP, body, captured, version, stage.names).tree, version
+    return convert(ApiKey.JOIN_GROUP, body, captured, version, stage.names).tree, version
 
 
 def _let_in_by_heartbeat(stage: ReplayContext, elder: PriorMember) -> Coroutine:
@@ -115,7 +115,7 @@ def _let_in_by_heartbeat(stage: ReplayContext, elder: PriorMember) -> Coroutine:
             "member_epoch": JOINING,
             "subscribed_topic_names": list(elder.topics),
         }
-        if key == CONSUMER_HEARTBEAT:
+        if key == ApiKey.CONSUMER_GROUP_HEARTBEAT:
             body |= {
                 "rebalance_timeout_ms": REBALANCE_MS,
                 "instance_id": elder.instance,

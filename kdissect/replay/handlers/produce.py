@@ -11,13 +11,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kdissect.protocol.api_keys import (
-    ADD_PARTITIONS,
-    END_TXN,
-    INIT_PRODUCER_ID,
-)
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_response
-from kdissect.protocol.error_codes import error_name
+from kdissect.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import (
     Answer,
@@ -28,13 +24,7 @@ from kdissect.replay.effects import (
     Pause,
     Until,
 )
-from kdissect.replay.handlers.replay_context import (
-    AGAIN_NS,
-    CONCURRENT_TRANSACTIONS,
-    LEADER_ERRORS,
-    ReplayContext,
-    pause_ns,
-)
+from kdissect.replay.handlers.replay_context import AGAIN_NS, ReplayContext, pause_ns
 from kdissect.replay.load.analysis import ReplayItem
 from kdissect.replay.load.policy import is_internal
 from kdissect.replay.load.retries import Position
@@ -59,13 +49,14 @@ from kdissect.replay.target.producers import (
 )
 
 BEFORE_IMPLICIT_ADD = 11  # from Produce 12 on a batch adds its partition to the transaction (KIP-890)
-OUT_OF_ORDER, DUPLICATE_SEQUENCE, NOT_ENOUGH_REPLICAS = 45, 46, 19
 # What is said while the last transaction is ending (KIP-890); the latter to older clients.
-ENDING = frozenset({CONCURRENT_TRANSACTIONS, NOT_ENOUGH_REPLICAS})
+ENDING = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS})
 NOT_YET = LEADER_ERRORS | ENDING  # nothing was written
 ZSTD, ZSTD_VERSION = 4, 7  # KIP-110
 UNKNOWN = -1
-BORDERS = frozenset({INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN})  # what a batch in a transaction waits for
+BORDERS = frozenset(
+    {ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN}
+)  # what a batch in a transaction waits for
 BEFORE, TAKEN = "a batch before this one", "the target took an earlier attempt"
 
 
@@ -384,8 +375,13 @@ def _add_partitions(
         "v3_and_below_producer_epoch": identity.producer_epoch,
         "v3_and_below_topics": [{"name": topic, "partitions": parts} for topic, parts in topics.items()],
     }
-    version = chosen_version(ADD_PARTITIONS, 3, stage.topology.versions.get(ADD_PARTITIONS)) or 0
-    yield from stage.insist(ADD_PARTITIONS, version, body, stage.client_id(item))
+    version = (
+        chosen_version(
+            ApiKey.ADD_PARTITIONS_TO_TXN, 3, stage.topology.versions.get(ApiKey.ADD_PARTITIONS_TO_TXN)
+        )
+        or 0
+    )
+    yield from stage.insist(ApiKey.ADD_PARTITIONS_TO_TXN, version, body, stage.client_id(item))
     stage.open_transactions[name] = identity
     stage.note(item, "partitions added to the transaction first")
 
@@ -429,7 +425,7 @@ def delivered(
         if not passing:
             return every
         errors = {error for _, error in passing}
-        gaps += OUT_OF_ORDER in errors
+        gaps += ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER in errors
         wait_ns = pause_ns(tries) if LEADER_ERRORS.isdisjoint(errors) else 2 * AGAIN_NS
         tries += 1
         stage.counts["sent again"] += 1
@@ -445,7 +441,7 @@ def delivered(
 
 def _passes(sending: Sending, error: int | None, gaps: int) -> bool:
     """Tell whether an error says no more than that it is too early, or that something in front failed; `gaps`: how often it did."""
-    if error != OUT_OF_ORDER:
+    if error != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
         return error in NOT_YET
     numbering = sending.numbering
     return gaps < 2 and numbering is not None and (numbering.broken or numbering.under_way > 1)
@@ -513,7 +509,7 @@ def _ends(stage: ReplayContext, sent: Sequence[Sending], answers: list[Answer]) 
         known = said.get((stage.names.topic(sending.where[0]), sending.where[1]))
         if known:
             error, offset = known.pop(0)
-            found.append(End(error, offset, error in (0, DUPLICATE_SEQUENCE)))
+            found.append(End(error, offset, error in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)))
         else:
             found.append(End(None, -1, silence))
     return found

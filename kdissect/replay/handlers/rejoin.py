@@ -3,12 +3,8 @@
 A live rebalance that the capture did not have is joined by the replayer's own requests, as a client would.
 """
 
-from kdissect.protocol.api_keys import (
-    JOIN_GROUP,
-    LEAVE_GROUP,
-    SYNC_GROUP,
-)
-from kdissect.protocol.error_codes import error_name
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.error_codes import CLASSIC_MEMBER_LOST, ErrorCode, error_name
 from kdissect.replay.effects import (
     Answer,
     Coroutine,
@@ -22,8 +18,6 @@ from kdissect.replay.rewrite.roles import Tree
 from kdissect.replay.rewrite.versions import chosen_version
 from kdissect.replay.target.members import Live
 
-MEMBER_ID_REQUIRED, UNKNOWN_MEMBER, ILLEGAL_GENERATION, REBALANCE = 79, 25, 22, 27
-LOST_PLACE = frozenset({UNKNOWN_MEMBER, ILLEGAL_GENERATION, REBALANCE})
 LONGEST_SESSION_MS = 1_800_000  # group.max.session.timeout.ms of a broker that nobody configured
 
 
@@ -47,16 +41,16 @@ def joined(
     while True:
         said = answer.body
         error = said.get("error_code") if said else None
-        if error == MEMBER_ID_REQUIRED:
+        if error == ErrorCode.MEMBER_ID_REQUIRED:
             live.member_id = said["member_id"]
             if stop_at_id:
                 return answer
-        elif error == UNKNOWN_MEMBER and body["member_id"]:
+        elif error == ErrorCode.UNKNOWN_MEMBER_ID and body["member_id"]:
             live.member_id = ""
         else:
             break
         body = body | {"member_id": live.member_id}
-        answer = yield from stage.insist(JOIN_GROUP, version, body, client_id)
+        answer = yield from stage.insist(ApiKey.JOIN_GROUP, version, body, client_id)
     if said and not said["error_code"]:
         live.member_id, live.generation = said["member_id"], said["generation_id"]
         live.leader, live.protocol = said["leader"], said.get("protocol_name")
@@ -70,7 +64,7 @@ def as_member(stage: ReplayContext, item: ReplayItem, live: Live, version: int, 
     key = item.request.key
     answer: Answer = yield from stage.insist(key, version, body, stage.client_id(item), item)
     error = answer.errors[0] if answer.errors else 0
-    if error not in LOST_PLACE or item.error:
+    if error not in CLASSIC_MEMBER_LOST or item.error:
         return answer
     stage.counts["rebalances joined by the replayer"] += 1
     if not (yield from rejoin(stage, stage.client_id(item), live)):
@@ -98,11 +92,11 @@ def rejoin(stage: ReplayContext, client_id: str | None, live: Live) -> Coroutine
         return False
     gate = live.rejoining = Gate()
     try:
-        answer = yield from stage.insist(JOIN_GROUP, live.join_version, live.join, client_id)
+        answer = yield from stage.insist(ApiKey.JOIN_GROUP, live.join_version, live.join, client_id)
         answer = yield from joined(stage, client_id, live, live.join, live.join_version, answer, False)
         if not answer.body or answer.body["error_code"]:
             return False
-        version = chosen_version(SYNC_GROUP, 3, stage.topology.versions.get(SYNC_GROUP)) or 0
+        version = chosen_version(ApiKey.SYNC_GROUP, 3, stage.topology.versions.get(ApiKey.SYNC_GROUP)) or 0
         body: Tree = {"group_id": live.join["group_id"], "assignments": []}
         put(body, live, version)
         if version >= 3:
@@ -112,7 +106,7 @@ def rejoin(stage: ReplayContext, client_id: str | None, live: Live) -> Coroutine
                 generation for group, generation in stage.loaded.assignments if group == live.group
             ]
             body["assignments"] = assignments(stage, live, max(generations, default=-1))
-        answer = yield from stage.insist(SYNC_GROUP, version, body, client_id)
+        answer = yield from stage.insist(ApiKey.SYNC_GROUP, version, body, client_id)
         return bool(answer.body) and not answer.body["error_code"]
     finally:
         live.rejoining = None
@@ -124,13 +118,15 @@ def leave_all(stage: ReplayContext) -> Coroutine:
     for live in stage.members.all():
         if live.generation <= 0:
             continue
-        if live.joins_by == JOIN_GROUP:
-            version = chosen_version(LEAVE_GROUP, 3, stage.topology.versions.get(LEAVE_GROUP)) or 0
+        if live.joins_by == ApiKey.JOIN_GROUP:
+            version = (
+                chosen_version(ApiKey.LEAVE_GROUP, 3, stage.topology.versions.get(ApiKey.LEAVE_GROUP)) or 0
+            )
             group = stage.names.group(live.group)
             body: Tree = {"group_id": group, "members": [{"member_id": live.member_id}]}
             if version < 3:
                 body = {"group_id": group, "member_id": live.member_id}
-            yield from stage.insist(LEAVE_GROUP, version, body, None)
+            yield from stage.insist(ApiKey.LEAVE_GROUP, version, body, None)
         else:
             body = {
                 "group_id": stage.names.group(live.group),

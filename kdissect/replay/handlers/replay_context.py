@@ -9,31 +9,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from kdissect.protocol.api_keys import (
-    ADD_OFFSETS,
-    ADD_PARTITIONS,
-    CONSUMER_DESCRIBE,
-    CONSUMER_HEARTBEAT,
-    DELETE_GROUPS,
-    DESCRIBE_GROUPS,
-    END_TXN,
-    FIND_COORDINATOR,
-    HEARTBEAT,
-    INIT_PRODUCER_ID,
-    JOIN_GROUP,
-    LEAVE_GROUP,
-    METADATA,
-    OFFSET_COMMIT,
-    OFFSET_DELETE,
-    OFFSET_FETCH,
-    SHARE_DESCRIBE,
-    SHARE_HEARTBEAT,
-    SHARE_OFFSETS,
-    SYNC_GROUP,
-    TXN_COMMIT,
-)
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_response
-from kdissect.protocol.error_codes import error_name
+from kdissect.protocol.error_codes import COORDINATOR_ERRORS, LEADER_ERRORS, ErrorCode, error_name
 from kdissect.protocol.schema.registry import APIS, api_name
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import (
@@ -80,41 +58,38 @@ from kdissect.replay.target.producers import (
 from kdissect.replay.target.share_sessions import ShareMember
 
 LEAST_METADATA = 4  # older ones create topics that are asked for
-COORDINATOR_ERRORS = frozenset({14, 15, 16})
-LEADER_ERRORS = frozenset({3, 5, 6, 74, 75, 100})
-CONCURRENT_TRANSACTIONS = 51
-PASSING = COORDINATOR_ERRORS | {CONCURRENT_TRANSACTIONS}
+PASSING = COORDINATOR_ERRORS | {ErrorCode.CONCURRENT_TRANSACTIONS}
 SOON_NS, AGAIN_NS = 5_000_000, 50_000_000  # before the first try again, and at most
 OWN_CLIENT_ID = "kdissect-replay"
 CONTROL = "control"  # owns the connections for what belongs to no captured one
 
-OF_GROUP = dict.fromkeys(
+OF_GROUP: dict[int, str] = dict.fromkeys(
     (
-        OFFSET_COMMIT,
-        JOIN_GROUP,
-        HEARTBEAT,
-        LEAVE_GROUP,
-        SYNC_GROUP,
-        TXN_COMMIT,
-        OFFSET_DELETE,
-        CONSUMER_HEARTBEAT,
-        SHARE_HEARTBEAT,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.JOIN_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.SHARE_GROUP_HEARTBEAT,
     ),
     "group_id",
 )
-OF_GROUPS = {
-    OFFSET_FETCH: "groups",
-    DESCRIBE_GROUPS: "groups",
-    DELETE_GROUPS: "groups_names",
-    CONSUMER_DESCRIBE: "group_ids",
-    SHARE_DESCRIBE: "group_ids",
-    SHARE_OFFSETS: "groups",
+OF_GROUPS: dict[int, str] = {
+    ApiKey.OFFSET_FETCH: "groups",
+    ApiKey.DESCRIBE_GROUPS: "groups",
+    ApiKey.DELETE_GROUPS: "groups_names",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "group_ids",
+    ApiKey.SHARE_GROUP_DESCRIBE: "group_ids",
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "groups",
 }
-OF_TRANSACTION = {
-    INIT_PRODUCER_ID: "transactional_id",
-    ADD_PARTITIONS: "v3_and_below_transactional_id",
-    ADD_OFFSETS: "transactional_id",
-    END_TXN: "transactional_id",
+OF_TRANSACTION: dict[int, str] = {
+    ApiKey.INIT_PRODUCER_ID: "transactional_id",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "v3_and_below_transactional_id",
+    ApiKey.ADD_OFFSETS_TO_TXN: "transactional_id",
+    ApiKey.END_TXN: "transactional_id",
 }
 
 
@@ -312,7 +287,10 @@ class ReplayContext:
         if known is not None and known in self.topology.nodes:
             return known
         deadline = self.now_ns() + int(self.settings.dependency_deadline_s * 1e9)
-        version = chosen_version(FIND_COORDINATOR, 4, self.topology.versions.get(FIND_COORDINATOR)) or 0
+        version = (
+            chosen_version(ApiKey.FIND_COORDINATOR, 4, self.topology.versions.get(ApiKey.FIND_COORDINATOR))
+            or 0
+        )
         body: Tree = (
             {"key_type": kind, "coordinator_keys": [name]}
             if version >= 4
@@ -323,7 +301,7 @@ class ReplayContext:
         error = "no answer"
         while self.now_ns() < deadline:
             answer: Answer = yield from ask_one(
-                Part(FIND_COORDINATOR, version, body, client_id=OWN_CLIENT_ID)
+                Part(ApiKey.FIND_COORDINATOR, version, body, client_id=OWN_CLIENT_ID)
             )
             said = answer.body
             found = (said.get("coordinators") or [said])[0] if said else {}
@@ -351,14 +329,16 @@ class ReplayContext:
     def learn_topics(self, topics: list[str]) -> Coroutine:
         """Ask for topics of the target by name."""
         version, body = self.asking_for(topics)
-        answer: Answer = yield from ask_one(Part(METADATA, version, body, client_id=OWN_CLIENT_ID))
+        answer: Answer = yield from ask_one(Part(ApiKey.METADATA, version, body, client_id=OWN_CLIENT_ID))
         if answer.body:
             self.topology.learn_metadata(answer.body, self.names)
         return answer
 
     def asking_for(self, topics: list[str]) -> tuple[int, Tree]:
         """Give the version and body of a Metadata request for topics; none is created by that."""
-        version = chosen_version(METADATA, 12, self.topology.versions.get(METADATA)) or LEAST_METADATA
+        version = (
+            chosen_version(ApiKey.METADATA, 12, self.topology.versions.get(ApiKey.METADATA)) or LEAST_METADATA
+        )
         return version, {"topics": [{"name": name} for name in topics], "allow_auto_topic_creation": False}
 
     def own_session(self, connection: int, node: int) -> OwnSession:
@@ -449,8 +429,13 @@ class ReplayContext:
         try:
             name = self.names.transactional(item.transaction) if item.transaction else None
             body: Tree = {"transactional_id": name, "transaction_timeout_ms": 60_000}
-            version = chosen_version(INIT_PRODUCER_ID, 4, self.topology.versions.get(INIT_PRODUCER_ID)) or 0
-            answer = yield from self.insist(INIT_PRODUCER_ID, version, body, OWN_CLIENT_ID)
+            version = (
+                chosen_version(
+                    ApiKey.INIT_PRODUCER_ID, 4, self.topology.versions.get(ApiKey.INIT_PRODUCER_ID)
+                )
+                or 0
+            )
+            answer = yield from self.insist(ApiKey.INIT_PRODUCER_ID, version, body, OWN_CLIENT_ID)
             said = answer.body
             if not said or said["error_code"]:
                 raise SkipRequest(Disposition.DEPENDENCY, "the target gave no producer id")

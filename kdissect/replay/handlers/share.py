@@ -7,6 +7,7 @@ ends a session with the connection that it came by.
 
 from collections.abc import Iterable
 
+from kdissect.protocol.error_codes import SHARE_SESSION_ERRORS
 from kdissect.protocol.schema.registry import api_name
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import (
@@ -35,7 +36,6 @@ from kdissect.replay.target.share_sessions import (
 
 FIRST_VERSION, RENEWALS = 1, 2  # version 0 was an early access; members can renew what they hold
 SINCE_RENEWALS = ("share_acquire_mode", "is_renew_ack")
-SESSION_ERRORS = frozenset({122, 123, 133})  # not found, another epoch, too many
 USUAL_RECORDS = 500  # max.poll.records of a client that nobody configured
 LIMITS = ("min_bytes", "max_bytes", "max_records", "batch_size", "share_acquire_mode", "is_renew_ack")
 Named = dict[Where, list[Tree]]  # partition -> batches that acknowledge
@@ -154,7 +154,7 @@ def _ask(
 def learn(stage: ReplayContext, session: OwnShareSession, answer: Answer) -> None:
     """Take in what was handed out, or that the session is lost."""
     body, asked = answer.body, answer.part.body["share_session_epoch"]
-    if not body or body["error_code"] in SESSION_ERRORS:
+    if not body or body["error_code"] in SHARE_SESSION_ERRORS:
         if asked < session.epoch:  # else it was of a session that is forgotten already
             session.forget()
             stage.counts["share sessions begun again"] += 1

@@ -5,13 +5,7 @@ partition by itself; a capture of the second on a target of the first gets the r
 nothing is missing. Passing errors are asked again, since everything behind waits for it.
 """
 
-from kdissect.protocol.api_keys import (
-    ADD_OFFSETS,
-    ADD_PARTITIONS,
-    END_TXN,
-    INIT_PRODUCER_ID,
-    TXN_COMMIT,
-)
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import error_name
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import (
@@ -27,10 +21,10 @@ from kdissect.replay.rewrite.versions import chosen_version
 from kdissect.replay.settings import Groups
 from kdissect.replay.target.producers import Identity, Key
 
-BORDERS = frozenset({INIT_PRODUCER_ID, END_TXN})
+BORDERS = frozenset({ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN})
 LONGEST_TIMEOUT_MS = 900_000  # transaction.max.timeout.ms of a broker that nobody configured
 IMPLICIT_OFFSETS = 5  # TxnOffsetCommit from which the group is added by itself
-LAST_OF_FIRST_GENERATION = {END_TXN: 4, TXN_COMMIT: 4}
+LAST_OF_FIRST_GENERATION = {ApiKey.END_TXN: 4, ApiKey.TXN_OFFSET_COMMIT: 4}
 
 
 def init_producer_id(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
@@ -44,7 +38,9 @@ def init_producer_id(stage: ReplayContext, item: ReplayItem, body: Tree) -> Cour
         longer = int(body["transaction_timeout_ms"] / stage.settings.speed)
         body["transaction_timeout_ms"] = min(longer, max(LONGEST_TIMEOUT_MS, body["transaction_timeout_ms"]))
     body = stage.carried(item, body, version)
-    answer: Answer = yield from stage.insist(INIT_PRODUCER_ID, version, body, stage.client_id(item), item)
+    answer: Answer = yield from stage.insist(
+        ApiKey.INIT_PRODUCER_ID, version, body, stage.client_id(item), item
+    )
     _learn_identity(stage, item, answer.body, Identity(-1, -1))
     return [answer]
 
@@ -63,7 +59,9 @@ def add_partitions(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course
         if stage.names.topic(name) not in stage.topology.topics:
             raise SkipRequest(Disposition.DEPENDENCY, f"topic {stage.names.topic(name)} is not on the target")
     body = stage.carried(item, body, version)
-    answer: Answer = yield from stage.insist(ADD_PARTITIONS, version, body, stage.client_id(item), item)
+    answer: Answer = yield from stage.insist(
+        ApiKey.ADD_PARTITIONS_TO_TXN, version, body, stage.client_id(item), item
+    )
     name = stage.names.transactional(item.transaction or "")
     if answer.body:
         stage.added[name].update(topics)
@@ -77,16 +75,20 @@ def add_offsets(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
     version = stage.version(item)
     identity = yield from _put_identity(stage, item, body)
     body = stage.carried(item, body, version)
-    answer: Answer = yield from stage.insist(ADD_OFFSETS, version, body, stage.client_id(item), item)
+    answer: Answer = yield from stage.insist(
+        ApiKey.ADD_OFFSETS_TO_TXN, version, body, stage.client_id(item), item
+    )
     stage.open_transactions[stage.names.transactional(item.transaction or "")] = identity
     return [answer]
 
 
 def commit_offsets(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
     """Commit offsets in the transaction: translated, and as the member that is alive on the target."""
-    yield from stage.in_transaction_order(item, lambda key: key in (INIT_PRODUCER_ID, ADD_OFFSETS, END_TXN))
+    yield from stage.in_transaction_order(
+        item, lambda key: key in (ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.END_TXN)
+    )
     second = stage.topology.second_generation
-    version = stage.version(item, most=99 if second else LAST_OF_FIRST_GENERATION[TXN_COMMIT])
+    version = stage.version(item, most=99 if second else LAST_OF_FIRST_GENERATION[ApiKey.TXN_OFFSET_COMMIT])
     identity = yield from _put_identity(stage, item, body)
     stage.translate_commits(item, body)
     if stage.settings.groups is Groups.FULL:
@@ -97,7 +99,9 @@ def commit_offsets(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course
     name = stage.names.transactional(item.transaction or "")
     if (item.request.version or 0) >= IMPLICIT_OFFSETS > version:
         yield from _add_group(stage, item, name, group, identity)
-    answer: Answer = yield from stage.insist(TXN_COMMIT, version, body, stage.client_id(item), item)
+    answer: Answer = yield from stage.insist(
+        ApiKey.TXN_OFFSET_COMMIT, version, body, stage.client_id(item), item
+    )
     stage.open_transactions[name] = identity
     return [answer]
 
@@ -106,7 +110,7 @@ def end(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
     """Commit or abort, when all that belongs to the transaction has come to its end."""
     yield from stage.in_transaction_order(item, lambda _key: True)
     second = stage.topology.second_generation
-    version = stage.version(item, most=99 if second else LAST_OF_FIRST_GENERATION[END_TXN])
+    version = stage.version(item, most=99 if second else LAST_OF_FIRST_GENERATION[ApiKey.END_TXN])
     identity = yield from _put_identity(stage, item, body)
     name = stage.names.transactional(item.transaction or "")
     if name not in stage.open_transactions:
@@ -115,7 +119,7 @@ def end(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
             stage.producers.learn(following, identity)  # no epoch was raised
         raise SkipRequest(Disposition.DEPENDENCY, "nothing of its transaction was sent")
     body = stage.carried(item, body, version)
-    answer: Answer = yield from stage.insist(END_TXN, version, body, stage.client_id(item), item)
+    answer: Answer = yield from stage.insist(ApiKey.END_TXN, version, body, stage.client_id(item), item)
     _learn_identity(stage, item, answer.body, identity)
     if answer.body and answer.body["error_code"]:
         stage.note(item, f"the transaction did not end: {error_name(answer.body['error_code'])}")
@@ -125,16 +129,16 @@ def end(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
 def abort_open(stage: ReplayContext) -> Coroutine:
     """Abort what is still open: a reader of committed records would wait behind it until the target gives up."""
     for name, identity in list(stage.open_transactions.items()):
-        most = 99 if stage.topology.second_generation else LAST_OF_FIRST_GENERATION[END_TXN]
-        spoken = stage.topology.versions.get(END_TXN, (0, 0))
-        version = chosen_version(END_TXN, 3, (spoken[0], min(spoken[1], most))) or 0
+        most = 99 if stage.topology.second_generation else LAST_OF_FIRST_GENERATION[ApiKey.END_TXN]
+        spoken = stage.topology.versions.get(ApiKey.END_TXN, (0, 0))
+        version = chosen_version(ApiKey.END_TXN, 3, (spoken[0], min(spoken[1], most))) or 0
         body: Tree = {
             "transactional_id": name,
             "producer_id": identity.producer_id,
             "producer_epoch": identity.producer_epoch,
             "committed": False,
         }
-        answer: Answer = yield from stage.insist(END_TXN, version, body, None)
+        answer: Answer = yield from stage.insist(ApiKey.END_TXN, version, body, None)
         if answer.body and not answer.body["error_code"]:
             stage.counts["transactions aborted at the end"] += 1
             stage.open_transactions.pop(name, None)
@@ -182,6 +186,9 @@ def _add_group(
         "producer_epoch": identity.producer_epoch,
         "group_id": stage.names.group(group),
     }
-    version = chosen_version(ADD_OFFSETS, 3, stage.topology.versions.get(ADD_OFFSETS)) or 0
-    yield from stage.insist(ADD_OFFSETS, version, body, stage.client_id(item))
+    version = (
+        chosen_version(ApiKey.ADD_OFFSETS_TO_TXN, 3, stage.topology.versions.get(ApiKey.ADD_OFFSETS_TO_TXN))
+        or 0
+    )
+    yield from stage.insist(ApiKey.ADD_OFFSETS_TO_TXN, version, body, stage.client_id(item))
     stage.note(item, "the group was added to the transaction first")

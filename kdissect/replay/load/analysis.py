@@ -17,22 +17,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from kdissect.protocol.api_keys import (
-    ADD_OFFSETS,
-    ADD_PARTITIONS,
-    DESCRIBE_CLUSTER,
-    END_TXN,
-    FETCH,
-    FIND_COORDINATOR,
-    INIT_PRODUCER_ID,
-    LIST_OFFSETS,
-    METADATA,
-    OFFSET_COMMIT,
-    PRODUCE,
-    SASL_HANDSHAKE,
-    SYNC_GROUP,
-    TXN_COMMIT,
-)
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import (
     DecodedMessage,
     decode_request,
@@ -82,20 +67,27 @@ from kdissect.replay.target.fetch_sessions import (
 )
 from kdissect.replay.target.producers import Key, Where
 
-ANSWERED_BY_PARTITION = {
-    FETCH: ("responses", "topic"),
-    LIST_OFFSETS: ("topics", "name"),
-    OFFSET_COMMIT: ("topics", "name"),
+ANSWERED_BY_PARTITION: dict[int, tuple[str, str]] = {
+    ApiKey.FETCH: ("responses", "topic"),
+    ApiKey.LIST_OFFSETS: ("topics", "name"),
+    ApiKey.OFFSET_COMMIT: ("topics", "name"),
 }
-# OffsetForLeaderEpoch, heartbeats, ShareFetch: they name topics that have to be looked up.
-NAMING = frozenset({23, 68, 76, 78})
-TRANSACTIONAL = {
-    PRODUCE: "transactional_id",
-    INIT_PRODUCER_ID: "transactional_id",
-    ADD_PARTITIONS: "v3_and_below_transactional_id",
-    ADD_OFFSETS: "transactional_id",
-    END_TXN: "transactional_id",
-    TXN_COMMIT: "transactional_id",
+NAMING = frozenset(
+    {
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        ApiKey.SHARE_FETCH,
+    }
+)
+"""They name topics that have to be looked up."""
+TRANSACTIONAL: dict[int, str] = {
+    ApiKey.PRODUCE: "transactional_id",
+    ApiKey.INIT_PRODUCER_ID: "transactional_id",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "v3_and_below_transactional_id",
+    ApiKey.ADD_OFFSETS_TO_TXN: "transactional_id",
+    ApiKey.END_TXN: "transactional_id",
+    ApiKey.TXN_OFFSET_COMMIT: "transactional_id",
 }
 
 
@@ -215,12 +207,12 @@ class _Loader:
         if request.key in TRANSACTIONAL:
             item.transaction = whole.body.get(TRANSACTIONAL[request.key]) or None
         self._learn_ids(request, said)
-        if request.key == FETCH and said:
+        if request.key == ApiKey.FETCH and said:
             self._learn_fetched(request, whole.body, said)
         self._learn_groups(request, whole.body, said)
         self._learn_older(item, whole.body, said)
         self._learn_topics(request, whole.body, said)
-        if request.key == PRODUCE:
+        if request.key == ApiKey.PRODUCE:
             self._learn_batches(item, whole.body, said)
         if item.refusal is None:
             loaded.kin.take(
@@ -257,9 +249,13 @@ class _Loader:
 
     def _learn_source(self, request: Request, whole: DecodedMessage | None, said: Tree | None) -> None:
         source = self._loaded.source
-        if request.key == SASL_HANDSHAKE and whole and whole.body:
+        if request.key == ApiKey.SASL_HANDSHAKE and whole and whole.body:
             source.principals.add(str(whole.body.get("mechanism")))
-        if said is None or request.key not in (METADATA, DESCRIBE_CLUSTER, FIND_COORDINATOR):
+        if said is None or request.key not in (
+            ApiKey.METADATA,
+            ApiKey.DESCRIBE_CLUSTER,
+            ApiKey.FIND_COORDINATOR,
+        ):
             return
         if said.get("cluster_id"):
             source.cluster_ids.add(said["cluster_id"])
@@ -275,7 +271,7 @@ class _Loader:
                 )
 
     def _learn_ids(self, request: Request, said: Tree | None) -> None:
-        if request.key in (INIT_PRODUCER_ID, END_TXN) and said and not said["error_code"]:
+        if request.key in (ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN) and said and not said["error_code"]:
             key = (said.get("producer_id", -1), said.get("producer_epoch", -1))
             if key[0] >= 0:
                 self._loaded.issuers.setdefault(key, request.index)
@@ -290,7 +286,7 @@ class _Loader:
                     self._loaded.starts.setdefault((name, each["partition_index"]), each["log_start_offset"])
 
     def _learn_groups(self, request: Request, body: Tree, said: Tree | None) -> None:
-        if request.key == SYNC_GROUP and body["assignments"] and said and not said["error_code"]:
+        if request.key == ApiKey.SYNC_GROUP and body["assignments"] and said and not said["error_code"]:
             self._loaded.assignments[body["group_id"], body["generation_id"]] = {
                 each["member_id"]: each["assignment"] for each in body["assignments"]
             }
@@ -298,7 +294,7 @@ class _Loader:
     def _learn_older(self, item: ReplayItem, body: Tree, said: Tree | None) -> None:
         request, played = item.request, item.refusal is None
         of_client = item.refusal is None or item.refusal.bucket is Disposition.POLICY
-        if request.key == FETCH and of_client:
+        if request.key == ApiKey.FETCH and of_client:
             told = self._sessions.take(request, body, said, played)
             self._loaded.kin.reads(request.connection, told)
         if self._settings.groups is Groups.FULL:

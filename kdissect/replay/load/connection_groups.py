@@ -7,22 +7,23 @@ writes, are *kin*, and are played by one process, since nothing is told from pro
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 
-from kdissect.protocol.api_keys import (
-    DELETE_RECORDS,
-    FETCH,
-    LEADER_EPOCHS,
-    OFFSET_COMMIT,
-    PRODUCE,
-    TXN_COMMIT,
-)
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.load.requests import Request
 from kdissect.replay.rewrite.references import groups_of, topics_of
 from kdissect.replay.rewrite.roles import Tree
 
 # Who asks for a coordinator is no member by that.
-IN_GROUPS = frozenset({OFFSET_COMMIT, 11, 12, 13, 14, 25, TXN_COMMIT, 68, 76, 78, 79})
+IN_GROUPS = frozenset({ApiKey.OFFSET_COMMIT, 11, 12, 13, 14, 25, ApiKey.TXN_OFFSET_COMMIT, 68, 76, 78, 79})
 # Offsets in them are translated.
-READING = frozenset({FETCH, OFFSET_COMMIT, DELETE_RECORDS, LEADER_EPOCHS, TXN_COMMIT})
+READING = frozenset(
+    {
+        ApiKey.FETCH,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.TXN_OFFSET_COMMIT,
+    }
+)
 PRODUCER_ID = slice(43, 51)  # in the header of a batch
 MAGIC = 16
 
@@ -57,13 +58,13 @@ class ConnectionGroups:
         for producer in (body.get("producer_id", -1), (said or {}).get("producer_id", -1)):
             if producer >= 0:
                 self.unite(connection, ("producer", producer))
-        if request.key == PRODUCE:
+        if request.key == ApiKey.PRODUCE:
             for records in _records(body):
                 if len(records) >= PRODUCER_ID.stop and records[MAGIC] == 2:
                     producer = int.from_bytes(records[PRODUCER_ID], "big", signed=True)
                     if producer >= 0:
                         self.unite(connection, ("producer", producer))
-            for topic in topics_of(PRODUCE, version, body, names):
+            for topic in topics_of(ApiKey.PRODUCE, version, body, names):
                 self._writers[topic].add(connection)
         if request.key in IN_GROUPS:
             for group in groups_of(request.key, version, body):

@@ -9,58 +9,25 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kdissect.protocol.api_keys import (
-    ADD_PARTITIONS,
-    FETCH,
-    JOIN_GROUP,
-    LEADER_EPOCHS,
-    LIST_OFFSETS,
-    PRODUCE,
+    ADMIN,
+    DATA,
+    GROUP_COMMITS,
+    GROUP_MEMBERSHIP,
+    HANDSHAKE,
+    INTER_BROKER,
+    IRREVERSIBLE,
+    READ,
+    SECURITY,
+    STREAMS_MEMBERSHIP,
+    TELEMETRY,
+    ApiKey,
 )
 from kdissect.protocol.schema.registry import APIS, api_name
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.settings import Groups, ReplaySettings
 
 FIRST_OF_CONSUMERS = 2  # OffsetForLeaderEpoch; the version from which consumers ask (KIP-320)
-OWN = frozenset({17, 18, 36})
-GROUP_MEMBERSHIP = frozenset({11, 12, 13, 14, 68, 76, 78, 79})
-GROUP_COMMITS = frozenset({8})
-STREAMS = frozenset({88})
-TELEMETRY = frozenset({71, 72})
-SECURITY = frozenset({30, 31, 38, 39, 40, 51})
-IRREVERSIBLE = frozenset({57, 64, 80, 81})
-INTER_BROKER = frozenset({4, 5, 6, 7, 27, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82, 83, 84, 85, 86, 87})
-ADMIN = frozenset({19, 20, 21, 33, 34, 37, 42, 43, 44, 45, 47, 49, 91, 92})
-READ = frozenset(
-    {
-        2,
-        3,
-        9,
-        10,
-        15,
-        16,
-        LEADER_EPOCHS,
-        29,
-        32,
-        35,
-        41,
-        46,
-        48,
-        50,
-        55,
-        60,
-        61,
-        65,
-        66,
-        69,
-        74,
-        75,
-        77,
-        89,
-        90,
-    }
-)
-DATA = frozenset({0, 1, 22, 24, 25, 26, 28})
-NEVER = OWN | SECURITY | IRREVERSIBLE | TELEMETRY | INTER_BROKER  # whatever anybody allows
+NEVER = HANDSHAKE | SECURITY | IRREVERSIBLE | TELEMETRY | INTER_BROKER  # whatever anybody allows
 
 ADMIN_CLIENT = "__admin_client"  # brokers let it write internal topics
 INTERNAL_TOPICS = frozenset({"_schemas"})
@@ -104,29 +71,32 @@ def by_key(key: int, settings: ReplaySettings) -> Refusal | None:
 
 
 FIXED = (
-    (OWN, "the replayer shakes hands itself"),
+    (HANDSHAKE, "the replayer shakes hands itself"),
     (SECURITY, "security is never replayed"),
     (IRREVERSIBLE, "it cannot be undone"),
     (TELEMETRY, "the target asks for metrics itself"),
-    (STREAMS, "streams groups are not replayed: their tasks live by state that only the application has"),
+    (
+        STREAMS_MEMBERSHIP,
+        "streams groups are not replayed: their tasks live by state that only the application has",
+    ),
 )
 
 
 def by_content(key: int, version: int, body: Mapping[str, Any], client_id: str | None) -> Refusal | None:
     """Decide by what a request says: whatever only brokers say is never sent."""
     replica = body.get("replica_id", -1)
-    if key == FETCH:
+    if key == ApiKey.FETCH:
         replica = max(replica, (body.get("replica_state") or {}).get("replica_id", -1))
-    if key in (FETCH, LIST_OFFSETS, LEADER_EPOCHS) and replica >= 0:
+    if key in (ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH) and replica >= 0:
         return Refusal(Disposition.INTER_BROKER, f"replica {replica} asks as a follower")
-    if key == LEADER_EPOCHS and version < FIRST_OF_CONSUMERS:
+    if key == ApiKey.OFFSET_FOR_LEADER_EPOCH and version < FIRST_OF_CONSUMERS:
         return Refusal(Disposition.INTER_BROKER, "only followers asked so for leader epochs")
-    if key == ADD_PARTITIONS and version >= 4:
+    if key == ApiKey.ADD_PARTITIONS_TO_TXN and version >= 4:
         return Refusal(Disposition.INTER_BROKER, "brokers verify transactions for each other")
-    if key == JOIN_GROUP and body["protocol_type"] != "consumer":
+    if key == ApiKey.JOIN_GROUP and body["protocol_type"] != "consumer":
         return Refusal(
             Disposition.POLICY, f"groups of protocol type {body['protocol_type']!r} are not supported"
         )
-    if key == PRODUCE and client_id == ADMIN_CLIENT:
+    if key == ApiKey.PRODUCE and client_id == ADMIN_CLIENT:
         return Refusal(Disposition.POLICY, f"client id {ADMIN_CLIENT} may write internal topics")
     return None

@@ -6,36 +6,23 @@ what they or else the others commit, and last what their client fetches. A membe
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from kdissect.protocol.api_keys import (
-    CONSUMER_DESCRIBE,
-    CONSUMER_HEARTBEAT,
-    DESCRIBE_GROUPS,
-    FETCH,
-    HEARTBEAT,
-    JOIN_GROUP,
-    LEAVE_GROUP,
-    OFFSET_COMMIT,
-    SHARE_ACKNOWLEDGE,
-    SHARE_DESCRIBE,
-    SHARE_FETCH,
-    SHARE_HEARTBEAT,
-    STREAMS_HEARTBEAT,
-    SYNC_GROUP,
-    TXN_COMMIT,
-)
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_embedded
+from kdissect.protocol.error_codes import NOT_A_MEMBER
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.load.policy import Refusal
 from kdissect.replay.load.requests import Request
 from kdissect.replay.rewrite.roles import Names, Tree
 
-HEARTBEATS_JOIN = (CONSUMER_HEARTBEAT, SHARE_HEARTBEAT)
-BY_SHARE = (SHARE_HEARTBEAT, SHARE_FETCH, SHARE_ACKNOWLEDGE)
-COMMITS = {OFFSET_COMMIT: "generation_id_or_member_epoch", TXN_COMMIT: "generation_id"}
-NO_MEMBER = frozenset({25, 82, 110})  # UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH
+HEARTBEATS_JOIN = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT)
+BY_SHARE = (ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE)
+COMMITS: dict[int, str] = {
+    ApiKey.OFFSET_COMMIT: "generation_id_or_member_epoch",
+    ApiKey.TXN_OFFSET_COMMIT: "generation_id",
+}
 TOGETHER_NS = 10_000_000_000  # members that first speak within this time are let in at once: three heartbeats
 CLASSIC = "consumer"
 
@@ -52,7 +39,7 @@ class PriorMember:
     connection: int  # where it first speaks
     first_ns: int
     client_id: str | None
-    joins_by: int = JOIN_GROUP  # the API by which it once joined
+    joins_by: int = ApiKey.JOIN_GROUP  # the API by which it once joined
     instance: str | None = None
     topics: tuple[str, ...] = ()
     template: tuple[int, Tree] | None = None  # version and body of a join of its group, best its own
@@ -87,12 +74,12 @@ class PriorMembers:
         if not played:
             return
         group = body.get("group_id") or ""
-        if key == JOIN_GROUP or (key in HEARTBEATS_JOIN and body["member_epoch"] == 0):
+        if key == ApiKey.JOIN_GROUP or (key in HEARTBEATS_JOIN and body["member_epoch"] == 0):
             self._joined.update(
                 (group, each) for each in (body["member_id"], (said or {}).get("member_id")) if each
             )
             return
-        if said and said.get("error_code", 0) in NO_MEMBER:
+        if said and said.get("error_code", 0) in NOT_A_MEMBER:
             return
         for member, instance in _speaking(key, body):
             place = (group, member)
@@ -106,7 +93,7 @@ class PriorMembers:
                 self._clients[place] = client
             elder.instance = elder.instance or instance
             if key in (*HEARTBEATS_JOIN, *BY_SHARE):
-                elder.joins_by = SHARE_HEARTBEAT if key in BY_SHARE else key
+                elder.joins_by = ApiKey.SHARE_GROUP_HEARTBEAT if key in BY_SHARE else key
             if key not in COMMITS:  # they can be without a member too
                 self._acts.append((request.index, place))
 
@@ -140,13 +127,13 @@ class PriorMembers:
 
     def _learn(self, request: Request, body: Tree, said: Tree, client: Client) -> None:
         key, names = request.key, self._names
-        if key == FETCH:
+        if key == ApiKey.FETCH:
             self._fetched[client].update(_topics(names, body["topics"], "topic"))
-        elif key in (DESCRIBE_GROUPS, CONSUMER_DESCRIBE, SHARE_DESCRIBE):
+        elif key in (ApiKey.DESCRIBE_GROUPS, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.SHARE_GROUP_DESCRIBE):
             self._learn_descriptions(said)
         elif body.get("group_id"):
             group = self._groups[body["group_id"]]
-            kind = "streams" if key == STREAMS_HEARTBEAT else body.get("protocol_type")
+            kind = "streams" if key == ApiKey.STREAMS_GROUP_HEARTBEAT else body.get("protocol_type")
             if kind and kind != CLASSIC:
                 group.foreign = kind
             elif key in TELLING:
@@ -170,7 +157,7 @@ class PriorMembers:
 
 def _speaking(key: int, body: Tree) -> Iterable[tuple[str, str | None]]:
     """Give the members that speak in a request, with their instance ids."""
-    if key == LEAVE_GROUP and "members" in body:
+    if key == ApiKey.LEAVE_GROUP and "members" in body:
         return [
             (each["member_id"], each.get("group_instance_id"))
             for each in body["members"]
@@ -183,7 +170,9 @@ def _speaking(key: int, body: Tree) -> Iterable[tuple[str, str | None]]:
     return ()
 
 
-SPEAKING = frozenset({*COMMITS, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, *HEARTBEATS_JOIN, *BY_SHARE})
+SPEAKING = frozenset(
+    {*COMMITS, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP, *HEARTBEATS_JOIN, *BY_SHARE}
+)
 
 
 def _topics(names: Names, topics: Iterable[Tree] | None, key: str = "name") -> list[str]:
@@ -231,13 +220,13 @@ def _positions(group: _Group, names: Names, _version: int, body: Tree, _said: Tr
     group.by_member[body.get("member_id") or ""].update(_topics(names, body["topics"]))
 
 
-TELLING = {
-    JOIN_GROUP: _join,
-    SYNC_GROUP: _sync,
-    CONSUMER_HEARTBEAT: _heartbeat,
-    SHARE_HEARTBEAT: _heartbeat,
-    OFFSET_COMMIT: _positions,
-    TXN_COMMIT: _positions,
-    SHARE_FETCH: _positions,
-    SHARE_ACKNOWLEDGE: _positions,
+TELLING: dict[int, Callable[[_Group, Names, int, Tree, Tree], None]] = {
+    ApiKey.JOIN_GROUP: _join,
+    ApiKey.SYNC_GROUP: _sync,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _heartbeat,
+    ApiKey.SHARE_GROUP_HEARTBEAT: _heartbeat,
+    ApiKey.OFFSET_COMMIT: _positions,
+    ApiKey.TXN_OFFSET_COMMIT: _positions,
+    ApiKey.SHARE_FETCH: _positions,
+    ApiKey.SHARE_ACKNOWLEDGE: _positions,
 }

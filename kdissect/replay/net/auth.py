@@ -11,19 +11,13 @@ from collections.abc import Callable, Generator
 
 from kdissect import __version__
 from kdissect.errors import UserError
-from kdissect.protocol.api_keys import (
-    API_VERSIONS,
-    SASL_AUTHENTICATE,
-    SASL_HANDSHAKE,
-)
-from kdissect.protocol.error_codes import error_name
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.error_codes import ErrorCode, error_name
 from kdissect.replay.effects import Answer, Part
 from kdissect.replay.rewrite.roles import Tree
 from kdissect.replay.settings import Credentials
 
 CLIENT_ID = "kdissect-replay"
-UNSUPPORTED_VERSION = 35
-NO_LOGIN_HERE = 34  # ILLEGAL_SASL_STATE: a listener without SASL
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MECHANISMS = ("PLAIN", *HASHES)
 LEAST_ITERATIONS = 4096  # RFC 7677: fewer would let a false server guess
@@ -40,14 +34,14 @@ def shake_hands(
 ) -> Handshake:
     """Ask for versions, then say who we are."""
     answer = yield Part(
-        API_VERSIONS,
+        ApiKey.API_VERSIONS,
         3,
         {"client_software_name": "kdissect", "client_software_version": __version__},
         client_id=CLIENT_ID,
     )
     body = answer.body
-    if body.get("error_code") == UNSUPPORTED_VERSION:
-        answer = yield Part(API_VERSIONS, 0, {}, client_id=CLIENT_ID)
+    if body.get("error_code") == ErrorCode.UNSUPPORTED_VERSION:
+        answer = yield Part(ApiKey.API_VERSIONS, 0, {}, client_id=CLIENT_ID)
         body = answer.body
     if not body or body["error_code"]:
         raise HandshakeFailed(f"ApiVersions: {_why(answer, body)}")
@@ -57,10 +51,10 @@ def shake_hands(
 
 def authenticate(credentials: Credentials, nonce: Callable[[], str]) -> Handshake:
     """Say who we are; also done again before a session ends (KIP-368)."""
-    answer = yield Part(SASL_HANDSHAKE, 1, {"mechanism": credentials.mechanism}, client_id=CLIENT_ID)
+    answer = yield Part(ApiKey.SASL_HANDSHAKE, 1, {"mechanism": credentials.mechanism}, client_id=CLIENT_ID)
     body = answer.body
     if not body or body["error_code"]:
-        if body and body["error_code"] == NO_LOGIN_HERE:
+        if body and body["error_code"] == ErrorCode.ILLEGAL_SASL_STATE:
             raise HandshakeFailed(
                 "this listener of the target takes no login: without --sasl, or another port"
             )
@@ -76,7 +70,7 @@ def authenticate(credentials: Credentials, nonce: Callable[[], str]) -> Handshak
 
 
 def _exchange(message: bytes, credentials: Credentials) -> Generator[Part, Answer, Tree]:
-    answer = yield Part(SASL_AUTHENTICATE, 1, {"auth_bytes": message}, client_id=CLIENT_ID)
+    answer = yield Part(ApiKey.SASL_AUTHENTICATE, 1, {"auth_bytes": message}, client_id=CLIENT_ID)
     body = answer.body
     if not body or body["error_code"]:
         raise HandshakeFailed(f"SASL {credentials.mechanism} as {credentials.user}: {_why(answer, body)}")

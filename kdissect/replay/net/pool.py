@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
-from kdissect.protocol.api_keys import PRODUCE
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.schema.registry import (
     APIS,
     api_name,
@@ -351,7 +351,7 @@ def throttle_of(answer: Answer) -> int:
     frame, key, version = answer.frame, answer.part.key, answer.part.version
     if frame is None:
         return 0
-    if key == PRODUCE:
+    if key == ApiKey.PRODUCE:
         flexible = version in APIS[key].flexible
         if flexible and frame[-1]:
             return int(answer.body.get("throttle_time_ms", 0))

@@ -7,16 +7,7 @@ of it: `records` and `bytes` that a fetch brought, how far its high watermark wa
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kdissect.protocol.api_keys import (
-    CONSUMER_HEARTBEAT,
-    FETCH,
-    LEADER_EPOCHS,
-    METADATA,
-    PRODUCE,
-    SHARE_FETCH,
-    SHARE_HEARTBEAT,
-    SYNC_GROUP,
-)
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_embedded
 from kdissect.protocol.records.summary import BATCH_HEADER, PREFIX
 from kdissect.protocol.schema.registry import APIS
@@ -150,14 +141,14 @@ def _leader_epochs(body: Tree, _naming: Naming) -> Iterator[Entry]:
 
 
 DIGESTS: dict[int, Callable[[Tree, Naming], Iterator[Entry]]] = {
-    PRODUCE: _produce,
-    FETCH: _fetch,
-    METADATA: _metadata,
-    SYNC_GROUP: _sync,
-    CONSUMER_HEARTBEAT: _consumer_heartbeat,
-    SHARE_HEARTBEAT: _consumer_heartbeat,
-    LEADER_EPOCHS: _leader_epochs,
-    SHARE_FETCH: _share_fetch,
+    ApiKey.PRODUCE: _produce,
+    ApiKey.FETCH: _fetch,
+    ApiKey.METADATA: _metadata,
+    ApiKey.SYNC_GROUP: _sync,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer_heartbeat,
+    ApiKey.SHARE_GROUP_HEARTBEAT: _consumer_heartbeat,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _leader_epochs,
+    ApiKey.SHARE_FETCH: _share_fetch,
 }
 
 assert all(key in APIS for key in DIGESTS)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kdissect.protocol.error_codes import error_name, is_retriable
+from kdissect.protocol.error_codes import CLUSTER_STATE_ERRORS, error_name, is_retriable
 from kdissect.replay.disposition import (
     SENT,
     Disposition,
@@ -35,7 +35,6 @@ WANTING = {
 MOST_WANTING = 0.1  # of the requests that should be sent and could not be
 FEW = 100  # below that many, percentiles say little
 IDLE_SHARE = 0.9  # of max_wait: an empty fetch that took so long waited for data
-EXPECTED = frozenset({3, 5, 6, 14, 15, 16, 27, 51, 70, 71, 74, 75, 79})
 """Errors of leaders, coordinators and sessions: another cluster has its own ones, at its own time."""
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
 
@@ -161,7 +160,7 @@ def _take_error(errors: dict[tuple[str, str, str], dict[str, Any]], pair: dict[s
             "captured": before,
             "replayed": after,
             "kind": _divergence(captured, replayed),
-            "expected": bool(codes) and codes <= EXPECTED,
+            "expected": bool(codes) and codes <= CLUSTER_STATE_ERRORS,
             "retriable": all(is_retriable(code) for code in codes),
             "requests": 0,
             "sample": {

@@ -23,7 +23,7 @@ from kdissect.exchanges.describe import (
     explain_response,
 )
 from kdissect.files import Claim, part_of
-from kdissect.protocol.api_keys import PRODUCE
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.protocol.redact import has_secrets
 from kdissect.protocol.schema.registry import APIS, api_name
@@ -144,7 +144,7 @@ def _captured(replay: Replay, item: ReplayItem, showing: Showing) -> dict[str, A
     if request.version is None or request.key not in APIS:
         return said
     whole = decode_request(replay.shelf.get(request.frame) or b"")
-    if request.key == PRODUCE and whole.body is not None and whole.fault is None:
+    if request.key == ApiKey.PRODUCE and whole.body is not None and whole.fault is None:
         said["produced"] = produced_records(whole.body, replay.capture.names.get)
     if request.frame.size <= LONGEST_BODY and not has_secrets(APIS[request.key].request):
         said["request"] = explain_request(whole, showing).get("body")

@@ -10,15 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from kdissect.protocol.api_keys import (
-    ADD_PARTITIONS,
-    DELETE_TOPICS,
-    FETCH,
-    FIND_COORDINATOR,
-    LEAVE_GROUP,
-    OFFSET_FETCH,
-    PRODUCE,
-)
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.schema.definition import (
     UNKNOWN_TAGS,
     Field,
@@ -34,7 +26,7 @@ from kdissect.replay.rewrite.roles import (
 
 FIRST_BATCH_VERSION = 3  # of Produce: record batches of magic 2
 TOPIC_IDS_IN_FETCH = 13
-LAST_CLIENT_VERSION = {ADD_PARTITIONS: 3}  # newer ones are for brokers
+LAST_CLIENT_VERSION: dict[int, int] = {ApiKey.ADD_PARTITIONS_TO_TXN: 3}  # newer ones are for brokers
 
 HARMLESS = frozenset(
     {
@@ -76,9 +68,9 @@ def chosen_version(key: int, captured: int, target: Range | None) -> int | None:
 def true_ranges(said: dict[int, Range]) -> dict[int, Range]:
     """Correct what brokers say: those of 4.x list Produce 0-2 for old clients' sake, and refuse it (KAFKA-18659)."""
     ranges = dict(said)
-    if PRODUCE in ranges and ranges.get(FETCH, (0, 0))[0] >= 4:
-        low, high = ranges[PRODUCE]
-        ranges[PRODUCE] = (max(low, FIRST_BATCH_VERSION), high)
+    if ApiKey.PRODUCE in ranges and ranges.get(ApiKey.FETCH, (0, 0))[0] >= 4:
+        low, high = ranges[ApiKey.PRODUCE]
+        ranges[ApiKey.PRODUCE] = (max(low, FIRST_BATCH_VERSION), high)
     return ranges
 
 
@@ -198,8 +190,8 @@ def _delete_topics(tree: Tree, captured: int, sent: int) -> Tree:
 
 
 SHAPES: dict[int, Callable[[Tree, int, int], Tree]] = {
-    OFFSET_FETCH: _offset_fetch,
-    FIND_COORDINATOR: _find_coordinator,
-    LEAVE_GROUP: _leave_group,
-    DELETE_TOPICS: _delete_topics,
+    ApiKey.OFFSET_FETCH: _offset_fetch,
+    ApiKey.FIND_COORDINATOR: _find_coordinator,
+    ApiKey.LEAVE_GROUP: _leave_group,
+    ApiKey.DELETE_TOPICS: _delete_topics,
 }

@@ -10,14 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kdissect.errors import UserError
-from kdissect.protocol.api_keys import (
-    DELETE_RECORDS,
-    DESCRIBE_PRODUCERS,
-    FETCH,
-    LEADER_EPOCHS,
-    LIST_OFFSETS,
-    PRODUCE,
-)
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.effects import ANY
 from kdissect.replay.rewrite.roles import (
     ZERO_ID,
@@ -52,13 +45,13 @@ class Cut(NamedTuple):
     number: str
 
 
-CUTS = {
-    PRODUCE: Cut("topic_data", "name", "partition_data", "index"),
-    FETCH: Cut("topics", "topic", "partitions", "partition"),
-    LIST_OFFSETS: Cut("topics", "name", "partitions", "partition_index"),
-    DELETE_RECORDS: Cut("topics", "name", "partitions", "partition_index"),
-    LEADER_EPOCHS: Cut("topics", "topic", "partitions", "partition"),
-    DESCRIBE_PRODUCERS: Cut("topics", "name", "partition_indexes", ""),
+CUTS: dict[int, Cut] = {
+    ApiKey.PRODUCE: Cut("topic_data", "name", "partition_data", "index"),
+    ApiKey.FETCH: Cut("topics", "topic", "partitions", "partition"),
+    ApiKey.LIST_OFFSETS: Cut("topics", "name", "partitions", "partition_index"),
+    ApiKey.DELETE_RECORDS: Cut("topics", "name", "partitions", "partition_index"),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Cut("topics", "topic", "partitions", "partition"),
+    ApiKey.DESCRIBE_PRODUCERS: Cut("topics", "name", "partition_indexes", ""),
 }
 
 

@@ -9,12 +9,12 @@ from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
 from uuid import NAMESPACE_OID, uuid5
 
-from kdissect.protocol.api_keys import JOIN_GROUP
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.error_codes import EPOCH_MEMBER_LOST
 from kdissect.replay.effects import Gate
 from kdissect.replay.rewrite.roles import Tree
 
 JOINING = 0  # the epoch of one who is not in yet
-OUT = frozenset({25, 110, 113})  # UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class Live:
     owned: list[Tree] = field(default_factory=list)  # KIP-848: what the target assigned
     rejoining: Gate | None = None  # opens when it is in again
     connection: int = 0
-    joins_by: int = JOIN_GROUP
+    joins_by: int = ApiKey.JOIN_GROUP
 
     @property
     def leads(self) -> bool:
@@ -43,7 +43,7 @@ class Live:
         """Take in what a member is told that joins by heartbeat; who is put out has to join again."""
         if not said:
             return
-        if said["error_code"] in OUT:
+        if said["error_code"] in EPOCH_MEMBER_LOST:
             self.generation, self.owned = JOINING, []
         elif not said["error_code"]:
             self.member_id = said.get("member_id") or self.member_id

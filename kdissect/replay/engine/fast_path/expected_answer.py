@@ -9,7 +9,7 @@ decoded in full.
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from kdissect.protocol.api_keys import PRODUCE
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import encode_response
 from kdissect.protocol.schema.definition import fields_at
 from kdissect.protocol.schema.registry import APIS
@@ -62,11 +62,11 @@ def _encoded(version: int, asked: Asked, changed: tuple[str, ...]) -> bytes:
             for topic, partitions in asked
         ]
     }
-    return encode_response(PRODUCE, version, {"correlation_id": 0}, body)
+    return encode_response(ApiKey.PRODUCE, version, {"correlation_id": 0}, body)
 
 
 @cache
 def _fields_at(version: int) -> frozenset[str]:
-    topics = fields_at(APIS[PRODUCE].response, version)[0]
+    topics = fields_at(APIS[ApiKey.PRODUCE].response, version)[0]
     partitions = next(field for field in fields_at(topics, version) if field.array)
     return frozenset(field.name for field in fields_at(partitions, version))

@@ -6,15 +6,11 @@ patched from these alone; it is laid over the frame. Leaders that move make what
 ordinary course, as does one whose transaction is not there yet. What is ready waits in memory, so it is made only so far ahead.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import NamedTuple
 
-from kdissect.protocol.api_keys import (
-    FETCH,
-    METADATA,
-    PRODUCE,
-)
+from kdissect.protocol.api_keys import READ, ApiKey
 from kdissect.protocol.codec.messages import encode_request
 from kdissect.protocol.records.summary import BATCH_HEADER
 from kdissect.replay.disposition import Disposition
@@ -176,7 +172,7 @@ def _made(stage: ReplayContext, item: ReplayItem) -> PreparedRequest | None:
 def can_be_prepared(stage: ReplayContext, item: ReplayItem) -> bool:
     """Tell whether a request needs nothing that only the run can tell."""
     key = item.request.key
-    if key == PRODUCE:
+    if key == ApiKey.PRODUCE:
         moves = stage.settings.timestamps is not Timestamps.KEEP
         return not (
             item.request.index in stage.loaded.retries
@@ -185,22 +181,24 @@ def can_be_prepared(stage: ReplayContext, item: ReplayItem) -> bool:
             or moves
             or stage.settings.rewrites_off
         )
-    if key == FETCH:
+    if key == ApiKey.FETCH:
         return not stage.off("fetch_sessions")
-    return key == METADATA or (key in PLAIN and key not in CUTS)
+    return key == ApiKey.METADATA or (key in PLAIN)
 
 
 PLAIN = (
-    frozenset({10, 16, 29, 32, 35, 41, 46, 48, 50, 55, 60, 65, 66, 74, 75})
+    READ
     - OF_GROUP.keys()
     - OF_GROUPS.keys()
     - OF_TRANSACTION.keys()
+    - CUTS.keys()
+    - {ApiKey.METADATA, ApiKey.STREAMS_GROUP_DESCRIBE}
 )
 
 
 def _ready_read(stage: ReplayContext, item: ReplayItem) -> PreparedRequest:
     body = stage.body(item)
-    if item.request.key == METADATA:
+    if item.request.key == ApiKey.METADATA:
         version = stage.version(item, least=LEAST_METADATA)
         body = metadata_tree(stage, item, body, version)
     else:
@@ -280,4 +278,7 @@ def _encoded(part: Part) -> Part:
     return part._replace(ready=len(frame).to_bytes(4, "big") + frame, body={})
 
 
-PREPARERS = {PRODUCE: _ready_produce, FETCH: _ready_fetch}
+PREPARERS: dict[int, Callable[[ReplayContext, ReplayItem], PreparedRequest]] = {
+    ApiKey.PRODUCE: _ready_produce,
+    ApiKey.FETCH: _ready_fetch,
+}
