@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kdissect.cli.filter_options import (
+    add_filters,
     api,
     duration,
-    moment,
+    narrowing,
 )
 from kdissect.cli.options import WHAT_PATHS_ARE, add_keylog, add_quiet, port, size
 from kdissect.errors import UsageError
@@ -22,6 +23,7 @@ from kdissect.files import write_whole
 from kdissect.text import visible
 
 if TYPE_CHECKING:
+    from kdissect.exchanges.filter import MessageFilter
     from kdissect.replay.create_topics import CreatedTopic
     from kdissect.replay.engine.run import Replay
     from kdissect.replay.settings import ReplaySettings
@@ -115,27 +117,7 @@ def _add_common(parser: argparse.ArgumentParser, name: str) -> None:
     names.add_argument(
         "--client-id-prefix", default="", metavar="TEXT", help="put before client ids (default: kept)"
     )
-    chosen = parser.add_argument_group(
-        "which requests", "All must hold; an option given twice wants one or the other."
-    )
-    for kind in ("client", "topic", "group"):
-        chosen.add_argument(
-            f"--{kind}",
-            action="append",
-            default=[],
-            metavar="NAME",
-            help=f"{kind}; * and ? stand for anything",
-        )
-    chosen.add_argument(
-        "--api", type=api, action="append", default=[], metavar="NAME", help="name or key of an API"
-    )
-    chosen.add_argument(
-        "--since",
-        type=moment,
-        metavar="TIME",
-        help="2026-05-01T12:00:00Z, or +5s from the start of the capture",
-    )
-    chosen.add_argument("--until", type=moment, metavar="TIME", help="the same; from then on nothing is sent")
+    add_filters(parser)
     how = parser.add_argument_group("how")
     how.add_argument(
         "--groups",
@@ -339,7 +321,6 @@ def _settings(chosen: argparse.Namespace) -> "ReplaySettings":
     from kdissect.replay.settings import (
         Breaker,
         Caps,
-        Chosen,
         Groups,
         Offsets,
         Pace,
@@ -370,14 +351,7 @@ def _settings(chosen: argparse.Namespace) -> "ReplaySettings":
         loops=chosen.loop,
         processes=chosen.processes,
         max_gap_ns=chosen.max_gap,
-        chosen=Chosen(
-            tuple(chosen.client),
-            tuple(chosen.topic),
-            tuple(chosen.group),
-            frozenset(one.key for one in chosen.api),
-            chosen.since and (chosen.since.from_start, chosen.since.time_ns),
-            chosen.until and (chosen.until.from_start, chosen.until.time_ns),
-        ),
+        filter=partial(_filter, chosen),
         caps=Caps(
             chosen.max_rps,
             chosen.max_mbps * 1e6 if chosen.max_mbps else None,
@@ -394,6 +368,12 @@ def _settings(chosen: argparse.Namespace) -> "ReplaySettings":
         answer_deadline_s=chosen.answer_deadline / 1e9,
         dependency_deadline_s=1.5 * chosen.answer_deadline / 1e9,
     )
+
+
+def _filter(chosen: argparse.Namespace, start_ns: int) -> "MessageFilter":
+    from kdissect.exchanges.filter import MessageFilter
+
+    return MessageFilter(**narrowing(chosen, start_ns))
 
 
 def _credentials(chosen: argparse.Namespace) -> Any:

@@ -1,12 +1,12 @@
 """What the operator asked for, as values: nothing here reads a file, a clock or the environment."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from kdissect.exchanges.filter import MessageFilter
+
 Address = tuple[str, int]
-
-
-Moment = tuple[bool, int]  # (whether it counts from the capture's start, ns)
 
 
 class Pace(StrEnum):
@@ -59,16 +59,9 @@ class Tls:
     insecure: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """Which requests are replayed; empty means all."""
-
-    clients: tuple[str, ...] = ()
-    topics: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    apis: frozenset[int] = frozenset()
-    since: Moment | None = None
-    until: Moment | None = None
+def everything(_start_ns: int) -> MessageFilter:
+    """Return the filter that selects all requests of a capture."""
+    return MessageFilter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +110,9 @@ class ReplaySettings:
     loops: int = 1
     processes: int = 0  # that play; 0: one for each core, as far as there is work for them
     max_gap_ns: int | None = None
-    chosen: Chosen = Chosen()
+    filter: Callable[[int], MessageFilter] = (
+        everything  # which requests are sent, given the capture's start in ns
+    )
     caps: Caps = Caps()
     breaker: Breaker = Breaker()
     credentials: Credentials | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kdissect.protocol.codec.messages import (
@@ -87,6 +87,12 @@ class Script:
             )
         )
         return len(self.requests) - 1
+
+    def exclude(self, excluded: Callable[[Request], bool], option: str) -> None:
+        """Mark requests as excluded by an option, as the filters do when a capture is read."""
+        self.requests[:] = [
+            replace(each, excluded_by=option) if excluded(each) else each for each in self.requests
+        ]
 
     def capture(self) -> Capture:
         return Capture(("handmade",), self.names, [], START, START, self.requests, servers={"10.0.0.1:9092"})

@@ -19,12 +19,13 @@ from confluent_kafka.admin import AdminClient
 
 from kdissect.cli.arguments import parse
 from kdissect.cli.replay import replay
+from kdissect.exchanges.filter import MessageFilter
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.load.prior_fetch_sessions import UNTOLD
 from kdissect.replay.net.auth import HandshakeFailed
 from kdissect.replay.results.run_comparison import compare
 from kdissect.replay.results.run_files import read_run
-from kdissect.replay.settings import Chosen, Credentials, Groups, Pace, Tls
+from kdissect.replay.settings import Credentials, Groups, Pace, Tls
 from kdissect.replay.target.cluster import AbortRun
 from tests.helpers.conversations import CAPTURES
 from tests.lab.broker_requests import view
@@ -230,7 +231,7 @@ def test_topics_are_prepared(target: SecuredCluster, capfd: pytest.CaptureFixtur
 
 
 def test_share_groups(target: SecuredCluster, tmp_path: Path) -> None:
-    asked = settings(target, "share-", groups=Groups.FULL, pace=Pace.SCHEDULE, speed=3.0, chosen=Chosen(clients=("sharer", "bank")))  # fmt: skip
+    asked = settings(target, "share-", groups=Groups.FULL, pace=Pace.SCHEDULE, speed=3.0, filter=lambda _start_ns: MessageFilter(clients=("sharer", "bank")))  # fmt: skip
     played = play(asked, "cluster-life.pcapng", tmp_path / "run")
     # The first share group of a cluster may find that the topic with its state is still being made.
     made = ("ShareFetch", "NONE", "UNKNOWN_SERVER_ERROR")
@@ -260,7 +261,7 @@ def test_login_and_tls(target: SecuredCluster, authority: Path, tmp_path: Path, 
     asked = settings(
         target,
         f"secure-{mechanism.lower()}-",
-        chosen=Chosen(clients=("payments-lz4",)),
+        filter=lambda _start_ns: MessageFilter(clients=("payments-lz4",)),
         credentials=Credentials(mechanism, USER, PASSWORD),
         tls=Tls(str(authority)),
     )
@@ -323,7 +324,11 @@ def test_a_replayer_that_is_killed_leaves_what_it_knew(
     target: SecuredCluster, tmp_path: Path, processes: int
 ) -> None:
     name = f"killed-{processes}-"
-    play(settings(target, name, chosen=Chosen(until=(True, 1))), "steady.pcapng", tmp_path / "begun")
+    play(
+        settings(target, name, filter=lambda start_ns: MessageFilter(until_ns=start_ns + 1)),
+        "steady.pcapng",
+        tmp_path / "begun",
+    )
     capture, out = CAPTURES / "steady.pcapng", tmp_path / "run"
     command = [sys.executable, "-m", "kdissect", "replay", "run", capture, "--target", target.bootstrap, "--prefix", name, "--processes", str(processes), "--execute", "--out", out]  # fmt: skip
     started = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.replay.settings import Chosen, Groups, Timestamps
+from kdissect.exchanges.filter import MessageFilter
+from kdissect.replay.settings import Groups, Timestamps
 from tests.lab import broker_requests as wire
 from tests.replay.conftest import SecuredCluster
 from tests.replay.play import Played, play, settings
@@ -39,7 +40,7 @@ def without(
         target,
         f"off-{name or '-'.join(sorted(off))}-",
         rewrites_off=off,
-        chosen=Chosen(apis=frozenset(apis)),
+        filter=lambda _start_ns: MessageFilter(apis=frozenset(apis)),
         answer_deadline_s=20.0,
         **more,
     )

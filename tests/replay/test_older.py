@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from kdissect.exchanges.filter import MessageFilter
 from kdissect.protocol.codec.messages import decode_embedded, encode_embedded
 from kdissect.replay.disposition import Disposition
-from kdissect.replay.settings import Chosen, Groups
-from tests.helpers.paper_target import OnPaper, Script, Tree, replay, settings, topology
+from kdissect.replay.settings import Groups
+from tests.helpers.paper_target import MS, START, OnPaper, Script, Tree, replay, settings, topology
 from tests.replay.test_courses import COMMIT, FETCH, JOIN, SYNC, Cluster, Group, batch, orders
 
 HEARTBEAT, LEAVE, DESCRIBE, CONSUMER_HEARTBEAT = 12, 13, 15, 68
@@ -112,8 +111,8 @@ def test_a_member_that_joined_before_the_chosen_time_is_older_too() -> None:
     script = Script()
     told_by(script, "join")
     heartbeat(script, 400, 1, "first")
-    asked = replace(FULL, chosen=Chosen(since=(True, 350_000_000)))
-    done = replay(script, Coordinator(leader=0), asked, target=orders())
+    script.exclude(lambda request: request.first_ns < START + 350 * MS, "--since")
+    done = replay(script, Coordinator(leader=0), FULL, target=orders())
     assert done.buckets() == {"policy": 1, "answered": 1}
     assert topics_of(done.sent(JOIN)[0][2]) == ["t-orders"]
 
@@ -195,8 +194,9 @@ def test_a_session_opened_before_the_chosen_time_is_known_in_full() -> None:
     fetch(script, 0, 0, 0, {("orders", 0): 10, ("orders", 1): 20, ("bills", 0): 5})
     fetch(script, 20, 900, 1, {("orders", 0): 11})
     fetch(script, 40, 900, 2, {})
-    chosen = Chosen(since=(True, 30_000_000), topics=("orders",))
-    done = replay(script, Cluster(), settings(offsets="identity", chosen=chosen), target=topology({"t-orders": 4, "t-bills": 1}))  # fmt: skip
+    script.exclude(lambda request: request.first_ns < START + 30 * MS, "--since")
+    orders_only = settings(offsets="identity", filter=lambda _start_ns: MessageFilter(topics=("orders",)))
+    done = replay(script, Cluster(), orders_only, target=topology({"t-orders": 4, "t-bills": 1}))  # fmt: skip
     assert fetched(done) == [{0: 11, 1: 20}]
     assert done.buckets() == {"policy": 2, "answered": 1}
 

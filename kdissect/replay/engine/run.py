@@ -90,7 +90,15 @@ class Replay:
         self._spool = Scratch()
         try:
             with collecting_little():
-                self.capture: Capture = read(paths, ports, str(self._spool.path), self.shelf, keylog)
+                self.capture: Capture = read(
+                    paths,
+                    ports,
+                    str(self._spool.path),
+                    self.shelf,
+                    keylog,
+                    settings.filter,
+                    settings.topic_ids,
+                )
                 self.loaded: ReplayInput = load(self.capture, self.shelf, settings)
         except BaseException:
             self.close()

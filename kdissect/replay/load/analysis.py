@@ -12,9 +12,7 @@ Found out here, because it needs the whole capture or costs time that a run does
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from kdissect.protocol.api_keys import ApiKey
@@ -24,7 +22,7 @@ from kdissect.protocol.codec.messages import (
     decode_response,
 )
 from kdissect.protocol.error_codes import is_retriable
-from kdissect.protocol.schema.registry import api_name, is_known
+from kdissect.protocol.schema.registry import is_known
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.load.connection_groups import ConnectionGroups
 from kdissect.replay.load.decoded_cache import Bodies
@@ -45,7 +43,6 @@ from kdissect.replay.load.spool import Spool
 from kdissect.replay.rewrite.batch_rewrite import Batch, batches_of
 from kdissect.replay.rewrite.references import (
     errors_of,
-    groups_of,
     topics_of,
 )
 from kdissect.replay.rewrite.roles import (
@@ -54,9 +51,7 @@ from kdissect.replay.rewrite.roles import (
     Tree,
 )
 from kdissect.replay.settings import (
-    Chosen,
     Groups,
-    Moment,
     ReplaySettings,
 )
 from kdissect.replay.target.fetch_sessions import (
@@ -66,6 +61,7 @@ from kdissect.replay.target.fetch_sessions import (
     Wanted,
 )
 from kdissect.replay.target.producers import Key, Where
+from kdissect.tables.filters import matches
 
 ANSWERED_BY_PARTITION: dict[int, tuple[str, str]] = {
     ApiKey.FETCH: ("responses", "topic"),
@@ -176,7 +172,8 @@ class _Loader:
         self._attempts = Attempts()
         self._writers: dict[tuple[object, Where], tuple[int, int, str]] = {}
         self._elders = PriorMembers(loaded.names)
-        self._sessions = OlderSessions(loaded.names, lambda topic: _matches(settings.chosen.topics, [topic]))
+        topics = settings.filter(loaded.capture.earliest_ns).topics
+        self._sessions = OlderSessions(loaded.names, lambda topic: not topics or matches(topic, topics))
 
     def end(self) -> None:
         """Say what only the whole capture tells: who is older than it, and of whom too little is known."""
@@ -238,14 +235,9 @@ class _Loader:
             why = "the capture lost a part of it" if not request.whole else str(whole.fault)
             return Refusal(Disposition.UNDECODABLE, why)
         refused = by_content(request.key, request.version, whole.body, item.client_id)
-        return refused or _not_chosen(
-            settings.chosen,
-            request,
-            whole.body,
-            item.client_id,
-            self._loaded.names,
-            self._loaded.capture.earliest_ns,
-        )
+        if refused is None and request.excluded_by:
+            return Refusal(Disposition.POLICY, f"excluded by {request.excluded_by}")
+        return refused
 
     def _learn_source(self, request: Request, whole: DecodedMessage | None, said: Tree | None) -> None:
         source = self._loaded.source
@@ -383,39 +375,6 @@ def _grow(source: CapturedCluster, where: Where) -> None:
     known = source.topics.get(topic, SourceTopic(0, 0))
     if topic and partition >= known.partitions:
         source.topics[topic] = known._replace(partitions=partition + 1)
-
-
-def _not_chosen(
-    chosen: Chosen, request: Request, body: Tree, client_id: str | None, names: Names, start_ns: int
-) -> Refusal | None:
-    """Say why the operator did not want a request."""
-    version = request.version or 0
-    for unwanted, what in (
-        (bool(chosen.apis) and request.key not in chosen.apis, f"API {api_name(request.key)}"),
-        (chosen.since is not None and request.first_ns < _absolute(chosen.since, start_ns), "time"),
-        (chosen.until is not None and request.first_ns >= _absolute(chosen.until, start_ns), "time"),
-        (not _matches(chosen.clients, [client_id or ""]), "client"),
-    ):
-        if unwanted:
-            return Refusal(Disposition.POLICY, f"not chosen by {what}")
-    if chosen.topics:
-        topics = topics_of(request.key, version, body, names.captured_ids)
-        if topics and not _matches(chosen.topics, topics):
-            return Refusal(Disposition.POLICY, "not chosen by topic")
-    if chosen.groups:
-        groups = groups_of(request.key, version, body)
-        if groups and not _matches(chosen.groups, groups):
-            return Refusal(Disposition.POLICY, "not chosen by group")
-    return None
-
-
-def _absolute(time: Moment, start_ns: int) -> int:
-    relative, nanoseconds = time
-    return nanoseconds + start_ns if relative else nanoseconds
-
-
-def _matches(patterns: tuple[str, ...], values: Iterable[str]) -> bool:
-    return not patterns or any(fnmatchcase(value, pattern) for value in values for pattern in patterns)
 
 
 def _anchor(items: list[ReplayItem]) -> None:

@@ -22,7 +22,7 @@ from kdissect.replay.target.fetch_sessions import (
 from kdissect.replay.target.producers import Where
 
 USUAL_BYTES = 1 << 20  # max.partition.fetch.bytes of a client that nobody configured
-NOT_CHOSEN = Refusal(Disposition.POLICY, "not chosen by topic")
+NOT_CHOSEN = Refusal(Disposition.POLICY, "excluded by --topic")
 UNTOLD = Refusal(
     Disposition.HEADLESS, "its fetch session began before the capture, which does not tell what it is about"
 )

@@ -4,7 +4,7 @@ The capture is read twice, as by a dump: once for the names of topic ids, once f
 so a `Request` is a handful of numbers; `frames` reads them back.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kdissect.capture.index.index import index_captures
@@ -12,7 +12,9 @@ from kdissect.capture.inputs import open_inputs
 from kdissect.exchanges.filter import MessageFilter
 from kdissect.exchanges.prescan import look_ahead
 from kdissect.exchanges.reader import Follower
+from kdissect.replay.load.selection import Selection
 from kdissect.replay.load.spool import Spool, SpoolSlot
+from kdissect.replay.settings import everything
 from kdissect.streams.tls.keylog import keys_for
 
 SPLIT_BYTES = 4 << 20
@@ -37,6 +39,7 @@ class Request:
     frame: SpoolSlot
     answer: SpoolSlot | None
     answer_whole: bool
+    excluded_by: str = ""  # the option that excludes it, such as --topic
 
     @property
     def service_ns(self) -> int | None:
@@ -63,29 +66,40 @@ class Capture:
 
 
 def read(
-    paths: Sequence[str], ports: Sequence[int], spool: str, shelf: Spool, keylog: str | None = None
+    paths: Sequence[str],
+    ports: Sequence[int],
+    spool: str,
+    shelf: Spool,
+    keylog: str | None = None,
+    wanted: Callable[[int], MessageFilter] = everything,
+    topic_names: Mapping[bytes, str] | None = None,
 ) -> Capture:
-    """Read captures; `keylog` names a file with TLS secrets. Raises InputError for what is no capture."""
+    """Return all requests of some captures, in time order, each marked with the filter that excludes it.
+
+    `keylog` names a file with TLS secrets, `wanted` makes the filters from the time at which the capture starts, and
+    `topic_names` has names for topic ids that the capture does not name. Raise InputError for what is not a capture.
+    """
     inputs = open_inputs(list(paths), spool)
     found = index_captures(inputs.files, SPLIT_BYTES)
     keys = keys_for(keylog, found.files)
     foresight = look_ahead(found.splits, ports, keys)
     capture = Capture(
         files=tuple(file.file.name for file in found.files),
-        names=foresight.names,
+        names=dict(topic_names or {}) | foresight.names,  # what was captured is true
         warnings=[*(f"passed over {reason}" for reason in inputs.skipped), *found.warnings],
         earliest_ns=found.earliest_time_ns or 0,
         latest_ns=found.latest_time_ns or 0,
     )
     follower = Follower(found.splits, ports, foresight, keys)
-    for request in _requests(follower, capture, shelf):
+    selection = Selection(wanted(capture.earliest_ns), capture.names, foresight.nodes)
+    for request in _requests(follower, selection, capture, shelf):
         capture.requests.append(request)
     return capture
 
 
-def _requests(follower: Follower, capture: Capture, shelf: Spool) -> Iterator[Request]:
+def _requests(follower: Follower, selection: Selection, capture: Capture, shelf: Spool) -> Iterator[Request]:
     index, known = 0, dict[str, str]()  # addresses, each kept once
-    for each in follower.exchanges(MessageFilter().rows):
+    for each in follower.exchanges(selection.rows):
         if each.token:  # who logs in to the target does so with its own credentials
             continue
         if each.request is None or each.api_key is None:
@@ -116,5 +130,6 @@ def _requests(follower: Follower, capture: Capture, shelf: Spool) -> Iterator[Re
             frame=shelf.put(each.request.data),
             answer=shelf.put(answer.data) if answer else None,
             answer_whole=answer is not None and len(answer.data) == answer.size,
+            excluded_by=selection.excluded(each),
         )
         index += 1

@@ -1,0 +1,76 @@
+"""The filters of a replay: the same requests as in a dump with the same options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import open_inputs
+from kdissect.cli.arguments import parse
+from kdissect.cli.filter_options import narrowing
+from kdissect.cli.replay import _settings
+from kdissect.exchanges.decoded import DecodedExchange
+from kdissect.exchanges.filter import MessageFilter
+from kdissect.exchanges.prescan import look_ahead
+from kdissect.exchanges.reader import Follower
+from kdissect.replay.load.requests import Request, read
+from kdissect.replay.load.spool import Spool
+from kdissect.tables.filters import Known
+
+CAPTURES = Path(__file__).parents[3] / "captures"
+
+
+def requests_of(capture: str, folder: Path, *options: str) -> list[Request]:
+    """Return the captured requests as `kdissect replay plan` reads them with these options."""
+    path = str(CAPTURES / capture)
+    chosen = parse(["replay", "plan", path, "--target", "127.0.0.1:1", *options])
+    return read([path], (), str(folder), Spool(), wanted=_settings(chosen).filter).requests
+
+
+def dumped(capture: str, folder: Path, *options: str) -> set[tuple[int, int | None]]:
+    """Return connection and ordinal of each exchange that `kdissect dump` shows with these options."""
+    path = str(CAPTURES / capture)
+    found = index_captures(open_inputs([path], str(folder)).files, 4 << 20)
+    wanted = MessageFilter(**narrowing(parse(["dump", path, *options]), found.earliest_time_ns or 0))
+    prescan = look_ahead(found.splits)
+    follower = Follower(found.splits, (), prescan)
+    known = Known({}, prescan.nodes)
+    return {
+        (follower.identity(each.connection), each.ordinal)
+        for each in follower.exchanges(lambda rows, reader: wanted.rows(rows, reader, known))
+        if each.request is not None and wanted.message(DecodedExchange(each), prescan.names)
+    }
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--broker", "1"),
+        ("--broker", "1", "--broker", "2"),
+        ("--error", "any"),
+        ("--error", "NOT_LEADER_OR_FOLLOWER", "--api", "Produce"),
+        ("--broker", "2", "--error", "any"),
+        ("--client", "orders-*"),
+        ("--since", "+5s", "--until", "10s"),
+    ],
+)
+def test_a_replay_selects_what_a_dump_shows(tmp_path: Path, options: tuple[str, ...]) -> None:
+    requests = requests_of("broker-restart.pcapng", tmp_path, *options)
+    selected = {(each.connection, each.ordinal) for each in requests if not each.excluded_by}
+    assert 0 < len(selected) < len(requests)
+    assert selected == dumped("broker-restart.pcapng", tmp_path, *options)
+    assert {each.excluded_by for each in requests} <= {"", *options[::2]}
+
+
+@pytest.mark.parametrize("option", [("--topic", "audit"), ("--group", "x*")])
+def test_what_names_no_topic_or_group_is_selected_too(tmp_path: Path, option: tuple[str, str]) -> None:
+    requests = requests_of("transactions.pcapng", tmp_path, *option)
+    selected = {(each.connection, each.ordinal) for each in requests if not each.excluded_by}
+    shown = dumped("transactions.pcapng", tmp_path, *option)
+    everything = dumped("transactions.pcapng", tmp_path)
+    named = dumped("transactions.pcapng", tmp_path, option[0], "*")
+    assert selected == shown | (everything - named)
+    assert shown <= selected < everything
+    assert bool(shown) == (option[0] == "--topic")
