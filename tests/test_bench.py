@@ -44,7 +44,7 @@ def test_sizes_of_clusters_are_reckoned_from_the_largest_measured() -> None:
         in text
     )
     assert "extrapolated" in text
-    assert "500 MiB a core" in text
+    assert "500 MiB for each core" in text
     assert "10.0% of the bytes of chatty" in text
     assert list(sizing({**found, "sizes": []})) == []
 

@@ -43,26 +43,26 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
     yield "# Speed and memory, measured"
     yield ""
     yield (
-        f"{found['tshark']}; Python {found['python']}; {found['processor']}; kdissect at {found['commit']}. Whole processes, "
-        "run in turn, Spark's start included; medians. The ratios count: seconds change with the machine."
+        f"{found['tshark']} Python {found['python']}. {found['processor']}. kdissect at {found['commit']}. The times are medians "
+        "of whole processes, which ran in turns, including the start of Spark. Compare the ratios: seconds depend on the machine."
     )
     yield (
         f"The load average was {found['load_before']:.1f} before and {found['load_after']:.1f} after; "
-        "above 0.5 before, others were using the machine, and the figures are too high for all."
+        "if it was above 0.5 before, other processes used the machine, and all figures are too high."
     )
     yield ""
     yield "`python -m tests.bench.bench --folder DIR` makes the captures, this page and the plots."
     yield ""
     if took := found.get("took"):
         yield (
-            f"All of it took {sum(took.values()) / 60:.0f} minutes: "
+            f"The measurement took {sum(took.values()) / 60:.0f} minutes: "
             f"{', '.join(f'{name} {seconds:.0f} s' for name, seconds in took.items())}."
         )
         yield ""
     start = found["start"]
     yield (
-        f"A small capture takes {start['warm_seconds']:.1f} s, its first line comes after {start['first_line_seconds']:.2f} s; "
-        f"with an empty cache it takes {start['first_run_seconds']:.1f} s."
+        f"A small capture takes {start['warm_seconds']:.1f} s. Its first line appears after {start['first_line_seconds']:.2f} s. "
+        f"With an empty cache it takes {start['first_run_seconds']:.1f} s."
     )
     yield from timeline(found.get("timeline"))
     yield from against(found["captures"], start["warm_seconds"])
@@ -79,11 +79,11 @@ def timeline(row: dict[str, Any] | None) -> Iterator[str]:
         yield "## Where the time of a start goes"
         yield ""
         yield (
-            f"`python -m tests.bench.timeline CAPTURE`: {row['capture']}, the quickest of some runs, seconds since the process began. "
-            "Java loads Spark from an archive of its classes and runs it once, uncompiled for the most part; the job waits for that."
+            f"`python -m tests.bench.timeline CAPTURE`: {row['capture']}, the fastest of several runs, in seconds since the process began. "
+            "Java loads Spark from an archive of its classes and runs it mostly uncompiled, and the job waits for that."
         )
         yield ""
-        yield "| begin | end | takes | in the main thread | beside it, in Java |"
+        yield "| begin | end | takes | main thread | meanwhile, in Java |"
         yield "| --- | --- | --- | --- | --- |"
         for step in row["steps"]:
             cells = f"{step['step']} | " if step["lane"] == "main" else f" | {step['step']}"
@@ -99,8 +99,8 @@ def small(row: dict[str, Any] | None) -> Iterator[str]:
         yield ""
         yield (
             f"`python -m tests.bench.light`, a part of `.ci/run`: {row['capture']}, {row['bytes'] / 1e6:.0f} MB: kdissect "
-            f"{row['seconds']['kdissect']:.1f} s, tshark {row['seconds']['tshark']:.1f} s, {row['times_as_fast']:.1f} times as fast; most of "
-            "it is the start of Spark. It fails below half of that."
+            f"{row['seconds']['kdissect']:.1f} s, tshark {row['seconds']['tshark']:.1f} s, {row['times_as_fast']:.1f} times as fast. Most of "
+            "the time is the start of Spark. The test fails below half of that ratio."
         )
 
 
@@ -109,7 +109,7 @@ def against(rows: list[dict[str, Any]], start: float) -> Iterator[str]:
     yield ""
     yield "## Against tshark"
     yield ""
-    yield "| capture | size | kdissect | tshark | times as fast | aim | `cat` | peak of kdissect, all processes | of tshark |"
+    yield "| capture | size | kdissect | tshark | times as fast | goal | `cat` | peak of kdissect, all processes | of tshark |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     for row in rows:
         seconds, peak = row["seconds"], row["peak_mib"]
@@ -127,7 +127,7 @@ def against(rows: list[dict[str, Any]], start: float) -> Iterator[str]:
             yield ""
             yield (
                 f"A loop of dpkt that only finds the TCP payload of each packet of {row['capture']} takes "
-                f"{row['seconds']['dpkt loop']:.1f} s. pyshark reads what tshark prints, so it cannot be faster than that."
+                f"{row['seconds']['dpkt loop']:.1f} s. pyshark reads the output of tshark, so it cannot be faster than tshark."
             )
 
 
@@ -137,12 +137,12 @@ def bound(row: dict[str, Any], start: float) -> str:
     aim = tshark / AIMS[row["capture"]]
     after = max(took - start, 0.001)
     return (
-        f"{row['capture']} should take {aim:.1f} s. Of its {took:.1f} s the start of Spark takes {start:.1f} s, as for a small capture; "
-        f"the rest reads {size / after:.1f} GB/s, `cat` {size / row['seconds']['cat']:.1f} GB/s. "
+        f"The goal for {row['capture']} is {aim:.1f} s. The start of Spark takes {start:.1f} s of its {took:.1f} s, as for a small "
+        f"capture. After the start it reads {size / after:.1f} GB/s; `cat` reads {size / row['seconds']['cat']:.1f} GB/s. "
         + (
-            f"With the start alone it would be {tshark / start:.1f} times as fast as tshark."
+            f"If it took only the start, it would be {tshark / start:.1f} times as fast as tshark."
             if start > aim
-            else f"The aim leaves {aim - start:.1f} s for that rest."
+            else f"The goal leaves {aim - start:.1f} s after the start."
         )
     )
 
@@ -154,7 +154,7 @@ def stages(rows: list[dict[str, Any]]) -> Iterator[str]:
     yield ""
     yield "## The stages alone: one process, one core, no Spark"
     yield ""
-    yield "| capture | stage | seconds | exchanges a second | GB/s |"
+    yield "| capture | stage | seconds | exchanges per second | GB/s |"
     yield "| --- | --- | --- | --- | --- |"
     for row in rows:
         for stage, seconds in row["seconds"].items():
@@ -170,7 +170,7 @@ def growth(found: dict[str, Any]) -> Iterator[str]:
         yield ""
         yield "## Size and shape"
         yield ""
-        yield "| capture | size | kdissect | seconds a GB | after the start | peak, all processes |"
+        yield "| capture | size | kdissect | seconds per GB | after the start | peak, all processes |"
         yield "| --- | --- | --- | --- | --- | --- |"
         start = found["start"]["warm_seconds"]
         for row in (*found["sizes"], *found["shapes"]):
@@ -186,10 +186,10 @@ def growth(found: dict[str, Any]) -> Iterator[str]:
         work = {number: cores["seconds"][number] - cores["start_seconds"][number] for number in (one, most)}
         yield ""
         yield (
-            f"{cores['capture']} takes {cores['seconds'][one]:.1f} s on one core and {cores['seconds'][most]:.1f} s on {most}; "
-            f"without the start (what a small capture takes) {most} cores are {work[one] / work[most]:.2f} times as fast as one. "
-            f"As many processes that share nothing, each with the stages alone, do {cores['machine']:.2f} times as much as one: "
-            "more is not in this machine."
+            f"{cores['capture']} takes {cores['seconds'][one]:.1f} s on one core and {cores['seconds'][most]:.1f} s on {most}. "
+            f"Without the start (the time of a small capture), {most} cores are {work[one] / work[most]:.2f} times as fast as one. "
+            f"The same number of processes that share nothing, each with the stages alone, do {cores['machine']:.2f} times as much "
+            "as one, so the machine does not offer more."
         )
         yield ""
         yield "![time against cores](bench-cores.svg)"

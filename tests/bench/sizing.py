@@ -17,7 +17,7 @@ def sizing(found: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "## Sizing a cluster"
     yield ""
-    yield "| traffic | core seconds a GB | " + " | ".join(
+    yield "| traffic | core seconds per GB | " + " | ".join(
         f"{size:,} GB on {count} cores" for size, count in CLUSTERS
     ) + " |"  # fmt: skip
     yield "| --- | --- |" + " --- |" * len(CLUSTERS)
@@ -29,31 +29,31 @@ def sizing(found: dict[str, Any]) -> Iterator[str]:
         yield f"| {row['capture']} | {each:.2f} | {' | '.join(cells)} |"
     yield ""
     yield (
-        f"Measured is the second column: on {cores} cores of one machine, start of Spark taken off, at "
-        f"{', '.join(size_of(row) for row in rows)}. The others are **extrapolated**: as if every core did what these did, and "
-        "storage gave bytes as fast as the table says. If it does not, its speed is the bound. A cluster's own start comes on top."
+        f"Only the second column is measured: on {cores} cores of one machine, without the start of Spark, at "
+        f"{', '.join(size_of(row) for row in rows)}. The others are **extrapolated**. They assume that every core is as fast as these, "
+        "and that storage delivers bytes as fast as the table says. Slower storage is the bound. Add the start of the cluster."
     )
     if peaks := [row["peak_mib"]["kdissect"] for row in found["sizes"]]:
         yield ""
         yield (
             f"Memory does not grow with the capture (above). All processes together took {max(peaks):,.0f} MiB on {cores} cores, so plan "
-            f"{max(peaks) / cores:,.0f} MiB a core (extrapolated: on a cluster the driver is a process of its own)."
+            f"{max(peaks) / cores:,.0f} MiB for each core (extrapolated; on a cluster the driver is a process of its own)."
         )
     for row in found["stages"]:
         if "descriptor_bytes" in row:
             share = row["descriptor_bytes"] / row["bytes"]
             yield ""
             yield (
-                f"Shuffled are descriptors: {share:.1%} of the bytes of {row['capture']}, measured; so {1000 * share:,.0f} GB of disk "
-                "and network for 1,000 GB of such traffic (extrapolated)."
+                f"Spark shuffles descriptors: {share:.1%} of the bytes of {row['capture']} (measured), which is {1000 * share:,.0f} GB of "
+                "disk and network for 1,000 GB of such traffic (extrapolated)."
             )
     for row in found["shapes"]:
         if row["capture"] == "single":
             took = (row["seconds"]["kdissect"] - start) / (row["bytes"] / 1e9)
             yield ""
             yield (
-                f"One connection is read by one core: {took:.2f} s a GB where it carries everything, measured at {size_of(row)}. "
-                "More cores do not help it, and the others do not wait for it."
+                f"One core reads one connection. If it carries everything, it takes {took:.2f} s per GB, measured at {size_of(row)}. "
+                "More cores do not help, and other connections do not wait for it."
             )
 
 
