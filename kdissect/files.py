@@ -1,8 +1,9 @@
-"""Files and directories in the making: whole or not there, and cleaned up by the next run after one that was killed.
+"""Files and directories of kdissect's own: written atomically, temporary, or cached; and what the machine offers.
 
-What is made stands under a hidden name, `.NAME.PID.part` beside its place, and is renamed when it is whole; scratch lies in
-`kdissect-*` in the directory for temporary files. Whoever works on one of them holds a lock on it (flock(2)), which ends with the
-process, however that ends. So one without a lock is a stray, and is removed by whoever makes the next one.
+Output is written under a hidden name beside its place, `.NAME.PID.part`, and renamed when it is complete, so that it is
+never half a file. Temporary files lie in `kdissect-*` in the directory for temporary files. A process locks what it works
+on (flock(2)), and the lock ends with the process. A part or a directory without a lock was left by a run that was killed;
+the next run removes it. What can be made again (compiled kernels, Spark's class archive) lies in the user's cache.
 """
 
 import errno
@@ -19,8 +20,18 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 PROBED = 4096  # bytes: a page, or a block
 
 
+def cache_home() -> Path:
+    """Return the user's cache directory for kdissect (XDG Base Directory Specification: XDG_CACHE_HOME)."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kdissect"
+
+
+def processor_count() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def is_full(folder: Path) -> bool:
-    """Say whether nothing more can be written there. By writing: no other question covers bytes, inodes and quotas."""
+    """Return whether nothing more can be written to a folder, by writing: only that covers bytes, inodes and quotas."""
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             return file.write(bytes(PROBED)) < PROBED
@@ -28,8 +39,8 @@ def is_full(folder: Path) -> bool:
         return error.errno in NO_ROOM
 
 
-class Claim:
-    """A lock on something in the making, until `end`, or the end of the process."""
+class FileLock:
+    """A lock on a part or a directory, held until `end` or the end of the process."""
 
     def __init__(self, path: Path) -> None:
         self._file = -1
@@ -38,23 +49,23 @@ class Claim:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def end(self) -> None:
-        """Let go."""
+        """Release the lock."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
 
-def part_of(path: Path) -> Path:
-    """Give the name under which `path` is made, when strays of the same were removed."""
+def part_path(path: Path) -> Path:
+    """Return the name under which `path` is written, after parts that killed runs left for it were removed."""
     for stray in _named(path, "part"):
         _remove_stray(stray, stray)
     return path.with_name(f".{path.name}.{os.getpid()}.part")
 
 
-def put_in_place(part: Path, path: Path, replace: bool) -> None:
-    """Let a directory that is whole take its place, with `replace` from an older one.
+def move_into_place(part: Path, path: Path, replace: bool) -> None:
+    """Rename a complete directory to its place; with `replace`, over an older one.
 
-    Two renames: a run that is killed between them leaves the older one as `.NAME.PID.old`, see `put_back`.
+    These are two renames: a run that is killed between them leaves the older one as `.NAME.PID.old` (`recover_replaced`).
     """
     old = part.with_suffix(".old")
     if replace and path.is_dir():
@@ -63,8 +74,8 @@ def put_in_place(part: Path, path: Path, replace: bool) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def put_back(path: Path) -> None:
-    """Undo what `put_in_place` had begun, or end it, after a run that was killed there."""
+def recover_replaced(path: Path) -> None:
+    """Undo or complete the renames of a `move_into_place` in which a run was killed."""
     for old in _named(path, "old"):
         if path.exists():
             shutil.rmtree(old, ignore_errors=True)
@@ -72,12 +83,12 @@ def put_back(path: Path) -> None:
             old.rename(path)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is either the old or the new one, never half of either."""
-    part = part_of(path)
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file atomically: it is the old or the new one, never half of either."""
+    part = part_path(path)
     try:
         with part.open("w", encoding="utf-8") as file:
-            claim = Claim(part)
+            claim = FileLock(part)
             file.write(text)
         part.replace(path)
         claim.end()
@@ -85,8 +96,8 @@ def write_whole(path: Path, text: str) -> None:
         part.unlink(missing_ok=True)
 
 
-class Scratch:
-    """A directory for temporary files at `path`, until `end` or the end of a `with`; strays of killed runs are removed first."""
+class ScratchDirectory:
+    """A directory for temporary files at `path`, until `end` or the end of a `with`. Those of killed runs are removed first."""
 
     def __init__(self) -> None:
         for stray in Path(tempfile.gettempdir()).glob("kdissect-*"):
@@ -96,13 +107,13 @@ class Scratch:
         try:
             early.touch()
         except OSError:
-            self.path.rmdir()  # without a lock nobody would
+            self.path.rmdir()  # without a lock no later run would remove it
             raise
-        self._claim = Claim(early)
-        early.rename(self.path / LOCK)  # nobody sees it before it is locked
+        self._claim = FileLock(early)
+        early.rename(self.path / LOCK)  # no other run sees it before it is locked
 
     def end(self) -> None:
-        """Remove everything."""
+        """Remove the directory and everything in it."""
         shutil.rmtree(self.path, ignore_errors=True)
         self._claim.end()
 
@@ -118,7 +129,7 @@ def _named(path: Path, kind: str) -> list[Path]:
 
 
 def _empty(folder: Path, last: Path) -> None:
-    """Remove what is in a folder, `last` when nothing else is left: what was killed may have children that still write."""
+    """Remove what is in a folder, `last` when nothing else is left: a killed run may have children that still write."""
     for inside in folder.iterdir():
         if inside.is_dir() and not inside.is_symlink():
             shutil.rmtree(inside, ignore_errors=True)
@@ -129,7 +140,7 @@ def _empty(folder: Path, last: Path) -> None:
 
 
 def _remove_stray(path: Path, locked: Path) -> None:
-    """Remove what nobody holds a lock on, if it is ours."""
+    """Remove a path if nobody holds the lock on it and it belongs to this user."""
     with suppress(OSError):
         file = os.open(locked, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:

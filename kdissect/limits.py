@@ -1,7 +1,8 @@
-"""Limits on what captured bytes can make kdissect do, for whoever needs more, or less, than they are.
+"""Upper bounds on the memory and work that captured bytes can cause.
 
-The environment variable KDISSECT_LIMITS sets them, as in `frame=512m ahead=64m`; k, m and g are powers of 1024. What is beyond
-a limit is left out, and the report says so. Kernels are compiled anew for other limits.
+The environment variable KDISSECT_LIMITS overrides them, as in `frame=512m ahead=64m`; k, m and g are powers of 1024. Data
+beyond a limit is left out, and the report counts it. Limits are constants of compiled kernels, so other limits compile
+kernels anew.
 """
 
 import os
@@ -9,9 +10,9 @@ import re
 from typing import NamedTuple
 
 from kdissect.errors import UserError
-from kdissect.sizes import size
+from kdissect.text import parse_size
 
-VARIABLE = "KDISSECT_LIMITS"
+LIMITS_VARIABLE = "KDISSECT_LIMITS"
 
 
 class LimitsError(UserError):
@@ -52,16 +53,16 @@ def read(text: str) -> dict[str, int]:
     for part in re.split(r"[,\s]+", text.strip()) if text.strip() else ():
         name, _, said = part.lower().partition("=")
         try:
-            most, values[name] = LIMITS[name].most, size(said)
+            most, values[name] = LIMITS[name].most, parse_size(said)
         except (KeyError, ValueError):
             known = ", ".join(f"{name}=N" for name in LIMITS)
-            raise LimitsError(f"{VARIABLE}: {part!r} is none of {known}") from None
+            raise LimitsError(f"{LIMITS_VARIABLE}: {part!r} is not one of {known}") from None
         if values[name] > most:
-            raise LimitsError(f"{VARIABLE}: {part} is too much, {most} is the most")
+            raise LimitsError(f"{LIMITS_VARIABLE}: {part} is too much; the most is {most}")
     return values
 
 
-_SET = read(os.environ.get(VARIABLE, ""))
+_SET = read(os.environ.get(LIMITS_VARIABLE, ""))
 FRAME_BYTES = _SET["frame"]
 AHEAD_BYTES = _SET["ahead"]
 HELD_BYTES = max(_SET["held"], 2 * FRAME_BYTES)

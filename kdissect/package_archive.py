@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from kdissect.cache import cache_home
+from kdissect.files import cache_home
 
 ARCHIVE = "kdissect.zip"
 PACKAGE = Path(__file__).parents[0]

@@ -1,22 +1,36 @@
-"""Text from captures made fit for a terminal: nothing in it may move the cursor, change colours or reorder the line.
+"""Text for people: what captures hold made safe for a terminal; figures, times, sizes and addresses written and read.
 
-Control characters (C0, C1), bidirectional overrides and other format characters, line and paragraph separators,
-combining marks that no letter takes, private and unassigned code points are shown as escapes. What is left is cut to a
-width in terminal columns, in which East Asian wide characters take two.
+Nothing that came from a capture may move the cursor, change colours or reorder a line. Control characters (C0, C1),
+bidirectional overrides and other format characters, line and paragraph separators, combining marks without a letter,
+private and unassigned code points are written as escapes. What remains is measured in terminal columns, of which East
+Asian wide characters take two (Unicode Standard Annex 11).
+
+Figures have three significant digits and a unit. Sizes are in powers of 1024 (IEC 80000-13), times of day are in UTC.
+Importing this module loads nothing that takes time.
 """
 
+import re
 import unicodedata
+from datetime import UTC, datetime
 
-HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Mn", "Me", "Mc"}
+HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Mn", "Me", "Mc"})
 """Unicode general categories that are never sent to a terminal."""
 
+OBEYED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Categories that may move the cursor or turn the line round. Marks are missing: they belong to the letter before them."""
 
-OBEYED = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-"""Those that may move the cursor or turn the line round; marks belong to the letter before them."""
+NANOSECOND_UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
+BYTE_UNITS = tuple(
+    (1 << 10 * power, unit) for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB"), (0, "B"))
+)
+COUNT_UNITS = ((10**12, "T"), (10**9, "G"), (10**6, "M"))
+SIZE_SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
+"""Names and addresses that mean the machine itself, on whatever machine they are read."""
 
 
-def escaped(text: str, *, ascii_only: bool = False) -> str:
-    r"""Give text with everything unprintable as \x1b or \u202e; with `ascii_only` also everything beyond ASCII."""
+def escape(text: str, *, ascii_only: bool = False) -> str:
+    r"""Return text with everything unprintable as \x1b or \u202e; with `ascii_only` also everything beyond ASCII."""
     return "".join(_shown(character, ascii_only) for character in unicodedata.normalize("NFC", text))
 
 
@@ -31,8 +45,8 @@ def _shown(character: str, ascii_only: bool) -> str:
     return character
 
 
-def visible(text: str) -> str:
-    r"""Give text in which only what a terminal obeys is written as \x1b or \u202e: for sentences, whose words are ours.
+def escape_control(text: str) -> str:
+    r"""Return text in which only what a terminal obeys is written as \x1b or \u202e; for sentences, whose words are ours.
 
     >>> visible("no such file: a\x9b31m")
     'no such file: a\\x9b31m'
@@ -42,26 +56,124 @@ def visible(text: str) -> str:
     return "".join(_shown(one, False) if unicodedata.category(one) in OBEYED else one for one in text)
 
 
-def columns(text: str) -> int:
-    """Give the width of escaped text in terminal columns."""
+def display_width(text: str) -> int:
+    """Return the width of escaped text in terminal columns."""
     if text.isascii():
         return len(text)
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
-def cut(text: str, width: int, ellipsis: str) -> str:
-    """Give text in at most `width` columns; longer text keeps both ends, since names often differ in the last part."""
-    if columns(text) <= width:
+def truncate(text: str, width: int, ellipsis: str) -> str:
+    """Return text in at most `width` columns. Longer text keeps both ends, since names often differ in the last part."""
+    if display_width(text) <= width:
         return text
-    room = max(width - columns(ellipsis), 0)
+    room = max(width - display_width(ellipsis), 0)
     tail = _first(text[::-1], room // 3)[::-1]
-    return (_first(text, room - columns(tail)) + ellipsis + tail) if room else _first(ellipsis, width)
+    return (_first(text, room - display_width(tail)) + ellipsis + tail) if room else _first(ellipsis, width)
 
 
 def _first(text: str, width: int) -> str:
     used = 0
-    for at, character in enumerate(text):
-        used += columns(character)
+    for index, character in enumerate(text):
+        used += display_width(character)
         if used > width:
-            return text[:at]
+            return text[:index]
     return text
+
+
+def format_duration(ns: int | None) -> str:
+    """Return a duration as 41.2µs, 1.23ms, 12.3s, 4m07s, 3h05m or 3d04h; a dash for None."""
+    if ns is None:
+        return "-"
+    seconds = ns / 10**9
+    if round(seconds / 3600) >= 48:
+        hours = round(seconds / 3600)
+        return f"{hours // 24}d{hours % 24:02d}h"
+    if round(seconds) >= 3600:
+        minutes = round(seconds / 60)
+        return f"{minutes // 60}h{minutes % 60:02d}m"
+    if round(seconds) >= 120:
+        return f"{round(seconds) // 60}m{round(seconds) % 60:02d}s"
+    for factor, unit in NANOSECOND_UNITS:
+        if ns >= factor * 0.9995 or factor == 1:
+            return f"{ns}ns" if factor == 1 else _three_digits(ns / factor) + unit
+    return "0ns"
+
+
+def format_size(count: int) -> str:
+    """Return a number of bytes as 812 B, 1.23 KiB or 12.3 MiB."""
+    for factor, unit in BYTE_UNITS:
+        if count >= factor * 0.9995 and factor > 1:
+            return f"{_three_digits(count / factor)} {unit}"
+    return f"{count} B"
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes of a size such as 33554432, 32m or 1G, at least one. Raise ValueError for anything else.
+
+    >>> parse_size("32m"), parse_size("1Gb")
+    (33554432, 1073741824)
+    """
+    parts = re.fullmatch(r"([1-9]\d{0,12})([kmg]?)b?", text.lower())
+    if parts is None:
+        raise ValueError(f"{text!r} is not a size; 33554432 and 32m are")
+    return int(parts[1]) * SIZE_SUFFIXES[parts[2]]
+
+
+def format_count(count: int) -> str:
+    """Return a count as 182,044, and from ten million on as 12.3M."""
+    if abs(count) < 10**7:
+        return f"{count:,}"
+    for factor, unit in COUNT_UNITS:
+        if abs(count) >= factor * 0.9995:
+            return _three_digits(count / factor) + unit
+    return f"{count:,}"
+
+
+def format_share(part: float) -> str:
+    """Return a part of 1 as 12.3%, 0.4%, <0.1% or 100%."""
+    if 0 < part < 0.0005:
+        return "<0.1%"
+    return "100%" if part >= 0.9995 else f"{part * 100:.1f}%" if part else "0%"
+
+
+def format_clock(time_ns: int | None, *, date: bool = False) -> str:
+    """Return the time of day in UTC with milliseconds, rounded down; with `date`, the date before it; a dash for None."""
+    if time_ns is None:
+        return "-"
+    try:
+        moment = datetime.fromtimestamp(time_ns // 10**9, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ns}ns"
+    return moment.strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S") + f".{time_ns // 10**6 % 1000:03d}"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
+
+
+def format_address(host: str | None, port: int | None) -> str:
+    """Return host and port as 10.1.0.3:9092 or [::1]:9092; a part that is None is left out, and a dash stands for neither."""
+    shown = f"[{host}]" if host and ":" in host else host
+    return ":".join(str(part) for part in (shown, port) if part is not None) or "-"
+
+
+def parse_address(text: str) -> tuple[str, int | None]:
+    """Return host and port of 10.1.0.3:9092, [::1]:9092 or broker-1; the port is None if there is none.
+
+    Raise ValueError if what stands behind the last colon is not a port.
+    """
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        if not bracket or (rest and not rest.startswith(":")):
+            raise ValueError(f"{text!r} is not an address: [::1]:9092 is one")
+        port = rest[1:]
+    elif text.count(":") > 1:  # an IPv6 address without brackets has no port
+        host, port = text, ""
+    else:
+        host, _, port = text.partition(":")
+    if not port:
+        return host, None
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
+        raise ValueError(f"{port!r} is not a port: 1 to 65535 are")
+    return host, int(port)

@@ -16,7 +16,7 @@ from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.scan import scan
-from kdissect.files import Scratch
+from kdissect.files import ScratchDirectory
 from kdissect.protocol.schema.registry import highest_versions
 from kdissect.streams.flow_state import (
     KAFKA,
@@ -37,7 +37,7 @@ class Seen(NamedTuple):
 
 def look(path: Path) -> Seen:
     """Dissect one capture. Raises InputError for what is none."""
-    scratch = Scratch()
+    scratch = ScratchDirectory()
     try:
         splits = index_captures(open_inputs([str(path)], str(scratch.path)).files).splits
         conversations = FlowProcessor(splits, np.array(highest_versions(), np.int64))

@@ -118,7 +118,7 @@ def test_a_capture_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> 
         (["analyze", "--remote", "moon", "x"], "'moon' is no Spark Connect server"),
         (["analyze", "--remote", "sc://moon", "--master", "local", "x"], "not allowed with argument"),
         (["analyze", "--format", "xml", "x"], "invalid choice: 'xml'"),
-        (["analyze", "--split-bytes", "0", "x"], "'0' is no size"),
+        (["analyze", "--split-bytes", "0", "x"], "'0' is not a size"),
         (["export", "x", "--table", "exchanges"], "required: --out"),
         (["export", "x", "--out", "y", "--table", "records"], "invalid choice: 'records'"),
     ],

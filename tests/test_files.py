@@ -17,12 +17,12 @@ import pyarrow.parquet
 import pytest
 
 from kdissect.files import (
-    Claim,
-    Scratch,
-    part_of,
-    put_back,
-    put_in_place,
-    write_whole,
+    FileLock,
+    ScratchDirectory,
+    move_into_place,
+    part_path,
+    recover_replaced,
+    write_atomically,
 )
 from kdissect.replay.results.run_files import write_run
 from tests.helpers.command import COMMAND, environment, kdissect
@@ -35,12 +35,12 @@ OPERATIONS = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "fcntl.f
 
 
 def replace_directory(path: Path) -> None:
-    put_back(path)
-    part = part_of(path)
+    recover_replaced(path)
+    part = part_path(path)
     part.mkdir()
-    claim = Claim(part)
+    claim = FileLock(part)
     (part / "table").write_text(TEXT)
-    put_in_place(part, path, replace=True)
+    move_into_place(part, path, replace=True)
     claim.end()
 
 
@@ -50,7 +50,7 @@ def make_run(path: Path) -> None:
 
 WORKS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object], set[object]]] = {
     # what is done to a path that is there; what stands there; what may stand there at any time
-    "file": (lambda path: write_whole(path, TEXT), lambda path: path.read_text(), {"old", TEXT}),
+    "file": (lambda path: write_atomically(path, TEXT), lambda path: path.read_text(), {"old", TEXT}),
     "directory": (replace_directory, lambda path: path.exists() and (path / "table").read_text(), {"old", TEXT, False}),
     "run": (make_run, lambda path: path.exists() and json.loads((path / "run.json").read_text())["whole"], {False, True}),
 }  # fmt: skip
@@ -93,7 +93,7 @@ def kill_at_every_point(name: str, place: Path) -> None:
         if not stands(path) or name != "run":  # which never replaces another
             work(path)
         assert stands(path) in (TEXT, True)
-        part_of(path)
+        part_path(path)
         assert [found.name for found in folder.iterdir()] == [path.name]
         if not came_to_it:
             break
@@ -112,17 +112,17 @@ def test_killed_between_any_two_operations(name: str, tmp_path: Path) -> None:
 
 
 def test_what_another_run_works_on_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    part = part_of(tmp_path / "out").with_name(".out.1.part")
+    part = part_path(tmp_path / "out").with_name(".out.1.part")
     part.mkdir()
-    claim = Claim(part)
-    part_of(tmp_path / "out")
+    claim = FileLock(part)
+    part_path(tmp_path / "out")
     assert part.exists()
     claim.end()
-    part_of(tmp_path / "out")
+    part_path(tmp_path / "out")
     assert not part.exists()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "kdissect-of-somebody").mkdir()
-    with Scratch() as first, Scratch() as second:
+    with ScratchDirectory() as first, ScratchDirectory() as second:
         assert first.exists()
         assert second.exists()
     assert [path.name for path in tmp_path.iterdir()] == ["kdissect-of-somebody"]

@@ -32,7 +32,7 @@ from kdissect.report.render import terminal
 from kdissect.report.render.html.page import render_page
 from kdissect.report.render.json import to_json, to_plain
 from kdissect.report.render.table import Terminal
-from kdissect.spreadsheet import FORMULAS, harmless_batch
+from kdissect.tables.spreadsheet import FORMULAS, csv_batch
 from kdissect.text import OBEYED
 from tests.helpers import recorded
 from tests.helpers.handmade_capture import write_capture
@@ -104,7 +104,7 @@ def of_export(_: object) -> str:
     writer = csv.writer(out)
     for some in tables():
         for batch in some.values():
-            for row in harmless_batch(batch).to_pylist():
+            for row in csv_batch(batch).to_pylist():
                 writer.writerow("" if value is None else value for value in row.values())
     return out.getvalue()
 

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from kdissect.jit import kernel_cache
 from kdissect.limits import (
     LIMITS,
+    LIMITS_VARIABLE,
     LimitsError,
     read,
 )
@@ -39,17 +39,17 @@ def test_the_command_says_so_in_one_sentence() -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert (
         done.stderr
-        == "kdissect: KDISSECT_LIMITS: 'frame=all' is none of frame=N, ahead=N, held=N, decompressed=N, elements=N, attempts=N\n"
+        == "kdissect: KDISSECT_LIMITS: 'frame=all' is not one of frame=N, ahead=N, held=N, decompressed=N, elements=N, attempts=N\n"
     )
 
 
 def test_kernels_know_them() -> None:
     program = (
         "from kdissect.jit import kernel_cache; from kdissect.streams import framing, reassembly; from kdissect.protocol.columnar import vm; "
-        "print(framing.MAX_FRAME, reassembly.MAX_AHEAD_BYTES, vm.MOST_ROWS, kernel_cache.home())"
+        "print(framing.MAX_FRAME, reassembly.MAX_AHEAD_BYTES, vm.MOST_ROWS, kernel_cache.kernel_home())"
     )
     said = [
-        subprocess.run([sys.executable, "-P", "-c", program], env=environment(KDISSECT_JIT="0", **{kernel_cache.LIMITS: limits}),
+        subprocess.run([sys.executable, "-P", "-c", program], env=environment(KDISSECT_JIT="0", **{LIMITS_VARIABLE: limits}),
                        capture_output=True, text=True, check=True).stdout.split()
         for limits in ("", "frame=1m ahead=2m elements=3m")
     ]  # fmt: skip

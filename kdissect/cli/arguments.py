@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from kdissect import __version__
 from kdissect.cli.options import RANKINGS, TABLES, add_common, count
-from kdissect.text import visible
+from kdissect.text import escape_control
 
 RELEASES = ("4.0", "4.1", "4.2", "4.3")
 FORMATS = ("parquet", "jsonl", "csv")
@@ -17,7 +17,7 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one sentence, without the usage."""
 
     def error(self, message: str) -> NoReturn:
-        sys.stderr.write(f"{self.prog}: {visible(message)} (try {self.prog} --help)\n")
+        sys.stderr.write(f"{self.prog}: {escape_control(message)} (try {self.prog} --help)\n")
         raise SystemExit(2)
 
 

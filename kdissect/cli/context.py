@@ -15,7 +15,7 @@ from kdissect.errors import UserError
 from kdissect.spark.connect import Remote, engine_for
 from kdissect.spark.session import Engine, Settings
 from kdissect.spark.startup.jvm import GatewayFailed
-from kdissect.text import visible
+from kdissect.text import escape_control
 
 if TYPE_CHECKING:
     from kdissect.capture.index.index import CaptureIndex
@@ -44,7 +44,7 @@ class Ready:
 
 def say(line: str) -> None:
     """Tell the user something on standard error."""
-    sys.stderr.write(f"{visible(line)}\n")
+    sys.stderr.write(f"{escape_control(line)}\n")
     sys.stderr.flush()
 
 
@@ -175,13 +175,13 @@ def nothing_found(
             "without secrets (--keylog FILE gives them)"
         )
     if not kafka:
-        from kdissect.units import share
+        from kdissect.text import format_share
 
         spoken = "connection" if connections == 1 else "connections"
         if counts.missing_bytes > MOSTLY * counts.payload_bytes:
             return (
                 f"{_these(found)} no Kafka traffic{where} that can be recognised: of {connections:,} TCP {spoken} "
-                f"{share(counts.missing_bytes / counts.payload_bytes)} of the payload is cut off "
+                f"{format_share(counts.missing_bytes / counts.payload_bytes)} of the payload is cut off "
                 "(a snap length of 128 keeps the headers of requests)"
             )
         return f"{_these(found)} no Kafka traffic{where} ({connections:,} TCP {spoken} of other protocols)"

@@ -16,8 +16,8 @@ from kdissect.cli.pseudonyms import (
     pseudonyms_of,
 )
 from kdissect.errors import UsageError
-from kdissect.files import Scratch
-from kdissect.text import visible
+from kdissect.files import ScratchDirectory
+from kdissect.text import escape_control
 
 if TYPE_CHECKING:
     from kdissect.capture.index.index import CaptureIndex
@@ -72,14 +72,14 @@ def dump(chosen: argparse.Namespace) -> None:
         raise UsageError(
             "what is in records and secrets has no other names: without --anonymize, or without them"
         )
-    with Scratch() as spool:
+    with ScratchDirectory() as spool:
         inputs = open_inputs(chosen.paths, str(spool))
         found = index_captures(inputs.files, SPLIT_BYTES)
         warnings = (*(f"passed over {reason}" for reason in inputs.skipped), *found.warnings)
         if pseudonyms:
             warnings = pseudonyms.texts(warnings, [file.name for file in inputs.files])
         for warning in warnings:
-            sys.stderr.write(f"kdissect: {visible(warning)}\n")
+            sys.stderr.write(f"kdissect: {escape_control(warning)}\n")
         waiting: list[str] = []
         held = 0
         for line in _lines(chosen, found, pseudonyms):

@@ -19,7 +19,7 @@ from kdissect.errors import ExitCode, UserError
 from kdissect.files import NO_ROOM
 from kdissect.jit import kernel_cache
 from kdissect.spark.startup.block_pandas import without_pandas
-from kdissect.text import visible
+from kdissect.text import escape_control
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,12 +30,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with suppress(ValueError):  # not the main thread: whoever runs us there deals with signals
         signal.signal(signal.SIGTERM, _terminated)
     without_pandas()
-    uncompiled = kernel_cache.go_without(getattr(chosen, "paths", []))
     try:
+        uncompiled = kernel_cache.run_uncompiled(getattr(chosen, "paths", []))
         run = getattr(import_module(f"kdissect.cli.{chosen.command}"), chosen.command)
         done: int = run(chosen) or ExitCode.DONE
         sys.stdout.flush()
-        if uncompiled and kernel_cache.compile_behind() and not getattr(chosen, "quiet", False):
+        if uncompiled and kernel_cache.compile_in_background() and not getattr(chosen, "quiet", False):
             sys.stderr.write(
                 "kdissect: first run: compiling in the background for faster runs (once, a minute)\n"
             )
@@ -55,7 +55,7 @@ def _told(error: Exception) -> int:
     sentence = str(error) or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         sentence = f"{error.filename}: {error.strerror.lower()}" if error.filename else error.strerror.lower()
-    sys.stderr.write(f"kdissect: {visible(sentence)}\n")
+    sys.stderr.write(f"kdissect: {escape_control(sentence)}\n")
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         _stop_writing()
         return ExitCode.USER_ERROR

@@ -5,8 +5,8 @@ import math
 import os
 import re
 
-from kdissect import sizes
 from kdissect.cli.filter_options import add_filters
+from kdissect.text import parse_size
 
 TABLES = ("connections", "exchanges", "partitions", "group_events", "transaction_events")
 RANKINGS = ("api", "client", "broker", "topic", "group", "connection")
@@ -108,7 +108,7 @@ def port(text: str) -> int:
 def size(text: str) -> int:
     """Read a size in bytes."""
     try:
-        return sizes.size(text)
+        return parse_size(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

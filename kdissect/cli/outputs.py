@@ -11,9 +11,7 @@ from kdissect.capture.storage import (
     local_path,
 )
 from kdissect.errors import OutputError
-from kdissect.files import (
-    write_whole,
-)
+from kdissect.files import write_atomically
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,7 @@ class Folder:
         """Write a file; raise OutputRefused if there is no room for it."""
         try:
             if self.system is None:
-                write_whole(Path(self.place, name), text)
+                write_atomically(Path(self.place, name), text)
                 return
             with self.system.open_output_stream(f"{self.place}/{name}") as file:
                 file.write(text.encode())

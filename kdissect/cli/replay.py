@@ -19,8 +19,12 @@ from kdissect.cli.filter_options import (
 )
 from kdissect.cli.options import WHAT_PATHS_ARE, add_keylog, add_quiet, port, size
 from kdissect.errors import UsageError
-from kdissect.files import write_whole
-from kdissect.text import visible
+from kdissect.files import (
+    write_atomically,
+)
+from kdissect.text import (
+    escape_control,
+)
 
 if TYPE_CHECKING:
     from kdissect.exchanges.filter import MessageFilter
@@ -272,7 +276,7 @@ def _report(chosen: argparse.Namespace, report: dict[str, Any]) -> int:
     from kdissect.replay.results.run_thresholds import exceeded
 
     if chosen.html:
-        write_whole(Path(chosen.html), page(report))
+        write_atomically(Path(chosen.html), page(report))
     if chosen.format == "json":
         _write([json.dumps(report, indent=1)])
     else:
@@ -305,12 +309,12 @@ def _prepare(chosen: argparse.Namespace, made: "Replay") -> int:
 
 
 def _prepared(outcomes: "list[CreatedTopic]") -> list[str]:
-    from kdissect.text import escaped
+    from kdissect.text import escape
 
     if not outcomes:
         return ["every topic is on the target already"]
     lines = [
-        f"{escaped(each.wanted.name)}: {each.outcome}, {each.wanted.partitions} partitions, {each.wanted.replicas} replicas"
+        f"{escape(each.wanted.name)}: {each.outcome}, {each.wanted.partitions} partitions, {each.wanted.replicas} replicas"
         for each in outcomes
     ]
     untouched = all(each.outcome == NOT_YET for each in outcomes)
@@ -402,7 +406,7 @@ def _hold(_text: str) -> None:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"kdissect: {visible(text)}\n")
+    sys.stderr.write(f"kdissect: {escape_control(text)}\n")
 
 
 def _addresses(text: str) -> list[tuple[str, int]]:

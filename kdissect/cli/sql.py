@@ -78,12 +78,12 @@ def as_text(columns: list[str], rows: Iterator[list[Any]], chosen: argparse.Name
 
 def as_csv(columns: list[str], rows: Iterator[list[Any]], chosen: argparse.Namespace) -> None:
     """Write RFC 4180 that no spreadsheet runs; null is empty."""
-    from kdissect.spreadsheet import harmless
+    from kdissect.tables.spreadsheet import csv_text
 
     writer = csv.writer(sys.stdout)
-    writer.writerow([harmless(name) for name in columns])
+    writer.writerow([csv_text(name) for name in columns])
     for row in _limited(rows, chosen):
-        writer.writerow(["" if value is None else _plain(value, harmless) for value in row])
+        writer.writerow(["" if value is None else _plain(value, csv_text) for value in row])
 
 
 def as_jsonl(columns: list[str], rows: Iterator[list[Any]], chosen: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ import sys
 from kdissect.cli.context import prepared
 from kdissect.cli.report_build import reported
 from kdissect.errors import UsageError
-from kdissect.text import escaped
+from kdissect.text import escape
 
 NAMES_TOLD = 5  # of other topics, where the one that was asked for is not there
 
@@ -28,7 +28,7 @@ def who(chosen: argparse.Namespace) -> None:
         if not found:
             names = [topic.topic for topic in summary.topics]
             more = len(names) - NAMES_TOLD
-            told = ", ".join(map(escaped, names[:NAMES_TOLD])) + (f" and {more:,} more" if more > 0 else "")
+            told = ", ".join(map(escape, names[:NAMES_TOLD])) + (f" and {more:,} more" if more > 0 else "")
             seen = f"it has {told}" if names else "it names none"
             raise UsageError(f"no topic {chosen.named!r} in this capture ({seen})")
         if chosen.format == "json":

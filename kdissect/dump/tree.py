@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kdissect.exchanges.describe_records import moment
-from kdissect.text import escaped
+from kdissect.text import escape
 
 INDENT = "  "
 BYTES_SHOWN = 1024  # of one value; JSON has all
@@ -16,7 +16,7 @@ BYTES_SHOWN = 1024  # of one value; JSON has all
 
 def safe(text: str) -> str:
     """Escape text from a capture; plain text, which most is, stays as it is."""
-    return text if text.isascii() and text.isprintable() and "\\" not in text else escaped(text)
+    return text if text.isascii() and text.isprintable() and "\\" not in text else escape(text)
 
 
 def lines(tree: dict[str, Any], depth: int = 0) -> Iterator[str]:

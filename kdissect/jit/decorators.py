@@ -11,17 +11,17 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from kdissect.jit import kernel_cache
-from kdissect.jit.cache_repair import mend
+from kdissect.jit.kernel_cache import forget_damaged_files
 
 
 def _compiler(**options: Any) -> Callable[[Any], Any]:
     if os.environ.get(kernel_cache.SWITCH) == "0":
         return lambda function: function
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(kernel_cache.home()))
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(kernel_cache.kernel_home()))
     import numba
     from numba.core import caching
 
-    mend(caching)
+    forget_damaged_files(caching)
     compiler: Callable[[Any], Any] = numba.njit(nogil=True, error_model="numpy", **options)
     return compiler
 

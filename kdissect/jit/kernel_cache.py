@@ -20,23 +20,31 @@ from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from kdissect.cache import cache_home
+from kdissect.files import cache_home
 
 # As Numba names it: a path through `..` is the same place.
 PACKAGE = Path(os.path.abspath(__file__)).parents[1]
 SWITCH = "KDISSECT_JIT"  # environment variable; 0: kernels run uncompiled
-LIMITS = "KDISSECT_LIMITS"  # environment variable; see `limits`, whose values are constants of kernels
 SMALL_BYTES = 6 << 20  # of captures: dissecting that much uncompiled takes about ten seconds
 KEPT_SECONDS = 30 * 86400  # kernels of other versions are removed when they are older
 COMPRESSION = 6  # how much longer captures are, at a guess, when they are decompressed
 
 
 @cache
-def home() -> Path:
+def kernel_home() -> Path:
     """Give the directory of this installation's compiled kernels, which need not exist."""
+    from kdissect.limits import LIMITS_VARIABLE  # the import raises LimitsError if the variable is wrong
+
     digest = hashlib.sha256()
-    built_for = (sys.version, version("numpy"), version("numba"), str(PACKAGE), os.environ.get(LIMITS, ""))
+    built_for = (
+        sys.version,
+        version("numpy"),
+        version("numba"),
+        str(PACKAGE),
+        os.environ.get(LIMITS_VARIABLE, ""),
+    )
     for name in built_for:
         digest.update(name.encode())
     for source in sorted(PACKAGE.rglob("*.py")):
@@ -47,26 +55,26 @@ def home() -> Path:
     return cache_home() / f"kernels-{digest.hexdigest()[:16]}"
 
 
-def all_kept() -> bool:
+def is_complete() -> bool:
     """Say whether every kernel has been compiled and kept."""
     return _seal().exists()
 
 
-def keep_all() -> None:
+def mark_complete() -> None:
     """Take note that every kernel has been called, and so compiled and kept, unless this run goes without."""
     if os.environ.get(SWITCH) == "0":
         return
     with suppress(OSError):
-        home().mkdir(parents=True, exist_ok=True)
+        kernel_home().mkdir(parents=True, exist_ok=True)
         _seal().touch()
-        for other in home().parent.glob("kernels-*"):
-            if other != home() and other.stat().st_mtime < time.time() - KEPT_SECONDS:
+        for other in kernel_home().parent.glob("kernels-*"):
+            if other != kernel_home() and other.stat().st_mtime < time.time() - KEPT_SECONDS:
                 shutil.rmtree(other, ignore_errors=True)
 
 
-def go_without(paths: list[str]) -> bool:
+def run_uncompiled(paths: list[str]) -> bool:
     """Decide for a run over these captures, before any kernel is loaded, that it goes without the compiler."""
-    if SWITCH in os.environ or "kdissect.jit.decorators" in sys.modules or all_kept():
+    if SWITCH in os.environ or "kdissect.jit.decorators" in sys.modules or is_complete():
         return False
     try:
         small = sum(_size(Path(path)) for path in paths) <= SMALL_BYTES
@@ -77,14 +85,14 @@ def go_without(paths: list[str]) -> bool:
     return small
 
 
-def compile_behind() -> bool:
+def compile_in_background() -> bool:
     """Have all kernels compiled by a process that outlives this one; False when that is being done, or cannot be.
 
     Whoever holds the lock compiles; the lock is handed to the process and goes with it.
     """
     try:
-        home().mkdir(parents=True, exist_ok=True)
-        lock = os.open(home() / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        kernel_home().mkdir(parents=True, exist_ok=True)
+        lock = os.open(kernel_home() / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError:
         return False
     try:
@@ -107,7 +115,7 @@ def compile_behind() -> bool:
 
 
 def _seal() -> Path:
-    return home() / "all"
+    return kernel_home() / "all"
 
 
 def _size(path: Path) -> int:
@@ -121,3 +129,25 @@ def import_path() -> dict[str, str]:
     """Give the environment in which a Python that is started finds this package."""
     known = os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": os.pathsep.join([str(PACKAGE.parent), *([known] if known else [])])}
+
+
+def forget_damaged_files(caching: Any) -> None:
+    """Make Numba's module `caching` treat a file that it cannot read as missing, so that the function is compiled again.
+
+    Numba itself fails over a file that a full disk cut off.
+    """
+    files = caching.IndexDataCacheFile
+    load = files.load
+    if getattr(load, "mends", False):
+        return
+
+    def load_or_forget(self: Any, key: Any) -> Any:
+        try:
+            return load(self, key)
+        except Exception:  # noqa: BLE001 - a pickle of arbitrary bytes can raise anything
+            with suppress(OSError):
+                Path(self._index_path).unlink()
+            return None
+
+    load_or_forget.mends = True  # type: ignore[attr-defined]
+    files.load = load_or_forget

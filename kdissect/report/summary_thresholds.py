@@ -22,10 +22,10 @@ from kdissect.report.model import (
     Summary,
 )
 from kdissect.report.thresholds import Figure, Measured, Statement, Unit
-from kdissect.units import (
-    duration,
-    number,
-    share,
+from kdissect.text import (
+    format_count,
+    format_duration,
+    format_share,
 )
 
 ANY, ALL = "any", "all"
@@ -97,17 +97,17 @@ def _latency(row: ProfileRow | None, name: str) -> Measured | None:
     if row is None or row.service is None:
         return None
     ns = LATENCIES[name](row.service)
-    return Measured(ns, duration(ns))
+    return Measured(ns, format_duration(ns))
 
 
 def _count(row: ProfileRow | None, name: str, unit: Unit) -> Measured | None:
     count = COUNTS[name](row) if row else 0
     if unit is Unit.NUMBER:
-        return Measured(count, number(count))
+        return Measured(count, format_count(count))
     if row is None or not row.exchanges:
         return None
     part = count / row.exchanges
-    return Measured(part, share(part))
+    return Measured(part, format_share(part))
 
 
 def _row(summary: Summary, api: str | None) -> ProfileRow | None:

@@ -26,7 +26,7 @@ from kdissect.report.render.table import (
 )
 from kdissect.report.render.table_cells import count_cell, size_cell
 from kdissect.tables.filters import matches
-from kdissect.units import number, size
+from kdissect.text import format_count, format_size
 
 WRITES, READS = frozenset((0,)), frozenset((1, 78))
 """Produce; Fetch and ShareFetch."""
@@ -99,7 +99,7 @@ def render(found: Sequence[Ends], terminal: Terminal) -> str:
 
 
 def _note(ends: Ends) -> str:
-    return f"{number(len(ends.writers))} writing, {number(len(ends.readers))} reading"
+    return f"{format_count(len(ends.writers))} writing, {format_count(len(ends.readers))} reading"
 
 
 def _row(role: str, end: End, terminal: Terminal) -> list[Cell]:
@@ -107,11 +107,11 @@ def _row(role: str, end: End, terminal: Terminal) -> list[Cell]:
     return [
         Cell(role, DIM), Cell(client_label(client.name, terminal), CYAN), Cell(terminal.captured(client.name.client_host)),
         Cell(software_label(client.name, terminal)), Cell(terminal.captured(", ".join(client.groups)) if client.groups else "-"),
-        Cell(number(client.exchanges)), Cell(number(client.records)), _rate(end.records_per_s), size_cell(client.record_bytes),
-        Cell("-" if end.bytes_per_s is None else size(round(end.bytes_per_s))), count_cell(client.errors, RED),
+        Cell(format_count(client.exchanges)), Cell(format_count(client.records)), _rate(end.records_per_s), size_cell(client.record_bytes),
+        Cell("-" if end.bytes_per_s is None else format_size(round(end.bytes_per_s))), count_cell(client.errors, RED),
         Cell(terminal.clock(client.first_time_ns)), Cell(terminal.clock(client.last_time_ns)),
     ]  # fmt: skip
 
 
 def _rate(per_s: float | None) -> Cell:
-    return Cell("-") if per_s is None else Cell(f"{per_s:.1f}" if per_s < 10 else number(round(per_s)))
+    return Cell("-") if per_s is None else Cell(f"{per_s:.1f}" if per_s < 10 else format_count(round(per_s)))

@@ -38,7 +38,7 @@ from kdissect.report.render.table import (
     fitted,
     heading,
 )
-from kdissect.units import number
+from kdissect.text import format_count
 
 API_VERSIONS = 18
 FORMATS_UNTIL: Mapping[int, tuple[int, str]] = {0: (2, "writes"), 1: (3, "reads")}
@@ -157,7 +157,7 @@ def render(found: Readiness, terminal: Terminal) -> str:
         lines.append(
             " "
             + terminal.paint(
-                f"nothing: all {number(found.clients)} clients use versions that it serves", GREEN
+                f"nothing: all {format_count(found.clients)} clients use versions that it serves", GREEN
             )
         )
     notes = []
@@ -167,7 +167,7 @@ def render(found: Readiness, terminal: Terminal) -> str:
         notes.append("LeaderAndIsr and the like: brokers led by ZooKeeper, which must move to KRaft first")
     if found.connections_not_judged:
         notes.append(
-            f"{number(found.connections_not_judged)} connections cannot be judged: TLS, or not recognised"
+            f"{format_count(found.connections_not_judged)} connections cannot be judged: TLS, or not recognised"
         )
     notes.append(
         "who did not call while the capture was made is not in it; nor are formats of records on disks"
@@ -179,7 +179,7 @@ def _row(row: Obstacle, terminal: Terminal) -> list[Cell]:
     return [
         Cell(row.verdict, STYLES[row.verdict]), Cell(client_label(row.name, terminal), CYAN),
         Cell(terminal.captured(row.name.client_host)), Cell(software_label(row.name, terminal)),
-        Cell(terminal.captured(_versions(row.used))), Cell(number(sum(call.exchanges for call in row.used))),
+        Cell(terminal.captured(_versions(row.used))), Cell(format_count(sum(call.exchanges for call in row.used))),
         Cell(", ".join(row.formats), RED),
     ]  # fmt: skip
 

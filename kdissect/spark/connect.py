@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kdissect import limits
 from kdissect.errors import UserError
-from kdissect.files import Scratch
+from kdissect.files import ScratchDirectory
 from kdissect.package_archive import pack
 from kdissect.spark.session import (
     QUIET_SETTINGS,
@@ -52,7 +52,7 @@ class Remote:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._scratch = Scratch()
+        self._scratch = ScratchDirectory()
         self.afterwards = ExitStack()
         self._session: SparkSession | None = None
 
@@ -85,9 +85,9 @@ class Remote:
         for name in SESSION_SETTINGS:
             self._session.conf.set(name, QUIET_SETTINGS[name])
         send_package(self._session)
-        if limits.VARIABLE in os.environ:
+        if limits.LIMITS_VARIABLE in os.environ:
             self.settings.notice(
-                f"{limits.VARIABLE} does not reach the executors of a Spark Connect server: it is theirs that counts"
+                f"{limits.LIMITS_VARIABLE} does not reach the executors of a Spark Connect server: it is theirs that counts"
             )
 
     def is_up(self) -> bool:

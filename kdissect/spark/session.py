@@ -16,8 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kdissect import limits
-from kdissect.cache import cache_home
-from kdissect.files import Scratch
+from kdissect.files import ScratchDirectory, cache_home, processor_count
 from kdissect.package_archive import ARCHIVE, pack
 from kdissect.spark.failures import making_temporary_files
 from kdissect.spark.startup.class_data_sharing import ClassArchive, Use
@@ -97,7 +96,7 @@ class Settings:
         """On how many cores a local run works."""
         stated = self.master.partition("[")[2].partition(",")[0].rstrip("]")
         if stated == "*":
-            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+            return processor_count()
         return int(stated) if stated.isdecimal() else 1
 
     def spark_confs(self) -> dict[str, str]:
@@ -115,7 +114,7 @@ class Engine:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._scratch = Scratch()
+        self._scratch = ScratchDirectory()
         self.afterwards = ExitStack()  # what is to be undone when Spark has ended
         self.home = self._scratch.path
         self._archive: ClassArchive | None = None
@@ -284,8 +283,8 @@ class Engine:
             conf.set(EXECUTOR_PATH, os.pathsep.join(filter(None, [ARCHIVE, path])))
             if self.settings.master == "yarn":
                 conf.setIfMissing(*YARN_HADOOP_SETTINGS)
-            if limits.VARIABLE in os.environ:
-                conf.set(f"spark.executorEnv.{limits.VARIABLE}", os.environ[limits.VARIABLE])
+            if limits.LIMITS_VARIABLE in os.environ:
+                conf.set(f"spark.executorEnv.{limits.LIMITS_VARIABLE}", os.environ[limits.LIMITS_VARIABLE])
             os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python") or "python3")
         context = SparkContext(gateway=gateway, conf=conf)
         if not self.settings.local:

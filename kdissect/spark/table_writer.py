@@ -23,13 +23,13 @@ from kdissect.capture.storage import (
 )
 from kdissect.errors import OutputError
 from kdissect.files import (
-    Claim,
-    Scratch,
-    part_of,
-    put_back,
-    put_in_place,
+    FileLock,
+    ScratchDirectory,
+    move_into_place,
+    part_path,
+    recover_replaced,
 )
-from kdissect.spreadsheet import harmless_batch
+from kdissect.tables.spreadsheet import csv_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter
@@ -50,7 +50,7 @@ _WRITERS: Mapping[Format, Callable[["DataFrameWriter", str], None]] = {
     Format.CSV: lambda write, path: write.csv(path, header=True, escape='"', emptyValue='""', nullValue=""),
 }
 
-FINISH: Mapping[Format, Callable[[pa.RecordBatch], pa.RecordBatch]] = {Format.CSV: harmless_batch}
+FINISH: Mapping[Format, Callable[[pa.RecordBatch], pa.RecordBatch]] = {Format.CSV: csv_batch}
 """What is done to batches that are to be written in a format."""
 
 WHOLE = "_SUCCESS"
@@ -66,15 +66,15 @@ class TableDirectory:
         """Raise OutputRefused, before any work, for a target that cannot be written or would be lost."""
         self.target, self._overwrite = target, overwrite
         try:
-            put_back(target)
+            recover_replaced(target)
             if target.exists() and not target.is_dir():
                 raise OutputError(f"{target} is there and is not a directory")
             if target.is_dir() and any(target.iterdir()) and not overwrite:
                 raise OutputError(f"{target} is not empty: choose another directory, or give --overwrite")
             target.parent.mkdir(parents=True, exist_ok=True)
-            self._part = part_of(target)
+            self._part = part_path(target)
             self._part.mkdir()
-            self._claim = Claim(self._part)
+            self._claim = FileLock(self._part)
         except OSError as error:
             raise OutputError.of(target, error) from None
 
@@ -86,7 +86,7 @@ class TableDirectory:
             for pattern in _BOOKKEEPING:
                 for path in folder.glob(pattern):
                     path.unlink()
-        put_in_place(self._part, self.target, self._overwrite)
+        move_into_place(self._part, self.target, self._overwrite)
 
     def abandon(self) -> None:
         """Remove what was not finished; nothing if all was."""
@@ -100,7 +100,7 @@ class TableStore:
     def __init__(self, uri: str, overwrite: bool, near: bool) -> None:
         """Raise OutputRefused, before any work, for a place that a local run (`near`) cannot write, or would lose."""
         self._uri, self._overwrite, self._near = uri.rstrip("/"), overwrite, near
-        self._spool = Scratch()
+        self._spool = ScratchDirectory()
         if not near:
             return  # the cluster's file systems are the executors' own: they will say
         try:

@@ -28,7 +28,9 @@ from typing import Any
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.scan import scan
-from kdissect.files import write_whole
+from kdissect.files import (
+    write_atomically,
+)
 from tests.bench import light, page
 from tests.bench.commands import REPOSITORY, kdissect, tshark
 from tests.bench.measure import Run, run
@@ -331,7 +333,7 @@ def measured(path: Path, todo: list[Part], anew: bool) -> None:
         part.put(found, part.measure())
         found["took"][str(part)] = round(time.monotonic() - began, 1)
         found["load_after"] = os.getloadavg()[0]
-        write_whole(path, json.dumps(found, indent=2) + "\n")
+        write_atomically(path, json.dumps(found, indent=2) + "\n")
         print(f"{part}: took {found['took'][str(part)]:.0f} s", flush=True)
 
 

@@ -13,7 +13,7 @@ from kdissect.jit import kernel_cache
 NEW_PROCESS = """
 import sys
 from kdissect.jit import kernel_cache as compiled
-print(compiled.go_without(sys.argv[1:]))
+print(compiled.run_uncompiled(sys.argv[1:]))
 """
 
 
@@ -56,41 +56,41 @@ def test_compiled_ones_are_used_as_soon_as_there_are_some(
     for name, value in fresh.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv(kernel_cache.SWITCH, raising=False)
-    kernel_cache.home.cache_clear()
+    kernel_cache.kernel_home.cache_clear()
     try:
-        kernel_cache.keep_all()
-        assert kernel_cache.all_kept()
+        kernel_cache.mark_complete()
+        assert kernel_cache.is_complete()
         assert not decided(fresh, small)
     finally:
-        kernel_cache.home.cache_clear()
+        kernel_cache.kernel_home.cache_clear()
 
 
 def test_one_process_at_a_time_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     started = []
     monkeypatch.setattr(subprocess, "Popen", lambda command, **how: started.append((command, how)))
-    kernel_cache.home.cache_clear()
+    kernel_cache.kernel_home.cache_clear()
     try:
-        assert kernel_cache.compile_behind()
+        assert kernel_cache.compile_in_background()
         command, how = started.pop()
         assert command[-1] == "kdissect.spark.startup.warmup"
         assert kernel_cache.SWITCH not in how["env"]
-        with (kernel_cache.home() / "lock").open("w") as lock:
+        with (kernel_cache.kernel_home() / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            assert not kernel_cache.compile_behind()
+            assert not kernel_cache.compile_in_background()
         assert started == []
     finally:
-        kernel_cache.home.cache_clear()
+        kernel_cache.kernel_home.cache_clear()
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(sized(tmp_path / "file", 1)))
-    kernel_cache.home.cache_clear()
+    kernel_cache.kernel_home.cache_clear()
     try:
-        assert not kernel_cache.compile_behind()
-        kernel_cache.keep_all()
-        assert not kernel_cache.all_kept()
+        assert not kernel_cache.compile_in_background()
+        kernel_cache.mark_complete()
+        assert not kernel_cache.is_complete()
     finally:
-        kernel_cache.home.cache_clear()
+        kernel_cache.kernel_home.cache_clear()

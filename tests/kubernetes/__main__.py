@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from pyarrow import parquet
 
-from kdissect.cache import cache_home
+from kdissect.files import cache_home
 from kdissect.tables.schemas import TABLES
 from tests.helpers.spark_cluster import make_python
 from tests.kubernetes.pods import Api, Pods

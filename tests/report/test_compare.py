@@ -20,7 +20,7 @@ from kdissect.report.render.comparison import render
 from kdissect.report.render.json import to_json
 from kdissect.report.render.table import Terminal
 from kdissect.tables.schemas import EXCHANGES
-from kdissect.text import columns
+from kdissect.text import display_width
 from tests.report import paper_capture as handmade
 
 
@@ -108,6 +108,6 @@ def test_client_software_that_changed():
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_lines_fit(width):
     text = render(compare(report(FAST), report(FAST * 3, errors=9)), Terminal(width))
-    assert max(map(columns, text.splitlines())) <= width
+    assert max(map(display_width, text.splitlines())) <= width
     assert "slower p50 p90 p99" in text
     assert "\x1b" not in text

@@ -31,8 +31,10 @@ from kdissect.tables.schemas import (
     EXCHANGES,
     PARTITIONS,
 )
-from kdissect.text import columns
-from kdissect.units import duration
+from kdissect.text import (
+    display_width,
+    format_duration,
+)
 from tests.report import paper_capture as handmade
 from tests.report.paper_capture import MS, US, T
 
@@ -373,7 +375,7 @@ def test_nothing_in_nothing():
 def test_lines_fit_and_hostile_names_stay_text(width, unicode):
     rows = failing(1, HEARTBEAT, 25, [0], group_id="\x1b]0;x\x07" + "y" * 300, client_id="文字" * 80)
     shown = lines(report(rows), Terminal(width, unicode=unicode))
-    assert max(map(columns, shown)) <= width
+    assert max(map(display_width, shown)) <= width
     assert "\x1b" not in "".join(shown)
     assert unicode or "".join(shown).isascii()
 
@@ -505,7 +507,7 @@ def test_refusals_are_those_that_the_broker_logged():
     assert refused["stranger"].count == logged["JoinGroup", "GROUP_AUTHORIZATION_FAILED"]
     throttled = by_subject("refusals.pcapng", "throttled")
     assert throttled.keys() == {name for name, row in clients.items() if row["throttle_ms"]}
-    assert duration(clients["greedy"]["throttle_ms"] * MS) + " in all" in throttled["greedy"].detail
+    assert format_duration(clients["greedy"]["throttle_ms"] * MS) + " in all" in throttled["greedy"].detail
     misspelt = by_subject("refusals.pcapng", "retriable_errors_lasted")["misspelt"]
     assert misspelt.last_time_ns - misspelt.first_time_ns > 5 * SECOND
     assert "ledgre" in misspelt.subject

@@ -10,7 +10,7 @@ from kdissect.report.build.report import build_report
 from kdissect.report.model import CaptureFacts
 from kdissect.report.render.table import Terminal
 from kdissect.report.topic_clients import ends_of, render
-from kdissect.text import columns
+from kdissect.text import display_width
 from tests.helpers import synthetic_tables as synthetic
 from tests.report import paper_capture as handmade
 
@@ -63,4 +63,4 @@ def test_against_the_rows():
 def test_lines_fit(width):
     summary = build_report(summarise(synthetic.tables(np.random.default_rng(8), 300)), CaptureFacts())
     text = render(ends_of(summary, "*"), Terminal(width))
-    assert max(map(columns, text.splitlines())) <= width
+    assert max(map(display_width, text.splitlines())) <= width

@@ -8,7 +8,6 @@ record headers (`guess`), and believed when the range before it ends there (`joi
 look with all of them; the result is the same as from one look at the whole, but that splits end where ranges do.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -35,6 +34,7 @@ from kdissect.capture.index.split_stats import StepBack
 from kdissect.capture.index.splits import Format, Split
 from kdissect.capture.inputs import CaptureFile
 from kdissect.capture.storage import opened
+from kdissect.files import processor_count
 
 SPLIT_BYTES = 32 << 20
 LARGEST_SPLIT_BYTES = 256 << 20  # what pass one keeps in memory grows with the split
@@ -159,7 +159,7 @@ def _heard(
 
 def in_threads(tasks: Sequence[Task]) -> Iterator[RangeScan]:
     """Look over ranges on all cores of this machine: the loops that do it do not hold the interpreter's lock."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = processor_count()
     workers = min(len(tasks), cores)
     if workers < 2:
         yield from one_by_one(tasks)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kdissect.files import Scratch
+from kdissect.files import ScratchDirectory
 from kdissect.replay.effects import Coroutine
 from kdissect.replay.engine.crash_recovery import (
     CrashJournal,
@@ -87,7 +87,7 @@ class Replay:
         self.settings = settings
         self.passes: list[PlayedPass] = []
         self.shelf = Spool()
-        self._spool = Scratch()
+        self._spool = ScratchDirectory()
         try:
             with collecting_little():
                 self.capture: Capture = read(

@@ -1,9 +1,9 @@
 """Who plays what: captured connections dealt out to processes, those that belong together to the same one."""
 
-import os
 from collections.abc import Iterable
 from dataclasses import replace
 
+from kdissect.files import processor_count
 from kdissect.replay.load.analysis import ReplayInput, ReplayItem
 from kdissect.replay.settings import ReplaySettings
 
@@ -12,7 +12,7 @@ LEAST = 20_000  # requests for which another process is worth its start
 
 def cores() -> int:
     """Say how many processors there are to be used."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return processor_count()
 
 
 def shard_requests(loaded: ReplayInput, settings: ReplaySettings) -> list[list[ReplayItem]]:

@@ -22,7 +22,10 @@ from kdissect.exchanges.describe import (
     explain_request,
     explain_response,
 )
-from kdissect.files import Claim, part_of
+from kdissect.files import (
+    FileLock,
+    part_path,
+)
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.protocol.redact import has_secrets
@@ -41,9 +44,9 @@ def write_run(folder: Path, summary: dict[str, Any], pairs: Iterable[str]) -> No
     if folder.exists():
         raise OutputError(f"{folder} exists already: a run's files are never overwritten")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    part = part_of(folder)
+    part = part_path(folder)
     part.mkdir(mode=0o700)
-    claim = Claim(part)
+    claim = FileLock(part)
     try:
         with _private(part / "pairs.jsonl") as lines:
             for pair in pairs:

@@ -20,7 +20,7 @@ from kdissect.replay.results.svg import (
     timeline_charts,
 )
 from kdissect.report.render.html.style import policy, still
-from kdissect.text import escaped
+from kdissect.text import escape as escaped
 
 LATENCY_HEAD = (
     "API", "requests", "p99, captured above replayed", "captured p50", "p99", "service p50", "p99", "response p50", "p99",

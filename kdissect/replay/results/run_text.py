@@ -12,13 +12,13 @@ from kdissect.replay.results.glossary import (
     noise_told,
     rules_told,
 )
-from kdissect.text import escaped
+from kdissect.text import escape
 
 
 def plan_text(plan: Mapping[str, Any]) -> Iterator[str]:
     """Write a plan."""
     capture, target, load = plan["capture"], plan["target"], plan["load"]
-    yield f"Replay of {escaped(', '.join(capture['files']))}"
+    yield f"Replay of {escape(', '.join(capture['files']))}"
     yield f"  {capture['requests']:,} requests on {capture['connections']:,} connections ({capture['headless_connections']:,} older than the capture), from {capture['client_hosts']:,} client hosts"
     yield f"  onto cluster {_(target['cluster_id'])}: {_(', '.join(target['nodes'].values()))}"
     yield f"  instead of {_(', '.join(capture['cluster_ids']) or 'a cluster of unknown id')}"
@@ -236,4 +236,4 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[st
 
 
 def _(value: object) -> str:
-    return escaped(str(value))
+    return escape(str(value))

@@ -5,7 +5,7 @@ from html import escape
 from math import ceil, log10
 from typing import Any, NamedTuple
 
-from kdissect.units import duration
+from kdissect.text import format_duration
 
 HUES = ("s0", "s1", "s2", "s3", "s4", "s5", "s6")
 CAPTURED, REPLAYED, LATE = "s4", "s0", "s1"
@@ -65,7 +65,7 @@ class Scale(NamedTuple):
 def timeline_charts(found: Mapping[str, Any]) -> Iterator[str]:
     """Draw the course of a run: requests due and sent, latency captured and replayed, and lag, over the run's time."""
     step_ms, steps = found["step_ms"], len(found["due"])
-    of_step = duration(round(step_ms * 1e6))
+    of_step = format_duration(round(step_ms * 1e6))
     yield _caption(f"Requests in {of_step}", _legend(CAPTURED, "due"), _legend(REPLAYED, "sent"))
     counts = _even([*found["due"], *found["sent"]], lambda value: f"{value:,.0f}", whole=True)
     yield _panel(counts, steps, _bars(found["due"], counts, CAPTURED), _line(found["sent"], counts, REPLAYED))
@@ -87,7 +87,7 @@ def timeline_charts(found: Mapping[str, Any]) -> Iterator[str]:
         )
     lags = [value or 0 for value in found["lag_max_ms"]]
     yield _caption("Behind schedule", _legend(LATE, "the latest of each step, whatever the cause"))
-    scale = _even(lags, lambda value: duration(round(value * 1e6)))
+    scale = _even(lags, lambda value: format_duration(round(value * 1e6)))
     yield _panel(scale, steps, _bars(lags, scale, LATE))
     yield _time_axis(steps * step_ms)
 
@@ -135,7 +135,7 @@ def _line(values: Sequence[float | None], scale: Scale, hue: str) -> str:
 def _time_axis(length_ms: float) -> str:
     every = _round_step(length_ms / MOST_MARKS)
     marks = [
-        f"<text x='{100 * at * every / length_ms:.2f}%' y='14'>+{duration(round(at * every * 1e6)) if at else '0s'}</text>"
+        f"<text x='{100 * at * every / length_ms:.2f}%' y='14'>+{format_duration(round(at * every * 1e6)) if at else '0s'}</text>"
         for at in range(int(0.97 * length_ms / every) + 1)
     ]
     return f"<div class='course'><span></span><svg class='chart' height='20' aria-hidden='true'>{''.join(marks)}</svg></div>"
@@ -154,7 +154,7 @@ def _even(values: Sequence[float], text: Any, *, whole: bool = False) -> Scale:
 def _logarithmic(values: Sequence[float]) -> Scale:
     low, high = _decades(values, 0)
     marks = (10.0**power for power in range(ceil(low), int(high) + 1))
-    return Scale(low, high, True, tuple((value, duration(round(value * 1e6))) for value in marks))
+    return Scale(low, high, True, tuple((value, format_duration(round(value * 1e6))) for value in marks))
 
 
 def _decades(values: Sequence[float], room: float) -> tuple[float, float]:

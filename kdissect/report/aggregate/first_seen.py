@@ -142,7 +142,7 @@ class Seen(NamedTuple):
 def _sightings(seen: Seen, exchanges: Columns, columns: dict[str, Column]) -> pa.Table:
     """Keep of each group the rows that may come first, and give one of them the counts of the whole group.
 
-    `columns` stand beside the sightings and in for those of the exchange.
+    `display_width` stand beside the sightings and in for those of the exchange.
     """
     best = np.full(seen.groups.count, NOWHERE.max)
     np.minimum.at(best, seen.groups.of, seen.order)

@@ -13,7 +13,7 @@ from kdissect.report.findings.rule_input import (
     span_ns,
     spells,
 )
-from kdissect.units import duration
+from kdissect.text import format_duration
 
 TIME_OUT_NS = 5 * 10**9
 """Clients wait longer than this for an answer before they hang up; the shortest usual time-outs are 10 s."""
@@ -64,11 +64,13 @@ def unanswered_timeout(scene: Scene) -> Judgement | None:
     silent.sort(key=lambda note: -_waited(note))
     rows = [
         evidence(
-            note.client, f"{note.api} to {servers([note])}: closed {duration(_waited(note))} later", [note]
+            note.client,
+            f"{note.api} to {servers([note])}: closed {format_duration(_waited(note))} later",
+            [note],
         )
         for note in silent
     ]
-    longest = duration(_waited(silent[0]))
+    longest = format_duration(_waited(silent[0]))
     return Judgement(
         f"{plural(exchanges(silent), 'request')} never answered before the connection closed, waiting up to {longest}",
         rows,
@@ -86,7 +88,9 @@ def unanswered_cut(scene: Scene) -> Judgement | None:
         return None
     rows = [
         evidence(
-            note.client, f"{note.api} to {servers([note])}: cut off after {duration(_waited(note))}", [note]
+            note.client,
+            f"{note.api} to {servers([note])}: cut off after {format_duration(_waited(note))}",
+            [note],
         )
         for note in cut
     ]
@@ -96,7 +100,7 @@ def unanswered_cut(scene: Scene) -> Judgement | None:
 
 
 def _lasted(notes: list[Note]) -> str:
-    return f"for {duration(span_ns(notes))}" if span_ns(notes) else "once"
+    return f"for {format_duration(span_ns(notes))}" if span_ns(notes) else "once"
 
 
 def leader_moved(scene: Scene) -> Judgement | None:
@@ -115,7 +119,7 @@ def leader_moved(scene: Scene) -> Judgement | None:
     longest = max((row.last_time_ns or 0) - (row.first_time_ns or 0) for row in rows)
     partitions, clients = {note.partition for note in notes}, {note.client for note in notes}
     title = f"Leadership moved: {plural(len(clients), 'client')} asked the wrong broker for {plural(len(partitions), 'partition')}"
-    return Judgement(title + (f", for up to {duration(longest)}" if longest else ""), rows)
+    return Judgement(title + (f", for up to {format_duration(longest)}" if longest else ""), rows)
 
 
 def retriable_lasted(scene: Scene) -> Judgement | None:
@@ -131,12 +135,12 @@ def retriable_lasted(scene: Scene) -> Judgement | None:
     ):
         for spell in spells(found, PAUSE_NS):
             if exchanges(spell) >= LASTED_TIMES and span_ns(spell) >= LASTED_NS:
-                detail = f"{api} {error} from {servers(spell)} for {duration(span_ns(spell))}"
+                detail = f"{api} {error} from {servers(spell)} for {format_duration(span_ns(spell))}"
                 rows.append(evidence(f"{client}: {subject}" if subject else client, detail, spell))
     if not rows:
         return None
     longest = max((row.last_time_ns or 0) - (row.first_time_ns or 0) for row in rows)
-    return Judgement(f"Errors that a retry should end went on for up to {duration(longest)}", rows)
+    return Judgement(f"Errors that a retry should end went on for up to {format_duration(longest)}", rows)
 
 
 def refused(scene: Scene, wanted: frozenset[int], title: str) -> Judgement | None:
@@ -187,13 +191,13 @@ def throttled(scene: Scene) -> Judgement | None:
     rows = [
         evidence(
             client,
-            f"{', '.join(sorted({n.api for n in found}))}: {duration(sum(n.amount for n in found) * 10**6)} in all, "
-            f"up to {duration(max(n.most for n in found) * 10**6)} at once, by {servers(found)}",
+            f"{', '.join(sorted({n.api for n in found}))}: {format_duration(sum(n.amount for n in found) * 10**6)} in all, "
+            f"up to {format_duration(max(n.most for n in found) * 10**6)} at once, by {servers(found)}",
             found,
         )
         for (client,), found in gathered(notes, lambda note: (note.client,))
     ]
     if not rows:
         return None
-    total = duration(sum(note.amount for note in notes) * 10**6)
+    total = format_duration(sum(note.amount for note in notes) * 10**6)
     return Judgement(f"{plural(len(rows), 'client')} throttled by quota: {total} of waiting asked for", rows)

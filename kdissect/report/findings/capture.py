@@ -21,10 +21,10 @@ from kdissect.report.model import (
     Latency,
     Place,
 )
-from kdissect.units import (
-    duration,
-    share,
-    size,
+from kdissect.text import (
+    format_duration,
+    format_share,
+    format_size,
 )
 
 ENOUGH, TIMES_SLOWER, SLOWER_NS = 100, 3, 2_000_000
@@ -49,8 +49,8 @@ def slow_broker(scene: Scene) -> Judgement | None:
             usual = median(peers) if peers else latency.p50_ns
             if latency.p50_ns >= TIMES_SLOWER * usual and latency.p50_ns - usual >= SLOWER_NS:
                 detail = (
-                    f"{api_name(key)} p50 {duration(latency.p50_ns)}, p99 {duration(latency.p99_ns)}; "
-                    f"its peers' p50 {duration(round(usual))}"
+                    f"{api_name(key)} p50 {format_duration(latency.p50_ns)}, p99 {format_duration(latency.p99_ns)}; "
+                    f"its peers' p50 {format_duration(round(usual))}"
                 )
                 rows.append(connected(f"{broker[0]}:{broker[1]}", detail, _to(scene, *broker), latency.count))
     return (
@@ -71,7 +71,7 @@ def clock_steps(scene: Scene) -> Judgement | None:
     if seen.clock_steps:
         farthest, place = seen.largest_clock_step_ns, seen.largest_clock_step
         at = "" if place is None else f", with packet #{place.request_packet}"
-        detail = f"time jumps back from one packet to the next, by {duration(farthest)} at most{at}"
+        detail = f"time jumps back from one packet to the next, by {format_duration(farthest)} at most{at}"
         rows.append(_row("packets", detail, seen.clock_steps, place))
     if scene.totals.untimed:
         rows.append(_row("answers", "before their request, or days later", scene.totals.untimed))
@@ -83,11 +83,13 @@ def capture_loss(scene: Scene) -> Judgement | None:
     seen, rows, missing = scene.connections, [], ""
     whole = seen.lost_bytes + seen.bytes_to_server + seen.bytes_to_client - seen.cut_bytes
     if seen.lost_bytes and seen.lost_bytes >= SERIOUS_LOSS * whole:
-        missing = f", {size(seen.lost_bytes)} ({share(seen.lost_bytes / whole)}) are missing"
+        missing = f", {format_size(seen.lost_bytes)} ({format_share(seen.lost_bytes / whole)}) are missing"
         lossy = connections(scene, scene.facts.columns.ints("lost_bytes") > 0, "lost_bytes")
         rows += [
             connected(
-                client(row), f"{size(row['lost_bytes'])} missing of a connection to {server(row)}", [row]
+                client(row),
+                f"{format_size(row['lost_bytes'])} missing of a connection to {server(row)}",
+                [row],
             )
             for row in sorted(lossy, key=lambda row: -row["lost_bytes"])
         ]

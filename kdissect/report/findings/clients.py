@@ -23,10 +23,10 @@ from kdissect.report.findings.rule_input import (
     span_ns,
 )
 from kdissect.report.model import Evidence, TopicUse
-from kdissect.units import (
-    duration,
-    share,
-    size,
+from kdissect.text import (
+    format_duration,
+    format_share,
+    format_size,
 )
 
 WINDOW_S = 10
@@ -70,7 +70,7 @@ def refused_connections(scene: Scene) -> Judgement | None:
     rows = []
     for address, opened in by(_opened(scene, refused=True), server):
         lasted = opened[-1]["first_time_ns"] - opened[0]["first_time_ns"]
-        spell = f" for {duration(lasted)}" if lasted else ""
+        spell = f" for {format_duration(lasted)}" if lasted else ""
         rows.append(connected(address, f"refused{spell}, tried from {hosts(opened)}", opened))
     total = sum(row.count for row in rows)
     title = f"{plural(total, 'connection')} refused by {plural(len(rows), 'server')}"
@@ -130,7 +130,7 @@ def tiny_batches(scene: Scene) -> Judgement | None:
         _topic_row(
             topic,
             use,
-            f"{use.records / use.batches:.1f} records and {size(use.record_bytes // use.batches)} to a batch",
+            f"{use.records / use.batches:.1f} records and {format_size(use.record_bytes // use.batches)} to a batch",
             use.batches,
         )
         for topic, use in _written(scene)
@@ -149,8 +149,8 @@ def not_compressed(scene: Scene) -> Judgement | None:
         part = 1 - use.sampled_lz4_bytes / use.sampled_bytes if use.sampled_bytes else 0.0
         if part >= SAVED_PART and part * plain >= SAVED_BYTES:
             detail = (
-                f"{size(plain)} ({share(plain / use.record_bytes)}) not compressed; "
-                f"LZ4 saved {share(part)} of a sample of {size(use.sampled_bytes)}"
+                f"{format_size(plain)} ({format_share(plain / use.record_bytes)}) not compressed; "
+                f"LZ4 saved {format_share(part)} of a sample of {format_size(use.sampled_bytes)}"
             )
             rows.append(_topic_row(topic, use, detail, use.batches))
     return (

@@ -16,7 +16,7 @@ from kdissect.report.findings.rule_input import (
     plural,
 )
 from kdissect.report.model import Severity
-from kdissect.units import duration
+from kdissect.text import format_duration
 
 JOIN_GROUP, LEAVE_GROUP = 11, 13
 COMMITS = (8, 28)
@@ -129,7 +129,11 @@ def transactions_open(scene: Scene) -> Judgement | None:
         if last > ended.get(name, 0) and waited >= OPEN_NS:
             clients = ", ".join(sorted({note.client for note in notes}))
             rows.append(
-                evidence(name, f"{clients}: no end in {duration(waited)} after the last request of it", notes)
+                evidence(
+                    name,
+                    f"{clients}: no end in {format_duration(waited)} after the last request of it",
+                    notes,
+                )
             )
     return Judgement(f"{plural(len(rows), 'transaction')} left open", rows) if rows else None
 
@@ -145,7 +149,7 @@ def member_expired(scene: Scene) -> Judgement | None:
         rests = list(_rests(found))
         if rests:
             detail = (
-                f"left the group and joined it again on the same connection after up to {duration(max(ns for _, ns in rests))}: "
+                f"left the group and joined it again on the same connection after up to {format_duration(max(ns for _, ns in rests))}: "
                 "as clients do that exceed max.poll.interval.ms"
             )
             rows.append(evidence(f"{client}: {group}", detail, [left for left, _ in rests]))

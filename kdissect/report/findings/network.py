@@ -15,7 +15,7 @@ from kdissect.report.findings.rule_input import (
     plural,
 )
 from kdissect.report.model import Evidence
-from kdissect.units import duration, share
+from kdissect.text import format_duration, format_share
 
 RETRANSMITTED, RETRANSMITTED_PART = 20, 0.01
 FAR_NS = 5_000_000
@@ -46,11 +46,11 @@ def network_slow(scene: Scene) -> Judgement | None:
         packets, again = (int(columns.ints(name)[of].sum()) for name in ("packets", "retransmitted_segments"))
         said = []
         if again >= RETRANSMITTED and again >= RETRANSMITTED_PART * packets:
-            said.append(f"{share(again / packets)} of packets sent again")
+            said.append(f"{format_share(again / packets)} of packets sent again")
         trip = _median_trip(scene, of)
         service = medians.get((client, server))
         if trip >= FAR_NS and service is not None and service < NEAR_TIMES * trip:
-            said.append(f"round trip {duration(trip)}, median service time {duration(service)}")
+            said.append(f"round trip {format_duration(trip)}, median service time {format_duration(service)}")
         if said:
             row = connected(
                 f"{client or '?'} to {server or '?'}",
@@ -98,7 +98,7 @@ def behind_long_poll(scene: Scene) -> Judgement | None:
     for (client, api), found in gathered(notes, lambda note: (note.client, note.api)):
         count = sum(note.exchanges for note in found)
         if count >= BEHIND_TIMES:
-            waited = duration(max(note.most for note in found) * 10**6)
+            waited = format_duration(max(note.most for note in found) * 10**6)
             rows.append(evidence(client, f"{api} took up to {waited} on a connection with long polls", found))
     clients = {row.subject for row in rows}
     return (
@@ -125,7 +125,7 @@ def lag_growing(scene: Scene) -> Judgement | None:
         rows.append(
             Evidence(
                 subject=f"{client}: {topic}",
-                detail=f"from {before:,} to {after:,} records behind in {duration(lasted)}, {plural(len(lags), 'partition')}",
+                detail=f"from {before:,} to {after:,} records behind in {format_duration(lasted)}, {plural(len(lags), 'partition')}",
                 count=after - before,
                 first_time_ns=first.first_ns,
                 last_time_ns=max(lag.last_ns for lag in lags),

@@ -22,7 +22,7 @@ from kdissect.report.render.table import (
     fitted,
     heading,
 )
-from kdissect.units import duration, number
+from kdissect.text import format_count, format_duration
 
 STYLES = {Verdict.SLOWER: RED, Verdict.FASTER: GREEN}
 COLUMNS = (
@@ -61,16 +61,16 @@ def render(found: Comparison, terminal: Terminal) -> str:
 def _row(row: RowCompared, terminal: Terminal) -> list[Cell]:
     cells = [
         Cell("-" if row.label is None else terminal.captured(row.label), CYAN),
-        Cell(number(row.calls_before)), Cell(number(row.calls_after)),
+        Cell(format_count(row.calls_before)), Cell(format_count(row.calls_after)),
     ]  # fmt: skip
     for one in row.percentiles:
-        cells.append(Cell(terminal.own(duration(one.before_ns)), DIM))
-        cells.append(Cell(terminal.own(duration(one.after_ns)), STYLES.get(one.verdict, "")))
+        cells.append(Cell(terminal.own(format_duration(one.before_ns)), DIM))
+        cells.append(Cell(terminal.own(format_duration(one.after_ns)), STYLES.get(one.verdict, "")))
     worse = RED if row.errors_verdict == "more" else ""
     return [
         *cells,
-        Cell(number(row.errors_before), DIM),
-        Cell(number(row.errors_after), worse),
+        Cell(format_count(row.errors_before), DIM),
+        Cell(format_count(row.errors_after), worse),
         Cell(_said(row)),
     ]
 

@@ -19,7 +19,7 @@ from kdissect.report.render.table import (
     heading,
 )
 from kdissect.report.render.table_cells import count_cell
-from kdissect.units import duration, number
+from kdissect.text import format_count, format_duration
 
 ERRORS_SHOWN, UNANSWERED_SHOWN, THROTTLED_SHOWN, FAULTS_SHOWN = 10, 6, 5, 4
 
@@ -62,7 +62,7 @@ def errors(summary: Summary, terminal: Terminal) -> list[str]:
         [
             Cell(terminal.captured(row.error_name or f"code {row.error_code}"), RED),
             Cell(terminal.captured(api_label(row.api_name, None, row.api_key))),
-            Cell(number(row.exchanges)), count_cell(row.partitions), *place_cells(row.first, terminal, file=len(summary.capture.files) > 1),
+            Cell(format_count(row.exchanges)), count_cell(row.partitions), *place_cells(row.first, terminal, file=len(summary.capture.files) > 1),
         ]
         for row in summary.errors[: terminal.shown(ERRORS_SHOWN)]
     ]  # fmt: skip
@@ -83,7 +83,7 @@ def unanswered(summary: Summary, terminal: Terminal) -> list[str]:
     rows = [
         [
             Cell(terminal.captured(api_label(row.api_name, row.api_version, row.api_key)), CYAN),
-            Cell(number(row.figures.unanswered)), count_cell(row.figures.unanswered_closed, RED),
+            Cell(format_count(row.figures.unanswered)), count_cell(row.figures.unanswered_closed, RED),
             count_cell(row.figures.unanswered_open), count_cell(row.figures.unanswered_lossy, YELLOW),
             *place_cells(row.first_unanswered, terminal, request=True, file=len(summary.capture.files) > 1),
         ]
@@ -108,8 +108,8 @@ def throttling(summary: Summary, terminal: Terminal) -> list[str]:
     rows = [
         [
             Cell(client_label(row.name, terminal), CYAN), Cell(terminal.captured(row.name.client_host)),
-            Cell(number(row.figures.throttled), RED), Cell(terminal.own(duration(row.figures.throttle_max_ms * 10**6))),
-            Cell(terminal.own(duration(row.figures.throttle_ms * 10**6))),
+            Cell(format_count(row.figures.throttled), RED), Cell(terminal.own(format_duration(row.figures.throttle_max_ms * 10**6))),
+            Cell(terminal.own(format_duration(row.figures.throttle_ms * 10**6))),
         ]
         for row in slowed[: terminal.shown(THROTTLED_SHOWN)]
     ]  # fmt: skip
@@ -140,7 +140,7 @@ def faults(summary: Summary, terminal: Terminal) -> list[str]:
     rows = [
         [
             Cell(terminal.captured(api_label(row.api_name, row.api_version, row.api_key)), CYAN),
-            Cell(number(row.exchanges), YELLOW), Cell(terminal.captured(row.first.detail)),
+            Cell(format_count(row.exchanges), YELLOW), Cell(terminal.captured(row.first.detail)),
             *place_cells(row.first, terminal)[:2],
         ]
         for row in summary.faults[: terminal.shown(FAULTS_SHOWN)]

@@ -17,8 +17,7 @@ from kdissect.report.render.table import (
     Terminal,
     heading,
 )
-from kdissect.text import columns, cut
-from kdissect.units import number
+from kdissect.text import display_width, format_count, truncate
 
 STYLES = {Severity.CRITICAL: f"{BOLD};{RED}", Severity.WARNING: YELLOW, Severity.NOTE: DIM}
 EVIDENCE_SHOWN = {Severity.CRITICAL: 4, Severity.WARNING: 3, Severity.NOTE: 1}
@@ -38,7 +37,7 @@ def findings(summary: Summary, terminal: Terminal) -> list[str]:
         more = _finding(finding, terminal) if terminal.full else _in_short(finding, terminal)
         if not terminal.full and len(lines) + len(more) > LINES_IN_SHORT:
             left = len(summary.findings) - at
-            rest = f"… and {number(left)} more finding{'s' if left > 1 else ''}: --full"
+            rest = f"… and {format_count(left)} more finding{'s' if left > 1 else ''}: --full"
             return [*lines, INDENT + terminal.paint(terminal.own(rest), DIM)]
         lines += more
     return lines if summary.findings else [*lines, " " + terminal.paint("nothing wrong found", GREEN)]
@@ -65,7 +64,7 @@ def _finding(finding: Finding, terminal: Terminal) -> list[str]:
     for row in shown:
         lines += _evidence(row, terminal)
     left = len(finding.evidence) - len(shown) + finding.evidence_omitted
-    more = f"… and {number(left)} more; " if left else ""
+    more = f"… and {format_count(left)} more; " if left else ""
     return lines + [
         INDENT + terminal.paint(line, DIM) for line in _folded(f"{more}see: {finding.next}", terminal)
     ]
@@ -73,10 +72,10 @@ def _finding(finding: Finding, terminal: Terminal) -> list[str]:
 
 def _evidence(row: Evidence, terminal: Terminal) -> list[str]:
     """Give who, how often, what, when and in which packet; of long names the middle goes."""
-    subject = cut(terminal.captured(row.subject), _room(terminal) // 2, terminal.ellipsis)
+    subject = truncate(terminal.captured(row.subject), _room(terminal) // 2, terminal.ellipsis)
     times = "×" if terminal.unicode else "x"
-    tail = terminal.own(f" {times}{number(row.count)} · {row.detail}{_where(row, terminal)}")
-    if columns(subject) + columns(tail) <= _room(terminal):
+    tail = terminal.own(f" {times}{format_count(row.count)} · {row.detail}{_where(row, terminal)}")
+    if display_width(subject) + display_width(tail) <= _room(terminal):
         return [INDENT + subject + tail]
     return [INDENT + subject, *(INDENT + "  " + line for line in _folded(tail.strip(), terminal))]
 

@@ -11,12 +11,12 @@ from kdissect.report.render.table import (
     Terminal,
     wrapped,
 )
-from kdissect.units import (
-    clock,
-    duration,
-    number,
-    share,
-    size,
+from kdissect.text import (
+    format_clock,
+    format_count,
+    format_duration,
+    format_share,
+    format_size,
 )
 
 PROTOCOLS = {"kafka": "Kafka", "kafka-0.7": "Kafka 0.7", "tls": "TLS", "unknown": "not recognised"}
@@ -49,16 +49,16 @@ def _capture(summary: Summary, terminal: Terminal) -> list[Cell]:
     capture = summary.capture
     files = [terminal.captured(name) for name in capture.files[:FILES_NAMED]]
     if len(capture.files) > FILES_NAMED:
-        files.append(terminal.own(f"… and {number(len(capture.files) - FILES_NAMED)} more files"))
+        files.append(terminal.own(f"… and {format_count(len(capture.files) - FILES_NAMED)} more files"))
     phrases = [", ".join(files)] if files else []
     if capture.first_time_ns is not None and capture.last_time_ns is not None:
         phrases.append(
             terminal.own(
-                f"{clock(capture.first_time_ns, date=True)} → {terminal.clock(capture.last_time_ns)} UTC"
+                f"{format_clock(capture.first_time_ns, date=True)} → {terminal.clock(capture.last_time_ns)} UTC"
             )
         )
-        phrases.append(terminal.own(duration(max(capture.last_time_ns - capture.first_time_ns, 0))))
-    phrases += [counted(capture.packets, "packets"), size(capture.bytes)]
+        phrases.append(terminal.own(format_duration(max(capture.last_time_ns - capture.first_time_ns, 0))))
+    phrases += [counted(capture.packets, "packets"), format_size(capture.bytes)]
     phrases += [terminal.captured(", ".join(capture.link_types))] if capture.link_types else []
     return [Cell(phrase) for phrase in phrases]
 
@@ -67,14 +67,14 @@ def _connections(summary: Summary, terminal: Terminal) -> list[Cell]:
     seen = summary.connections
     phrases = [
         Cell(
-            f"{number(row.connections)} {PROTOCOLS.get(row.protocol, terminal.captured(row.protocol))} ({size(row.bytes)})"
+            f"{format_count(row.connections)} {PROTOCOLS.get(row.protocol, terminal.captured(row.protocol))} ({format_size(row.bytes)})"
         )
         for row in seen.protocols
     ]
     if seen.server_rtt:
-        median, longest = duration(seen.server_rtt.p50_ns), duration(seen.server_rtt.max_ns)
+        median, longest = format_duration(seen.server_rtt.p50_ns), format_duration(seen.server_rtt.max_ns)
         phrases.append(Cell(terminal.own(f"server round trip p50 {median}, max {longest}")))
-    return phrases + [Cell(f"{number(seen.closed_by_rst)} reset", YELLOW)] * bool(seen.closed_by_rst)
+    return phrases + [Cell(f"{format_count(seen.closed_by_rst)} reset", YELLOW)] * bool(seen.closed_by_rst)
 
 
 def _filters(summary: Summary, terminal: Terminal) -> list[Cell]:
@@ -104,14 +104,14 @@ def _traffic(summary: Summary) -> list[Cell]:
     phrases = [Cell(counted(totals.exchanges, "exchanges"))]
     if totals.first_time_ns is not None and totals.last_time_ns is not None:
         seconds = (totals.last_time_ns - totals.first_time_ns) / 10**9
-        phrases += [Cell(f"{number(round(totals.exchanges / seconds))}/s")] if seconds > 0 else []
+        phrases += [Cell(f"{format_count(round(totals.exchanges / seconds))}/s")] if seconds > 0 else []
     phrases += [
         Cell(counted(len(summary.brokers) + summary.omitted.brokers, "brokers")),
         Cell(counted(len(summary.clients) + summary.omitted.clients, "clients")),
-        Cell(f"requests {size(totals.request_bytes)}"),
-        Cell(f"responses {size(totals.response_bytes)}"),
-        Cell(f"{number(totals.error_responses)} with errors", RED if totals.error_responses else ""),
-        Cell(f"{number(totals.unanswered)} unanswered", RED if totals.unanswered else ""),
+        Cell(f"requests {format_size(totals.request_bytes)}"),
+        Cell(f"responses {format_size(totals.response_bytes)}"),
+        Cell(f"{format_count(totals.error_responses)} with errors", RED if totals.error_responses else ""),
+        Cell(f"{format_count(totals.unanswered)} unanswered", RED if totals.unanswered else ""),
     ]
     return phrases if totals.answered else [*phrases, Cell("nothing was answered: no latencies", YELLOW)]
 
@@ -124,7 +124,7 @@ def _software(summary: Summary, terminal: Terminal) -> list[Cell]:
         for name, row in zip(names, ranked, strict=False)
     ]
     left = len(ranked) - SOFTWARE_NAMED
-    return [*named, Cell(terminal.own(f"… and {number(left)} more"))] if left > 0 else named
+    return [*named, Cell(terminal.own(f"… and {format_count(left)} more"))] if left > 0 else named
 
 
 def _quality(summary: Summary, terminal: Terminal) -> list[Cell]:
@@ -134,13 +134,13 @@ def _quality(summary: Summary, terminal: Terminal) -> list[Cell]:
 
 
 def _doubt(doubt: Doubt) -> str:
-    part = f" ({share(doubt.count / doubt.of)})" if doubt.of else ""
+    part = f" ({format_share(doubt.count / doubt.of)})" if doubt.of else ""
     words = doubt.name.replace("_", " ")
     if words.endswith(" bytes"):
-        return f"{size(doubt.count)} {words.removesuffix(' bytes')}{part}"
+        return f"{format_size(doubt.count)} {words.removesuffix(' bytes')}{part}"
     return counted(doubt.count, words) + part
 
 
 def counted(count: int, plural: str) -> str:
     """Give 1 broker, 2 brokers."""
-    return f"{number(count)} {plural.removesuffix('s') if count == 1 else plural}"
+    return f"{format_count(count)} {plural.removesuffix('s') if count == 1 else plural}"

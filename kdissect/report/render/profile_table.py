@@ -24,7 +24,7 @@ from kdissect.report.render.table_cells import (
     latency_cells,
     share_cell,
 )
-from kdissect.units import duration, number
+from kdissect.text import format_count, format_duration
 
 ROWS_SHOWN = 10
 TITLES = {
@@ -57,12 +57,16 @@ def profile(summary: Summary, terminal: Terminal) -> list[str]:
     )  # fmt: skip
     rows = [_row(row, ranked.by, terminal) for row in ranked.rows[: terminal.shown(ROWS_SHOWN)]]
     service = summary.totals.service
-    note = f"by total service time, {duration(service.sum_ns)} in all" if service else "no answered exchanges"
+    note = (
+        f"by total service time, {format_duration(service.sum_ns)} in all"
+        if service
+        else "no answered exchanges"
+    )
     if ranked.by in NOTES:
         note += f"; {NOTES[ranked.by]}"
     lines = [heading("Profile", terminal.own(note), terminal), *fitted(columns, rows, terminal)]
     left = 0 if terminal.whole else len(ranked.rows) + ranked.omitted - ROWS_SHOWN
-    more = f"… and {number(left)} more" if left > 0 else ""
+    more = f"… and {format_count(left)} more" if left > 0 else ""
     return lines + ([" " + terminal.paint(terminal.own(more), DIM)] if more else [])
 
 
@@ -72,7 +76,7 @@ def _row(row: ProfileRow, by: By, terminal: Terminal) -> list[Cell]:
     return [
         Cell(doubtful_name(label, row.doubtful), CYAN),
         Cell("" if row.detail is None else terminal.captured(row.detail), DIM),
-        Cell(number(row.exchanges)), share_cell(row.time_share), mean, p50, p99, highest,
+        Cell(format_count(row.exchanges)), share_cell(row.time_share), mean, p50, p99, highest,
         duration_cell(row.service.variance_to_mean_ns if row.service else None, terminal),
         count_cell(row.error_responses, RED), count_cell(row.unanswered, RED), count_cell(row.throttled, RED),
         count_cell(row.idle.count if row.idle else 0), histogram_cell(row.service, terminal),

@@ -10,10 +10,10 @@ from kdissect.report.render.table import (
     Cell,
     Terminal,
 )
-from kdissect.units import (
-    number,
-    share,
-    size,
+from kdissect.text import (
+    format_count,
+    format_share,
+    format_size,
 )
 
 HIDDEN = {
@@ -37,13 +37,19 @@ def tls(seen: Connections, terminal: Terminal) -> list[Cell]:
     everything = sum(row.bytes for row in seen.protocols)
     under_tls = sum(row.bytes for row in seen.tls)
     connections = sum(row.connections for row in seen.tls)
-    part = f", {share(under_tls / everything)} of all bytes" if everything else ""
-    cells = [Cell(f"{number(connections)} of {number(seen.count)} connections ({size(under_tls)}{part})")]
+    part = f", {format_share(under_tls / everything)} of all bytes" if everything else ""
+    cells = [
+        Cell(
+            f"{format_count(connections)} of {format_count(seen.count)} connections ({format_size(under_tls)}{part})"
+        )
+    ]
     versions = _counted((row.version or "of unknown version", row.connections) for row in seen.tls)
-    cells += [Cell(f"{number(count)} {name}") for name, count in versions]
+    cells += [Cell(f"{format_count(count)} {name}") for name, count in versions]
     ways = dict(_counted((row.decryption, row.connections) for row in seen.tls))
-    cells += [Cell(f"{number(ways['whole'])} decrypted")] if "whole" in ways else []
-    cells += [Cell(f"{number(ways[way])} {words}", YELLOW) for way, words in HIDDEN.items() if way in ways]
+    cells += [Cell(f"{format_count(ways['whole'])} decrypted")] if "whole" in ways else []
+    cells += [
+        Cell(f"{format_count(ways[way])} {words}", YELLOW) for way, words in HIDDEN.items() if way in ways
+    ]
     outcomes = dict(_counted((row.outcome, row.connections) for row in seen.tls))
     for outcome, words in FAILURES.items():
         if outcome in outcomes:
@@ -53,19 +59,19 @@ def tls(seen: Connections, terminal: Terminal) -> list[Cell]:
                 if row.outcome == outcome and row.alert
             )
             reasons = f": {', '.join(name for name, _ in alerts)}" if alerts else ""
-            cells.append(Cell(terminal.captured(f"{number(outcomes[outcome])} {words}{reasons}"), RED))
+            cells.append(Cell(terminal.captured(f"{format_count(outcomes[outcome])} {words}{reasons}"), RED))
     return cells
 
 
 def sasl(seen: Connections, terminal: Terminal) -> list[Cell]:
     """Say by which mechanisms clients authenticated, how often again, and what failed."""
     mechanisms = _counted((row.mechanism or "of unknown mechanism", row.connections) for row in seen.sasl)
-    cells = [Cell(f"{number(count)} {terminal.captured(name)}") for name, count in mechanisms]
+    cells = [Cell(f"{format_count(count)} {terminal.captured(name)}") for name, count in mechanisms]
     again = sum(row.reauthentications for row in seen.sasl)
-    cells += [Cell(f"{number(again)} authenticated again")] if again else []
+    cells += [Cell(f"{format_count(again)} authenticated again")] if again else []
     outcomes = dict(_counted((row.outcome, row.connections) for row in seen.sasl))
     for outcome, style in (("failed", RED), ("unfinished", YELLOW)):
-        cells += [Cell(f"{number(outcomes[outcome])} {outcome}", style)] if outcome in outcomes else []
+        cells += [Cell(f"{format_count(outcomes[outcome])} {outcome}", style)] if outcome in outcomes else []
     return cells
 
 

@@ -15,11 +15,11 @@ from kdissect.report.render.table import (
     Terminal,
     heading,
 )
-from kdissect.text import columns
-from kdissect.units import (
-    number,
-    share,
-    size,
+from kdissect.text import (
+    display_width,
+    format_count,
+    format_share,
+    format_size,
 )
 
 AMOUNT, SHARE = 9, 6
@@ -40,8 +40,8 @@ def quality(summary: Summary, terminal: Terminal) -> list[str]:
 
 
 def _lines(doubt: Doubt, terminal: Terminal) -> list[str]:
-    amount = size(doubt.count) if doubt.name.endswith("bytes") else number(doubt.count)
-    part = share(doubt.count / doubt.of) if doubt.of else ""
+    amount = format_size(doubt.count) if doubt.name.endswith("bytes") else format_count(doubt.count)
+    part = format_share(doubt.count / doubt.of) if doubt.of else ""
     indent = AMOUNT + SHARE + 4
     first, *rest = _folded(doubt.means, terminal.width - indent - 1)
     figures = f" {terminal.paint(amount.rjust(AMOUNT), YELLOW)} {terminal.paint(part.rjust(SHARE), DIM)}"
@@ -49,7 +49,7 @@ def _lines(doubt: Doubt, terminal: Terminal) -> list[str]:
 
 
 def _folded(text: str, width: int) -> list[str]:
-    wide = columns(text) > len(text)
+    wide = display_width(text) > len(text)
     return textwrap.wrap(text, width // 2 if wide else width) or [""]
 
 

@@ -33,10 +33,10 @@ from kdissect.report.render.table_cells import (
     size_cell,
     unanswered_cell,
 )
-from kdissect.units import (
-    duration,
-    number,
-    share,
+from kdissect.text import (
+    format_count,
+    format_duration,
+    format_share,
 )
 
 APIS_SHOWN, IDLE_SHOWN, CLIENTS_SHOWN, BROKERS_SHOWN, TOPICS_SHOWN = 12, 6, 8, 8, 8
@@ -53,7 +53,11 @@ def api_label(name: str | None, version: int | None, key: int | None = None) -> 
 def more(total: int, shown: int, what: str, terminal: Terminal) -> list[str]:
     """Give the line that says how many rows a table leaves out."""
     left = 0 if terminal.whole else total - shown
-    return [" " + terminal.paint(terminal.own(f"… and {number(left)} more {what}"), DIM)] if left > 0 else []
+    return (
+        [" " + terminal.paint(terminal.own(f"… and {format_count(left)} more {what}"), DIM)]
+        if left > 0
+        else []
+    )
 
 
 def _api_cell(row: Api, terminal: Terminal) -> Cell:
@@ -73,7 +77,7 @@ def api_versions(summary: Summary, terminal: Terminal) -> list[str]:
     )  # fmt: skip
     rows = [
         [
-            _api_cell(row, terminal), Cell(number(row.figures.exchanges)), share_cell(row.figures.time_share),
+            _api_cell(row, terminal), Cell(format_count(row.figures.exchanges)), share_cell(row.figures.time_share),
             *latency_cells(row.figures.service, terminal), error_cell(row.figures), unanswered_cell(row.figures),
             size_cell(row.figures.request_bytes), size_cell(row.figures.response_bytes),
             histogram_cell(row.figures.service, terminal),
@@ -102,8 +106,8 @@ def idle_waits(summary: Summary, terminal: Terminal) -> list[str]:
     )
     rows = [
         [
-            _api_cell(row, terminal), Cell(number(row.figures.idle.count if row.figures.idle else 0)),
-            Cell(terminal.own(duration(row.figures.idle.sum_ns if row.figures.idle else 0))),
+            _api_cell(row, terminal), Cell(format_count(row.figures.idle.count if row.figures.idle else 0)),
+            Cell(terminal.own(format_duration(row.figures.idle.sum_ns if row.figures.idle else 0))),
             *(Cell(cell.text, DIM if cell.style == DIM else "") for cell in latency_cells(row.figures.idle, terminal)),
             histogram_cell(row.figures.idle, terminal),
         ]
@@ -136,7 +140,7 @@ def clients(summary: Summary, terminal: Terminal) -> list[str]:
     rows = [
         [
             Cell(doubtful(client_label(row.name, terminal), row.figures), CYAN), Cell(software_label(row.name, terminal)),
-            Cell(terminal.captured(row.name.client_host)), Cell(number(row.connections)),
+            Cell(terminal.captured(row.name.client_host)), Cell(format_count(row.connections)),
             *figure_cells(row.figures, terminal),
         ]
         for row in summary.clients[: terminal.shown(CLIENTS_SHOWN)]
@@ -161,7 +165,7 @@ def brokers(summary: Summary, terminal: Terminal) -> list[str]:
             [
                 Cell(doubtful(address, row.figures), CYAN),
                 node,
-                Cell(number(row.connections)),
+                Cell(format_count(row.connections)),
                 *figure_cells(row.figures, terminal),
             ]
         )
@@ -187,7 +191,7 @@ FIGURE_COLUMNS = (
 def figure_cells(figures: Figures, terminal: Terminal) -> list[Cell]:
     """Give the cells of `FIGURE_COLUMNS`."""
     return [
-        Cell(number(figures.exchanges)), share_cell(figures.time_share), *latency_cells(figures.service, terminal),
+        Cell(format_count(figures.exchanges)), share_cell(figures.time_share), *latency_cells(figures.service, terminal),
         error_cell(figures), unanswered_cell(figures), count_cell(figures.throttled, RED),
         size_cell(figures.request_bytes), size_cell(figures.response_bytes),
     ]  # fmt: skip
@@ -219,7 +223,7 @@ def _topic_row(topic: Topic, terminal: Terminal) -> list[Cell]:
     codecs = write.codecs if write and write.codecs else read.codecs if read else {}
     label = terminal.captured(topic.topic) + ("" if topic.resolved else " (id)")
     return [
-        Cell(label, CYAN), Cell(number(topic.partitions)),
+        Cell(label, CYAN), Cell(format_count(topic.partitions)),
         *_volume(write, terminal), Cell(_codecs(codecs, terminal)), _users(write, terminal),
         *_volume(read, terminal), _users(read, terminal), count_cell(sum(use.errors for use in topic.uses), RED),
     ]  # fmt: skip
@@ -241,7 +245,7 @@ def _codecs(codecs: dict[str, int], terminal: Terminal) -> str:
     if not ranked:
         return "-"
     first = terminal.captured(ranked[0][0])
-    return first if len(ranked) == 1 else f"{first} {share(ranked[0][1] / max(total, 1))}"
+    return first if len(ranked) == 1 else f"{first} {format_share(ranked[0][1] / max(total, 1))}"
 
 
 def _users(use: TopicUse | None, terminal: Terminal) -> Cell:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kdissect.text import (
-    columns,
-    cut,
-    escaped,
+    display_width,
+    escape,
+    format_clock,
+    truncate,
 )
-from kdissect.units import clock
 
 RESET = "\x1b[0m"
 
@@ -30,7 +30,7 @@ class Terminal:
 
     def clock(self, time_ns: int | None) -> str:
         """Give the time of day in UTC."""
-        return clock(time_ns, date=self.dated)
+        return format_clock(time_ns, date=self.dated)
 
     def shown(self, rows: int) -> int | None:
         """Give how many rows of a table to show, None for all."""
@@ -48,7 +48,7 @@ class Terminal:
         """Give text from the capture, escaped; a dash for None, quotes for nothing."""
         if text is None:
             return "-"
-        return escaped(text, ascii_only=not self.unicode) or '""'
+        return escape(text, ascii_only=not self.unicode) or '""'
 
     @property
     def ellipsis(self) -> str:
@@ -94,7 +94,7 @@ def fitted(table: Sequence[Column], rows: Sequence[Sequence[Cell]], terminal: Te
         if not (column.drop and all(row[at].text in NOTHING for row in rows))
     ]
     natural = [
-        max(columns(column.title), *(columns(row[at].text) for row in rows), 0)
+        max(display_width(column.title), *(display_width(row[at].text) for row in rows), 0)
         for at, column in enumerate(table)
     ]
     gap = 2 if terminal.width >= 110 else 1
@@ -123,7 +123,7 @@ def fitted(table: Sequence[Column], rows: Sequence[Sequence[Cell]], terminal: Te
 
 def _title(title: str, width: int) -> str:
     """Give as many of a title's words, set apart by commas, as have room."""
-    return title if columns(title) <= width else title.partition(",")[0]
+    return title if display_width(title) <= width else title.partition(",")[0]
 
 
 def _shrunk(natural: list[int], shortest: list[int], room: int) -> list[int] | None:
@@ -144,8 +144,8 @@ def _line(
 ) -> str:
     parts = []
     for cell, column, width in zip(cells, table, widths, strict=True):
-        text = cut(cell.text, width, terminal.ellipsis)
-        padding = " " * (width - columns(text))
+        text = truncate(cell.text, width, terminal.ellipsis)
+        padding = " " * (width - display_width(text))
         painted = terminal.paint(text, cell.style)
         parts.append(padding + painted if column.right else painted + padding)
     return (" " + (" " * gap).join(parts)).rstrip()
@@ -153,9 +153,9 @@ def _line(
 
 def heading(title: str, note: str, terminal: Terminal) -> str:
     """Give the line that opens a section, as wide as the terminal."""
-    room = terminal.width - columns(title) - 3
-    note = cut(f"{note} " if note else "", room, terminal.ellipsis)
-    rule = terminal.own("─") * max(room - columns(note), 0)
+    room = terminal.width - display_width(title) - 3
+    note = truncate(f"{note} " if note else "", room, terminal.ellipsis)
+    rule = terminal.own("─") * max(room - display_width(note), 0)
     return f"{terminal.paint(title, BOLD)}  {terminal.paint(note + rule, DIM)}"
 
 
@@ -166,8 +166,8 @@ def wrapped(label: str, phrases: Sequence[Cell], terminal: Terminal, indent: int
     lines: list[str] = []
     used = 0
     for phrase in phrases:
-        text = cut(phrase.text, room, terminal.ellipsis)
-        painted, width = terminal.paint(text, phrase.style), columns(text)
+        text = truncate(phrase.text, room, terminal.ellipsis)
+        painted, width = terminal.paint(text, phrase.style), display_width(text)
         if lines and used + len(dot) + width <= room:
             lines[-1] += dot + painted
             used += len(dot) + width

@@ -11,11 +11,11 @@ from kdissect.report.render.table import (
     Column,
     Terminal,
 )
-from kdissect.units import (
-    duration,
-    number,
-    share,
-    size,
+from kdissect.text import (
+    format_count,
+    format_duration,
+    format_share,
+    format_size,
 )
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -52,22 +52,22 @@ def latency_cells(latency: Latency | None, terminal: Terminal) -> list[Cell]:
 
 def duration_cell(ns: int | None, terminal: Terminal) -> Cell:
     """Give a duration, from a second on in yellow."""
-    return Cell(terminal.own(duration(ns)), DIM if ns is None else YELLOW if ns >= 10**9 else "")
+    return Cell(terminal.own(format_duration(ns)), DIM if ns is None else YELLOW if ns >= 10**9 else "")
 
 
 def count_cell(count: int, style: str = "") -> Cell:
     """Give a count, a dim dash for none."""
-    return Cell(number(count), style) if count else Cell("-", DIM)
+    return Cell(format_count(count), style) if count else Cell("-", DIM)
 
 
 def size_cell(count: int) -> Cell:
     """Give a size, a dim dash for none."""
-    return Cell(size(count)) if count else Cell("-", DIM)
+    return Cell(format_size(count)) if count else Cell("-", DIM)
 
 
 def share_cell(part: float) -> Cell:
     """Give a share of the whole."""
-    return Cell(share(part), "" if part >= 0.01 else DIM)
+    return Cell(format_share(part), "" if part >= 0.01 else DIM)
 
 
 def error_cell(figures: Figures) -> Cell:
@@ -80,7 +80,7 @@ def unanswered_cell(figures: Figures) -> Cell:
     if not figures.unanswered:
         return Cell("-", DIM)
     doubtful = figures.unanswered_lossy > 0
-    return Cell(number(figures.unanswered) + ("?" if doubtful else ""), YELLOW if doubtful else RED)
+    return Cell(format_count(figures.unanswered) + ("?" if doubtful else ""), YELLOW if doubtful else RED)
 
 
 def doubtful(name: str, figures: Figures) -> str:

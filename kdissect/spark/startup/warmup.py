@@ -30,7 +30,7 @@ def rehearse() -> Partial:
     ordinals = [pa.record_batch({"split": [split.index for split in splits]})]
     pieces = list(tasks.scan_step(ordinals, splits, ()))
     summary = from_arrow(tasks.partials_in(tasks.summary_step(pieces, splits)))
-    kernel_cache.keep_all()
+    kernel_cache.mark_complete()
     return summary
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from kdissect.cache import cache_home
+from kdissect.files import cache_home
 from kdissect.protocol.codec.messages import (
     DecodedMessage,
     decode_request,

@@ -16,9 +16,9 @@ from kdissect.report.render.table import Terminal
 from kdissect.report.render.terminal import render, terminal_of
 from kdissect.tables.schemas import CONNECTIONS
 from kdissect.text import (
-    columns,
-    cut,
-    escaped,
+    display_width,
+    escape,
+    truncate,
 )
 from tests.helpers import synthetic_tables as synthetic
 from tests.report import paper_capture as handmade
@@ -52,7 +52,7 @@ def test_the_short_report_fits_one_screen_and_keeps_every_figure_of_the_profile(
     )
     text = render(summary, Terminal(width, full=False))
     assert len(text.splitlines()) <= 50
-    assert max(map(columns, text.splitlines())) <= width
+    assert max(map(display_width, text.splitlines())) <= width
     title = next(line for line in text.splitlines() if "V/M" in line)
     for name in ("calls", "mean", "p50", "p99", "max", "V/M", "errors", "10µs"):
         assert name in title
@@ -64,7 +64,7 @@ def test_the_short_report_fits_one_screen_and_keeps_every_figure_of_the_profile(
 def test_no_line_is_wider_than_the_terminal(width, unicode, colour):
     summary = build_report(summarise(synthetic.tables(np.random.default_rng(1), 1500)), handmade.CAPTURE)
     text = render(summary, Terminal(width, colour=colour, unicode=unicode))
-    assert max(columns(COLOURS.sub("", line)) for line in text.splitlines()) <= width
+    assert max(display_width(COLOURS.sub("", line)) for line in text.splitlines()) <= width
     assert ("\x1b" in text) == colour
     assert text.isascii() <= (not unicode)
     assert unicode or text.isascii()
@@ -107,27 +107,27 @@ def test_nothing_from_the_capture_moves_the_terminal(width, unicode):
     assert set(COLOURS.findall(text)) <= {
         f"\x1b[{style}m" for style in ("0", "1", "2", "31", "32", "33", "36")
     }
-    assert max(columns(line) for line in bare.splitlines()) <= width
+    assert max(display_width(line) for line in bare.splitlines()) <= width
     assert "\\x1b" in bare
 
 
 def test_escapes():
-    assert escaped("orders-1.v2_x") == "orders-1.v2_x"
-    assert escaped("a\x1b[0mb\x07") == "a\\x1b[0mb\\x07"
-    assert escaped("\u202e\u2028\x85\U000e0001") == "\\u202e\\u2028\\x85\\U000e0001"
-    assert escaped("back\\x1b") == "back\\\\x1b"
-    assert escaped("Zoë 文") == "Zoë 文"
-    assert escaped("Zoe\u0308") == "Zoë"
-    assert escaped("Zoë 文", ascii_only=True) == "Zo\\xeb \\u6587"
-    assert escaped("a\u00a0b") == "a\\xa0b"
+    assert escape("orders-1.v2_x") == "orders-1.v2_x"
+    assert escape("a\x1b[0mb\x07") == "a\\x1b[0mb\\x07"
+    assert escape("\u202e\u2028\x85\U000e0001") == "\\u202e\\u2028\\x85\\U000e0001"
+    assert escape("back\\x1b") == "back\\\\x1b"
+    assert escape("Zoë 文") == "Zoë 文"
+    assert escape("Zoe\u0308") == "Zoë"
+    assert escape("Zoë 文", ascii_only=True) == "Zo\\xeb \\u6587"
+    assert escape("a\u00a0b") == "a\\xa0b"
 
 
 def test_cut_keeps_both_ends_and_knows_wide_characters():
-    assert cut("short", 10, "…") == "short"
-    assert cut("abcdefghijklmnop", 10, "…") == "abcdef…nop"
-    assert columns("文字") == 4
-    assert columns(cut("文字文字文字", 7, "…")) <= 7
-    assert cut("abcdef", 1, "…") == "…"
+    assert truncate("short", 10, "…") == "short"
+    assert truncate("abcdefghijklmnop", 10, "…") == "abcdef…nop"
+    assert display_width("文字") == 4
+    assert display_width(truncate("文字文字文字", 7, "…")) <= 7
+    assert truncate("abcdef", 1, "…") == "…"
 
 
 def connections_only(protocol):

@@ -10,7 +10,7 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kdissect.text import visible
+from kdissect.text import escape_control
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 BEGINS = r"^([=+\-@\t\r])"
@@ -18,13 +18,15 @@ PERHAPS_OBEYED = r"[^\t\n\r\x20-\x7e]"  # Arrow's Unicode may be another than Py
 LEFT_ALONE = re.compile(r"([\t\n\r]+)")
 
 
-def harmless(text: str) -> str:
+def csv_text(text: str) -> str:
     """Give text that no spreadsheet runs and no terminal obeys."""
-    shown = "".join(part if LEFT_ALONE.match(part) else visible(part) for part in LEFT_ALONE.split(text))
+    shown = "".join(
+        part if LEFT_ALONE.match(part) else escape_control(part) for part in LEFT_ALONE.split(text)
+    )
     return f"'{shown}" if text.startswith(FORMULAS) else shown
 
 
-def harmless_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+def csv_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Do the same to every text column of a batch."""
     columns = [_harmless(column) if pa.types.is_string(column.type) else column for column in batch.columns]
     return pa.record_batch(columns, schema=batch.schema)
@@ -33,6 +35,6 @@ def harmless_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
 def _harmless(column: pa.Array) -> pa.Array:
     if pc.any(pc.match_substring_regex(column, PERHAPS_OBEYED)).as_py():
         return pa.array(
-            [None if text is None else harmless(text) for text in column.to_pylist()], pa.string()
+            [None if text is None else csv_text(text) for text in column.to_pylist()], pa.string()
         )
     return pc.replace_substring_regex(column, BEGINS, r"'\1")
