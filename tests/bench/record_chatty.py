@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tests.lab import releases
 from tests.lab.capture import Capture
-from tests.lab.clients.launch import compiled
 from tests.lab.cluster import KraftCluster
+from tests.lab.java_compiler import compiled
 from tests.lab.maven import classpath
 
 _HERE = Path(__file__).parent
@@ -34,7 +34,7 @@ def main() -> int:
         cluster.create_topic("chatty", 6, 1, {})
         time.sleep(1)
         logging = f"-Dlog4j2.configurationFile={_HERE.parent / 'lab' / 'templates' / 'quiet-log4j2.xml'}"
-        path = classpath(releases.CURRENT, compiled(releases.CURRENT, "Chatty", _HERE / "java"))
+        path = classpath(releases.CURRENT, compiled(releases.CURRENT, _HERE / "java" / "Chatty.java"))
         command = ["java", "-Xmx512m", "-XX:+UseSerialGC", logging, "-cp", path, "Chatty"]
         command += [str(cluster.client_ports[0]), "chatty", str(asked.exchanges), str(asked.clients)]
         start = time.monotonic()

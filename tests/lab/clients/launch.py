@@ -6,18 +6,16 @@ In: a `Job`, the library that is to do it, and a folder. Out: a running `Client`
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import subprocess
 import sys
-import tempfile
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.clients.job import Job, Outcome
-from tests.lab.maven import Release, cache_folder, classpath, jars, need
+from tests.lab.java_compiler import compiled
+from tests.lab.maven import Release, classpath, jars
 from tests.lab.process import SMALL_JVM, Child
 from tests.lab.releases import CURRENT
 
@@ -105,31 +103,5 @@ def _java_command(release: Release, job: Job, outcome: Path) -> list[str]:
         if modern
         else f"-Dlog4j.configuration=file:{_TEMPLATES / 'client-log4j.properties'}"
     )
-    path = classpath(release, compiled(release, program))
+    path = classpath(release, compiled(release, _HERE / "java" / f"{program}.java"))
     return ["java", *SMALL_JVM, logging, "-cp", path, program, *(f"{k}={v}" for k, v in words.items())]
-
-
-def compiled(release: Release, program: str, folder: Path = _HERE / "java") -> Path:
-    """Return the folder with `program`.class, compiled against `release` unless the cache has it."""
-    source = folder / f"{program}.java"
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
-    target = cache_folder() / "classes" / f"{program}-{release.name}-{digest}"
-    if not target.is_dir():
-        need("javac")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-            classes = Path(scratch, "classes")
-            command = [
-                "javac",
-                "-nowarn",
-                "-Xlint:-options",
-                "-d",
-                str(classes),
-                "-cp",
-                classpath(release),
-                str(source),
-            ]
-            subprocess.run(command, check=True)
-            if not target.is_dir():
-                os.rename(classes, target)
-    return target
