@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -18,22 +18,19 @@ from kdissect.cli.filter_options import (
     narrowing,
 )
 from kdissect.cli.options import WHAT_PATHS_ARE, add_keylog, add_quiet, port, size
-from kdissect.errors import UsageError
-from kdissect.files import (
-    write_atomically,
-)
-from kdissect.text import (
-    escape_control,
-)
+from kdissect.errors import ExitCode, UsageError, UserError
+from kdissect.files import write_atomically
+from kdissect.text import escape_control
 
 if TYPE_CHECKING:
     from kdissect.exchanges.filter import MessageFilter
     from kdissect.replay.create_topics import CreatedTopic
     from kdissect.replay.engine.run import Replay
     from kdissect.replay.settings import ReplaySettings
+    from kdissect.report.thresholds import Condition
 
-FAILED_ON = 1
-NOTHING = 3  # nothing could be sent
+    Conditions = tuple[Condition[Mapping[str, Any]], ...]
+
 NOT_YET = "would be created"
 PASSWORD_VARIABLE = "KDISSECT_SASL_PASSWORD"  # noqa: S105 - the name of a variable
 
@@ -209,27 +206,39 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", metavar="FILE", help="also write the report as one page")
     parser.add_argument(
         "--fail-on",
-        type=_thresholds,
-        default=(),
-        metavar="CONDITIONS",
-        help="exit 1 if one holds: new_error>0.1%%,p99_ratio>1.5,failed_checks>0,diverged,invalid",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="exit with 3 if this condition is met: a verdict (diverged, invalid) or a limit such as "
+        "'new_error>0.1%%', 'p99_ratio>1.5' or 'failed_checks>0'",
     )
 
 
 def replay(chosen: argparse.Namespace) -> int:
     """Run the command; give the exit code."""
+    conditions = _conditions(getattr(chosen, "fail_on", ()))
     if chosen.replay == "compare":
-        return _compare(chosen)
+        return _compare(chosen, conditions)
     from kdissect.replay.engine.run import Replay
 
     with closing(Replay(_settings(chosen), chosen.paths, chosen.port, chosen.keylog)) as made:
         made.learn()
         if chosen.replay == "prepare":
             return _prepare(chosen, made)
-        return _plan_or_run(chosen, made)
+        return _plan_or_run(chosen, made, conditions)
 
 
-def _plan_or_run(chosen: argparse.Namespace, made: "Replay") -> int:
+def _conditions(texts: Sequence[str]) -> "Conditions":
+    """Return the conditions of --fail-on. Raise UsageError for one that cannot be."""
+    if not texts:
+        return ()
+    from kdissect.replay.results.run_thresholds import COMPARISON_VOCABULARY
+    from kdissect.report.thresholds import conditions
+
+    return conditions(texts, COMPARISON_VOCABULARY)
+
+
+def _plan_or_run(chosen: argparse.Namespace, made: "Replay", conditions: "Conditions") -> int:
     from kdissect.replay.plan import make_plan
     from kdissect.replay.results.run_comparison import compare
     from kdissect.replay.results.run_files import read_run
@@ -239,23 +248,23 @@ def _plan_or_run(chosen: argparse.Namespace, made: "Replay") -> int:
     plan = make_plan(made)
     if chosen.replay == "plan" or not chosen.execute:
         _write([json.dumps(plan, indent=1)] if chosen.format == "json" else plan_text(plan))
-        return 0 if plan["accounting"]["sent"] else NOTHING
     if not plan["accounting"]["sent"]:
-        _say("nothing of this capture can be sent; see kdissect replay plan")
-        return NOTHING
+        raise UserError("nothing of this capture can be sent: the plan has the reasons")
+    if chosen.replay == "plan" or not chosen.execute:
+        return ExitCode.DONE
     folder = Path(chosen.out or f"replay-{made.settings.run}")
     if folder.exists():
         raise UsageError(f"{folder} exists already: a run's files are never overwritten")
     tell = _hold if chosen.quiet else _say
     made.play(tell, partial(save_pass, made, folder, plan))
-    code = 0
+    code = ExitCode.DONE
     for place in save(made, folder, plan):
         tell(f"wrote {place}")
-        code = max(code, _report(chosen, compare(*read_run(place))))
+        code = max(code, _report(chosen, compare(*read_run(place)), conditions))
     return code
 
 
-def _compare(chosen: argparse.Namespace) -> int:
+def _compare(chosen: argparse.Namespace, conditions: "Conditions") -> ExitCode:
     from kdissect.replay.results.run_comparison import compare, without_noise
     from kdissect.replay.results.run_files import read_run
 
@@ -267,13 +276,12 @@ def _compare(chosen: argparse.Namespace) -> int:
                 f"{chosen.noise} is a run of another capture than {chosen.run}: it tells nothing of noise"
             )
         without_noise(report, noise)
-    return _report(chosen, report)
+    return _report(chosen, report, conditions)
 
 
-def _report(chosen: argparse.Namespace, report: dict[str, Any]) -> int:
+def _report(chosen: argparse.Namespace, report: dict[str, Any], conditions: "Conditions") -> ExitCode:
     from kdissect.replay.results.run_page import page
     from kdissect.replay.results.run_text import comparison_text
-    from kdissect.replay.results.run_thresholds import exceeded
 
     if chosen.html:
         write_atomically(Path(chosen.html), page(report))
@@ -281,10 +289,10 @@ def _report(chosen: argparse.Namespace, report: dict[str, Any]) -> int:
         _write([json.dumps(report, indent=1)])
     else:
         _write([page(report)] if chosen.format == "html" else comparison_text(report))
-    broken = exceeded(chosen.fail_on, report)
-    for sentence in broken:
-        _say(f"failed: {sentence}")
-    return FAILED_ON if broken else 0
+    sentences = [sentence for condition in conditions for sentence in condition.met(report)]
+    for sentence in sentences:
+        _say(sentence)
+    return ExitCode.CONDITION_MET if sentences else ExitCode.DONE
 
 
 def _prepare(chosen: argparse.Namespace, made: "Replay") -> int:
@@ -305,7 +313,8 @@ def _prepare(chosen: argparse.Namespace, made: "Replay") -> int:
         _write([json.dumps({"topics": topics}, indent=1)])
     else:
         _write(_prepared(outcomes))
-    return 0 if all(each.outcome in (CREATED, NOT_YET) for each in outcomes) else FAILED_ON
+    created = all(each.outcome in (CREATED, NOT_YET) for each in outcomes)
+    return ExitCode.DONE if created else ExitCode.FAILED
 
 
 def _prepared(outcomes: "list[CreatedTopic]") -> list[str]:
@@ -477,12 +486,3 @@ def _count(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
     return int(text)
-
-
-def _thresholds(text: str) -> Any:
-    from kdissect.replay.results.run_thresholds import thresholds
-
-    try:
-        return thresholds(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

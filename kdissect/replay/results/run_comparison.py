@@ -19,6 +19,7 @@ from kdissect.replay.disposition import (
 from kdissect.replay.results.glossary import TOO_BUSY
 from kdissect.replay.results.run_checks import RunChecks
 from kdissect.replay.results.run_timeline import RunTimeline
+from kdissect.report.aggregate.quantiles import quantile
 
 SATURATED_NS = 5_000_000  # lag of its own making that the replayer may have at the 99th percentile
 SATURATED_SHARE = 0.05
@@ -35,8 +36,7 @@ WANTING = {
 MOST_WANTING = 0.1  # of the requests that should be sent and could not be
 FEW = 100  # below that many, percentiles say little
 IDLE_SHARE = 0.9  # of max_wait: an empty fetch that took so long waited for data
-"""Errors of leaders, coordinators and sessions: another cluster has its own ones, at its own time."""
-QUANTILES = (0.5, 0.9, 0.99, 0.999)
+QUANTILES_PER_MILLE = (500, 900, 990, 999)
 
 
 @dataclass(slots=True)
@@ -216,15 +216,12 @@ def is_idle_poll(pair: dict[str, Any]) -> bool:
 
 
 def quantiles(values: list[int]) -> dict[str, float] | None:
-    """Give nearest-rank quantiles in ms."""
+    """Return p50, p90, p99, p99.9 and max in ms of values in ns, by nearest rank; None for no values."""
     if not values:
         return None
     ordered = sorted(values)
-    said = {
-        f"p{quantile * 100:g}": ordered[min(int(quantile * len(ordered)), len(ordered) - 1)] / 1e6
-        for quantile in QUANTILES
-    }
-    return said | {"max": ordered[-1] / 1e6}
+    found = {f"p{each / 10:g}": quantile(ordered, each) / 1e6 for each in QUANTILES_PER_MILLE}
+    return found | {"max": ordered[-1] / 1e6}
 
 
 def _latency(times: _Times) -> dict[str, Any]:

@@ -1,53 +1,19 @@
-"""`--fail-on`: conditions over a comparison that make a script's run fail, such as `new_error>0.1%,p99_ratio>1.5`."""
+"""The figures and statements that `--fail-on` may name for a comparison; `report.thresholds` has the grammar.
 
-import re
+Shares count requests: `new_error` and `mutated_error` are parts of the requests that were sent, `skipped` is a part of
+the captured ones. Errors that every cluster has at times of its own do not count.
+"""
+
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-VERDICTS = ("diverged", "invalid")
+from kdissect.report.thresholds import Statement, TableVocabulary
 
-
-class Threshold(NamedTuple):
-    """One condition."""
-
-    name: str
-    limit: float | None  # None: a verdict
-
-    def __str__(self) -> str:
-        return self.name if self.limit is None else f"{self.name}>{self.limit:g}"
+Comparison = Mapping[str, Any]
 
 
-def thresholds(text: str) -> tuple[Threshold, ...]:
-    """Read conditions. Raises ValueError with one sentence."""
-    return tuple(_threshold(part.strip()) for part in text.split(",") if part.strip())
-
-
-def _threshold(text: str) -> Threshold:
-    if text in VERDICTS:
-        return Threshold(text, None)
-    found = re.fullmatch(r"(\w+)\s*>\s*(\d+(?:\.\d+)?)(%?)", text)
-    if not found or found[1] not in MEASURES:
-        known = ", ".join((*(f"{name}>NUMBER" for name in MEASURES), *VERDICTS))
-        raise ValueError(f"{text!r} is no condition; there are {known}")
-    return Threshold(found[1], float(found[2]) / (100 if found[3] else 1))
-
-
-def exceeded(wanted: tuple[Threshold, ...], report: Mapping[str, Any]) -> list[str]:
-    """Give the conditions that hold, each with its value."""
-    found = []
-    for each in wanted:
-        if each.limit is None:
-            if report["verdict"] == each.name or (each.name == "diverged" and report["verdict"] == "invalid"):
-                found.append(f"the verdict is {report['verdict']}")
-        else:
-            value = MEASURES[each.name](report)
-            if value > each.limit:
-                found.append(f"{each.name} is {value:.4g}, more than {each.limit:g}")
-    return found
-
-
-def _share(kinds: tuple[str, ...]) -> Callable[[Mapping[str, Any]], float]:
-    def measure(report: Mapping[str, Any]) -> float:
+def _share(kinds: tuple[str, ...]) -> Callable[[Comparison], float]:
+    def measure(report: Comparison) -> float:
         wrong = sum(
             each["requests"] for each in report["errors"] if each["kind"] in kinds and not each["expected"]
         )
@@ -56,24 +22,23 @@ def _share(kinds: tuple[str, ...]) -> Callable[[Mapping[str, Any]], float]:
     return measure
 
 
-def _failed_checks(report: Mapping[str, Any]) -> float:
+def _failed_checks(report: Comparison) -> float:
     return sum(not each["holds"] for each in report["checks"])
 
 
-def _ratio(report: Mapping[str, Any]) -> float:
+def _ratio(report: Comparison) -> float:
     ratios = [
         each["p99_ratio"] for each in report["latency"].values() if each["p99_ratio"] and not each["few"]
     ]
     return max(ratios, default=0.0)
 
 
-def _skipped(report: Mapping[str, Any]) -> float:
-    sums = report["accounting"]
-    own = sums["captured"] - sums["sent"]
-    return float(own / max(sums["captured"], 1))
+def _skipped(report: Comparison) -> float:
+    accounting = report["accounting"]
+    return float(accounting["skipped"] / max(accounting["captured"], 1))
 
 
-MEASURES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
+FIGURES: Mapping[str, Callable[[Comparison], float]] = {
     "new_error": _share(("new",)),
     "mutated_error": _share(("mutated",)),
     "error": _share(("new", "mutated")),
@@ -81,3 +46,16 @@ MEASURES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
     "p99_ratio": _ratio,
     "skipped": _skipped,
 }
+
+
+def _verdict(*verdicts: str) -> Statement[Comparison]:
+    """Return the statement that the verdict is one of these."""
+
+    def met(report: Comparison) -> list[str]:
+        return [f"the verdict is {report['verdict']}"] if report["verdict"] in verdicts else []
+
+    return met
+
+
+STATEMENTS = {"diverged": _verdict("diverged", "invalid"), "invalid": _verdict("invalid")}
+COMPARISON_VOCABULARY: TableVocabulary[Comparison] = TableVocabulary(FIGURES, STATEMENTS)

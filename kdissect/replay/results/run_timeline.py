@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.report.aggregate.quantiles import nearest_rank
+
 MOST_STEPS = 120
 STEPS_MS = [mantissa * 10**power for power in range(8) for mantissa in (1, 2, 5)]
 """How long a step may be; the last is two weeks and more, for a drawing."""
 UNKNOWN = -1
 DUE, SENT, CAPTURED, RESPONSE, FIELDS = range(5)
-WORST = 0.99
+P99, MAXIMUM = 990, 1000  # per mille
 
 
 class RunTimeline:
@@ -53,23 +55,23 @@ class RunTimeline:
             "step_ms": step_ms,
             "due": np.bincount(due, minlength=steps).tolist(),
             "sent": np.bincount(sent, minlength=steps).tolist(),
-            "captured_p99_ms": _worst(due, facts[:, CAPTURED], steps, WORST),
-            "response_p99_ms": _worst(due, facts[:, RESPONSE], steps, WORST),
-            "lag_max_ms": _worst(due, lag, steps, 1),
+            "captured_p99_ms": _worst(due, facts[:, CAPTURED], steps, P99),
+            "response_p99_ms": _worst(due, facts[:, RESPONSE], steps, P99),
+            "lag_max_ms": _worst(due, lag, steps, MAXIMUM),
         }
 
 
 def _worst(
-    step: NDArray[np.int64], values: NDArray[np.int64], steps: int, quantile: float
+    step: NDArray[np.int64], values: NDArray[np.int64], steps: int, per_mille: int
 ) -> list[float | None]:
-    """Give the nearest-rank quantile of each step, in ms."""
+    """Return the nearest-rank quantile of each step in ms; None for a step without values."""
     known = values != UNKNOWN
     order = np.lexsort((values[known], step[known]))
     step, values = step[known][order], values[known][order]
     begins = np.searchsorted(step, np.arange(steps + 1))
+    counts = np.diff(begins)
+    ranks = begins[:-1] + np.maximum(nearest_rank(counts, per_mille), 1) - 1
     return [
-        float(values[first + min(int(quantile * (end - first)), end - first - 1)]) / 1e6
-        if end > first
-        else None
-        for first, end in zip(begins[:-1].tolist(), begins[1:].tolist(), strict=True)
+        float(values[rank]) / 1e6 if count else None
+        for rank, count in zip(ranks.tolist(), counts.tolist(), strict=True)
     ]

@@ -1,0 +1,96 @@
+"""`kdissect replay` as people run it, against a broker that takes everything: output, files and exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kdissect.cli.main import main
+from kdissect.errors import ExitCode
+from tests.helpers.null_target import null_target
+from tests.helpers.recorded import CAPTURES
+
+CAPTURE = str(CAPTURES / "limping.pcapng")
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[str]:
+    with null_target() as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def run(target: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the capture as fast as may be."""
+    place = tmp_path_factory.mktemp("runs") / "one"
+    code = main(
+        [
+            "replay",
+            "run",
+            CAPTURE,
+            "--target",
+            target,
+            "--pace",
+            "asap",
+            "--execute",
+            "--out",
+            str(place),
+            "--quiet",
+        ]
+    )
+    assert code == ExitCode.DONE
+    return place
+
+
+def test_a_run_leaves_its_files_and_is_reported_again(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert {file.name for file in run.iterdir()} == {"run.json", "pairs.jsonl"}
+    assert main(["replay", "compare", str(run), "--format", "json"]) == ExitCode.DONE
+    report = json.loads(capsys.readouterr().out)
+    assert report["accounting"]["captured"] == len((run / "pairs.jsonl").read_text().splitlines())
+
+
+@pytest.mark.parametrize(("condition", "code"), [("new_error>=0", 3), ("new_error>100%", 0), ("diverged", 3)])
+def test_a_condition_that_is_met_exits_with_3(
+    run: Path, condition: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", "compare", str(run), "--fail-on", condition]) == code
+    assert ("new_error is" in capsys.readouterr().err) == (condition == "new_error>=0")
+
+
+def test_conditions_come_from_commas_and_repeated_options(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two = ["--fail-on", "new_error>100%,skipped<0%", "--fail-on", "skipped>=0"]
+    assert main(["replay", "compare", str(run), *two]) == ExitCode.CONDITION_MET
+    (sentence,) = capsys.readouterr().err.splitlines()
+    assert sentence.startswith("kdissect: skipped is ")
+
+
+def test_a_condition_that_cannot_be_read_ends_the_command_before_any_work(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["replay", "compare", str(tmp_path / "absent"), "--fail-on", "p99>3"]) == ExitCode.USER_ERROR
+    assert "--fail-on: 'p99' is not a figure" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["plan"], ["run"], ["run", "--execute"]])
+def test_a_capture_of_which_nothing_can_be_sent_is_the_users_to_change(
+    target: str, arguments: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    name, *more = arguments
+    place = tmp_path / "run"
+    out = ["--out", str(place)] if name == "run" else []
+    code = main(["replay", name, CAPTURE, "--target", target, "--client", "nobody", *more, *out])
+    assert code == ExitCode.USER_ERROR
+    written = capsys.readouterr()
+    assert written.err.splitlines()[-1].startswith("kdissect: nothing of this capture can be sent")
+    assert ("not chosen by client" in written.out) == ("--execute" not in more)
+    assert not place.exists()
+
+
+def test_a_plan_is_done_with_0(target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", "plan", CAPTURE, "--target", target, "--format", "json"]) == ExitCode.DONE
+    assert json.loads(capsys.readouterr().out)["accounting"]["sent"] > 0
