@@ -87,7 +87,7 @@ def test_a_capture_of_which_nothing_can_be_sent_is_the_users_to_change(
     assert code == ExitCode.USER_ERROR
     written = capsys.readouterr()
     assert written.err.splitlines()[-1].startswith("kdissect: nothing of this capture can be sent")
-    assert ("not chosen by client" in written.out) == ("--execute" not in more)
+    assert ("excluded by --client" in written.out) == ("--execute" not in more)
     assert not place.exists()
 
 
