@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from report import recorded
 
 from kdissect.tables.schemas import BYTES, COLUMNS, MS, NS, TABLES, TIME, Column
+from tests.helpers import recorded
 
 UNITS = {"_ns": (NS, TIME), "_ms": (MS,), "_bytes": (BYTES,)}
 PCAP_HEADER, RECORD_HEADER = 24, 16
