@@ -11,7 +11,7 @@ Each package is a stage, and its name says what comes out of it:
 
 - `capture` reads files and returns segments by connection; `streams` makes them request and response exchanges.
 - `tables` makes rows of the public tables of exchanges; `report` explains them as text, JSON or a page.
-- `exchanges` decodes exchanges in the order in which they began; `dump` writes them, `replay` resends them.
+- `count_exchanges` decodes exchanges in the order in which they began; `dump` writes them, `replay` resends them.
 - `protocol` knows what Kafka's bytes mean. `jit` compiles the loops that touch every packet.
 - `spark` runs both passes on Spark and is the only package that imports it; `cli` is the command line.
 

@@ -20,14 +20,14 @@ from kdissect.protocol.codec.messages import encode_request, encode_response
 from kdissect.replay.results.run_comparison import compare as compare_run
 from kdissect.replay.results.run_page import page as run_page
 from kdissect.replay.results.run_text import comparison_text, plan_text
-from kdissect.report import (
+from kdissect.report.build import (
+    check_upgrade,
     compare,
-    topic_clients,
-    upgrade_check,
+    find_topic_clients,
 )
-from kdissect.report.aggregate.merge import merge, summarise
 from kdissect.report.build.report import build_report
-from kdissect.report.render import comparison as comparison_lines
+from kdissect.report.partials import merge, summarise
+from kdissect.report.render import comparison_text as comparison_lines
 from kdissect.report.render import terminal
 from kdissect.report.render.html.page import render_page
 from kdissect.report.render.json import to_json, to_plain
@@ -78,7 +78,7 @@ def tables(capture: str = "broker-restart.pcapng") -> list[dict[str, pa.RecordBa
 
 @cache
 def old_clients() -> Any:
-    return upgrade_check.readiness(merge(summarise(batch) for batch in tables("old-broker.pcap")), "4.0")
+    return check_upgrade.check_upgrade(merge(summarise(batch) for batch in tables("old-broker.pcap")), "4.0")
 
 
 @cache
@@ -201,11 +201,11 @@ def lines(found: Iterable[str]) -> str:
 TERMINAL: dict[str, Callable[..., str]] = {
     "report": lambda *_: terminal.render(analysed()[0], WIDE),
     "report in JSON": lambda *_: to_json(analysed()[0]),
-    "who": lambda *_: topic_clients.render(topic_clients.ends_of(analysed()[0], "*"), WIDE),
+    "who": lambda *_: find_topic_clients.render(find_topic_clients.find_topic_clients(analysed()[0], "*"), WIDE),
     "diff": lambda *_: comparison_lines.render(
         compare.compare(json.loads(to_json(recorded.analyzed("broker-restart.pcapng")[0])), json.loads(to_json(analysed()[0]))), WIDE
     ),
-    "ready": lambda *_: upgrade_check.render(old_clients(), WIDE),
+    "ready": lambda *_: check_upgrade.render(old_clients(), WIDE),
     "ready in JSON": lambda *_: json.dumps(to_plain(old_clients())),
     "sql": lambda capsys, _: of_sql("text")(capsys),
     "sql in JSON": lambda capsys, _: of_sql("jsonl")(capsys),

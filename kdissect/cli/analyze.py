@@ -15,7 +15,7 @@ from kdissect.cli.report_build import reported
 from kdissect.errors import ExitCode
 
 if TYPE_CHECKING:
-    from kdissect.report.model import Summary
+    from kdissect.report.model.summary import Summary
     from kdissect.report.thresholds import Condition
     from kdissect.report.timeline.grid import Grid
 
@@ -31,12 +31,12 @@ def analyze(chosen: argparse.Namespace) -> int:
         grid = grid_of(ready) if page else None
         found = reported(ready, chosen, grid)
 
-        from kdissect.report.model import By
+        from kdissect.report.model.summary import ProfileBy
         from kdissect.report.render.json import to_json
         from kdissect.report.render.table import Terminal
         from kdissect.report.render.terminal import render, terminal_of
 
-        by = By(chosen.by)
+        by = ProfileBy(chosen.by)
         summary = found.summary(by)
         as_json = to_json(summary) + "\n"
         sys.stdout.write(
@@ -52,7 +52,7 @@ def analyze(chosen: argparse.Namespace) -> int:
             where, name = page
             where.write(name, render_page(summary, found.partial, grid))
         # Limits are looked up in the profile by API, which is composed once more only where another one was shown.
-        judged = summary if by is By.API or not conditions else found.summary()
+        judged = summary if by is ProfileBy.API or not conditions else found.summary()
         sentences = [sentence for condition in conditions for sentence in condition.met(judged)]
         for sentence in sentences:
             say(f"kdissect: {sentence}")

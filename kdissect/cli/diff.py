@@ -29,16 +29,16 @@ def diff(chosen: argparse.Namespace) -> None:
     with ExitStack() as running:
         engine = running.enter_context(started(chosen, captures)) if captures else None
 
-        from kdissect.report.compare import compare
-        from kdissect.report.model import By
-        from kdissect.report.render.comparison import render
+        from kdissect.report.build.compare import compare
+        from kdissect.report.model.summary import ProfileBy
+        from kdissect.report.render.comparison_text import render
         from kdissect.report.render.json import to_plain
         from kdissect.report.render.terminal import terminal_of
 
         for at, path in enumerate((chosen.before, chosen.after)):
             if sides[at] is None and engine is not None:
                 found = reported(surveyed(engine, chosen, [path]), chosen, more_to_come=True)
-                sides[at] = json.loads(json.dumps(to_plain(found.summary(By(by)))))
+                sides[at] = json.loads(json.dumps(to_plain(found.summary(ProfileBy(by)))))
     before, after = (side or {} for side in sides)
     if before["profile"]["by"] != after["profile"]["by"]:
         rankings = " and ".join(side["profile"]["by"] for side in (before, after))
@@ -78,7 +78,7 @@ def _saved(path: str) -> Mapping[str, Any] | None:
     except ValueError as wrong:
         raise UsageError(f"{path} is no JSON: {wrong}") from None
 
-    from kdissect.report.model import SCHEMA_VERSION
+    from kdissect.report.model.summary import SCHEMA_VERSION
 
     if not isinstance(report, dict) or not all(name in report for name in NEEDED):
         raise UsageError(f"{path} is no report of kdissect analyze")

@@ -14,17 +14,21 @@ def ready(chosen: argparse.Namespace) -> int:
     with prepared(chosen) as work:
         found = reported(work, chosen)
 
-        from kdissect.report.render.json import to_plain
-        from kdissect.report.render.terminal import terminal_of
-        from kdissect.report.upgrade_check import (
-            Verdict,
-            readiness,
+        from kdissect.report.build.check_upgrade import (
+            UpgradeVerdict,
+            check_upgrade,
             render,
         )
+        from kdissect.report.render.json import to_plain
+        from kdissect.report.render.terminal import terminal_of
 
-        answer = readiness(found.partial, chosen.release)
+        answer = check_upgrade(found.partial, chosen.release)
         if chosen.format == "json":
             sys.stdout.write(json.dumps(to_plain(answer), indent=2) + "\n")
         else:
             sys.stdout.write(render(answer, terminal_of(sys.stdout)))
-        return ExitCode.CONDITION_MET if any(row.verdict is Verdict.BREAKS for row in answer.obstacles) else 0
+        return (
+            ExitCode.CONDITION_MET
+            if any(row.verdict is UpgradeVerdict.BREAKS for row in answer.obstacles)
+            else 0
+        )

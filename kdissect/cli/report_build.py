@@ -12,13 +12,13 @@ from kdissect.cli.context import (
 from kdissect.cli.filter_options import told
 
 if TYPE_CHECKING:
-    from kdissect.report.aggregate.merge import Partial
-    from kdissect.report.model import (
-        By,
+    from kdissect.report.model.summary import (
+        AppliedFilter,
         CaptureFacts,
-        Filter,
+        ProfileBy,
         Summary,
     )
+    from kdissect.report.partials import Partial
     from kdissect.report.timeline.grid import Grid
     from kdissect.spark.jobs import Analysis
 
@@ -28,14 +28,14 @@ class Reported(NamedTuple):
 
     partial: "Partial"
     facts: "CaptureFacts"
-    filters: "tuple[Filter, ...]"
+    filters: "tuple[AppliedFilter, ...]"
 
-    def summary(self, by: "By | None" = None) -> "Summary":
+    def summary(self, by: "ProfileBy | None" = None) -> "Summary":
         """Give the report, its profile ranked by API if nothing else is asked for."""
         from kdissect.report.build.report import build_report
-        from kdissect.report.model import By
+        from kdissect.report.model.summary import ProfileBy
 
-        return build_report(self.partial, self.facts, by=by or By.API, filters=self.filters)
+        return build_report(self.partial, self.facts, by=by or ProfileBy.API, filters=self.filters)
 
 
 def reported(
@@ -64,11 +64,11 @@ def reported(
     return found
 
 
-def _nothing(ready: Ready, analysis: "Analysis", filters: "tuple[Filter, ...]") -> str:
-    from kdissect.report.aggregate.partial_tables import FACTS
-    from kdissect.report.build.connection_facts import connections, facts_of
+def _nothing(ready: Ready, analysis: "Analysis", filters: "tuple[AppliedFilter, ...]") -> str:
+    from kdissect.report.aggregate.partial_tables import CONNECTION_FACTS
+    from kdissect.report.query.connection_facts import connection_totals, read_connection_facts
 
-    seen = connections(facts_of(analysis.partial.part(FACTS)))
+    seen = connection_totals(read_connection_facts(analysis.partial.part(CONNECTION_FACTS)))
     kafka = sum(row.connections for row in seen.protocols if row.protocol.startswith("kafka"))
     encrypted = sum(row.connections for row in seen.protocols if row.protocol == "tls")
     why = nothing_found(ready.survey, analysis.counts, seen.count, kafka, ready.work.ports, encrypted)
@@ -86,13 +86,13 @@ def facts_told(ready: Ready, facts: "CaptureFacts") -> "CaptureFacts":
     return replace(facts, files=files, warnings=warnings)
 
 
-def filters_told(chosen: argparse.Namespace, ready: Ready) -> "tuple[Filter, ...]":
+def filters_told(chosen: argparse.Namespace, ready: Ready) -> "tuple[AppliedFilter, ...]":
     """Say what narrowed the report, under the names that may be told."""
-    from kdissect.report.model import Filter
+    from kdissect.report.model.summary import AppliedFilter
 
     hidden = ready.pseudonyms
     return tuple(
-        Filter(
+        AppliedFilter(
             option=option, values=tuple(hidden.asked(option, value) if hidden else value for value in values)
         )
         for option, values in told(chosen)

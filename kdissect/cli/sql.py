@@ -51,9 +51,9 @@ def as_text(columns: list[str], rows: Iterator[list[Any]], chosen: argparse.Name
     from dataclasses import replace
 
     from kdissect.report.render.table import (
-        Cell,
-        Column,
-        fitted,
+        TableCell,
+        TableColumn,
+        table_lines,
     )
     from kdissect.report.render.terminal import terminal_of
 
@@ -67,11 +67,11 @@ def as_text(columns: list[str], rows: Iterator[list[Any]], chosen: argparse.Name
         for at in range(len(columns))
     ]
     table = [
-        Column(terminal.captured(name), right=right, shortest=0 if right else 8)
+        TableColumn(terminal.captured(name), right=right, shortest=0 if right else 8)
         for name, right in zip(columns, numbers, strict=True)
     ]
-    cells = [[Cell(_plain(value, terminal.captured)) for value in row] for row in shown]
-    sys.stdout.write("\n".join(line.removeprefix(" ") for line in fitted(table, cells, terminal)) + "\n")
+    cells = [[TableCell(_plain(value, terminal.captured)) for value in row] for row in shown]
+    sys.stdout.write("\n".join(line.removeprefix(" ") for line in table_lines(table, cells, terminal)) + "\n")
     if len(first) > most:
         say(f"kdissect: only the first {most:,} rows are shown (--limit, or --format csv for all)")
 

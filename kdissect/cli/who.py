@@ -19,12 +19,14 @@ def who(chosen: argparse.Namespace) -> None:
     with prepared(chosen) as ready:
         summary = reported(ready, chosen).summary()
 
+        from kdissect.report.build.find_topic_clients import find_topic_clients, render
         from kdissect.report.render.json import to_plain
         from kdissect.report.render.terminal import terminal_of
-        from kdissect.report.topic_clients import ends_of, render
 
         hidden = ready.pseudonyms
-        found = ends_of(summary, (hidden.name("topic", chosen.named) or "") if hidden else chosen.named)
+        found = find_topic_clients(
+            summary, (hidden.name("topic", chosen.named) or "") if hidden else chosen.named
+        )
         if not found:
             names = [topic.topic for topic in summary.topics]
             more = len(names) - NAMES_TOLD

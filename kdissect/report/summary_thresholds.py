@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from kdissect.errors import UsageError
 from kdissect.protocol.schema.registry import APIS
 from kdissect.report.findings.rules import RULES
-from kdissect.report.model import (
+from kdissect.report.model.summary import (
     Finding,
     Latency,
     ProfileRow,

@@ -2,7 +2,7 @@
 
 from kdissect.capture.index.index import CaptureIndex
 from kdissect.capture.segment_index import Counts
-from kdissect.report.model import CaptureFacts, Place
+from kdissect.report.model.summary import CaptureFacts, Location
 
 LINK_NAMES = {
     0: "loopback (BSD)",
@@ -26,7 +26,7 @@ def link_names(survey: CaptureIndex) -> tuple[str, ...]:
     return tuple(dict.fromkeys(LINK_NAMES.get(kind, f"link type {kind}") for kind in kinds))
 
 
-def _largest_step(survey: CaptureIndex) -> tuple[int, Place | None]:
+def _largest_step(survey: CaptureIndex) -> tuple[int, Location | None]:
     """Give how far the clock went back at most from one packet to the next, and where."""
     found = max(survey.files, key=lambda file: file.step_back.ns, default=None)
     if found is None or not found.step_back.ns:
@@ -34,7 +34,7 @@ def _largest_step(survey: CaptureIndex) -> tuple[int, Place | None]:
     nothing = dict.fromkeys(
         ("connection", "client_host", "client_port", "server_host", "server_port", "client_id", "topic", "partition", "detail")
     )  # fmt: skip
-    place = Place(
+    place = Location(
         time_ns=found.step_back.at_ns, capture_file=found.file.name, request_packet=found.step_back.packet,
         response_packet=None, **nothing,
     )  # fmt: skip

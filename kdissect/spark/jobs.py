@@ -28,7 +28,7 @@ from kdissect.capture.index.range_scan import (
 from kdissect.capture.index.sampling import NO_SAMPLE, Sample
 from kdissect.capture.index.splits import Split
 from kdissect.capture.segment_index import Counts
-from kdissect.report.aggregate.merge import Partial, from_arrow
+from kdissect.report.partials import Partial, from_arrow
 from kdissect.report.timeline.grid import Grid
 from kdissect.spark import tasks as steps
 from kdissect.spark.arrow_ipc import (

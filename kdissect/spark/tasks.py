@@ -19,14 +19,14 @@ from kdissect.capture.segment_index import (
     pack_counts,
     unpack_counts,
 )
-from kdissect.report.aggregate.merge import (
+from kdissect.report.partials import (
     EMPTY,
     PARTIAL,
     merge,
     summarise,
     to_arrow,
 )
-from kdissect.report.timeline.count import WANTED
+from kdissect.report.timeline.count import SOURCE_TABLES
 from kdissect.report.timeline.grid import Grid
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.tables.anonymize import Pseudonyms
@@ -111,7 +111,7 @@ def summary_step(
     counts = [0] * len(Counts._fields)
     pending, merged = [], EMPTY
     tables_of_splits = build_tables(
-        _tapped(batches, counts), splits, treatment, () if grid is None else WANTED
+        _tapped(batches, counts), splits, treatment, () if grid is None else SOURCE_TABLES
     )
     for tables in gathered(tables_of_splits):
         pending.append(summarise(tables, grid))

@@ -39,7 +39,7 @@ EVENTS = frozenset(("group_events", "transaction_events"))
 """Tables whose rows come with their exchanges, as those of `partitions` do."""
 
 ANY_ERROR = None
-"""In `errors`: every error code but 0."""
+"""In `error_rows`: every error code but 0."""
 
 
 @dataclass(frozen=True, slots=True)

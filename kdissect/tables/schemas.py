@@ -113,7 +113,7 @@ CONNECTION_COLUMNS = (
         "first alert that reports a problem; `encrypted` if it cannot be read without keys",
         null=f"{NO_TLS}, or no such alert",
     ),
-    Column("tls_alert_by", TEXT, "who sent it: `client` or `server`", null="no such alert"),
+    Column("tls_alert_by", TEXT, "who sent it: `client_label` or `server_label`", null="no such alert"),
     Column(
         "tls_client_certificate",
         BOOL,

@@ -18,7 +18,7 @@ import pyarrow as pa
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import CaptureFile
 from kdissect.protocol.schema.registry import highest_versions
-from kdissect.report.aggregate.merge import summarise
+from kdissect.report.partials import summarise
 from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import blob_of
 from kdissect.streams.processor import FlowProcessor

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from kdissect.protocol.error_codes import error_name
-from kdissect.report.findings.rule_input import Rule
+from kdissect.report.findings.context import FindingRule
 from kdissect.report.findings.rules import RULES
-from kdissect.report.model import Severity
+from kdissect.report.model.summary import Severity
 from tests.docs.markdown import table
 
 
@@ -28,12 +28,12 @@ def _sections(severity: Severity) -> str:
     return "\n\n".join(_section(rule) for rule in RULES if rule.severity is severity)
 
 
-def _section(rule: Rule) -> str:
+def _section(rule: FindingRule) -> str:
     parts = (f"### {rule.name}", rule.means, f"- Reported for: {_cause(rule)}", f"- Look at: {rule.next}")
     return "\n\n".join(parts[:3]) + f"\n{parts[3]}"
 
 
-def _cause(rule: Rule) -> str:
+def _cause(rule: FindingRule) -> str:
     """Return what a rule looks for: its errors if it is about errors, else the first line of its docstring."""
     if isinstance(rule.judge, partial):
         names = sorted(error_name(code) for code in rule.judge.keywords["wanted"])

@@ -12,9 +12,9 @@ import pytest
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.scan import scan
-from kdissect.report.aggregate.merge import merge, summarise
 from kdissect.report.build.report import build_report
-from kdissect.report.model import CaptureFacts
+from kdissect.report.model.summary import CaptureFacts
+from kdissect.report.partials import merge, summarise
 from kdissect.report.render.json import to_json
 from kdissect.report.render.table import Terminal
 from kdissect.report.render.terminal import render

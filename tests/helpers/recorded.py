@@ -9,16 +9,16 @@ import pyarrow as pa
 from kdissect.capture.index.index import CaptureIndex, index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.segment_index import Counts
-from kdissect.report.aggregate.merge import (
+from kdissect.report.build.page.page_data import make_page_data
+from kdissect.report.build.report import build_report
+from kdissect.report.model.summary import Summary
+from kdissect.report.partials import (
     Partial,
     merge,
     summarise,
 )
-from kdissect.report.build.report import build_report
-from kdissect.report.model import Summary
-from kdissect.report.render.html.document import document
 from kdissect.report.render.html.page import render_page
-from kdissect.report.timeline.count import WANTED
+from kdissect.report.timeline.count import SOURCE_TABLES
 from kdissect.report.timeline.grid import Grid, grid_over
 from kdissect.spark import tasks
 from kdissect.spark.capture_facts import capture_facts
@@ -33,7 +33,7 @@ def dissected(name: str) -> tuple[CaptureIndex, list[dict[str, pa.RecordBatch]]]
     seen = index_captures(open_inputs([str(CAPTURES / name)], "").files, 1 << 30)
     ordinals = [pa.record_batch({"split": [split.index]}) for split in seen.splits]
     pieces = list(tasks.scan_step(ordinals, seen.splits, ()))
-    return seen, [dict(batch) for batch in dissect_batches(pieces, seen.splits, wanted=WANTED)]
+    return seen, [dict(batch) for batch in dissect_batches(pieces, seen.splits, wanted=SOURCE_TABLES)]
 
 
 def rows(name: str, table: str) -> list[dict[str, Any]]:
@@ -53,7 +53,7 @@ def analyzed(name: str) -> tuple[Summary, Partial, Grid]:
 @cache
 def data(name: str) -> dict[str, Any]:
     """Give the data of the page about a capture."""
-    return document(*analyzed(name))
+    return make_page_data(*analyzed(name))
 
 
 @cache

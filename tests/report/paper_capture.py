@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kdissect.report.model import CaptureFacts
+from kdissect.report.model.summary import CaptureFacts
 from kdissect.tables.schemas import (
     CONNECTIONS,
     EXCHANGES,

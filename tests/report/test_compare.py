@@ -7,16 +7,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.report.aggregate.merge import summarise
-from kdissect.report.build.report import build_report
-from kdissect.report.compare import (
-    Verdict,
+from kdissect.report.build.compare import (
+    Difference,
     compare,
     more_often,
     wilson,
 )
-from kdissect.report.model import By, CaptureFacts
-from kdissect.report.render.comparison import render
+from kdissect.report.build.report import build_report
+from kdissect.report.model.summary import CaptureFacts, ProfileBy
+from kdissect.report.partials import summarise
+from kdissect.report.render.comparison_text import render
 from kdissect.report.render.json import to_json
 from kdissect.report.render.table import Terminal
 from kdissect.tables.schemas import EXCHANGES
@@ -24,7 +24,7 @@ from kdissect.text import display_width
 from tests.report import paper_capture as handmade
 
 
-def report(latencies_us, errors=0, *, api=(0, "Produce", 9), by=By.API, **more):
+def report(latencies_us, errors=0, *, api=(0, "Produce", 9), by=ProfileBy.API, **more):
     rows = [
         handmade.exchange(1, at, api, at, int(latency * 1000), **more)
         | {"error_code": 6 if at < errors else 0}
@@ -50,28 +50,32 @@ FAST = RNG.exponential(1000, 500)
 
 def test_a_clear_shift_is_slower_one_way_and_faster_the_other():
     fast, slow = report(FAST), report(FAST * 2)
-    assert verdicts(fast, slow) == {"p50": Verdict.SLOWER, "p90": Verdict.SLOWER, "p99": Verdict.SLOWER}
-    assert verdicts(slow, fast)["p50"] is Verdict.FASTER
+    assert verdicts(fast, slow) == {
+        "p50": Difference.SLOWER,
+        "p90": Difference.SLOWER,
+        "p99": Difference.SLOWER,
+    }
+    assert verdicts(slow, fast)["p50"] is Difference.FASTER
 
 
 def test_samples_of_one_distribution_show_no_difference():
     calls = [report(RNG.exponential(1000, 400)) for _ in range(12)]
     found = [one for before, after in pairwise(calls) for one in verdicts(before, after).values()]
-    assert set(found) <= {Verdict.SAME, Verdict.SLOWER, Verdict.FASTER}
-    assert sum(one is not Verdict.SAME for one in found) <= 1
+    assert set(found) <= {Difference.SAME, Difference.SLOWER, Difference.FASTER}
+    assert sum(one is not Difference.SAME for one in found) <= 1
 
 
 def test_ten_values_say_something_of_the_median_and_nothing_of_the_99th_percentile():
     assert verdicts(report(FAST[:10]), report(FAST[:10] * 50)) == {
-        "p50": Verdict.SLOWER, "p90": Verdict.FEW, "p99": Verdict.FEW,
+        "p50": Difference.SLOWER, "p90": Difference.FEW, "p99": Difference.FEW,
     }  # fmt: skip
-    assert set(verdicts(report(FAST[:5]), report(FAST[:5] * 50)).values()) == {Verdict.FEW}
+    assert set(verdicts(report(FAST[:5]), report(FAST[:5] * 50)).values()) == {Difference.FEW}
 
 
 def test_rows_of_one_side_only():
     both = compare(report(FAST), report(FAST, api=(1, "Fetch", 13)))
     assert {(row.label, row.verdict) for row in both.rows} == {
-        ("Fetch", Verdict.ONLY_AFTER), ("Produce", Verdict.ONLY_BEFORE),
+        ("Fetch", Difference.ONLY_AFTER), ("Produce", Difference.ONLY_BEFORE),
     }  # fmt: skip
     assert {(change.subject, change.before, change.after) for change in both.versions} == {
         ("Fetch", None, "13"), ("Produce", "9", None),

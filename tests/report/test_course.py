@@ -6,26 +6,26 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.report.aggregate.grouping import Columns
-from kdissect.report.aggregate.merge import (
-    ALL_PARTS,
+from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.report.aggregate.partial_tables import PartialTable, roll_up
+from kdissect.report.aggregate.row_limits import limit_rows
+from kdissect.report.partials import (
+    ALL_TABLES,
     merge,
     summarise,
 )
-from kdissect.report.aggregate.partial_tables import Part, rollup
-from kdissect.report.aggregate.row_limits import bounded
 from kdissect.report.timeline.grid import (
-    MOST_STEPS,
+    MAX_STEPS,
     Grid,
     grid_over,
 )
 from kdissect.report.timeline.timeline_tables import (
-    COURSE,
+    ACTIVITY,
     FAILURES,
-    MOMENTS,
     POSITIONS,
     SEQUENCES,
-    TOPIC_MOMENTS,
+    TIMELINE_TABLES,
+    TOPIC_ACTIVITY,
 )
 from kdissect.tables.schemas import (
     ENDS,
@@ -51,7 +51,7 @@ def with_ends(tables):
 def test_grid(first, last, step):
     grid = grid_over(first, last)
     assert step is None or grid.step_ns == step
-    assert 1 <= grid.steps <= MOST_STEPS
+    assert 1 <= grid.steps <= MAX_STEPS
     assert grid.start_ns <= first
     assert grid.start_ns % grid.step_ns == 0
     if last < 1 << 62:
@@ -93,9 +93,9 @@ def test_moments(counted):
         sums["throttle_ms"] += row["throttle_ms"] or 0
         sums["transfer_ns"] += (row["response_last_ns"] or 0) - (row["response_first_ns"] or 0)
     found = defaultdict(lambda: defaultdict(int))
-    for row in partial.part(MOMENTS).to_pylist():
+    for row in partial.part(ACTIVITY).to_pylist():
         sums = found[tuple(row[name] for name in ("step", "api_key", *WHO)), row["idle_wait"]]
-        for name in MOMENTS.sums:
+        for name in ACTIVITY.sums:
             sums[name] += row[name]
         sums["timed"] += row["exchanges"] * (row["cell"] >= 0)
         sums["latency_max_ns"] = max(sums["latency_max_ns"], row["latency_max_ns"])
@@ -107,7 +107,7 @@ def test_moments(counted):
 def test_an_example_is_the_first_of_its_cell(counted):
     _, partial, rows = counted
     packets = {row["request_packet"] or row["response_packet"]: row for row in rows}
-    for row in partial.part(MOMENTS).to_pylist():
+    for row in partial.part(ACTIVITY).to_pylist():
         example = packets[row["request_packet"] or row["response_packet"]]
         assert example["began"] == row["order_ns"]
         assert all(example[name] == row[name] for name in ("step", "api_key", *WHO))
@@ -140,7 +140,7 @@ def test_topic_moments(counted):
         ):
             sums[at] += amount
     found = defaultdict(lambda: [0, 0, 0, 0])
-    for row in partial.part(TOPIC_MOMENTS).to_pylist():
+    for row in partial.part(TOPIC_ACTIVITY).to_pylist():
         sums = found[row["step"], row["api_key"], row["topic"], row["topic_id"], row["client_id"]]
         for at, name in enumerate(("exchanges", "records", "record_bytes", "errors")):
             sums[at] += row[name]
@@ -154,13 +154,13 @@ def test_the_same_however_rows_are_dealt_out(counted):
     partials = [summarise(part | {"ends": tables["ends"]}, SECONDS) for part in dealt]
     rng.shuffle(partials)
     merged = merge([merge(partials[:3]), merge(partials[3:])])
-    for name in COURSE.keys() - {"group_steps", "transaction_steps"}:
-        part = ALL_PARTS[name]
+    for name in TIMELINE_TABLES.keys() - {"group_steps", "transaction_steps"}:
+        part = ALL_TABLES[name]
         order = [(column, "ascending") for column, _ in part.keys]
         assert merged.part(part).sort_by(order).equals(whole.part(part).sort_by(order)), name
 
 
-TALLY = Part(
+TALLY = PartialTable(
     "tally",
     keys=(("who", TEXT), ("step", INT64)),
     sums=("exchanges",),
@@ -173,21 +173,21 @@ def test_bounds_keep_the_heaviest_and_every_sum():
     who = [f"client-{number}" for number in range(60) for _ in range(5)]
     weights = [1000 - number for number in range(60) for _ in range(5)]
     table = pa.table({"who": who, "step": list(range(5)) * 60, "exchanges": weights}, schema=TALLY.schema)
-    kept = bounded(TALLY, table)
+    kept = limit_rows(TALLY, table)
     assert kept.num_rows == 55
     assert sum(kept["exchanges"].to_pylist()) == sum(weights)
     assert set(kept["who"].to_pylist()) == {f"client-{number}" for number in range(10)} | {None}
-    assert bounded(TALLY, kept).equals(kept)
+    assert limit_rows(TALLY, kept).equals(kept)
 
 
 def test_early_events_stay_and_late_ones_are_counted():
-    part = Part(
+    part = PartialTable(
         "events", keys=(("time_ns", INT64), ("what", TEXT)), sums=("events",), most=10, earliest="time_ns"
     )
     table = pa.table(
         {"time_ns": list(range(50, 0, -1)), "what": ["x"] * 50, "events": [1] * 50}, schema=part.schema
     )
-    kept = bounded(part, table).to_pylist()
+    kept = limit_rows(part, table).to_pylist()
     assert sorted(row["time_ns"] for row in kept if row["time_ns"] is not None) == [1, 2, 3, 4, 5]
     assert sum(row["events"] for row in kept) == 50
 
@@ -199,7 +199,7 @@ def runs(*ranges, producer=7):
          "batches": 1, "records": stop - start, "stop": stop, "order_ns": at, "capture_file": "a", "request_packet": at, "response_packet": None}
         for at, (start, stop) in enumerate(ranges, 1)
     ]  # fmt: skip
-    return rollup(SEQUENCES, pa.Table.from_pylist(rows, SEQUENCES.schema))
+    return roll_up(SEQUENCES, pa.Table.from_pylist(rows, SEQUENCES.schema))
 
 
 @pytest.mark.parametrize(
@@ -213,14 +213,14 @@ def runs(*ranges, producer=7):
     ],
 )
 def test_runs_of_sequence_numbers(ranges, expected):
-    joined = bounded(SEQUENCES, runs(*ranges))
+    joined = limit_rows(SEQUENCES, runs(*ranges))
     found = sorted((row["start"], row["stop"], row["batches"]) for row in joined.to_pylist())
     assert found == expected
 
 
 def test_runs_of_producers_stay_apart():
     both = pa.concat_tables([runs((0, 5), producer=1), runs((5, 9), producer=2)])
-    assert bounded(SEQUENCES, both).num_rows == 2
+    assert limit_rows(SEQUENCES, both).num_rows == 2
 
 
 def test_positions_are_the_last_of_each_step():
@@ -238,7 +238,7 @@ def test_positions_are_the_last_of_each_step():
         synthetic.PARTITIONS,
     )  # fmt: skip
     partial = summarise({"exchanges": exchanges, "partitions": partitions}, SECONDS)
-    found = Columns(partial.part(POSITIONS)).table.to_pylist()
+    found = TableColumns(partial.part(POSITIONS)).table.to_pylist()
     # Four commits: three in the first step of 5 ms, of which the last counts, and one that was refused.
     assert [(row["step"], row["kind"], row["group_id"], row["offset"]) for row in found] == [
         (0, "committed", "g", 5)

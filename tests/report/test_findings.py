@@ -13,15 +13,15 @@ import pytest
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.segment_index import PIECES, Counts
-from kdissect.report.aggregate.merge import (
+from kdissect.report.build.report import build_report
+from kdissect.report.findings.rules import RULES
+from kdissect.report.model.summary import CaptureFacts, Severity
+from kdissect.report.partials import (
     EMPTY,
     merge,
     summarise,
 )
-from kdissect.report.build.report import build_report
-from kdissect.report.findings.rules import RULES
-from kdissect.report.model import CaptureFacts, Severity
-from kdissect.report.render.findings import findings as lines
+from kdissect.report.render.finding_text import findings as lines
 from kdissect.report.render.table import Terminal
 from kdissect.spark import tasks
 from kdissect.spark.capture_facts import capture_facts

@@ -12,24 +12,24 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.report.aggregate.merge import (
-    EMPTY,
-    merge,
-    summarise,
-)
-from kdissect.report.build.report import build_report
-from kdissect.report.model import CaptureFacts
-from kdissect.report.render.html import document as document_module
-from kdissect.report.render.html import pivot
-from kdissect.report.render.html.document import document
-from kdissect.report.render.html.page import render_page
-from kdissect.report.render.html.size_budget import (
+from kdissect.report.build.page import page_data as document_module
+from kdissect.report.build.page import pivot
+from kdissect.report.build.page.page_data import make_page_data
+from kdissect.report.build.page.size_budget import (
     shortened,
     size_of,
     within,
 )
+from kdissect.report.build.report import build_report
+from kdissect.report.model.summary import CaptureFacts
+from kdissect.report.partials import (
+    EMPTY,
+    merge,
+    summarise,
+)
+from kdissect.report.render.html.page import render_page
 from kdissect.report.timeline.grid import Grid, grid_over
-from kdissect.report.timeline.timeline_tables import COURSE
+from kdissect.report.timeline.timeline_tables import TIMELINE_TABLES
 from kdissect.tables.anonymize import Pseudonyms
 from kdissect.tables.schemas import ENDS
 from tests.helpers import recorded
@@ -56,7 +56,7 @@ def random_page(seed=1, exchanges=2000):
 @pytest.fixture(scope="module")
 def whole():
     tables, grid, summary, partial = random_page()
-    return tables, grid, document(summary, partial, grid)
+    return tables, grid, make_page_data(summary, partial, grid)
 
 
 def told(data, client=None, broker=None):
@@ -120,7 +120,7 @@ def test_folding_keeps_every_sum_and_says_who_is_no_longer_whole(whole, monkeypa
     _, grid, full = whole
     _, _, summary, partial = random_page()
     monkeypatch.setattr(pivot, "MOST_CHARACTERS", most)
-    data = document(summary, partial, grid)
+    data = make_page_data(summary, partial, grid)
     assert len(json.dumps(data["cube"]["series"], separators=(",", ":"))) < max(most, 25_000)
     assert told(data) == told(full)
     for at, is_whole in enumerate(data["cube"]["whole"]["clients"]):
@@ -141,7 +141,7 @@ def test_a_topic_that_is_told_whole_is_whole_however_much_was_folded(whole, monk
     _, grid, full = whole
     _, _, summary, partial = random_page()
     monkeypatch.setattr(pivot, "MOST_FOR_TOPICS", most)
-    data = document(summary, partial, grid)
+    data = make_page_data(summary, partial, grid)
     assert size_of(data["topic_cube"]["series"]) <= most
     told = data["topic_cube"]["whole"]
     assert all(of_topics(data)[at] == of_topics(full)[at] for at, is_whole in enumerate(told) if is_whole)
@@ -168,7 +168,7 @@ def test_every_list_ends_where_its_room_ends(monkeypatch):
     monkeypatch.setattr(document_module, "MOST_FOR_GROUPS", 1000)
     monkeypatch.setattr(document_module, "PAGE", 100_000)
     monkeypatch.setattr(pivot, "LEAST_CHARACTERS", 10_000)
-    data = document(*recorded.analyzed("rebalances.pcapng"))
+    data = make_page_data(*recorded.analyzed("rebalances.pcapng"))
     for listed, kept in ((full, 6), (data, 1)):
         assert len(listed["groups"]["rows"]) == kept
         assert listed["groups"]["omitted"] == 6 - kept
@@ -180,7 +180,7 @@ def test_the_handmade_capture():
     tables |= {"ends": tables["connections"].select(ENDS.names)}
     grid = Grid(handmade.T, 100_000_000, 20)
     partial = summarise(tables, grid)
-    data = document(build_report(partial, handmade.CAPTURE), partial, grid)
+    data = make_page_data(build_report(partial, handmade.CAPTURE), partial, grid)
     orders, billing = (
         {row["id"]: at for at, row in enumerate(data["clients"])}[name] for name in ("orders-app", "billing")
     )
@@ -267,7 +267,7 @@ def test_a_gap_is_told():
         "ends": tables["connections"].select(ENDS.names),
     }
     partial = summarise(tables, Grid(handmade.T, 10**6, 100))
-    data = document(build_report(partial, handmade.CAPTURE), partial, Grid(handmade.T, 10**6, 100))
+    data = make_page_data(build_report(partial, handmade.CAPTURE), partial, Grid(handmade.T, 10**6, 100))
     (producer,) = data["producers"]["rows"]
     (gap,) = producer["gaps"]
     assert (gap["topic"], gap["partition"], gap["after"], gap["before"], gap["missing"]) == (
@@ -373,10 +373,10 @@ def test_an_anonymous_page_has_no_name_of_the_capture():
     }
     assert len(names) > 40
     assert [name for name in names | {"127.0.0.1", "rebalances.pcapng"} if name in page] == []
-    assert len(document(build_report(partial, facts), partial, grid)["groups"]["rows"]) == 6
+    assert len(make_page_data(build_report(partial, facts), partial, grid)["groups"]["rows"]) == 6
 
 
 def test_without_a_grid_nothing_of_the_course_is_counted():
     _, batches = recorded.dissected("rebalances.pcapng")
     for batch in batches:
-        assert not summarise(batch).parts.keys() & COURSE.keys()
+        assert not summarise(batch).parts.keys() & TIMELINE_TABLES.keys()

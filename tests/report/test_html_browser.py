@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from kdissect.report.aggregate.merge import EMPTY, summarise
 from kdissect.report.build.report import build_report
-from kdissect.report.model import CaptureFacts
+from kdissect.report.model.summary import CaptureFacts
+from kdissect.report.partials import EMPTY, summarise
 from kdissect.report.render.html.page import render_page
 from kdissect.report.timeline.grid import grid_over
 from tests.helpers import recorded

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from kdissect.report.aggregate.merge import summarise
 from kdissect.report.build.report import build_report
-from kdissect.report.model import CaptureFacts
+from kdissect.report.model.summary import CaptureFacts
+from kdissect.report.partials import summarise
 from kdissect.report.render.json import to_json
 from tests.helpers import synthetic_tables as synthetic
 from tests.report import plain_report as oracle

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kdissect.report.aggregate.merge import summarise
 from kdissect.report.build.report import build_report
+from kdissect.report.partials import summarise
 from tests.report.paper_capture import CAPTURE, MS, ORDERS_ID, OTHER_ID, US, T, tables
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from kdissect.errors import UsageError
-from kdissect.report.aggregate.merge import summarise
 from kdissect.report.build.report import build_report
+from kdissect.report.partials import summarise
 from kdissect.report.summary_thresholds import SUMMARY_VOCABULARY
 from kdissect.report.thresholds import conditions
 from tests.report import paper_capture as handmade

@@ -5,11 +5,11 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from kdissect.report.aggregate.merge import summarise
+from kdissect.report.build.find_topic_clients import find_topic_clients, render
 from kdissect.report.build.report import build_report
-from kdissect.report.model import CaptureFacts
+from kdissect.report.model.summary import CaptureFacts
+from kdissect.report.partials import summarise
 from kdissect.report.render.table import Terminal
-from kdissect.report.topic_clients import ends_of, render
 from kdissect.text import display_width
 from tests.helpers import synthetic_tables as synthetic
 from tests.report import paper_capture as handmade
@@ -17,7 +17,7 @@ from tests.report import paper_capture as handmade
 
 def test_on_paper():
     summary = build_report(summarise(handmade.tables()), handmade.CAPTURE)
-    (orders,) = ends_of(summary, "ord*")
+    (orders,) = find_topic_clients(summary, "ord*")
     (writer,), (reader,) = orders.writers, orders.readers
     assert (writer.client.name.client_id, writer.client.records) == ("orders-app", 161)
     assert (writer.client.first_time_ns, writer.client.last_time_ns) == (
@@ -27,7 +27,7 @@ def test_on_paper():
     assert (reader.client.name.client_software_version, reader.client.records) == ("3.9.0", 150)
     seconds = (summary.totals.last_time_ns - summary.totals.first_time_ns) / 1e9
     assert writer.records_per_s == pytest.approx(161 / seconds)
-    assert ends_of(summary, "nothing") == ()
+    assert find_topic_clients(summary, "nothing") == ()
 
 
 def test_against_the_rows():
@@ -47,7 +47,7 @@ def test_against_the_rows():
             records[key] += max(row["records"] or 0, 0)
             times[key].append(exchange["request_first_ns"])
     found, spans = defaultdict(int), {}
-    for ends in ends_of(build_report(summarise(tables), CaptureFacts()), "*"):
+    for ends in find_topic_clients(build_report(summarise(tables), CaptureFacts()), "*"):
         for key, side in ((0, ends.writers), (1, ends.readers)):
             for end in side:
                 client = end.client
@@ -62,5 +62,5 @@ def test_against_the_rows():
 @pytest.mark.parametrize("width", [80, 120])
 def test_lines_fit(width):
     summary = build_report(summarise(synthetic.tables(np.random.default_rng(8), 300)), CaptureFacts())
-    text = render(ends_of(summary, "*"), Terminal(width))
+    text = render(find_topic_clients(summary, "*"), Terminal(width))
     assert max(map(display_width, text.splitlines())) <= width

@@ -4,13 +4,13 @@ import pyarrow as pa
 import pytest
 
 from kdissect.protocol.releases import RELEASES, serves
-from kdissect.report.aggregate.merge import summarise
-from kdissect.report.render.table import Terminal
-from kdissect.report.upgrade_check import (
-    Verdict,
-    readiness,
+from kdissect.report.build.check_upgrade import (
+    UpgradeVerdict,
+    check_upgrade,
     render,
 )
+from kdissect.report.partials import summarise
+from kdissect.report.render.table import Terminal
 from kdissect.tables.schemas import EXCHANGES
 from tests.report import paper_capture as handmade
 
@@ -56,11 +56,11 @@ def partial():
 
 
 def test_verdicts(partial):
-    found = readiness(partial, "4.0")
+    found = check_upgrade(partial, "4.0")
     verdicts = {row.name.client_id: row.verdict for row in found.obstacles}
     assert verdicts == {
-        "old": Verdict.BREAKS, "asks": Verdict.MAY_ADAPT, "broker": Verdict.BREAKS, "joins": Verdict.BREAKS,
-        "ancient": Verdict.BREAKS,
+        "old": UpgradeVerdict.BREAKS, "asks": UpgradeVerdict.MAY_ADAPT, "broker": UpgradeVerdict.BREAKS, "joins": UpgradeVerdict.BREAKS,
+        "ancient": UpgradeVerdict.BREAKS,
     }  # fmt: skip
     rows = {row.name.client_id: row for row in found.obstacles}
     assert rows["old"].formats == ("writes", "reads")
@@ -71,13 +71,13 @@ def test_verdicts(partial):
     assert not rows["old"].controller
     assert found.connections_not_judged == 1
     assert found.clients == 6
-    assert "joins" not in {row.name.client_id for row in readiness(partial, "4.1").obstacles}
+    assert "joins" not in {row.name.client_id for row in check_upgrade(partial, "4.1").obstacles}
 
 
 def test_told(partial):
-    text = render(readiness(partial, "4.0"), Terminal(100))
+    text = render(check_upgrade(partial, "4.0"), Terminal(100))
     assert "Produce of Kafka 0.7" in text
     assert "move to KRaft" in text
     assert "1 connections cannot be judged" in text
-    nothing = render(readiness(summarise({}), "4.0"), Terminal(100))
+    nothing = render(check_upgrade(summarise({}), "4.0"), Terminal(100))
     assert "nothing: all 0 clients" in nothing

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from kdissect.capture.index.splits import Split
-from kdissect.report.aggregate.merge import from_arrow
 from kdissect.report.build.report import build_report
-from kdissect.report.model import By, CaptureFacts
+from kdissect.report.model.summary import CaptureFacts, ProfileBy
+from kdissect.report.partials import from_arrow
 from kdissect.report.render.json import to_json
 from kdissect.report.render.table import Terminal
 from kdissect.report.render.terminal import render
@@ -78,7 +78,7 @@ def outputs(splits: tuple[Split, ...], treatment: TableOptions, name: str) -> It
     """Give everything that is told, by the name of where it is told."""
     pieces = list(tasks.summary_step(pieces_of(splits), splits, treatment))
     facts = CaptureFacts(files=(name,))
-    for by in By:
+    for by in ProfileBy:
         summary = build_report(from_arrow(tasks.partials_in(pieces)), facts, by=by)
         yield f"text by {by}", render(summary, Terminal(200, whole=True))
     yield "JSON", to_json(summary)

@@ -19,9 +19,9 @@ from kdissect.capture.index.splits import Split
 from kdissect.capture.inputs import open_inputs
 from kdissect.cli.arguments import parse
 from kdissect.cli.context import surveyed
-from kdissect.report.aggregate.merge import from_arrow
 from kdissect.report.build.report import build_report
-from kdissect.report.model import CaptureFacts
+from kdissect.report.model.summary import CaptureFacts
+from kdissect.report.partials import from_arrow
 from kdissect.spark import jobs
 from kdissect.spark import tasks as steps
 from kdissect.spark.jobs import Work

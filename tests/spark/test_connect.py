@@ -12,7 +12,7 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.index.splits import Split
 from kdissect.capture.inputs import open_inputs
 from kdissect.report.build.report import build_report
-from kdissect.report.model import CaptureFacts
+from kdissect.report.model.summary import CaptureFacts
 from kdissect.spark import connect, jobs
 from kdissect.spark.connect import NoConnect, Remote
 from kdissect.spark.jobs import Work

@@ -12,9 +12,9 @@ import pytest
 
 from kdissect.capture.index.splits import Split
 from kdissect.errors import OutputError
-from kdissect.report.aggregate.merge import from_arrow
 from kdissect.report.build.report import build_report
-from kdissect.report.model import CaptureFacts
+from kdissect.report.model.summary import CaptureFacts
+from kdissect.report.partials import from_arrow
 from kdissect.spark import jobs, tasks
 from kdissect.spark.jobs import Work
 from kdissect.spark.session import Engine

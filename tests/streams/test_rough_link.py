@@ -11,9 +11,9 @@ import pytest
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import CaptureFile
 from kdissect.capture.scan import scan
-from kdissect.report.aggregate.merge import summarise
 from kdissect.report.build.report import build_report
-from kdissect.report.model import CaptureFacts
+from kdissect.report.model.summary import CaptureFacts
+from kdissect.report.partials import summarise
 from kdissect.tables.build import dissect_batches
 from tests.lab.relay import MESSAGES
 from tests.lab.rough_link import RoughLink, Roughness

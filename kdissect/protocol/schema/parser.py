@@ -1,4 +1,4 @@
-"""The grammar of the schema files: text in, `Api` and `Message` values out.
+"""The grammar of the schema files: text in, `ApiRow` and `Message` values out.
 
 A file is comments (`#`), then a header line, then lines whose indent of two spaces is their nesting::
 

@@ -8,71 +8,73 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.report.aggregate.grouping import (
-    LONGEST_NS,
-    Coded,
-    Columns,
-    Groups,
+    MAX_LATENCY_NS,
+    Codes,
     Mask,
-    as_key,
-    coded,
-    coded_runs,
-    grouped,
-    narrow,
-    timed,
+    RowGroups,
+    TableColumns,
+    encode,
+    encode_range,
+    encode_runs,
+    group_codes,
+    group_rows,
+    sound_latencies,
 )
 from kdissect.report.aggregate.histogram import Ints, bucket_of
 from kdissect.report.aggregate.partial_tables import (
     CALLS,
     LATENCIES,
-    Column,
+    AnyColumn,
     Measure,
-    assembled,
-    picked,
+    make_table,
+    take_rows,
 )
 
 
-def callers(exchanges: Columns) -> Groups:
+def group_by_client(exchanges: TableColumns) -> RowGroups:
     """Group exchanges by connection and client id."""
-    return grouped(coded_runs(exchanges.ints("connection")), coded(exchanges.plain("client_id")))
+    return group_rows(encode_runs(exchanges.ints("connection")), encode(exchanges.plain("client_id")))
 
 
-def api_codes(exchanges: Columns) -> tuple[Coded, Coded]:
+def api_codes(exchanges: TableColumns) -> tuple[Codes, Codes]:
     """Give API key and version as columns to group by; both are null for a response without a request."""
     key, version = (
-        narrow(exchanges.ints(name), exchanges.known(name)) for name in ("api_key", "api_version")
+        encode_range(exchanges.ints(name), exchanges.known(name)) for name in ("api_key", "api_version")
     )
     return key, version
 
 
-def count_calls(exchanges: Columns, caller: Groups) -> dict[str, pa.Table]:
+def count_calls(exchanges: TableColumns, caller: RowGroups) -> dict[str, pa.Table]:
     """Give the parts CALLS and LATENCIES."""
     idle = exchanges.truths("idle_wait")
-    keys: dict[str, Column] = {"idle_wait": idle}
+    keys: dict[str, AnyColumn] = {"idle_wait": idle}
     for name in ("connection", "client_id", "api_key", "api_name", "api_version", "group_id", "status"):
         keys[name] = exchanges.plain(name)
-    group_id = coded(exchanges.plain("group_id"))
-    kinds = grouped(as_key(caller), *api_codes(exchanges), group_id, narrow(idle.astype(np.int64)))
-    calls = grouped(as_key(kinds), coded(exchanges.plain("status")))
-    taken = {name: picked(keys[name], calls.first) for name, _ in CALLS.keys}
+    group_id = encode(exchanges.plain("group_id"))
+    kinds = group_rows(
+        group_codes(caller), *api_codes(exchanges), group_id, encode_range(idle.astype(np.int64))
+    )
+    calls = group_rows(group_codes(kinds), encode(exchanges.plain("status")))
+    taken = {name: take_rows(keys[name], calls.first) for name, _ in CALLS.keys}
 
-    latency, sound = timed(exchanges)
+    latency, sound = sound_latencies(exchanges)
     rows = np.flatnonzero(sound)
     bucket = bucket_of(latency[rows])
-    buckets = grouped(Coded(kinds.of[rows], kinds.count), narrow(bucket))
+    buckets = group_rows(Codes(kinds.of[rows], kinds.count), encode_range(bucket))
     by_bucket = {
-        name: picked(keys[name], rows[buckets.first]) for name, _ in LATENCIES.keys if name != "bucket"
+        name: take_rows(keys[name], rows[buckets.first]) for name, _ in LATENCIES.keys if name != "bucket"
     }
     by_bucket["bucket"] = bucket[buckets.first]
     return {
-        CALLS.name: assembled(CALLS, calls, taken, _measures(exchanges, latency, sound)),
-        LATENCIES.name: assembled(LATENCIES, buckets, by_bucket, {"count": np.ones(len(rows), bool)}),
+        CALLS.name: make_table(CALLS, calls, taken, _measures(exchanges, latency, sound)),
+        LATENCIES.name: make_table(LATENCIES, buckets, by_bucket, {"count": np.ones(len(rows), bool)}),
     }
 
 
-def _measures(exchanges: Columns, latency: Ints, sound: Mask) -> dict[str, Measure]:
+def _measures(exchanges: TableColumns, latency: Ints, sound: Mask) -> dict[str, Measure]:
     has_request, has_response = exchanges.known("request_first_ns"), exchanges.known("response_first_ns")
     transfer = exchanges.ints("response_last_ns") - exchanges.ints("response_first_ns")
-    moved = has_response & (transfer >= 0) & (transfer < LONGEST_NS)
+    moved = has_response & (transfer >= 0) & (transfer < MAX_LATENCY_NS)
     throttle = np.maximum(exchanges.ints("throttle_ms"), 0)
     in_flight = exchanges.ints("in_flight")
     acks, has_acks = exchanges.ints("acks"), exchanges.known("acks")

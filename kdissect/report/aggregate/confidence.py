@@ -2,7 +2,7 @@
 
 Of n independent values, the number below the true p-quantile is binomial (n, p), whatever the values are like. So the
 values at ranks l and u hold that quantile between them with probability P(l <= B < u), and nothing need be known of their
-distribution: no mean, no variance, no normal law. `ranks` gives the narrowest such pair with half of the doubt on either
+distribution: no mean, no variance, no normal law. `confidence_ranks` gives the narrowest such pair with half of the doubt on either
 side; where even the first and the last value do not reach the confidence there is none: too few values.
 
 Latencies of one capture are not quite independent (a pause delays many requests at once), so the true confidence is
@@ -24,7 +24,7 @@ Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
 @lru_cache(maxsize=4096)
-def ranks(count: int, per_mille: int) -> tuple[int, int] | None:
+def confidence_ranks(count: int, per_mille: int) -> tuple[int, int] | None:
     """Give the ranks, counted from 1, of the values that hold a quantile between them; None if there are too few values."""
     part = per_mille / 1000
     spread = count * part * (1 - part)

@@ -16,24 +16,24 @@ import pyarrow as pa
 from kdissect.protocol.releases import EARLY_ACCESS, RELEASES, serves
 from kdissect.protocol.schema.registry import APIS
 from kdissect.report.aggregate.grouping import (
-    NOWHERE,
-    Coded,
-    Columns,
-    Groups,
+    INT64_RANGE,
+    Codes,
     Mask,
-    added,
-    as_key,
-    coded,
-    grouped,
-    narrow,
-    timed,
+    RowGroups,
+    TableColumns,
+    encode,
+    encode_range,
+    group_codes,
+    group_rows,
+    sound_latencies,
+    sum_by_group,
 )
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import (
-    NOTABLE,
-    Column,
-    picked,
-    rollup,
+    FINDING_INPUTS,
+    AnyColumn,
+    roll_up,
+    take_rows,
 )
 
 FETCH, METADATA, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP = 1, 3, 11, 13, 14
@@ -69,7 +69,7 @@ def _refused_versions() -> Mask:
     return refused
 
 
-class Kind(NamedTuple):
+class Selection(NamedTuple):
     """Rows of exchanges that are worth a note, what tells them apart beside the client, when, and how much."""
 
     name: str
@@ -79,7 +79,9 @@ class Kind(NamedTuple):
     amount: Ints | None = None
 
 
-def note(exchanges: Columns, partitions: Columns, located: Ints, caller: Groups) -> pa.Table:
+def select_finding_inputs(
+    exchanges: TableColumns, partitions: TableColumns, located: Ints, caller: RowGroups
+) -> pa.Table:
     """Give the part NOTABLE."""
     found = [
         _noted(kind, exchanges, caller, {})
@@ -89,16 +91,18 @@ def note(exchanges: Columns, partitions: Columns, located: Ints, caller: Groups)
     parts = np.flatnonzero((partitions.ints("error_code") != 0) & (located >= 0))
     if len(parts):
         keys = ("api_key", "code", "second", "group_id", "transactional_id", "topic", "topic_id", "partition")
-        own: dict[str, Column] = {
-            name: picked(partitions.plain(name), parts) for name in ("topic", "topic_id", "partition")
+        own: dict[str, AnyColumn] = {
+            name: take_rows(partitions.plain(name), parts) for name in ("topic", "topic_id", "partition")
         }
         own["code"] = partitions.ints("error_code")[parts]
         rows = located[parts]
-        found.append(_noted(Kind("error", rows, keys, _answered(exchanges)[rows]), exchanges, caller, own))
-    return rollup(NOTABLE, pa.concat_tables(found)) if found else NOTABLE.schema.empty_table()
+        found.append(
+            _noted(Selection("error", rows, keys, _answered(exchanges)[rows]), exchanges, caller, own)
+        )
+    return roll_up(FINDING_INPUTS, pa.concat_tables(found)) if found else FINDING_INPUTS.schema.empty_table()
 
 
-def _kinds(exchanges: Columns, partitions: Columns, located: Ints) -> Iterator[Kind]:
+def _kinds(exchanges: TableColumns, partitions: TableColumns, located: Ints) -> Iterator[Selection]:
     asked, answered = exchanges.either("request_first_ns", "response_first_ns"), _answered(exchanges)
     # Before Kafka 0.8 keys meant other things.
     known = exchanges.known("api_key") & exchanges.known("api_version")
@@ -109,7 +113,7 @@ def _kinds(exchanges: Columns, partitions: Columns, located: Ints) -> Iterator[K
     refused = in_table & gone[np.where(in_table, key, 0), np.where(in_table, version, 0)]
     acks, has_acks = exchanges.ints("acks"), exchanges.known("acks")
     group = known & ((key == JOIN_GROUP) | (key == LEAVE_GROUP) | (key == SYNC_GROUP))
-    latency, sound = timed(exchanges)
+    latency, sound = sound_latencies(exchanges)
     behind = (
         sound & ~exchanges.truths("idle_wait") & (exchanges.ints("in_flight") > 1) & (latency >= BEHIND_NS)
     )
@@ -134,14 +138,14 @@ def _kinds(exchanges: Columns, partitions: Columns, located: Ints) -> Iterator[K
     )  # fmt: skip
     for name, mask, keys, time, amount in selected:
         rows = np.flatnonzero(mask)
-        yield Kind(name, rows, keys, time[rows], None if amount is None else amount[rows])
+        yield Selection(name, rows, keys, time[rows], None if amount is None else amount[rows])
 
 
-def _answered(exchanges: Columns) -> Ints:
+def _answered(exchanges: TableColumns) -> Ints:
     return exchanges.either("response_first_ns", "request_first_ns")
 
 
-def _top_errors(exchanges: Columns, partitions: Columns, located: Ints) -> Mask:
+def _top_errors(exchanges: TableColumns, partitions: TableColumns, located: Ints) -> Mask:
     """Mark exchanges with an error that no partition of theirs has."""
     mask: Mask = exchanges.ints("error_code") != 0
     parts = np.flatnonzero((partitions.ints("error_code") != 0) & (located >= 0))
@@ -150,8 +154,8 @@ def _top_errors(exchanges: Columns, partitions: Columns, located: Ints) -> Mask:
     return mask
 
 
-def _empty_at_once(exchanges: Columns, partitions: Columns, located: Ints) -> Mask:
-    latency, sound = timed(exchanges)
+def _empty_at_once(exchanges: TableColumns, partitions: TableColumns, located: Ints) -> Mask:
+    latency, sound = sound_latencies(exchanges)
     mask: Mask = (
         sound & (latency < AT_ONCE_NS) & exchanges.known("api_key") & (exchanges.ints("api_key") == FETCH)
     )
@@ -161,20 +165,22 @@ def _empty_at_once(exchanges: Columns, partitions: Columns, located: Ints) -> Ma
     return mask
 
 
-def _noted(kind: Kind, exchanges: Columns, caller: Groups, own: dict[str, Column]) -> pa.Table:
+def _noted(
+    kind: Selection, exchanges: TableColumns, caller: RowGroups, own: dict[str, AnyColumn]
+) -> pa.Table:
     """Count rows by client and keys; of each group all rows of the earliest time are kept, one with the counts."""
     if "second" in kind.keys:
         step = STEP_S if kind.name == "error" else 1
         own = own | {"second": kind.time // (step * NS_PER_SECOND) * step}
     if "code" in kind.keys and "code" not in own:
         own = own | {"code": exchanges.ints("error_code")[kind.rows]}
-    codes = [Coded(as_key(caller).numbers[kind.rows], caller.count)]
-    columns: dict[str, Column] = {}
+    codes = [Codes(group_codes(caller).numbers[kind.rows], caller.count)]
+    columns: dict[str, AnyColumn] = {}
     for name in (*CLIENT, *kind.keys, *EXTRA):
-        columns[name] = own[name] if name in own else picked(exchanges.plain(name), kind.rows)
+        columns[name] = own[name] if name in own else take_rows(exchanges.plain(name), kind.rows)
     codes += [_code(columns[name]) for name in kind.keys]
-    groups = grouped(*codes)
-    earliest, latest = np.full(groups.count, NOWHERE.max), np.full(groups.count, NOWHERE.min)
+    groups = group_rows(*codes)
+    earliest, latest = np.full(groups.count, INT64_RANGE.max), np.full(groups.count, INT64_RANGE.min)
     np.minimum.at(earliest, groups.of, kind.time)
     np.maximum.at(latest, groups.of, kind.time)
     amount = np.zeros(len(kind.rows), np.int64) if kind.amount is None else kind.amount
@@ -183,17 +189,20 @@ def _noted(kind: Kind, exchanges: Columns, caller: Groups, own: dict[str, Column
     kept = np.flatnonzero(kind.time == earliest[groups.of])
     of = groups.of[kept]
     leaders = np.unique(of, return_index=True)[1]
-    counts = {"exchanges": added(groups, np.ones(len(kind.rows), bool)), "amount": added(groups, amount)}
-    made: dict[str, Column] = {name: picked(column, kept) for name, column in columns.items()}
+    counts = {
+        "exchanges": sum_by_group(groups, np.ones(len(kind.rows), bool)),
+        "amount": sum_by_group(groups, amount),
+    }
+    made: dict[str, AnyColumn] = {name: take_rows(column, kept) for name, column in columns.items()}
     for name, values in counts.items():
         made[name] = np.zeros(len(kept), np.int64)
         made[name][leaders] = values[of[leaders]]
     made |= {"kind": pa.repeat(pa.scalar(kind.name), len(kept)), "order_ns": earliest[of]}
     made |= {"first_ns": earliest[of], "last_ns": latest[of], "most": most[of]}
-    for field in NOTABLE.schema:
+    for field in FINDING_INPUTS.schema:
         made.setdefault(field.name, pa.nulls(len(kept), field.type))
-    return pa.table({name: made[name] for name in NOTABLE.schema.names}).cast(NOTABLE.schema)
+    return pa.table({name: made[name] for name in FINDING_INPUTS.schema.names}).cast(FINDING_INPUTS.schema)
 
 
-def _code(column: Column) -> Coded:
-    return narrow(column.astype(np.int64)) if isinstance(column, np.ndarray) else coded(column)
+def _code(column: AnyColumn) -> Codes:
+    return encode_range(column.astype(np.int64)) if isinstance(column, np.ndarray) else encode(column)

@@ -1,7 +1,7 @@
 """Columns of the public tables as NumPy arrays, and grouping by several of them at once.
 
-Grouping turns each key column into small numbers (`Coded`), folds the columns into one number per row, and renumbers
-those densely (`Groups`); measures are then added up by group. That costs a few nanoseconds per row and column.
+Grouping turns each key column into small numbers (`Codes`), folds the columns into one number per row, and renumbers
+those densely (`RowGroups`); measures are then added up by group. That costs a few nanoseconds per row and column.
 """
 
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from kdissect.report.aggregate.histogram import Ints
 
 Mask = npt.NDArray[np.bool_]
 
-LONGEST_NS = 1 << 48
+MAX_LATENCY_NS = 1 << 48
 """Waits of three days and more are faults of the clock; below this, a sum of 32,768 of the longest still fits int64."""
 
-DIRECT = 1 << 12
+DIRECT_LIMIT = 1 << 12
 """Numbers up to this, or up to four times the rows, are renumbered by a table instead of a hash."""
 
 
-class Coded(NamedTuple):
+class Codes(NamedTuple):
     """A column as numbers -1 (null) .. bound-1."""
 
     numbers: Ints
@@ -31,7 +31,7 @@ class Coded(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class RowGroups:
     """Which group each row belongs to, how many groups there are, and the first row of each."""
 
     of: Ints
@@ -39,7 +39,7 @@ class Groups:
     first: Ints
 
 
-class Columns:
+class TableColumns:
     """A table whose columns are turned into NumPy arrays once, when asked for."""
 
     def __init__(self, table: pa.Table | pa.RecordBatch) -> None:
@@ -52,59 +52,59 @@ class Columns:
     def plain(self, name: str) -> pa.Array:
         """Give a column in one piece."""
         if name not in self._plain:
-            self._plain[name] = in_one(self.table[name])
+            self._plain[name] = combine_chunks(self.table[name])
         return self._plain[name]
 
     def known(self, name: str) -> Mask:
         """Tell where a column is not null."""
         if name not in self._known:
             column = self.plain(name)
-            self._known[name] = valid(column) if column.null_count else np.ones(self.rows, bool)
+            self._known[name] = valid_mask(column) if column.null_count else np.ones(self.rows, bool)
         return self._known[name]
 
     def ints(self, name: str) -> Ints:
         """Give a whole-number column as int64, 0 in place of null."""
         if name not in self._ints:
-            self._ints[name] = numbers_of(self.plain(name))
+            self._ints[name] = int_values(self.plain(name))
         return self._ints[name]
 
     def truths(self, name: str) -> Mask:
         """Give a boolean column, null taken as false."""
-        return valid_truths(self.plain(name))
+        return true_mask(self.plain(name))
 
     def equals(self, name: str, text: str) -> Mask:
         """Tell where a text column has this text."""
-        return valid_truths(pc.equal(self.plain(name), text))
+        return true_mask(pc.equal(self.plain(name), text))
 
-    def filtered(self, mask: Mask) -> "Columns":
+    def filtered(self, mask: Mask) -> "TableColumns":
         """Keep the rows where `mask` is true."""
-        return self if mask.all() else Columns(self.table.filter(pa.array(mask)))
+        return self if mask.all() else TableColumns(self.table.filter(pa.array(mask)))
 
     def either(self, wanted: str, otherwise: str) -> Ints:
         """Give a whole-number column with another in place of null."""
         return np.where(self.known(wanted), self.ints(wanted), self.ints(otherwise))
 
 
-def in_one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def combine_chunks(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Give a column in one piece, without copying where it is in one already."""
     if isinstance(column, pa.ChunkedArray):
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return column
 
 
-def numbers_of(column: pa.Array) -> Ints:
+def int_values(column: pa.Array) -> Ints:
     """Give a whole-number column as int64, 0 in place of null."""
     filled: npt.NDArray[Any] = (column.fill_null(0) if column.null_count else column).to_numpy()
     return filled.astype(np.int64, copy=False)
 
 
-def valid(column: pa.Array) -> Mask:
+def valid_mask(column: pa.Array) -> Mask:
     """Tell where a column is not null."""
     mask: Mask = column.is_valid().to_numpy(zero_copy_only=False)
     return mask
 
 
-def valid_truths(column: pa.Array) -> Mask:
+def true_mask(column: pa.Array) -> Mask:
     """Give a boolean column, null taken as false."""
     mask: Mask = (column.fill_null(fill_value=False) if column.null_count else column).to_numpy(
         zero_copy_only=False
@@ -112,38 +112,38 @@ def valid_truths(column: pa.Array) -> Mask:
     return mask
 
 
-def nullable(values: Ints, present: Mask) -> pa.Array:
+def nullable_ints(values: Ints, present: Mask) -> pa.Array:
     """Give an int64 column that is null where `present` is false."""
     return pa.array(values, mask=~present)
 
 
-def coded(column: pa.Array) -> Coded:
+def encode(column: pa.Array) -> Codes:
     """Number the distinct values of a column."""
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     indices = encoded.indices
     numbers: npt.NDArray[Any] = (indices.fill_null(-1) if indices.null_count else indices).to_numpy()
-    return Coded(numbers.astype(np.int64), len(encoded.dictionary))
+    return Codes(numbers.astype(np.int64), len(encoded.dictionary))
 
 
-def coded_runs(values: Ints) -> Coded:
+def encode_runs(values: Ints) -> Codes:
     """Number the distinct values of a column in which equal values mostly follow each other."""
     if not len(values):
-        return Coded(values, 0)
+        return Codes(values, 0)
     starts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]])
-    heads = coded(pa.array(values[starts]))
-    return Coded(np.repeat(heads.numbers, np.diff(np.r_[starts, len(values)])), heads.bound)
+    heads = encode(pa.array(values[starts]))
+    return Codes(np.repeat(heads.numbers, np.diff(np.r_[starts, len(values)])), heads.bound)
 
 
-def narrow(values: Ints, present: Mask | None = None) -> Coded:
+def encode_range(values: Ints, present: Mask | None = None) -> Codes:
     """Number whole numbers of a narrow range by their distance from the lowest."""
     if not len(values):
-        return Coded(values, 0)
+        return Codes(values, 0)
     lowest, highest = int(values.min()), int(values.max())
     distance = values - lowest
-    return Coded(distance if present is None else np.where(present, distance, -1), highest - lowest + 1)
+    return Codes(distance if present is None else np.where(present, distance, -1), highest - lowest + 1)
 
 
-def grouped(*columns: Coded) -> Groups:
+def group_rows(*columns: Codes) -> RowGroups:
     """Group rows by all columns."""
     numbers, bound = columns[0].numbers + 1, columns[0].bound + 1
     for column in columns[1:]:
@@ -154,14 +154,14 @@ def grouped(*columns: Coded) -> Groups:
     numbers, count = _dense(numbers, bound)
     first = np.full(count, len(numbers), np.int64)
     np.minimum.at(first, numbers, np.arange(len(numbers)))
-    return Groups(numbers, count, first)
+    return RowGroups(numbers, count, first)
 
 
 def _dense(numbers: Ints, bound: int) -> tuple[Ints, int]:
     """Renumber numbers 0 .. bound-1 so that none is left out."""
     if (numbers[1:] > numbers[:-1]).all():
         return np.arange(len(numbers)), len(numbers)
-    if bound > max(DIRECT, 4 * len(numbers)):
+    if bound > max(DIRECT_LIMIT, 4 * len(numbers)):
         encoded = pa.array(numbers).dictionary_encode()
         return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
     present = np.zeros(bound, bool)
@@ -169,12 +169,12 @@ def _dense(numbers: Ints, bound: int) -> tuple[Ints, int]:
     return (np.cumsum(present) - 1)[numbers], int(present.sum())
 
 
-def as_key(groups: Groups) -> Coded:
+def group_codes(groups: RowGroups) -> Codes:
     """Use groups as a column of a finer grouping."""
-    return Coded(groups.of, groups.count)
+    return Codes(groups.of, groups.count)
 
 
-def added(groups: Groups, values: Ints | Mask) -> Ints:
+def sum_by_group(groups: RowGroups, values: Ints | Mask) -> Ints:
     """Add values up by group; a mask is counted."""
     if values.dtype == bool:
         return np.bincount(groups.of[values], minlength=groups.count).astype(np.int64)
@@ -183,24 +183,24 @@ def added(groups: Groups, values: Ints | Mask) -> Ints:
     return sums
 
 
-NOWHERE = np.iinfo(np.int64)
+INT64_RANGE = np.iinfo(np.int64)
 
 
-def lowest(groups: Groups, values: Ints, present: Mask) -> pa.Array:
+def lowest_by_group(groups: RowGroups, values: Ints, present: Mask) -> pa.Array:
     """Give the lowest present value by group, null where there is none."""
-    found = np.full(groups.count, NOWHERE.max)
-    np.minimum.at(found, groups.of, np.where(present, values, NOWHERE.max))
-    return nullable(found, found < NOWHERE.max)
+    found = np.full(groups.count, INT64_RANGE.max)
+    np.minimum.at(found, groups.of, np.where(present, values, INT64_RANGE.max))
+    return nullable_ints(found, found < INT64_RANGE.max)
 
 
-def highest(groups: Groups, values: Ints, present: Mask) -> pa.Array:
+def highest_by_group(groups: RowGroups, values: Ints, present: Mask) -> pa.Array:
     """Give the highest present value by group, null where there is none."""
-    found = np.full(groups.count, NOWHERE.min)
-    np.maximum.at(found, groups.of, np.where(present, values, NOWHERE.min))
-    return nullable(found, found > NOWHERE.min)
+    found = np.full(groups.count, INT64_RANGE.min)
+    np.maximum.at(found, groups.of, np.where(present, values, INT64_RANGE.min))
+    return nullable_ints(found, found > INT64_RANGE.min)
 
 
-def timed(exchanges: Columns) -> tuple[Ints, Mask]:
-    """Give latencies and where they are sound: there, not negative, and shorter than `LONGEST_NS`."""
+def sound_latencies(exchanges: TableColumns) -> tuple[Ints, Mask]:
+    """Give latencies and where they are sound: there, not negative, and shorter than `MAX_LATENCY_NS`."""
     latency = exchanges.ints("latency_ns")
-    return latency, exchanges.known("latency_ns") & (latency >= 0) & (latency < LONGEST_NS)
+    return latency, exchanges.known("latency_ns") & (latency >= 0) & (latency < MAX_LATENCY_NS)

@@ -34,7 +34,7 @@ def bucket_of(values: Ints) -> Ints:
     return np.where(values < 1 << SUB_BITS, values, bits - first_octave)
 
 
-def bounds(buckets: Ints) -> tuple[Ints, Ints]:
+def bucket_bounds(buckets: Ints) -> tuple[Ints, Ints]:
     """Give the lowest and the highest value that falls into each bucket."""
     shift = np.maximum((buckets >> SUB_BITS) - 1, 0)
     lowest = (buckets - (shift << SUB_BITS)) << shift
@@ -43,12 +43,12 @@ def bounds(buckets: Ints) -> tuple[Ints, Ints]:
 
 def middle(buckets: Ints) -> Ints:
     """Give the value that stands for everything in each bucket."""
-    lowest, highest = bounds(buckets)
+    lowest, highest = bucket_bounds(buckets)
     return lowest + (highest - lowest) // 2
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class Histograms:
     """Sparse histograms of many groups, in order of (group, bucket); each pair occurs once."""
 
     group: Ints
@@ -56,17 +56,17 @@ class Counted:
     count: Ints
 
 
-def gather(group: Ints, bucket: Ints, count: Ints) -> Counted:
-    """Add up rows that share group and bucket, in any order, into `Counted`."""
+def add_up(group: Ints, bucket: Ints, count: Ints) -> Histograms:
+    """Add up rows that share group and bucket, in any order, into `Histograms`."""
     if not len(group):
-        return Counted(group, bucket, count)
+        return Histograms(group, bucket, count)
     order = np.lexsort((bucket, group))
     group, bucket, count = group[order], bucket[order], count[order]
     starts = np.flatnonzero(np.r_[True, (np.diff(group) != 0) | (np.diff(bucket) != 0)])
-    return Counted(group[starts], bucket[starts], np.add.reduceat(count, starts))
+    return Histograms(group[starts], bucket[starts], np.add.reduceat(count, starts))
 
 
-def percentiles(counted: Counted, groups: int, per_mille: Sequence[int]) -> list[Ints]:
+def percentiles(counted: Histograms, groups: int, per_mille: Sequence[int]) -> list[Ints]:
     """Give, for each of `per_mille`, one value per group 0 .. groups-1 (0 for a group without values)."""
     totals = np.zeros(groups, np.int64)
     np.add.at(totals, counted.group, counted.count)
@@ -82,19 +82,19 @@ def percentiles(counted: Counted, groups: int, per_mille: Sequence[int]) -> list
     return found
 
 
-def at_ranks(counted: Counted, group: int, ranks: tuple[int, int]) -> tuple[int, int]:
+def bounds_at_ranks(counted: Histograms, group: int, ranks: tuple[int, int]) -> tuple[int, int]:
     """Give bounds of the values at two ranks (counted from 1) of a group: no lower than the first, no higher than the second."""
     first, last = np.searchsorted(counted.group, [group, group + 1])
     running = np.cumsum(counted.count[first:last])
     low, high = (
         first + min(int(np.searchsorted(running, rank, side="left")), last - first - 1) for rank in ranks
     )
-    return int(bounds(counted.bucket[low : low + 1])[0][0]), int(
-        bounds(counted.bucket[high : high + 1])[1][0]
+    return int(bucket_bounds(counted.bucket[low : low + 1])[0][0]), int(
+        bucket_bounds(counted.bucket[high : high + 1])[1][0]
     )
 
 
-def variance(counted: Counted, groups: int) -> npt.NDArray[np.float64]:
+def variance(counted: Histograms, groups: int) -> npt.NDArray[np.float64]:
     """Give the population variance of each group, each value taken as the middle of its bucket."""
     value = middle(counted.bucket).astype(np.float64)
     totals = np.bincount(counted.group, counted.count, groups)

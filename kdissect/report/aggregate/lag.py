@@ -8,28 +8,30 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.report.aggregate.grouping import (
-    NOWHERE,
-    Coded,
-    Columns,
-    Groups,
-    as_key,
-    coded,
-    grouped,
-    narrow,
+    INT64_RANGE,
+    Codes,
+    RowGroups,
+    TableColumns,
+    encode,
+    encode_range,
+    group_codes,
+    group_rows,
 )
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import (
     LAGS,
-    Column,
-    picked,
-    rollup,
+    AnyColumn,
+    roll_up,
+    take_rows,
 )
 
 FETCH = 1
 EDGES = (("first", 1), ("last", -1))
 
 
-def count_lags(partitions: Columns, exchanges: Columns, located: Ints, caller: Groups) -> pa.Table:
+def count_lags(
+    partitions: TableColumns, exchanges: TableColumns, located: Ints, caller: RowGroups
+) -> pa.Table:
     """Give the part LAGS."""
     end, start = partitions.ints("high_watermark"), partitions.ints("offset")
     told = partitions.known("high_watermark") & (end >= 0) & partitions.known("offset") & (start >= 0)
@@ -40,14 +42,14 @@ def count_lags(partitions: Columns, exchanges: Columns, located: Ints, caller: G
     of = located[rows]
     lag = np.maximum(end[rows] - start[rows], 0)
     time = exchanges.either("response_first_ns", "request_first_ns")[of]
-    topic = grouped(*(coded(picked(partitions.plain(name), rows)) for name in ("topic", "topic_id")))
-    groups = grouped(
-        Coded(as_key(caller).numbers[of], caller.count),
-        as_key(topic),
-        narrow(partitions.ints("partition")[rows]),
+    topic = group_rows(*(encode(take_rows(partitions.plain(name), rows)) for name in ("topic", "topic_id")))
+    groups = group_rows(
+        Codes(group_codes(caller).numbers[of], caller.count),
+        group_codes(topic),
+        encode_range(partitions.ints("partition")[rows]),
     )
     found = [_edge(edge, sign * time, lag, rows, of, groups, partitions, exchanges) for edge, sign in EDGES]
-    return rollup(LAGS, pa.concat_tables(found))
+    return roll_up(LAGS, pa.concat_tables(found))
 
 
 def _edge(
@@ -56,12 +58,12 @@ def _edge(
     lag: Ints,
     rows: Ints,
     of: Ints,
-    groups: Groups,
-    partitions: Columns,
-    exchanges: Columns,
+    groups: RowGroups,
+    partitions: TableColumns,
+    exchanges: TableColumns,
 ) -> pa.Table:
     """Keep of each group all rows of the first time, one of them with the count of the group."""
-    best = np.full(groups.count, NOWHERE.max)
+    best = np.full(groups.count, INT64_RANGE.max)
     np.minimum.at(best, groups.of, order)
     most = np.zeros(groups.count, np.int64)
     np.maximum.at(most, groups.of, lag)
@@ -69,10 +71,10 @@ def _edge(
     group, leaders = np.unique(groups.of[kept], return_index=True)
     exchanges_of = np.zeros(len(kept), np.int64)
     exchanges_of[leaders] = np.bincount(groups.of, minlength=groups.count)[group]
-    made: dict[str, Column] = {"edge": pa.repeat(pa.scalar(edge), len(kept)), "exchanges": exchanges_of}
+    made: dict[str, AnyColumn] = {"edge": pa.repeat(pa.scalar(edge), len(kept)), "exchanges": exchanges_of}
     for name in ("topic", "topic_id", "partition"):
-        made[name] = picked(partitions.plain(name), rows[kept])
+        made[name] = take_rows(partitions.plain(name), rows[kept])
     for name in ("connection", "client_id", "capture_file", "request_packet", "response_packet"):
-        made[name] = picked(exchanges.plain(name), of[kept])
+        made[name] = take_rows(exchanges.plain(name), of[kept])
     made |= {"order_ns": order[kept], "lag": lag[kept], "most": most[groups.of[kept]]}
     return pa.table({name: made[name] for name in LAGS.schema.names}).cast(LAGS.schema)

@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.report.aggregate.grouping import (
-    Columns,
-    Groups,
     Mask,
-    added,
-    coded,
-    grouped,
-    highest,
-    lowest,
+    RowGroups,
+    TableColumns,
+    encode,
+    group_rows,
+    highest_by_group,
+    lowest_by_group,
+    sum_by_group,
 )
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.tables.schemas import (
@@ -32,12 +32,12 @@ from kdissect.tables.schemas import (
     TEXT,
 )
 
-Column: TypeAlias = "pa.Array | Ints | Mask"
+AnyColumn: TypeAlias = "pa.Array | Ints | Mask"
 Measure: TypeAlias = "Ints | Mask | tuple[Ints, Mask]"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartialTable:
     """One table of a partial summary: columns by what becomes of them when rows meet."""
 
     name: str
@@ -50,7 +50,7 @@ class Part:
     first: tuple[tuple[str, pa.DataType], ...] = ()
     """Columns taken from the row that comes first."""
     most: int = 0
-    """Rows that are kept apart, 0 for any number; see `bounds`."""
+    """Rows that are kept apart, 0 for any number; see `bucket_bounds`."""
     spare: tuple[tuple[str, ...], ...] = ()
     """Keys that become null, group by group, for the lightest rows when there are too many."""
     earliest: str = ""
@@ -65,7 +65,7 @@ class Part:
         return pa.schema([*self.keys, *measured, *self.first])
 
 
-PLACE = (
+LOCATION = (
     ("order_ns", INT64),
     ("time_ns", INT64),
     ("capture_file", TEXT),
@@ -81,7 +81,7 @@ PLACE = (
 )
 """Where in the captures something was seen; `order_ns` decides which sighting is kept (the lowest)."""
 
-CALLS = Part(
+CALLS = PartialTable(
     "calls",
     keys=(
         ("connection", INT64),
@@ -115,7 +115,7 @@ CALLS = Part(
     highest=("last_ns", "latency_max_ns", "transfer_max_ns", "throttle_max_ms", "in_flight_max"),
 )
 
-LATENCIES = Part(
+LATENCIES = PartialTable(
     "latencies",
     keys=(
         ("connection", INT64),
@@ -129,7 +129,7 @@ LATENCIES = Part(
     sums=("count",),
 )
 
-TOPIC_FLOWS = Part(
+TOPIC_FLOWS = PartialTable(
     "topic_flows",
     keys=(
         ("topic", TEXT),
@@ -153,13 +153,13 @@ TOPIC_FLOWS = Part(
     highest=("last_ns",),
 )
 
-TOPIC_PARTITIONS = Part(
+TOPIC_PARTITIONS = PartialTable(
     "topic_partitions",
     keys=(("topic", TEXT), ("topic_id", TEXT), ("partition", INT32)),
     sums=("mentions",),
 )
 
-TOPIC_CALLS = Part(
+TOPIC_CALLS = PartialTable(
     "topic_calls",
     keys=(
         ("topic", TEXT),
@@ -174,13 +174,13 @@ TOPIC_CALLS = Part(
     highest=("latency_max_ns",),
 )
 
-TOPIC_LATENCIES = Part(
+TOPIC_LATENCIES = PartialTable(
     "topic_latencies",
     keys=(("topic", TEXT), ("topic_id", TEXT), ("api_key", INT16), ("idle_wait", BOOL), ("bucket", INT16)),
     sums=("count",),
 )
 
-SIGHTINGS = Part(
+FIRST_SEEN = PartialTable(
     "sightings",
     keys=(
         ("kind", TEXT),  # error | fault | unanswered | orphan | throttled | slowest
@@ -191,11 +191,11 @@ SIGHTINGS = Part(
         ("name", TEXT),  # error name; shape of a fault
     ),
     sums=("exchanges", "partitions"),
-    order=tuple(name for name, _ in PLACE),
-    first=PLACE,
+    order=tuple(name for name, _ in LOCATION),
+    first=LOCATION,
 )
 
-NOTABLE = Part(
+FINDING_INPUTS = PartialTable(
     "notable",
     keys=(
         ("kind", TEXT),
@@ -224,7 +224,7 @@ NOTABLE = Part(
 )
 """What findings rest on (see `notable`); `amount` and `most` are sum and maximum of milliseconds throttled."""
 
-LAGS = Part(
+LAGS = PartialTable(
     "lags",
     keys=(
         ("edge", TEXT),  # first | last
@@ -248,18 +248,18 @@ LAGS = Part(
 """How far behind the end of a partition a consumer's first and last fetch was, and the farthest (`most`); `order_ns` is the
 time, minus the time for the last."""
 
-FACTS = Part(
+CONNECTION_FACTS = PartialTable(
     "connections",
     keys=(("connection", INT64),),
     order=("first_time_ns", "last_time_ns", "packets"),
     first=tuple((field.name, field.type) for field in CONNECTIONS if field.name != "connection"),
 )
 
-NAMES = Part("names", keys=(("topic_id", TEXT), ("topic", TEXT)))
+NAMES = PartialTable("names", keys=(("topic_id", TEXT), ("topic", TEXT)))
 
-BROKERS = Part("brokers", keys=(("node_id", INT32), ("host", TEXT), ("port", INT32)))
+BROKERS = PartialTable("brokers", keys=(("node_id", INT32), ("host", TEXT), ("port", INT32)))
 
-PARTS = {
+PARTIAL_TABLES = {
     part.name: part
     for part in (
         CALLS,
@@ -268,28 +268,28 @@ PARTS = {
         TOPIC_PARTITIONS,
         TOPIC_CALLS,
         TOPIC_LATENCIES,
-        SIGHTINGS,
-        NOTABLE,
+        FIRST_SEEN,
+        FINDING_INPUTS,
         LAGS,
-        FACTS,
+        CONNECTION_FACTS,
         NAMES,
         BROKERS,
     )
 }
 
 
-def assembled(
-    part: Part, groups: Groups, taken: Mapping[str, Column], measures: Mapping[str, Measure]
+def make_table(
+    part: PartialTable, groups: RowGroups, taken: Mapping[str, AnyColumn], measures: Mapping[str, Measure]
 ) -> pa.Table:
-    """Make one row per group of `taken`, which has keys and `first` by group, and of `measures` by row.
+    """Make one row per group of `taken`, which has keys and `first` by group, and of `activity_measures` by row.
 
     A measure is a column of whole numbers, a mask to count, or numbers with a mask of those that are there.
     """
-    made: dict[str, Column] = dict(taken)
+    made: dict[str, AnyColumn] = dict(taken)
     for name in part.sums:
         values = measures[name]
-        made[name] = added(groups, values if isinstance(values, np.ndarray) else values[0])
-    for names, extreme in ((part.lowest, lowest), (part.highest, highest)):
+        made[name] = sum_by_group(groups, values if isinstance(values, np.ndarray) else values[0])
+    for names, extreme in ((part.lowest, lowest_by_group), (part.highest, highest_by_group)):
         for name in names:
             values = measures[name]
             made[name] = extreme(
@@ -298,22 +298,22 @@ def assembled(
     return pa.table({name: made[name] for name in part.schema.names}).cast(part.schema)
 
 
-def picked(column: Column, rows: Ints) -> Column:
+def take_rows(column: AnyColumn, rows: Ints) -> AnyColumn:
     """Take rows of a column."""
     return column[rows] if isinstance(column, np.ndarray) else column.take(pa.array(rows))
 
 
-def rollup(part: Part, table: pa.Table) -> pa.Table:
+def roll_up(part: PartialTable, table: pa.Table) -> pa.Table:
     """Make one row of all rows that share the keys; row order of the result is unspecified."""
     if part.order:
         table = table.sort_by([(column, "ascending") for column in part.order])
-    columns = Columns(table)
-    return gathered(part, columns, grouped(*(coded(columns.plain(name)) for name, _ in part.keys)))
+    columns = TableColumns(table)
+    return roll_up_groups(part, columns, group_rows(*(encode(columns.plain(name)) for name, _ in part.keys)))
 
 
-def gathered(part: Part, columns: Columns, groups: Groups) -> pa.Table:
+def roll_up_groups(part: PartialTable, columns: TableColumns, groups: RowGroups) -> pa.Table:
     """Make one row per group, its keys those of the group's first row."""
-    taken = {name: picked(columns.plain(name), groups.first) for name, _ in (*part.keys, *part.first)}
+    taken = {name: take_rows(columns.plain(name), groups.first) for name, _ in (*part.keys, *part.first)}
     measures: dict[str, Measure] = {name: columns.ints(name) for name in part.sums}
     measures |= {name: (columns.ints(name), columns.known(name)) for name in (*part.lowest, *part.highest)}
-    return assembled(part, groups, taken, measures)
+    return make_table(part, groups, taken, measures)

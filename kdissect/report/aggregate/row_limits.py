@@ -9,21 +9,21 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.report.aggregate.grouping import (
-    Columns,
-    Groups,
-    added,
-    coded,
-    grouped,
+    RowGroups,
+    TableColumns,
+    encode,
+    group_rows,
+    sum_by_group,
 )
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import (
-    Part,
-    gathered,
-    rollup,
+    PartialTable,
+    roll_up,
+    roll_up_groups,
 )
 
 
-def bounded(part: Part, table: pa.Table) -> pa.Table:
+def limit_rows(part: PartialTable, table: pa.Table) -> pa.Table:
     """Give the rows of a part, no more of them than it keeps apart where they can be told apart by less."""
     if part.run[0]:
         table = _in_runs(part, table)
@@ -37,21 +37,24 @@ def bounded(part: Part, table: pa.Table) -> pa.Table:
     return table
 
 
-def _without(part: Part, table: pa.Table, names: tuple[str, ...]) -> pa.Table:
+def _without(part: PartialTable, table: pa.Table, names: tuple[str, ...]) -> pa.Table:
     """Keep `names` of the heaviest that have no more than half the rows; they become null for the others."""
-    columns = Columns(table)
-    groups = grouped(*(coded(columns.plain(name)) for name in names))
-    weight, rows = added(groups, columns.ints(part.sums[0])), np.bincount(groups.of, minlength=groups.count)
+    columns = TableColumns(table)
+    groups = group_rows(*(encode(columns.plain(name)) for name in names))
+    weight, rows = (
+        sum_by_group(groups, columns.ints(part.sums[0])),
+        np.bincount(groups.of, minlength=groups.count),
+    )
     order = np.lexsort((np.arange(groups.count), -weight))
     kept = np.zeros(groups.count, bool)
     kept[order] = np.cumsum(rows[order]) <= part.most // 2
-    return rollup(part, _nulled(table, names, ~kept[groups.of]))
+    return roll_up(part, _nulled(table, names, ~kept[groups.of]))
 
 
-def _earliest(part: Part, table: pa.Table) -> pa.Table:
+def _earliest(part: PartialTable, table: pa.Table) -> pa.Table:
     table = table.sort_by([(part.earliest, "ascending"), *((name, "ascending") for name, _ in part.keys)])
     late = np.arange(table.num_rows) >= part.most // 2
-    return rollup(part, _nulled(table, tuple(name for name, _ in part.keys), late))
+    return roll_up(part, _nulled(table, tuple(name for name, _ in part.keys), late))
 
 
 def _nulled(table: pa.Table, names: tuple[str, ...], rows: np.ndarray) -> pa.Table:
@@ -63,16 +66,16 @@ def _nulled(table: pa.Table, names: tuple[str, ...], rows: np.ndarray) -> pa.Tab
     return table
 
 
-def _in_runs(part: Part, table: pa.Table) -> pa.Table:
+def _in_runs(part: PartialTable, table: pa.Table) -> pa.Table:
     """Join ranges of the same keys that touch or overlap."""
     start, stop = part.run
-    columns = Columns(table)
-    same = grouped(*(coded(columns.plain(name)) for name, _ in part.keys if name != start))
+    columns = TableColumns(table)
+    same = group_rows(*(encode(columns.plain(name)) for name, _ in part.keys if name != start))
     order = np.lexsort((columns.ints(start), same.of))
     runs = _runs(same.of[order], columns.ints(start)[order], columns.ints(stop)[order])
     first = np.flatnonzero(np.r_[True, np.diff(runs) != 0]) if len(runs) else runs
-    ordered = Columns(table.take(pa.array(order)))
-    return gathered(part, ordered, Groups(runs, len(first), first))
+    ordered = TableColumns(table.take(pa.array(order)))
+    return roll_up_groups(part, ordered, RowGroups(runs, len(first), first))
 
 
 def _runs(key: Ints, start: Ints, stop: Ints) -> Ints:

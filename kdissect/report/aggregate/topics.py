@@ -8,17 +8,17 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.report.aggregate.grouping import (
-    Coded,
-    Columns,
-    Groups,
+    Codes,
     Mask,
-    as_key,
-    coded,
-    coded_runs,
-    grouped,
-    narrow,
-    nullable,
-    timed,
+    RowGroups,
+    TableColumns,
+    encode,
+    encode_range,
+    encode_runs,
+    group_codes,
+    group_rows,
+    nullable_ints,
+    sound_latencies,
 )
 from kdissect.report.aggregate.histogram import Ints, bucket_of
 from kdissect.report.aggregate.partial_tables import (
@@ -27,22 +27,22 @@ from kdissect.report.aggregate.partial_tables import (
     TOPIC_LATENCIES,
     TOPIC_PARTITIONS,
     Measure,
-    assembled,
-    picked,
+    make_table,
+    take_rows,
 )
 
 AMOUNTS = ("records", "batches", "record_bytes", "sampled_bytes", "sampled_lz4_bytes")
 
 
-def locate(partitions: Columns, exchanges: Columns) -> Ints:
+def rows_of_exchanges(partitions: TableColumns, exchanges: TableColumns) -> Ints:
     """Give, for each partition row, the row of its exchange, or -1."""
     rows = np.flatnonzero(exchanges.known("ordinal"))
     if not len(rows) or not partitions.rows:
         return np.full(partitions.rows, -1, np.int64)
-    connection = coded_runs(
+    connection = encode_runs(
         np.concatenate([exchanges.ints("connection")[rows], partitions.ints("connection")])
     )
-    ordinal = narrow(np.concatenate([exchanges.ints("ordinal")[rows], partitions.ints("ordinal")]))
+    ordinal = encode_range(np.concatenate([exchanges.ints("ordinal")[rows], partitions.ints("ordinal")]))
     place = connection.numbers * ordinal.bound + ordinal.numbers
     there, wanted = place[: len(rows)], place[len(rows) :]
     if not (there[1:] >= there[:-1]).all():
@@ -53,30 +53,36 @@ def locate(partitions: Columns, exchanges: Columns) -> Ints:
 
 
 def count_topics(
-    partitions: Columns, exchanges: Columns, located: Ints, caller: Groups
+    partitions: TableColumns, exchanges: TableColumns, located: Ints, caller: RowGroups
 ) -> dict[str, pa.Table]:
     """Give the parts TOPIC_FLOWS, TOPIC_PARTITIONS, TOPIC_CALLS and TOPIC_LATENCIES."""
     named = partitions.known("topic") | partitions.known("topic_id")
     partitions, located = partitions.filtered(named), located[named]
-    topic = grouped(coded(partitions.plain("topic")), coded(partitions.plain("topic_id")))
-    partition = grouped(as_key(topic), narrow(partitions.ints("partition"), partitions.known("partition")))
+    topic = group_rows(encode(partitions.plain("topic")), encode(partitions.plain("topic_id")))
+    partition = group_rows(
+        group_codes(topic), encode_range(partitions.ints("partition"), partitions.known("partition"))
+    )
     seen = _taken(partitions, partition.first, ("topic", "topic_id", "partition"))
     return {
         TOPIC_FLOWS.name: _flows(partitions, exchanges, located, caller, topic),
-        TOPIC_PARTITIONS.name: assembled(
+        TOPIC_PARTITIONS.name: make_table(
             TOPIC_PARTITIONS, partition, seen, {"mentions": np.ones(len(located), bool)}
         ),
         **_timings(partitions, exchanges, located, caller, topic),
     }
 
 
-def _flows(partitions: Columns, exchanges: Columns, located: Ints, caller: Groups, topic: Groups) -> pa.Table:
+def _flows(
+    partitions: TableColumns, exchanges: TableColumns, located: Ints, caller: RowGroups, topic: RowGroups
+) -> pa.Table:
     there = located >= 0
-    client = Coded(np.where(there, caller.of[located], -1) if exchanges.rows else located, caller.count)
-    connection, api = coded_runs(partitions.ints("connection")), narrow(partitions.ints("api_key"))
-    exchange = nullable(located, there)
+    client = Codes(np.where(there, caller.of[located], -1) if exchanges.rows else located, caller.count)
+    connection, api = encode_runs(partitions.ints("connection")), encode_range(partitions.ints("api_key"))
+    exchange = nullable_ints(located, there)
     group_id = exchanges.plain("group_id").take(exchange)
-    flows = grouped(as_key(topic), client, connection, api, coded(group_id), coded(partitions.plain("codec")))
+    flows = group_rows(
+        group_codes(topic), client, connection, api, encode(group_id), encode(partitions.plain("codec"))
+    )
     taken = _taken(partitions, flows.first, ("topic", "topic_id", "api_key", "connection", "codec"))
     first = pa.array(flows.first)
     taken["client_id"] = exchanges.plain("client_id").take(exchange.take(first))
@@ -90,23 +96,23 @@ def _flows(partitions: Columns, exchanges: Columns, located: Ints, caller: Group
         "first_ns": (when, there),
         "last_ns": (when, there),
     }
-    return assembled(TOPIC_FLOWS, flows, taken, measures)
+    return make_table(TOPIC_FLOWS, flows, taken, measures)
 
 
 def _timings(
-    partitions: Columns, exchanges: Columns, located: Ints, caller: Groups, topic: Groups
+    partitions: TableColumns, exchanges: TableColumns, located: Ints, caller: RowGroups, topic: RowGroups
 ) -> dict[str, pa.Table]:
     """Take each pair of exchange and topic once, then count calls and latencies by topic."""
     inside = np.flatnonzero((located >= 0) & _changes(located, topic.of))
-    pairs = grouped(Coded(located[inside], exchanges.rows), Coded(topic.of[inside], topic.count))
+    pairs = group_rows(Codes(located[inside], exchanges.rows), Codes(topic.of[inside], topic.count))
     rows = inside[pairs.first]
     exchange = located[rows]
-    latency, sound = timed(exchanges)
+    latency, sound = sound_latencies(exchanges)
     latency, sound = latency[exchange], sound[exchange]
     idle = exchanges.truths("idle_wait")[exchange]
-    api, wait = narrow(partitions.ints("api_key")[rows]), narrow(idle.astype(np.int64))
-    kind = grouped(Coded(topic.of[rows], topic.count), api, wait)
-    calls = grouped(as_key(kind), Coded(caller.of[exchange], caller.count))
+    api, wait = encode_range(partitions.ints("api_key")[rows]), encode_range(idle.astype(np.int64))
+    kind = group_rows(Codes(topic.of[rows], topic.count), api, wait)
+    calls = group_rows(group_codes(kind), Codes(caller.of[exchange], caller.count))
     by_client = _taken(partitions, rows[calls.first], ("topic", "topic_id", "api_key"))
     by_client |= _taken(exchanges, exchange[calls.first], ("connection", "client_id"))
     by_client["idle_wait"] = idle[calls.first]
@@ -119,14 +125,14 @@ def _timings(
     }
     kept = np.flatnonzero(sound)
     bucket = bucket_of(latency[kept])
-    buckets = grouped(Coded(kind.of[kept], kind.count), narrow(bucket))
+    buckets = group_rows(Codes(kind.of[kept], kind.count), encode_range(bucket))
     first = kept[buckets.first]
     by_bucket = _taken(partitions, rows[first], ("topic", "topic_id", "api_key"))
     by_bucket |= {"idle_wait": idle[first], "bucket": bucket[buckets.first]}
     counts = {"count": np.ones(len(kept), bool)}
     return {
-        TOPIC_CALLS.name: assembled(TOPIC_CALLS, calls, by_client, measures),
-        TOPIC_LATENCIES.name: assembled(TOPIC_LATENCIES, buckets, by_bucket, counts),
+        TOPIC_CALLS.name: make_table(TOPIC_CALLS, calls, by_client, measures),
+        TOPIC_LATENCIES.name: make_table(TOPIC_LATENCIES, buckets, by_bucket, counts),
     }
 
 
@@ -139,5 +145,5 @@ def _changes(*columns: Ints) -> Mask:
     return changed
 
 
-def _taken(source: Columns, rows: Ints, names: tuple[str, ...]) -> dict[str, pa.Array]:
-    return {name: picked(source.plain(name), rows) for name in names}
+def _taken(source: TableColumns, rows: Ints, names: tuple[str, ...]) -> dict[str, pa.Array]:
+    return {name: take_rows(source.plain(name), rows) for name in names}

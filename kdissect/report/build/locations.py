@@ -4,15 +4,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kdissect.report.aggregate.grouping import Columns, in_one
-from kdissect.report.aggregate.merge import Partial
-from kdissect.report.aggregate.partial_tables import SIGHTINGS
-from kdissect.report.build.connection_facts import Facts
-from kdissect.report.model import (
-    ErrorSeen,
-    FaultSeen,
-    Place,
+from kdissect.report.aggregate.grouping import TableColumns, combine_chunks
+from kdissect.report.aggregate.partial_tables import FIRST_SEEN
+from kdissect.report.model.summary import (
+    ErrorRow,
+    FaultRow,
+    Location,
 )
+from kdissect.report.partials import Partial
+from kdissect.report.query.connection_facts import ConnectionFacts
 
 ADDRESS = ("client_host", "client_port", "server_host", "server_port")
 SAME = (
@@ -20,7 +20,7 @@ SAME = (
 )  # fmt: skip
 
 
-class Sighting(NamedTuple):
+class FirstSeenRow(NamedTuple):
     """One row of the sightings, its place resolved."""
 
     kind: str
@@ -31,21 +31,21 @@ class Sighting(NamedTuple):
     name: str | None
     exchanges: int
     partitions: int
-    place: Place
+    place: Location
 
 
-def sightings(
-    partial: Partial, facts: Facts, names: dict[str, str], limit: int
-) -> tuple[list[Sighting], int]:
+def first_seen_rows(
+    partial: Partial, facts: ConnectionFacts, names: dict[str, str], limit: int
+) -> tuple[list[FirstSeenRow], int]:
     """Give the sightings, most frequent first, and how many faults were left out beyond `limit`."""
-    seen = Columns(partial.part(SIGHTINGS))
+    seen = TableColumns(partial.part(FIRST_SEEN))
     is_fault = seen.equals("kind", "fault")
     ranked = np.lexsort((-seen.ints("partitions"), -seen.ints("exchanges")))
     faults = ranked[is_fault[ranked]]
     kept = np.concatenate([ranked[~is_fault[ranked]], faults[:limit]])
     table = seen.table.take(kept)
-    rows = facts.rows(Columns(table))
-    client_ids = facts.client_ids(in_one(table["client_id"]), rows)
+    rows = facts.rows(TableColumns(table))
+    client_ids = facts.client_ids(combine_chunks(table["client_id"]), rows)
     table = table.set_column(table.schema.get_field_index("client_id"), "client_id", client_ids)
     addresses = zip(*(facts.taken(name, rows).to_pylist() for name in ADDRESS), strict=True)
     found = [
@@ -64,18 +64,18 @@ def sightings(
     return found, max(len(faults) - limit, 0)
 
 
-def _sighting(row: dict[str, Any], address: tuple[Any, ...], names: dict[str, str]) -> Sighting:
+def _sighting(row: dict[str, Any], address: tuple[Any, ...], names: dict[str, str]) -> FirstSeenRow:
     topic = row["topic"] if row["topic"] is not None else names.get(row["topic_id"], row["topic_id"])
-    place = Place(
+    place = Location(
         **{name: row[name] for name in SAME}, **dict(zip(ADDRESS, address, strict=True)), topic=topic
     )  # fmt: skip
-    return Sighting(**{name: row[name] for name in Sighting._fields if name != "place"}, place=place)
+    return FirstSeenRow(**{name: row[name] for name in FirstSeenRow._fields if name != "place"}, place=place)
 
 
-def errors(found: list[Sighting]) -> tuple[ErrorSeen, ...]:
+def error_rows(found: list[FirstSeenRow]) -> tuple[ErrorRow, ...]:
     """Give the errors among the sightings."""
     return tuple(
-        ErrorSeen(
+        ErrorRow(
             api_key=row.api_key, api_name=row.api_name, error_code=row.code or 0, error_name=row.name,
             exchanges=row.exchanges, partitions=row.partitions, first=row.place,
         )
@@ -84,10 +84,10 @@ def errors(found: list[Sighting]) -> tuple[ErrorSeen, ...]:
     )  # fmt: skip
 
 
-def faults(found: list[Sighting]) -> tuple[FaultSeen, ...]:
+def fault_rows(found: list[FirstSeenRow]) -> tuple[FaultRow, ...]:
     """Give the faults among the sightings."""
     return tuple(
-        FaultSeen(
+        FaultRow(
             api_key=row.api_key, api_name=row.api_name, api_version=row.api_version, shape=row.name or "",
             exchanges=row.exchanges, first=row.place,
         )
@@ -96,7 +96,7 @@ def faults(found: list[Sighting]) -> tuple[FaultSeen, ...]:
     )  # fmt: skip
 
 
-def first_places(found: list[Sighting]) -> dict[tuple[str, int | None, int | None], Place]:
+def first_locations(found: list[FirstSeenRow]) -> dict[tuple[str, int | None, int | None], Location]:
     """Give the place of each kind, API key and version."""
     return {
         (row.kind, row.api_key, row.api_version): row.place

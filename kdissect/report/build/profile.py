@@ -8,30 +8,32 @@ names a group counts (a Fetch does not).
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kdissect.report.build.connection_facts import client_name
-from kdissect.report.build.metrics import Profile as Figured
-from kdissect.report.build.rankings import Ranked, Ranking
-from kdissect.report.model import (
-    Broker,
-    By,
+from kdissect.report.model.summary import (
+    BrokerRow,
     Profile,
+    ProfileBy,
     ProfileRow,
-    Topic,
+    TopicRow,
 )
+from kdissect.report.query.call_table import CallTable, RankedGroups
+from kdissect.report.query.connection_facts import client_name
+from kdissect.report.query.figures import GroupFigures as Figured
 
 MOST_ROWS = 1000
 
 
-def profile(by: By, ranking: Ranking, topics: Sequence[Topic], brokers: Sequence[Broker]) -> Profile:
+def rank_profile(
+    by: ProfileBy, ranking: CallTable, topics: Sequence[TopicRow], brokers: Sequence[BrokerRow]
+) -> Profile:
     """Give the ranking that was asked for."""
-    if by is By.TOPIC:
+    if by is ProfileBy.TOPIC:
         rows, omitted = _topics(topics, ranking.totals_ns), 0
     else:
         rows, omitted = _RANKINGS[by](ranking, brokers)
     return Profile(by=by, rows=tuple(rows[:MOST_ROWS]), omitted=omitted + max(len(rows) - MOST_ROWS, 0))
 
 
-def row(label: str | None, detail: str | None, figured: Figured, group: int) -> ProfileRow:
+def profile_row(label: str | None, detail: str | None, figured: Figured, group: int) -> ProfileRow:
     """Give the row of one group of calls."""
     figures = figured.figures(group)
     same = (
@@ -48,19 +50,19 @@ def row(label: str | None, detail: str | None, figured: Figured, group: int) -> 
 
 
 def _rows(
-    ranked: Ranked,
+    ranked: RankedGroups,
     name: Callable[[list[Any]], tuple[str | None, str | None]],
     wanted: Sequence[int] | None = None,
 ) -> tuple[list[ProfileRow], int]:
     order = ranked.order if wanted is None else wanted
     rows = [
-        row(*name([column[group] for column in ranked.keys]), ranked.profile, group)
+        profile_row(*name([column[group] for column in ranked.keys]), ranked.profile, group)
         for group in order[:MOST_ROWS]
     ]
     return rows, max(len(order) - MOST_ROWS, 0)
 
 
-def _apis(ranking: Ranking, _brokers: Sequence[Broker]) -> tuple[list[ProfileRow], int]:
+def _apis(ranking: CallTable, _brokers: Sequence[BrokerRow]) -> tuple[list[ProfileRow], int]:
     calls = zip(
         *(ranking.calls.plain(name).to_pylist() for name in ("api_key", "api_name", "api_version")),
         strict=True,
@@ -72,12 +74,14 @@ def _apis(ranking: Ranking, _brokers: Sequence[Broker]) -> tuple[list[ProfileRow
 
     def named(keys: list[Any]) -> tuple[str | None, str | None]:
         key, name = keys
-        return name or (None if key is None else f"API {key}"), spans(versions.get((key, name), set()))
+        return name or (None if key is None else f"API {key}"), number_ranges(
+            versions.get((key, name), set())
+        )
 
     return _rows(ranking.by(("api_key", "api_name")), named)
 
 
-def spans(numbers: set[int]) -> str | None:
+def number_ranges(numbers: set[int]) -> str | None:
     """Give 0, 3-5, 9 for a set of whole numbers; None for none."""
     found: list[list[int]] = []
     for number in sorted(numbers):
@@ -88,7 +92,7 @@ def spans(numbers: set[int]) -> str | None:
     return ", ".join(f"{low}" if low == high else f"{low}-{high}" for low, high in found) or None
 
 
-def _clients(ranking: Ranking, _brokers: Sequence[Broker]) -> tuple[list[ProfileRow], int]:
+def _clients(ranking: CallTable, _brokers: Sequence[BrokerRow]) -> tuple[list[ProfileRow], int]:
     def named(keys: list[Any]) -> tuple[str | None, str | None]:
         name = client_name(keys[0], keys[1:])
         software = " ".join(
@@ -100,7 +104,7 @@ def _clients(ranking: Ranking, _brokers: Sequence[Broker]) -> tuple[list[Profile
     return _rows(ranking.by(("client_id",), columns), named)
 
 
-def _brokers(ranking: Ranking, brokers: Sequence[Broker]) -> tuple[list[ProfileRow], int]:
+def _brokers(ranking: CallTable, brokers: Sequence[BrokerRow]) -> tuple[list[ProfileRow], int]:
     nodes = {(broker.server_host, broker.server_port): broker.node_id for broker in brokers}
 
     def named(keys: list[Any]) -> tuple[str | None, str | None]:
@@ -110,7 +114,7 @@ def _brokers(ranking: Ranking, brokers: Sequence[Broker]) -> tuple[list[ProfileR
     return _rows(ranking.by((), ("server_host", "server_port")), named)
 
 
-def _connections(ranking: Ranking, _brokers: Sequence[Broker]) -> tuple[list[ProfileRow], int]:
+def _connections(ranking: CallTable, _brokers: Sequence[BrokerRow]) -> tuple[list[ProfileRow], int]:
     def named(keys: list[Any]) -> tuple[str | None, str | None]:
         _, client_id, *ends = keys
         return f"{address(*ends[:2])} > {address(*ends[2:])}", client_id
@@ -119,13 +123,13 @@ def _connections(ranking: Ranking, _brokers: Sequence[Broker]) -> tuple[list[Pro
     return _rows(ranking.by(("connection",), ends), named)
 
 
-def _groups(ranking: Ranking, _brokers: Sequence[Broker]) -> tuple[list[ProfileRow], int]:
+def _groups(ranking: CallTable, _brokers: Sequence[BrokerRow]) -> tuple[list[ProfileRow], int]:
     ranked = ranking.by(("group_id",))
     named = [group for group in ranked.order if ranked.keys[0][group] is not None]
     return _rows(ranked, lambda keys: (keys[0], None), named)
 
 
-def _topics(topics: Sequence[Topic], total_ns: int) -> list[ProfileRow]:
+def _topics(topics: Sequence[TopicRow], total_ns: int) -> list[ProfileRow]:
     rows = [
         ProfileRow(
             label=topic.topic,
@@ -152,10 +156,10 @@ def address(host: str | None, port: int | None) -> str:
     return f"{f'[{shown}]' if ':' in shown else shown}:{'?' if port is None else port}"
 
 
-_RANKINGS: Mapping[By, Callable[[Ranking, Sequence[Broker]], tuple[list[ProfileRow], int]]] = {
-    By.API: _apis,
-    By.CLIENT: _clients,
-    By.BROKER: _brokers,
-    By.GROUP: _groups,
-    By.CONNECTION: _connections,
+_RANKINGS: Mapping[ProfileBy, Callable[[CallTable, Sequence[BrokerRow]], tuple[list[ProfileRow], int]]] = {
+    ProfileBy.API: _apis,
+    ProfileBy.CLIENT: _clients,
+    ProfileBy.BROKER: _brokers,
+    ProfileBy.GROUP: _groups,
+    ProfileBy.CONNECTION: _connections,
 }

@@ -9,37 +9,37 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kdissect.report.aggregate.grouping import (
-    Columns,
-    Groups,
     Mask,
-    added,
-    coded,
-    grouped,
-    highest,
-    lowest,
+    RowGroups,
+    TableColumns,
+    encode,
+    group_rows,
+    highest_by_group,
+    lowest_by_group,
+    sum_by_group,
 )
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.merge import Partial
 from kdissect.report.aggregate.partial_tables import (
     NAMES,
     TOPIC_CALLS,
     TOPIC_FLOWS,
     TOPIC_LATENCIES,
     TOPIC_PARTITIONS,
-    Part,
+    PartialTable,
 )
 from kdissect.report.aggregate.topics import AMOUNTS
-from kdissect.report.build.connection_facts import (
-    CLIENT_COLUMNS,
-    Facts,
-    client_name,
-)
-from kdissect.report.build.metrics import Timing, waits_of
-from kdissect.report.model import (
-    Topic,
+from kdissect.report.model.summary import (
     TopicClient,
+    TopicRow,
     TopicUse,
 )
+from kdissect.report.partials import Partial
+from kdissect.report.query.connection_facts import (
+    CLIENT_COLUMNS,
+    ConnectionFacts,
+    client_name,
+)
+from kdissect.report.query.figures import LatencyGroups, latencies_of_calls
 
 VOLUMES = ("mentions", "errors", *AMOUNTS)
 
@@ -55,18 +55,18 @@ def topic_names(partial: Partial) -> dict[str, str]:
     }
 
 
-class Labelled(NamedTuple):
+class NamedTable(NamedTuple):
     """A part with the name of each row's topic: what the wire says, else what its id means, else the id."""
 
-    columns: Columns
+    columns: TableColumns
     topic: pa.Array
 
 
-class Topics:
+class TopicTables:
     """The topic parts of a partial under common names."""
 
     def __init__(
-        self, partial: Partial, facts: Facts, names: dict[str, str], api_names: dict[int, str]
+        self, partial: Partial, facts: ConnectionFacts, names: dict[str, str], api_names: dict[int, str]
     ) -> None:
         self.facts, self.names, self.api_names = facts, names, api_names
         self.flows, self.calls, self.latencies, self.partitions = (
@@ -74,22 +74,22 @@ class Topics:
             for part in (TOPIC_FLOWS, TOPIC_CALLS, TOPIC_LATENCIES, TOPIC_PARTITIONS)
         )
 
-    def _labelled(self, partial: Partial, part: Part) -> Labelled:
-        columns = Columns(partial.part(part))
+    def _labelled(self, partial: Partial, part: PartialTable) -> NamedTable:
+        columns = TableColumns(partial.part(part))
         ids = columns.plain("topic_id").dictionary_encode()
         resolved = pa.array(
             [self.names.get(value, value) for value in ids.dictionary.to_pylist()], pa.string()
         )
         meant = resolved.take(ids.indices)
         own = columns.plain("topic")
-        return Labelled(columns, pc.coalesce(own, meant))
+        return NamedTable(columns, pc.coalesce(own, meant))
 
-    def rank(self, limit: int, client_limit: int) -> tuple[tuple[Topic, ...], int, int]:
+    def rank(self, limit: int, client_limit: int) -> tuple[tuple[TopicRow, ...], int, int]:
         """Give topics by bytes, mentions and name; how many were left out; how many of their clients were left out."""
-        topics = grouped(coded(self.flows.topic))
+        topics = group_rows(encode(self.flows.topic))
         labels = self.flows.topic.take(pa.array(topics.first)).to_pylist()
         size, mentions = (
-            added(topics, self.flows.columns.ints(name)) for name in ("record_bytes", "mentions")
+            sum_by_group(topics, self.flows.columns.ints(name)) for name in ("record_bytes", "mentions")
         )
         order = sorted(range(topics.count), key=lambda at: (-size[at], -mentions[at], labels[at]))
         kept = [labels[at] for at in order[:limit]]
@@ -97,7 +97,7 @@ class Topics:
         ids, partitions = self._seen(kept, "topic_id"), self._seen(kept, "partition")
         return (
             tuple(
-                Topic(
+                TopicRow(
                     topic=label,
                     topic_ids=tuple(sorted(ids[label])),
                     resolved=label not in ids[label],
@@ -116,14 +116,16 @@ class Topics:
             pa.concat_arrays([part.topic for part in (flows, calls, latencies)]),
             pa.concat_arrays([part.columns.plain("api_key") for part in (flows, calls, latencies)]),
         ]
-        both = grouped(*(coded(key) for key in keys))
+        both = group_rows(*(encode(key) for key in keys))
         ends = np.cumsum([part.columns.rows for part in (flows, calls)])
         by_flow, by_call, by_latency = np.split(both.of, ends)
-        groups = Groups(by_flow, both.count, both.first)
-        volumes = {name: added(groups, flows.columns.ints(name)) for name in VOLUMES}
-        exchanges = added(replace(groups, of=by_call), calls.columns.ints("exchanges"))
+        groups = RowGroups(by_flow, both.count, both.first)
+        volumes = {name: sum_by_group(groups, flows.columns.ints(name)) for name in VOLUMES}
+        exchanges = sum_by_group(replace(groups, of=by_call), calls.columns.ints("exchanges"))
         service, idle = (
-            waits_of(calls.columns, latencies.columns, Timing(by_call, by_latency, both.count), idle=idle)
+            latencies_of_calls(
+                calls.columns, latencies.columns, LatencyGroups(by_call, by_latency, both.count), idle=idle
+            )
             for idle in (False, True)
         )
         codecs = self._codecs(flows.columns, by_flow)
@@ -149,9 +151,9 @@ class Topics:
             )
         return found, left_out
 
-    def _codecs(self, flows: Columns, use: Ints) -> dict[int, dict[str, int]]:
-        groups = grouped(coded(pa.array(use)), coded(flows.plain("codec")))
-        size = added(groups, flows.ints("record_bytes"))
+    def _codecs(self, flows: TableColumns, use: Ints) -> dict[int, dict[str, int]]:
+        groups = group_rows(encode(pa.array(use)), encode(flows.plain("codec")))
+        size = sum_by_group(groups, flows.ints("record_bytes"))
         rows = zip(
             use[groups.first].tolist(),
             flows.plain("codec").take(pa.array(groups.first)).to_pylist(),
@@ -164,26 +166,26 @@ class Topics:
         return found
 
     def _clients(
-        self, flows: Columns, use: Ints, calls: Columns, call_use: Ints, label_of: Sequence[str]
+        self, flows: TableColumns, use: Ints, calls: TableColumns, call_use: Ints, label_of: Sequence[str]
     ) -> dict[int, list[TopicClient]]:
         rows = np.concatenate([self.facts.rows(flows), self.facts.rows(calls)])
         own = pa.concat_arrays([flows.plain("client_id"), calls.plain("client_id")])
         columns = [self.facts.client_ids(own, rows)]
         columns += [self.facts.taken(name, rows) for name in CLIENT_COLUMNS]
         both = np.concatenate([use, call_use])
-        groups = grouped(coded(pa.array(both)), *(coded(column) for column in columns))
+        groups = group_rows(encode(pa.array(both)), *(encode(column) for column in columns))
         by_flow, by_call = (
             replace(groups, of=groups.of[: flows.rows]),
             replace(groups, of=groups.of[flows.rows :]),
         )
         sums = [
-            added(by_call, calls.ints("exchanges")),
-            *(added(by_flow, flows.ints(name)) for name in ("records", "record_bytes", "errors")),
+            sum_by_group(by_call, calls.ints("exchanges")),
+            *(sum_by_group(by_flow, flows.ints(name)) for name in ("records", "record_bytes", "errors")),
         ]
         known = flows.known("first_ns")
         times = (
-            lowest(by_flow, flows.ints("first_ns"), known).to_pylist(),
-            highest(by_flow, flows.ints("last_ns"), known).to_pylist(),
+            lowest_by_group(by_flow, flows.ints("first_ns"), known).to_pylist(),
+            highest_by_group(by_flow, flows.ints("last_ns"), known).to_pylist(),
         )
         names = list(
             zip(*(column.take(pa.array(groups.first)).to_pylist() for column in columns), strict=True)
@@ -219,8 +221,8 @@ class Topics:
         return found
 
 
-def _within(part: Labelled, kept: Sequence[str]) -> Labelled:
+def _within(part: NamedTable, kept: Sequence[str]) -> NamedTable:
     mask: Mask = pc.is_in(part.topic, pa.array(kept, pa.string())).to_numpy(zero_copy_only=False)
     if mask.all():
         return part
-    return Labelled(part.columns.filtered(mask), part.topic.filter(pa.array(mask)))
+    return NamedTable(part.columns.filtered(mask), part.topic.filter(pa.array(mask)))

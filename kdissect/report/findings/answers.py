@@ -1,15 +1,15 @@
 """Rules about answers: none at all, errors that say where the leader is, that ask to try again, or that refuse."""
 
 from kdissect.protocol.error_codes import CODES, is_retriable
-from kdissect.report.findings.rule_input import (
+from kdissect.report.findings.context import (
+    FindingContext,
     Judgement,
-    Note,
-    Scene,
+    Observation,
+    count_exchanges,
     evidence,
-    exchanges,
-    gathered,
+    group_by,
     plural,
-    servers,
+    server_names,
     span_ns,
     spells,
 )
@@ -48,11 +48,11 @@ CONTROLLER = codes("NOT_CONTROLLER", "STALE_CONTROLLER_EPOCH")
 CORRUPT = codes("CORRUPT_MESSAGE", "INVALID_RECORD")
 
 
-def _waited(note: Note) -> int:
+def _waited(note: Observation) -> int:
     return -1 if note.closed_ns is None else note.closed_ns - note.first_ns
 
 
-def unanswered_timeout(scene: Scene) -> Judgement | None:
+def unanswered_timeout(scene: FindingContext) -> Judgement | None:
     """Requests whose connection ended after a long silence."""
     silent = [
         note
@@ -65,19 +65,19 @@ def unanswered_timeout(scene: Scene) -> Judgement | None:
     rows = [
         evidence(
             note.client,
-            f"{note.api} to {servers([note])}: closed {format_duration(_waited(note))} later",
+            f"{note.api} to {server_names([note])}: closed {format_duration(_waited(note))} later",
             [note],
         )
         for note in silent
     ]
     longest = format_duration(_waited(silent[0]))
     return Judgement(
-        f"{plural(exchanges(silent), 'request')} never answered before the connection closed, waiting up to {longest}",
+        f"{plural(count_exchanges(silent), 'request')} never answered before the connection closed, waiting up to {longest}",
         rows,
     )
 
 
-def unanswered_cut(scene: Scene) -> Judgement | None:
+def unanswered_cut(scene: FindingContext) -> Judgement | None:
     """Requests whose connection ended soon after, other than those that clients leave behind when they end."""
     cut = [
         note
@@ -89,31 +89,33 @@ def unanswered_cut(scene: Scene) -> Judgement | None:
     rows = [
         evidence(
             note.client,
-            f"{note.api} to {servers([note])}: cut off after {format_duration(_waited(note))}",
+            f"{note.api} to {server_names([note])}: cut off after {format_duration(_waited(note))}",
             [note],
         )
         for note in cut
     ]
     return Judgement(
-        f"{plural(exchanges(cut), 'request')} cut off: the connection ended before the answer", rows
+        f"{plural(count_exchanges(cut), 'request')} cut off: the connection ended before the answer", rows
     )
 
 
-def _lasted(notes: list[Note]) -> str:
+def _lasted(notes: list[Observation]) -> str:
     return f"for {format_duration(span_ns(notes))}" if span_ns(notes) else "once"
 
 
-def leader_moved(scene: Scene) -> Judgement | None:
+def leader_moved(scene: FindingContext) -> Judgement | None:
     """Partitions that are led elsewhere, and how long each client went on asking the wrong broker."""
     notes = [note for note in scene.errors(LEADER_MOVED) if note.place.topic is not None]
     if not notes:
         return None
     rows = []
-    for (client, partition), found in gathered(notes, lambda note: (note.client, note.partition or "?")):
+    for (client, partition), found in group_by(notes, lambda note: (note.client, note.partition or "?")):
         for spell in spells(found, PAUSE_NS):
             names = ", ".join(sorted({note.error for note in spell}))
             rows.append(
-                evidence(f"{client}: {partition}", f"{names} from {servers(spell)} {_lasted(spell)}", spell)
+                evidence(
+                    f"{client}: {partition}", f"{names} from {server_names(spell)} {_lasted(spell)}", spell
+                )
             )
     rows.sort(key=lambda row: (row.first_time_ns or 0) - (row.last_time_ns or 0))
     longest = max((row.last_time_ns or 0) - (row.first_time_ns or 0) for row in rows)
@@ -122,7 +124,7 @@ def leader_moved(scene: Scene) -> Judgement | None:
     return Judgement(title + (f", for up to {format_duration(longest)}" if longest else ""), rows)
 
 
-def retriable_lasted(scene: Scene) -> Judgement | None:
+def retriable_lasted(scene: FindingContext) -> Judgement | None:
     """Errors that ask to try again, and that trying again did not end."""
     notes = [
         note
@@ -130,12 +132,12 @@ def retriable_lasted(scene: Scene) -> Judgement | None:
         if note.code is not None and is_retriable(note.code) and note.code not in CONCURRENT
     ]
     rows = []
-    for (client, api, error, subject), found in gathered(
+    for (client, api, error, subject), found in group_by(
         notes, lambda note: (note.client, note.api, note.error, note.partition or note.group_id or "")
     ):
         for spell in spells(found, PAUSE_NS):
-            if exchanges(spell) >= LASTED_TIMES and span_ns(spell) >= LASTED_NS:
-                detail = f"{api} {error} from {servers(spell)} for {format_duration(span_ns(spell))}"
+            if count_exchanges(spell) >= LASTED_TIMES and span_ns(spell) >= LASTED_NS:
+                detail = f"{api} {error} from {server_names(spell)} for {format_duration(span_ns(spell))}"
                 rows.append(evidence(f"{client}: {subject}" if subject else client, detail, spell))
     if not rows:
         return None
@@ -143,11 +145,11 @@ def retriable_lasted(scene: Scene) -> Judgement | None:
     return Judgement(f"Errors that a retry should end went on for up to {format_duration(longest)}", rows)
 
 
-def refused(scene: Scene, wanted: frozenset[int], title: str) -> Judgement | None:
+def errors_by_client(scene: FindingContext, wanted: frozenset[int], title: str) -> Judgement | None:
     """Give errors by client, API and error. Most rules about errors are this with their own errors, said in the table."""
     rows = []
     notes = scene.errors(wanted)
-    for (client, api, error, subject), found in gathered(
+    for (client, api, error, subject), found in group_by(
         notes,
         lambda note: (
             note.client,
@@ -158,12 +160,14 @@ def refused(scene: Scene, wanted: frozenset[int], title: str) -> Judgement | Non
     ):
         rows.append(
             evidence(
-                f"{client}: {subject}" if subject else client, f"{api} {error} from {servers(found)}", found
+                f"{client}: {subject}" if subject else client,
+                f"{api} {error} from {server_names(found)}",
+                found,
             )
         )
     return (
         Judgement(
-            f"{title}: {plural(exchanges(notes), 'error')} at {plural(len({n.client for n in notes}), 'client')}",
+            f"{title}: {plural(count_exchanges(notes), 'error')} at {plural(len({n.client for n in notes}), 'client')}",
             rows,
         )
         if rows
@@ -171,9 +175,9 @@ def refused(scene: Scene, wanted: frozenset[int], title: str) -> Judgement | Non
     )
 
 
-def controller_moved(scene: Scene) -> Judgement | None:
+def controller_moved(scene: FindingContext) -> Judgement | None:
     """Requests to a controller that no longer is one, and elections of a new one."""
-    wrong = refused(scene, CONTROLLER, "The controller moved")
+    wrong = errors_by_client(scene, CONTROLLER, "The controller moved")
     votes = scene.of("election")
     rows = list(wrong.evidence) if wrong else []
     for spell in spells(votes, PAUSE_NS):
@@ -185,17 +189,17 @@ def controller_moved(scene: Scene) -> Judgement | None:
     return wrong if wrong and not votes else Judgement("The controller moved: an election was held", rows)
 
 
-def throttled(scene: Scene) -> Judgement | None:
+def throttled(scene: FindingContext) -> Judgement | None:
     """Clients over a quota."""
     notes = scene.of("throttled")
     rows = [
         evidence(
             client,
             f"{', '.join(sorted({n.api for n in found}))}: {format_duration(sum(n.amount for n in found) * 10**6)} in all, "
-            f"up to {format_duration(max(n.most for n in found) * 10**6)} at once, by {servers(found)}",
+            f"up to {format_duration(max(n.most for n in found) * 10**6)} at once, by {server_names(found)}",
             found,
         )
-        for (client,), found in gathered(notes, lambda note: (note.client,))
+        for (client,), found in group_by(notes, lambda note: (note.client,))
     ]
     if not rows:
         return None

@@ -5,21 +5,21 @@ from statistics import median
 from kdissect.protocol.schema.registry import api_name
 from kdissect.report.findings.connection_evidence import (
     Row,
-    by,
-    client,
-    connected,
-    connections,
-    server,
+    client_label,
+    connection_evidence,
+    group_connections,
+    select_connections,
+    server_label,
 )
-from kdissect.report.findings.rule_input import (
+from kdissect.report.findings.context import (
+    FindingContext,
     Judgement,
-    Scene,
     plural,
 )
-from kdissect.report.model import (
+from kdissect.report.model.summary import (
     Evidence,
     Latency,
-    Place,
+    Location,
 )
 from kdissect.text import (
     format_duration,
@@ -34,7 +34,7 @@ COMPARED = (0, 1)
 SERIOUS_LOSS = 0.01
 
 
-def slow_broker(scene: Scene) -> Judgement | None:
+def slow_broker(scene: FindingContext) -> Judgement | None:
     """Brokers whose median of an API is several times that of the others."""
     ranked = scene.ranking.by(("api_key",), ("server_host", "server_port"))
     waits: dict[int, dict[tuple[str, int], Latency]] = {}
@@ -52,7 +52,11 @@ def slow_broker(scene: Scene) -> Judgement | None:
                     f"{api_name(key)} p50 {format_duration(latency.p50_ns)}, p99 {format_duration(latency.p99_ns)}; "
                     f"its peers' p50 {format_duration(round(usual))}"
                 )
-                rows.append(connected(f"{broker[0]}:{broker[1]}", detail, _to(scene, *broker), latency.count))
+                rows.append(
+                    connection_evidence(
+                        f"{broker[0]}:{broker[1]}", detail, _to(scene, *broker), latency.count
+                    )
+                )
     return (
         Judgement(f"{plural(len({row.subject for row in rows}), 'broker')} slower than the others", rows)
         if rows
@@ -60,12 +64,14 @@ def slow_broker(scene: Scene) -> Judgement | None:
     )
 
 
-def _to(scene: Scene, host: str, port: int) -> list[Row]:
+def _to(scene: FindingContext, host: str, port: int) -> list[Row]:
     columns = scene.facts.columns
-    return connections(scene, columns.equals("server_host", host) & (columns.ints("server_port") == port))
+    return select_connections(
+        scene, columns.equals("server_host", host) & (columns.ints("server_port") == port)
+    )
 
 
-def clock_steps(scene: Scene) -> Judgement | None:
+def clock_steps(scene: FindingContext) -> Judgement | None:
     """Times that jump back, answers before their requests."""
     rows, seen = [], scene.capture
     if seen.clock_steps:
@@ -78,17 +84,17 @@ def clock_steps(scene: Scene) -> Judgement | None:
     return Judgement("The capture's clock stepped: latencies around it are wrong", rows) if rows else None
 
 
-def capture_loss(scene: Scene) -> Judgement | None:
+def capture_loss(scene: FindingContext) -> Judgement | None:
     """Bytes the capture lost, and connections of which it has one direction only."""
     seen, rows, missing = scene.connections, [], ""
     whole = seen.lost_bytes + seen.bytes_to_server + seen.bytes_to_client - seen.cut_bytes
     if seen.lost_bytes and seen.lost_bytes >= SERIOUS_LOSS * whole:
         missing = f", {format_size(seen.lost_bytes)} ({format_share(seen.lost_bytes / whole)}) are missing"
-        lossy = connections(scene, scene.facts.columns.ints("lost_bytes") > 0, "lost_bytes")
+        lossy = select_connections(scene, scene.facts.columns.ints("lost_bytes") > 0, "lost_bytes")
         rows += [
-            connected(
-                client(row),
-                f"{format_size(row['lost_bytes'])} missing of a connection to {server(row)}",
+            connection_evidence(
+                client_label(row),
+                f"{format_size(row['lost_bytes'])} missing of a connection to {server_label(row)}",
                 [row],
             )
             for row in sorted(lossy, key=lambda row: -row["lost_bytes"])
@@ -96,16 +102,16 @@ def capture_loss(scene: Scene) -> Judgement | None:
     dropped = scene.capture.dropped_packets
     if dropped and dropped >= SERIOUS_LOSS * scene.capture.packets:
         rows.append(_row("packets", "lost in capturing, as the capture itself says", dropped))
-    one_way = connections(scene, scene.facts.one_way & scene.facts.columns.equals("protocol", "kafka"))
+    one_way = select_connections(scene, scene.facts.one_way & scene.facts.columns.equals("protocol", "kafka"))
     rows += [
-        connected(name, f"captured in one direction only, to {server(each[0])}", each)
-        for name, each in by(one_way, client)
+        connection_evidence(name, f"captured in one direction only, to {server_label(each[0])}", each)
+        for name, each in group_connections(one_way, client_label)
     ]
     title = f"The capture is incomplete{missing}: what looks unanswered may have been answered"
     return Judgement(title, rows) if rows else None
 
 
-def _row(subject: str, detail: str, count: int, place: Place | None = None) -> Evidence:
+def _row(subject: str, detail: str, count: int, place: Location | None = None) -> Evidence:
     at_ns = None if place is None else place.time_ns
     return Evidence(
         subject=subject, detail=detail, count=count, first_time_ns=at_ns, last_time_ns=at_ns, place=place

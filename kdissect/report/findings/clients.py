@@ -4,25 +4,25 @@ from collections import Counter
 
 from kdissect.report.findings.connection_evidence import (
     Row,
-    by,
-    client,
-    connected,
-    connections,
-    hosts,
-    server,
+    client_label,
+    connection_evidence,
+    group_connections,
+    host_labels,
+    select_connections,
+    server_label,
 )
-from kdissect.report.findings.rule_input import (
+from kdissect.report.findings.context import (
+    FindingContext,
     Judgement,
-    Note,
-    Scene,
+    Observation,
+    count_exchanges,
     evidence,
-    exchanges,
-    gathered,
+    group_by,
     plural,
-    servers,
+    server_names,
     span_ns,
 )
-from kdissect.report.model import Evidence, TopicUse
+from kdissect.report.model.summary import Evidence, TopicUse
 from kdissect.text import (
     format_duration,
     format_share,
@@ -41,10 +41,10 @@ SETS_UNTIL = {PRODUCE: 2, FETCH: 3}
 """Up to these versions records travel as message sets of format 0 or 1 (KIP-98)."""
 
 
-def metadata_storm(scene: Scene) -> Judgement | None:
+def metadata_storm(scene: FindingContext) -> Judgement | None:
     """Clients that ask for metadata again and again."""
     rows = []
-    for (name,), found in gathered(scene.of("metadata"), lambda note: (note.client,)):
+    for (name,), found in group_by(scene.of("metadata"), lambda note: (note.client,)):
         windows: Counter[int] = Counter()
         for note in found:
             windows[(note.second or 0) // WINDOW_S] += note.exchanges
@@ -56,46 +56,48 @@ def metadata_storm(scene: Scene) -> Judgement | None:
     )
 
 
-def _opened(scene: Scene, *, refused: bool) -> list[Row]:
+def _opened(scene: FindingContext, *, refused: bool) -> list[Row]:
     """Give connections opened in the capture: those that a host refused, or those that worked."""
     columns = scene.facts.columns
     silent = (columns.ints("bytes_to_server") == 0) & (columns.ints("bytes_to_client") == 0)
     turned_down = silent & columns.equals("closed", "rst") & ~columns.known("server_rtt_ns")
     wanted = turned_down if refused else ~silent & columns.equals("protocol", "kafka")
-    return connections(scene, wanted & columns.equals("opened", "handshake") & columns.known("first_time_ns"))
+    return select_connections(
+        scene, wanted & columns.equals("opened", "handshake") & columns.known("first_time_ns")
+    )
 
 
-def refused_connections(scene: Scene) -> Judgement | None:
+def refused_connections(scene: FindingContext) -> Judgement | None:
     """Servers that answer a SYN with a reset: nothing listens there."""
     rows = []
-    for address, opened in by(_opened(scene, refused=True), server):
+    for address, opened in group_connections(_opened(scene, refused=True), server_label):
         lasted = opened[-1]["first_time_ns"] - opened[0]["first_time_ns"]
         spell = f" for {format_duration(lasted)}" if lasted else ""
-        rows.append(connected(address, f"refused{spell}, tried from {hosts(opened)}", opened))
+        rows.append(connection_evidence(address, f"refused{spell}, tried from {host_labels(opened)}", opened))
     total = sum(row.count for row in rows)
     title = f"{plural(total, 'connection')} refused by {plural(len(rows), 'server')}"
     return Judgement(title, rows) if rows else None
 
 
-def connection_churn(scene: Scene) -> Judgement | None:
+def connection_churn(scene: FindingContext) -> Judgement | None:
     """Clients that open connection after connection."""
     rows = []
-    for name, opened in by(_opened(scene, refused=False), client):
+    for name, opened in group_connections(_opened(scene, refused=False), client_label):
         most = max(Counter(row["first_time_ns"] // (WINDOW_S * 10**9) for row in opened).values())
         if most >= MANY_CONNECTIONS:
-            rows.append(connected(name, f"up to {most:,} new connections in {WINDOW_S} s", opened))
+            rows.append(connection_evidence(name, f"up to {most:,} new connections in {WINDOW_S} s", opened))
     return (
         Judgement(f"{plural(len(rows), 'client')} opened connection after connection", rows) if rows else None
     )
 
 
-def empty_fetches(scene: Scene) -> Judgement | None:
+def empty_fetches(scene: FindingContext) -> Judgement | None:
     """Fetches that come back at once with nothing, over and over."""
     rows = []
-    for (name, _), found in gathered(
+    for (name, _), found in group_by(
         scene.of("empty_fetch"), lambda note: (note.client, str(note.place.connection))
     ):
-        count, seconds = exchanges(found), max(span_ns(found) / 10**9, 1.0)
+        count, seconds = count_exchanges(found), max(span_ns(found) / 10**9, 1.0)
         if count >= EMPTY_FETCHES and count / seconds >= EMPTY_PER_SECOND:
             rows.append(
                 evidence(name, f"{count / seconds:.0f} empty fetches a second, each answered at once", found)
@@ -107,7 +109,7 @@ def empty_fetches(scene: Scene) -> Judgement | None:
     )
 
 
-def _written(scene: Scene) -> list[tuple[str, TopicUse]]:
+def _written(scene: FindingContext) -> list[tuple[str, TopicUse]]:
     return [(topic.topic, use) for topic in scene.topics for use in topic.uses if use.api_key == PRODUCE]
 
 
@@ -124,7 +126,7 @@ def _topic_row(topic: str, use: TopicUse, detail: str, count: int) -> Evidence:
     )
 
 
-def tiny_batches(scene: Scene) -> Judgement | None:
+def tiny_batches(scene: FindingContext) -> Judgement | None:
     """Topics written in batches of one or two small records."""
     rows = [
         _topic_row(
@@ -141,7 +143,7 @@ def tiny_batches(scene: Scene) -> Judgement | None:
     return Judgement(f"{plural(len(rows), 'topic')} written in tiny batches", rows) if rows else None
 
 
-def not_compressed(scene: Scene) -> Judgement | None:
+def not_compressed(scene: FindingContext) -> Judgement | None:
     """Topics written without compression whose records would shrink, as samples of them did."""
     rows = []
     for topic, use in _written(scene):
@@ -160,16 +162,16 @@ def not_compressed(scene: Scene) -> Judgement | None:
     )
 
 
-def _acks(scene: Scene, kind: str, detail: str, title: str) -> Judgement | None:
+def _acks(scene: FindingContext, kind: str, detail: str, title: str) -> Judgement | None:
     notes = scene.of(kind)
     rows = [
-        evidence(name, f"{detail}, to {servers(found)}", found)
-        for (name,), found in gathered(notes, lambda note: (note.client,))
+        evidence(name, f"{detail}, to {server_names(found)}", found)
+        for (name,), found in group_by(notes, lambda note: (note.client,))
     ]
     return Judgement(f"{plural(len(rows), 'producer')} {title}", rows) if rows else None
 
 
-def acks_none(scene: Scene) -> Judgement | None:
+def acks_none(scene: FindingContext) -> Judgement | None:
     """Producers that ask for no answer."""
     return _acks(
         scene,
@@ -179,18 +181,18 @@ def acks_none(scene: Scene) -> Judgement | None:
     )
 
 
-def acks_leader(scene: Scene) -> Judgement | None:
+def acks_leader(scene: FindingContext) -> Judgement | None:
     """Producers content with the leader's word."""
     return _acks(
         scene, "acks_leader", "Produce requests", "with acks=1: records can be lost when a leader fails"
     )
 
 
-def refused_by_kafka_4(scene: Scene) -> Judgement | None:
+def refused_by_kafka_4(scene: FindingContext) -> Judgement | None:
     """Clients that speak versions which Kafka 4 does not serve (KIP-896)."""
     rows = [
         evidence(name, f"{_versions(found)}{_software(found)}", found)
-        for (name,), found in gathered(scene.of("refused_version"), lambda note: (note.client,))
+        for (name,), found in group_by(scene.of("refused_version"), lambda note: (note.client,))
     ]
     return (
         Judgement(f"{plural(len(rows), 'client')} used API versions that Kafka 4.0 refuses", rows)
@@ -199,7 +201,7 @@ def refused_by_kafka_4(scene: Scene) -> Judgement | None:
     )
 
 
-def old_message_format(scene: Scene) -> Judgement | None:
+def old_message_format(scene: FindingContext) -> Judgement | None:
     """Clients that write or read message sets of format 0 or 1."""
     notes = [
         note
@@ -208,7 +210,7 @@ def old_message_format(scene: Scene) -> Judgement | None:
     ]
     rows = [
         evidence(name, _versions(found), found)
-        for (name,), found in gathered(notes, lambda note: (note.client,))
+        for (name,), found in group_by(notes, lambda note: (note.client,))
     ]
     return (
         Judgement(f"Message format 0 or 1 written or read by {plural(len(rows), 'client')}", rows)
@@ -217,10 +219,10 @@ def old_message_format(scene: Scene) -> Judgement | None:
     )
 
 
-def _versions(notes: list[Note]) -> str:
+def _versions(notes: list[Observation]) -> str:
     return ", ".join(sorted({f"{note.api} v{note.api_version}" for note in notes}))
 
 
-def _software(notes: list[Note]) -> str:
+def _software(notes: list[Observation]) -> str:
     names = sorted({note.software for note in notes if note.software})
     return f" (calls itself {', '.join(names)})" if names else ""

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from kdissect.report.findings.rule_input import Rule, Scene
+from kdissect.report.findings.context import FindingContext, FindingRule
 from kdissect.report.findings.rules import RULES
-from kdissect.report.model import Finding, Severity
+from kdissect.report.model.summary import Finding, Severity
 
 MOST_EVIDENCE = 50
 ORDER = tuple(Severity)
 
 
-def findings(scene: Scene, rules: Sequence[Rule] = RULES) -> tuple[Finding, ...]:
+def apply_rules(scene: FindingContext, rules: Sequence[FindingRule] = RULES) -> tuple[Finding, ...]:
     """Give what the rules found, most severe first, then in the order of the table."""
     found = []
     for rule in rules:

@@ -5,17 +5,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from kdissect.protocol.error_codes import is_retriable
-from kdissect.report.findings.answers import CONCURRENT, codes, refused
-from kdissect.report.findings.rule_input import (
+from kdissect.report.findings.answers import (
+    CONCURRENT,
+    codes,
+    errors_by_client,
+)
+from kdissect.report.findings.context import (
+    FindingContext,
     Judgement,
-    Note,
-    Scene,
+    Observation,
+    count_exchanges,
     evidence,
-    exchanges,
-    gathered,
+    group_by,
     plural,
 )
-from kdissect.report.model import Severity
+from kdissect.report.model.summary import Severity
 from kdissect.text import format_duration
 
 JOIN_GROUP, LEAVE_GROUP = 11, 13
@@ -39,25 +43,25 @@ FENCED = codes(
 SEQUENCE = codes("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID")
 
 
-def rebalance_storm(scene: Scene) -> Judgement | None:
+def rebalance_storm(scene: FindingContext) -> Judgement | None:
     """Groups that rebalance again and again while members work."""
     errors = scene.errors(REBALANCING)
     pace = [note for note in scene.of("group") if note.second is not None]
     rows, most = [], 0
-    for (group,), found in gathered(
+    for (group,), found in group_by(
         [note for note in pace if note.group_id is not None], lambda note: (note.group_id or "",)
     ):
         joins = [note for note in found if note.api_key == JOIN_GROUP]
-        interrupted = exchanges(note for note in errors if note.group_id == group)
+        interrupted = count_exchanges(note for note in errors if note.group_id == group)
         begins = _begins(sorted({note.second for note in joins if note.second is not None}))
         rounds = len(begins)
         if rounds < STORM_ROUNDS or interrupted < STORM_ERRORS:
             continue
         most = max(most, rounds)
-        left = exchanges(note for note in found if note.api_key == LEAVE_GROUP)
+        left = count_exchanges(note for note in found if note.api_key == LEAVE_GROUP)
         members = len({note.client for note in joins})
         detail = (
-            f"{plural(rounds, 'rebalance')}, {plural(exchanges(joins), 'join')} by {plural(members, 'client')}, "
+            f"{plural(rounds, 'rebalance')}, {plural(count_exchanges(joins), 'join')} by {plural(members, 'client')}, "
             f"{left:,} left, members interrupted {interrupted:,} times; set off by {_triggers(scene, group, found, begins)}"
         )
         rows.append(evidence(group, detail, joins))
@@ -74,7 +78,7 @@ def _begins(seconds: list[int]) -> list[int]:
     return [second for at, second in enumerate(seconds) if at == 0 or second - seconds[at - 1] > PAUSE_S]
 
 
-def _triggers(scene: Scene, group: str, notes: list[Note], begins: list[int]) -> str:
+def _triggers(scene: FindingContext, group: str, notes: list[Observation], begins: list[int]) -> str:
     """Say what came before the rebalances, the most frequent first: someone left, was put out, or is new."""
     joins = _by_second(note for note in notes if note.api_key == JOIN_GROUP)
     leaves = _by_second(note for note in notes if note.api_key == LEAVE_GROUP)
@@ -100,22 +104,22 @@ def _triggers(scene: Scene, group: str, notes: list[Note], begins: list[int]) ->
     return ", ".join(shown) + (", and others" if len(causes) > TRIGGERS_SHOWN else "")
 
 
-def _by_second(notes: Iterable[Note]) -> dict[int, list[Note]]:
-    found: dict[int, list[Note]] = {}
+def _by_second(notes: Iterable[Observation]) -> dict[int, list[Observation]]:
+    found: dict[int, list[Observation]] = {}
     for note in notes:
         found.setdefault(note.first_ns // 10**9, []).append(note)
     return found
 
 
-def _within(notes: dict[int, list[Note]], begin: int, end: int) -> list[Note]:
+def _within(notes: dict[int, list[Observation]], begin: int, end: int) -> list[Observation]:
     return [note for second in range(begin, end + 1) for note in notes.get(second, ())]
 
 
-def _earliest(notes: list[Note]) -> Note:
+def _earliest(notes: list[Observation]) -> Observation:
     return min(notes, key=lambda note: note.first_ns)
 
 
-def transactions_open(scene: Scene) -> Judgement | None:
+def transactions_open(scene: FindingContext) -> Judgement | None:
     """Transactions that were worked on and neither committed nor aborted, long before the capture ends."""
     ended: dict[str, int] = {}
     for note in scene.of("transaction_end"):
@@ -123,7 +127,7 @@ def transactions_open(scene: Scene) -> Judgement | None:
         ended[name] = max(ended.get(name, 0), note.last_ns)
     until = scene.capture.last_time_ns or scene.totals.last_time_ns or 0
     rows = []
-    for (name,), notes in gathered(scene.of("transaction_work"), lambda note: (note.transactional_id or "",)):
+    for (name,), notes in group_by(scene.of("transaction_work"), lambda note: (note.transactional_id or "",)):
         last = max(note.last_ns for note in notes)
         waited = until - last
         if last > ended.get(name, 0) and waited >= OPEN_NS:
@@ -138,11 +142,11 @@ def transactions_open(scene: Scene) -> Judgement | None:
     return Judgement(f"{plural(len(rows), 'transaction')} left open", rows) if rows else None
 
 
-def member_expired(scene: Scene) -> Judgement | None:
+def member_expired(scene: FindingContext) -> Judgement | None:
     """Members that the coordinator no longer knows, and those that left because they did not poll in time."""
-    told = refused(scene, EXPIRED, "Group members put out")
+    told = errors_by_client(scene, EXPIRED, "Group members put out")
     rows = list(told.evidence) if told else []
-    for (client, group), found in gathered(
+    for (client, group), found in group_by(
         [note for note in scene.of("group") if note.group_id is not None],
         lambda note: (note.client, note.group_id or ""),
     ):
@@ -159,7 +163,7 @@ def member_expired(scene: Scene) -> Judgement | None:
     return Judgement(title, rows)
 
 
-def _rests(notes: list[Note]) -> Iterator[tuple[Note, int]]:
+def _rests(notes: list[Observation]) -> Iterator[tuple[Observation, int]]:
     """Give departures after which the same connection joined again, and how long that took.
 
     A client that ends leaves and closes; one whose application does not poll leaves too, and comes back when it polls.
@@ -175,19 +179,19 @@ def _rests(notes: list[Note]) -> Iterator[tuple[Note, int]]:
             yield left, times[at] - left.first_ns
 
 
-def commit_failed(scene: Scene) -> Judgement | None:
+def commit_failed(scene: FindingContext) -> Judgement | None:
     """Offsets that were not committed."""
     notes = [note for note in scene.of("error") if note.api_key in COMMITS and note.code not in CONCURRENT]
     rows = [
         evidence(f"{client}: {subject}", error, found)
-        for (client, error, subject), found in gathered(
+        for (client, error, subject), found in group_by(
             notes, lambda note: (note.client, note.error, note.partition or note.group_id or "?")
         )
     ]
     if not rows:
         return None
     again = all(is_retriable(note.code or 0) for note in notes)
-    title = f"{plural(exchanges(notes), 'offset commit')} failed" + (
+    title = f"{plural(count_exchanges(notes), 'offset commit')} failed" + (
         ", all with errors that a retry may end" if again else ""
     )
     return Judgement(title, rows, Severity.NOTE if again else Severity.WARNING)

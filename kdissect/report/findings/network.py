@@ -4,17 +4,17 @@ from collections import defaultdict
 
 import numpy as np
 
-from kdissect.report.aggregate.grouping import coded, grouped
-from kdissect.report.findings.connection_evidence import connected, connections
-from kdissect.report.findings.rule_input import (
+from kdissect.report.aggregate.grouping import encode, group_rows
+from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
+from kdissect.report.findings.context import (
+    ConsumerLag,
+    FindingContext,
     Judgement,
-    Lag,
-    Scene,
     evidence,
-    gathered,
+    group_by,
     plural,
 )
-from kdissect.report.model import Evidence
+from kdissect.report.model.summary import Evidence
 from kdissect.text import format_duration, format_share
 
 RETRANSMITTED, RETRANSMITTED_PART = 20, 0.01
@@ -30,14 +30,14 @@ BEHIND_TIMES = 10
 FETCH = 1
 
 
-def network_slow(scene: Scene) -> Judgement | None:
+def network_slow(scene: FindingContext) -> Judgement | None:
     """Pairs of hosts between which segments are lost again and again, or that are so far apart that brokers hardly matter."""
     columns = scene.facts.columns
     kafka = np.flatnonzero(columns.equals("protocol", "kafka"))
     if not len(kafka):
         return None
     hosts = [columns.plain(name).take(kafka) for name in ("client_host", "server_host")]
-    groups = grouped(*(coded(host) for host in hosts))
+    groups = group_rows(*(encode(host) for host in hosts))
     names = list(zip(*(host.take(groups.first).to_pylist() for host in hosts), strict=True))
     medians = _service_medians(scene)
     rows: list[tuple[float, Evidence]] = []
@@ -52,10 +52,10 @@ def network_slow(scene: Scene) -> Judgement | None:
         if trip >= FAR_NS and service is not None and service < NEAR_TIMES * trip:
             said.append(f"round trip {format_duration(trip)}, median service time {format_duration(service)}")
         if said:
-            row = connected(
+            row = connection_evidence(
                 f"{client or '?'} to {server or '?'}",
                 f"{plural(len(of), 'connection')}: {'; '.join(said)}",
-                connections(scene, of),
+                select_connections(scene, of),
                 count=max(again, len(of)),
             )
             rows.append((again / max(packets, 1), row))
@@ -70,7 +70,7 @@ def network_slow(scene: Scene) -> Judgement | None:
     )
 
 
-def _median_trip(scene: Scene, of: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
+def _median_trip(scene: FindingContext, of: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
     """Give the median of whole round trips: from the capture to the server and back, and to the client and back."""
     columns = scene.facts.columns
     there = of[columns.known("server_rtt_ns")[of] & columns.known("client_rtt_ns")[of]]
@@ -78,7 +78,7 @@ def _median_trip(scene: Scene, of: np.ndarray[tuple[int], np.dtype[np.int64]]) -
     return int(np.median(trips)) if len(trips) else 0
 
 
-def _service_medians(scene: Scene) -> dict[tuple[str | None, str | None], int]:
+def _service_medians(scene: FindingContext) -> dict[tuple[str | None, str | None], int]:
     ranked = scene.ranking.by((), ("client_host", "server_host"))
     found = {}
     for group, ends in enumerate(zip(*ranked.keys, strict=True)):
@@ -88,14 +88,14 @@ def _service_medians(scene: Scene) -> dict[tuple[str | None, str | None], int]:
     return found
 
 
-def behind_long_poll(scene: Scene) -> Judgement | None:
+def behind_long_poll(scene: FindingContext) -> Judgement | None:
     """Requests that waited in line behind a Fetch which itself waited for data: a broker answers a connection in order."""
     calls = scene.ranking.calls
     polling = calls.truths("idle_wait") & (calls.ints("api_key") == FETCH)
     shared = set(calls.ints("connection")[polling].tolist())
     notes = [note for note in scene.of("behind") if note.place.connection in shared]
     rows = []
-    for (client, api), found in gathered(notes, lambda note: (note.client, note.api)):
+    for (client, api), found in group_by(notes, lambda note: (note.client, note.api)):
         count = sum(note.exchanges for note in found)
         if count >= BEHIND_TIMES:
             waited = format_duration(max(note.most for note in found) * 10**6)
@@ -108,9 +108,9 @@ def behind_long_poll(scene: Scene) -> Judgement | None:
     )
 
 
-def lag_growing(scene: Scene) -> Judgement | None:
+def lag_growing(scene: FindingContext) -> Judgement | None:
     """Consumers that are farther behind at the end than at the start, and as far as they ever were."""
-    by_client: dict[tuple[str, str], list[Lag]] = defaultdict(list)
+    by_client: dict[tuple[str, str], list[ConsumerLag]] = defaultdict(list)
     for lag in scene.lags:
         by_client[lag.client, lag.topic].append(lag)
     rows = []

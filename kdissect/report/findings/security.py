@@ -3,20 +3,20 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kdissect.report.aggregate.grouping import valid_truths
-from kdissect.report.findings.answers import AUTHENTICATION, refused
+from kdissect.report.aggregate.grouping import true_mask
+from kdissect.report.findings.answers import AUTHENTICATION, errors_by_client
 from kdissect.report.findings.connection_evidence import (
     Row,
-    by,
-    client,
-    connected,
-    connections,
-    hosts,
-    server,
+    client_label,
+    connection_evidence,
+    group_connections,
+    host_labels,
+    select_connections,
+    server_label,
 )
-from kdissect.report.findings.rule_input import (
+from kdissect.report.findings.context import (
+    FindingContext,
     Judgement,
-    Scene,
     plural,
 )
 
@@ -26,16 +26,16 @@ READABLE = ("PLAIN", "OAUTHBEARER")
 ENCRYPTED = "encrypted"
 
 
-def authentication(scene: Scene) -> Judgement | None:
+def authentication(scene: FindingContext) -> Judgement | None:
     """Logins that were refused, with an error or, as an answer to a raw token, by the end of the connection."""
-    told = refused(scene, AUTHENTICATION, "Authentication failed")
+    told = errors_by_client(scene, AUTHENTICATION, "Authentication failed")
     columns = scene.facts.columns
-    silent = connections(
+    silent = select_connections(
         scene, columns.equals("sasl_outcome", "failed") & ~columns.known("sasl_error"), "sasl_mechanism"
     )
     rows = [
-        connected(name, f"{found[0]['sasl_mechanism'] or 'SASL'} token answered by closing", found)
-        for name, found in by(silent, client)
+        connection_evidence(name, f"{found[0]['sasl_mechanism'] or 'SASL'} token answered by closing", found)
+        for name, found in group_connections(silent, client_label)
     ]
     if not rows:
         return told
@@ -46,24 +46,26 @@ def authentication(scene: Scene) -> Judgement | None:
     )
 
 
-def readable_login(scene: Scene) -> Judgement | None:
+def readable_login(scene: FindingContext) -> Judgement | None:
     """Logins whose password or token anyone on the way can read."""
     columns = scene.facts.columns
-    readable = valid_truths(pc.is_in(columns.plain("sasl_mechanism"), pa.array(READABLE)))
-    found = connections(scene, readable & ~columns.known("tls_version"), "sasl_mechanism")
+    readable = true_mask(pc.is_in(columns.plain("sasl_mechanism"), pa.array(READABLE)))
+    found = select_connections(scene, readable & ~columns.known("tls_version"), "sasl_mechanism")
     rows = [
-        connected(name, f"SASL {mechanism} without TLS, to {server(each[0])}", each)
-        for (name, mechanism), each in by(found, lambda row: (client(row), row["sasl_mechanism"]))
+        connection_evidence(name, f"SASL {mechanism} without TLS, to {server_label(each[0])}", each)
+        for (name, mechanism), each in group_connections(
+            found, lambda row: (client_label(row), row["sasl_mechanism"])
+        )
     ]
     title = f"{plural(len(rows), 'client')} sent credentials that anyone on the way can read"
     return Judgement(title, rows) if rows else None
 
 
-def tls_failed(scene: Scene) -> Judgement | None:
+def tls_failed(scene: FindingContext) -> Judgement | None:
     """Handshakes that ended with an alert, or were never answered."""
     columns = scene.facts.columns
     unanswered = columns.equals("tls_outcome", "unanswered") & scene.facts.closed & ~scene.facts.lossy
-    found = connections(
+    found = select_connections(
         scene,
         columns.equals("tls_outcome", "failed") | unanswered,
         "tls_outcome",
@@ -71,8 +73,8 @@ def tls_failed(scene: Scene) -> Judgement | None:
         "tls_alert_by",
     )
     rows = [
-        connected(address, f"{reason}; clients at {hosts(each)}", each)
-        for (address, reason), each in by(found, lambda row: (server(row), _reason(row)))
+        connection_evidence(address, f"{reason}; clients at {host_labels(each)}", each)
+        for (address, reason), each in group_connections(found, lambda row: (server_label(row), _reason(row)))
     ]
     return Judgement(f"{plural(len(found), 'TLS handshake')} failed", rows) if rows else None
 

@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass
 from importlib.resources import files
 from typing import Any
 
-from kdissect.report.model import Summary
+from kdissect.report.model.summary import Summary
 
 FLATTENED = ("figures", "name")
 """Groups of fields that stand beside the row they belong to."""

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from kdissect.report.model import Connections
+from kdissect.report.model.summary import ConnectionTotals
 from kdissect.report.render.table import (
     RED,
     YELLOW,
-    Cell,
+    TableCell,
     Terminal,
 )
 from kdissect.text import (
@@ -30,7 +30,7 @@ FAILURES = {
 }
 
 
-def tls(seen: Connections, terminal: Terminal) -> list[Cell]:
+def tls(seen: ConnectionTotals, terminal: Terminal) -> list[TableCell]:
     """Say how much is under TLS, of which versions, what was decrypted and what failed."""
     if not seen.tls:
         return []
@@ -39,16 +39,18 @@ def tls(seen: Connections, terminal: Terminal) -> list[Cell]:
     connections = sum(row.connections for row in seen.tls)
     part = f", {format_share(under_tls / everything)} of all bytes" if everything else ""
     cells = [
-        Cell(
+        TableCell(
             f"{format_count(connections)} of {format_count(seen.count)} connections ({format_size(under_tls)}{part})"
         )
     ]
     versions = _counted((row.version or "of unknown version", row.connections) for row in seen.tls)
-    cells += [Cell(f"{format_count(count)} {name}") for name, count in versions]
+    cells += [TableCell(f"{format_count(count)} {name}") for name, count in versions]
     ways = dict(_counted((row.decryption, row.connections) for row in seen.tls))
-    cells += [Cell(f"{format_count(ways['whole'])} decrypted")] if "whole" in ways else []
+    cells += [TableCell(f"{format_count(ways['whole'])} decrypted")] if "whole" in ways else []
     cells += [
-        Cell(f"{format_count(ways[way])} {words}", YELLOW) for way, words in HIDDEN.items() if way in ways
+        TableCell(f"{format_count(ways[way])} {words}", YELLOW)
+        for way, words in HIDDEN.items()
+        if way in ways
     ]
     outcomes = dict(_counted((row.outcome, row.connections) for row in seen.tls))
     for outcome, words in FAILURES.items():
@@ -59,19 +61,23 @@ def tls(seen: Connections, terminal: Terminal) -> list[Cell]:
                 if row.outcome == outcome and row.alert
             )
             reasons = f": {', '.join(name for name, _ in alerts)}" if alerts else ""
-            cells.append(Cell(terminal.captured(f"{format_count(outcomes[outcome])} {words}{reasons}"), RED))
+            cells.append(
+                TableCell(terminal.captured(f"{format_count(outcomes[outcome])} {words}{reasons}"), RED)
+            )
     return cells
 
 
-def sasl(seen: Connections, terminal: Terminal) -> list[Cell]:
+def sasl(seen: ConnectionTotals, terminal: Terminal) -> list[TableCell]:
     """Say by which mechanisms clients authenticated, how often again, and what failed."""
     mechanisms = _counted((row.mechanism or "of unknown mechanism", row.connections) for row in seen.sasl)
-    cells = [Cell(f"{format_count(count)} {terminal.captured(name)}") for name, count in mechanisms]
+    cells = [TableCell(f"{format_count(count)} {terminal.captured(name)}") for name, count in mechanisms]
     again = sum(row.reauthentications for row in seen.sasl)
-    cells += [Cell(f"{format_count(again)} authenticated again")] if again else []
+    cells += [TableCell(f"{format_count(again)} authenticated again")] if again else []
     outcomes = dict(_counted((row.outcome, row.connections) for row in seen.sasl))
     for outcome, style in (("failed", RED), ("unfinished", YELLOW)):
-        cells += [Cell(f"{format_count(outcomes[outcome])} {outcome}", style)] if outcome in outcomes else []
+        cells += (
+            [TableCell(f"{format_count(outcomes[outcome])} {outcome}", style)] if outcome in outcomes else []
+        )
     return cells
 
 

@@ -2,11 +2,11 @@
 
 import textwrap
 
-from kdissect.report.model import (
-    By,
-    Doubt,
+from kdissect.report.model.summary import (
     Figures,
     Latency,
+    ProfileBy,
+    QualityCounter,
     Summary,
 )
 from kdissect.report.render.table import (
@@ -39,7 +39,7 @@ def quality(summary: Summary, terminal: Terminal) -> list[str]:
     return lines + legend(summary, terminal)
 
 
-def _lines(doubt: Doubt, terminal: Terminal) -> list[str]:
+def _lines(doubt: QualityCounter, terminal: Terminal) -> list[str]:
     amount = format_size(doubt.count) if doubt.name.endswith("bytes") else format_count(doubt.count)
     part = format_share(doubt.count / doubt.of) if doubt.of else ""
     indent = AMOUNT + SHARE + 4
@@ -66,6 +66,6 @@ def legend(summary: Summary, terminal: Terminal) -> list[str]:
         marks.append("? rests on connections that were not captured in full")
     if not terminal.full and summary.totals.exchanges:
         marks.append(
-            f"--full shows every section, --by {'|'.join(by for by in By if by is not summary.profile.by)} ranks otherwise"
+            f"--full shows every section, --by {'|'.join(by for by in ProfileBy if by is not summary.profile.by)} ranks otherwise"
         )
     return [" " + terminal.paint(line, DIM) for mark in marks for line in _folded(mark, terminal.width - 2)]

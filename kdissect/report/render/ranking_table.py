@@ -2,23 +2,23 @@
 
 from collections.abc import Sequence
 
-from kdissect.report.model import (
-    Api,
+from kdissect.report.model.summary import (
+    ApiRow,
     ClientName,
     Figures,
     Summary,
-    Topic,
+    TopicRow,
     TopicUse,
 )
 from kdissect.report.render.table import (
     CYAN,
     DIM,
     RED,
-    Cell,
-    Column,
+    TableCell,
+    TableColumn,
     Terminal,
-    fitted,
     heading,
+    table_lines,
 )
 from kdissect.report.render.table_cells import (
     LATENCY_COLUMNS,
@@ -60,8 +60,8 @@ def more(total: int, shown: int, what: str, terminal: Terminal) -> list[str]:
     )
 
 
-def _api_cell(row: Api, terminal: Terminal) -> Cell:
-    return Cell(
+def _api_cell(row: ApiRow, terminal: Terminal) -> TableCell:
+    return TableCell(
         doubtful(terminal.captured(api_label(row.api_name, row.api_version, row.api_key)), row.figures), CYAN
     )
 
@@ -71,13 +71,13 @@ def api_versions(summary: Summary, terminal: Terminal) -> list[str]:
     if not summary.totals.exchanges:
         return []
     columns = (
-        Column("API", right=False, shortest=14), Column("calls"), Column("time"), *LATENCY_COLUMNS, Column("errors"),
-        Column("no answer", drop=7), Column("requests", drop=8), Column("responses", drop=8),
+        TableColumn("API", right=False, shortest=14), TableColumn("calls"), TableColumn("time"), *LATENCY_COLUMNS, TableColumn("errors"),
+        TableColumn("no answer", drop=7), TableColumn("requests", drop=8), TableColumn("responses", drop=8),
         histogram_column(terminal),
     )  # fmt: skip
     rows = [
         [
-            _api_cell(row, terminal), Cell(format_count(row.figures.exchanges)), share_cell(row.figures.time_share),
+            _api_cell(row, terminal), TableCell(format_count(row.figures.exchanges)), share_cell(row.figures.time_share),
             *latency_cells(row.figures.service, terminal), error_cell(row.figures), unanswered_cell(row.figures),
             size_cell(row.figures.request_bytes), size_cell(row.figures.response_bytes),
             histogram_cell(row.figures.service, terminal),
@@ -86,7 +86,7 @@ def api_versions(summary: Summary, terminal: Terminal) -> list[str]:
     ]  # fmt: skip
     lines = [
         heading("API versions", "by service time", terminal),
-        *fitted(columns, rows, terminal),
+        *table_lines(columns, rows, terminal),
     ]
     return lines + more(len(summary.apis), APIS_SHOWN, "API versions", terminal)
 
@@ -98,23 +98,27 @@ def idle_waits(summary: Summary, terminal: Terminal) -> list[str]:
         return []
     waiting.sort(key=lambda row: -(row.figures.idle.sum_ns if row.figures.idle else 0))
     columns = (
-        Column("API", right=False, shortest=14),
-        Column("waits"),
-        Column("in all"),
+        TableColumn("API", right=False, shortest=14),
+        TableColumn("waits"),
+        TableColumn("in all"),
         *LATENCY_COLUMNS,
         histogram_column(terminal),
     )
     rows = [
         [
-            _api_cell(row, terminal), Cell(format_count(row.figures.idle.count if row.figures.idle else 0)),
-            Cell(terminal.own(format_duration(row.figures.idle.sum_ns if row.figures.idle else 0))),
-            *(Cell(cell.text, DIM if cell.style == DIM else "") for cell in latency_cells(row.figures.idle, terminal)),
+            _api_cell(row, terminal), TableCell(format_count(row.figures.idle.count if row.figures.idle else 0)),
+            TableCell(terminal.own(format_duration(row.figures.idle.sum_ns if row.figures.idle else 0))),
+            *(TableCell(cell.text, DIM if cell.style == DIM else "") for cell in latency_cells(row.figures.idle, terminal)),
             histogram_cell(row.figures.idle, terminal),
         ]
         for row in waiting[: terminal.shown(IDLE_SHOWN)]
     ]  # fmt: skip
     lines = [heading("Idle waits", "long polls without data, joins and syncs: not service time", terminal)]
-    return lines + fitted(columns, rows, terminal) + more(len(waiting), IDLE_SHOWN, "API versions", terminal)
+    return (
+        lines
+        + table_lines(columns, rows, terminal)
+        + more(len(waiting), IDLE_SHOWN, "API versions", terminal)
+    )
 
 
 def client_label(name: ClientName, terminal: Terminal) -> str:
@@ -134,19 +138,19 @@ def clients(summary: Summary, terminal: Terminal) -> list[str]:
     if not summary.clients:
         return []
     columns = (
-        Column("client", right=False, shortest=14), Column("software", right=False, drop=4, shortest=10),
-        Column("host", right=False, drop=3, shortest=11), Column("conns", drop=8), *FIGURE_COLUMNS,
+        TableColumn("client", right=False, shortest=14), TableColumn("software", right=False, drop=4, shortest=10),
+        TableColumn("host", right=False, drop=3, shortest=11), TableColumn("conns", drop=8), *FIGURE_COLUMNS,
     )  # fmt: skip
     rows = [
         [
-            Cell(doubtful(client_label(row.name, terminal), row.figures), CYAN), Cell(software_label(row.name, terminal)),
-            Cell(terminal.captured(row.name.client_host)), Cell(format_count(row.connections)),
+            TableCell(doubtful(client_label(row.name, terminal), row.figures), CYAN), TableCell(software_label(row.name, terminal)),
+            TableCell(terminal.captured(row.name.client_host)), TableCell(format_count(row.connections)),
             *figure_cells(row.figures, terminal),
         ]
         for row in summary.clients[: terminal.shown(CLIENTS_SHOWN)]
     ]  # fmt: skip
     total = len(summary.clients) + summary.omitted.clients
-    lines = [heading("Clients", "by service time", terminal), *fitted(columns, rows, terminal)]
+    lines = [heading("Clients", "by service time", terminal), *table_lines(columns, rows, terminal)]
     return lines + more(total, CLIENTS_SHOWN, "clients", terminal)
 
 
@@ -155,22 +159,22 @@ def brokers(summary: Summary, terminal: Terminal) -> list[str]:
     if not summary.brokers:
         return []
     columns = (
-        Column("broker", right=False, shortest=14), Column("node", drop=3), Column("conns", drop=8), *FIGURE_COLUMNS
+        TableColumn("broker", right=False, shortest=14), TableColumn("node", drop=3), TableColumn("conns", drop=8), *FIGURE_COLUMNS
     )  # fmt: skip
     rows = []
     for row in summary.brokers[: terminal.shown(BROKERS_SHOWN)]:
         address = host_port(row.server_host, row.server_port, terminal)
-        node = Cell("-", DIM) if row.node_id is None else Cell(str(row.node_id))
+        node = TableCell("-", DIM) if row.node_id is None else TableCell(str(row.node_id))
         rows.append(
             [
-                Cell(doubtful(address, row.figures), CYAN),
+                TableCell(doubtful(address, row.figures), CYAN),
                 node,
-                Cell(format_count(row.connections)),
+                TableCell(format_count(row.connections)),
                 *figure_cells(row.figures, terminal),
             ]
         )
     total = len(summary.brokers) + summary.omitted.brokers
-    lines = [heading("Brokers", "by service time", terminal), *fitted(columns, rows, terminal)]
+    lines = [heading("Brokers", "by service time", terminal), *table_lines(columns, rows, terminal)]
     return lines + more(total, BROKERS_SHOWN, "brokers", terminal)
 
 
@@ -181,28 +185,28 @@ def host_port(host: str | None, port: int | None, terminal: Terminal) -> str:
 
 
 FIGURE_COLUMNS = (
-    Column("calls"), Column("time"), LATENCY_COLUMNS[0]._replace(drop=9), LATENCY_COLUMNS[1],
+    TableColumn("calls"), TableColumn("time"), LATENCY_COLUMNS[0]._replace(drop=9), LATENCY_COLUMNS[1],
     LATENCY_COLUMNS[2]._replace(drop=5), LATENCY_COLUMNS[3], LATENCY_COLUMNS[4]._replace(drop=5), LATENCY_COLUMNS[5],
-    Column("errors"), Column("no answer", drop=6), Column("throttled", drop=7), Column("requests", drop=10),
-    Column("responses", drop=10),
+    TableColumn("errors"), TableColumn("no answer", drop=6), TableColumn("throttled", drop=7), TableColumn("requests", drop=10),
+    TableColumn("responses", drop=10),
 )  # fmt: skip
 
 
-def figure_cells(figures: Figures, terminal: Terminal) -> list[Cell]:
+def figure_cells(figures: Figures, terminal: Terminal) -> list[TableCell]:
     """Give the cells of `FIGURE_COLUMNS`."""
     return [
-        Cell(format_count(figures.exchanges)), share_cell(figures.time_share), *latency_cells(figures.service, terminal),
+        TableCell(format_count(figures.exchanges)), share_cell(figures.time_share), *latency_cells(figures.service, terminal),
         error_cell(figures), unanswered_cell(figures), count_cell(figures.throttled, RED),
         size_cell(figures.request_bytes), size_cell(figures.response_bytes),
     ]  # fmt: skip
 
 
 TOPIC_COLUMNS = (
-    Column("topic", right=False, shortest=14), Column("parts", drop=8),
-    Column("written"), Column("bytes", drop=4), Column("p50", drop=9), Column("p99", drop=5), Column("codec", right=False, drop=6),
-    Column("writers", right=False, drop=7, shortest=10),
-    Column("read"), Column("bytes", drop=4), Column("p50", drop=9), Column("p99", drop=5),
-    Column("readers", right=False, drop=7, shortest=10), Column("errors"),
+    TableColumn("topic", right=False, shortest=14), TableColumn("parts", drop=8),
+    TableColumn("written"), TableColumn("bytes", drop=4), TableColumn("p50", drop=9), TableColumn("p99", drop=5), TableColumn("codec", right=False, drop=6),
+    TableColumn("writers", right=False, drop=7, shortest=10),
+    TableColumn("read"), TableColumn("bytes", drop=4), TableColumn("p50", drop=9), TableColumn("p99", drop=5),
+    TableColumn("readers", right=False, drop=7, shortest=10), TableColumn("errors"),
 )  # fmt: skip
 
 
@@ -213,25 +217,25 @@ def topics(summary: Summary, terminal: Terminal) -> list[str]:
     rows = [_topic_row(topic, terminal) for topic in summary.topics[: terminal.shown(TOPICS_SHOWN)]]
     total = len(summary.topics) + summary.omitted.topics
     note = "by bytes of records, with latencies of Produce and of Fetch"
-    lines = [heading("Topics", note, terminal), *fitted(TOPIC_COLUMNS, rows, terminal)]
+    lines = [heading("Topics", note, terminal), *table_lines(TOPIC_COLUMNS, rows, terminal)]
     return lines + more(total, TOPICS_SHOWN, "topics", terminal)
 
 
-def _topic_row(topic: Topic, terminal: Terminal) -> list[Cell]:
+def _topic_row(topic: TopicRow, terminal: Terminal) -> list[TableCell]:
     uses = {use.api_key: use for use in topic.uses}
     write, read = uses.get(PRODUCE), uses.get(FETCH)
     codecs = write.codecs if write and write.codecs else read.codecs if read else {}
     label = terminal.captured(topic.topic) + ("" if topic.resolved else " (id)")
     return [
-        Cell(label, CYAN), Cell(format_count(topic.partitions)),
-        *_volume(write, terminal), Cell(_codecs(codecs, terminal)), _users(write, terminal),
+        TableCell(label, CYAN), TableCell(format_count(topic.partitions)),
+        *_volume(write, terminal), TableCell(_codecs(codecs, terminal)), _users(write, terminal),
         *_volume(read, terminal), _users(read, terminal), count_cell(sum(use.errors for use in topic.uses), RED),
     ]  # fmt: skip
 
 
-def _volume(use: TopicUse | None, terminal: Terminal) -> list[Cell]:
+def _volume(use: TopicUse | None, terminal: Terminal) -> list[TableCell]:
     if use is None:
-        return [Cell("-", DIM)] * 4
+        return [TableCell("-", DIM)] * 4
     waits = use.service
     return [
         count_cell(use.records), size_cell(use.record_bytes),
@@ -248,8 +252,8 @@ def _codecs(codecs: dict[str, int], terminal: Terminal) -> str:
     return first if len(ranked) == 1 else f"{first} {format_share(ranked[0][1] / max(total, 1))}"
 
 
-def _users(use: TopicUse | None, terminal: Terminal) -> Cell:
+def _users(use: TopicUse | None, terminal: Terminal) -> TableCell:
     if use is None or not use.clients:
-        return Cell("-", DIM)
+        return TableCell("-", DIM)
     names: Sequence[str] = list(dict.fromkeys(client_label(client.name, terminal) for client in use.clients))
-    return Cell(names[0] + (f" +{len(names) - 1}" if len(names) > 1 else ""))
+    return TableCell(names[0] + (f" +{len(names) - 1}" if len(names) > 1 else ""))

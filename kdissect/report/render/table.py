@@ -63,7 +63,7 @@ ASCII = str.maketrans(
 BOLD, DIM, RED, YELLOW, GREEN, CYAN = "1", "2", "31", "33", "32", "36"
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column: its title, its side, how soon it goes when room is short (0 never), and how far it may shrink (0 not)."""
 
     title: str
@@ -79,14 +79,16 @@ SHORTEST = 4
 """What any column is cut to when everything else has been tried."""
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """Escaped text in a style."""
 
     text: str
     style: str = ""
 
 
-def fitted(table: Sequence[Column], rows: Sequence[Sequence[Cell]], terminal: Terminal) -> list[str]:
+def table_lines(
+    table: Sequence[TableColumn], rows: Sequence[Sequence[TableCell]], terminal: Terminal
+) -> list[str]:
     """Give the lines of a table, title line first, none wider than the terminal."""
     kept = [
         at
@@ -109,7 +111,7 @@ def fitted(table: Sequence[Column], rows: Sequence[Sequence[Cell]], terminal: Te
     widths = widths or _shrunk(wanted, [SHORTEST] * len(kept), room) or [SHORTEST] * len(kept)
     lines = [
         _line(
-            [Cell(_title(table[at].title, width), DIM) for at, width in zip(kept, widths, strict=True)],
+            [TableCell(_title(table[at].title, width), DIM) for at, width in zip(kept, widths, strict=True)],
             [table[at] for at in kept],
             widths,
             gap,
@@ -140,7 +142,11 @@ def _shrunk(natural: list[int], shortest: list[int], room: int) -> list[int] | N
 
 
 def _line(
-    cells: Sequence[Cell], table: Sequence[Column], widths: Sequence[int], gap: int, terminal: Terminal
+    cells: Sequence[TableCell],
+    table: Sequence[TableColumn],
+    widths: Sequence[int],
+    gap: int,
+    terminal: Terminal,
 ) -> str:
     parts = []
     for cell, column, width in zip(cells, table, widths, strict=True):
@@ -159,7 +165,7 @@ def heading(title: str, note: str, terminal: Terminal) -> str:
     return f"{terminal.paint(title, BOLD)}  {terminal.paint(note + rule, DIM)}"
 
 
-def wrapped(label: str, phrases: Sequence[Cell], terminal: Terminal, indent: int = 13) -> list[str]:
+def phrase_lines(label: str, phrases: Sequence[TableCell], terminal: Terminal, indent: int = 13) -> list[str]:
     """Give phrases joined by dots under a label, broken between phrases, each line within the width."""
     dot = terminal.own(" · ")
     room = terminal.width - indent - 1

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TextIO
 
-from kdissect.report.model import CaptureFacts, Summary
-from kdissect.report.render.errors import (
+from kdissect.report.model.summary import CaptureFacts, Summary
+from kdissect.report.render.error_tables import (
     errors,
     faults,
     throttling,
     unanswered,
 )
-from kdissect.report.render.findings import findings
-from kdissect.report.render.header import opening
+from kdissect.report.render.finding_text import findings
+from kdissect.report.render.header import header
 from kdissect.report.render.profile_table import profile
 from kdissect.report.render.quality import legend, quality
 from kdissect.report.render.ranking_table import (
@@ -33,9 +33,9 @@ from kdissect.report.render.table import Terminal
 NARROWEST, WIDEST = 60, 200
 DAY_NS = 24 * 3600 * 10**9
 
-ONE_SCREEN = (opening, findings, profile, legend)
+ONE_SCREEN = (header, findings, profile, legend)
 EVERYTHING = (
-    opening,
+    header,
     findings,
     profile,
     api_versions,

@@ -4,21 +4,21 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.report.aggregate.grouping import (
-    LONGEST_NS,
-    Coded,
-    Columns,
+    MAX_LATENCY_NS,
+    Codes,
     Mask,
-    coded,
-    grouped,
-    timed,
+    TableColumns,
+    encode,
+    group_rows,
+    sound_latencies,
 )
 from kdissect.report.aggregate.histogram import Ints, bucket_of
-from kdissect.report.timeline.exchange_columns import Scene, part_of
+from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
 from kdissect.report.timeline.timeline_tables import (
+    ACTIVITY,
     CELL_BITS,
     CLIENT,
     FAILURES,
-    MOMENTS,
     ORDER,
     SERVER,
 )
@@ -27,16 +27,18 @@ NO_CELL = -1
 KEYS = ("step", "api_key", *CLIENT, *SERVER, "connection")
 
 
-def moments(scene: Scene) -> pa.Table:
+def count_activity(scene: ExchangeColumns) -> pa.Table:
     """Give the part MOMENTS."""
-    own = measures(scene)
-    return part_of(MOMENTS, {name: scene.columns[name] for name in (*KEYS, "idle_wait", *ORDER)} | own)
+    own = activity_measures(scene)
+    return make_timeline_table(
+        ACTIVITY, {name: scene.columns[name] for name in (*KEYS, "idle_wait", *ORDER)} | own
+    )
 
 
-def measures(scene: Scene) -> "dict[str, Ints | Mask]":
+def activity_measures(scene: ExchangeColumns) -> "dict[str, Ints | Mask]":
     """Give what is counted of each exchange, and the cell of its latency."""
     exchanges = scene.exchanges
-    latency, sound = timed(exchanges)
+    latency, sound = sound_latencies(exchanges)
     cell = np.full(exchanges.rows, NO_CELL, np.int64)
     cell[sound] = bucket_of(latency[sound]) >> CELL_BITS
     throttle = np.maximum(exchanges.ints("throttle_ms"), 0)
@@ -56,20 +58,20 @@ def measures(scene: Scene) -> "dict[str, Ints | Mask]":
     }
 
 
-def _span(exchanges: Columns, side: str) -> Ints:
+def _span(exchanges: TableColumns, side: str) -> Ints:
     """Give the time from first to last byte, 0 where it cannot be."""
     span = exchanges.ints(f"{side}_last_ns") - exchanges.ints(f"{side}_first_ns")
-    there: Mask = exchanges.known(f"{side}_first_ns") & (span >= 0) & (span < LONGEST_NS)
+    there: Mask = exchanges.known(f"{side}_first_ns") & (span >= 0) & (span < MAX_LATENCY_NS)
     return np.where(there, span, 0)
 
 
-def failures(scene: Scene, partitions: Columns, located: Ints) -> pa.Table:
+def count_failures(scene: ExchangeColumns, partitions: TableColumns, located: Ints) -> pa.Table:
     """Give the part FAILURES."""
     own = np.flatnonzero(scene.exchanges.ints("error_code") != 0)
     parts = np.flatnonzero((partitions.ints("error_code") != 0) & (located >= 0))
     rows = np.concatenate([own, located[parts]])
     codes = np.concatenate([scene.exchanges.ints("error_code")[own], partitions.ints("error_code")[parts]])
-    pairs = grouped(Coded(rows, scene.exchanges.rows), coded(pa.array(codes)))
+    pairs = group_rows(Codes(rows, scene.exchanges.rows), encode(pa.array(codes)))
     rows, codes = rows[pairs.first], codes[pairs.first]
     columns = scene.at(rows, (*KEYS, *ORDER))
-    return part_of(FAILURES, columns | {"code": codes, "exchanges": np.ones(len(rows), np.int64)})
+    return make_timeline_table(FAILURES, columns | {"code": codes, "exchanges": np.ones(len(rows), np.int64)})

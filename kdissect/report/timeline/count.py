@@ -5,70 +5,70 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from kdissect.report.aggregate.grouping import Columns, nullable
+from kdissect.report.aggregate.grouping import TableColumns, nullable_ints
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import Column, Part
-from kdissect.report.aggregate.row_limits import bounded
-from kdissect.report.timeline.cells import failures, moments
+from kdissect.report.aggregate.partial_tables import AnyColumn, PartialTable
+from kdissect.report.aggregate.row_limits import limit_rows
+from kdissect.report.timeline.cells import count_activity, count_failures
 from kdissect.report.timeline.exchange_columns import (
-    Scene,
-    part_of,
-    rows_of,
-    scene_of,
+    ExchangeColumns,
+    connection_rows,
+    exchange_columns,
+    make_timeline_table,
 )
 from kdissect.report.timeline.grid import Grid
-from kdissect.report.timeline.positions import positions
-from kdissect.report.timeline.producer_sequences import producers, sequences
+from kdissect.report.timeline.positions import find_positions
+from kdissect.report.timeline.producer_sequences import count_producers, find_sequences
 from kdissect.report.timeline.timeline_tables import (
+    ACTIVITY,
     CLIENT,
-    COURSE,
     FAILURES,
     GROUP_CLIENTS,
     GROUP_STEPS,
-    MOMENTS,
     ORDER,
     POSITIONS,
     PRODUCERS,
     SEQUENCES,
-    TOPIC_MOMENTS,
+    TIMELINE_TABLES,
+    TOPIC_ACTIVITY,
     TRANSACTION_STEPS,
 )
-from kdissect.report.timeline.topic_activity import topic_moments
+from kdissect.report.timeline.topic_activity import count_topic_activity
 from kdissect.tables.schemas import ENDS
 
 EVENTS = {"group_events": GROUP_STEPS, "transaction_events": TRANSACTION_STEPS}
-WANTED = ("ends", *EVENTS)
+SOURCE_TABLES = ("ends", *EVENTS)
 """The tables on request that the course of events is counted from."""
 
 
-def course(
+def count_timeline(
     tables: Mapping[str, pa.RecordBatch | pa.Table],
-    exchanges: Columns,
-    partitions: Columns,
+    exchanges: TableColumns,
+    partitions: TableColumns,
     located: Ints,
     grid: Grid,
 ) -> dict[str, pa.Table]:
     """Give the parts of the course of events."""
-    ends = Columns(tables.get("ends", ENDS.empty_table()))
-    scene = scene_of(exchanges, ends, grid)
+    ends = TableColumns(tables.get("ends", ENDS.empty_table()))
+    scene = exchange_columns(exchanges, ends, grid)
     found = {
-        MOMENTS.name: moments(scene),
-        FAILURES.name: failures(scene, partitions, located),
+        ACTIVITY.name: count_activity(scene),
+        FAILURES.name: count_failures(scene, partitions, located),
         GROUP_CLIENTS.name: _group_clients(scene),
-        TOPIC_MOMENTS.name: topic_moments(scene, partitions, located),
-        POSITIONS.name: positions(scene, partitions, located),
-        PRODUCERS.name: producers(scene, partitions, located),
-        SEQUENCES.name: sequences(scene, partitions, located),
+        TOPIC_ACTIVITY.name: count_topic_activity(scene, partitions, located),
+        POSITIONS.name: find_positions(scene, partitions, located),
+        PRODUCERS.name: count_producers(scene, partitions, located),
+        SEQUENCES.name: find_sequences(scene, partitions, located),
     }
     found |= {
-        part.name: _events(part, Columns(tables[name]), ends)
+        part.name: _events(part, TableColumns(tables[name]), ends)
         for name, part in EVENTS.items()
         if name in tables
     }
-    return {name: bounded(COURSE[name], rows) for name, rows in found.items()}
+    return {name: limit_rows(TIMELINE_TABLES[name], rows) for name, rows in found.items()}
 
 
-def _group_clients(scene: Scene) -> pa.Table:
+def _group_clients(scene: ExchangeColumns) -> pa.Table:
     exchanges = scene.exchanges
     rows = np.flatnonzero(exchanges.known("group_id"))
     columns = scene.at(rows, ("group_id", *CLIENT, "api_key", *ORDER))
@@ -76,11 +76,11 @@ def _group_clients(scene: Scene) -> pa.Table:
         "exchanges": np.ones(len(rows), np.int64),
         "error_responses": exchanges.ints("error_code")[rows] != 0,
     }
-    return part_of(GROUP_CLIENTS, columns)
+    return make_timeline_table(GROUP_CLIENTS, columns)
 
 
-def _events(part: Part, events: Columns, ends: Columns) -> pa.Table:
-    found = rows_of(ends, events.ints("connection"))
-    columns: dict[str, Column] = {name: events.plain(name) for name in events.table.schema.names}
-    columns["client_host"] = ends.plain("client_host").take(nullable(found, found >= 0))
-    return part_of(part, columns | {"events": np.ones(events.rows, np.int64)})
+def _events(part: PartialTable, events: TableColumns, ends: TableColumns) -> pa.Table:
+    found = connection_rows(ends, events.ints("connection"))
+    columns: dict[str, AnyColumn] = {name: events.plain(name) for name in events.table.schema.names}
+    columns["client_host"] = ends.plain("client_host").take(nullable_ints(found, found >= 0))
+    return make_timeline_table(part, columns | {"events": np.ones(events.rows, np.int64)})

@@ -10,7 +10,7 @@ import numpy as np
 
 from kdissect.report.aggregate.histogram import Ints
 
-MOST_STEPS = 120
+MAX_STEPS = 120
 MS = 10**6
 LENGTHS_NS = (
     *(length * 10**power * MS for power in range(3) for length in (1, 2, 5)),
@@ -34,12 +34,12 @@ class Grid(NamedTuple):
 
 
 def grid_over(first_ns: int | None, last_ns: int | None) -> Grid:
-    """Give the finest grid of no more than `MOST_STEPS` steps, its first step at a round time."""
+    """Give the finest grid of no more than `MAX_STEPS` steps, its first step at a round time."""
     first, last = first_ns or 0, last_ns or 0
     for length in LENGTHS_NS:
         start = first // length * length
         steps = (last - start) // length + 1
-        if steps <= MOST_STEPS:
+        if steps <= MAX_STEPS:
             return Grid(start, length, max(steps, 1))
-    length = -(-(last - first) // MOST_STEPS // LENGTHS_NS[-1]) * LENGTHS_NS[-1] + LENGTHS_NS[-1]
-    return Grid(first // length * length, length, MOST_STEPS)
+    length = -(-(last - first) // MAX_STEPS // LENGTHS_NS[-1]) * LENGTHS_NS[-1] + LENGTHS_NS[-1]
+    return Grid(first // length * length, length, MAX_STEPS)

@@ -9,17 +9,17 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kdissect.report.aggregate.grouping import Columns, Mask
+from kdissect.report.aggregate.grouping import Mask, TableColumns
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import Column, picked
-from kdissect.report.timeline.exchange_columns import Scene, part_of
+from kdissect.report.aggregate.partial_tables import AnyColumn, take_rows
+from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
 from kdissect.report.timeline.timeline_tables import CLIENT, POSITIONS
 
 PRODUCE, FETCH, OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT = 0, 1, 8, 9, 28
 MOST_OFFSET = np.int64(1) << 62  # captured bytes may claim any
 
 
-class Kind(NamedTuple):
+class PositionKind(NamedTuple):
     """What a row of partitions says, by its API."""
 
     name: str
@@ -27,13 +27,13 @@ class Kind(NamedTuple):
 
 
 KINDS = (
-    Kind("written", (PRODUCE,)),
-    Kind("fetched", (FETCH,)),
-    Kind("committed", (OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT)),
+    PositionKind("written", (PRODUCE,)),
+    PositionKind("fetched", (FETCH,)),
+    PositionKind("committed", (OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT)),
 )
 
 
-def positions(scene: Scene, partitions: Columns, located: Ints) -> pa.Table:
+def find_positions(scene: ExchangeColumns, partitions: TableColumns, located: Ints) -> pa.Table:
     """Give the part POSITIONS."""
     api, offset, end = (partitions.ints(name) for name in ("api_key", "offset", "high_watermark"))
     answered = scene.exchanges.known("response_first_ns")
@@ -48,17 +48,22 @@ def positions(scene: Scene, partitions: Columns, located: Ints) -> pa.Table:
     return pa.concat_tables(found)
 
 
-def _wanted(kind: Kind, api: Ints, sound: Mask, has_end: Mask) -> Ints:
+def _wanted(kind: PositionKind, api: Ints, sound: Mask, has_end: Mask) -> Ints:
     wanted = sound & np.isin(api, kind.apis)
     return np.flatnonzero(wanted & has_end if kind.name == "fetched" else wanted)
 
 
 def _rows(
-    kind: Kind, scene: Scene, partitions: Columns, located: Ints, rows: Ints, written: Ints
+    kind: PositionKind,
+    scene: ExchangeColumns,
+    partitions: TableColumns,
+    located: Ints,
+    rows: Ints,
+    written: Ints,
 ) -> pa.Table:
     exchange = located[rows]
-    columns: dict[str, Column] = {
-        name: picked(partitions.plain(name), rows) for name in ("topic", "topic_id", "partition", "offset")
+    columns: dict[str, AnyColumn] = {
+        name: take_rows(partitions.plain(name), rows) for name in ("topic", "topic_id", "partition", "offset")
     }
     columns |= scene.at(exchange, ("step", "capture_file", "request_packet", "response_packet"))
     columns |= {"order_ns": -scene.begin[exchange], "exchanges": np.ones(len(rows), np.int64)}
@@ -68,5 +73,5 @@ def _rows(
     else:
         columns |= scene.at(exchange, ("group_id", *CLIENT))
     if kind.name == "fetched":
-        columns["end_offset"] = picked(partitions.plain("high_watermark"), rows)
-    return part_of(POSITIONS, columns)
+        columns["end_offset"] = take_rows(partitions.plain("high_watermark"), rows)
+    return make_timeline_table(POSITIONS, columns)

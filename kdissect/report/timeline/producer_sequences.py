@@ -3,10 +3,10 @@
 import numpy as np
 import pyarrow as pa
 
-from kdissect.report.aggregate.grouping import Columns, Mask
+from kdissect.report.aggregate.grouping import Mask, TableColumns
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import Column, picked
-from kdissect.report.timeline.exchange_columns import Scene, part_of
+from kdissect.report.aggregate.partial_tables import AnyColumn, take_rows
+from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
 from kdissect.report.timeline.timeline_tables import (
     CLIENT,
     ORDER,
@@ -18,18 +18,18 @@ PRODUCE = 0
 MOST_RECORDS = 1 << 31  # of one batch; sequence numbers are int32 and begin again after the highest
 
 
-def written_rows(partitions: Columns, located: Ints) -> Mask:
+def written_rows(partitions: TableColumns, located: Ints) -> Mask:
     """Tell which rows are of Produce requests with records."""
     written: Mask = (located >= 0) & (partitions.ints("api_key") == PRODUCE) & partitions.known("batches")
     return written
 
 
-def producers(scene: Scene, partitions: Columns, located: Ints) -> pa.Table:
+def count_producers(scene: ExchangeColumns, partitions: TableColumns, located: Ints) -> pa.Table:
     """Give the part PRODUCERS."""
     rows = np.flatnonzero(written_rows(partitions, located))
     exchange = located[rows]
-    columns: dict[str, Column] = {
-        name: picked(partitions.plain(name), rows) for name in ("producer_id", "producer_epoch")
+    columns: dict[str, AnyColumn] = {
+        name: take_rows(partitions.plain(name), rows) for name in ("producer_id", "producer_epoch")
     }
     columns |= scene.at(exchange, (*CLIENT, "transactional_id", *ORDER))
     columns |= {
@@ -37,18 +37,18 @@ def producers(scene: Scene, partitions: Columns, located: Ints) -> pa.Table:
     }
     columns |= {"errors": partitions.ints("error_code")[rows] != 0, "first_ns": scene.begin[exchange]}
     columns |= {"last_ns": scene.begin[exchange], "exchanges": np.ones(len(rows), np.int64)}
-    return part_of(PRODUCERS, columns)
+    return make_timeline_table(PRODUCERS, columns)
 
 
-def sequences(scene: Scene, partitions: Columns, located: Ints) -> pa.Table:
+def find_sequences(scene: ExchangeColumns, partitions: TableColumns, located: Ints) -> pa.Table:
     """Give the part SEQUENCES, before runs are joined."""
     start, records = partitions.ints("base_sequence"), partitions.ints("records")
     mask = written_rows(partitions, located) & partitions.known("producer_id") & partitions.known("partition")
     mask &= (partitions.ints("producer_id") >= 0) & (start >= 0) & (records > 0) & (records < MOST_RECORDS)
     rows = np.flatnonzero(mask)
-    columns: dict[str, Column] = {
-        name: picked(partitions.plain(name), rows)
+    columns: dict[str, AnyColumn] = {
+        name: take_rows(partitions.plain(name), rows)
         for name in ("producer_id", "producer_epoch", "topic", "topic_id", "partition", "batches", "records")
     }
     columns |= scene.at(located[rows], ORDER)
-    return part_of(SEQUENCES, columns | {"start": start[rows], "stop": (start + records)[rows]})
+    return make_timeline_table(SEQUENCES, columns | {"start": start[rows], "stop": (start + records)[rows]})

@@ -4,7 +4,7 @@ Each has a bound on its rows. Where a capture has more, the columns in `spare` a
 counts stays in the sums), and who was given up can be told by comparing with the parts without time.
 """
 
-from kdissect.report.aggregate.partial_tables import Part
+from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.tables.schemas import (
     BOOL,
     GROUP_EVENTS,
@@ -28,7 +28,7 @@ CLIENT, SERVER = ("client_id", "client_host"), ("server_host", "server_port")
 CELL_BITS = 4
 """A cell of latencies is 2^4 buckets of `histogram`: eight to an octave, so its middle is within 6 % of all in it."""
 
-MOMENTS = Part(
+ACTIVITY = PartialTable(
     "moments",
     keys=(
         ("step", INT32), ("api_key", INT16), *WHO, *ENDS, ("connection", INT64), ("idle_wait", BOOL), ("cell", INT16),
@@ -45,7 +45,7 @@ MOMENTS = Part(
 )  # fmt: skip
 """Exchanges by when they began; `cell` is -1 where there is no latency. `upload_ns` is first to last byte of the request."""
 
-FAILURES = Part(
+FAILURES = PartialTable(
     "failures",
     keys=(("step", INT32), ("api_key", INT16), ("code", INT16), *WHO, *ENDS, ("connection", INT64)),
     sums=("exchanges",),
@@ -56,7 +56,7 @@ FAILURES = Part(
 )
 """Exchanges by the error codes that they carry: one with two codes counts under both."""
 
-TOPIC_MOMENTS = Part(
+TOPIC_ACTIVITY = PartialTable(
     "topic_moments",
     keys=(
         ("step", INT32), ("api_key", INT16), ("topic", TEXT), ("topic_id", TEXT), *WHO, *ENDS, ("idle_wait", BOOL),
@@ -72,9 +72,9 @@ TOPIC_MOMENTS = Part(
     most=100_000,
     spare=(CLIENT, SERVER, ("topic", "topic_id")),
 )  # fmt: skip
-"""Exchanges by the topics that they name, with the columns of MOMENTS; `errors` are partitions of the topic."""
+"""Exchanges by the topics that they name, with the columns of MOMENTS; `error_rows` are partitions of the topic."""
 
-POSITIONS = Part(
+POSITIONS = PartialTable(
     "positions",
     keys=(
         ("step", INT32), ("kind", TEXT), ("group_id", TEXT), *WHO, ("topic", TEXT), ("topic_id", TEXT), ("partition", INT32),
@@ -87,7 +87,7 @@ POSITIONS = Part(
 )  # fmt: skip
 """The last offset of each step (`order_ns` is minus its time): fetched, committed, or written; `end_offset` is where the log ends."""
 
-GROUP_CLIENTS = Part(
+GROUP_CLIENTS = PartialTable(
     "group_clients",
     keys=(("group_id", TEXT), *WHO, ("api_key", INT16)),
     sums=("exchanges", "error_responses"),
@@ -97,7 +97,7 @@ GROUP_CLIENTS = Part(
     spare=(CLIENT, ("group_id",)),
 )
 
-PRODUCERS = Part(
+PRODUCERS = PartialTable(
     "producers",
     keys=(*WHO, ("transactional_id", TEXT), ("producer_id", INT64), ("producer_epoch", INT16)),
     sums=("exchanges", "batches", "records", "record_bytes", "errors"),
@@ -108,9 +108,9 @@ PRODUCERS = Part(
     most=20_000,
     spare=(("producer_epoch",), ("transactional_id", "producer_id")),
 )
-"""Who wrote under which identity; `errors` are partitions."""
+"""Who wrote under which identity; `error_rows` are partitions."""
 
-SEQUENCES = Part(
+SEQUENCES = PartialTable(
     "sequences",
     keys=(
         ("producer_id", INT64), ("producer_epoch", INT16), ("topic", TEXT), ("topic_id", TEXT), ("partition", INT32),
@@ -126,7 +126,7 @@ SEQUENCES = Part(
 )  # fmt: skip
 """Runs of sequence numbers start .. stop-1 without a gap."""
 
-GROUP_STEPS = Part(
+GROUP_STEPS = PartialTable(
     "group_steps",
     keys=(*((field.name, field.type) for field in GROUP_EVENTS), ("client_host", TEXT)),
     sums=("events",),
@@ -134,7 +134,7 @@ GROUP_STEPS = Part(
     earliest="time_ns",
 )
 
-TRANSACTION_STEPS = Part(
+TRANSACTION_STEPS = PartialTable(
     "transaction_steps",
     keys=(*((field.name, field.type) for field in TRANSACTION_EVENTS), ("client_host", TEXT)),
     sums=("events",),
@@ -142,9 +142,9 @@ TRANSACTION_STEPS = Part(
     earliest="time_ns",
 )
 
-COURSE = {
+TIMELINE_TABLES = {
     part.name: part
     for part in (
-        MOMENTS, FAILURES, TOPIC_MOMENTS, POSITIONS, GROUP_CLIENTS, PRODUCERS, SEQUENCES, GROUP_STEPS, TRANSACTION_STEPS,
+        ACTIVITY, FAILURES, TOPIC_ACTIVITY, POSITIONS, GROUP_CLIENTS, PRODUCERS, SEQUENCES, GROUP_STEPS, TRANSACTION_STEPS,
     )
 }  # fmt: skip

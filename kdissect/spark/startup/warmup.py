@@ -15,7 +15,7 @@ import pyarrow as pa
 from kdissect.capture.index.index import index_captures, one_by_one
 from kdissect.capture.inputs import CaptureFile
 from kdissect.jit import kernel_cache
-from kdissect.report.aggregate.merge import Partial, from_arrow
+from kdissect.report.partials import Partial, from_arrow
 from kdissect.spark import tasks
 
 CAPTURES = [Path(__file__).with_name(f"warmup.{format}") for format in ("pcap", "pcapng")]

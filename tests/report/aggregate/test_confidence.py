@@ -6,8 +6,8 @@ from math import comb
 import numpy as np
 import pytest
 
-from kdissect.report.aggregate.confidence import ranks
-from kdissect.report.build.metrics import exact_waits
+from kdissect.report.aggregate.confidence import confidence_ranks
+from kdissect.report.query.figures import exact_latencies
 
 
 def holds(count: int, part: Fraction, low: int, high: int) -> Fraction:
@@ -23,13 +23,13 @@ def holds(count: int, part: Fraction, low: int, high: int) -> Fraction:
     [(5, 500, None), (6, 500, (1, 6)), (10, 500, (2, 9)), (20, 500, (6, 15)), (367, 990, None)],
 )
 def test_ranks_that_books_print(count, per_mille, expected):
-    assert ranks(count, per_mille) == expected
+    assert confidence_ranks(count, per_mille) == expected
 
 
 @pytest.mark.parametrize("count", [6, 25, 117, 368, 900, 3000])
 @pytest.mark.parametrize("per_mille", [500, 900, 990])
 def test_ranks_are_as_tight_as_the_confidence_allows(count, per_mille):
-    found = ranks(count, per_mille)
+    found = confidence_ranks(count, per_mille)
     part, doubt = Fraction(per_mille, 1000), Fraction(25, 1000)
     if found is None:
         assert (1 - part) ** count > doubt or part**count > doubt
@@ -44,7 +44,7 @@ def test_ranks_are_as_tight_as_the_confidence_allows(count, per_mille):
 def test_the_normal_law_takes_over_without_a_jump(per_mille):
     part = per_mille / 1000
     at = int(1000 / (part * (1 - part)))
-    before, after = ranks(at - 5, per_mille), ranks(at + 5, per_mille)
+    before, after = confidence_ranks(at - 5, per_mille), confidence_ranks(at + 5, per_mille)
     assert before is not None
     assert after is not None
     assert all(abs(one - other) <= 14 for one, other in zip(before, after, strict=True))
@@ -55,7 +55,7 @@ def test_the_interval_holds_the_true_median_as_often_as_it_says():
     median = np.log(2) * 1e6  # of an exponential with mean 1 ms
     hits = 0
     for _ in range(400):
-        latency = exact_waits(rng.exponential(1e6, 60).astype(np.int64)).latency(0)
+        latency = exact_latencies(rng.exponential(1e6, 60).astype(np.int64)).latency(0)
         low, high = latency.p50_between_ns
         assert low <= latency.p50_ns <= high
         hits += low <= median <= high
@@ -63,6 +63,6 @@ def test_the_interval_holds_the_true_median_as_often_as_it_says():
 
 
 def test_too_few_values_have_no_interval():
-    latency = exact_waits(np.arange(1, 201) * 1000).latency(0)
+    latency = exact_latencies(np.arange(1, 201) * 1000).latency(0)
     assert latency.p99_between_ns is None
     assert latency.p50_between_ns is not None

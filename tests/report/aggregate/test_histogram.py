@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdissect.report.aggregate.histogram import (
-    bounds,
+    add_up,
+    bucket_bounds,
     bucket_of,
-    gather,
     middle,
     percentiles,
 )
@@ -20,7 +20,7 @@ HIGHEST = 2**63 - 1
 def test_every_value_lies_in_its_bucket_and_near_the_middle(values):
     values = np.array(values, np.int64)
     buckets = bucket_of(values)
-    lowest, highest = bounds(buckets)
+    lowest, highest = bucket_bounds(buckets)
     assert (lowest <= values).all()
     assert (values <= highest).all()
     for value, stand_in in zip(values.tolist(), middle(buckets).tolist(), strict=True):
@@ -29,7 +29,7 @@ def test_every_value_lies_in_its_bucket_and_near_the_middle(values):
 
 def test_buckets_follow_each_other_without_gap_or_overlap():
     buckets = np.arange(7296)
-    lowest, highest = bounds(buckets)
+    lowest, highest = bucket_bounds(buckets)
     assert (lowest[1:] == highest[:-1] + 1).all()
     assert lowest[0] == 0
     assert highest[-1] == HIGHEST
@@ -40,7 +40,7 @@ def test_buckets_follow_each_other_without_gap_or_overlap():
 @pytest.mark.parametrize("bits", range(1, 63))
 def test_the_edges_of_octaves(bits):
     around = np.array([(1 << bits) - 1, 1 << bits, (1 << bits) + 1], np.int64)
-    lowest, highest = bounds(bucket_of(around))
+    lowest, highest = bucket_bounds(bucket_of(around))
     assert ((lowest <= around) & (around <= highest)).all()
 
 
@@ -49,7 +49,7 @@ def test_the_edges_of_octaves(bits):
 def test_percentiles_are_within_half_a_percent_of_the_nearest_rank(spread, count):
     values = np.exp(np.random.default_rng(count).normal(15, spread, count)).astype(np.int64)
     group = np.zeros(count, np.int64)
-    counted = gather(group, bucket_of(values), group + 1)
+    counted = add_up(group, bucket_of(values), group + 1)
     found = percentiles(counted, 1, (1, 500, 900, 990, 999, 1000))
     for mille, got in zip((1, 500, 900, 990, 999, 1000), found, strict=True):
         exact = np.sort(values)[-(-count * mille // 1000) - 1]
@@ -60,7 +60,7 @@ def test_percentiles_of_many_groups_at_once():
     rng = np.random.default_rng(3)
     group, values = rng.integers(0, 40, 5000), rng.integers(0, 10**9, 5000)
     group[group == 7] = 8  # one group stays empty
-    found = percentiles(gather(group, bucket_of(values), np.ones(5000, np.int64)), 40, (500,))[0]
+    found = percentiles(add_up(group, bucket_of(values), np.ones(5000, np.int64)), 40, (500,))[0]
     for number in range(40):
         own = values[group == number]
         exact = np.percentile(own, 50, method="inverted_cdf") if len(own) else 0
@@ -68,7 +68,7 @@ def test_percentiles_of_many_groups_at_once():
 
 
 def test_counts_weigh():
-    counted = gather(np.array([0, 0, 0]), np.array([5, 3, 5]), np.array([1, 97, 2]))
+    counted = add_up(np.array([0, 0, 0]), np.array([5, 3, 5]), np.array([1, 97, 2]))
     assert counted.bucket.tolist() == [3, 5]
     assert counted.count.tolist() == [97, 3]
     assert [int(value[0]) for value in percentiles(counted, 1, (970, 971, 1000))] == [3, 5, 5]

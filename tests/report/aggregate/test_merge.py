@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kdissect.report.aggregate.merge import (
+from kdissect.report.aggregate.partial_tables import PARTIAL_TABLES
+from kdissect.report.build.report import build_report
+from kdissect.report.model.summary import CaptureFacts
+from kdissect.report.partials import (
     EMPTY,
     PARTIAL,
     Partial,
@@ -15,15 +18,12 @@ from kdissect.report.aggregate.merge import (
     summarise,
     to_arrow,
 )
-from kdissect.report.aggregate.partial_tables import PARTS
-from kdissect.report.build.report import build_report
-from kdissect.report.model import CaptureFacts
 from tests.helpers import synthetic_tables as synthetic
 
 
 def rows_of(partial: Partial):
     """Give a partial as sorted rows, whose order says nothing."""
-    return {name: sorted(map(repr, partial.part(part).to_pylist())) for name, part in PARTS.items()}
+    return {name: sorted(map(repr, partial.part(part).to_pylist())) for name, part in PARTIAL_TABLES.items()}
 
 
 @settings(max_examples=12)
@@ -42,7 +42,7 @@ def test_any_batches_in_any_order_give_the_same_partial(seed, calls, exchanges):
 
 def test_parts_have_one_row_per_key():
     partial = summarise(synthetic.tables(np.random.default_rng(4), 3000))
-    for name, part in PARTS.items():
+    for name, part in PARTIAL_TABLES.items():
         keys = partial.part(part).select([key for key, _ in part.keys])
         assert keys.group_by(keys.column_names).aggregate([]).num_rows == keys.num_rows, name
         assert keys.num_rows, name

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.report.aggregate.merge import summarise
-from kdissect.report.build.profile import spans
+from kdissect.report.build.profile import number_ranges
 from kdissect.report.build.report import build_report
-from kdissect.report.model import By, CaptureFacts
+from kdissect.report.model.summary import CaptureFacts, ProfileBy
+from kdissect.report.partials import summarise
 from tests.helpers import synthetic_tables as synthetic
 from tests.report import paper_capture as handmade
 
@@ -42,10 +42,10 @@ def added_up(tables, key):
 
 
 KEYS = {
-    By.API: lambda row, _: row["api_name"],
-    By.BROKER: lambda _, end: f"{end.get('server_host', '?')}:{end.get('server_port', '?')}",
-    By.GROUP: lambda row, _: row["group_id"],
-    By.CONNECTION: lambda row, end: (
+    ProfileBy.API: lambda row, _: row["api_name"],
+    ProfileBy.BROKER: lambda _, end: f"{end.get('server_host', '?')}:{end.get('server_port', '?')}",
+    ProfileBy.GROUP: lambda row, _: row["group_id"],
+    ProfileBy.CONNECTION: lambda row, end: (
         f"{end.get('client_host', '?')}:{end.get('client_port', '?')} > {end.get('server_host', '?')}:{end.get('server_port', '?')}"
     ),
 }
@@ -55,7 +55,7 @@ KEYS = {
 def test_rows_are_what_the_exchanges_add_up_to_most_time_first(tables, by):
     summary = build_report(summarise(tables), CaptureFacts(), by=by)
     calls, times = added_up(tables, KEYS[by])
-    if by is By.GROUP:
+    if by is ProfileBy.GROUP:
         calls.pop(None)
     assert {row.label: row.exchanges for row in summary.profile.rows} == dict(calls)
     for row in summary.profile.rows:
@@ -66,7 +66,7 @@ def test_rows_are_what_the_exchanges_add_up_to_most_time_first(tables, by):
 
 
 def test_rows_by_topic_on_paper():
-    rows = build_report(summarise(handmade.tables()), handmade.CAPTURE, by=By.TOPIC).profile.rows
+    rows = build_report(summarise(handmade.tables()), handmade.CAPTURE, by=ProfileBy.TOPIC).profile.rows
     assert [(row.label, row.detail, row.exchanges) for row in rows[:2]] == [
         ("orders", "Produce", 3),
         ("orders", "Fetch", 2),
@@ -93,5 +93,5 @@ def test_an_old_api_does_not_lend_its_name_to_a_new_one_of_the_same_key():
 
 
 def test_versions_are_written_as_spans():
-    assert spans({9, 3, 4, 5, 11}) == "3-5, 9, 11"
-    assert spans(set()) is None
+    assert number_ranges({9, 3, 4, 5, 11}) == "3-5, 9, 11"
+    assert number_ranges(set()) is None

@@ -7,14 +7,14 @@ import jsonschema
 import numpy as np
 import pytest
 
-from kdissect.report import model as names
-from kdissect.report.aggregate.merge import (
+from kdissect.report.build.report import build_report
+from kdissect.report.model import summary as names
+from kdissect.report.model.summary import CaptureFacts
+from kdissect.report.partials import (
     EMPTY,
     merge,
     summarise,
 )
-from kdissect.report.build.report import build_report
-from kdissect.report.model import CaptureFacts
 from kdissect.report.render.json import json_schema, to_json
 from tests.helpers import synthetic_tables as synthetic
 from tests.report import paper_capture as handmade

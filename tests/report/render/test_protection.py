@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from kdissect.report.aggregate.merge import summarise
 from kdissect.report.build.report import build_report
-from kdissect.report.model import CaptureFacts
+from kdissect.report.model.summary import CaptureFacts
+from kdissect.report.partials import summarise
 from kdissect.report.render.table import Terminal
 from kdissect.report.render.terminal import render
 from kdissect.tables.schemas import (

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.report.aggregate.merge import summarise
 from kdissect.report.build.report import build_report
-from kdissect.report.model import By, CaptureFacts
+from kdissect.report.model.summary import CaptureFacts, ProfileBy
+from kdissect.report.partials import summarise
 from kdissect.report.render.table import Terminal
 from kdissect.report.render.terminal import render, terminal_of
 from kdissect.tables.schemas import CONNECTIONS
@@ -44,7 +44,7 @@ def test_snapshot(width, name):
     assert text == (SNAPSHOTS / f"handmade-{name}.txt").read_text("utf-8")
 
 
-@pytest.mark.parametrize("by", By)
+@pytest.mark.parametrize("by", ProfileBy)
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_the_short_report_fits_one_screen_and_keeps_every_figure_of_the_profile(width, by):
     summary = build_report(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import kdissect
 from kdissect.report.build.report import build_report
-from kdissect.report.model import CaptureFacts
+from kdissect.report.model.summary import CaptureFacts
 from kdissect.spark.startup.warmup import CAPTURES, rehearse
 
 PACKAGE = Path(kdissect.__file__).parent

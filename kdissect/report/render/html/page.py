@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from html import escape
 
-from kdissect.report.aggregate.merge import Partial
-from kdissect.report.model import Summary
-from kdissect.report.render.html.document import document
+from kdissect.report.build.page.page_data import make_page_data
+from kdissect.report.model.summary import Summary
+from kdissect.report.partials import Partial
 from kdissect.report.render.html.style import asset, policy
 from kdissect.report.timeline.grid import Grid
 
@@ -28,7 +28,7 @@ MARK = re.compile(r"%%(\w+)%%")
 def render_page(summary: Summary, partial: Partial, grid: Grid) -> str:
     """Give the page; the same captures give the same text."""
     style, script = asset("page.css"), "\n".join(_scripts())
-    data = json.dumps(document(summary, partial, grid), separators=(",", ":"), allow_nan=False)
+    data = json.dumps(make_page_data(summary, partial, grid), separators=(",", ":"), allow_nan=False)
     parts = {
         "policy": escape(policy(style, script)),
         "title": escape(_title(summary)),

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from kdissect.report.render.html.group_panel import clients_of, group_of_client
-from kdissect.report.render.html.names import (
-    Names,
+from kdissect.report.build.page.group_panel import clients_of, group_of_client
+from kdissect.report.build.page.page_names import (
+    PageNames,
     Plain,
     columns_of,
 )
@@ -24,7 +24,7 @@ Key = tuple[str, int]  # topic, partition
 UNKNOWN = -1
 
 
-class Course:
+class PositionSeries:
     """The last known offset at each step."""
 
     def __init__(self, steps: int) -> None:
@@ -44,10 +44,10 @@ class Course:
         return np.where(at >= 0, self.values[np.maximum(at, 0)], UNKNOWN)
 
 
-def lag(names: Names, grid: Grid) -> dict[str, list[Plain]]:
+def lag(names: PageNames, grid: Grid) -> dict[str, list[Plain]]:
     """Give the lag of each group by topic: per step what was committed and what was fetched short of the end."""
-    ends: dict[Key, Course] = {}
-    reached: dict[tuple[str, str], dict[Key, Course]] = {}
+    ends: dict[Key, PositionSeries] = {}
+    reached: dict[tuple[str, str], dict[Key, PositionSeries]] = {}
     group_of = group_of_client(clients_of(names))
     rows = columns_of(names.partial, POSITIONS).table.to_pylist()
     for row in sorted(rows, key=lambda row: -row["order_ns"]):
@@ -56,20 +56,20 @@ def lag(names: Names, grid: Grid) -> dict[str, list[Plain]]:
             continue
         key, time_ns, ref = (topic, row["partition"]), -row["order_ns"], names.ref_of(row)
         if row["end_offset"] is not None:
-            ends.setdefault(key, Course(grid.steps)).take(row["step"], row["end_offset"], time_ns, ref, highest=True)  # fmt: skip
+            ends.setdefault(key, PositionSeries(grid.steps)).take(row["step"], row["end_offset"], time_ns, ref, highest=True)  # fmt: skip
         if row["kind"] == "written":
             continue
         group = _group(names, row, group_of)
         if group is not None:
             of = reached.setdefault((group, row["kind"]), {})
-            of.setdefault(key, Course(grid.steps)).take(row["step"], row["offset"], time_ns, ref)
+            of.setdefault(key, PositionSeries(grid.steps)).take(row["step"], row["offset"], time_ns, ref)
     return {
         group: _topics(ends, reached.get((group, "committed"), {}), reached.get((group, "fetched"), {}), grid)
         for group in {group for group, _ in reached}
     }
 
 
-def _group(names: Names, row: Mapping[str, Any], group_of: Mapping[int, str]) -> str | None:
+def _group(names: PageNames, row: Mapping[str, Any], group_of: Mapping[int, str]) -> str | None:
     if row["kind"] == "fetched":
         return group_of.get(names.client(row["client_id"], row["client_host"]))
     found: str | None = row["group_id"]
@@ -77,9 +77,12 @@ def _group(names: Names, row: Mapping[str, Any], group_of: Mapping[int, str]) ->
 
 
 def _topics(
-    ends: Mapping[Key, Course], committed: Mapping[Key, Course], fetched: Mapping[Key, Course], grid: Grid
+    ends: Mapping[Key, PositionSeries],
+    committed: Mapping[Key, PositionSeries],
+    fetched: Mapping[Key, PositionSeries],
+    grid: Grid,
 ) -> list[Plain]:
-    of_topic: dict[str, list[tuple[str, int, Course]]] = {}
+    of_topic: dict[str, list[tuple[str, int, PositionSeries]]] = {}
     for name, courses in (("committed", committed), ("fetched", fetched)):
         for (topic, partition), course in courses.items():
             of_topic.setdefault(topic, []).append((name, partition, course))
@@ -89,7 +92,10 @@ def _topics(
 
 
 def _topic(
-    topic: str, ends: Mapping[Key, Course], courses: Iterable[tuple[str, int, Course]], grid: Grid
+    topic: str,
+    ends: Mapping[Key, PositionSeries],
+    courses: Iterable[tuple[str, int, PositionSeries]],
+    grid: Grid,
 ) -> tuple[int, Plain]:
     """Give the highest lag on a topic, and its course."""
     totals = {name: np.full(grid.steps, UNKNOWN) for name in ("committed", "fetched")}

@@ -8,24 +8,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kdissect.report.aggregate.grouping import (
-    Columns,
     Mask,
-    added,
-    coded,
-    grouped,
-    nullable,
+    TableColumns,
+    encode,
+    group_rows,
+    nullable_ints,
+    sum_by_group,
 )
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import FACTS
-from kdissect.report.build.metrics import Fate, exact_waits
-from kdissect.report.model import (
+from kdissect.report.aggregate.partial_tables import CONNECTION_FACTS
+from kdissect.report.model.summary import (
     ClientName,
-    Connections,
-    Protocol,
-    Sasl,
-    Software,
-    Tls,
+    ConnectionTotals,
+    ProtocolRow,
+    SaslRow,
+    SoftwareRow,
+    TlsRow,
 )
+from kdissect.report.query.figures import ConnectionFlags, exact_latencies
 
 CLIENT_COLUMNS = ("client_software_name", "client_software_version", "client_host")
 KAFKA = ("kafka", "kafka-0.7")
@@ -33,14 +33,14 @@ TLS_COLUMNS = {
     name: f"tls_{name}" for name in ("version", "cipher", "outcome", "alert", "alert_by", "decryption")
 }
 SASL_COLUMNS = {"mechanism": "sasl_mechanism", "outcome": "sasl_outcome", "error_name": "sasl_error"}
-Seen = TypeVar("Seen", Tls, Sasl)
+Seen = TypeVar("Seen", TlsRow, SaslRow)
 
 
-class Facts:
+class ConnectionFacts:
     """The connections table in order of connection number."""
 
     def __init__(self, connections: pa.Table) -> None:
-        self.columns = Columns(connections.sort_by("connection"))
+        self.columns = TableColumns(connections.sort_by("connection"))
         self.numbers = self.columns.ints("connection")
         one_way = (self.columns.ints("bytes_to_server") == 0) | (self.columns.ints("bytes_to_client") == 0)
         # The server's side was captured: it shook hands, and said no more.
@@ -53,7 +53,7 @@ class Facts:
         self.lossy: Mask = (self.columns.ints("lost_bytes") > 0) | self.one_way
         self.closed: Mask = self.columns.equals("closed", "fin") | self.columns.equals("closed", "rst")
 
-    def rows(self, connection: Columns) -> Ints:
+    def rows(self, connection: TableColumns) -> Ints:
         """Give the row of each `connection` in these facts, -1 where there is none."""
         wanted = connection.ints("connection")
         if not len(self.numbers):
@@ -63,18 +63,18 @@ class Facts:
 
     def taken(self, name: str, rows: Ints) -> pa.Array:
         """Give a column for rows found by `rows`, null for -1."""
-        return self.columns.plain(name).take(nullable(rows, rows >= 0))
+        return self.columns.plain(name).take(nullable_ints(rows, rows >= 0))
 
     def client_ids(self, column: pa.Array, rows: Ints) -> pa.Array:
         """Give client ids of exchanges; those of the connection where there is none (an answer without its request)."""
         return pc.coalesce(column, self.taken("client_id", rows))
 
-    def fate(self, rows: Ints) -> Fate:
+    def fate(self, rows: Ints) -> ConnectionFlags:
         """Tell what became of the connections at `rows`; of an unknown one nothing is held against it."""
         there = rows >= 0
         if not len(self.numbers):
-            return Fate(there, there)
-        return Fate(there & self.lossy[rows], there & self.closed[rows])
+            return ConnectionFlags(there, there)
+        return ConnectionFlags(there & self.lossy[rows], there & self.closed[rows])
 
 
 def client_name(client_id: str | None, facts: list[str | None]) -> ClientName:
@@ -85,14 +85,14 @@ def client_name(client_id: str | None, facts: list[str | None]) -> ClientName:
     )
 
 
-def connections(facts: Facts) -> Connections:
+def connection_totals(facts: ConnectionFacts) -> ConnectionTotals:
     """Give the figures of all connections."""
     columns = facts.columns
     names = columns.plain("protocol").to_pylist()
     kafka = np.array([name in KAFKA for name in names], bool)
     traffic = columns.ints("bytes_to_server") + columns.ints("bytes_to_client")
     protocols = [
-        Protocol(
+        ProtocolRow(
             protocol=name,
             connections=int(mask.sum()),
             packets=int(columns.ints("packets")[mask].sum()),
@@ -103,10 +103,10 @@ def connections(facts: Facts) -> Connections:
     ]
 
     software = [columns.plain(name) for name in CLIENT_COLUMNS[:2]]
-    named = grouped(*(coded(column) for column in software))
+    named = group_rows(*(encode(column) for column in software))
     made_by = zip(
         *(column.take(pa.array(named.first)).to_pylist() for column in software),
-        added(named, kafka).tolist(),
+        sum_by_group(named, kafka).tolist(),
         strict=True,
     )
 
@@ -120,16 +120,16 @@ def connections(facts: Facts) -> Connections:
         values = columns.ints(name)
         return values[kafka & columns.known(name) & (values >= 0)]
 
-    return Connections(
+    return ConnectionTotals(
         count=columns.rows,
         protocols=tuple(sorted(protocols, key=lambda row: (-row.bytes, row.protocol))),
-        tls=_kinds(columns, Tls, TLS_COLUMNS, {"bytes": traffic, "undecrypted_bytes": columns.ints("tls_undecrypted_bytes")}),
+        tls=_kinds(columns, TlsRow, TLS_COLUMNS, {"bytes": traffic, "undecrypted_bytes": columns.ints("tls_undecrypted_bytes")}),
         sasl=_kinds(
-            columns, Sasl, SASL_COLUMNS, {"reauthentications": columns.ints("sasl_reauthentications")}
+            columns, SaslRow, SASL_COLUMNS, {"reauthentications": columns.ints("sasl_reauthentications")}
         ),
         software=tuple(
             sorted(
-                (Software(software_name=name, software_version=version, connections=count) for name, version, count in made_by if name and count),
+                (SoftwareRow(software_name=name, software_version=version, connections=count) for name, version, count in made_by if name and count),
                 key=lambda row: (-row.connections, row.software_name, row.software_version or ""),
             )
         ),
@@ -140,8 +140,8 @@ def connections(facts: Facts) -> Connections:
         closed_by_rst=count(columns.equals("closed", "rst")),
         still_open=count(columns.equals("closed", "open")),
         lossy=count(columns.ints("lost_bytes") > 0),
-        server_rtt=exact_waits(rtt("server_rtt_ns")).latency(0),
-        client_rtt=exact_waits(rtt("client_rtt_ns")).latency(0),
+        server_rtt=exact_latencies(rtt("server_rtt_ns")).latency(0),
+        client_rtt=exact_latencies(rtt("client_rtt_ns")).latency(0),
         **{
             name: total(name)
             for name in (
@@ -153,14 +153,17 @@ def connections(facts: Facts) -> Connections:
 
 
 def _kinds(
-    columns: Columns, kind: type[Seen], named: Mapping[str, str], totals: Mapping[str, Ints]
+    columns: TableColumns, kind: type[Seen], named: Mapping[str, str], totals: Mapping[str, Ints]
 ) -> tuple[Seen, ...]:
     """Count connections by the columns `named` gives for fields; those without an outcome are passed over."""
     keys = [columns.plain(column) for column in named.values()]
-    groups = grouped(*map(coded, keys))
+    groups = group_rows(*map(encode, keys))
     rows = zip(
         *(column.take(pa.array(groups.first)).to_pylist() for column in keys),
-        *(added(groups, values).tolist() for values in (np.ones(columns.rows, np.int64), *totals.values())),
+        *(
+            sum_by_group(groups, values).tolist()
+            for values in (np.ones(columns.rows, np.int64), *totals.values())
+        ),
         strict=True,
     )
     fields = (*named, "connections", *totals)
@@ -169,6 +172,6 @@ def _kinds(
     return tuple(kind(**row) for row in found if row["outcome"] is not None)
 
 
-def facts_of(parts: pa.Table) -> Facts:
+def read_connection_facts(parts: pa.Table) -> ConnectionFacts:
     """Read the FACTS part."""
-    return Facts(parts.select(FACTS.schema.names))
+    return ConnectionFacts(parts.select(CONNECTION_FACTS.schema.names))

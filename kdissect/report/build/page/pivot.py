@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kdissect.report.aggregate.grouping import Columns
-from kdissect.report.render.html.names import (
-    OTHERS,
-    Names,
+from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.report.build.page.page_names import (
+    NOT_SINGLED_OUT,
+    PageNames,
     Plain,
     columns_of,
 )
-from kdissect.report.render.html.size_budget import size_of
+from kdissect.report.build.page.size_budget import size_of
 from kdissect.report.timeline.timeline_tables import (
+    ACTIVITY,
     FAILURES,
-    MOMENTS,
-    TOPIC_MOMENTS,
+    TOPIC_ACTIVITY,
 )
 
 SUMS = (
@@ -55,34 +55,34 @@ TOPIC_DETAILS = (
 Slot = tuple[int, int, int]
 
 
-class Cells(NamedTuple):
+class PivotRows(NamedTuple):
     """Rows of MOMENTS or TOPIC_MOMENTS by number: client, broker and connection or topic of each, and what it counts."""
 
     slots: list[Slot]
     rows: list[tuple[Any, ...]]
 
 
-def cube(names: Names, room: int = MOST_CHARACTERS) -> Plain:
+def make_pivot(names: PageNames, room: int = MOST_CHARACTERS) -> Plain:
     """Give the cube in the finest detail that fits."""
-    columns = columns_of(names.partial, MOMENTS)
-    cells = Cells(slots_of(names, columns), _counts(names, columns, SUMS))
+    columns = columns_of(names.partial, ACTIVITY)
+    cells = PivotRows(slots_of(names, columns), _counts(names, columns, SUMS))
     found = _fitting(cells, DETAILS, min(max(room, LEAST_CHARACTERS), MOST_CHARACTERS))
     return found | {"sums": SUMS, "whole": _whole(names, cells, found["slots"])}
 
 
-def topic_cube(names: Names, topics: Sequence[str]) -> Plain:
+def make_topic_pivot(names: PageNames, topics: Sequence[str]) -> Plain:
     """Give the cube of these topics, and which of them it holds in full."""
-    columns = columns_of(names.partial, TOPIC_MOMENTS)
+    columns = columns_of(names.partial, TOPIC_ACTIVITY)
     number = {topic: at for at, topic in enumerate(topics)}
     named = zip(columns.plain("topic").to_pylist(), columns.plain("topic_id").to_pylist(), strict=True)
-    found = [number.get(names.topic(*one) or "", OTHERS) for one in named]
+    found = [number.get(names.topic(*one) or "", NOT_SINGLED_OUT) for one in named]
     slots = [
         (client, broker, topic)
         for (client, broker, _), topic in zip(slots_of(names, columns), found, strict=True)
     ]
     rows = _counts(names, columns, TOPIC_SUMS)
     kept = [at for at, topic in enumerate(found) if topic >= 0]
-    cells = Cells([slots[at] for at in kept], [rows[at] for at in kept])
+    cells = PivotRows([slots[at] for at in kept], [rows[at] for at in kept])
     fitting = _fitting(cells, TOPIC_DETAILS, MOST_FOR_TOPICS, rest=False)
     counted = [0] * len(topics)
     for (_, _, topic), row in zip(*cells, strict=True):
@@ -93,7 +93,7 @@ def topic_cube(names: Names, topics: Sequence[str]) -> Plain:
     return fitting | {"sums": TOPIC_SUMS, "whole": whole}
 
 
-def _counts(names: Names, columns: Columns, sums: Sequence[str]) -> list[tuple[Any, ...]]:
+def _counts(names: PageNames, columns: TableColumns, sums: Sequence[str]) -> list[tuple[Any, ...]]:
     apis = {key: names.api(key) for key in set(columns.plain("api_key").to_pylist())}
     refs = [names.ref_of(row) for row in columns.table.select(["capture_file", "request_packet", "response_packet"]).to_pylist()]  # fmt: skip
     return list(
@@ -109,7 +109,7 @@ def _counts(names: Names, columns: Columns, sums: Sequence[str]) -> list[tuple[A
     )
 
 
-def _fitting(cells: Cells, details: Sequence[Detail], most: int, rest: bool = True) -> Plain:
+def _fitting(cells: PivotRows, details: Sequence[Detail], most: int, rest: bool = True) -> Plain:
     """Fold until the text is no longer than it may be: who is folded is OTHERS; without `rest`, topics are left out then."""
     heavy = _heaviest(cells)
     for detail in details:
@@ -119,7 +119,7 @@ def _fitting(cells: Cells, details: Sequence[Detail], most: int, rest: bool = Tr
     return found
 
 
-def slots_of(names: Names, columns: Columns) -> list[Slot]:
+def slots_of(names: PageNames, columns: TableColumns) -> list[Slot]:
     """Give the slot of each row that has the columns of both ends and maybe a connection."""
     known = "connection" in columns.table.schema.names
     client_ids = columns.plain("client_id")
@@ -131,7 +131,7 @@ def slots_of(names: Names, columns: Columns) -> list[Slot]:
     return [
         (
             names.client(client_id, host),
-            names.brokers.numbers.get((server_host, server_port), OTHERS),
+            names.brokers.numbers.get((server_host, server_port), NOT_SINGLED_OUT),
             row,
         )
         for client_id, row, host, server_host, server_port in zip(
@@ -140,7 +140,7 @@ def slots_of(names: Names, columns: Columns) -> list[Slot]:
     ]
 
 
-def _heaviest(cells: Cells) -> list[int]:
+def _heaviest(cells: PivotRows) -> list[int]:
     """Give connections or topics by the number of their exchanges."""
     weight: dict[int, int] = {}
     for (_, _, one), row in zip(cells.slots, cells.rows, strict=True):
@@ -148,15 +148,15 @@ def _heaviest(cells: Cells) -> list[int]:
     return sorted((one for one in weight if one >= 0), key=lambda one: (-weight[one], one))
 
 
-def _folded(cells: Cells, detail: Detail, heavy: Sequence[int], rest: bool) -> Plain:
+def _folded(cells: PivotRows, detail: Detail, heavy: Sequence[int], rest: bool) -> Plain:
     kept = set(heavy[: detail.others])
     numbers: dict[Slot, int] = {}
     found: dict[tuple[int, int, int], dict[int, tuple[list[int], dict[int, list[int | None]]]]] = {}
     for (client, broker, other), (api, idle, step, cell, ref, sums) in zip(*cells, strict=True):
         if not rest and other not in kept:
             continue
-        who = client if client < detail.clients else OTHERS
-        slot = numbers.setdefault((who, broker, other if other in kept else OTHERS), len(numbers))
+        who = client if client < detail.clients else NOT_SINGLED_OUT
+        slot = numbers.setdefault((who, broker, other if other in kept else NOT_SINGLED_OUT), len(numbers))
         total, by_cell = found.setdefault((slot, api, idle), {}).setdefault(step, ([0] * len(sums), {}))
         for at, value in enumerate(sums):
             total[at] = max(total[at], value) if at == LARGEST else total[at] + value
@@ -178,7 +178,7 @@ def _flat(by_cell: dict[int, list[int | None]]) -> list[int | None]:
     return [value for cell, (count, ref) in sorted(by_cell.items()) for value in (cell, count, ref)]
 
 
-def _whole(names: Names, cells: Cells, slots: Sequence[Slot]) -> Plain:
+def _whole(names: PageNames, cells: PivotRows, slots: Sequence[Slot]) -> Plain:
     """Tell which clients and connections the cube holds in full: only those may be narrowed by time."""
     told = {client for client, _, _ in slots}
     by_client = [0] * len(names.clients.keys)
@@ -200,7 +200,7 @@ def _whole(names: Names, cells: Cells, slots: Sequence[Slot]) -> Plain:
     }
 
 
-def failures(names: Names) -> list[list[int | None]]:
+def failures(names: PageNames) -> list[list[int | None]]:
     """Give [step, api, code, client, broker, connection, exchanges, packet] for each error code, in the detail that fits."""
     columns = columns_of(names.partial, FAILURES)
     slots = slots_of(names, columns)
@@ -208,8 +208,8 @@ def failures(names: Names) -> list[list[int | None]]:
     for detail in (DETAILS[0], DETAILS[2], DETAILS[-1]):
         found: dict[tuple[int, ...], list[int | None]] = {}
         for row, (client, broker, connection) in zip(rows, slots, strict=True):
-            who = client if client < detail.clients else OTHERS
-            key = (row["step"], names.api(row["api_key"]), row["code"], who, broker, connection if detail.others else OTHERS)  # fmt: skip
+            who = client if client < detail.clients else NOT_SINGLED_OUT
+            key = (row["step"], names.api(row["api_key"]), row["code"], who, broker, connection if detail.others else NOT_SINGLED_OUT)  # fmt: skip
             counts = found.setdefault(key, [0, names.ref_of(row)])
             counts[0] = (counts[0] or 0) + row["exchanges"]
         told = [[*key, *counts] for key, counts in found.items()]

@@ -1,6 +1,6 @@
 """Figures of any set of exchanges: calls and latencies, grouped by whatever columns the report ranks by.
 
-`Profile` holds the figures of all groups as columns, so a capture with a hundred thousand clients costs no more than its
+`GroupFigures` holds the figures of all groups as columns, so a capture with a hundred thousand clients costs no more than its
 rows; `figures` makes the object of one group when it is shown.
 """
 
@@ -11,25 +11,25 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kdissect.report.aggregate.confidence import ranks
+from kdissect.report.aggregate.confidence import confidence_ranks
 from kdissect.report.aggregate.grouping import (
-    Columns,
-    Groups,
     Mask,
-    added,
+    RowGroups,
+    TableColumns,
+    sum_by_group,
 )
 from kdissect.report.aggregate.histogram import (
-    Counted,
+    Histograms,
     Ints,
-    at_ranks,
+    add_up,
+    bounds_at_ranks,
     bucket_of,
-    gather,
     middle,
     percentiles,
     variance,
 )
 from kdissect.report.aggregate.partial_tables import CALLS
-from kdissect.report.model import (
+from kdissect.report.model.summary import (
     HISTOGRAM_EDGES_NS,
     Figures,
     Latency,
@@ -41,7 +41,7 @@ ABSENT_LOW, ABSENT_HIGH = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class Latencies:
     """Latencies by group, one entry per group in each array (`cells` has a row per group)."""
 
     count: Ints
@@ -51,7 +51,7 @@ class Waits:
     ranked: list[Ints]
     spread: npt.NDArray[np.float64]
     cells: Ints
-    buckets: Counted
+    buckets: Histograms
 
     def latency(self, group: int) -> Latency | None:
         """Give the latencies of one group, None if it has none."""
@@ -63,10 +63,10 @@ class Waits:
         mean = total / count
 
         def between(per_mille: int) -> tuple[int, int] | None:
-            found = ranks(count, per_mille)
+            found = confidence_ranks(count, per_mille)
             if found is None:
                 return None
-            lower, upper = at_ranks(self.buckets, group, found)
+            lower, upper = bounds_at_ranks(self.buckets, group, found)
             return max(lower, low), min(upper, high)
 
         return Latency(
@@ -77,7 +77,7 @@ class Waits:
         )  # fmt: skip
 
 
-def waits(groups: int, buckets: Counted, of: Ints, counts: Sequence[Ints]) -> Waits:
+def collect_latencies(groups: int, buckets: Histograms, of: Ints, counts: Sequence[Ints]) -> Latencies:
     """Put together rows of groups `of` with (count, sum, lowest, highest), and the buckets of the same groups."""
     count, total, low, high = counts
     counts_by_group, totals = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
@@ -90,10 +90,10 @@ def waits(groups: int, buckets: Counted, of: Ints, counts: Sequence[Ints]) -> Wa
     cells = np.zeros((groups, len(HISTOGRAM_EDGES_NS) + 1), np.int64)
     np.add.at(cells, (buckets.group, cell), buckets.count)
     ranked, spread = percentiles(buckets, groups, PER_MILLE), variance(buckets, groups)
-    return Waits(counts_by_group, totals, lowest, highest, ranked, spread, cells, buckets)
+    return Latencies(counts_by_group, totals, lowest, highest, ranked, spread, cells, buckets)
 
 
-class Timing(NamedTuple):
+class LatencyGroups(NamedTuple):
     """The group of each row of calls, of each row of their latencies, and how many groups there are."""
 
     calls: Ints
@@ -101,24 +101,28 @@ class Timing(NamedTuple):
     groups: int
 
 
-def waits_of(calls: Columns, latencies: Columns, timing: Timing, *, idle: bool) -> Waits:
+def latencies_of_calls(
+    calls: TableColumns, latencies: TableColumns, timing: LatencyGroups, *, idle: bool
+) -> Latencies:
     """Give the latencies by group: of calls that wait idly, or of those that do not."""
     rows = (calls.truths("idle_wait") == idle) & (calls.ints("timed") > 0)
     buckets = latencies.truths("idle_wait") == idle
     counts = [calls.ints(name)[rows] for name in ("timed", "latency_ns", "latency_min_ns", "latency_max_ns")]
-    counted = gather(
+    counted = add_up(
         timing.latencies[buckets], latencies.ints("bucket")[buckets], latencies.ints("count")[buckets]
     )
-    return waits(timing.groups, counted, timing.calls[rows], counts)
+    return collect_latencies(timing.groups, counted, timing.calls[rows], counts)
 
 
-def exact_waits(values: Ints) -> Waits:
+def exact_latencies(values: Ints) -> Latencies:
     """Give the latencies of one group from single values, by the same buckets."""
     one = np.zeros(len(values), np.int64)
-    return waits(1, gather(one, bucket_of(values), one + 1), one, (one + 1, values, values, values))
+    return collect_latencies(
+        1, add_up(one, bucket_of(values), one + 1), one, (one + 1, values, values, values)
+    )
 
 
-class Profile(NamedTuple):
+class GroupFigures(NamedTuple):
     """Figures of all groups."""
 
     groups: int
@@ -127,8 +131,8 @@ class Profile(NamedTuple):
     by_status: dict[str, Ints]
     doubtful: Ints
     unanswered: dict[str, Ints]
-    service: Waits
-    idle: Waits
+    service: Latencies
+    idle: Latencies
     service_total_ns: int
 
     def figures(self, group: int) -> Figures:
@@ -170,18 +174,22 @@ class Profile(NamedTuple):
         return [int(group) for group in np.lexsort(ranks)]
 
 
-class Fate(NamedTuple):
+class ConnectionFlags(NamedTuple):
     """What became of the connection of each row of calls."""
 
     lossy: Mask
     closed: Mask
 
 
-def profile(
-    calls: Columns, latencies: Columns, fate: Fate, call_groups: Groups, latency_groups: Ints
-) -> Profile:
+def group_figures(
+    calls: TableColumns,
+    latencies: TableColumns,
+    fate: ConnectionFlags,
+    call_groups: RowGroups,
+    latency_groups: Ints,
+) -> GroupFigures:
     """Give the figures of calls grouped by `call_groups`; `latency_groups` tells the same for the rows of latencies."""
-    groups, timing = call_groups, Timing(call_groups.of, latency_groups, call_groups.count)
+    groups, timing = call_groups, LatencyGroups(call_groups.of, latency_groups, call_groups.count)
     status = {name: calls.equals("status", name) for name in STATUSES}
     exchanges, idle = calls.ints("exchanges"), calls.truths("idle_wait")
     unanswered = np.where(status["unanswered"], exchanges, 0)
@@ -194,18 +202,18 @@ def profile(
             extremes[name] = np.full(groups.count, start)
             there = calls.known(name)
             pick.at(extremes[name], groups.of[there], calls.ints(name)[there])
-    return Profile(
+    return GroupFigures(
         groups=groups.count,
-        sums={name: added(groups, calls.ints(name)) for name in CALLS.sums},
+        sums={name: sum_by_group(groups, calls.ints(name)) for name in CALLS.sums},
         extremes=extremes,
-        by_status={name: added(groups, np.where(mask, exchanges, 0)) for name, mask in status.items()},
-        doubtful=added(groups, np.where(fate.lossy, exchanges, 0)),
+        by_status={name: sum_by_group(groups, np.where(mask, exchanges, 0)) for name, mask in status.items()},
+        doubtful=sum_by_group(groups, np.where(fate.lossy, exchanges, 0)),
         unanswered={
-            "lossy": added(groups, np.where(fate.lossy, unanswered, 0)),
-            "closed": added(groups, np.where(~fate.lossy & fate.closed, unanswered, 0)),
-            "open": added(groups, np.where(~fate.lossy & ~fate.closed, unanswered, 0)),
+            "lossy": sum_by_group(groups, np.where(fate.lossy, unanswered, 0)),
+            "closed": sum_by_group(groups, np.where(~fate.lossy & fate.closed, unanswered, 0)),
+            "open": sum_by_group(groups, np.where(~fate.lossy & ~fate.closed, unanswered, 0)),
         },
-        service=waits_of(calls, latencies, timing, idle=False),
-        idle=waits_of(calls, latencies, timing, idle=True),
+        service=latencies_of_calls(calls, latencies, timing, idle=False),
+        idle=latencies_of_calls(calls, latencies, timing, idle=True),
         service_total_ns=int(calls.ints("latency_ns")[~idle].sum()),
     )

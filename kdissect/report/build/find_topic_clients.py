@@ -8,21 +8,21 @@ look like one.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kdissect.report.model import (
+from kdissect.report.model.summary import (
     Summary,
-    Topic,
     TopicClient,
+    TopicRow,
 )
 from kdissect.report.render.ranking_table import client_label, software_label
 from kdissect.report.render.table import (
     CYAN,
     DIM,
     RED,
-    Cell,
-    Column,
+    TableCell,
+    TableColumn,
     Terminal,
-    fitted,
     heading,
+    table_lines,
 )
 from kdissect.report.render.table_cells import count_cell, size_cell
 from kdissect.tables.filters import matches
@@ -35,7 +35,7 @@ NS = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class TopicClientRate:
     """One client at one end of a topic."""
 
     client: TopicClient
@@ -44,23 +44,23 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class TopicClients:
     """A topic with its writers and readers, those with the most bytes first."""
 
     topic: str
-    writers: tuple[End, ...]
-    readers: tuple[End, ...]
+    writers: tuple[TopicClientRate, ...]
+    readers: tuple[TopicClientRate, ...]
 
 
-def ends_of(summary: Summary, pattern: str) -> tuple[Ends, ...]:
+def find_topic_clients(summary: Summary, pattern: str) -> tuple[TopicClients, ...]:
     """Give the topics whose name, or id where the capture has no name, fits the pattern."""
     totals = summary.totals
     seconds = ((totals.last_time_ns or 0) - (totals.first_time_ns or 0)) / NS
 
-    def ends(topic: Topic, keys: frozenset[int]) -> tuple[End, ...]:
+    def ends(topic: TopicRow, keys: frozenset[int]) -> tuple[TopicClientRate, ...]:
         clients = [client for use in topic.uses if use.api_key in keys for client in use.clients]
         return tuple(
-            End(
+            TopicClientRate(
                 client,
                 client.records / seconds if seconds > 0 else None,
                 client.record_bytes / seconds if seconds > 0 else None,
@@ -69,21 +69,21 @@ def ends_of(summary: Summary, pattern: str) -> tuple[Ends, ...]:
         )
 
     return tuple(
-        Ends(topic.topic, ends(topic, WRITES), ends(topic, READS))
+        TopicClients(topic.topic, ends(topic, WRITES), ends(topic, READS))
         for topic in summary.topics
         if matches(topic.topic, (pattern,)) or any(matches(one, (pattern,)) for one in topic.topic_ids)
     )
 
 
 COLUMNS = (
-    Column("", right=False), Column("client", right=False, shortest=12), Column("host", right=False, shortest=9),
-    Column("software", right=False, drop=2, shortest=10), Column("groups", right=False, shortest=8), Column("calls", drop=5),
-    Column("records"), Column("/s", drop=3), Column("bytes", drop=4), Column("bytes/s", drop=3), Column("errors"), Column("first", drop=1),
-    Column("last", drop=1),
+    TableColumn("", right=False), TableColumn("client", right=False, shortest=12), TableColumn("host", right=False, shortest=9),
+    TableColumn("software", right=False, drop=2, shortest=10), TableColumn("groups", right=False, shortest=8), TableColumn("calls", drop=5),
+    TableColumn("records"), TableColumn("/s", drop=3), TableColumn("bytes", drop=4), TableColumn("bytes/s", drop=3), TableColumn("errors"), TableColumn("first", drop=1),
+    TableColumn("last", drop=1),
 )  # fmt: skip
 
 
-def render(found: Sequence[Ends], terminal: Terminal) -> str:
+def render(found: Sequence[TopicClients], terminal: Terminal) -> str:
     """Give the tables as text that ends with a newline."""
     blocks = []
     for ends in found:
@@ -94,24 +94,28 @@ def render(found: Sequence[Ends], terminal: Terminal) -> str:
         ]
         title = heading(terminal.captured(ends.topic), _note(ends), terminal)
         nobody = [" " + terminal.paint("nobody writes or reads it in this capture", DIM)]
-        blocks.append([title, *(fitted(COLUMNS, rows, terminal) if rows else nobody)])
+        blocks.append([title, *(table_lines(COLUMNS, rows, terminal) if rows else nobody)])
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
-def _note(ends: Ends) -> str:
+def _note(ends: TopicClients) -> str:
     return f"{format_count(len(ends.writers))} writing, {format_count(len(ends.readers))} reading"
 
 
-def _row(role: str, end: End, terminal: Terminal) -> list[Cell]:
+def _row(role: str, end: TopicClientRate, terminal: Terminal) -> list[TableCell]:
     client = end.client
     return [
-        Cell(role, DIM), Cell(client_label(client.name, terminal), CYAN), Cell(terminal.captured(client.name.client_host)),
-        Cell(software_label(client.name, terminal)), Cell(terminal.captured(", ".join(client.groups)) if client.groups else "-"),
-        Cell(format_count(client.exchanges)), Cell(format_count(client.records)), _rate(end.records_per_s), size_cell(client.record_bytes),
-        Cell("-" if end.bytes_per_s is None else format_size(round(end.bytes_per_s))), count_cell(client.errors, RED),
-        Cell(terminal.clock(client.first_time_ns)), Cell(terminal.clock(client.last_time_ns)),
+        TableCell(role, DIM), TableCell(client_label(client.name, terminal), CYAN), TableCell(terminal.captured(client.name.client_host)),
+        TableCell(software_label(client.name, terminal)), TableCell(terminal.captured(", ".join(client.groups)) if client.groups else "-"),
+        TableCell(format_count(client.exchanges)), TableCell(format_count(client.records)), _rate(end.records_per_s), size_cell(client.record_bytes),
+        TableCell("-" if end.bytes_per_s is None else format_size(round(end.bytes_per_s))), count_cell(client.errors, RED),
+        TableCell(terminal.clock(client.first_time_ns)), TableCell(terminal.clock(client.last_time_ns)),
     ]  # fmt: skip
 
 
-def _rate(per_s: float | None) -> Cell:
-    return Cell("-") if per_s is None else Cell(f"{per_s:.1f}" if per_s < 10 else format_count(round(per_s)))
+def _rate(per_s: float | None) -> TableCell:
+    return (
+        TableCell("-")
+        if per_s is None
+        else TableCell(f"{per_s:.1f}" if per_s < 10 else format_count(round(per_s)))
+    )

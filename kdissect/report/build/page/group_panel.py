@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kdissect.protocol.schema.registry import api_name
-from kdissect.report.render.html.names import (
-    OTHERS,
-    Names,
+from kdissect.report.build.page.page_names import (
+    NOT_SINGLED_OUT,
+    PageNames,
     Plain,
     columns_of,
 )
@@ -28,7 +28,7 @@ CLASSIC = "classic"
 Event = Mapping[str, Any]
 
 
-def groups(names: Names) -> Plain:
+def groups(names: PageNames) -> Plain:
     """Give the groups, those with the most steps of the protocol first."""
     steps = columns_of(names.partial, GROUP_STEPS).table.to_pylist()
     by_group: dict[str, list[Event]] = {}
@@ -48,12 +48,12 @@ def groups(names: Names) -> Plain:
     return {"rows": found, "omitted": max(len(order) - MOST_GROUPS, 0), "events_omitted": cut}
 
 
-def clients_of(names: Names) -> dict[str, list[int]]:
+def clients_of(names: PageNames) -> dict[str, list[int]]:
     """Give the clients of each group."""
     return _clients(names)[0]
 
 
-def _clients(names: Names) -> tuple[dict[str, list[int]], dict[str, int], dict[str, int]]:
+def _clients(names: PageNames) -> tuple[dict[str, list[int]], dict[str, int], dict[str, int]]:
     clients: dict[str, list[int]] = {}
     errors: dict[str, int] = {}
     exchanges: dict[str, int] = {}
@@ -63,14 +63,14 @@ def _clients(names: Names) -> tuple[dict[str, list[int]], dict[str, int], dict[s
             continue
         client = names.client(row["client_id"], row["client_host"])
         known = clients.setdefault(group, [])
-        if client != OTHERS and client not in known:
+        if client != NOT_SINGLED_OUT and client not in known:
             known.append(client)
         errors[group] = errors.get(group, 0) + row["error_responses"]
         exchanges[group] = exchanges.get(group, 0) + row["exchanges"]
     return clients, errors, exchanges
 
 
-def _course(names: Names, events: Sequence[Event]) -> Plain:
+def _course(names: PageNames, events: Sequence[Event]) -> Plain:
     kind = next((PROTOCOLS[row["api_key"]] for row in events if row["api_key"] in PROTOCOLS), CLASSIC)
     rebalances = _generations(names, events) if kind == CLASSIC else _epochs(names, events)
     members = _members(names, events, rebalances)
@@ -107,7 +107,7 @@ def _joined(row: Event) -> bool:
     return bool(row["event"] == "join" and not row["error_code"] and known)
 
 
-def _generations(names: Names, events: Sequence[Event]) -> list[Plain]:
+def _generations(names: PageNames, events: Sequence[Event]) -> list[Plain]:
     """Give the rebalances of the classic protocol, in the order of time."""
     joined, synced = _by_generation(filter(_joined, events)), _by_generation(filter(_synced, events))
     signs = [row for row in events if _is_sign(row)]
@@ -153,7 +153,7 @@ def _is_sign(row: Event) -> bool:
     return event == "leave" or (event == "error" and int(code or 0) == REBALANCE_IN_PROGRESS)
 
 
-def _epochs(names: Names, events: Sequence[Event]) -> list[Plain]:
+def _epochs(names: PageNames, events: Sequence[Event]) -> list[Plain]:
     """Give the epochs that members were told of, in the order of time."""
     by_epoch = _by_generation(filter(_told, events))
     leaves = [row for row in events if row["event"] == "leave"]
@@ -180,7 +180,7 @@ def _told(row: Event) -> bool:
     return bool(row["event"] in ("join", "epoch") and not row["error_code"] and (row["generation"] or 0) > 0)
 
 
-def _members(names: Names, events: Sequence[Event], rebalances: Sequence[Plain]) -> list[Plain]:
+def _members(names: PageNames, events: Sequence[Event], rebalances: Sequence[Plain]) -> list[Plain]:
     """Give the members in the order in which they came, with how each went: left, gone without a word, or not at all."""
     found: dict[str, Plain] = {}
     for row in events:
@@ -210,10 +210,10 @@ def _members(names: Names, events: Sequence[Event], rebalances: Sequence[Plain])
     return sorted(found.values(), key=lambda one: one["from"])
 
 
-def _last_seen(names: Names, member: Plain) -> Plain:
+def _last_seen(names: PageNames, member: Plain) -> Plain:
     """Tell how long a member that never left was heard of; one that fell silent long before the capture's end is gone."""
     last = names.summary.capture.last_time_ns
-    if member["client"] == OTHERS or last is None:
+    if member["client"] == NOT_SINGLED_OUT or last is None:
         return {}
     heard = names.clients.figures[member["client"]].last_time_ns or last
     return {"to": names.since(heard), "end": "gone" if last - heard > SILENT_NS else None}

@@ -3,31 +3,31 @@
 from typing import Any
 
 from kdissect.protocol.error_codes import error_name
-from kdissect.report.aggregate.merge import Partial
-from kdissect.report.aggregate.partial_tables import FACTS
-from kdissect.report.build.connection_facts import facts_of
-from kdissect.report.model import Finding, Summary
-from kdissect.report.render.html.connection_panel import connections, round_trips
-from kdissect.report.render.html.group_panel import groups
-from kdissect.report.render.html.lag_panel import lag
-from kdissect.report.render.html.names import (
-    Names,
+from kdissect.report.aggregate.partial_tables import CONNECTION_FACTS
+from kdissect.report.build.page.connection_panel import connections, round_trips
+from kdissect.report.build.page.group_panel import groups
+from kdissect.report.build.page.lag_panel import lag
+from kdissect.report.build.page.page_names import (
+    PageNames,
     Plain,
     figures_of,
     latency_of,
 )
-from kdissect.report.render.html.pivot import (
-    cube,
+from kdissect.report.build.page.pivot import (
     failures,
-    topic_cube,
+    make_pivot,
+    make_topic_pivot,
 )
-from kdissect.report.render.html.producer_panel import producers, transactions
-from kdissect.report.render.html.size_budget import (
+from kdissect.report.build.page.producer_panel import producers, transactions
+from kdissect.report.build.page.size_budget import (
     PAGE,
     shortened,
     size_of,
     within,
 )
+from kdissect.report.model.summary import Finding, Summary
+from kdissect.report.partials import Partial
+from kdissect.report.query.connection_facts import read_connection_facts
 from kdissect.report.render.json import to_plain
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.timeline_tables import CELL_BITS
@@ -44,9 +44,9 @@ MOST_FOR_GROUPS, MOST_FOR_PRODUCERS, MOST_FOR_TRANSACTIONS, MOST_FOR_TOPIC_NAMES
 )
 
 
-def document(summary: Summary, partial: Partial, grid: Grid) -> Plain:
+def make_page_data(summary: Summary, partial: Partial, grid: Grid) -> Plain:
     """Give the data of the page."""
-    names = Names(summary, partial, facts_of(partial.part(FACTS)), grid.start_ns)
+    names = PageNames(summary, partial, read_connection_facts(partial.part(CONNECTION_FACTS)), grid.start_ns)
     capture = summary.capture
     found_groups, behind = groups(names), lag(names, grid)
     for group in found_groups["rows"]:
@@ -85,7 +85,7 @@ def document(summary: Summary, partial: Partial, grid: Grid) -> Plain:
         "errors": [_error(names, row) for row in summary.errors[:MOST_ERRORS]],
         "faults": [_fault(names, row) for row in summary.faults[:MOST_FAULTS]],
         "topics": topics,
-        "topic_cube": topic_cube(names, [topic["name"] for topic in topics]),
+        "topic_cube": make_topic_pivot(names, [topic["name"] for topic in topics]),
         "groups": found_groups,
         "producers": _cut(producers(names), MOST_FOR_PRODUCERS),
         "transactions": _cut(transactions(names), MOST_FOR_TRANSACTIONS),
@@ -94,7 +94,7 @@ def document(summary: Summary, partial: Partial, grid: Grid) -> Plain:
         "doubts": to_plain(summary.doubts),
     }
     found = {name: part if name in AS_THEY_ARE else shortened(part) for name, part in found.items()}
-    return found | {"cube": cube(names, PAGE - size_of(found))}
+    return found | {"cube": make_pivot(names, PAGE - size_of(found))}
 
 
 def _cut(listed: Plain, most: int) -> Plain:
@@ -120,7 +120,7 @@ def _traffic(summary: Summary) -> Plain:
     return seen  # type: ignore[no-any-return]
 
 
-def _finding(names: Names, finding: Finding) -> Plain:
+def _finding(names: PageNames, finding: Finding) -> Plain:
     return {
         "name": finding.name,
         "severity": finding.severity.value,
@@ -145,12 +145,12 @@ def _finding(names: Names, finding: Finding) -> Plain:
     }
 
 
-def _api(names: Names, row: Plain) -> Plain:
+def _api(names: PageNames, row: Plain) -> Plain:
     found = next((api.api_name for api in names.summary.apis if api.api_key == row["key"]), None)
     return row | {"name": found or "answers without request"}
 
 
-def _version(names: Names, row: Any) -> Plain:
+def _version(names: PageNames, row: Any) -> Plain:
     return {
         "api": names.api(row.api_key),
         "version": row.api_version,
@@ -160,7 +160,7 @@ def _version(names: Names, row: Any) -> Plain:
     }
 
 
-def _clients(names: Names) -> list[Plain]:
+def _clients(names: PageNames) -> list[Plain]:
     software: dict[tuple[Any, ...], set[str]] = {}
     for row in names.summary.clients:
         if row.name.client_software_name:
@@ -172,14 +172,14 @@ def _clients(names: Names) -> list[Plain]:
     ]
 
 
-def _node(names: Names, row: Plain) -> int | None:
+def _node(names: PageNames, row: Plain) -> int | None:
     return next(
         (broker.node_id for broker in names.summary.brokers if (broker.server_host, broker.server_port) == (row["host"], row["port"])),
         None,
     )  # fmt: skip
 
 
-def _error(names: Names, row: Any) -> Plain:
+def _error(names: PageNames, row: Any) -> Plain:
     return {
         "api": names.api(row.api_key),
         "code": row.error_code,
@@ -190,7 +190,7 @@ def _error(names: Names, row: Any) -> Plain:
     }
 
 
-def _fault(names: Names, row: Any) -> Plain:
+def _fault(names: PageNames, row: Any) -> Plain:
     return {
         "api": names.api(row.api_key),
         "version": row.api_version,

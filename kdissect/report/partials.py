@@ -4,7 +4,7 @@ In come batches of connections, exchanges and partitions (and of the side tables
 made; out goes a `Partial`, a set of small Arrow tables (see `parts`). Partials of any batches merge in any order to the
 same result. One rule binds the maker of batches: the partitions of an exchange come with it, in the same call.
 
-With a grid of time a partial also tells the course of events (see `course`), for which `ends` must come with exchanges.
+With a grid of time a partial also tells the course of events (see `count_timeline`), for which `ends` must come with exchanges.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,27 +12,27 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from kdissect.report.aggregate.calls import callers, count_calls
-from kdissect.report.aggregate.finding_inputs import note
-from kdissect.report.aggregate.first_seen import sight
-from kdissect.report.aggregate.grouping import Columns
+from kdissect.report.aggregate.calls import count_calls, group_by_client
+from kdissect.report.aggregate.finding_inputs import select_finding_inputs
+from kdissect.report.aggregate.first_seen import find_first_seen
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.lag import count_lags
 from kdissect.report.aggregate.partial_tables import (
     BROKERS,
-    FACTS,
+    CONNECTION_FACTS,
+    FINDING_INPUTS,
+    FIRST_SEEN,
     LAGS,
     NAMES,
-    NOTABLE,
-    PARTS,
-    SIGHTINGS,
-    Part,
-    rollup,
+    PARTIAL_TABLES,
+    PartialTable,
+    roll_up,
 )
-from kdissect.report.aggregate.row_limits import bounded
-from kdissect.report.aggregate.topics import count_topics, locate
-from kdissect.report.timeline.count import course
+from kdissect.report.aggregate.row_limits import limit_rows
+from kdissect.report.aggregate.topics import count_topics, rows_of_exchanges
+from kdissect.report.timeline.count import count_timeline
 from kdissect.report.timeline.grid import Grid
-from kdissect.report.timeline.timeline_tables import COURSE
+from kdissect.report.timeline.timeline_tables import TIMELINE_TABLES
 from kdissect.tables.schemas import PARTITIONS, TEXT
 
 PARTIAL = pa.schema([("part", TEXT), ("rows", pa.binary())])
@@ -45,39 +45,39 @@ class Partial:
 
     parts: Mapping[str, pa.Table]
 
-    def part(self, part: Part) -> pa.Table:
+    def part(self, part: PartialTable) -> pa.Table:
         """Give the rows of a part."""
         return self.parts.get(part.name, part.schema.empty_table())
 
 
 EMPTY = Partial({})
-ALL_PARTS = PARTS | COURSE
+ALL_TABLES = PARTIAL_TABLES | TIMELINE_TABLES
 
 
 def summarise(tables: Mapping[str, pa.RecordBatch | pa.Table], grid: Grid | None = None) -> Partial:
-    """Give the partial summary of batches of `connections`, `exchanges`, `partitions`, `names` and `brokers`; any may be absent.
+    """Give the partial summary of batches of `connections`, `count_exchanges`, `partitions`, `names` and `brokers`; any may be absent.
 
     A grid asks for the course of events too, for which there may be `ends`, `group_events` and `transaction_events`.
     """
     parts = {}
-    for part in (FACTS, NAMES, BROKERS):
+    for part in (CONNECTION_FACTS, NAMES, BROKERS):
         if part.name in tables:
-            parts[part.name] = rollup(
+            parts[part.name] = roll_up(
                 part, _as_table(tables[part.name]).select(part.schema.names).cast(part.schema)
             )
     if "exchanges" in tables:
         exchanges, partitions = (
-            Columns(tables["exchanges"]),
-            Columns(tables.get("partitions", PARTITIONS.empty_table())),
+            TableColumns(tables["exchanges"]),
+            TableColumns(tables.get("partitions", PARTITIONS.empty_table())),
         )
-        caller, located = callers(exchanges), locate(partitions, exchanges)
+        caller, located = group_by_client(exchanges), rows_of_exchanges(partitions, exchanges)
         parts |= count_calls(exchanges, caller)
-        parts[SIGHTINGS.name] = sight(exchanges, partitions, located)
-        parts[NOTABLE.name] = note(exchanges, partitions, located, caller)
+        parts[FIRST_SEEN.name] = find_first_seen(exchanges, partitions, located)
+        parts[FINDING_INPUTS.name] = select_finding_inputs(exchanges, partitions, located, caller)
         parts[LAGS.name] = count_lags(partitions, exchanges, located, caller)
         parts |= count_topics(partitions, exchanges, located, caller)
         if grid is not None:
-            parts |= course(tables, exchanges, partitions, located, grid)
+            parts |= count_timeline(tables, exchanges, partitions, located, grid)
     return Partial({name: rows for name, rows in parts.items() if rows.num_rows})
 
 
@@ -87,11 +87,11 @@ def merge(partials: Iterable[Partial]) -> Partial:
     for partial in partials:
         for name, rows in partial.parts.items():
             gathered.setdefault(name, []).append(rows)
-    return Partial({name: _together(ALL_PARTS[name], tables) for name, tables in gathered.items()})
+    return Partial({name: _together(ALL_TABLES[name], tables) for name, tables in gathered.items()})
 
 
-def _together(part: Part, tables: list[pa.Table]) -> pa.Table:
-    return tables[0] if len(tables) == 1 else bounded(part, rollup(part, pa.concat_tables(tables)))
+def _together(part: PartialTable, tables: list[pa.Table]) -> pa.Table:
+    return tables[0] if len(tables) == 1 else limit_rows(part, roll_up(part, pa.concat_tables(tables)))
 
 
 def to_arrow(partial: Partial) -> pa.RecordBatch:
@@ -114,7 +114,7 @@ def from_arrow(batches: Iterable[pa.RecordBatch]) -> Partial:
     merged = {}
     for name in sorted(packed):
         merged[name] = _together(
-            ALL_PARTS[name], [pa.ipc.open_stream(blob).read_all() for blob in packed.pop(name)]
+            ALL_TABLES[name], [pa.ipc.open_stream(blob).read_all() for blob in packed.pop(name)]
         )
         pa.default_memory_pool().release_unused()
     return Partial(merged)

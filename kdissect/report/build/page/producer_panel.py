@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from kdissect.report.render.html.names import (
-    Names,
+from kdissect.report.build.page.page_names import (
+    PageNames,
     Plain,
     columns_of,
 )
@@ -22,7 +22,7 @@ ENDS = ("commit", "abort")
 Identity = tuple[Any, ...]
 
 
-def producers(names: Names) -> Plain:
+def producers(names: PageNames) -> Plain:
     """Give who wrote under which producer id, most bytes first."""
     gaps = _gaps(names)
     found: dict[Identity, Plain] = {}
@@ -54,7 +54,7 @@ def producers(names: Names) -> Plain:
     return {"rows": rows[:MOST_PRODUCERS], "omitted": max(len(rows) - MOST_PRODUCERS, 0)}
 
 
-def _gaps(names: Names) -> dict[tuple[int, int], tuple[list[Plain], int]]:
+def _gaps(names: PageNames) -> dict[tuple[int, int], tuple[list[Plain], int]]:
     """Give, by producer id and epoch, the sequence numbers that never came, and how many records came more than once."""
     runs: dict[Identity, list[dict[str, Any]]] = {}
     for row in columns_of(names.partial, SEQUENCES).table.to_pylist():
@@ -80,7 +80,7 @@ def _gaps(names: Names) -> dict[tuple[int, int], tuple[list[Plain], int]]:
     return found
 
 
-def transactions(names: Names) -> Plain:
+def transactions(names: PageNames) -> Plain:
     """Give the transactions of each transactional id in the order of time."""
     by_id: dict[str, list[dict[str, Any]]] = {}
     cut = 0
@@ -103,7 +103,7 @@ def transactions(names: Names) -> Plain:
     return {"rows": rows, "omitted": max(len(order) - MOST_TRANSACTIONAL, 0), "events_omitted": cut}
 
 
-def _course(names: Names, transactional_id: str, events: Sequence[dict[str, Any]]) -> Plain:
+def _course(names: PageNames, transactional_id: str, events: Sequence[dict[str, Any]]) -> Plain:
     found: list[Plain] = []
     errors: dict[str, int] = {}
     inits = []

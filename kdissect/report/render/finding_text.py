@@ -2,7 +2,7 @@
 
 import textwrap
 
-from kdissect.report.model import (
+from kdissect.report.model.summary import (
     Evidence,
     Finding,
     Severity,

@@ -7,30 +7,30 @@ import numpy as np
 
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.schema.registry import api_name
-from kdissect.report.aggregate.grouping import Columns, Mask
+from kdissect.report.aggregate.grouping import Mask, TableColumns
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.merge import Partial
-from kdissect.report.aggregate.partial_tables import LAGS, NOTABLE
-from kdissect.report.build.connection_facts import Facts
-from kdissect.report.build.rankings import Ranking
-from kdissect.report.model import (
-    Broker,
+from kdissect.report.aggregate.partial_tables import FINDING_INPUTS, LAGS
+from kdissect.report.model.summary import (
+    BrokerRow,
     CaptureFacts,
-    Connections,
+    ConnectionTotals,
     Evidence,
     Figures,
-    Place,
+    Location,
     Severity,
-    Topic,
+    TopicRow,
 )
+from kdissect.report.partials import Partial
+from kdissect.report.query.call_table import CallTable
+from kdissect.report.query.connection_facts import ConnectionFacts
 
-MOST_NOTES = 100_000
+MAX_OBSERVATIONS = 100_000
 """Groups of exchanges that findings look at, those with the most exchanges; the rest is counted as omitted."""
 
 ADDRESS = ("client_host", "client_port", "server_host", "server_port")
 
 
-class Note(NamedTuple):
+class Observation(NamedTuple):
     """Exchanges of one kind, client, API, error, group and partition; `closed_ns` is the end of a connection seen in full."""
 
     kind: str
@@ -47,7 +47,7 @@ class Note(NamedTuple):
     last_ns: int
     closed_ns: int | None
     software: str | None
-    place: Place
+    place: Location
 
     @property
     def client(self) -> str:
@@ -71,7 +71,7 @@ class Note(NamedTuple):
         return error_name(self.code or 0)
 
 
-class Lag(NamedTuple):
+class ConsumerLag(NamedTuple):
     """How far one client was behind the end of one partition: at its first fetch, at its last, and at most."""
 
     client: str
@@ -81,27 +81,27 @@ class Lag(NamedTuple):
     most: int
     first_ns: int
     last_ns: int
-    place: Place
+    place: Location
 
 
-class Scene(NamedTuple):
+class FindingContext(NamedTuple):
     """Everything that rules look at."""
 
     capture: CaptureFacts
-    facts: Facts
-    connections: Connections
+    facts: ConnectionFacts
+    connections: ConnectionTotals
     totals: Figures
-    brokers: tuple[Broker, ...]
-    topics: tuple[Topic, ...]
-    ranking: Ranking
-    notes: tuple[Note, ...]
-    lags: tuple[Lag, ...] = ()
+    brokers: tuple[BrokerRow, ...]
+    topics: tuple[TopicRow, ...]
+    ranking: CallTable
+    notes: tuple[Observation, ...]
+    lags: tuple[ConsumerLag, ...] = ()
 
-    def of(self, *kinds: str) -> list[Note]:
+    def of(self, *kinds: str) -> list[Observation]:
         """Give the notes of these kinds."""
         return [note for note in self.notes if note.kind in kinds]
 
-    def errors(self, codes: Iterable[int]) -> list[Note]:
+    def errors(self, codes: Iterable[int]) -> list[Observation]:
         """Give the notes of these error codes."""
         wanted = frozenset(codes)
         return [note for note in self.notes if note.kind == "error" and note.code in wanted]
@@ -115,22 +115,24 @@ class Judgement(NamedTuple):
     severity: Severity | None = None
 
 
-class Rule(NamedTuple):
+class FindingRule(NamedTuple):
     """A name that stays, how bad it is, how to find it, what it means and what to look at next."""
 
     name: str
     severity: Severity
-    judge: Callable[[Scene], Judgement | None]
+    judge: Callable[[FindingContext], Judgement | None]
     means: str
     next: str
 
 
-def notes_of(partial: Partial, facts: Facts, names: dict[str, str]) -> tuple[tuple[Note, ...], int]:
+def find_observations(
+    partial: Partial, facts: ConnectionFacts, names: dict[str, str]
+) -> tuple[tuple[Observation, ...], int]:
     """Give the notes in the order of time, and how many were left out."""
-    columns = Columns(partial.part(NOTABLE))
+    columns = TableColumns(partial.part(FINDING_INPUTS))
     order = np.lexsort((columns.ints("first_ns"), -columns.ints("exchanges")))
-    table = columns.table.take(order[:MOST_NOTES])
-    columns = Columns(table)
+    table = columns.table.take(order[:MAX_OBSERVATIONS])
+    columns = TableColumns(table)
     rows = facts.rows(columns)
     client_ids = facts.client_ids(columns.plain("client_id"), rows).to_pylist()
     ends, software, *addresses = (
@@ -146,19 +148,21 @@ def notes_of(partial: Partial, facts: Facts, names: dict[str, str]) -> tuple[tup
         )
     ]
     found.sort(key=lambda note: (note.first_ns, repr(note)))
-    return tuple(found), max(len(order) - MOST_NOTES, 0)
+    return tuple(found), max(len(order) - MAX_OBSERVATIONS, 0)
 
 
-def lags_of(partial: Partial, facts: Facts, names: dict[str, str]) -> tuple[Lag, ...]:
+def find_consumer_lags(
+    partial: Partial, facts: ConnectionFacts, names: dict[str, str]
+) -> tuple[ConsumerLag, ...]:
     """Give the lags, those of one client on several connections put together."""
-    columns = Columns(partial.part(LAGS))
+    columns = TableColumns(partial.part(LAGS))
     rows = facts.rows(columns)
     client_ids = facts.client_ids(columns.plain("client_id"), rows).to_pylist()
     addresses = zip(*(facts.taken(name, rows).to_pylist() for name in ADDRESS), strict=True)
-    found: dict[tuple[str, str, int], dict[str, list[tuple[int, int, int, Place]]]] = {}
+    found: dict[tuple[str, str, int], dict[str, list[tuple[int, int, int, Location]]]] = {}
     for row, client_id, ends in zip(columns.table.to_pylist(), client_ids, addresses, strict=True):
         topic = row["topic"] if row["topic"] is not None else names.get(row["topic_id"], row["topic_id"])
-        place = Place(
+        place = Location(
             time_ns=abs(row["order_ns"]), topic=topic, client_id=client_id, detail=None,
             **{name: row[name] for name in ("capture_file", "request_packet", "response_packet", "connection", "partition")},
             **dict(zip(ADDRESS, ends, strict=True)),
@@ -170,11 +174,11 @@ def lags_of(partial: Partial, facts: Facts, names: dict[str, str]) -> tuple[Lag,
     for (client, topic, _), edges in sorted(found.items()):
         first, last = (min(edges[edge], key=lambda seen: seen[:2]) for edge in ("first", "last"))
         most = max(seen[2] for seen in edges["first"])
-        lags.append(Lag(client, topic, first[1], last[1], most, first[0], -last[0], first[3]))
+        lags.append(ConsumerLag(client, topic, first[1], last[1], most, first[0], -last[0], first[3]))
     return tuple(lags)
 
 
-def _seen_to_the_end(facts: Facts, rows: Ints) -> Mask:
+def _seen_to_the_end(facts: ConnectionFacts, rows: Ints) -> Mask:
     """Tell which connections were closed and lack nothing."""
     if not len(facts.numbers):
         return rows >= 0
@@ -189,8 +193,8 @@ def _note(
     address: dict[str, Any],
     software: str | None,
     closed_ns: int | None,
-) -> Note:
-    place = Place(
+) -> Observation:
+    place = Location(
         time_ns=row["first_ns"],
         topic=row["topic"] if row["topic"] is not None else names.get(row["topic_id"], row["topic_id"]),
         client_id=client_id,
@@ -201,23 +205,23 @@ def _note(
         },
         **address,
     )
-    own = {name: row[name] for name in Note._fields if name in row}
-    return Note(**own, closed_ns=closed_ns, software=software, place=place)
+    own = {name: row[name] for name in Observation._fields if name in row}
+    return Observation(**own, closed_ns=closed_ns, software=software, place=place)
 
 
-def gathered(
-    notes: Iterable[Note], key: Callable[[Note], tuple[str, ...]]
-) -> Iterator[tuple[tuple[str, ...], list[Note]]]:
+def group_by(
+    notes: Iterable[Observation], key: Callable[[Observation], tuple[str, ...]]
+) -> Iterator[tuple[tuple[str, ...], list[Observation]]]:
     """Give notes by key, most exchanges first."""
-    found: dict[tuple[str, ...], list[Note]] = {}
+    found: dict[tuple[str, ...], list[Observation]] = {}
     for note in notes:
         found.setdefault(key(note), []).append(note)
-    yield from sorted(found.items(), key=lambda item: (-exchanges(item[1]), item[0]))
+    yield from sorted(found.items(), key=lambda item: (-count_exchanges(item[1]), item[0]))
 
 
-def spells(notes: Iterable[Note], pause_ns: int) -> Iterator[list[Note]]:
+def spells(notes: Iterable[Observation], pause_ns: int) -> Iterator[list[Observation]]:
     """Part notes where nothing happened for longer than a pause."""
-    spell: list[Note] = []
+    spell: list[Observation] = []
     latest = 0
     for note in sorted(notes, key=lambda note: note.first_ns):
         if spell and note.first_ns - latest > pause_ns:
@@ -229,29 +233,29 @@ def spells(notes: Iterable[Note], pause_ns: int) -> Iterator[list[Note]]:
         yield spell
 
 
-def servers(notes: Iterable[Note]) -> str:
+def server_names(notes: Iterable[Observation]) -> str:
     """Name the brokers that notes are about, as many as fit a line."""
     names = sorted({f"{note.place.server_host or '?'}:{note.place.server_port}" for note in notes})
     return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
 
 
-def exchanges(notes: Iterable[Note]) -> int:
+def count_exchanges(notes: Iterable[Observation]) -> int:
     """Count exchanges."""
     return sum(note.exchanges for note in notes)
 
 
-def span_ns(notes: Sequence[Note]) -> int:
+def span_ns(notes: Sequence[Observation]) -> int:
     """Give the time from the first to the last."""
     return max(note.last_ns for note in notes) - min(note.first_ns for note in notes)
 
 
-def evidence(subject: str, detail: str, notes: Sequence[Note]) -> Evidence:
+def evidence(subject: str, detail: str, notes: Sequence[Observation]) -> Evidence:
     """Give evidence from notes, its place that of the earliest."""
     first = min(notes, key=lambda note: note.first_ns)
     return Evidence(
         subject=subject,
         detail=detail,
-        count=exchanges(notes),
+        count=count_exchanges(notes),
         first_time_ns=first.first_ns,
         last_time_ns=max(note.last_ns for note in notes),
         place=first.place,

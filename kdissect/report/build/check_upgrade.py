@@ -14,17 +14,17 @@ from typing import Any
 
 from kdissect.protocol.kafka07.message_codec import OLD_NAMES
 from kdissect.protocol.releases import ZOOKEEPER_ERA, serves
-from kdissect.report.aggregate.merge import Partial
-from kdissect.report.aggregate.partial_tables import FACTS
-from kdissect.report.build.connection_facts import (
+from kdissect.report.aggregate.partial_tables import CONNECTION_FACTS
+from kdissect.report.build.profile import number_ranges
+from kdissect.report.model.summary import ClientName
+from kdissect.report.partials import Partial
+from kdissect.report.query.call_table import CallTable
+from kdissect.report.query.connection_facts import (
     CLIENT_COLUMNS,
-    Facts,
+    ConnectionFacts,
     client_name,
-    facts_of,
+    read_connection_facts,
 )
-from kdissect.report.build.profile import spans
-from kdissect.report.build.rankings import Ranking
-from kdissect.report.model import ClientName
 from kdissect.report.render.ranking_table import client_label, software_label
 from kdissect.report.render.table import (
     CYAN,
@@ -32,11 +32,11 @@ from kdissect.report.render.table import (
     GREEN,
     RED,
     YELLOW,
-    Cell,
-    Column,
+    TableCell,
+    TableColumn,
     Terminal,
-    fitted,
     heading,
+    table_lines,
 )
 from kdissect.text import format_count
 
@@ -44,7 +44,7 @@ API_VERSIONS = 18
 FORMATS_UNTIL: Mapping[int, tuple[int, str]] = {0: (2, "writes"), 1: (3, "reads")}
 
 
-class Verdict(StrEnum):
+class UpgradeVerdict(StrEnum):
     """What becomes of a client."""
 
     BREAKS = "breaks"
@@ -52,7 +52,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class RemovedVersionUse:
     """A version that the release does not serve, and how often it was used; None is Kafka 0.7, which has no versions."""
 
     api_key: int
@@ -62,12 +62,12 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
-class Obstacle:
+class AffectedClient:
     """One client that uses what will be gone."""
 
     name: ClientName
-    verdict: Verdict
-    used: tuple[Used, ...]
+    verdict: UpgradeVerdict
+    used: tuple[RemovedVersionUse, ...]
     formats: tuple[str, ...]
     """`writes` and `reads`: what it does with message formats 0 and 1."""
     controller: bool
@@ -75,21 +75,21 @@ class Obstacle:
 
 
 @dataclass(frozen=True, slots=True)
-class Readiness:
+class UpgradeCheck:
     """The answer for one release."""
 
     release: str
     clients: int
-    obstacles: tuple[Obstacle, ...]
+    obstacles: tuple[AffectedClient, ...]
     connections_not_judged: int
     """Under TLS, or not recognised."""
 
 
-def readiness(partial: Partial, release: str) -> Readiness:
+def check_upgrade(partial: Partial, release: str) -> UpgradeCheck:
     """Judge all clients of a capture."""
-    facts = facts_of(partial.part(FACTS))
-    ranked = Ranking(partial, facts).by(("client_id", "api_key", "api_name", "api_version"), CLIENT_COLUMNS)
-    used: dict[tuple[Any, ...], list[Used]] = {}
+    facts = read_connection_facts(partial.part(CONNECTION_FACTS))
+    ranked = CallTable(partial, facts).by(("client_id", "api_key", "api_name", "api_version"), CLIENT_COLUMNS)
+    used: dict[tuple[Any, ...], list[RemovedVersionUse]] = {}
     asking: set[tuple[Any, ...]] = set()
     for group, (client_id, key, name, version, *software) in enumerate(zip(*ranked.keys, strict=True)):
         if key is None:
@@ -100,33 +100,33 @@ def readiness(partial: Partial, release: str) -> Readiness:
             asking.add(client)
         if version is None or not serves(release, key, version):
             exchanges = int(ranked.profile.sums["exchanges"][group])
-            calls.append(Used(key, name or OLD_NAMES.get(key, str(key)), version, exchanges))
+            calls.append(RemovedVersionUse(key, name or OLD_NAMES.get(key, str(key)), version, exchanges))
     obstacles = [
         _obstacle(client_name(client[0], list(client[1:])), calls, asked=client in asking)
         for client, calls in used.items()
         if calls
     ]
-    obstacles.sort(key=lambda row: (list(Verdict).index(row.verdict), repr(row.name)))
-    return Readiness(release, len(used), tuple(obstacles), _not_judged(facts))
+    obstacles.sort(key=lambda row: (list(UpgradeVerdict).index(row.verdict), repr(row.name)))
+    return UpgradeCheck(release, len(used), tuple(obstacles), _not_judged(facts))
 
 
-def _obstacle(name: ClientName, calls: list[Used], *, asked: bool) -> Obstacle:
+def _obstacle(name: ClientName, calls: list[RemovedVersionUse], *, asked: bool) -> AffectedClient:
     formats = {
         FORMATS_UNTIL[call.api_key][1]
         for call in calls
         if call.api_key in FORMATS_UNTIL and (call.api_version or 0) <= FORMATS_UNTIL[call.api_key][0]
     }
     old = any(call.api_version is None for call in calls)
-    return Obstacle(
+    return AffectedClient(
         name=name,
-        verdict=Verdict.MAY_ADAPT if asked and not old else Verdict.BREAKS,
+        verdict=UpgradeVerdict.MAY_ADAPT if asked and not old else UpgradeVerdict.BREAKS,
         used=tuple(sorted(calls, key=lambda call: (call.api_key, call.api_version or 0))),
         formats=tuple(sorted(formats, reverse=True)),
         controller=any(call.api_version is not None and call.api_key in ZOOKEEPER_ERA for call in calls),
     )
 
 
-def _not_judged(facts: Facts) -> int:
+def _not_judged(facts: ConnectionFacts) -> int:
     names = facts.columns.plain("protocol").to_pylist()
     traffic = facts.columns.ints("bytes_to_server") + facts.columns.ints("bytes_to_client")
     return sum(
@@ -135,14 +135,14 @@ def _not_judged(facts: Facts) -> int:
 
 
 COLUMNS = (
-    Column("", right=False), Column("client", right=False, shortest=12), Column("host", right=False, shortest=9),
-    Column("software", right=False, shortest=10), Column("what will be gone", right=False, shortest=24), Column("calls"),
-    Column("formats 0, 1", right=False, drop=1),
+    TableColumn("", right=False), TableColumn("client", right=False, shortest=12), TableColumn("host", right=False, shortest=9),
+    TableColumn("software", right=False, shortest=10), TableColumn("what will be gone", right=False, shortest=24), TableColumn("calls"),
+    TableColumn("formats 0, 1", right=False, drop=1),
 )  # fmt: skip
-STYLES = {Verdict.BREAKS: RED, Verdict.MAY_ADAPT: YELLOW}
+STYLES = {UpgradeVerdict.BREAKS: RED, UpgradeVerdict.MAY_ADAPT: YELLOW}
 
 
-def render(found: Readiness, terminal: Terminal) -> str:
+def render(found: UpgradeCheck, terminal: Terminal) -> str:
     """Give the answer as text that ends with a newline."""
     lines = [
         heading(
@@ -152,7 +152,7 @@ def render(found: Readiness, terminal: Terminal) -> str:
         )
     ]
     if found.obstacles:
-        lines += fitted(COLUMNS, [_row(row, terminal) for row in found.obstacles], terminal)
+        lines += table_lines(COLUMNS, [_row(row, terminal) for row in found.obstacles], terminal)
     else:
         lines.append(
             " "
@@ -161,7 +161,7 @@ def render(found: Readiness, terminal: Terminal) -> str:
             )
         )
     notes = []
-    if any(row.verdict is Verdict.MAY_ADAPT for row in found.obstacles):
+    if any(row.verdict is UpgradeVerdict.MAY_ADAPT for row in found.obstacles):
         notes.append("may adapt: it asks brokers for their versions, and does well if it knows newer ones")
     if any(row.controller for row in found.obstacles):
         notes.append("LeaderAndIsr and the like: brokers led by ZooKeeper, which must move to KRaft first")
@@ -175,20 +175,21 @@ def render(found: Readiness, terminal: Terminal) -> str:
     return "\n".join([*lines, *(" " + terminal.paint(terminal.own(note), DIM) for note in notes)]) + "\n"
 
 
-def _row(row: Obstacle, terminal: Terminal) -> list[Cell]:
+def _row(row: AffectedClient, terminal: Terminal) -> list[TableCell]:
     return [
-        Cell(row.verdict, STYLES[row.verdict]), Cell(client_label(row.name, terminal), CYAN),
-        Cell(terminal.captured(row.name.client_host)), Cell(software_label(row.name, terminal)),
-        Cell(terminal.captured(_versions(row.used))), Cell(format_count(sum(call.exchanges for call in row.used))),
-        Cell(", ".join(row.formats), RED),
+        TableCell(row.verdict, STYLES[row.verdict]), TableCell(client_label(row.name, terminal), CYAN),
+        TableCell(terminal.captured(row.name.client_host)), TableCell(software_label(row.name, terminal)),
+        TableCell(terminal.captured(_versions(row.used))), TableCell(format_count(sum(call.exchanges for call in row.used))),
+        TableCell(", ".join(row.formats), RED),
     ]  # fmt: skip
 
 
-def _versions(used: tuple[Used, ...]) -> str:
+def _versions(used: tuple[RemovedVersionUse, ...]) -> str:
     """Give Produce v0-2, Fetch v2; Kafka 0.7 after the names that have no version."""
     by_api: dict[str, set[int]] = {}
     for call in used:
         by_api.setdefault(call.api_name, set()).update([] if call.api_version is None else [call.api_version])
     return ", ".join(
-        f"{name} v{spans(found)}" if found else f"{name} of Kafka 0.7" for name, found in by_api.items()
+        f"{name} v{number_ranges(found)}" if found else f"{name} of Kafka 0.7"
+        for name, found in by_api.items()
     )

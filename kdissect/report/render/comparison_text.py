@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from kdissect.report.aggregate.confidence import CONFIDENCE
-from kdissect.report.compare import (
+from kdissect.report.build.compare import (
     Change,
     Comparison,
-    RowCompared,
-    Verdict,
+    ComparisonRow,
+    Difference,
 )
 from kdissect.report.render.table import (
     BOLD,
@@ -16,19 +16,19 @@ from kdissect.report.render.table import (
     GREEN,
     RED,
     YELLOW,
-    Cell,
-    Column,
+    TableCell,
+    TableColumn,
     Terminal,
-    fitted,
     heading,
+    table_lines,
 )
 from kdissect.text import format_count, format_duration
 
-STYLES = {Verdict.SLOWER: RED, Verdict.FASTER: GREEN}
+STYLES = {Difference.SLOWER: RED, Difference.FASTER: GREEN}
 COLUMNS = (
-    Column("", right=False, shortest=12), Column("calls"), Column("now"), Column("p50"), Column("now"),
-    Column("p90", drop=2), Column("now", drop=2), Column("p99"), Column("now"), Column("errors", drop=1), Column("now", drop=1),
-    Column("", right=False),
+    TableColumn("", right=False, shortest=12), TableColumn("calls"), TableColumn("now"), TableColumn("p50"), TableColumn("now"),
+    TableColumn("p90", drop=2), TableColumn("now", drop=2), TableColumn("p99"), TableColumn("now"), TableColumn("errors", drop=1), TableColumn("now", drop=1),
+    TableColumn("", right=False),
 )  # fmt: skip
 
 
@@ -43,13 +43,13 @@ def render(found: Comparison, terminal: Terminal) -> str:
             f"slower and faster are said where {CONFIDENCE:.0%} intervals do not meet",
             terminal,
         ),
-        *fitted(COLUMNS, [_row(row, terminal) for row in found.rows], terminal),
+        *table_lines(COLUMNS, [_row(row, terminal) for row in found.rows], terminal),
     ]
     for title, changes in (
         ("Errors", found.errors), ("Clients", found.clients), ("API versions", found.versions), ("Findings", found.findings)
     ):  # fmt: skip
         lines += ["", heading(title, "what came, went and changed", terminal), *_changes(changes, terminal)]
-    few = [row for row in found.rows if row.verdict is Verdict.FEW]
+    few = [row for row in found.rows if row.verdict is Difference.FEW]
     if few:
         lines += [
             "",
@@ -58,27 +58,27 @@ def render(found: Comparison, terminal: Terminal) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(row: RowCompared, terminal: Terminal) -> list[Cell]:
+def _row(row: ComparisonRow, terminal: Terminal) -> list[TableCell]:
     cells = [
-        Cell("-" if row.label is None else terminal.captured(row.label), CYAN),
-        Cell(format_count(row.calls_before)), Cell(format_count(row.calls_after)),
+        TableCell("-" if row.label is None else terminal.captured(row.label), CYAN),
+        TableCell(format_count(row.calls_before)), TableCell(format_count(row.calls_after)),
     ]  # fmt: skip
     for one in row.percentiles:
-        cells.append(Cell(terminal.own(format_duration(one.before_ns)), DIM))
-        cells.append(Cell(terminal.own(format_duration(one.after_ns)), STYLES.get(one.verdict, "")))
+        cells.append(TableCell(terminal.own(format_duration(one.before_ns)), DIM))
+        cells.append(TableCell(terminal.own(format_duration(one.after_ns)), STYLES.get(one.verdict, "")))
     worse = RED if row.errors_verdict == "more" else ""
     return [
         *cells,
-        Cell(format_count(row.errors_before), DIM),
-        Cell(format_count(row.errors_after), worse),
-        Cell(_said(row)),
+        TableCell(format_count(row.errors_before), DIM),
+        TableCell(format_count(row.errors_after), worse),
+        TableCell(_said(row)),
     ]
 
 
-def _said(row: RowCompared) -> str:
+def _said(row: ComparisonRow) -> str:
     """Say what is certain: `slower p50 p99`, `more errors`; or why nothing is."""
     said = []
-    for verdict in (Verdict.SLOWER, Verdict.FASTER):
+    for verdict in (Difference.SLOWER, Difference.FASTER):
         names = [one.percentile for one in row.percentiles if one.verdict is verdict]
         said += [f"{verdict} {' '.join(names)}"] if names else []
     said += [f"{row.errors_verdict} errors"] if row.errors_verdict in ("more", "fewer") else []
@@ -90,14 +90,14 @@ def _changes(changes: Sequence[Change], terminal: Terminal) -> list[str]:
         return [" " + terminal.paint("nothing", DIM)]
     rows = [
         [
-            Cell("new" if change.before is None else "gone" if change.after is None else "changed", DIM),
-            Cell(terminal.captured(change.subject), CYAN),
-            Cell(terminal.captured(change.before) if change.before else ""),
-            Cell(terminal.captured(change.after) if change.after else ""),
+            TableCell("new" if change.before is None else "gone" if change.after is None else "changed", DIM),
+            TableCell(terminal.captured(change.subject), CYAN),
+            TableCell(terminal.captured(change.before) if change.before else ""),
+            TableCell(terminal.captured(change.after) if change.after else ""),
         ]
         for change in changes
     ]
     table = (
-        Column("", right=False), Column("", right=False, shortest=16), Column("before", right=False, shortest=12), Column("after", right=False, shortest=12)
+        TableColumn("", right=False), TableColumn("", right=False, shortest=16), TableColumn("before", right=False, shortest=12), TableColumn("after", right=False, shortest=12)
     )  # fmt: skip
-    return fitted(table, rows, terminal)
+    return table_lines(table, rows, terminal)

@@ -7,12 +7,12 @@ import pyarrow as pa
 
 from kdissect.report.aggregate.grouping import Mask
 from kdissect.report.aggregate.quantiles import quantile
-from kdissect.report.build.connection_facts import KAFKA
-from kdissect.report.render.html.names import (
-    OTHERS,
-    Names,
+from kdissect.report.build.page.page_names import (
+    NOT_SINGLED_OUT,
+    PageNames,
     Plain,
 )
+from kdissect.report.query.connection_facts import KAFKA
 
 MOST_CONNECTIONS = 400
 SAME = (
@@ -28,7 +28,7 @@ SECURITY = (
 TROUBLES = ("retransmitted_segments", "zero_windows", "lost_bytes", "unanswered", "orphan_responses")
 
 
-def connections(names: Names) -> Plain:
+def connections(names: PageNames) -> Plain:
     """Give the connections, numbered as in the cube."""
     columns = names.facts.columns
     trouble = sum((columns.ints(name) > 0).astype(np.int64) for name in TROUBLES)
@@ -42,19 +42,19 @@ def connections(names: Names) -> Plain:
     return {"rows": found, "omitted": max(columns.rows - MOST_CONNECTIONS, 0)}
 
 
-def _kafka(names: Names) -> Mask:
+def _kafka(names: PageNames) -> Mask:
     kafka = np.zeros(names.facts.columns.rows, bool)
     for name in KAFKA:
         kafka |= names.facts.columns.equals("protocol", name)
     return kafka
 
 
-def _row(names: Names, number: int, row: dict[str, Any]) -> Plain:
+def _row(names: PageNames, number: int, row: dict[str, Any]) -> Plain:
     return {
         "number": number,
         "client": names.client(row["client_id"], row["client_host"]),
         "label": row["client_id"],
-        "broker": names.brokers.numbers.get((row["server_host"], row["server_port"]), OTHERS),
+        "broker": names.brokers.numbers.get((row["server_host"], row["server_port"]), NOT_SINGLED_OUT),
         "from": names.since(row["first_time_ns"]),
         "to": names.since(row["last_time_ns"]),
         **{name: row[name] for name in SAME},
@@ -62,14 +62,14 @@ def _row(names: Names, number: int, row: dict[str, Any]) -> Plain:
     }
 
 
-def round_trips(names: Names) -> list[list[int | None]]:
+def round_trips(names: PageNames) -> list[list[int | None]]:
     """Give [client, broker, connections with a handshake, p50 and max to the server, p50 and max to the client]."""
     by_pair: dict[tuple[int, int], list[tuple[int | None, int | None]]] = {}
     table = names.facts.columns.table
     wanted = ("client_id", "client_host", "server_host", "server_port", "server_rtt_ns", "client_rtt_ns")
     for client_id, host, server, port, there, back in zip(*(table[name].to_pylist() for name in wanted), strict=True):  # fmt: skip
         if there is not None or back is not None:
-            pair = names.client(client_id, host), names.brokers.numbers.get((server, port), OTHERS)
+            pair = names.client(client_id, host), names.brokers.numbers.get((server, port), NOT_SINGLED_OUT)
             by_pair.setdefault(pair, []).append((there, back))
     return [
         [*pair, len(trips), *_middle([there for there, _ in trips]), *_middle([back for _, back in trips])]

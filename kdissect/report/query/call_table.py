@@ -7,56 +7,56 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.report.aggregate.grouping import (
-    Columns,
-    Groups,
-    as_key,
-    coded,
-    grouped,
+    RowGroups,
+    TableColumns,
+    encode,
+    group_codes,
+    group_rows,
 )
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.merge import Partial
 from kdissect.report.aggregate.partial_tables import (
     BROKERS,
     CALLS,
     LATENCIES,
 )
-from kdissect.report.build.connection_facts import (
+from kdissect.report.model.summary import (
+    ApiRow,
+    BrokerRow,
+    ClientRow,
+    Figures,
+    Location,
+)
+from kdissect.report.partials import Partial
+from kdissect.report.query.connection_facts import (
     CLIENT_COLUMNS,
-    Facts,
+    ConnectionFacts,
     client_name,
 )
-from kdissect.report.build.metrics import Profile, profile
-from kdissect.report.model import (
-    Api,
-    Broker,
-    Client,
-    Figures,
-    Place,
-)
+from kdissect.report.query.figures import GroupFigures, group_figures
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-class Ranked(NamedTuple):
+class RankedGroups(NamedTuple):
     """Groups of calls in their order, with what they are grouped by."""
 
-    profile: Profile
+    profile: GroupFigures
     order: list[int]
     keys: list[list[Any]]
     connections: Ints
 
 
-class Ranking:
+class CallTable:
     """Calls and latencies of a whole capture, ready to be grouped."""
 
-    def __init__(self, partial: Partial, facts: Facts) -> None:
+    def __init__(self, partial: Partial, facts: ConnectionFacts) -> None:
         self.facts = facts
         keys = [
             (name, "ascending") for name, _ in CALLS.keys
         ]  # a fixed order, so that ties rank the same in every run
         self.calls, self.latencies = (
-            Columns(partial.part(CALLS).sort_by(keys)),
-            Columns(partial.part(LATENCIES)),
+            TableColumns(partial.part(CALLS).sort_by(keys)),
+            TableColumns(partial.part(LATENCIES)),
         )
         self.rows, self.latency_rows = facts.rows(self.calls), facts.rows(self.latencies)
         self.brokers = partial.part(BROKERS)
@@ -69,9 +69,9 @@ class Ranking:
     def _api_names(self) -> list[pa.Array]:
         """Name the API of each row. A key alone does not tell: before Kafka 0.8 keys had other meanings, and no versions."""
         parts = (self.calls, self.latencies)
-        groups = grouped(
+        groups = group_rows(
             *(
-                coded(pa.concat_arrays([part.plain(name) for part in parts]))
+                encode(pa.concat_arrays([part.plain(name) for part in parts]))
                 for name in ("api_key", "api_version")
             )
         )
@@ -81,7 +81,7 @@ class Ranking:
         names = self.calls.plain("api_name").take(pa.array(place, mask=place < 0))
         return [names.take(pa.array(of)) for of in np.split(groups.of, [len(called)])]
 
-    def by(self, own: Sequence[str] = (), of_connection: Sequence[str] = ()) -> Ranked:
+    def by(self, own: Sequence[str] = (), of_connection: Sequence[str] = ()) -> RankedGroups:
         """Group by columns of the calls and of their connections."""
         made = {"client_id": self.client_ids, "api_name": self.api_names}
         columns = [
@@ -92,14 +92,14 @@ class Ranking:
         ]
         rows = np.concatenate([self.rows, self.latency_rows])
         columns += [self.facts.taken(name, rows) for name in of_connection]
-        both = grouped(*(coded(column) for column in columns)) if columns else _one_group(len(rows))
-        calls = Groups(both.of[: self.calls.rows], both.count, both.first)
-        figures = profile(
+        both = group_rows(*(encode(column) for column in columns)) if columns else _one_group(len(rows))
+        calls = RowGroups(both.of[: self.calls.rows], both.count, both.first)
+        figures = group_figures(
             self.calls, self.latencies, self.facts.fate(self.rows), calls, both.of[self.calls.rows :]
         )
-        pairs = grouped(as_key(calls), coded(self.calls.plain("connection")))
+        pairs = group_rows(group_codes(calls), encode(self.calls.plain("connection")))
         keys = [column.take(pa.array(both.first)).to_pylist() for column in columns]
-        return Ranked(
+        return RankedGroups(
             figures, figures.ranked(), keys, np.bincount(calls.of[pairs.first], minlength=both.count)
         )
 
@@ -112,14 +112,14 @@ class Ranking:
         """Give the figures of everything."""
         return self.by().profile.figures(0)
 
-    def apis(self, places: dict[tuple[str, int | None, int | None], Place]) -> tuple[Api, ...]:
+    def apis(self, places: dict[tuple[str, int | None, int | None], Location]) -> tuple[ApiRow, ...]:
         """Give the figures per API key and version."""
         ranked = self.by(("api_key", "api_name", "api_version"))
         found = []
         for group in ranked.order:
             key, name, version = (column[group] for column in ranked.keys)
             found.append(
-                Api(
+                ApiRow(
                     api_key=key,
                     api_name=name,
                     api_version=version,
@@ -132,11 +132,11 @@ class Ranking:
             )
         return tuple(found)
 
-    def clients(self, limit: int) -> tuple[tuple[Client, ...], int]:
+    def clients(self, limit: int) -> tuple[tuple[ClientRow, ...], int]:
         """Give the figures per client, and how many clients were left out beyond `limit`."""
         ranked = self.by(("client_id",), CLIENT_COLUMNS)
         found = tuple(
-            Client(
+            ClientRow(
                 name=client_name(ranked.keys[0][group], [column[group] for column in ranked.keys[1:]]),
                 connections=int(ranked.connections[group]),
                 figures=ranked.profile.figures(group),
@@ -145,13 +145,13 @@ class Ranking:
         )
         return found, max(len(ranked.order) - limit, 0)
 
-    def servers(self, limit: int) -> tuple[tuple[Broker, ...], int]:
+    def servers(self, limit: int) -> tuple[tuple[BrokerRow, ...], int]:
         """Give the figures per broker address, and how many were left out beyond `limit`."""
         ranked = self.by((), ("server_host", "server_port"))
         addresses = list(zip(*ranked.keys, strict=True))
         nodes = node_ids(addresses, self.brokers.to_pylist())
         found = tuple(
-            Broker(
+            BrokerRow(
                 server_host=addresses[group][0],
                 server_port=addresses[group][1],
                 node_id=nodes.get(addresses[group]),
@@ -163,8 +163,8 @@ class Ranking:
         return found, max(len(ranked.order) - limit, 0)
 
 
-def _one_group(rows: int) -> Groups:
-    return Groups(np.zeros(rows, np.int64), 1, np.zeros(1, np.int64))
+def _one_group(rows: int) -> RowGroups:
+    return RowGroups(np.zeros(rows, np.int64), 1, np.zeros(1, np.int64))
 
 
 def node_ids(addresses: list[tuple[Any, Any]], brokers: list[dict[str, Any]]) -> dict[tuple[Any, Any], int]:

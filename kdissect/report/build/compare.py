@@ -20,7 +20,7 @@ Plain = Mapping[str, Any]
 PERCENTILES = ("p50", "p90", "p99")
 
 
-class Verdict(StrEnum):
+class Difference(StrEnum):
     """What can be said of one figure of one row."""
 
     SLOWER = "slower"
@@ -32,17 +32,17 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class PercentileComparison:
     """One percentile of one row, before and after."""
 
     percentile: str
     before_ns: int | None
     after_ns: int | None
-    verdict: Verdict
+    verdict: Difference
 
 
 @dataclass(frozen=True, slots=True)
-class RowCompared:
+class ComparisonRow:
     """One row of the profiles."""
 
     label: str | None
@@ -52,13 +52,13 @@ class RowCompared:
     errors_before: int
     errors_after: int
     errors_verdict: str
-    percentiles: tuple[Compared, ...]
+    percentiles: tuple[PercentileComparison, ...]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Difference:
         """What to say of the row as a whole: the worst that is certain, else that nothing is."""
         verdicts = [row.verdict for row in self.percentiles]
-        return next((one for one in Verdict if one in verdicts), Verdict.FEW)
+        return next((one for one in Difference if one in verdicts), Difference.FEW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Comparison:
     by: str
     before: str
     after: str
-    rows: tuple[RowCompared, ...]
+    rows: tuple[ComparisonRow, ...]
     errors: tuple[Change, ...]
     clients: tuple[Change, ...]
     versions: tuple[Change, ...]
@@ -98,7 +98,7 @@ def compare(before: Plain, after: Plain) -> Comparison:
     )
 
 
-def _rows(before: Plain, after: Plain) -> Iterable[RowCompared]:
+def _rows(before: Plain, after: Plain) -> Iterable[ComparisonRow]:
     by = before["profile"]["by"]
     old, new = ({_key(row, by): row for row in report["profile"]["rows"]} for report in (before, after))
     for key in (*new, *(key for key in old if key not in new)):
@@ -111,12 +111,12 @@ def _key(row: Plain, by: str) -> tuple[str | None, str | None]:
     return row["label"], detail if by == "topic" else detail.partition(", ")[0] if by == "client" else None
 
 
-def _row(label: str | None, before: Plain | None, after: Plain | None, by: str) -> RowCompared:
+def _row(label: str | None, before: Plain | None, after: Plain | None, by: str) -> ComparisonRow:
     calls = [row["exchanges"] if row else 0 for row in (before, after)]
     errors = [row["error_responses"] if row else 0 for row in (before, after)]
     details = [row["detail"] for row in (before, after) if row and row["detail"]]
     detail = details[-1] if by != "api" and details else " > ".join(dict.fromkeys(details)) or None
-    return RowCompared(
+    return ComparisonRow(
         label=label,
         detail=detail,
         calls_before=calls[0],
@@ -128,28 +128,28 @@ def _row(label: str | None, before: Plain | None, after: Plain | None, by: str) 
     )
 
 
-def _percentile(name: str, before: Plain | None, after: Plain | None) -> Compared:
+def _percentile(name: str, before: Plain | None, after: Plain | None) -> PercentileComparison:
     old, new = ((row["service"] if row else None) for row in (before, after))
-    return Compared(
+    return PercentileComparison(
         percentile=name,
         before_ns=old[f"{name}_ns"] if old else None,
         after_ns=new[f"{name}_ns"] if new else None,
         verdict=_verdict(old[f"{name}_between_ns"], new[f"{name}_between_ns"])
         if old and new
-        else Verdict.ONLY_AFTER
+        else Difference.ONLY_AFTER
         if new
-        else Verdict.ONLY_BEFORE
+        else Difference.ONLY_BEFORE
         if old
-        else Verdict.FEW,
+        else Difference.FEW,
     )
 
 
-def _verdict(before: list[int] | None, after: list[int] | None) -> Verdict:
+def _verdict(before: list[int] | None, after: list[int] | None) -> Difference:
     if before is None or after is None:
-        return Verdict.FEW
+        return Difference.FEW
     if after[0] > before[1]:
-        return Verdict.SLOWER
-    return Verdict.FASTER if after[1] < before[0] else Verdict.SAME
+        return Difference.SLOWER
+    return Difference.FASTER if after[1] < before[0] else Difference.SAME
 
 
 def more_often(before: int, of_before: int, after: int, of_after: int) -> str:

@@ -34,7 +34,7 @@ class CaptureFacts:
     dropped_packets: int = 0  # that were lost in capturing, as the capture itself says
     clock_steps: int = 0
     largest_clock_step_ns: int = 0
-    largest_clock_step: "Place | None" = None  # the packet whose time is that far before the one before it
+    largest_clock_step: "Location | None" = None  # the packet whose time is that far before the one before it
     warnings: tuple[str, ...] = ()
 
 
@@ -103,7 +103,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Location:
     """One sighting: where to look in the capture."""
 
     time_ns: int | None
@@ -122,17 +122,17 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Api:
+class ApiRow:
     """One API at one version; all null for answers whose request was not captured."""
 
     api_key: int | None
     api_name: str | None
     api_version: int | None
     figures: Figures
-    slowest: Place | None
-    first_unanswered: Place | None
-    first_orphan: Place | None
-    first_throttled: Place | None
+    slowest: Location | None
+    first_unanswered: Location | None
+    first_orphan: Location | None
+    first_throttled: Location | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ class ClientName:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
+class ClientRow:
     """One client id, software and host."""
 
     name: ClientName
@@ -155,7 +155,7 @@ class Client:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broker:
+class BrokerRow:
     """One server address; the node id comes from Metadata and similar answers."""
 
     server_host: str | None
@@ -181,7 +181,7 @@ class TopicClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicUse:
-    """What one API did with a topic; `errors` counts partitions, `codecs` record bytes by codec.
+    """What one API did with a topic; `error_rows` counts partitions, `codecs` record bytes by codec.
 
     `sampled_bytes` of what was written without compression were tried with LZ4, which made `sampled_lz4_bytes` of them.
     """
@@ -203,7 +203,7 @@ class TopicUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
+class TopicRow:
     """One topic; without a name in the capture its id stands for it, and `resolved` is false."""
 
     topic: str
@@ -214,7 +214,7 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorSeen:
+class ErrorRow:
     """One error code of one API: exchanges that carry it, partitions that carry it, and the first place."""
 
     api_key: int | None
@@ -223,11 +223,11 @@ class ErrorSeen:
     error_name: str | None
     exchanges: int
     partitions: int
-    first: Place
+    first: Location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FaultSeen:
+class FaultRow:
     """Captured bytes that could not be decoded; `#` stands for numbers in `shape`, `first.detail` is an example."""
 
     api_key: int | None
@@ -235,11 +235,11 @@ class FaultSeen:
     api_version: int | None
     shape: str
     exchanges: int
-    first: Place
+    first: Location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Protocol:
+class ProtocolRow:
     """Connections that speak one protocol."""
 
     protocol: str
@@ -249,7 +249,7 @@ class Protocol:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Software:
+class SoftwareRow:
     """Client software, as clients name it in ApiVersions, and the Kafka connections it made."""
 
     software_name: str
@@ -258,7 +258,7 @@ class Software:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tls:
+class TlsRow:
     """Connections under TLS with one version, cipher suite, outcome of the handshake, alert and success of decryption."""
 
     version: str | None
@@ -273,7 +273,7 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sasl:
+class SaslRow:
     """Connections on which clients authenticated, by mechanism, outcome and error."""
 
     mechanism: str | None
@@ -284,14 +284,14 @@ class Sasl:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connections:
+class ConnectionTotals:
     """All TCP connections; everything from `software` on is about those that speak Kafka."""
 
     count: int
-    protocols: tuple[Protocol, ...]
-    tls: tuple[Tls, ...]
-    sasl: tuple[Sasl, ...]
-    software: tuple[Software, ...]
+    protocols: tuple[ProtocolRow, ...]
+    tls: tuple[TlsRow, ...]
+    sasl: tuple[SaslRow, ...]
+    software: tuple[SoftwareRow, ...]
     opened_by_handshake: int
     midstream: int
     one_way: int
@@ -319,7 +319,7 @@ class Connections:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
+class QualityCounter:
     """Something the capture cannot tell: how often, of how many, and which figures it touches."""
 
     name: str
@@ -345,7 +345,7 @@ class Evidence:
     count: int
     first_time_ns: int | None
     last_time_ns: int | None
-    place: Place | None
+    place: Location | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,7 +377,7 @@ class Omitted:
     """Groups of exchanges that findings did not look at."""
 
 
-class By(StrEnum):
+class ProfileBy(StrEnum):
     """What the profile ranks."""
 
     API = "api"
@@ -408,13 +408,13 @@ class ProfileRow:
 class Profile:
     """The ranking: rows by service time, and how many were left out."""
 
-    by: By
+    by: ProfileBy
     rows: tuple[ProfileRow, ...]
     omitted: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class AppliedFilter:
     """An option that narrowed the report, and what it was given."""
 
     option: str
@@ -429,16 +429,16 @@ class Summary:
     kdissect_version: str
     histogram_edges_ns: tuple[int, ...]
     capture: CaptureFacts
-    filters: tuple[Filter, ...]
-    connections: Connections
+    filters: tuple[AppliedFilter, ...]
+    connections: ConnectionTotals
     totals: Figures
     findings: tuple[Finding, ...]
     profile: Profile
-    apis: tuple[Api, ...]
-    clients: tuple[Client, ...]
-    brokers: tuple[Broker, ...]
-    topics: tuple[Topic, ...]
-    errors: tuple[ErrorSeen, ...]
-    faults: tuple[FaultSeen, ...]
-    doubts: tuple[Doubt, ...]
+    apis: tuple[ApiRow, ...]
+    clients: tuple[ClientRow, ...]
+    brokers: tuple[BrokerRow, ...]
+    topics: tuple[TopicRow, ...]
+    errors: tuple[ErrorRow, ...]
+    faults: tuple[FaultRow, ...]
+    doubts: tuple[QualityCounter, ...]
     omitted: Omitted

@@ -7,41 +7,41 @@ that are not told apart.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kdissect.report.aggregate.grouping import Columns
-from kdissect.report.aggregate.merge import Partial
-from kdissect.report.build.connection_facts import Facts
-from kdissect.report.build.rankings import Ranking
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.build.topic_table import topic_names
-from kdissect.report.model import (
+from kdissect.report.model.summary import (
     Figures,
     Latency,
-    Place,
+    Location,
     Summary,
 )
+from kdissect.report.partials import Partial
+from kdissect.report.query.call_table import CallTable
+from kdissect.report.query.connection_facts import ConnectionFacts
 
 MOST_CLIENTS, MOST_BROKERS, MOST_APIS = 300, 200, 256
-OTHERS = -1
+NOT_SINGLED_OUT = -1
 
 Key = tuple[Any, ...]
 Plain = dict[str, Any]
 
 
-class Names:
+class PageNames:
     """Numbers for everything that the page names, and times counted from the first step."""
 
-    def __init__(self, summary: Summary, partial: Partial, facts: Facts, start_ns: int) -> None:
+    def __init__(self, summary: Summary, partial: Partial, facts: ConnectionFacts, start_ns: int) -> None:
         self.summary, self.partial, self.facts, self.start_ns = summary, partial, facts, start_ns
-        self.ranking = Ranking(partial, facts)
-        self.clients = Figured(self.ranking, ("client_id",), ("client_host",), MOST_CLIENTS)
-        self.brokers = Figured(self.ranking, (), ("server_host", "server_port"), MOST_BROKERS)
-        self.apis = Figured(self.ranking, ("api_key",), (), MOST_APIS)
+        self.ranking = CallTable(partial, facts)
+        self.clients = NumberedGroups(self.ranking, ("client_id",), ("client_host",), MOST_CLIENTS)
+        self.brokers = NumberedGroups(self.ranking, (), ("server_host", "server_port"), MOST_BROKERS)
+        self.apis = NumberedGroups(self.ranking, ("api_key",), (), MOST_APIS)
         self.topic_of = topic_names(partial)
         self.files = {name: number for number, name in enumerate(summary.capture.files)}
         self.connections = dict(zip(facts.numbers.tolist(), range(len(facts.numbers)), strict=True))
 
     def api(self, key: int | None) -> int:
         """Give the number of an API key."""
-        return self.apis.numbers.get((key,), OTHERS)
+        return self.apis.numbers.get((key,), NOT_SINGLED_OUT)
 
     def topic(self, topic: str | None, topic_id: str | None) -> str | None:
         """Give the name of a topic, its id where no name is known."""
@@ -49,7 +49,7 @@ class Names:
 
     def client(self, client_id: str | None, host: str | None) -> int:
         """Give the number of a client."""
-        return self.clients.numbers.get((client_id, host), OTHERS)
+        return self.clients.numbers.get((client_id, host), NOT_SINGLED_OUT)
 
     def since(self, time_ns: int | None) -> int | None:
         """Give a time as nanoseconds from the first step: small enough to be exact in JavaScript."""
@@ -66,7 +66,7 @@ class Names:
         """Give the packet of a row that has the columns of a place."""
         return self.ref(row["capture_file"], row["request_packet"], row["response_packet"])
 
-    def place(self, place: Place | None) -> Plain | None:
+    def place(self, place: Location | None) -> Plain | None:
         """Give a place for the page."""
         if place is None:
             return None
@@ -75,18 +75,20 @@ class Names:
             "asked": self.ref(place.capture_file, place.request_packet),
             "told": self.ref(place.capture_file, place.response_packet),
             "client": self.client(place.client_id, place.client_host),
-            "connection": self.connections.get(place.connection or -1, OTHERS),
-            "broker": self.brokers.numbers.get((place.server_host, place.server_port), OTHERS),
+            "connection": self.connections.get(place.connection or -1, NOT_SINGLED_OUT),
+            "broker": self.brokers.numbers.get((place.server_host, place.server_port), NOT_SINGLED_OUT),
             "topic": place.topic,
             "partition": place.partition,
             "detail": place.detail,
         }
 
 
-class Figured:
+class NumberedGroups:
     """The first things of a ranking: their numbers by key, and their figures over the whole capture."""
 
-    def __init__(self, ranking: Ranking, own: Sequence[str], of_connection: Sequence[str], most: int) -> None:
+    def __init__(
+        self, ranking: CallTable, own: Sequence[str], of_connection: Sequence[str], most: int
+    ) -> None:
         ranked = ranking.by(own, of_connection)
         order = ranked.order[:most]
         self.keys: list[Key] = [tuple(column[group] for column in ranked.keys) for group in order]
@@ -119,7 +121,9 @@ def latency_of(latency: Latency | None) -> Plain | None:
     return {"n": latency.count, "sum": latency.sum_ns, "p50": latency.p50_ns, "p99": latency.p99_ns, "max": latency.max_ns, "v2m": latency.variance_to_mean_ns}  # fmt: skip
 
 
-def columns_of(partial: Partial, part: Any) -> Columns:
+def columns_of(partial: Partial, part: Any) -> TableColumns:
     """Give a part of a partial as columns, rows in a fixed order."""
     table = partial.part(part)
-    return Columns(table.sort_by([(name, "ascending") for name, _ in part.keys]) if table.num_rows else table)
+    return TableColumns(
+        table.sort_by([(name, "ascending") for name, _ in part.keys]) if table.num_rows else table
+    )
