@@ -7,9 +7,9 @@ from typing import NoReturn
 
 from kdissect import __version__
 from kdissect.cli.options import RANKINGS, TABLES, add_common, count
+from kdissect.protocol.releases import RELEASES
 from kdissect.text import escape_control
 
-RELEASES = ("4.0", "4.1", "4.2", "4.3")
 FORMATS = ("parquet", "jsonl", "csv")
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from kdissect.errors import UsageError
+from kdissect.protocol.releases import RELEASES
 from kdissect.protocol.schema.definition import (
     Api,
     Field,
@@ -38,7 +39,7 @@ def coverage() -> list[str]:
     return [
         *aligned([COLUMNS, *rows]),
         "",
-        f"{len(APIS)} API keys, {pairs} versions of them, {live} live in Kafka 4.3",
+        f"{len(APIS)} API keys, {pairs} versions of them, {live} live in Kafka {RELEASES[-1]}",
     ]
 
 
@@ -50,9 +51,9 @@ def one_api(asked: str, version: int | None) -> list[str]:
     if version not in api.versions:
         raise UsageError(f"{api.name} has no version {version}; known are {span(api.versions)}")
     kind = "flexible" if version in api.flexible else "not flexible"
-    live = "live" if version in api.live else "not live"
+    live = f"{'live' if version in api.live else 'not live'} in Kafka {RELEASES[-1]}"
     return [
-        f"{api.name}  key {api.key}, version {version} of {span(api.versions)}, {kind}, {live} in Kafka 4.3",
+        f"{api.name}  key {api.key}, version {version} of {span(api.versions)}, {kind}, {live}",
         "",
         f"request, after header {request_header_version(api.key, version)}",
         *aligned(list(field_rows(api.request, version, 1))),

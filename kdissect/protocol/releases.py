@@ -1,29 +1,53 @@
 """Which versions of an API the releases of Kafka from 4.0 on serve.
 
-The schema files say what 4.3 serves (`live`). KIP-896 removed in 4.0 whatever clients older than Kafka 2.1 need; since then two
-things changed: JoinGroup 0 and 1 came back in 4.1 (KAFKA-19444), and the first versions of the share-group APIs, which 4.0
-had as early access, went away (KIP-932). The APIs by which ZooKeeper-based controllers led brokers (LeaderAndIsr, StopReplica,
-UpdateMetadata, ControlledShutdown) are in none of them.
+The schema files state what the last of `RELEASES` serves (`live`). Earlier releases differ from it in this:
+
+- 4.0 removed the versions that only clients older than Kafka 2.1 need (KIP-896), JoinGroup 0 and 1 among them.
+  These two came back in 4.1 (KAFKA-19444).
+- 4.0 had version 0 of the share-group APIs as early access. 4.1 removed it (KIP-932).
+
+No release from 4.0 on has the APIs by which ZooKeeper-based controllers led brokers. This module loads nothing that takes
+time, as the command line names the releases.
 """
 
-from kdissect.protocol.schema.registry import APIS
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kdissect.protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from kdissect.protocol.schema.definition import Api
 
 RELEASES = ("4.0", "4.1", "4.2", "4.3")
-JOIN_GROUP = 11
-EARLY_ACCESS = frozenset((76, 77, 78, 79))
-"""ShareGroupHeartbeat, ShareGroupDescribe, ShareFetch, ShareAcknowledge."""
+"""From the oldest to the one that the schema files describe."""
 
-ZOOKEEPER_ERA = frozenset((4, 5, 6, 7))
+EARLY_ACCESS = frozenset(
+    {
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.SHARE_FETCH,
+        ApiKey.SHARE_ACKNOWLEDGE,
+    }
+)
+
+ZOOKEEPER_ERA = frozenset(
+    {
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.CONTROLLED_SHUTDOWN,
+    }
+)
 
 
-def serves(release: str, key: int, version: int) -> bool:
-    """Tell whether a broker of this release answers a version that exists; of what nobody knows nothing is held against it."""
-    api = APIS.get(key)
+def serves(release: str, api: Api | None, version: int) -> bool:
+    """Return whether a broker of this release serves a version. Unknown APIs and versions count as served."""
     if api is None or version not in api.versions:
         return True
     if release == RELEASES[0]:
-        if key == JOIN_GROUP:
+        if api.key == ApiKey.JOIN_GROUP:
             return version >= 2
-        if key in EARLY_ACCESS:
+        if api.key in EARLY_ACCESS:
             return version == 0
     return version in api.live

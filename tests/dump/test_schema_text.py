@@ -6,8 +6,8 @@ from kdissect.cli.main import main
 from kdissect.protocol.releases import RELEASES
 from kdissect.protocol.schema.registry import APIS
 
-FETCH_4 = """\
-FindCoordinator  key 10, version 4 of 0-6, flexible, live in Kafka 4.3
+FETCH_4 = f"""\
+FindCoordinator  key 10, version 4 of 0-6, flexible, live in Kafka {RELEASES[-1]}
 
 request, after header 2
   key_type          int8      @coordinator_type

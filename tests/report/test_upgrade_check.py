@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from kdissect.protocol.releases import RELEASES, serves
+from kdissect.protocol.schema.registry import APIS
 from kdissect.report.build.check_upgrade import (
     UpgradeVerdict,
     check_upgrade,
@@ -23,14 +24,14 @@ LOWEST_OF_4_0 = {
 
 @pytest.mark.parametrize(("key", "lowest"), LOWEST_OF_4_0.items())
 def test_4_0_serves_from_the_version_that_kip_896_says(key, lowest):
-    assert [serves("4.0", key, version) for version in range(lowest + 1)] == [False] * lowest + [True]
+    assert [serves("4.0", APIS[key], version) for version in range(lowest + 1)] == [False] * lowest + [True]
 
 
 def test_what_changed_since_4_0():
-    assert [serves(release, 11, 0) for release in RELEASES] == [False, True, True, True]
-    assert [serves(release, 78, 0) for release in RELEASES] == [True, False, False, False]
-    assert not any(serves(release, key, 0) for release in RELEASES for key in (4, 5, 6, 7))
-    assert serves("4.0", 999, 0)  # of an unknown API nothing is known
+    assert [serves(release, APIS[11], 0) for release in RELEASES[:4]] == [False, True, True, True]
+    assert [serves(release, APIS[78], 0) for release in RELEASES[:4]] == [True, False, False, False]
+    assert not any(serves(release, APIS[key], 0) for release in RELEASES for key in (4, 5, 6, 7))
+    assert serves("4.0", APIS.get(999), 0)  # of an unknown API nothing is known
 
 
 def call(client, ordinal, api, **more):

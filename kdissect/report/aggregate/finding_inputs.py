@@ -64,7 +64,7 @@ def _refused_versions() -> Mask:
     """Mark (API key, version) pairs that existed and that Kafka 4.0 does not serve, for keys and versions below 256 and 32."""
     refused = np.zeros((256, 32), bool)
     for key, api in APIS.items():
-        refused[key, [version for version in api.versions if not serves(RELEASES[0], key, version)]] = True
+        refused[key, [version for version in api.versions if not serves(RELEASES[0], api, version)]] = True
     refused[sorted(EARLY_ACCESS)] = False  # newer than 4.0, and no client of old
     return refused
 

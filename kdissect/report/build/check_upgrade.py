@@ -14,6 +14,7 @@ from typing import Any
 
 from kdissect.protocol.kafka07.message_codec import OLD_NAMES
 from kdissect.protocol.releases import ZOOKEEPER_ERA, serves
+from kdissect.protocol.schema.registry import APIS
 from kdissect.report.aggregate.partial_tables import CONNECTION_FACTS
 from kdissect.report.build.profile import number_ranges
 from kdissect.report.model.summary import ClientName
@@ -98,7 +99,7 @@ def check_upgrade(partial: Partial, release: str) -> UpgradeCheck:
         calls = used.setdefault(client, [])
         if key == API_VERSIONS:
             asking.add(client)
-        if version is None or not serves(release, key, version):
+        if version is None or not serves(release, APIS.get(key), version):
             exchanges = int(ranked.profile.sums["exchanges"][group])
             calls.append(RemovedVersionUse(key, name or OLD_NAMES.get(key, str(key)), version, exchanges))
     obstacles = [
