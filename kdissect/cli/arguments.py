@@ -29,7 +29,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands, from which docs/cli.md is made too."""
     from kdissect.cli.dump import add_dump
-    from kdissect.cli.replay import add_replay
+    from kdissect.cli.replay_options import add_replay
     from kdissect.cli.schema import add_schema
 
     parser = _Parser(
@@ -45,7 +45,9 @@ def build_parser() -> argparse.ArgumentParser:
     _add_ready(commands.add_parser("ready", help="list what a newer Kafka would break"))
     add_dump(commands.add_parser("dump", help="show every exchange in time order"))
     add_replay(
-        commands.add_parser("replay", help="send captured traffic to another cluster, and tell what differed")
+        commands.add_parser(
+            "replay", help="send captured traffic to another cluster and compare the responses"
+        )
     )
     add_schema(commands.add_parser("schema", help="show which APIs, versions and fields are known"))
     return parser

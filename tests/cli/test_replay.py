@@ -86,7 +86,7 @@ def test_a_capture_of_which_nothing_can_be_sent_is_the_users_to_change(
     code = main(["replay", name, CAPTURE, "--target", target, "--client", "nobody", *more, *out])
     assert code == ExitCode.USER_ERROR
     written = capsys.readouterr()
-    assert written.err.splitlines()[-1].startswith("kdissect: nothing of this capture can be sent")
+    assert written.err.splitlines()[-1].startswith("kdissect: no request of this capture can be sent")
     assert ("excluded by --client" in written.out) == ("--execute" not in more)
     assert not place.exists()
 
