@@ -5,12 +5,8 @@ from collections.abc import Iterator
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.field_search import Mention, finder
 from kdissect.exchanges.kafka07_describe import old_mentions
-from kdissect.protocol.codec.messages import (
-    ENVELOPE,
-    DecodedMessage,
-    decode_request,
-    decode_response,
-)
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.codec.messages import DecodedMessage, decode_request, decode_response
 from kdissect.protocol.kafka07.message_codec import decode_old_request, decode_old_response
 from kdissect.protocol.schema.registry import APIS
 from kdissect.protocol.splice import enveloped_request
@@ -75,7 +71,7 @@ class DecodedExchange:
     def _enveloped(self) -> "DecodedExchange | None":
         """Give what an Envelope carries as an exchange of its own (KIP-590)."""
         exchange, request = self.exchange, self.exchange.request
-        if exchange.api_key != ENVELOPE or request is None or self.request is None:
+        if exchange.api_key != ApiKey.ENVELOPE or request is None or self.request is None:
             return None
         asked = enveloped_request(request.data)
         if asked is None:

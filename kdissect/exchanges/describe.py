@@ -24,14 +24,9 @@ from kdissect.exchanges.describe_records import (
     describe,
     moment,
 )
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.body import Fault
-from kdissect.protocol.codec.messages import (
-    ENVELOPE,
-    DecodedMessage,
-    decode_embedded,
-    decode_request,
-    decode_response,
-)
+from kdissect.protocol.codec.messages import DecodedMessage, decode_embedded, decode_request, decode_response
 from kdissect.protocol.enums import COMPRESSION, words_of
 from kdissect.protocol.metadata_records import TOPIC as METADATA_TOPIC
 from kdissect.protocol.metadata_records import TOPIC_ID as METADATA_TOPIC_ID
@@ -113,7 +108,7 @@ def _add_enveloped(said: Tree, body: Tree, asked: Tree, showing: Showing) -> Non
         return
     request = decode_request(body.get("request_data") or asked.get("request_data") or b"")
     key, version = request.header.get("request_api_key", -1), request.header.get("request_api_version", 0)
-    if key == ENVELOPE:
+    if key == ApiKey.ENVELOPE:
         return
     if body.get("request_data"):
         said["_request_data"] = explain_request(request, showing)

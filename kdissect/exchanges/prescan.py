@@ -19,6 +19,7 @@ from kdissect.capture.scan import MOST_ATTEMPTS, scan
 from kdissect.capture.segment_index import TIME, unpack
 from kdissect.exchanges.sasl_tokens import asked_mechanism, token_mechanism
 from kdissect.exchanges.watermark import NEVER
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.schema.definition import Field, Message
 from kdissect.protocol.schema.registry import APIS, highest_versions
 from kdissect.streams.flow_state import (
@@ -45,7 +46,6 @@ from kdissect.tables.topic_ids import (
     named_topics,
 )
 
-SASL_HANDSHAKE = 17
 ATTEMPTS = MOST_ATTEMPTS // 16  # in one split, which are as much smaller here
 
 
@@ -108,7 +108,7 @@ class _Learner:
                 read = Side(harvest, side, rows)
                 self._keep(named_topics(harvest, read))
                 self._keep_nodes(listening_nodes(harvest, read))
-        for row in np.flatnonzero((key == SASL_HANDSHAKE) | (status == SASL_TOKEN)).tolist():
+        for row in np.flatnonzero((key == ApiKey.SASL_HANDSHAKE) | (status == SASL_TOKEN)).tolist():
             self._take_mechanism(harvest, harvest.exchanges[row].tolist())
 
     def _keep(self, named: pa.RecordBatch) -> None:
@@ -139,6 +139,6 @@ def _tells(owner: Message | Field) -> bool:
 
 
 # Produce and Fetch never have both: name and id are of different versions.
-_VERSIONED = (0, 1)
+_VERSIONED = (ApiKey.PRODUCE, ApiKey.FETCH)
 NAMING_REQUESTS = [key for key, api in APIS.items() if _tells(api.request) and key not in _VERSIONED]
 NAMING_RESPONSES = [key for key, api in APIS.items() if _tells(api.response) and key not in _VERSIONED]

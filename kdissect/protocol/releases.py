@@ -6,39 +6,21 @@ The schema files state what the last of `RELEASES` serves (`live`). Earlier rele
   These two came back in 4.1 (KAFKA-19444).
 - 4.0 had version 0 of the share-group APIs as early access. 4.1 removed it (KIP-932).
 
-No release from 4.0 on has the APIs by which ZooKeeper-based controllers led brokers. This module loads nothing that takes
-time, as the command line names the releases.
+No release from 4.0 on has the APIs by which ZooKeeper-based controllers led brokers. This module loads nothing
+that takes time, as the command line names the releases.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.api_keys import SHARE_GROUPS, ApiKey
 
 if TYPE_CHECKING:
     from kdissect.protocol.schema.definition import Api
 
 RELEASES = ("4.0", "4.1", "4.2", "4.3")
 """From the oldest to the one that the schema files describe."""
-
-EARLY_ACCESS = frozenset(
-    {
-        ApiKey.SHARE_GROUP_HEARTBEAT,
-        ApiKey.SHARE_GROUP_DESCRIBE,
-        ApiKey.SHARE_FETCH,
-        ApiKey.SHARE_ACKNOWLEDGE,
-    }
-)
-
-ZOOKEEPER_ERA = frozenset(
-    {
-        ApiKey.LEADER_AND_ISR,
-        ApiKey.STOP_REPLICA,
-        ApiKey.UPDATE_METADATA,
-        ApiKey.CONTROLLED_SHUTDOWN,
-    }
-)
 
 
 def serves(release: str, api: Api | None, version: int) -> bool:
@@ -48,6 +30,6 @@ def serves(release: str, api: Api | None, version: int) -> bool:
     if release == RELEASES[0]:
         if api.key == ApiKey.JOIN_GROUP:
             return version >= 2
-        if api.key in EARLY_ACCESS:
+        if api.key in SHARE_GROUPS:
             return version == 0
     return version in api.live

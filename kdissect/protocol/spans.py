@@ -12,12 +12,8 @@ from functools import cache
 from struct import Struct
 from typing import Any, NamedTuple
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.decode import least_size, struct_reader
-from kdissect.protocol.codec.messages import (
-    API_VERSIONS,
-    ENVELOPE,
-    UNSUPPORTED_VERSION,
-)
 from kdissect.protocol.codec.wire import (
     FIXED,
     SIZED,
@@ -29,6 +25,7 @@ from kdissect.protocol.codec.wire import (
     read_tag_count,
     sized_reader,
 )
+from kdissect.protocol.error_codes import ErrorCode
 from kdissect.protocol.records.summary import BATCH_HEADER, PREFIX
 from kdissect.protocol.schema.definition import (
     Field,
@@ -275,7 +272,9 @@ def whole(
     if response:
         header = locator(MESSAGES["ResponseHeader"], response_header_version(key, version), roles)
         at = header(data, at, end, found, around)
-        if key == API_VERSIONS and data[at : min(at + 2, end)] == UNSUPPORTED_VERSION.to_bytes(2):
+        if key == ApiKey.API_VERSIONS and data[
+            at : min(at + 2, end)
+        ] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2):
             version = 0
         return locator(APIS[key].response, version, roles)(data, at, end, found, around)
     header = locator(MESSAGES["RequestHeader"], request_header_version(key, version), roles)
@@ -287,7 +286,7 @@ def request_inside(data: bytes, at: int, end: int) -> Asked | None:
     """Tell what an Envelope's request asks for; None when it is unknown, or another Envelope, which Kafka refuses."""
     key = int.from_bytes(data[at : min(at + 2, end)], "big", signed=True)
     version = int.from_bytes(data[at + 2 : min(at + 4, end)], "big", signed=True)
-    return (key, version) if end - at >= 4 and is_known(key, version) and key != ENVELOPE else None
+    return (key, version) if end - at >= 4 and is_known(key, version) and key != ApiKey.ENVELOPE else None
 
 
 def _request(

@@ -12,12 +12,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.body import (
     Fault,
     fault_of,
     left_over,
 )
-from kdissect.protocol.codec.messages import ENVELOPE, decode_request
+from kdissect.protocol.codec.messages import decode_request
 from kdissect.protocol.codec.wire import (
     FIXED,
     SIZED,
@@ -80,7 +81,7 @@ def find(
         at = whole((key, version), response, wanted, frame, 0, len(frame), found, ())
     except DecodeError as wrong:
         return Found(tuple(found), fault_of(wrong))
-    if key == ENVELOPE and response and enveloped:
+    if key == ApiKey.ENVELOPE and response and enveloped:
         header = locator(MESSAGES["ResponseHeader"], response_header_version(key, version), frozenset())
         response_in_envelope(enveloped, wanted, frame, header(frame, 0, len(frame), [], ()), found)
         found.sort(key=lambda span: span.start)

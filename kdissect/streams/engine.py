@@ -29,6 +29,7 @@ from kdissect.jit.decorators import (
     jit_inner,
     prefetch,
 )
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.integers import int16_at, int32_at
 from kdissect.streams.flow_state import (
     ACK_NS,
@@ -114,7 +115,6 @@ from kdissect.streams.framing import (
     MAX_HELD,
     PLAIN_BODY,
     PLAIN_ID,
-    PRODUCE,
     SHORTEST_REQUEST,
     SHORTEST_RESPONSE,
     UNSURE,
@@ -298,7 +298,7 @@ def _recognise(state: State, connection: int, way: int) -> None:
         # The search before has used the scratch that the header may lie in.
         offset, length = view(state, way, ways[way, FRAME], HEADER_VIEW)
         evidence = header_evidence(state.arena, offset, length, state.max_versions) if length >= 14 else 0
-        produces = int16_at(state.arena, offset + 4) == PRODUCE
+        produces = int16_at(state.arena, offset + 4) == ApiKey.PRODUCE
         if evidence > 0 and not (produces and evidence == PLAIN_BODY):
             short = ways[way, FRAME] + 4 + int32_at(state.arena, offset) - ways[way, NEXT]
             to_come = connections[connection, ENDING] == 0

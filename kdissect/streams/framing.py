@@ -19,6 +19,7 @@ import numpy as np
 
 from kdissect import limits
 from kdissect.jit.decorators import jit_inner
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.integers import int16_at, int32_at, uvarint_at
 from kdissect.streams.flow_state import (
     AHEAD,
@@ -66,9 +67,6 @@ HEADER_VIEW = 270  # a length, a request header and a client id of the usual lon
 SHORTEST_SURE = 14  # a length and a request header without client id
 SHORTEST_REQUEST = 8  # ControlledShutdown 0 has no client id in its header
 SHORTEST_RESPONSE = 4
-PRODUCE = 0
-CONTROLLED_SHUTDOWN = 7
-SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36
 FIRST_OF_SASL = -1  # id with which Java clients of 0.10 to 2.2 begin to authenticate; all others begin with 0
 LAST_PLAIN_PRODUCE = 8  # from version 9 on tagged fields come first and lengths are variable
 MOST_TAGGED = 4
@@ -104,17 +102,17 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
     key = int16_at(data, offset + 4)
     if key < 0 or key >= len(max_versions) or max_versions[key] < 0:
         return 0
-    if size > LARGEST_WITHOUT_RECORDS and key != PRODUCE:
+    if size > LARGEST_WITHOUT_RECORDS and key != ApiKey.PRODUCE:
         return 0
     version = int16_at(data, offset + 6)
     if version < 0 or version > max_versions[key] + NEWER_VERSIONS:
         return 0
     correlation_id = int32_at(data, offset + 8)
     if correlation_id < 0 and not (
-        correlation_id == FIRST_OF_SASL and (key == SASL_HANDSHAKE or key == API_VERSIONS)
+        correlation_id == FIRST_OF_SASL and (key == ApiKey.SASL_HANDSHAKE or key == ApiKey.API_VERSIONS)
     ):
         return 0
-    if key == CONTROLLED_SHUTDOWN and version == 0:
+    if key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
         return WEAK if size == 12 else 0
     if length < 14:
         return 0
@@ -129,7 +127,7 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
             return 0
         plain = plain and 0x20 <= letter < 0x7F
     body = YES
-    if key == PRODUCE:
+    if key == ApiKey.PRODUCE:
         at = offset + 14 + max(text, 0)
         body = _produce_begins(data, at, offset + length, offset + 4 + size, version)
         if body == NO:
@@ -209,7 +207,7 @@ def can_be_request(data: Bytes, offset: int, length: int) -> bool:
     if length < 14:
         return True
     text = int16_at(data, offset + 12)
-    return -1 <= text <= int32_at(data, offset) - 10 or key == CONTROLLED_SHUTDOWN
+    return -1 <= text <= int32_at(data, offset) - 10 or key == ApiKey.CONTROLLED_SHUTDOWN
 
 
 @jit_inner
@@ -316,7 +314,7 @@ def _is_request(state: State, connection: int, way: int, node: int, position: in
         cut_off = ending != 0 or length >= SHORTEST_SURE or position + length < ways[way, NEXT]
         return NO if cut_off else UNSURE
     end = position + 4 + int32_at(state.arena, offset)
-    produces = int16_at(state.arena, offset + 4) == PRODUCE
+    produces = int16_at(state.arena, offset + 4) == ApiKey.PRODUCE
     bare = produces and length < min(end - position, HEADER_VIEW)
     follows = _request_follows(state, way, node, end)
     if follows == NO:
@@ -424,7 +422,7 @@ def waiting_request(state: State, connection: int, correlation_id: int) -> int:
 def _awaits(state: State, connection: int, correlation_id: int, size: int) -> bool:
     """Say whether a request waits for a response with this id, and that may have this size."""
     node = waiting_request(state, connection, correlation_id)
-    return node >= 0 and (size <= LONGEST_VERSIONS or state.waiting[node, API_KEY] != API_VERSIONS)
+    return node >= 0 and (size <= LONGEST_VERSIONS or state.waiting[node, API_KEY] != ApiKey.API_VERSIONS)
 
 
 @jit_inner

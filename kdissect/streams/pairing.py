@@ -16,6 +16,7 @@ either direction forgets which requests wait (`forget_order`). Its Produce and M
 import numpy as np
 
 from kdissect.jit.decorators import jit_inner
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.integers import int16_at, int32_at
 from kdissect.streams.flow_state import (
     AHEAD,
@@ -66,12 +67,7 @@ from kdissect.streams.flow_state import (
     Int64s,
     State,
 )
-from kdissect.streams.framing import (
-    EARLY_NS,
-    PRODUCE,
-    SASL_HANDSHAKE,
-    produce_acks,
-)
+from kdissect.streams.framing import EARLY_NS, produce_acks
 from kdissect.streams.kafka07_framing import MULTI_PRODUCE
 
 WAITING_BYTES = 256  # that one takes beside those of its messages
@@ -202,10 +198,10 @@ def _gets_no_response(state: State, node: int) -> bool:
     key = state.waiting[node, API_KEY]
     version = state.waiting[node, API_VERSION]
     if version == BEFORE_VERSIONS:
-        return bool(key == PRODUCE or key == MULTI_PRODUCE)
+        return bool(key == ApiKey.PRODUCE or key == MULTI_PRODUCE)
     start = state.waiting[node, REQUEST_SIDE + START]
     stop = state.waiting[node, REQUEST_SIDE + STOP]
-    return bool(key == PRODUCE and produce_acks(state.arena, start, stop, version) == 0)
+    return bool(key == ApiKey.PRODUCE and produce_acks(state.arena, start, stop, version) == 0)
 
 
 @jit_inner
@@ -231,7 +227,7 @@ def on_request(state: State, connection: int, side: Int64s) -> None:
         _finish(state, node, NO_RESPONSE_EXPECTED)
         _free_waiting(state, node)
         return
-    if waiting[node, API_KEY] == SASL_HANDSHAKE and waiting[node, API_VERSION] == 0:
+    if waiting[node, API_KEY] == ApiKey.SASL_HANDSHAKE and waiting[node, API_VERSION] == 0:
         connections[connection, RAW_SASL] = 1
     if connections[connection, FIRST_EARLY] >= 0:
         early = _take_early(state, connection, waiting[node, CORRELATION_ID], side[FIRST_BYTE_NS])

@@ -15,6 +15,7 @@ from enum import StrEnum
 import numpy as np
 import pyarrow as pa
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import error_name
 from kdissect.streams.flow_state import (
     API_KEY,
@@ -22,11 +23,6 @@ from kdissect.streams.flow_state import (
     RESPONSE_SIDE,
     START,
     Int64s,
-)
-from kdissect.streams.framing import (
-    API_VERSIONS,
-    SASL_AUTHENTICATE,
-    SASL_HANDSHAKE,
 )
 
 STEPS = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
@@ -95,7 +91,7 @@ class Authentications:
     def add(self, exchanges: Int64s, errors: pa.Array, mechanisms: dict[int, str]) -> None:
         """Take in finished exchanges with their first error; `mechanisms` says what connections asked for."""
         keys = exchanges[:, API_KEY]
-        asks = (keys == SASL_HANDSHAKE) | (keys == SASL_AUTHENTICATE)
+        asks = (keys == ApiKey.SASL_HANDSHAKE) | (keys == ApiKey.SASL_AUTHENTICATE)
         waiting = [row for row, client in self._clients.items() if client.open]
         wanted = np.flatnonzero(
             asks | (np.isin(exchanges[:, CONNECTION], [*waiting, *np.unique(exchanges[asks, CONNECTION])]))
@@ -138,14 +134,14 @@ class Authentications:
 
     @staticmethod
     def _take(client: _Client, key: int, error: int | None) -> None:
-        if key == SASL_HANDSHAKE:
+        if key == ApiKey.SASL_HANDSHAKE:
             client.begin()
             if error:
                 client.fail(error)
-        elif key == SASL_AUTHENTICATE:
+        elif key == ApiKey.SASL_AUTHENTICATE:
             if error:
                 client.fail(error)
             elif error == 0:
                 client.step()
-        elif key != API_VERSIONS and client.steps:
+        elif key != ApiKey.API_VERSIONS and client.steps:
             client.succeed()

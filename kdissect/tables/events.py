@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, ApiKey
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.streams.flow_state import (
     API_KEY,
@@ -31,10 +32,6 @@ Body = Mapping[str, Any]
 Row = dict[str, Any]
 
 TOGETHER = 1 << 13  # rows that are objects at a time: a message may ask for one with every three bytes
-JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
-INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN, COMMIT_OFFSETS = 22, 24, 25, 26, 28
-CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT = 68, 76, 88
-EPOCH_HEARTBEATS = (CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT)
 JOINING, LEAVING = (
     0,
     -1,
@@ -145,19 +142,26 @@ class Steps(NamedTuple):
     of_api: Mapping[int, Callable[[Body, Body], Iterator[Row]]]
 
 
+_GROUP_EVENTS: dict[int, Callable[[Body, Body], Iterator[Row]]] = {
+    ApiKey.JOIN_GROUP: _join,
+    ApiKey.SYNC_GROUP: _sync,
+    ApiKey.LEAVE_GROUP: _leave,
+    ApiKey.HEARTBEAT: _heartbeat,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _epoch,
+    ApiKey.SHARE_GROUP_HEARTBEAT: _epoch,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: _epoch,
+}
+_TRANSACTION_EVENTS: dict[int, Callable[[Body, Body], Iterator[Row]]] = {
+    ApiKey.INIT_PRODUCER_ID: _init,
+    ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions,
+    ApiKey.ADD_OFFSETS_TO_TXN: _of_producer("add_offsets"),
+    ApiKey.TXN_OFFSET_COMMIT: _of_producer("commit_offsets"),
+    ApiKey.END_TXN: _end,
+}
 STEPS = {
-    "group_events": Steps(
-        GROUP_EVENTS,
-        {JOIN_GROUP: _join, SYNC_GROUP: _sync, LEAVE_GROUP: _leave, HEARTBEAT: _heartbeat} | dict.fromkeys(EPOCH_HEARTBEATS, _epoch),
-    ),
-    "transaction_events": Steps(
-        TRANSACTION_EVENTS,
-        {
-            INIT_PRODUCER_ID: _init, ADD_PARTITIONS: _add_partitions, ADD_OFFSETS: _of_producer("add_offsets"),
-            COMMIT_OFFSETS: _of_producer("commit_offsets"), END_TXN: _end,
-        },
-    ),
-}  # fmt: skip
+    "group_events": Steps(GROUP_EVENTS, _GROUP_EVENTS),
+    "transaction_events": Steps(TRANSACTION_EVENTS, _TRANSACTION_EVENTS),
+}
 
 
 def event_rows(
@@ -195,7 +199,7 @@ def _are_steps(harvest: ExchangeBatch, request: Side, response: Side, keys: tupl
     failed = response.spread(response.columns.error_code, 0) != 0
     before, after = request.integers("generation")[0], response.integers("generation")[0]
     changes = (before != after) | (before <= JOINING)
-    quiet = (key == HEARTBEAT) | (np.isin(key, EPOCH_HEARTBEATS) & ~changes)
+    quiet = (key == ApiKey.HEARTBEAT) | (np.isin(key, [*EPOCH_HEARTBEATS]) & ~changes)
     return mask & (failed | ~quiet)
 
 

@@ -8,6 +8,7 @@
 
 import numpy as np
 
+from kdissect.protocol.api_keys import FETCHES, ApiKey
 from kdissect.protocol.codec.messages import decode_request
 from kdissect.streams.flow_state import (
     ANSWERED,
@@ -21,8 +22,6 @@ from kdissect.streams.flow_state import (
 from kdissect.streams.processor import ExchangeBatch
 from kdissect.tables.message_columns import Bools, Side
 
-FETCHES = (1, 78)  # Fetch, ShareFetch
-JOIN_GROUP, SYNC_GROUP = 11, 14
 NS_PER_MS = 1_000_000
 
 
@@ -31,11 +30,11 @@ def idle_waits(harvest: ExchangeBatch, request: Side, response: Side) -> Bools:
     exchanges = harvest.exchanges
     key = exchanges[:, API_KEY]
     succeeded = (exchanges[:, STATUS] == ANSWERED) & (response.spread(response.columns.error_code, 0) == 0)
-    idle: Bools = succeeded & (key == JOIN_GROUP)
-    fetches = np.flatnonzero(succeeded & np.isin(key, FETCHES))
+    idle: Bools = succeeded & (key == ApiKey.JOIN_GROUP)
+    fetches = np.flatnonzero(succeeded & np.isin(key, [*FETCHES]))
     if len(fetches):
         idle[fetches] = _waited_for_data(harvest, request, response)[fetches]
-    for row in np.flatnonzero(succeeded & (key == SYNC_GROUP)).tolist():
+    for row in np.flatnonzero(succeeded & (key == ApiKey.SYNC_GROUP)).tolist():
         idle[row] = not _carries_assignment(harvest, row)
     return idle
 

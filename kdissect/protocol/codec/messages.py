@@ -8,6 +8,7 @@ save for ApiVersions, whose error 35 means a body of version 0 whatever was aske
 from dataclasses import dataclass
 from typing import Any
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.body import (
     Decoded,
     Fault,
@@ -15,6 +16,7 @@ from kdissect.protocol.codec.body import (
     decode_start,
     encode,
 )
+from kdissect.protocol.error_codes import ErrorCode
 from kdissect.protocol.schema.definition import Message
 from kdissect.protocol.schema.registry import (
     APIS,
@@ -24,10 +26,6 @@ from kdissect.protocol.schema.registry import (
     request_header_version,
     response_header_version,
 )
-
-API_VERSIONS = 18
-ENVELOPE = 58
-UNSUPPORTED_VERSION = 35
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,7 @@ def decode_response(frame: bytes, api_key: int | None, api_version: int) -> Deco
             fault = Fault("", header.consumed, f"unknown API key {api_key}")
         return DecodedMessage(header.value, None, None, fault)
     header = decode_start(message, response_header_version(api_key, api_version), frame)
-    if api_key == API_VERSIONS and _error_at(frame, header.consumed) == UNSUPPORTED_VERSION:
+    if api_key == ApiKey.API_VERSIONS and _error_at(frame, header.consumed) == ErrorCode.UNSUPPORTED_VERSION:
         api_version = 0
     return _whole(header, api_key, api_version, frame, "response")
 

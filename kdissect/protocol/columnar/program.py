@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.columnar.registers import (
     BROKER,
     BROKER_SLOTS,
@@ -45,8 +46,6 @@ from kdissect.protocol.schema.registry import (
     request_header_version,
     response_header_version,
 )
-
-API_VERSIONS = 18
 
 
 class Op(IntEnum):
@@ -104,7 +103,7 @@ def compile_message(key: int, version: int, response: bool) -> Program:
     message = api.response if response else api.request
     assembler = _Assembler()
     _compile_header(assembler, key, version, response)
-    falls_back = response and key == API_VERSIONS and version > 0
+    falls_back = response and key == ApiKey.API_VERSIONS and version > 0
     if falls_back:
         fallback = assembler.add(Op.FALLBACK, "error_code")
     _compile_body(assembler, message, version)

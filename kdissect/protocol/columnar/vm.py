@@ -62,6 +62,7 @@ from kdissect.protocol.columnar.vm_state import (
     VARINT,
     VERDICT_WIDTH,
 )
+from kdissect.protocol.error_codes import ErrorCode
 from kdissect.protocol.integers import ENDS_EARLY as VARINT_ENDS
 from kdissect.protocol.integers import int8_at, int16_at, int32_at, int64_at, uint16_at, uvarint_at
 from kdissect.protocol.records.summary import MAGIC, summarise
@@ -78,7 +79,6 @@ ROWS, NODES, ROWS_WANTED, NODES_WANTED = range(4)  # of `used`
 NULL, BELOW_NULL = -1, -3  # the latter beside the ways in which a varint goes wrong
 SMALLEST_TAGGED = 2  # a tag and a size
 ABSENT_STRUCT, PRESENT_STRUCT = 0xFF, 1
-UNSUPPORTED_VERSION = 35
 
 
 @jit
@@ -276,7 +276,7 @@ def walk(
                     node_count += 1
                 row += 1
             elif op == OP_FALLBACK:
-                unsupported = at + 2 <= readable and int16_at(arena, at) == UNSUPPORTED_VERSION
+                unsupported = at + 2 <= readable and int16_at(arena, at) == ErrorCode.UNSUPPORTED_VERSION
                 row = entry + number if unsupported else row + 1
             else:
                 ends = at == limit or (at + number == limit == readable and int32_at(arena, at) == 0)

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kdissect.protocol.releases import EARLY_ACCESS, RELEASES, serves
+from kdissect.protocol.api_keys import LONG_POLLS, QUORUM_ELECTION, SHARE_GROUPS, TRANSACTION_WORK, ApiKey
+from kdissect.protocol.releases import RELEASES, serves
 from kdissect.protocol.schema.registry import APIS
 from kdissect.report.aggregate.grouping import (
     INT64_RANGE,
@@ -36,18 +37,8 @@ from kdissect.report.aggregate.partial_tables import (
     take_rows,
 )
 
-FETCH, METADATA, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP = 1, 3, 11, 13, 14
-WAITING = (1, 11, 14, 78)
-"""Fetch, JoinGroup, SyncGroup and ShareFetch wait by order."""
-
 BEHIND_NS = 100_000_000
 """An answer that came this late to a request behind another may have stood in line."""
-
-ELECTION = (52, 53, 54)
-"""Vote, BeginQuorumEpoch, EndQuorumEpoch: a controller is elected, begins, resigns (KIP-595)."""
-
-TRANSACTION_WORK, END_TXN = (0, 24, 25, 28), 26
-"""Produce, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit: what a transaction is made of."""
 
 NS_PER_MS = 1_000_000
 AT_ONCE_NS = 10_000_000
@@ -65,7 +56,7 @@ def _refused_versions() -> Mask:
     refused = np.zeros((256, 32), bool)
     for key, api in APIS.items():
         refused[key, [version for version in api.versions if not serves(RELEASES[0], api, version)]] = True
-    refused[sorted(EARLY_ACCESS)] = False  # newer than 4.0, and no client of old
+    refused[sorted(SHARE_GROUPS)] = False  # newer than 4.0, and no client of old
     return refused
 
 
@@ -112,15 +103,15 @@ def _kinds(exchanges: TableColumns, partitions: TableColumns, located: Ints) -> 
     in_table = known & (key >= 0) & (key < len(gone)) & (version >= 0) & (version < gone.shape[1])
     refused = in_table & gone[np.where(in_table, key, 0), np.where(in_table, version, 0)]
     acks, has_acks = exchanges.ints("acks"), exchanges.known("acks")
-    group = known & ((key == JOIN_GROUP) | (key == LEAVE_GROUP) | (key == SYNC_GROUP))
+    group = known & ((key == ApiKey.JOIN_GROUP) | (key == ApiKey.LEAVE_GROUP) | (key == ApiKey.SYNC_GROUP))
     latency, sound = sound_latencies(exchanges)
     behind = (
         sound & ~exchanges.truths("idle_wait") & (exchanges.ints("in_flight") > 1) & (latency >= BEHIND_NS)
     )
-    behind &= known & ~np.isin(key, WAITING)
+    behind &= known & ~np.isin(key, [*LONG_POLLS])
     in_transaction = exchanges.known("transactional_id") & (exchanges.ints("error_code") == 0)
-    in_transaction &= known & np.isin(key, (*TRANSACTION_WORK, END_TXN))
-    ends = key == END_TXN
+    in_transaction &= known & np.isin(key, [*TRANSACTION_WORK, ApiKey.END_TXN])
+    ends = key == ApiKey.END_TXN
     selected: tuple[tuple[str, Mask, tuple[str, ...], Ints, Ints | None], ...] = (
         ("error", _top_errors(exchanges, partitions, located), ("api_key", "code", "second", "group_id", "transactional_id"), answered, None),
         ("unanswered", exchanges.equals("status", "unanswered"), ("api_key",), asked, None),
@@ -129,10 +120,10 @@ def _kinds(exchanges: TableColumns, partitions: TableColumns, located: Ints) -> 
         ("acks_none", has_acks & (acks == 0), (), asked, None),
         ("acks_leader", has_acks & (acks == 1), (), asked, None),
         ("empty_fetch", _empty_at_once(exchanges, partitions, located), ("api_key",), asked, None),
-        ("metadata", known & (key == METADATA), ("second",), asked, None),
+        ("metadata", known & (key == ApiKey.METADATA), ("second",), asked, None),
         ("group", group, ("api_key", "group_id", "second"), asked, None),
         ("behind", behind, ("api_key",), asked, latency // NS_PER_MS),
-        ("election", known & np.isin(key, ELECTION), ("api_key", "second"), asked, None),
+        ("election", known & np.isin(key, [*QUORUM_ELECTION]), ("api_key", "second"), asked, None),
         ("transaction_work", in_transaction & ~ends, ("transactional_id",), asked, None),
         ("transaction_end", in_transaction & ends, ("transactional_id",), asked, None),
     )  # fmt: skip
@@ -157,7 +148,10 @@ def _top_errors(exchanges: TableColumns, partitions: TableColumns, located: Ints
 def _empty_at_once(exchanges: TableColumns, partitions: TableColumns, located: Ints) -> Mask:
     latency, sound = sound_latencies(exchanges)
     mask: Mask = (
-        sound & (latency < AT_ONCE_NS) & exchanges.known("api_key") & (exchanges.ints("api_key") == FETCH)
+        sound
+        & (latency < AT_ONCE_NS)
+        & exchanges.known("api_key")
+        & (exchanges.ints("api_key") == ApiKey.FETCH)
     )
     mask &= (exchanges.ints("error_code") == 0) & ~exchanges.known("fault")
     full = (located >= 0) & ((partitions.ints("record_bytes") > 0) | (partitions.ints("error_code") != 0))

@@ -7,6 +7,7 @@ read. Two rows for each client and partition, whatever the length of the capture
 import numpy as np
 import pyarrow as pa
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.grouping import (
     INT64_RANGE,
     Codes,
@@ -25,7 +26,6 @@ from kdissect.report.aggregate.partial_tables import (
     take_rows,
 )
 
-FETCH = 1
 EDGES = (("first", 1), ("last", -1))
 
 
@@ -35,7 +35,9 @@ def count_lags(
     """Give the part LAGS."""
     end, start = partitions.ints("high_watermark"), partitions.ints("offset")
     told = partitions.known("high_watermark") & (end >= 0) & partitions.known("offset") & (start >= 0)
-    told &= (partitions.ints("api_key") == FETCH) & (partitions.ints("error_code") == 0) & (located >= 0)
+    told &= (
+        (partitions.ints("api_key") == ApiKey.FETCH) & (partitions.ints("error_code") == 0) & (located >= 0)
+    )
     rows = np.flatnonzero(told & partitions.known("partition"))
     if not len(rows):
         return LAGS.schema.empty_table()

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from kdissect.protocol.api_keys import ZOOKEEPER_CONTROL, ApiKey
 from kdissect.protocol.kafka07.message_codec import OLD_NAMES
-from kdissect.protocol.releases import ZOOKEEPER_ERA, serves
+from kdissect.protocol.releases import serves
 from kdissect.protocol.schema.registry import APIS
 from kdissect.report.aggregate.partial_tables import CONNECTION_FACTS
 from kdissect.report.build.profile import number_ranges
@@ -41,8 +42,7 @@ from kdissect.report.render.table import (
 )
 from kdissect.text import format_count
 
-API_VERSIONS = 18
-FORMATS_UNTIL: Mapping[int, tuple[int, str]] = {0: (2, "writes"), 1: (3, "reads")}
+FORMATS_UNTIL: Mapping[int, tuple[int, str]] = {ApiKey.PRODUCE: (2, "writes"), ApiKey.FETCH: (3, "reads")}
 
 
 class UpgradeVerdict(StrEnum):
@@ -97,7 +97,7 @@ def check_upgrade(partial: Partial, release: str) -> UpgradeCheck:
             continue
         client = (client_id, *software)
         calls = used.setdefault(client, [])
-        if key == API_VERSIONS:
+        if key == ApiKey.API_VERSIONS:
             asking.add(client)
         if version is None or not serves(release, APIS.get(key), version):
             exchanges = int(ranked.profile.sums["exchanges"][group])
@@ -123,7 +123,7 @@ def _obstacle(name: ClientName, calls: list[RemovedVersionUse], *, asked: bool) 
         verdict=UpgradeVerdict.MAY_ADAPT if asked and not old else UpgradeVerdict.BREAKS,
         used=tuple(sorted(calls, key=lambda call: (call.api_key, call.api_version or 0))),
         formats=tuple(sorted(formats, reverse=True)),
-        controller=any(call.api_version is not None and call.api_key in ZOOKEEPER_ERA for call in calls),
+        controller=any(call.api_version is not None and call.api_key in ZOOKEEPER_CONTROL for call in calls),
     )
 
 

@@ -8,6 +8,7 @@ look like one.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kdissect.protocol.api_keys import FETCHES, ApiKey
 from kdissect.report.model.summary import (
     Summary,
     TopicClient,
@@ -28,8 +29,7 @@ from kdissect.report.render.table_cells import count_cell, size_cell
 from kdissect.tables.filters import matches
 from kdissect.text import format_count, format_size
 
-WRITES, READS = frozenset((0,)), frozenset((1, 78))
-"""Produce; Fetch and ShareFetch."""
+WRITES = frozenset((ApiKey.PRODUCE,))
 
 NS = 10**9
 
@@ -69,7 +69,7 @@ def find_topic_clients(summary: Summary, pattern: str) -> tuple[TopicClients, ..
         )
 
     return tuple(
-        TopicClients(topic.topic, ends(topic, WRITES), ends(topic, READS))
+        TopicClients(topic.topic, ends(topic, WRITES), ends(topic, FETCHES))
         for topic in summary.topics
         if matches(topic.topic, (pattern,)) or any(matches(one, (pattern,)) for one in topic.topic_ids)
     )

@@ -1,6 +1,12 @@
 """Rules about answers: none at all, errors that say where the leader is, that ask to try again, or that refuse."""
 
-from kdissect.protocol.error_codes import CODES, is_retriable
+from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, GROUP_BARRIERS, LONG_POLLS, TELEMETRY, ApiKey
+from kdissect.protocol.error_codes import (
+    LEADER_MOVED,
+    NOT_THE_CONTROLLER,
+    ErrorCode,
+    is_retriable,
+)
 from kdissect.report.findings.context import (
     FindingContext,
     Judgement,
@@ -19,33 +25,22 @@ TIME_OUT_NS = 5 * 10**9
 """Clients wait longer than this for an answer before they hang up; the shortest usual time-outs are 10 s."""
 
 LASTED_NS, LASTED_TIMES = 5 * 10**9, 5
-LEFT_BEHIND = frozenset((1, 3, 10, 11, 12, 14, 18, 60, 68, 71, 72, 76, 78, 88))
+LEFT_BEHIND = (
+    LONG_POLLS
+    | EPOCH_HEARTBEATS
+    | TELEMETRY
+    | {
+        ApiKey.METADATA,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.HEARTBEAT,
+        ApiKey.API_VERSIONS,
+        ApiKey.DESCRIBE_CLUSTER,
+    }
+)
 """Long polls, heartbeats and questions: clients that end may leave them unanswered in good order."""
-
-BARRIERS = frozenset((11, 14))
-"""JoinGroup and SyncGroup wait for other members, as long as those take."""
 
 PAUSE_NS = 5 * 10**9
 """Errors with less than this between them belong to one spell."""
-
-
-def codes(*names: str) -> frozenset[int]:
-    """Give the numbers of errors."""
-    return frozenset(CODES[name] for name in names)
-
-
-LEADER_MOVED = codes(
-    "NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "LEADER_NOT_AVAILABLE"
-)
-AUTHENTICATION = codes("SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE")
-AUTHORIZATION = codes(
-    "TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED",
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "DELEGATION_TOKEN_AUTHORIZATION_FAILED",
-)  # fmt: skip
-CONCURRENT = codes("CONCURRENT_TRANSACTIONS")
-OVERSIZED = codes("MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
-CONTROLLER = codes("NOT_CONTROLLER", "STALE_CONTROLLER_EPOCH")
-CORRUPT = codes("CORRUPT_MESSAGE", "INVALID_RECORD")
 
 
 def _waited(note: Observation) -> int:
@@ -57,7 +52,7 @@ def unanswered_timeout(scene: FindingContext) -> Judgement | None:
     silent = [
         note
         for note in scene.of("unanswered")
-        if _waited(note) >= TIME_OUT_NS and note.api_key not in BARRIERS
+        if _waited(note) >= TIME_OUT_NS and note.api_key not in GROUP_BARRIERS
     ]
     if not silent:
         return None
@@ -129,7 +124,9 @@ def retriable_lasted(scene: FindingContext) -> Judgement | None:
     notes = [
         note
         for note in scene.of("error")
-        if note.code is not None and is_retriable(note.code) and note.code not in CONCURRENT
+        if note.code is not None
+        and is_retriable(note.code)
+        and note.code != ErrorCode.CONCURRENT_TRANSACTIONS
     ]
     rows = []
     for (client, api, error, subject), found in group_by(
@@ -177,7 +174,7 @@ def errors_by_client(scene: FindingContext, wanted: frozenset[int], title: str) 
 
 def controller_moved(scene: FindingContext) -> Judgement | None:
     """Requests to a controller that no longer is one, and elections of a new one."""
-    wrong = errors_by_client(scene, CONTROLLER, "The controller moved")
+    wrong = errors_by_client(scene, NOT_THE_CONTROLLER, "The controller moved")
     votes = scene.of("election")
     rows = list(wrong.evidence) if wrong else []
     for spell in spells(votes, PAUSE_NS):

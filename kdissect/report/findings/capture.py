@@ -2,6 +2,7 @@
 
 from statistics import median
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.schema.registry import api_name
 from kdissect.report.findings.connection_evidence import (
     Row,
@@ -28,8 +29,8 @@ from kdissect.text import (
 )
 
 ENOUGH, TIMES_SLOWER, SLOWER_NS = 100, 3, 2_000_000
-COMPARED = (0, 1)
-"""Produce and Fetch: what every broker does for its partitions; other APIs go to one coordinator or controller."""
+COMPARED = (ApiKey.PRODUCE, ApiKey.FETCH)
+"""What every broker does for its partitions; other APIs go to one coordinator or controller."""
 
 SERIOUS_LOSS = 0.01
 

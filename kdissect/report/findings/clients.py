@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.findings.connection_evidence import (
     Row,
     client_label,
@@ -35,9 +36,8 @@ MANY_CONNECTIONS = 30
 EMPTY_FETCHES, EMPTY_PER_SECOND = 100, 20
 BATCHES, FEW_RECORDS, SMALL_BATCH = 500, 2.0, 1024
 SAVED_BYTES, SAVED_PART = 64 << 10, 0.25
-PRODUCE, FETCH = 0, 1
 
-SETS_UNTIL = {PRODUCE: 2, FETCH: 3}
+SETS_UNTIL: dict[int, int] = {ApiKey.PRODUCE: 2, ApiKey.FETCH: 3}
 """Up to these versions records travel as message sets of format 0 or 1 (KIP-98)."""
 
 
@@ -110,7 +110,9 @@ def empty_fetches(scene: FindingContext) -> Judgement | None:
 
 
 def _written(scene: FindingContext) -> list[tuple[str, TopicUse]]:
-    return [(topic.topic, use) for topic in scene.topics for use in topic.uses if use.api_key == PRODUCE]
+    return [
+        (topic.topic, use) for topic in scene.topics for use in topic.uses if use.api_key == ApiKey.PRODUCE
+    ]
 
 
 def _topic_row(topic: str, use: TopicUse, detail: str, count: int) -> Evidence:

@@ -4,10 +4,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from kdissect.protocol.error_codes import is_retriable
+from kdissect.protocol.api_keys import OFFSET_COMMITS, ApiKey
+from kdissect.protocol.error_codes import (
+    MEMBER_EXPIRED,
+    ErrorCode,
+    is_retriable,
+)
 from kdissect.report.findings.answers import (
-    CONCURRENT,
-    codes,
     errors_by_client,
 )
 from kdissect.report.findings.context import (
@@ -22,8 +25,6 @@ from kdissect.report.findings.context import (
 from kdissect.report.model.summary import Severity
 from kdissect.text import format_duration
 
-JOIN_GROUP, LEAVE_GROUP = 11, 13
-COMMITS = (8, 28)
 STORM_ROUNDS, STORM_ERRORS = 3, 3
 MANY_ROUNDS = 10
 OPEN_NS = 10 * 10**9
@@ -33,14 +34,7 @@ AFTER_S, EXPIRED_S, TRIGGERS_SHOWN = 10, 15, 3
 PAUSE_S = 2
 """Joins with less than this between them belong to one rebalance."""
 
-REBALANCING = codes("REBALANCE_IN_PROGRESS")
-EXPIRED = codes(
-    "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID", "FENCED_MEMBER_EPOCH", "UNRELEASED_INSTANCE_ID"
-)  # fmt: skip
-FENCED = codes(
-    "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING"
-)
-SEQUENCE = codes("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID")
+REBALANCING = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
 
 
 def rebalance_storm(scene: FindingContext) -> Judgement | None:
@@ -51,14 +45,14 @@ def rebalance_storm(scene: FindingContext) -> Judgement | None:
     for (group,), found in group_by(
         [note for note in pace if note.group_id is not None], lambda note: (note.group_id or "",)
     ):
-        joins = [note for note in found if note.api_key == JOIN_GROUP]
+        joins = [note for note in found if note.api_key == ApiKey.JOIN_GROUP]
         interrupted = count_exchanges(note for note in errors if note.group_id == group)
         begins = _begins(sorted({note.second for note in joins if note.second is not None}))
         rounds = len(begins)
         if rounds < STORM_ROUNDS or interrupted < STORM_ERRORS:
             continue
         most = max(most, rounds)
-        left = count_exchanges(note for note in found if note.api_key == LEAVE_GROUP)
+        left = count_exchanges(note for note in found if note.api_key == ApiKey.LEAVE_GROUP)
         members = len({note.client for note in joins})
         detail = (
             f"{plural(rounds, 'rebalance')}, {plural(count_exchanges(joins), 'join')} by {plural(members, 'client')}, "
@@ -80,9 +74,9 @@ def _begins(seconds: list[int]) -> list[int]:
 
 def _triggers(scene: FindingContext, group: str, notes: list[Observation], begins: list[int]) -> str:
     """Say what came before the rebalances, the most frequent first: someone left, was put out, or is new."""
-    joins = _by_second(note for note in notes if note.api_key == JOIN_GROUP)
-    leaves = _by_second(note for note in notes if note.api_key == LEAVE_GROUP)
-    expired = _by_second(note for note in scene.errors(EXPIRED) if note.group_id == group)
+    joins = _by_second(note for note in notes if note.api_key == ApiKey.JOIN_GROUP)
+    leaves = _by_second(note for note in notes if note.api_key == ApiKey.LEAVE_GROUP)
+    expired = _by_second(note for note in scene.errors(MEMBER_EXPIRED) if note.group_id == group)
     known: set[str] = set()
     causes: Counter[str] = Counter()
     for at, begin in enumerate(begins):
@@ -144,7 +138,7 @@ def transactions_open(scene: FindingContext) -> Judgement | None:
 
 def member_expired(scene: FindingContext) -> Judgement | None:
     """Members that the coordinator no longer knows, and those that left because they did not poll in time."""
-    told = errors_by_client(scene, EXPIRED, "Group members put out")
+    told = errors_by_client(scene, MEMBER_EXPIRED, "Group members put out")
     rows = list(told.evidence) if told else []
     for (client, group), found in group_by(
         [note for note in scene.of("group") if note.group_id is not None],
@@ -170,18 +164,22 @@ def _rests(notes: list[Observation]) -> Iterator[tuple[Observation, int]]:
     """
     joins: dict[int | None, list[int]] = {}
     for note in sorted(notes, key=lambda note: note.first_ns):
-        if note.api_key == JOIN_GROUP:
+        if note.api_key == ApiKey.JOIN_GROUP:
             joins.setdefault(note.place.connection, []).append(note.first_ns)
     for left in notes:
         times = joins.get(left.place.connection, [])
         at = bisect_right(times, left.first_ns)
-        if left.api_key == LEAVE_GROUP and at < len(times):
+        if left.api_key == ApiKey.LEAVE_GROUP and at < len(times):
             yield left, times[at] - left.first_ns
 
 
 def commit_failed(scene: FindingContext) -> Judgement | None:
     """Offsets that were not committed."""
-    notes = [note for note in scene.of("error") if note.api_key in COMMITS and note.code not in CONCURRENT]
+    notes = [
+        note
+        for note in scene.of("error")
+        if note.api_key in OFFSET_COMMITS and note.code != ErrorCode.CONCURRENT_TRANSACTIONS
+    ]
     rows = [
         evidence(f"{client}: {subject}", error, found)
         for (client, error, subject), found in group_by(

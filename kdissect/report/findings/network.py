@@ -4,6 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.grouping import encode, group_rows
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
 from kdissect.report.findings.context import (
@@ -26,8 +27,6 @@ NEAR_TIMES = 3
 
 BEHIND_TIMES = 10
 """A request may be slow for its own reasons now and then."""
-
-FETCH = 1
 
 
 def network_slow(scene: FindingContext) -> Judgement | None:
@@ -91,7 +90,7 @@ def _service_medians(scene: FindingContext) -> dict[tuple[str | None, str | None
 def behind_long_poll(scene: FindingContext) -> Judgement | None:
     """Requests that waited in line behind a Fetch which itself waited for data: a broker answers a connection in order."""
     calls = scene.ranking.calls
-    polling = calls.truths("idle_wait") & (calls.ints("api_key") == FETCH)
+    polling = calls.truths("idle_wait") & (calls.ints("api_key") == ApiKey.FETCH)
     shared = set(calls.ints("connection")[polling].tolist())
     notes = [note for note in scene.of("behind") if note.place.connection in shared]
     rows = []

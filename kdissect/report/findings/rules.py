@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from kdissect.protocol import error_codes
 from kdissect.report.findings import answers, capture, clients, groups, network, security
 from kdissect.report.findings.context import FindingRule
 from kdissect.report.model.summary import Severity
@@ -18,13 +19,13 @@ RULES = (
     FindingRule("tls_failed", CRITICAL, security.tls_failed,
          "Client and server could not agree on a protected connection: certificates, names, versions or cipher suites.",
          "which side sent the alert: it did not like what the other showed; certificates and their dates; the listener's protocol"),
-    FindingRule("corrupt_records", CRITICAL, partial(answers.errors_by_client, wanted=answers.CORRUPT, title="Corrupt or invalid records"),
+    FindingRule("corrupt_records", CRITICAL, partial(answers.errors_by_client, wanted=error_codes.CORRUPT, title="Corrupt or invalid records"),
          "A broker refused records or could not read its own: bad checksum, bad timestamp or failed validation.",
          "one client: its memory, its software, proxies on the way; one broker, many clients: its disks; the broker's log"),
-    FindingRule("sequence_gap", CRITICAL, partial(answers.errors_by_client, wanted=groups.SEQUENCE, title="Producer sequences broken"),
+    FindingRule("sequence_gap", CRITICAL, partial(answers.errors_by_client, wanted=error_codes.SEQUENCE_ERRORS, title="Producer sequences broken"),
          "A batch of an idempotent producer is missing, or the broker forgot the producer; if retries do not fill the gap, records are lost.",
          "what became of the batch before: unanswered, cut off, refused; the producer's own log; retention of producer ids"),
-    FindingRule("producer_fenced", WARNING, partial(answers.errors_by_client, wanted=groups.FENCED, title="Producers fenced or out of step with their transaction"),
+    FindingRule("producer_fenced", WARNING, partial(answers.errors_by_client, wanted=error_codes.PRODUCER_FENCED_OUT, title="Producers fenced or out of step with their transaction"),
          "Another producer with the same transactional id took over, or the transaction outlived its time-out.",
          "whether two instances share a transactional.id; transaction.timeout.ms against the time that work takes"),
     FindingRule("unanswered_cut", WARNING, answers.unanswered_cut,
@@ -48,7 +49,7 @@ RULES = (
     FindingRule("commit_failed", WARNING, groups.commit_failed,
          "Offsets were not stored: after a restart these records are read again.",
          "whether the member was put out or a rebalance went on just then; else the coordinator's state"),
-    FindingRule("not_authorized", WARNING, partial(answers.errors_by_client, wanted=answers.AUTHORIZATION, title="Not authorized"),
+    FindingRule("not_authorized", WARNING, partial(answers.errors_by_client, wanted=error_codes.AUTHORIZATION_ERRORS, title="Not authorized"),
          "ACLs do not allow what these clients ask for.", "the principal that the client authenticated as, and the ACLs of what it asked for"),
     FindingRule("slow_broker", WARNING, capture.slow_broker,
          "One broker takes several times as long as the others for the same kind of request.",
@@ -62,7 +63,7 @@ RULES = (
     FindingRule("lag_growing", WARNING, network.lag_growing,
          "These consumers read more slowly than others write: records wait longer and longer, until retention takes them.",
          "the time the consumer takes for each record; more members or partitions; fetch sizes; rebalances and throttling"),
-    FindingRule("records_too_large", WARNING, partial(answers.errors_by_client, wanted=answers.OVERSIZED, title="Records too large for the topic"),
+    FindingRule("records_too_large", WARNING, partial(answers.errors_by_client, wanted=error_codes.OVERSIZED, title="Records too large for the topic"),
          "A broker refused batches for their size; the producer drops them or splits and sends them again.",
          "max.request.size and batch.size of the producer against message.max.bytes and max.message.bytes of the topic"),
     FindingRule("transactions_open", WARNING, groups.transactions_open,
@@ -101,7 +102,7 @@ RULES = (
     FindingRule("capture_loss", WARNING, capture.capture_loss,
          "Findings about missing answers and errors are doubtful where bytes are missing.",
          "what tcpdump said at its end; capture again with a larger buffer (-B), a filter on the ports, both directions"),
-    FindingRule("transactions_concurrent", NOTE, partial(answers.errors_by_client, wanted=answers.CONCURRENT, title="Transactions begun before the one before was completed"),
+    FindingRule("transactions_concurrent", NOTE, partial(answers.errors_by_client, wanted=frozenset({error_codes.ErrorCode.CONCURRENT_TRANSACTIONS}), title="Transactions begun before the one before was completed"),
          "A producer began a transaction while the broker was completing the one before; it waits and tries again.",
          "usual in small numbers with short transactions; longer transactions need fewer"),
     FindingRule("acks_leader", NOTE, clients.acks_leader,

@@ -3,8 +3,9 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kdissect.protocol.error_codes import AUTHENTICATION_ERRORS
 from kdissect.report.aggregate.grouping import true_mask
-from kdissect.report.findings.answers import AUTHENTICATION, errors_by_client
+from kdissect.report.findings.answers import errors_by_client
 from kdissect.report.findings.connection_evidence import (
     Row,
     client_label,
@@ -28,7 +29,7 @@ ENCRYPTED = "encrypted"
 
 def authentication(scene: FindingContext) -> Judgement | None:
     """Logins that were refused, with an error or, as an answer to a raw token, by the end of the connection."""
-    told = errors_by_client(scene, AUTHENTICATION, "Authentication failed")
+    told = errors_by_client(scene, AUTHENTICATION_ERRORS, "Authentication failed")
     columns = scene.facts.columns
     silent = select_connections(
         scene, columns.equals("sasl_outcome", "failed") & ~columns.known("sasl_error"), "sasl_mechanism"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.model.summary import (
     ApiRow,
     ClientName,
@@ -40,7 +41,6 @@ from kdissect.text import (
 )
 
 APIS_SHOWN, IDLE_SHOWN, CLIENTS_SHOWN, BROKERS_SHOWN, TOPICS_SHOWN = 12, 6, 8, 8, 8
-PRODUCE, FETCH = 0, 1
 
 
 def api_label(name: str | None, version: int | None, key: int | None = None) -> str:
@@ -223,7 +223,7 @@ def topics(summary: Summary, terminal: Terminal) -> list[str]:
 
 def _topic_row(topic: TopicRow, terminal: Terminal) -> list[TableCell]:
     uses = {use.api_key: use for use in topic.uses}
-    write, read = uses.get(PRODUCE), uses.get(FETCH)
+    write, read = uses.get(ApiKey.PRODUCE), uses.get(ApiKey.FETCH)
     codecs = write.codecs if write and write.codecs else read.codecs if read else {}
     label = terminal.captured(topic.topic) + ("" if topic.resolved else " (id)")
     return [

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.grouping import Mask, TableColumns
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import AnyColumn, take_rows
 from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
 from kdissect.report.timeline.timeline_tables import CLIENT, POSITIONS
 
-PRODUCE, FETCH, OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT = 0, 1, 8, 9, 28
 MOST_OFFSET = np.int64(1) << 62  # captured bytes may claim any
 
 
@@ -27,9 +27,9 @@ class PositionKind(NamedTuple):
 
 
 KINDS = (
-    PositionKind("written", (PRODUCE,)),
-    PositionKind("fetched", (FETCH,)),
-    PositionKind("committed", (OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT)),
+    PositionKind("written", (ApiKey.PRODUCE,)),
+    PositionKind("fetched", (ApiKey.FETCH,)),
+    PositionKind("committed", (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.TXN_OFFSET_COMMIT)),
 )
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.grouping import Mask, TableColumns
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import AnyColumn, take_rows
@@ -14,13 +15,14 @@ from kdissect.report.timeline.timeline_tables import (
     SEQUENCES,
 )
 
-PRODUCE = 0
 MOST_RECORDS = 1 << 31  # of one batch; sequence numbers are int32 and begin again after the highest
 
 
 def written_rows(partitions: TableColumns, located: Ints) -> Mask:
     """Tell which rows are of Produce requests with records."""
-    written: Mask = (located >= 0) & (partitions.ints("api_key") == PRODUCE) & partitions.known("batches")
+    written: Mask = (
+        (located >= 0) & (partitions.ints("api_key") == ApiKey.PRODUCE) & partitions.known("batches")
+    )
     return written
 
 

@@ -9,6 +9,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.error_codes import ErrorCode
 from kdissect.protocol.schema.registry import api_name
 from kdissect.report.build.page.page_names import (
     NOT_SINGLED_OUT,
@@ -19,10 +21,12 @@ from kdissect.report.build.page.page_names import (
 from kdissect.report.timeline.timeline_tables import GROUP_CLIENTS, GROUP_STEPS
 
 MOST_GROUPS, MOST_MEMBERS, MOST_EVENTS, MOST_REBALANCES = 60, 60, 1500, 400
-REBALANCE_IN_PROGRESS = 27
-JOIN_GROUP = 11
 SILENT_NS = 10 * 10**9  # members send heartbeats every 3 s or 5 s, by default
-PROTOCOLS = {68: "consumer (KIP-848)", 76: "share (KIP-932)", 88: "streams (KIP-1071)"}
+PROTOCOLS: dict[int, str] = {
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "consumer (KIP-848)",
+    ApiKey.SHARE_GROUP_HEARTBEAT: "share (KIP-932)",
+    ApiKey.STREAMS_GROUP_HEARTBEAT: "streams (KIP-1071)",
+}
 CLASSIC = "classic"
 
 Event = Mapping[str, Any]
@@ -150,7 +154,7 @@ def _synced(row: Event) -> bool:
 
 def _is_sign(row: Event) -> bool:
     event, code = row["event"], row["error_code"]
-    return event == "leave" or (event == "error" and int(code or 0) == REBALANCE_IN_PROGRESS)
+    return event == "leave" or (event == "error" and int(code or 0) == ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 def _epochs(names: PageNames, events: Sequence[Event]) -> list[Plain]:
@@ -196,7 +200,7 @@ def _members(names: PageNames, events: Sequence[Event], rebalances: Sequence[Pla
             one = found[member] = {"id": member, "instance": row["instance_id"], "client": client, "from": time, "to": None, "end": None, "leads": []}  # fmt: skip
         if _joined(row):
             one |= {"to": None, "end": None}
-            if row["leader"] and row["api_key"] == JOIN_GROUP:
+            if row["leader"] and row["api_key"] == ApiKey.JOIN_GROUP:
                 one["leads"].append(row["generation"])
         elif row["event"] == "leave" and not row["error_code"]:
             one |= {"to": time, "end": "left"}
