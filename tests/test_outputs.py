@@ -5,21 +5,21 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from kdissect.cli.outputs import usable_file, usable_folder
+from kdissect.cli.outputs import output_file, output_folder
 from kdissect.errors import OutputError
 
 
 def test_a_directory_is_made_and_files_replaced(tmp_path: Path) -> None:
     for place in (str(tmp_path / "a" / "b"), f"file://{tmp_path}/a/b"):
         for text in ("first", "sécond"):
-            usable_folder(place).write("report.txt", text)
+            output_folder(place).write("report.txt", text)
             assert (tmp_path / "a" / "b" / "report.txt").read_text("utf-8") == text
     assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["report.txt"]
 
 
 def test_an_object_store(s3: str) -> None:
-    folder = usable_folder(f"s3a://captures/reports/{s3}")
-    page, name = usable_file(f"s3://captures/reports/deep/page.html{s3}")
+    folder = output_folder(f"s3a://captures/reports/{s3}")
+    page, name = output_file(f"s3://captures/reports/deep/page.html{s3}")
     folder.write("report.json", "{}")
     page.write(name, "<p>é")
     system, _ = fs.FileSystem.from_uri("s3://captures" + s3)
@@ -31,11 +31,11 @@ def test_an_object_store(s3: str) -> None:
 def test_what_cannot_be_written_is_one_sentence(place: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OutputError) as raised:
-        usable_folder(place.format(tmp_path))
+        output_folder(place.format(tmp_path))
     assert str(raised.value).startswith("cannot write to ")
     assert "\n" not in str(raised.value)
 
 
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="it is a directory"):
-        usable_file(str(tmp_path))
+        output_file(str(tmp_path))

@@ -20,9 +20,9 @@ from kdissect.capture.formats.file_types import (
 from kdissect.capture.formats.pcap import MAGICS
 from kdissect.capture.formats.pcapng import SECTION_MAGIC
 from kdissect.cli.filter_options import (
-    Moment,
-    duration,
-    moment,
+    TimeArgument,
+    duration_argument,
+    time_argument,
 )
 from kdissect.report.render.json import json_schema
 from tests.helpers.command import environment, kdissect
@@ -33,13 +33,16 @@ REPORT = Path(__file__).parents[1] / "reports" / "broker-restart" / "report.json
 
 WRONG: list[tuple[list[str | Path], str]] = [
     (["analyze", "--by", "moon", NEGLECT], "invalid choice: 'moon'"),
-    (["analyze", "--fail-on", "slow=warning", NEGLECT], "'slow' is no finding"),
+    (["analyze", "--fail-on", "slow=warning", NEGLECT], "'slow' is not a finding"),
     (["analyze", "--fail-on", "produce.p99>5", NEGLECT], "compared with a time"),
-    (["analyze", "--api", "Produzieren", NEGLECT], "'Produzieren' is no API of Kafka"),
-    (["export", "--error", "OOPS", NEGLECT, "--table", "all", "--out", "x"], "'OOPS' is no error of Kafka"),
-    (["sql", "SELECT 1", NEGLECT, "--since", "2026-11-21T04:00:00"], "is no time with a zone"),
-    (["who", "orders", NEGLECT, "--until", "tomorrow"], "is no time with a zone"),
-    (["who", "ord*", NEGLECT, "--anonymize"], "a topic goes by its whole name"),
+    (["analyze", "--api", "Produzieren", NEGLECT], "'Produzieren' is not an API of Kafka"),
+    (
+        ["export", "--error", "OOPS", NEGLECT, "--table", "all", "--out", "x"],
+        "'OOPS' is not an error of Kafka",
+    ),
+    (["sql", "SELECT 1", NEGLECT, "--since", "2026-11-21T04:00:00"], "is not a time with a zone"),
+    (["who", "orders", NEGLECT, "--until", "tomorrow"], "is not a time with a zone"),
+    (["who", "ord*", NEGLECT, "--anonymize"], "TOPIC must be a full name"),
     (["ready", "--for", "3.0", NEGLECT], "invalid choice: '3.0'"),
     (["diff", NEGLECT], "required: AFTER"),
     (["diff", REPORT, "nowhere.pcap"], "nowhere.pcap: no such file or directory"),
@@ -85,18 +88,24 @@ def test_a_glance_at_paths_loads_nothing_that_takes_time() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("+30s", Moment("+30s", True, 30 * 10**9)),
-        ("5m", Moment("5m", True, 300 * 10**9)),
-        ("+1.5ms", Moment("+1.5ms", True, 1_500_000)),
-        ("2026-11-21T04:00:00Z", Moment("2026-11-21T04:00:00Z", False, 1_795_233_600_000_000_000)),
-        ("2026-11-21T05:00:00+01:00", Moment("2026-11-21T05:00:00+01:00", False, 1_795_233_600_000_000_000)),
-        ("2026-11-21T04:00:00.25Z", Moment("2026-11-21T04:00:00.25Z", False, 1_795_233_600_250_000_000)),
+        ("+30s", TimeArgument("+30s", True, 30 * 10**9)),
+        ("5m", TimeArgument("5m", True, 300 * 10**9)),
+        ("+1.5ms", TimeArgument("+1.5ms", True, 1_500_000)),
+        ("2026-11-21T04:00:00Z", TimeArgument("2026-11-21T04:00:00Z", False, 1_795_233_600_000_000_000)),
+        (
+            "2026-11-21T05:00:00+01:00",
+            TimeArgument("2026-11-21T05:00:00+01:00", False, 1_795_233_600_000_000_000),
+        ),
+        (
+            "2026-11-21T04:00:00.25Z",
+            TimeArgument("2026-11-21T04:00:00.25Z", False, 1_795_233_600_250_000_000),
+        ),
     ],
 )
-def test_times(text: str, expected: Moment) -> None:
-    assert moment(text) == expected
+def test_times(text: str, expected: TimeArgument) -> None:
+    assert time_argument(text) == expected
     assert expected.absolute(7) == expected.time_ns + (7 if expected.from_start else 0)
-    assert duration("2h") == 7200 * 10**9
+    assert duration_argument("2h") == 7200 * 10**9
 
 
 def test_two_kept_reports_are_compared_without_java(tmp_path: Path) -> None:
@@ -118,7 +127,7 @@ def test_two_kept_reports_are_compared_without_java(tmp_path: Path) -> None:
     ("option", "words"),
     [
         (("--topic", "orders"), "other filters (none)"),
-        (("--anonymize",), "keeps its names"),
+        (("--anonymize",), "applies to captures only"),
         (("--by", "client"), "ranks by api"),
     ],
 )
@@ -130,7 +139,7 @@ def test_a_kept_report_stays_as_it_was_made(option: tuple[str, ...], words: str)
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("{", "is no JSON"), ("{}", "is no report"), ('{"schema_version": 1}', "is no report")],
+    [("{", "is not JSON"), ("{}", "is not a report"), ('{"schema_version": 1}', "is not a report")],
 )
 def test_json_that_is_no_report(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "other.json"

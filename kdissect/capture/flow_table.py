@@ -411,7 +411,7 @@ def _take_later_fragment(
 def _next_held(
     number: int, time_ns: int, packet: int, place: int, tables: FlowArrays, segment: Int64s
 ) -> int:
-    """Make `segment` the next fragment, from `format_count` on, that waited for this first one; give its number, or HELD_COUNT."""
+    """Make `segment` the next fragment, from `number` on, that waited for this first one; give its number, or HELD_COUNT."""
     state, held, datagram = tables.state, tables.held, segment[DATAGRAM]
     first = first_of(tables.firsts, datagram, time_ns, packet, place)
     while number < state[HELD_COUNT]:

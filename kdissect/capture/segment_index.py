@@ -99,7 +99,7 @@ def pack(columns: Int64s) -> bytes:
 
 
 def pack_rows(columns: Int64s, order: Int64s, firsts: Int64s, stops: Int64s) -> pa.Array:
-    """Give a `segments` column whose blob i packs the descriptors order[firsts[i]:stops[i]] of `display_width`."""
+    """Give a `segments` column whose blob i packs the descriptors order[firsts[i]:stops[i]] of `columns`."""
     out = np.empty(len(order) * MOST_PACKED, dtype=np.uint8)
     offsets = np.zeros(len(firsts) + 1, dtype=np.int32)
     pack_each(columns, order, firsts, stops, out, offsets)
@@ -160,7 +160,7 @@ def _sequence_distance(expected: int, seq: int) -> int:
 
 @jit_flat
 def pack_into(columns: Int64s, order: Int64s, first: int, stop: int, out: Bytes, at: int) -> int:
-    """Pack the descriptors order[first:stop] of `display_width` to out[at:]; give the position after them."""
+    """Pack the descriptors order[first:stop] of `columns` to out[at:]; give the position after them."""
     time, packet, offset, expected_a, expected_b = 0, 0, 0, 0, 0
     for i in range(first, stop):
         row = order[i]
@@ -235,7 +235,7 @@ def unpack_into(data: Bytes, at: int, count: int, columns: Int64s, first: int) -
 
 @jit_flat
 def unpack_rows(data: Bytes, starts: Int64s, counts: Int64s, columns: Int64s) -> None:
-    """Unpack the blob at each of `starts`, one after another, into `display_width`."""
+    """Unpack the blob at each of `starts`, one after another, into `columns`."""
     first = 0
     for i in range(len(starts)):
         unpack_into(data, starts[i], counts[i], columns, first)

@@ -1,4 +1,8 @@
-"""The command line. Exit codes: 0 done, 1 failed while working, 2 wrong arguments or input, 130 interrupted."""
+"""The command line: arguments in, output and an exit code out (`kdissect.errors.ExitCode` has the table).
+
+`main` runs a command, `arguments`, `options` and `filter_options` define what may be given, `context` prepares a run on
+Spark, and each command has a module of its own.
+"""
 
 from kdissect.cli.main import main
 

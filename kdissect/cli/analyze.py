@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kdissect.cli.context import (
-    Ready,
-    prepared,
-    say,
+    AnalysisRun,
+    analysis_run,
+    notify,
 )
-from kdissect.cli.outputs import usable_file, usable_folder
-from kdissect.cli.report_build import reported
+from kdissect.cli.outputs import output_file, output_folder
+from kdissect.cli.report_build import report_input
 from kdissect.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -22,25 +22,27 @@ if TYPE_CHECKING:
 PAPER_WIDTH = 120  # columns of report.txt
 
 
-def analyze(chosen: argparse.Namespace) -> int:
+def analyze(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    conditions = conditions_of(chosen.fail_on)
-    folder = usable_folder(chosen.out) if chosen.out else None
-    page = usable_file(chosen.html) if chosen.html else None
-    with prepared(chosen) as ready:
-        grid = grid_of(ready) if page else None
-        found = reported(ready, chosen, grid)
+    conditions = fail_conditions(arguments.fail_on)
+    folder = output_folder(arguments.out) if arguments.out else None
+    page = output_file(arguments.html) if arguments.html else None
+    with analysis_run(arguments) as run:
+        grid = time_grid(run) if page else None
+        found = report_input(run, arguments, grid)
 
         from kdissect.report.model.summary import ProfileBy
         from kdissect.report.render.json import to_json
         from kdissect.report.render.table import Terminal
         from kdissect.report.render.terminal import render, terminal_of
 
-        by = ProfileBy(chosen.by)
+        by = ProfileBy(arguments.by)
         summary = found.summary(by)
         as_json = to_json(summary) + "\n"
         sys.stdout.write(
-            as_json if chosen.format == "json" else render(summary, terminal_of(sys.stdout, full=chosen.full))
+            as_json
+            if arguments.format == "json"
+            else render(summary, terminal_of(sys.stdout, full=arguments.full))
         )
         sys.stdout.flush()
         if folder:
@@ -51,15 +53,15 @@ def analyze(chosen: argparse.Namespace) -> int:
 
             where, name = page
             where.write(name, render_page(summary, found.partial, grid))
-        # Limits are looked up in the profile by API, which is composed once more only where another one was shown.
+        # Conditions refer to the profile by API, which is built again only if another profile was shown.
         judged = summary if by is ProfileBy.API or not conditions else found.summary()
         sentences = [sentence for condition in conditions for sentence in condition.met(judged)]
         for sentence in sentences:
-            say(f"kdissect: {sentence}")
+            notify(f"kdissect: {sentence}")
         return ExitCode.CONDITION_MET if sentences else ExitCode.DONE
 
 
-def conditions_of(texts: Sequence[str]) -> "tuple[Condition[Summary], ...]":
+def fail_conditions(texts: Sequence[str]) -> "tuple[Condition[Summary], ...]":
     """Return the conditions of --fail-on. Raise UsageError for a name that does not exist."""
     if not texts:
         return ()
@@ -69,11 +71,11 @@ def conditions_of(texts: Sequence[str]) -> "tuple[Condition[Summary], ...]":
     return conditions(texts, SUMMARY_VOCABULARY)
 
 
-def grid_of(ready: Ready) -> "Grid":
-    """Give the steps of time that the page shows: of the span of the captures, or of the window that was asked for."""
+def time_grid(run: AnalysisRun) -> "Grid":
+    """Return the time steps of the page: those of the span of the captures, or of --since and --until within it."""
     from kdissect.report.timeline.grid import grid_over
 
-    found, choice = ready.survey, ready.work.treatment.choice
+    found, choice = run.index, run.work.treatment.choice
     first, last = found.earliest_time_ns or 0, found.latest_time_ns or 0
     if choice.since_ns is not None:
         first = min(max(first, choice.since_ns), last)

@@ -1,4 +1,4 @@
-"""What may be said on the command line; importing this loads nothing that takes time."""
+"""The parser of the command line. Importing this module loads nothing that takes time."""
 
 import argparse
 import sys
@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from kdissect import __version__
-from kdissect.cli.options import RANKINGS, TABLES, add_common, count
+from kdissect.cli.options import (
+    RANKINGS,
+    TABLES,
+    add_common,
+    count_argument,
+)
 from kdissect.protocol.releases import RELEASES
 from kdissect.text import escape_control
 
@@ -14,7 +19,7 @@ FORMATS = ("parquet", "jsonl", "csv")
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence, without the usage."""
+    """A parser that reports a wrong argument in one sentence, without the usage."""
 
     def error(self, message: str) -> NoReturn:
         sys.stderr.write(f"{self.prog}: {escape_control(message)} (try {self.prog} --help)\n")
@@ -22,7 +27,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the arguments as they were read. Exits 2 when they are wrong, 0 after --help and --version."""
+    """Return the parsed arguments. Exit with 2 if they are wrong, and with 0 after --help and --version."""
     return build_parser().parse_args(arguments)
 
 
@@ -39,7 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     _add_analyze(commands.add_parser("analyze", help="report on the Kafka traffic of captures"))
     _add_export(commands.add_parser("export", help="write the tables behind the report"))
-    _add_sql(commands.add_parser("sql", help="ask the tables in Spark SQL"))
+    _add_sql(commands.add_parser("sql", help="query the tables in Spark SQL"))
     _add_who(commands.add_parser("who", help="list who writes and who reads a topic"))
     _add_diff(commands.add_parser("diff", help="compare two captures or two reports"))
     _add_ready(commands.add_parser("ready", help="list what a newer Kafka would break"))
@@ -59,34 +64,34 @@ def _add_analyze(parser: argparse.ArgumentParser) -> None:
     )
     add_common(parser)
     parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="of the report on standard output"
+        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
     )
     parser.add_argument(
         "--by",
         choices=RANKINGS,
         default=RANKINGS[0],
-        help="what the profile ranks by the time it took (default: api)",
+        help="what the profile ranks by service time (default: api)",
     )
-    parser.add_argument("--full", action="store_true", help="every section of the text, not just one screen")
+    parser.add_argument("--full", action="store_true", help="show every section, not just one screen")
     parser.add_argument(
         "--fail-on",
         action="append",
         default=[],
         metavar="CONDITION",
-        help="exit with 3 if it holds: finding=severity (slow_broker=warning, any=critical) or a limit ('produce.p99>50ms')",
+        help="exit with 3 if this condition is met: finding=severity (slow_broker=warning, any=critical) or a limit ('produce.p99>50ms')",
     )
     parser.add_argument(
         "--out",
         metavar="DIR",
-        help="also write report.txt (in full) and report.json into this directory, or URI",
+        help="also write report.txt (all sections) and report.json into this directory or URI",
     )
     parser.add_argument(
-        "--html", metavar="FILE", help="also write the report as one HTML page that needs nothing else"
+        "--html", metavar="FILE", help="also write the report as one self-contained HTML page"
     )
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Write the public tables, each row one connection, exchange, topic-partition, or step of a group or transaction."
+    parser.description = "Write the tables behind the report: connections, exchanges, partitions, and events of groups and transactions."
     add_common(parser)
     parser.add_argument(
         "--table",
@@ -94,31 +99,34 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         choices=(*TABLES, "all"),
-        help="one, several, or all",
+        help="tables to write",
     )
     parser.add_argument("--format", choices=FORMATS, default="parquet", help="file format (default: parquet)")
     parser.add_argument(
         "--out",
         required=True,
         metavar="DIR",
-        help="directory to make, or URI; each table is a directory in it",
+        help="directory or URI to create; each table is a directory in it",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace DIR if it is there")
+    parser.add_argument("--overwrite", action="store_true", help="replace DIR if it exists")
 
 
 def _add_sql(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Answer a question in Spark SQL over the tables connections, exchanges and partitions."
-    )
+    parser.description = "Run a Spark SQL query over the tables."
     parser.add_argument(
-        "query", metavar="QUERY", help="such as 'SELECT api_name, count(*) FROM exchanges GROUP BY ALL'"
+        "query",
+        metavar="QUERY",
+        help="query, such as 'SELECT api_name, count(*) FROM exchanges GROUP BY ALL'",
     )
     add_common(parser)
     parser.add_argument(
-        "--format", choices=("text", "csv", "jsonl"), default="text", help="of the answer (default: text)"
+        "--format", choices=("text", "csv", "jsonl"), default="text", help="output format (default: text)"
     )
     parser.add_argument(
-        "--limit", type=count, metavar="N", help="stop after so many rows (text: 1000 if nothing is said)"
+        "--limit",
+        type=count_argument,
+        metavar="N",
+        help="stop after N rows (default for text: 1000)",
     )
 
 
@@ -126,26 +134,38 @@ def _add_who(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "List who writes a topic and who reads it: clients, addresses, software, groups, rates."
     )
-    parser.add_argument("named", metavar="TOPIC", help="name of the topic; * and ? stand for anything")
+    parser.add_argument("named", metavar="TOPIC", help="topic; * and ? are wildcards")
     add_common(parser)
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="of the answer")
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
+    )
 
 
 def _add_diff(parser: argparse.ArgumentParser) -> None:
     parser.description = "Compare two captures, or two JSON reports of analyze: what got slower, what fails now, which clients changed."
     parser.add_argument("before", metavar="BEFORE", help="capture, directory of captures, or JSON report")
-    parser.add_argument("after", metavar="AFTER", help="the same")
+    parser.add_argument("after", metavar="AFTER", help="capture, directory of captures, or JSON report")
     add_common(parser, paths=False)
     parser.add_argument(
-        "--by", choices=RANKINGS[:-1], help="what rows are of (default: api, or what a kept report ranks by)"
+        "--by",
+        choices=RANKINGS[:-1],
+        help="what to compare (default: api, or the ranking of the JSON report)",
     )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="of the answer")
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
+    )
 
 
 def _add_ready(parser: argparse.ArgumentParser) -> None:
     parser.description = "List what a newer Kafka would break: API versions and message formats it no longer serves, and who uses them."
     add_common(parser)
     parser.add_argument(
-        "--for", dest="release", choices=RELEASES, default=RELEASES[0], help="the release (default: 4.0)"
+        "--for",
+        dest="release",
+        choices=RELEASES,
+        default=RELEASES[0],
+        help="Kafka release to check against (default: 4.0)",
     )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="of the answer")
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
+    )

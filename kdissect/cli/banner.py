@@ -1,18 +1,18 @@
-"""The first lines: what is to be read, at once, and what the survey found, told while Spark is still starting."""
+"""The first lines on standard error: what is read, and what the index of the captures holds, while Spark starts."""
 
 import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # what follows is said before anything large is loaded
+if TYPE_CHECKING:  # nothing large is loaded before the first line is written
     from kdissect.capture.index.index import CaptureIndex, FileIndex
 
 FILES_LISTED = 12
 
 
-def line_before(paths: Sequence[str]) -> str:
-    """Say what is going to be read; empty when that is not files, or not there."""
+def reading_line(paths: Sequence[str]) -> str:
+    """Return which captures are read, and their size; empty if the paths are not files."""
     sizes = [os.path.getsize(path) for path in paths if os.path.isfile(path)]
     if not sizes:
         return ""
@@ -20,8 +20,8 @@ def line_before(paths: Sequence[str]) -> str:
     return f"reading {named}, {size(sum(sizes))}"
 
 
-def lines_about(found: "CaptureIndex") -> Iterator[str]:
-    """Give a line for each of the first files and, if there are several, one for all."""
+def index_lines(found: "CaptureIndex") -> Iterator[str]:
+    """Return a line for each of the first files and one for all captures together."""
     from kdissect.spark.capture_facts import link_names
 
     for file in found.files[:FILES_LISTED]:
@@ -51,7 +51,7 @@ def size(count: int) -> str:
 
 
 def span(first_ns: int | None, last_ns: int | None) -> str:
-    """Write from when to when, in UTC, and how long that is."""
+    """Return the time of the first and last packet in UTC, and the seconds between."""
     if first_ns is None or last_ns is None:
         return ""
     first, last = (datetime.fromtimestamp(time // 10**9, UTC) for time in (first_ns, last_ns))

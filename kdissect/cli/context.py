@@ -1,4 +1,4 @@
-"""What every command does before its own job: start Spark, open and survey the captures, tell what is in them."""
+"""What every command on Spark does before its own work: start Spark, open and index the captures, plan the run."""
 
 import argparse
 import sys
@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kdissect.capture.formats.file_types import refuse_at_once
-from kdissect.cli.banner import line_before, lines_about
-from kdissect.cli.filter_options import choice_of
-from kdissect.cli.pseudonyms import pseudonyms_of
+from kdissect.cli.banner import index_lines, reading_line
+from kdissect.cli.filter_options import table_filter
+from kdissect.cli.options import pseudonyms_of
 from kdissect.errors import UserError
 from kdissect.spark.connect import Remote, engine_for
 from kdissect.spark.session import Engine, Settings
@@ -18,99 +18,141 @@ from kdissect.spark.startup.jvm import GatewayFailed
 from kdissect.text import escape_control
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kdissect.capture.index.index import CaptureIndex
     from kdissect.capture.index.range_merge import Run
     from kdissect.capture.index.range_scan import RangeScan, Task
+    from kdissect.capture.inputs import Inputs
     from kdissect.spark.jobs import Work
     from kdissect.tables.anonymize import Pseudonyms
 
 
-MOSTLY = 0.5  # of the payload: where more was cut off, nobody can say what is not there
+MOSTLY = 0.5
+"""Share of the payload: if more than that was cut off, nobody can tell which protocol a connection spoke."""
 
 
-class NothingToReport(UserError):
-    """The captures can be read and hold nothing that could be dissected; the message is one sentence."""
+class NothingToReportError(UserError):
+    """The captures can be read, but hold nothing that could be dissected; the message is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """Captures surveyed, Spark on its way."""
+class AnalysisRun:
+    """Captures that are indexed, the work to do on them, and the engine that does it."""
 
     engine: Engine | Remote
-    survey: "CaptureIndex"
+    index: "CaptureIndex"
     work: "Work"
     pseudonyms: "Pseudonyms | None"
 
 
-def say(line: str) -> None:
-    """Tell the user something on standard error."""
+def notify(line: str) -> None:
+    """Write a line to standard error."""
     sys.stderr.write(f"{escape_control(line)}\n")
     sys.stderr.flush()
 
 
 def silent(_line: str) -> None:
-    """Tell nothing."""
+    """Drop a line, where --quiet is given."""
 
 
 @contextmanager
-def started(chosen: argparse.Namespace, paths: Sequence[str]) -> Iterator[Engine | Remote]:
-    """Let Spark start, once a glance at the paths has not shown that it would be for nothing; the end ends Spark."""
+def spark_engine(arguments: argparse.Namespace, paths: Sequence[str]) -> Iterator[Engine | Remote]:
+    """Start Spark, unless the first bytes of the paths show that there is nothing to read, and end it afterwards."""
     refuse_at_once(paths)
-    notice = _notice(chosen)
-    with engine_for(Settings(master=chosen.master, notice=notice)) as engine, explaining(engine):
-        if before := line_before(paths):
-            notice(before)
+    notice = _notice(arguments)
+    with (
+        engine_for(Settings(master=arguments.master, notice=notice)) as engine,
+        spark_errors_explained(engine),
+    ):
+        if line := reading_line(paths):
+            notice(line)
         yield engine
 
 
-def surveyed(engine: Engine | Remote, chosen: argparse.Namespace, paths: Sequence[str]) -> Ready:
-    """Look the captures over, and say what there is to do with them."""
-    from kdissect.capture.formats.file_types import InputError
+def prepare_run(engine: Engine | Remote, arguments: argparse.Namespace, paths: Sequence[str]) -> AnalysisRun:
+    """Return the run over captures: open and index them, report what is in them, and plan the work.
+
+    Raise NothingToReportError for captures without packets, InputError for what cannot be read.
+    """
     from kdissect.capture.index.index import SPLIT_BYTES, index_captures
-    from kdissect.capture.index.sampling import take_sample
-    from kdissect.capture.inputs import open_inputs
-    from kdissect.spark.jobs import Work
     from kdissect.spark.progress import SurveyProgress
+
+    engine.build()
+    inputs, scratch = _open(engine, arguments, paths)
+    with SurveyProgress(arguments.quiet) as progress:
+        split_bytes = arguments.split_bytes or SPLIT_BYTES
+        index = index_captures(inputs.files, split_bytes, progress, run=_range_runner(engine))
+    _announce(index, arguments.quiet)
+    if not index.packets:
+        raise NothingToReportError(f"{_captures_hold(index)} no packets")
+    pseudonyms = pseudonyms_of(arguments)
+    return AnalysisRun(engine, index, _plan(engine, arguments, index, pseudonyms, scratch), pseudonyms)
+
+
+@contextmanager
+def analysis_run(arguments: argparse.Namespace) -> Iterator[AnalysisRun]:
+    """Return the run over the captures of the command line, while Spark starts, and end Spark afterwards."""
+    with spark_engine(arguments, arguments.paths) as engine:
+        yield prepare_run(engine, arguments, arguments.paths)
+
+
+def _open(
+    engine: Engine | Remote, arguments: argparse.Namespace, paths: Sequence[str]
+) -> "tuple[Inputs, Path]":
+    """Return the capture files of the paths, and a scratch directory of this run."""
+    from kdissect.capture.formats.file_types import InputError
+    from kdissect.capture.inputs import open_inputs
+
+    scratch = engine.temporary / f"spool-{len(list(engine.temporary.glob('spool-*')))}"
+    scratch.mkdir()
+    inputs = open_inputs(paths, _shared_scratch(engine, arguments.spool) if arguments.spool else str(scratch))
+    unpacked_here = [file.name for file in inputs.files if file.spooled and not arguments.spool]
+    if unpacked_here and not engine.settings.local:
+        raise InputError(
+            f"{unpacked_here[0]}: a cluster cannot read compressed captures or standard input without --spool DIR, "
+            "a directory that all executors share"
+        )
+    for reason in inputs.skipped:
+        _notice(arguments)(f"skipped {reason}")
+    return inputs, scratch
+
+
+def _announce(index: "CaptureIndex", quiet: bool) -> None:
+    for warning in index.warnings:
+        notify(f"kdissect: {warning}")
+    if not quiet:
+        for line in index_lines(index):
+            notify(line)
+
+
+def _plan(
+    engine: Engine | Remote,
+    arguments: argparse.Namespace,
+    index: "CaptureIndex",
+    pseudonyms: "Pseudonyms | None",
+    scratch: "Path",
+) -> "Work":
+    """Return the work on indexed captures; a local engine that is still starting gets splits scanned ahead."""
+    from kdissect.capture.index.sampling import take_sample
+    from kdissect.spark.jobs import Work
     from kdissect.spark.startup.local_scan import FEW_CONNECTIONS, scan_ahead
     from kdissect.spark.tasks import TableOptions
     from kdissect.streams.tls.keylog import keys_for
 
-    engine.build()
-    pseudonyms = pseudonyms_of(chosen)
-    spool = engine.temporary / f"spool-{len(list(engine.temporary.glob('spool-*')))}"
-    spool.mkdir()
-    inputs = open_inputs(paths, _shared(engine, chosen.spool) if chosen.spool else str(spool))
-    near = [file.name for file in inputs.files if file.spooled and not chosen.spool]
-    if near and not engine.settings.local:
-        raise InputError(
-            f"{near[0]}: a cluster reads it only unpacked, in a place that all executors share: --spool DIR"
-        )
-    for reason in inputs.skipped:
-        _notice(chosen)(f"passed over {reason}")
-    with SurveyProgress(chosen.quiet) as progress:
-        found = index_captures(
-            inputs.files, chosen.split_bytes or SPLIT_BYTES, progress, run=_looking(engine)
-        )
-    for warning in found.warnings:
-        say(f"kdissect: {warning}")
-    if not chosen.quiet:
-        for line in lines_about(found):
-            say(line)
-    if not found.packets:
-        raise NothingToReport(f"{_these(found)} no packets")
-    keys = keys_for(chosen.keylog, found.files)
-    treatment = TableOptions(choice_of(chosen, found.earliest_time_ns or 0), pseudonyms, keys=keys)
-    sample = take_sample(found.splits, chosen.port)
-    work = Work(found.splits, tuple(chosen.port), chosen.partitions or 0, treatment, sample)
+    keys = keys_for(arguments.keylog, index.files)
+    options = TableOptions(table_filter(arguments, index.earliest_time_ns or 0), pseudonyms, keys=keys)
+    sample = take_sample(index.splits, arguments.port)
+    work = Work(index.splits, tuple(arguments.port), arguments.partitions or 0, options, sample)
     if engine.may_be_helped and sample.connections <= FEW_CONNECTIONS:
         shares = work.shares(engine.settings.cores)
-        ahead = scan_ahead(work.splits, work.ports, shares, spool / "pieces", engine.is_up)
+        ahead = scan_ahead(work.splits, work.ports, shares, scratch / "pieces", engine.is_up)
         work = replace(work, ahead=ahead)
-    return Ready(engine, found, work, pseudonyms)
+    return work
 
 
-def _shared(engine: Engine | Remote, place: str) -> str:
-    """Give a folder of this run in a place that executors see."""
+def _shared_scratch(engine: Engine | Remote, place: str) -> str:
+    """Return a directory of this run in a place that executors share."""
     from kdissect.capture.formats.file_types import InputError
     from kdissect.capture.storage import shared_scratch
 
@@ -120,83 +162,78 @@ def _shared(engine: Engine | Remote, place: str) -> str:
         raise InputError.of(place, error) from None
 
 
-@contextmanager
-def prepared(chosen: argparse.Namespace) -> Iterator[Ready]:
-    """Give the work to be done, while Spark starts; its end ends Spark."""
-    with started(chosen, chosen.paths) as engine:
-        yield surveyed(engine, chosen, chosen.paths)
-
-
-def _looking(engine: Engine | Remote) -> "Run":
-    """Give what looks over ranges of captures: this process, whose Spark is still starting, or the executors of a cluster."""
+def _range_runner(engine: Engine | Remote) -> "Run":
+    """Return what scans ranges of captures: this process while a local Spark starts, or the executors of a cluster."""
     from kdissect.capture.index.index import in_threads
     from kdissect.spark.jobs import looked_over
 
     def run(tasks: "Sequence[Task]") -> "Iterable[RangeScan]":
-        near = engine.settings.local or len(tasks) == 1
-        return in_threads(tasks) if near else looked_over(engine.context(), tasks)
+        here = engine.settings.local or len(tasks) == 1
+        return in_threads(tasks) if here else looked_over(engine.context(), tasks)
 
     return run
 
 
-def _notice(chosen: argparse.Namespace) -> Callable[[str], None]:
-    return silent if chosen.quiet else (lambda line: say(f"kdissect: {line}"))
+def _notice(arguments: argparse.Namespace) -> Callable[[str], None]:
+    return silent if arguments.quiet else (lambda line: notify(f"kdissect: {line}"))
 
 
 @contextmanager
-def explaining(engine: Engine | Remote) -> Iterator[None]:
-    """Turn Spark's exceptions into one sentence."""
+def spark_errors_explained(engine: Engine | Remote) -> Iterator[None]:
+    """Turn exceptions of Spark into one sentence (see `spark.failures`)."""
     try:
         yield
     except Exception as error:
-        if not _is_sparks(error):
+        if not _is_from_spark(error):
             raise
         from kdissect.spark.failures import failed
 
         raise failed(error, engine.log) from error
 
 
-def nothing_found(
-    found: "CaptureIndex",
+def reason_for_no_report(
+    index: "CaptureIndex",
     counts: Any,
     connections: int,
     kafka: int,
     ports: tuple[int, ...],
     encrypted: int = 0,
 ) -> str:
-    """Say why there is nothing to report; empty when there is something."""
+    """Return why there is nothing to report; empty if there is something."""
     where = f" on port {', '.join(map(str, ports))}" if ports else ""
     if not counts.tcp:
-        return f"{_these(found)} no TCP packets{where} ({found.packets:,} packets of other kinds)"
+        return f"{_captures_hold(index)} no TCP packets{where} ({index.packets:,} packets of other kinds)"
     if not kafka and encrypted:
-        spoken = "connection is" if encrypted == 1 else "connections are"
+        noun = "connection is" if encrypted == 1 else "connections are"
         return (
-            f"{_these(found)} no Kafka traffic{where} that can be read: {encrypted:,} of {connections:,} TCP {spoken} TLS "
+            f"{_captures_hold(index)} no Kafka traffic{where} that can be read: {encrypted:,} of {connections:,} TCP {noun} TLS "
             "without secrets (--keylog FILE gives them)"
         )
     if not kafka:
         from kdissect.text import format_share
 
-        spoken = "connection" if connections == 1 else "connections"
+        noun = "connection" if connections == 1 else "connections"
         if counts.missing_bytes > MOSTLY * counts.payload_bytes:
             return (
-                f"{_these(found)} no Kafka traffic{where} that can be recognised: of {connections:,} TCP {spoken} "
+                f"{_captures_hold(index)} no Kafka traffic{where} that can be recognised: of {connections:,} TCP {noun} "
                 f"{format_share(counts.missing_bytes / counts.payload_bytes)} of the payload is cut off "
                 "(a snap length of 128 keeps the headers of requests)"
             )
-        return f"{_these(found)} no Kafka traffic{where} ({connections:,} TCP {spoken} of other protocols)"
+        return (
+            f"{_captures_hold(index)} no Kafka traffic{where} ({connections:,} TCP {noun} of other protocols)"
+        )
     return ""
 
 
-def _these(found: "CaptureIndex") -> str:
+def _captures_hold(index: "CaptureIndex") -> str:
     return (
-        f"{found.files[0].file.name} holds"
-        if len(found.files) == 1
-        else f"these {len(found.files)} captures hold"
+        f"{index.files[0].file.name} holds"
+        if len(index.files) == 1
+        else f"these {len(index.files)} captures hold"
     )
 
 
-def _is_sparks(error: Exception) -> bool:
+def _is_from_spark(error: Exception) -> bool:
     names = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
     return bool(names & {"pyspark", "py4j", "grpc"}) or isinstance(
         error, GatewayFailed | EOFError | ConnectionResetError | ConnectionRefusedError

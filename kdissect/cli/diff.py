@@ -8,26 +8,29 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from kdissect.cli.context import started, surveyed
-from kdissect.cli.filter_options import told
+from kdissect.cli.context import prepare_run, spark_engine
+from kdissect.cli.filter_options import given_filters
 from kdissect.cli.options import RANKINGS
-from kdissect.cli.report_build import reported
+from kdissect.cli.report_build import report_input
 from kdissect.errors import UsageError
 
-MOST_JSON = 1 << 30
 NEEDED = ("capture", "filters", "profile", "apis", "clients", "errors", "findings")
 
 
-def diff(chosen: argparse.Namespace) -> None:
+def diff(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    sides: list[Mapping[str, Any] | None] = [_saved(path) for path in (chosen.before, chosen.after)]
-    captures = [path for path, side in zip((chosen.before, chosen.after), sides, strict=True) if side is None]
-    for path, side in zip((chosen.before, chosen.after), sides, strict=True):
+    sides: list[Mapping[str, Any] | None] = [
+        _saved_report(path) for path in (arguments.before, arguments.after)
+    ]
+    captures = [
+        path for path, side in zip((arguments.before, arguments.after), sides, strict=True) if side is None
+    ]
+    for path, side in zip((arguments.before, arguments.after), sides, strict=True):
         if side is not None:
-            _check_kept(path, side, chosen, captures)
-    by = chosen.by or next((side["profile"]["by"] for side in sides if side is not None), RANKINGS[0])
+            _check_saved(path, side, arguments, captures)
+    by = arguments.by or next((side["profile"]["by"] for side in sides if side is not None), RANKINGS[0])
     with ExitStack() as running:
-        engine = running.enter_context(started(chosen, captures)) if captures else None
+        engine = running.enter_context(spark_engine(arguments, captures)) if captures else None
 
         from kdissect.report.build.compare import compare
         from kdissect.report.model.summary import ProfileBy
@@ -35,38 +38,44 @@ def diff(chosen: argparse.Namespace) -> None:
         from kdissect.report.render.json import to_plain
         from kdissect.report.render.terminal import terminal_of
 
-        for at, path in enumerate((chosen.before, chosen.after)):
+        for at, path in enumerate((arguments.before, arguments.after)):
             if sides[at] is None and engine is not None:
-                found = reported(surveyed(engine, chosen, [path]), chosen, more_to_come=True)
+                found = report_input(prepare_run(engine, arguments, [path]), arguments, more_to_come=True)
                 sides[at] = json.loads(json.dumps(to_plain(found.summary(ProfileBy(by)))))
     before, after = (side or {} for side in sides)
     if before["profile"]["by"] != after["profile"]["by"]:
         rankings = " and ".join(side["profile"]["by"] for side in (before, after))
-        raise UsageError(f"the reports rank by {rankings}: make both with the same --by")
+        raise UsageError(f"the reports rank by {rankings}: make both reports with the same --by")
     compared = compare(before, after)
-    if chosen.format == "json":
+    if arguments.format == "json":
         sys.stdout.write(json.dumps(to_plain(compared), indent=2) + "\n")
     else:
         sys.stdout.write(render(compared, terminal_of(sys.stdout)))
 
 
-def _check_kept(
-    path: str, report: Mapping[str, Any], chosen: argparse.Namespace, captures: list[str]
+def _check_saved(
+    path: str, report: Mapping[str, Any], arguments: argparse.Namespace, captures: list[str]
 ) -> None:
-    """Refuse what could only be done to a capture: a kept report stays as it was made."""
-    if chosen.anonymize or chosen.anonymize_key is not None:
-        raise UsageError(f"{path} keeps its names: --anonymize is for captures, so make the report with it")
-    if chosen.by and chosen.by != report["profile"]["by"]:
-        raise UsageError(f"{path} ranks by {report['profile']['by']}: make it with --by {chosen.by}")
-    asked = told(chosen)
+    """Raise UsageError for options that cannot change a report that was saved."""
+    if arguments.anonymize or arguments.anonymize_key is not None:
+        raise UsageError(
+            f"{path} is a saved report; --anonymize applies to captures only, so make the report with it"
+        )
+    if arguments.by and arguments.by != report["profile"]["by"]:
+        raise UsageError(
+            f"{path} ranks by {report['profile']['by']}: make the report with --by {arguments.by}"
+        )
+    given = given_filters(arguments)
     kept = [(one["option"], tuple(one["values"])) for one in report["filters"]]
-    if (asked or captures) and sorted(asked) != sorted(kept):
-        spoken = ", ".join(f"{option} {value}" for option, values in kept for value in values) or "none"
-        raise UsageError(f"{path} was made with other filters ({spoken}): a kept report is not narrowed")
+    if (given or captures) and sorted(given) != sorted(kept):
+        shown = ", ".join(f"{option} {value}" for option, values in kept for value in values) or "none"
+        raise UsageError(
+            f"{path} was made with other filters ({shown}); filters cannot be applied to a saved report"
+        )
 
 
-def _saved(path: str) -> Mapping[str, Any] | None:
-    """Give the report in a JSON file; None for what is no JSON, and so a capture or wrong."""
+def _saved_report(path: str) -> Mapping[str, Any] | None:
+    """Return the report in a JSON file; None if the path is not a JSON object. Raise UsageError for another one."""
     file = Path(path)
     try:
         with file.open("rb") as opened:
@@ -74,14 +83,14 @@ def _saved(path: str) -> Mapping[str, Any] | None:
                 return None
         report = json.loads(file.read_bytes())
     except OSError:
-        return None  # said when it is opened as a capture
+        return None  # reported when it is opened as a capture
     except ValueError as wrong:
-        raise UsageError(f"{path} is no JSON: {wrong}") from None
+        raise UsageError(f"{path} is not JSON: {wrong}") from None
 
     from kdissect.report.model.summary import SCHEMA_VERSION
 
     if not isinstance(report, dict) or not all(name in report for name in NEEDED):
-        raise UsageError(f"{path} is no report of kdissect analyze")
+        raise UsageError(f"{path} is not a report of kdissect analyze")
     if report.get("schema_version") != SCHEMA_VERSION:
         raise UsageError(
             f"{path} is a report of another version of kdissect ({report.get('schema_version')})"

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 from kdissect.cli.filter_options import (
     add_filters,
-    duration,
-    narrowing,
+    duration_argument,
+    filter_fields,
 )
-from kdissect.cli.options import WHAT_PATHS_ARE, add_anonymize, add_keylog, port
-from kdissect.cli.pseudonyms import (
+from kdissect.cli.options import (
+    WHAT_PATHS_ARE,
+    add_anonymize,
+    add_keylog,
+    port_argument,
+    positive_argument,
     pseudonyms_of,
 )
 from kdissect.errors import UsageError
@@ -29,7 +33,7 @@ WRITE_BYTES = 1 << 16
 
 
 def add_dump(parser: argparse.ArgumentParser) -> None:
-    """Say what may be said after `kdissect dump`."""
+    """Add the options of `kdissect dump`."""
     parser.description = (
         "Show every exchange of captures in time order: request, response, and what they mean."
     )
@@ -38,42 +42,52 @@ def add_dump(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=("text", "jsonl"),
         default="text",
-        help="a tree for people, or one JSON object a line",
+        help="text tree, or one JSON object for each line",
     )
     parser.add_argument("--brief", action="store_true", help="one line of text for each exchange")
     parser.add_argument(
         "--records", action="store_true", help="show records: offset, time, key, value, headers"
     )
     parser.add_argument("--show-secrets", action="store_true", help="show passwords, tokens and salts too")
-    parser.add_argument("--limit", type=_count, metavar="N", help="stop after so many exchanges")
+    parser.add_argument("--limit", type=positive_argument, metavar="N", help="stop after N exchanges")
     add_keylog(parser)
     add_anonymize(parser)
-    chosen = add_filters(parser)
-    chosen.add_argument(
+    filters = add_filters(parser)
+    filters.add_argument(
         "--connection",
         action="append",
         default=[],
         metavar="ID",
-        help="number of a connection, or host:port of an end",
+        help="connection number, or host:port of either end",
     )
-    chosen.add_argument("--slower-than", type=duration, metavar="TIME", help="answered later than, say, 50ms")
-    chosen.add_argument(
-        "--port", type=port, action="append", default=[], metavar="N", help="look only at this TCP port"
+    filters.add_argument(
+        "--slower-than",
+        type=duration_argument,
+        metavar="TIME",
+        help="only exchanges with a higher latency, such as 50ms",
+    )
+    filters.add_argument(
+        "--port",
+        type=port_argument,
+        action="append",
+        default=[],
+        metavar="N",
+        help="read only this TCP port; repeatable",
     )
 
 
-def dump(chosen: argparse.Namespace) -> None:
+def dump(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from kdissect.capture.index.index import index_captures
     from kdissect.capture.inputs import open_inputs
 
-    pseudonyms = pseudonyms_of(chosen)
-    if pseudonyms and (chosen.records or chosen.show_secrets):
+    pseudonyms = pseudonyms_of(arguments)
+    if pseudonyms and (arguments.records or arguments.show_secrets):
         raise UsageError(
-            "what is in records and secrets has no other names: without --anonymize, or without them"
+            "--anonymize cannot be combined with --records or --show-secrets: their contents have no pseudonyms"
         )
     with ScratchDirectory() as spool:
-        inputs = open_inputs(chosen.paths, str(spool))
+        inputs = open_inputs(arguments.paths, str(spool))
         found = index_captures(inputs.files, SPLIT_BYTES)
         warnings = (*(f"passed over {reason}" for reason in inputs.skipped), *found.warnings)
         if pseudonyms:
@@ -82,7 +96,7 @@ def dump(chosen: argparse.Namespace) -> None:
             sys.stderr.write(f"kdissect: {escape_control(warning)}\n")
         waiting: list[str] = []
         held = 0
-        for line in _lines(chosen, found, pseudonyms):
+        for line in _lines(arguments, found, pseudonyms):
             waiting.append(line)
             held += len(line)
             if held > WRITE_BYTES:
@@ -100,7 +114,7 @@ def _write(lines: list[str]) -> None:
 
 
 def _lines(
-    chosen: argparse.Namespace, found: "CaptureIndex", pseudonyms: "Pseudonyms | None"
+    arguments: argparse.Namespace, found: "CaptureIndex", pseudonyms: "Pseudonyms | None"
 ) -> Iterator[str]:
     from kdissect.dump.anonymize_messages import (
         Hidden,
@@ -120,44 +134,38 @@ def _lines(
     from kdissect.streams.tls.keylog import keys_for
     from kdissect.tables.filters import Known
 
-    choice = _choice(chosen, found.earliest_time_ns or 0)
-    keys = keys_for(chosen.keylog, found.files)
-    foresight = look_ahead(found.splits, chosen.port, keys)
-    follower = Follower(found.splits, chosen.port, foresight, keys)
-    names = hidden_topics(foresight.names, pseudonyms) if pseudonyms else foresight.names
-    showing = Showing(names, chosen.records, chosen.show_secrets)
-    left = chosen.limit
-    rows = partial(choice.rows, known=Known({}, foresight.nodes))
-    for exchange in follower.exchanges(rows, choice.until_ns):
-        spoken = DecodedExchange(exchange)
-        if not choice.message(spoken, foresight.names):
+    selection = _message_filter(arguments, found.earliest_time_ns or 0)
+    keys = keys_for(arguments.keylog, found.files)
+    prescan = look_ahead(found.splits, arguments.port, keys)
+    follower = Follower(found.splits, arguments.port, prescan, keys)
+    names = hidden_topics(prescan.names, pseudonyms) if pseudonyms else prescan.names
+    showing = Showing(names, arguments.records, arguments.show_secrets)
+    left = arguments.limit
+    rows = partial(selection.rows, known=Known({}, prescan.nodes))
+    for exchange in follower.exchanges(rows, selection.until_ns):
+        decoded = DecodedExchange(exchange)
+        if not selection.message(decoded, prescan.names):
             continue
-        above = heading(spoken, follower)
+        header = heading(decoded, follower)
         if pseudonyms:
-            spoken, above = Hidden(spoken, pseudonyms), hidden_heading(above, pseudonyms)
-        if chosen.brief and chosen.format == "text":
-            yield brief(spoken, above, names)
-        elif chosen.format == "text":
-            yield from full(spoken, exchange_object(spoken, above, showing), names)
+            decoded, header = Hidden(decoded, pseudonyms), hidden_heading(header, pseudonyms)
+        if arguments.brief and arguments.format == "text":
+            yield brief(decoded, header, names)
+        elif arguments.format == "text":
+            yield from full(decoded, exchange_object(decoded, header, showing), names)
         else:
-            yield to_json(exchange_object(spoken, above, showing))
+            yield to_json(exchange_object(decoded, header, showing))
         if left is not None:
             left -= 1
             if not left:
                 return
 
 
-def _choice(chosen: argparse.Namespace, start_ns: int) -> "MessageFilter":
+def _message_filter(arguments: argparse.Namespace, start_ns: int) -> "MessageFilter":
     from kdissect.exchanges.filter import MessageFilter
 
     return MessageFilter(
-        **narrowing(chosen, start_ns),
-        connections=frozenset(chosen.connection),
-        slower_than_ns=chosen.slower_than,
+        **filter_fields(arguments, start_ns),
+        connections=frozenset(arguments.connection),
+        slower_than_ns=arguments.slower_than,
     )
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
-    return int(text)

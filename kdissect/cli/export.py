@@ -2,7 +2,7 @@
 
 import argparse
 
-from kdissect.cli.context import prepared, say
+from kdissect.cli.context import analysis_run, notify
 from kdissect.cli.options import TABLES
 from kdissect.spark.session import Settings
 from kdissect.spark.table_writer import (
@@ -12,21 +12,21 @@ from kdissect.spark.table_writer import (
 )
 
 
-def export(chosen: argparse.Namespace) -> None:
+def export(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    wanted = [table for table in TABLES if table in chosen.table or "all" in chosen.table]
-    target = target_at(chosen.out, chosen.overwrite, Settings(master=chosen.master).local)
+    wanted = [table for table in TABLES if table in arguments.table or "all" in arguments.table]
+    target = target_at(arguments.out, arguments.overwrite, Settings(master=arguments.master).local)
     try:
-        with prepared(chosen) as ready:
-            session = ready.engine.session()
+        with analysis_run(arguments) as run:
+            session = run.engine.session()
 
             from kdissect.spark import jobs
             from kdissect.spark.progress import Progress
 
-            format = Format(chosen.format)
-            with Progress(ready.engine.context(), chosen.quiet):
-                target.write(jobs.tables(session, ready.work, wanted, FINISH.get(format)), format)
-        if not chosen.quiet:
-            say(f"kdissect: {', '.join(wanted)} written to {chosen.out}")
+            format = Format(arguments.format)
+            with Progress(run.engine.context(), arguments.quiet):
+                target.write(jobs.tables(session, run.work, wanted, FINISH.get(format)), format)
+        if not arguments.quiet:
+            notify(f"kdissect: {', '.join(wanted)} written to {arguments.out}")
     finally:
         target.abandon()

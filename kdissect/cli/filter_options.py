@@ -1,4 +1,4 @@
-"""The options that narrow what a command looks at, the same for every command; `kdissect.tables.filters` says what they mean."""
+"""The options that select exchanges, the same for every command. `kdissect.tables.filters` defines what they mean."""
 
 import argparse
 import re
@@ -13,78 +13,86 @@ NS_OF = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 36
 TIMES = "2026-05-01T12:00:00Z, 2026-05-01T14:00:00+02:00, +30s and 5m"
 
 
-class Moment(NamedTuple):
-    """A time as it was written: nanoseconds since the epoch, or since the start of the capture."""
+class TimeArgument(NamedTuple):
+    """A time as the user wrote it, in nanoseconds since the epoch or since the start of the capture."""
 
     text: str
     from_start: bool
     time_ns: int
 
     def absolute(self, start_ns: int) -> int:
-        """Give nanoseconds since the epoch."""
+        """Return the time in nanoseconds since the epoch, for a capture that starts at `start_ns`."""
         return self.time_ns + start_ns if self.from_start else self.time_ns
 
 
-class Api(NamedTuple):
-    """An API as it was written, and its key."""
+class ApiArgument(NamedTuple):
+    """An API as the user wrote it, and its key."""
 
     text: str
     key: int
 
 
-class Failure(NamedTuple):
-    """An error as it was written, and its code; None for any."""
+class ErrorArgument(NamedTuple):
+    """An error as the user wrote it, and its code; None stands for any error."""
 
     text: str
     code: int | None
 
 
 def add_filters(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Say what may be said after any command to narrow it."""
+    """Add the options that select exchanges, as a group of their own. Return the group."""
     group = parser.add_argument_group(
-        "which exchanges", "All must hold; an option given twice wants one or the other."
+        "which exchanges",
+        "Different options are combined with AND; repeating an option combines its values with OR.",
     )
 
     def several(option: str, metavar: str, help: str, type: Callable[[str], Any] = str) -> None:
         group.add_argument(option, type=type, action="append", default=[], metavar=metavar, help=help)
 
-    several("--api", "NAME", "name or key of an API", api)
+    several("--api", "NAME", "name or key of an API", api_argument)
     for name, what in (("client", "client id"), ("topic", "topic"), ("group", "group id")):
-        several(f"--{name}", "NAME", f"{what}; * and ? stand for anything")
-    several("--broker", "ADDRESS", "host, host:port or node id of a broker; * and ? stand for anything")
-    several("--error", "ERROR", "code or name of an error, or 'any'", error)
-    group.add_argument("--since", type=moment, metavar="TIME", help=f"times may be {TIMES}")
-    group.add_argument("--until", type=moment, metavar="TIME", help="the same; from then on nothing counts")
+        several(f"--{name}", "NAME", f"{what}; * and ? are wildcards")
+    several("--broker", "ADDRESS", "broker: host, host:port or node id; * and ? are wildcards")
+    several("--error", "ERROR", "error name, error code, or 'any'", error_argument)
+    group.add_argument(
+        "--since",
+        type=time_argument,
+        metavar="TIME",
+        help=f"only exchanges from this time on: {TIMES} (the last two from the start of the capture)",
+    )
+    group.add_argument("--until", type=time_argument, metavar="TIME", help="only exchanges before this time")
     return group
 
 
-def narrowing(chosen: argparse.Namespace, start_ns: int) -> dict[str, Any]:
-    """Give the fields of a `Choice`, offsets counted from the start of the capture."""
+def filter_fields(arguments: argparse.Namespace, start_ns: int) -> dict[str, Any]:
+    """Return the fields of a TableFilter; relative times count from the start of the capture."""
     return {
-        "apis": frozenset(one.key for one in chosen.api),
-        "clients": tuple(chosen.client),
-        "topics": tuple(chosen.topic),
-        "groups": tuple(chosen.group),
-        "brokers": tuple(chosen.broker),
-        "errors": frozenset(one.code for one in chosen.error),
-        "since_ns": None if chosen.since is None else chosen.since.absolute(start_ns),
-        "until_ns": None if chosen.until is None else chosen.until.absolute(start_ns),
+        "apis": frozenset(one.key for one in arguments.api),
+        "clients": tuple(arguments.client),
+        "topics": tuple(arguments.topic),
+        "groups": tuple(arguments.group),
+        "brokers": tuple(arguments.broker),
+        "errors": frozenset(one.code for one in arguments.error),
+        "since_ns": None if arguments.since is None else arguments.since.absolute(start_ns),
+        "until_ns": None if arguments.until is None else arguments.until.absolute(start_ns),
     }
 
 
-def choice_of(chosen: argparse.Namespace, start_ns: int) -> "TableFilter":
-    """Give what was asked for."""
+def table_filter(arguments: argparse.Namespace, start_ns: int) -> "TableFilter":
+    """Return the filter that the options describe."""
     from kdissect.tables.filters import TableFilter
 
-    return TableFilter(**narrowing(chosen, start_ns))
+    return TableFilter(**filter_fields(arguments, start_ns))
 
 
-def told(chosen: argparse.Namespace) -> list[tuple[str, tuple[str, ...]]]:
-    """Give the options that were given, and the values as they were written."""
+def given_filters(arguments: argparse.Namespace) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the options that were given, each with its values as the user wrote them."""
     values: dict[str, list[Any]] = {
-        name: getattr(chosen, name) for name in ("api", "client", "topic", "group", "broker", "error")
+        name: getattr(arguments, name) for name in ("api", "client", "topic", "group", "broker", "error")
     }
-    values |= {name: [value] for name in ("since", "until") if (value := getattr(chosen, name)) is not None}
+    values |= {
+        name: [value] for name in ("since", "until") if (value := getattr(arguments, name)) is not None
+    }
     return [
         (f"--{name}", tuple(one if isinstance(one, str) else one.text for one in given))
         for name, given in values.items()
@@ -92,8 +100,8 @@ def told(chosen: argparse.Namespace) -> list[tuple[str, tuple[str, ...]]]:
     ]
 
 
-def api(text: str) -> Api:
-    """Read the name or key of an API."""
+def api_argument(text: str) -> ApiArgument:
+    """Return the API of a name or key. Raise ArgumentTypeError."""
     from kdissect.protocol.schema.registry import APIS
 
     names: dict[str, int] = {}
@@ -102,41 +110,43 @@ def api(text: str) -> Api:
         if known.former_name:
             names.setdefault(known.former_name.lower(), key)
     if text.isdecimal() and len(text) < 6:
-        return Api(text, names.get(text, int(text)))
+        return ApiArgument(text, names.get(text, int(text)))
     if text.lower() not in names:
-        raise argparse.ArgumentTypeError(f"{text!r} is no API of Kafka ('kdissect schema' lists them)")
-    return Api(text, names[text.lower()])
+        raise argparse.ArgumentTypeError(f"{text!r} is not an API of Kafka; 'kdissect schema' lists them")
+    return ApiArgument(text, names[text.lower()])
 
 
-def error(text: str) -> Failure:
-    """Read the name or code of an error."""
+def error_argument(text: str) -> ErrorArgument:
+    """Return the error of a name or code. Raise ArgumentTypeError."""
     from kdissect.protocol.error_codes import CODES
 
     if text.lower() == "any":
-        return Failure(text, None)
+        return ErrorArgument(text, None)
     if re.fullmatch(r"-?\d{1,5}", text):
-        return Failure(text, int(text))
+        return ErrorArgument(text, int(text))
     if text.upper() not in CODES:
-        raise argparse.ArgumentTypeError(f"{text!r} is no error of Kafka; NOT_COORDINATOR, 16 and any are")
-    return Failure(text, CODES[text.upper()].value)
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not an error of Kafka; examples: NOT_COORDINATOR, 16, any"
+        )
+    return ErrorArgument(text, CODES[text.upper()].value)
 
 
-def duration(text: str) -> int:
-    """Read a time span as nanoseconds."""
+def duration_argument(text: str) -> int:
+    """Return a duration in nanoseconds. Raise ArgumentTypeError."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|m|h)", text)
     if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time span; 50ms, 1.5s and 2m are")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; examples: 50ms, 1.5s, 2m")
     return round(float(found[1]) * NS_OF[found[2].replace("µ", "u")])
 
 
-def moment(text: str) -> Moment:
-    """Read a time: absolute with its zone, or an offset from the capture's start."""
+def time_argument(text: str) -> TimeArgument:
+    """Return a time, absolute with its zone or relative to the capture's start. Raise ArgumentTypeError."""
     if re.fullmatch(r"\+?\d+(?:\.\d+)?\s*[a-zµ]+", text):
-        return Moment(text, from_start=True, time_ns=duration(text.removeprefix("+")))
+        return TimeArgument(text, from_start=True, time_ns=duration_argument(text.removeprefix("+")))
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
         time = None
     if time is None or time.tzinfo is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time with a zone; {TIMES} are")
-    return Moment(text, from_start=False, time_ns=round(time.timestamp() * 10**6) * 1000)
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time with a zone; examples: {TIMES}")
+    return TimeArgument(text, from_start=False, time_ns=round(time.timestamp() * 10**6) * 1000)

@@ -1,6 +1,6 @@
-"""From arguments to an exit code; every failure becomes one sentence on standard error.
+"""From arguments to an exit code. Every failure becomes one sentence on standard error.
 
-`KDISSECT_DEBUG=1` shows tracebacks and keeps nothing back.
+`KDISSECT_DEBUG=1` shows tracebacks and log messages too.
 """
 
 import logging
@@ -22,34 +22,34 @@ from kdissect.spark.startup.block_pandas import without_pandas
 from kdissect.text import escape_control
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit code."""
-    chosen = parse(sys.argv[1:] if arguments is None else arguments)
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line, by default that of the process. Return the exit code (see `ExitCode`)."""
+    arguments = parse(sys.argv[1:] if argv is None else argv)
     if not _debugging():
         logging.disable(logging.CRITICAL)  # Py4J logs what it also raises
-    with suppress(ValueError):  # not the main thread: whoever runs us there deals with signals
+    with suppress(ValueError):  # outside the main thread the caller handles signals
         signal.signal(signal.SIGTERM, _terminated)
     without_pandas()
     try:
-        uncompiled = kernel_cache.run_uncompiled(getattr(chosen, "paths", []))
-        run = getattr(import_module(f"kdissect.cli.{chosen.command}"), chosen.command)
-        done: int = run(chosen) or ExitCode.DONE
+        uncompiled = kernel_cache.run_uncompiled(getattr(arguments, "paths", []))
+        run = getattr(import_module(f"kdissect.cli.{arguments.command}"), arguments.command)
+        done: int = run(arguments) or ExitCode.DONE
         sys.stdout.flush()
-        if uncompiled and kernel_cache.compile_in_background() and not getattr(chosen, "quiet", False):
+        if uncompiled and kernel_cache.compile_in_background() and not getattr(arguments, "quiet", False):
             sys.stderr.write(
-                "kdissect: first run: compiling in the background for faster runs (once, a minute)\n"
+                "kdissect: first run: compiling in the background, once, for a minute; later runs are faster\n"
             )
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         _stop_writing()
         return ExitCode.DONE
-    except Exception as error:  # noqa: BLE001 - the last stop: one sentence instead of a traceback
-        return _told(error)
+    except Exception as error:  # noqa: BLE001 - the user gets one sentence instead of a traceback
+        return _report(error)
     return done
 
 
-def _told(error: Exception) -> int:
+def _report(error: Exception) -> int:
     if _debugging():
         traceback.print_exc()
     sentence = str(error) or type(error).__name__
@@ -63,7 +63,7 @@ def _told(error: Exception) -> int:
 
 
 def _stop_writing() -> None:
-    """Forget what could not be written to standard output: at its end Python would try, and fail, once more."""
+    """Drop what could not be written to standard output: Python would try again, and fail, when it ends."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -73,5 +73,5 @@ def _debugging() -> bool:
 
 
 def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """Leave by the ordinary way, so that Spark ends and temporary files go."""
+    """Exit in the ordinary way, so that Spark ends and temporary files are removed."""
     raise SystemExit(ExitCode.TERMINATED)

@@ -1,12 +1,16 @@
-"""Options that several commands have, and how their values are read."""
+"""Options that several commands share, and how their values are read."""
 
 import argparse
 import math
 import os
 import re
+from typing import TYPE_CHECKING
 
 from kdissect.cli.filter_options import add_filters
 from kdissect.text import parse_size
+
+if TYPE_CHECKING:
+    from kdissect.tables.anonymize import Pseudonyms
 
 TABLES = ("connections", "exchanges", "partitions", "group_events", "transaction_events")
 RANKINGS = ("api", "client", "broker", "topic", "group", "connection")
@@ -18,7 +22,7 @@ WHAT_PATHS_ARE = (
 
 
 def add_common(parser: argparse.ArgumentParser, *, paths: bool = True) -> None:
-    """Let the user say what is read, how much of it, and where Spark runs."""
+    """Add the options that choose what is read, how much of it, and where Spark runs."""
     if paths:
         parser.add_argument("paths", nargs="+", metavar="PATH", help=WHAT_PATHS_ARE)
     place = parser.add_mutually_exclusive_group()
@@ -35,86 +39,113 @@ def add_common(parser: argparse.ArgumentParser, *, paths: bool = True) -> None:
         dest="master",
         default=argparse.SUPPRESS,
         metavar="URL",
-        help="… on which Spark Connect server: sc://host:15002 (default: SPARK_REMOTE, if it is set)",
+        help="Spark Connect server to run on: sc://host:15002 (default: SPARK_REMOTE, if set)",
     )
     parser.add_argument(
         "--port",
-        type=port,
+        type=port_argument,
         action="append",
         default=[],
         metavar="N",
-        help="look only at this TCP port; repeatable",
+        help="read only this TCP port; repeatable",
     )
     add_keylog(parser)
     add_quiet(parser)
     parser.add_argument(
         "--spool",
         metavar="DIR",
-        help="where compressed captures and standard input are unpacked to, for a cluster one that executors share, or URI (default: TMPDIR)",
+        help="directory or URI into which compressed captures and standard input are unpacked; on a cluster, executors must share it (default: TMPDIR)",
     )
-    parser.add_argument("--split-bytes", type=size, metavar="N", help="capture bytes per task, such as 32m")
+    parser.add_argument(
+        "--split-bytes", type=size_argument, metavar="N", help="bytes of a capture for each task, such as 32m"
+    )
     add_filters(parser)
     add_anonymize(parser)
     parser.add_argument(
-        "--partitions", type=count, metavar="N", help="groups of connections to work in (default: by size)"
+        "--partitions",
+        type=count_argument,
+        metavar="N",
+        help="number of groups that connections are divided into (default: by size)",
     )
 
 
 def add_quiet(parser: argparse.ArgumentParser) -> None:
-    """Say how to have nothing said but what is wrong."""
-    parser.add_argument("--quiet", action="store_true", help="nothing on standard error but what is wrong")
+    """Add --quiet."""
+    parser.add_argument(
+        "--quiet", action="store_true", help="print only warnings and errors on standard error"
+    )
 
 
 def add_keylog(parser: argparse.ArgumentParser) -> None:
-    """Let the user name a key log."""
+    """Add --keylog."""
     parser.add_argument(
-        "--keylog", metavar="FILE", help="TLS secrets as SSLKEYLOGFILE has them: read what they protect"
+        "--keylog",
+        metavar="FILE",
+        help="TLS key log (SSLKEYLOGFILE format); decrypts the sessions that it covers",
     )
 
 
 def add_anonymize(parser: argparse.ArgumentParser) -> None:
-    """Let the user give what is written away."""
+    """Add --anonymize and --anonymize-key."""
     parser.add_argument(
         "--anonymize",
         action="store_true",
-        help="replace the names of hosts, clients, topics, groups, transactions and files, each time by others",
+        help="replace names of hosts, clients, topics, groups, transactions and files by pseudonyms that differ in each run",
     )
     parser.add_argument(
-        "--anonymize-key", metavar="TEXT", help="… by the same ones whenever this text is given"
+        "--anonymize-key",
+        metavar="TEXT",
+        help="anonymize with this key: the same text gives the same names in every run",
     )
 
 
 def _master(text: str) -> str:
     if not MASTERS.fullmatch(text):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no Spark master; local[*], local[2] and spark://host:7077 are"
+            f"{text!r} is not a Spark master; examples: local[*], local[2], spark://host:7077"
         )
     return text
 
 
 def _remote(text: str) -> str:
     if not text.startswith("sc://"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no Spark Connect server; sc://host:15002 is")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a Spark Connect server; example: sc://host:15002")
     return text
 
 
-def port(text: str) -> int:
-    """Read a TCP port."""
+def port_argument(text: str) -> int:
+    """Return a TCP port. Raise ArgumentTypeError."""
     if not text.isdecimal() or not 1 <= int(text) <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no TCP port (1 to 65535)")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a TCP port (1 to 65535)")
     return int(text)
 
 
-def size(text: str) -> int:
-    """Read a size in bytes."""
+def size_argument(text: str) -> int:
+    """Return a size in bytes. Raise ArgumentTypeError."""
     try:
         return parse_size(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def count(text: str) -> int:
-    """Read a number from 1 to 65536."""
+def count_argument(text: str) -> int:
+    """Return a number from 1 to 65536. Raise ArgumentTypeError."""
     if not text.isdecimal() or not 1 <= int(text) <= math.isqrt(1 << 32):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 65536")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 65536")
     return int(text)
+
+
+def positive_argument(text: str) -> int:
+    """Return a whole number above 0. Raise ArgumentTypeError."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
+
+
+def pseudonyms_of(arguments: argparse.Namespace) -> "Pseudonyms | None":
+    """Return the replacements of names; None unless --anonymize or --anonymize-key is given."""
+    if not arguments.anonymize and arguments.anonymize_key is None:
+        return None
+    from kdissect.tables.anonymize import Pseudonyms
+
+    return Pseudonyms.new(arguments.anonymize_key)

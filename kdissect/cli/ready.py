@@ -4,26 +4,22 @@ import argparse
 import json
 import sys
 
-from kdissect.cli.context import prepared
-from kdissect.cli.report_build import reported
+from kdissect.cli.context import analysis_run
+from kdissect.cli.report_build import report_input
 from kdissect.errors import ExitCode
 
 
-def ready(chosen: argparse.Namespace) -> int:
-    """Run the command; exit with 3 if something breaks."""
-    with prepared(chosen) as work:
-        found = reported(work, chosen)
+def ready(arguments: argparse.Namespace) -> int:
+    """Run the command. Return 3 if a client would break."""
+    with analysis_run(arguments) as run:
+        found = report_input(run, arguments)
 
-        from kdissect.report.build.check_upgrade import (
-            UpgradeVerdict,
-            check_upgrade,
-            render,
-        )
+        from kdissect.report.build.check_upgrade import UpgradeVerdict, check_upgrade, render
         from kdissect.report.render.json import to_plain
         from kdissect.report.render.terminal import terminal_of
 
-        answer = check_upgrade(found.partial, chosen.release)
-        if chosen.format == "json":
+        answer = check_upgrade(found.partial, arguments.release)
+        if arguments.format == "json":
             sys.stdout.write(json.dumps(to_plain(answer), indent=2) + "\n")
         else:
             sys.stdout.write(render(answer, terminal_of(sys.stdout)))

@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kdissect.cli.context import say, silent
-from kdissect.cli.filter_options import narrowing
+from kdissect.cli.context import notify, silent
+from kdissect.cli.filter_options import filter_fields
 from kdissect.cli.replay_options import PASSWORD_VARIABLE
 from kdissect.errors import ExitCode, UsageError, UserError
 from kdissect.exchanges.filter import MessageFilter
@@ -175,7 +175,7 @@ def settings_of(chosen: argparse.Namespace) -> ReplaySettings:
 
 
 def _filter(chosen: argparse.Namespace, start_ns: int) -> MessageFilter:
-    return MessageFilter(**narrowing(chosen, start_ns))
+    return MessageFilter(**filter_fields(chosen, start_ns))
 
 
 def _caps(chosen: argparse.Namespace) -> Caps:
@@ -214,4 +214,4 @@ def _write(lines: Iterable[str]) -> None:
 
 
 def _say(text: str) -> None:
-    say(f"kdissect: {text}")
+    notify(f"kdissect: {text}")

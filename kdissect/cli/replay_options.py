@@ -8,8 +8,8 @@ import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kdissect.cli.filter_options import Api, add_filters, api, duration
-from kdissect.cli.options import WHAT_PATHS_ARE, add_keylog, add_quiet, port, size
+from kdissect.cli.filter_options import ApiArgument, add_filters, api_argument, duration_argument
+from kdissect.cli.options import WHAT_PATHS_ARE, add_keylog, add_quiet, port_argument, size_argument
 from kdissect.text import parse_address
 
 PASSWORD_VARIABLE = "KDISSECT_SASL_PASSWORD"  # noqa: S105 - the name of a variable
@@ -58,13 +58,13 @@ def topic_id(text: str) -> tuple[bytes, str]:
         ) from None
 
 
-def allowed_api(text: str) -> Api:
+def allowed_api(text: str) -> ApiArgument:
     """Read an API that changes a cluster, and that may be allowed."""
     from kdissect.protocol.api_keys import ADMIN
     from kdissect.protocol.schema.registry import api_name
     from kdissect.replay.load.policy import NEVER
 
-    found = api(text)
+    found = api_argument(text)
     if found.key not in ADMIN:
         what = "is never sent" if found.key in NEVER else "needs no --allow"
         names = ", ".join(map(api_name, sorted(ADMIN)))
@@ -209,8 +209,8 @@ PACE = (
         "schedule",
     ),
     Option("--speed", positive, "N", "speed, as a multiple of the captured one", 1.0),
-    Option("--ramp", duration, "TIME", "time until the speed is reached"),
-    Option("--max-gap", duration, "TIME", "shorten longer pauses of the whole capture to this"),
+    Option("--ramp", duration_argument, "TIME", "time until the speed is reached"),
+    Option("--max-gap", duration_argument, "TIME", "shorten longer pauses of the whole capture to this"),
     Option("--loop", number, "N", "number of passes", 1),
     Option(
         "--processes",
@@ -224,9 +224,9 @@ PACE = (
 SAFETY_LIMITS = (
     Option("--max-rps", positive, "N", "requests per second"),
     Option("--max-mbps", positive, "N", "megabytes per second"),
-    Option("--max-bytes", size, "N", "total bytes of a pass, such as 2g"),
+    Option("--max-bytes", size_argument, "N", "total bytes of a pass, such as 2g"),
     Option("--max-connections", number, "N", "captured connections that are replayed at a time"),
-    Option("--max-duration", duration, "TIME", "duration of a pass"),
+    Option("--max-duration", duration_argument, "TIME", "duration of a pass"),
     Option(
         "--max-errors",
         share,
@@ -236,7 +236,7 @@ SAFETY_LIMITS = (
     ),
     Option(
         "--answer-deadline",
-        duration,
+        duration_argument,
         "TIME",
         "how long to wait for a response (default: 30s)",
         DEFAULT_DEADLINE_NS,
@@ -249,7 +249,7 @@ GROUPS: Mapping[str, Sequence[Option]] = {
     "pace": PACE,
     "safety limits": SAFETY_LIMITS,
 }
-PORT = Option("--port", port, "N", "read only this TCP port", repeated=True)
+PORT = Option("--port", port_argument, "N", "read only this TCP port", repeated=True)
 EXECUTE = Option("--execute", None, None, "send and change; without it nothing changes on the target")
 FORMAT = Option("--format", ("text", "json"), None, "output format", "text")
 RUN = (

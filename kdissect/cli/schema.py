@@ -1,4 +1,4 @@
-"""`kdissect schema`: what is known of the protocol."""
+"""`kdissect schema`: the known APIs, versions and fields."""
 
 import argparse
 import sys
@@ -7,20 +7,20 @@ from kdissect.errors import UsageError
 
 
 def add_schema(parser: argparse.ArgumentParser) -> None:
-    """Say what may be said after `kdissect schema`."""
+    """Add the options of `kdissect schema`."""
     parser.description = "Show which APIs and versions are known, or the fields of one API in one version."
     parser.add_argument("api", nargs="?", metavar="API", help="name or key of an API")
     parser.add_argument(
         "--version",
         type=_version,
         metavar="N",
-        help="version of the API (default: the newest); 0.7: Kafka 0.7, which had none",
+        help="version of the API (default: newest); 0.7 shows Kafka 0.7, which has no versions",
     )
 
 
-def schema(chosen: argparse.Namespace) -> None:
+def schema(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    lines = _answer(chosen.api, chosen.version)
+    lines = _answer(arguments.api, arguments.version)
     sys.stdout.write("\n".join(lines) + "\n")
 
 

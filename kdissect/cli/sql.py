@@ -1,4 +1,4 @@
-"""`kdissect sql`: a question in Spark SQL over the public tables."""
+"""`kdissect sql`: a Spark SQL query over the public tables."""
 
 import argparse
 import csv
@@ -10,44 +10,44 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any
 
-from kdissect.cli.context import prepared, say
+from kdissect.cli.context import analysis_run, notify
 from kdissect.cli.options import TABLES
 from kdissect.errors import UsageError
 
 ROWS_SHOWN = 1000
-PAPER = 1 << 16  # columns of what is not a terminal: nothing is cut
+UNCUT_WIDTH = 1 << 16  # columns, if standard output is not a terminal
 
 
-def sql(chosen: argparse.Namespace) -> None:
+def sql(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    with prepared(chosen) as ready:
-        session = ready.engine.session()
+    with analysis_run(arguments) as run:
+        session = run.engine.session()
 
         from kdissect.spark import jobs
         from kdissect.spark.progress import Progress
         from kdissect.spark.queries import asked, parsed
 
         try:
-            parsed(session, chosen.query)
-            with Progress(ready.engine.context(), chosen.quiet):
+            parsed(session, arguments.query)
+            with Progress(run.engine.context(), arguments.quiet):
                 wanted = [
-                    table for table in TABLES if re.search(rf"\b{table}\b", chosen.query, re.IGNORECASE)
+                    table for table in TABLES if re.search(rf"\b{table}\b", arguments.query, re.IGNORECASE)
                 ]
-                views = jobs.tables(session, ready.work, wanted)
-            frame = asked(session, views, chosen.query)
+                views = jobs.tables(session, run.work, wanted)
+            frame = asked(session, views, arguments.query)
         except ValueError as wrong:
             raise UsageError(str(wrong)) from None
-        WRITERS[chosen.format](frame.columns, rows_of(frame), chosen)
+        WRITERS[arguments.format](frame.columns, rows_of(frame), arguments)
 
 
 def rows_of(frame: Any) -> Iterator[list[Any]]:
-    """Give the rows one after another; what is not asked for is not fetched."""
+    """Return the rows one after another, fetched from Spark as they are needed."""
     for row in frame.toLocalIterator():
         yield list(row)
 
 
-def as_text(columns: list[str], rows: Iterator[list[Any]], chosen: argparse.Namespace) -> None:
-    """Write a table for people: as wide as the terminal, or as it needs to be elsewhere."""
+def as_text(columns: list[str], rows: Iterator[list[Any]], arguments: argparse.Namespace) -> None:
+    """Write a text table: as wide as the terminal, or uncut if standard output is not one."""
     from dataclasses import replace
 
     from kdissect.report.render.table import (
@@ -58,8 +58,8 @@ def as_text(columns: list[str], rows: Iterator[list[Any]], chosen: argparse.Name
     from kdissect.report.render.terminal import terminal_of
 
     terminal = terminal_of(sys.stdout)
-    terminal = terminal if sys.stdout.isatty() else replace(terminal, width=PAPER)
-    most = chosen.limit or ROWS_SHOWN
+    terminal = terminal if sys.stdout.isatty() else replace(terminal, width=UNCUT_WIDTH)
+    most = arguments.limit or ROWS_SHOWN
     first = list(islice(rows, most + 1))
     shown = first[:most]
     numbers = [
@@ -73,28 +73,28 @@ def as_text(columns: list[str], rows: Iterator[list[Any]], chosen: argparse.Name
     cells = [[TableCell(_plain(value, terminal.captured)) for value in row] for row in shown]
     sys.stdout.write("\n".join(line.removeprefix(" ") for line in table_lines(table, cells, terminal)) + "\n")
     if len(first) > most:
-        say(f"kdissect: only the first {most:,} rows are shown (--limit, or --format csv for all)")
+        notify(f"kdissect: only the first {most:,} rows are shown (--limit, or --format csv for all)")
 
 
-def as_csv(columns: list[str], rows: Iterator[list[Any]], chosen: argparse.Namespace) -> None:
-    """Write RFC 4180 that no spreadsheet runs; null is empty."""
+def as_csv(columns: list[str], rows: Iterator[list[Any]], arguments: argparse.Namespace) -> None:
+    """Write CSV (RFC 4180) without anything that a spreadsheet would run. Null is an empty cell."""
     from kdissect.tables.spreadsheet import csv_text
 
     writer = csv.writer(sys.stdout)
     writer.writerow([csv_text(name) for name in columns])
-    for row in _limited(rows, chosen):
+    for row in _limited(rows, arguments):
         writer.writerow(["" if value is None else _plain(value, csv_text) for value in row])
 
 
-def as_jsonl(columns: list[str], rows: Iterator[list[Any]], chosen: argparse.Namespace) -> None:
-    """Write one JSON object a line, in ASCII."""
+def as_jsonl(columns: list[str], rows: Iterator[list[Any]], arguments: argparse.Namespace) -> None:
+    """Write one JSON object for each line, in ASCII."""
     names = distinct(columns)
-    for row in _limited(rows, chosen):
+    for row in _limited(rows, arguments):
         sys.stdout.write(json.dumps(dict(zip(names, row, strict=True)), default=_in_json) + "\n")
 
 
 def distinct(columns: Iterable[str]) -> list[str]:
-    """Give column names of which no two are the same: the second `x` is `x_2`."""
+    """Return unique column names: the second `x` becomes `x_2`."""
     found: dict[str, None] = {}
     for name in columns:
         count, other = 1, name
@@ -105,12 +105,12 @@ def distinct(columns: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def _limited(rows: Iterator[list[Any]], chosen: argparse.Namespace) -> Iterator[list[Any]]:
-    return islice(rows, chosen.limit)
+def _limited(rows: Iterator[list[Any]], arguments: argparse.Namespace) -> Iterator[list[Any]]:
+    return islice(rows, arguments.limit)
 
 
 def _in_json(value: Any) -> Any:
-    """Give decimals as numbers, times and whatever else as text."""
+    """Return decimals as numbers, and times and everything else as text."""
     return float(value) if isinstance(value, Decimal) else str(value)
 
 

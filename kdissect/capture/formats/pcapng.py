@@ -167,7 +167,7 @@ def _binary_time_ns(high: int, low: int, shift: int) -> int:
 
 @jit_flat
 def time_ns(high: int, low: int, interfaces: Int64s, number: int) -> int:
-    """Turn the two halves of a timestamp into nanoseconds since the epoch, as interface `format_count` counts."""
+    """Turn the two halves of a timestamp into nanoseconds since the epoch, as interface `number` counts."""
     if interfaces[number, SHIFT] >= 0:
         since = _binary_time_ns(high, low, interfaces[number, SHIFT])
     elif high >= 0x80000000 or (high << 32 | low) > interfaces[number, MOST_TICKS]:

@@ -146,7 +146,7 @@ class Occurrences(NamedTuple):
 def _sightings(seen: Occurrences, exchanges: TableColumns, columns: dict[str, AnyColumn]) -> pa.Table:
     """Keep of each group the rows that may come first, and give one of them the counts of the whole group.
 
-    `display_width` stand beside the sightings and in for those of the exchange.
+    `columns` stand beside the sightings and in for those of the exchange.
     """
     best = np.full(seen.groups.count, INT64_RANGE.max)
     np.minimum.at(best, seen.groups.of, seen.order)

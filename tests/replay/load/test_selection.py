@@ -9,7 +9,7 @@ import pytest
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.cli.arguments import parse
-from kdissect.cli.filter_options import narrowing
+from kdissect.cli.filter_options import filter_fields
 from kdissect.cli.replay import _settings
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.filter import MessageFilter
@@ -33,7 +33,7 @@ def dumped(capture: str, folder: Path, *options: str) -> set[tuple[int, int | No
     """Return connection and ordinal of each exchange that `kdissect dump` shows with these options."""
     path = str(CAPTURES / capture)
     found = index_captures(open_inputs([path], str(folder)).files, 4 << 20)
-    wanted = MessageFilter(**narrowing(parse(["dump", path, *options]), found.earliest_time_ns or 0))
+    wanted = MessageFilter(**filter_fields(parse(["dump", path, *options]), found.earliest_time_ns or 0))
     prescan = look_ahead(found.splits)
     follower = Follower(found.splits, (), prescan)
     known = Known({}, prescan.nodes)
