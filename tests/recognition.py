@@ -2,8 +2,9 @@
 
     python -m tests.recognition FOLDER ...
 
-reads every capture below the folders (the test captures of other network tools are a good choice, since they hold most protocols that
-there are) and prints those with Kafka in them, how many connections and exchanges, and the sums.
+reads every capture below the folders (the test captures of other network tools are a good choice, since they
+hold most protocols that there are) and prints those with Kafka in them, how many connections and exchanges,
+and the sums.
 """
 
 import argparse
@@ -69,11 +70,13 @@ def main() -> None:
             continue
         if seen[-1].kafka:
             print(
-                f"{path}: {seen[-1].kafka} of {seen[-1].connections:,} connections, {seen[-1].exchanges:,} exchanges"
+                f"{path}: {seen[-1].kafka} of {seen[-1].connections:,} connections, "
+                f"{seen[-1].exchanges:,} exchanges"
             )
     with_kafka = sum(each.kafka > 0 for each in seen)
     print(
-        f"{len(seen):,} captures, {sum(each.connections for each in seen):,} connections; Kafka in {with_kafka}"
+        f"{len(seen):,} captures, {sum(each.connections for each in seen):,} connections; Kafka in "
+        f"{with_kafka}"
     )
 
 

@@ -1,7 +1,8 @@
-"""The sample reports in reports/: made by the command itself from a recorded capture, `python -m tests.samples`.
+"""The sample reports in reports/: made by the command itself from a recorded capture, `python -m
+tests.samples`.
 
-A test makes them again and compares. With Chromium there are screenshots of the page too, which no test compares: every
-version of a browser draws a little differently.
+A test makes them again and compares. With Chromium there are screenshots of the page too, which no test
+compares: every version of a browser draws a little differently.
 """
 
 import subprocess
@@ -34,7 +35,7 @@ def make(folder: Path) -> None:
 
 
 def photograph(folder: Path) -> None:
-    """Take the screenshots of the page that the README shows, where there is a browser."""
+    """Make the screenshots of the page that the README shows, where there is a browser."""
     if not (CHROMIUM and DRIVER):
         print("no Chromium: the screenshots stay as they are")
         return

@@ -1,6 +1,8 @@
-"""The benchmark's own judgement: what the light version fails on, what the page reckons, and what of a run that was stopped stays."""
+"""The benchmark's own judgement: what the light version fails on, what the page reckons, and what of a run
+that was stopped stays."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +34,17 @@ def test_sizes_of_clusters_are_reckoned_from_the_largest_measured() -> None:
         "start": {"warm_seconds": 4.0},
         "sizes": [
             {"capture": "1-gb", "bytes": 10**9, "seconds": {"kdissect": 9.0}, "peak_mib": {"kdissect": 900}},
-            {"capture": "4-gb", "bytes": 4 * 10**9, "seconds": {"kdissect": 12.0}, "peak_mib": {"kdissect": 1000}},
+            {
+                "capture": "4-gb",
+                "bytes": 4 * 10**9,
+                "seconds": {"kdissect": 12.0},
+                "peak_mib": {"kdissect": 1000},
+            },
         ],
         "captures": [],
         "shapes": [],
         "stages": [{"capture": "chatty", "bytes": 10**9, "descriptor_bytes": 10**8}],
-    }  # fmt: skip
+    }
     text = "\n".join(sizing(found))
     assert (
         "| chatty | 4.00 | 25 s, reading 4.0 GB/s | 62 s, reading 16.0 GB/s | 3 min, reading 64.0 GB/s |"
@@ -68,7 +75,7 @@ def test_a_benchmark_that_was_stopped_goes_on_behind_what_it_measured(
 
     todo = [
         bench.Part("start", lambda: measuring("start")),
-        *(bench.Part("captures", lambda name=name: measuring(name), name) for name in ("bulk", "chatty")),  # type: ignore[misc]
+        *(bench.Part("captures", partial(measuring, name), name) for name in ("bulk", "chatty")),
     ]
     path = tmp_path / "bench.json"
     with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,5 @@
-"""The report on every recorded capture says what brokers and clients themselves said (captures/manifest.json)."""
+"""The report on every recorded capture says what brokers and clients themselves said
+(captures/manifest.json)."""
 
 import json
 from pathlib import Path
@@ -54,7 +55,8 @@ def test_requests_by_api_and_version(told: tuple[dict[str, Any], dict[str, Any]]
         at_most = row["requests_at_most"]
         assert row["requests"] <= requests
         assert at_most is None or requests <= at_most
-        # A broker that answers a client which is gone has answered in its log only: the wire shows the request alone.
+        # A broker that answers a client which is gone has answered in its log only: the wire shows the
+        # request alone.
         gone = found[key]["unanswered_closed"]
         assert row["answered"] - gone <= found[key]["answered"] <= row["answered"]
 

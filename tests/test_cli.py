@@ -63,7 +63,10 @@ BAD_CAPTURES = {
     "no TCP": (PCAP + UDP, "holds no TCP packets (1 packets of other kinds)"),
     "a snap length of 64": (
         PCAP + b"".join(record(frame, kept=64) for frame in REQUESTS),
-        "1 TCP connection 95.2% of the payload is cut off (a snap length of 128 keeps the headers of requests)",
+        (
+            "1 TCP connection 95.2% of the payload is cut off (a snap length of 128 keeps the headers of "
+            "requests)"
+        ),
     ),
     "no Kafka": (PCAP + HTTP, "holds no Kafka traffic (1 TCP connection of other protocols)"),
 }
@@ -275,7 +278,8 @@ def test_export_refuses_to_replace_and_then_does(tmp_path: Path) -> None:
 def test_latencies_are_those_of_the_exported_exchanges(
     analyzed: tuple[subprocess.CompletedProcess[str], Path], tmp_path: Path
 ) -> None:
-    """Numpy over the exported rows gives the figures of the report: exactly, or as near as its percentiles promise."""
+    """Numpy over the exported rows gives the figures of the report: exactly, or as near as its percentiles
+    promise."""
     done = kdissect("export", CAPTURE, "--table", "exchanges", "--out", tmp_path / "tables", "--quiet")
     assert done.returncode == 0, done.stderr
     rows = pyarrow.parquet.read_table(tmp_path / "tables" / "exchanges")
@@ -323,9 +327,13 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 def test_interrupts_end_everything(number: signal.Signals, code: int, moment: str, tmp_path: Path) -> None:
     run = subprocess.Popen(
         [*COMMAND, "analyze", "-"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(TMPDIR=str(tmp_path)),
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - who runs the tests may ignore it
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(TMPDIR=str(tmp_path)),
+        # Whoever runs the tests may ignore the signal.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
     assert run.stdin
     assert run.stderr
     if moment == "working":

@@ -1,6 +1,7 @@
 """Killed at any moment, a run leaves its whole result or none, and what else it leaves the next one removes.
 
-KDISSECT_KILLS says how many runs of the command are killed at random moments (1 unless said), besides one that is writing.
+KDISSECT_KILLS says how many runs of the command are killed at random moments (1 unless said), besides one
+that is writing.
 """
 
 import json
@@ -51,13 +52,22 @@ def make_run(path: Path) -> None:
 WORKS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object], set[object]]] = {
     # what is done to a path that is there; what stands there; what may stand there at any time
     "file": (lambda path: write_atomically(path, TEXT), lambda path: path.read_text(), {"old", TEXT}),
-    "directory": (replace_directory, lambda path: path.exists() and (path / "table").read_text(), {"old", TEXT, False}),
-    "run": (make_run, lambda path: path.exists() and json.loads((path / "run.json").read_text())["whole"], {False, True}),
-}  # fmt: skip
+    "directory": (
+        replace_directory,
+        lambda path: path.exists() and (path / "table").read_text(),
+        {"old", TEXT, False},
+    ),
+    "run": (
+        make_run,
+        lambda path: path.exists() and json.loads((path / "run.json").read_text())["whole"],
+        {False, True},
+    ),
+}
 
 
 def killed_at(operation: int, work: Callable[[Path], None], path: Path) -> bool:
-    """Do the work in a process of its own that is killed before so many operations on files; say whether it came to that."""
+    """Do the work in a process of its own that is killed before so many operations on files; say whether it
+    came to that."""
     child = os.fork()
     if child == 0:
         left = operation

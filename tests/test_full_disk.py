@@ -91,8 +91,13 @@ def test_captures_that_are_decompressed(tiny: Path, tmp_path: Path) -> None:
 def test_standard_output(tiny: Path) -> None:
     with (tiny / "dump.txt").open("wb") as out:
         done = subprocess.run(
-            [*COMMAND, "dump", str(CAPTURE)], stdout=out, stderr=subprocess.PIPE, env=environment(), text=True, check=False
-        )  # fmt: skip
+            [*COMMAND, "dump", str(CAPTURE)],
+            stdout=out,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            text=True,
+            check=False,
+        )
     assert_told(done)
 
 

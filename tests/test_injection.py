@@ -1,4 +1,5 @@
-"""Nothing that a capture calls itself gets out as a command: not to a terminal, not into a page, not into a spreadsheet."""
+"""Nothing that a capture calls itself gets out as a command: not to a terminal, not into a page, not into a
+spreadsheet."""
 
 import argparse
 import csv
@@ -51,12 +52,33 @@ HOSTILE = (
     "\r=1\n=2",
 )
 WIDE = Terminal(200, colour=False, unicode=True, full=True)
-CLOSED = ("protocol", "status", "opened", "closed", "api_name", "error_name", "codec", "sasl_outcome", "tls_outcome", "tls_decryption",
-          "event", "outcome", "state", "kind", "fault", "tls_alert", "tls_alert_by", "client_host", "server_host", "topic_id", "sasl_error")  # fmt: skip
+CLOSED = (
+    "protocol",
+    "status",
+    "opened",
+    "closed",
+    "api_name",
+    "error_name",
+    "codec",
+    "sasl_outcome",
+    "tls_outcome",
+    "tls_decryption",
+    "event",
+    "outcome",
+    "state",
+    "kind",
+    "fault",
+    "tls_alert",
+    "tls_alert_by",
+    "client_host",
+    "server_host",
+    "topic_id",
+    "sasl_error",
+)
 
 
 def renamed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Give every name in a batch of a table a hostile one; the same name always the same."""
+    """Replace every name in a batch of a table by a hostile one; equal names by equal ones."""
 
     def hostile(name: str | None) -> str | None:
         return None if name is None else HOSTILE[sum(name.encode()) % len(HOSTILE)] + name
@@ -115,12 +137,29 @@ def capture(folder: Path) -> Path:
     talk: list[tuple[bool, bytes]] = []
     for number, name in enumerate(HOSTILE):
         asks = [
-            (3, 1, {"topics": [{"name": name}]},
-             {"brokers": [{"node_id": 1, "host": name, "port": 1}], "topics": [{"error_code": 3, "name": name, "partitions": []}]}),
+            (
+                3,
+                1,
+                {"topics": [{"name": name}]},
+                {
+                    "brokers": [{"node_id": 1, "host": name, "port": 1}],
+                    "topics": [{"error_code": 3, "name": name, "partitions": []}],
+                },
+            ),
             (12, 1, {"group_id": name, "generation_id": 1, "member_id": name}, {"error_code": 25}),
-            (19, 1, {"topics": [], "timeout_ms": 1}, {"topics": [{"name": name, "error_code": 17, "error_message": name}]}),
-            (18, 3, {"client_software_name": name, "client_software_version": name}, {"error_code": 0, "api_keys": []}),
-        ]  # fmt: skip
+            (
+                19,
+                1,
+                {"topics": [], "timeout_ms": 1},
+                {"topics": [{"name": name, "error_code": 17, "error_message": name}]},
+            ),
+            (
+                18,
+                3,
+                {"client_software_name": name, "client_software_version": name},
+                {"error_code": 0, "api_keys": []},
+            ),
+        ]
         for place, (key, version, body, answer) in enumerate(asks):
             correlation = 10 * number + place
             header = {
@@ -143,7 +182,8 @@ def of_dump(*options: str) -> Callable[[pytest.CaptureFixture[str], Path], str]:
 
 
 def of_messages(capsys: pytest.CaptureFixture[str], folder: Path) -> str:
-    """Sentences on standard error: names of files that are not there, are none, or are cut, and wrong questions."""
+    """Sentences on standard error: names of files that are not there, are none, or are cut, and wrong
+    questions."""
     whole = capture(folder).read_bytes()
     said = []
     for name in (each.replace("/", "|") for each in HOSTILE):
@@ -182,16 +222,39 @@ def played() -> dict[str, Any]:
 def planned() -> dict[str, Any]:
     several = list(HOSTILE)
     return {
-        "capture": {"files": several, "requests": 1, "connections": 1, "headless_connections": 0, "client_hosts": 1, "cluster_ids": several},
+        "capture": {
+            "files": several,
+            "requests": 1,
+            "connections": 1,
+            "headless_connections": 0,
+            "client_hosts": 1,
+            "cluster_ids": several,
+        },
         "target": {"cluster_id": HOSTILE[0], "nodes": dict(enumerate(several))},
         "accounting": {"sent": 1, "skipped": 0, "captured": 1},
-        "load": {"duration_s": 1.0, "peak_requests_per_s": 1.0, "peak_bytes_per_s": 1.0, "bytes": 1, "connections": 1, "processes": [1]},
-        "settings": {"pace": "asap", "speed": 1.0}, "records": 1, "record_bytes": 1, "retries": 0, "apis": {name: {} for name in several},
+        "load": {
+            "duration_s": 1.0,
+            "peak_requests_per_s": 1.0,
+            "peak_bytes_per_s": 1.0,
+            "bytes": 1,
+            "connections": 1,
+            "processes": [1],
+        },
+        "settings": {"pace": "asap", "speed": 1.0},
+        "records": 1,
+        "record_bytes": 1,
+        "retries": 0,
+        "apis": {name: {} for name in several},
         "skipped": [{"requests": 1, "api": name, "bucket": name, "reason": name} for name in several],
-        "conversions": [], "losses": dict.fromkeys(several, 1),
-        "topics": [{"topic": name, "target": name, "partitions": 1, "differences": several} for name in several],
-        "names": {"groups": {name: name for name in several}, "transactional_ids": {}}, "timers": [], "warnings": several,
-    }  # fmt: skip
+        "conversions": [],
+        "losses": dict.fromkeys(several, 1),
+        "topics": [
+            {"topic": name, "target": name, "partitions": 1, "differences": several} for name in several
+        ],
+        "names": {"groups": {name: name for name in several}, "transactional_ids": {}},
+        "timers": [],
+        "warnings": several,
+    }
 
 
 def lines(found: Iterable[str]) -> str:
@@ -201,9 +264,15 @@ def lines(found: Iterable[str]) -> str:
 TERMINAL: dict[str, Callable[..., str]] = {
     "report": lambda *_: terminal.render(analysed()[0], WIDE),
     "report in JSON": lambda *_: to_json(analysed()[0]),
-    "who": lambda *_: find_topic_clients.render(find_topic_clients.find_topic_clients(analysed()[0], "*"), WIDE),
+    "who": lambda *_: find_topic_clients.render(
+        find_topic_clients.find_topic_clients(analysed()[0], "*"), WIDE
+    ),
     "diff": lambda *_: comparison_lines.render(
-        compare.compare(json.loads(to_json(recorded.analyzed("broker-restart.pcapng")[0])), json.loads(to_json(analysed()[0]))), WIDE
+        compare.compare(
+            json.loads(to_json(recorded.analyzed("broker-restart.pcapng")[0])),
+            json.loads(to_json(analysed()[0])),
+        ),
+        WIDE,
     ),
     "ready": lambda *_: check_upgrade.render(old_clients(), WIDE),
     "ready in JSON": lambda *_: json.dumps(to_plain(old_clients())),
@@ -215,7 +284,7 @@ TERMINAL: dict[str, Callable[..., str]] = {
     "replay plan": lambda *_: lines(plan_text(planned())),
     "replay compare": lambda *_: lines(comparison_text(played())),
     "messages": of_messages,
-}  # fmt: skip
+}
 PAGES: dict[str, Callable[[], str]] = {
     "report": lambda: render_page(*analysed()),
     "replay": lambda: run_page(played()),

@@ -37,22 +37,28 @@ def test_what_is_wrong_is_refused(text: str) -> None:
 def test_the_command_says_so_in_one_sentence() -> None:
     done = kdissect("dump", "captures/steady.pcapng", KDISSECT_LIMITS="frame=all")
     assert (done.returncode, done.stdout) == (2, "")
-    assert (
-        done.stderr
-        == "kdissect: KDISSECT_LIMITS: 'frame=all' is not one of frame=N, ahead=N, held=N, decompressed=N, elements=N, attempts=N\n"
+    assert done.stderr == (
+        "kdissect: KDISSECT_LIMITS: 'frame=all' is not one of frame=N, ahead=N, held=N, "
+        "decompressed=N, elements=N, attempts=N\n"
     )
 
 
 def test_kernels_know_them() -> None:
     program = (
-        "from kdissect.jit import kernel_cache; from kdissect.streams import framing, reassembly; from kdissect.protocol.columnar import vm; "
+        "from kdissect.jit import kernel_cache; from kdissect.streams import framing, reassembly; from "
+        "kdissect.protocol.columnar import vm; "
         "print(framing.MAX_FRAME, reassembly.MAX_AHEAD_BYTES, vm.MOST_ROWS, kernel_cache.kernel_home())"
     )
     said = [
-        subprocess.run([sys.executable, "-P", "-c", program], env=environment(KDISSECT_JIT="0", **{LIMITS_VARIABLE: limits}),
-                       capture_output=True, text=True, check=True).stdout.split()
+        subprocess.run(
+            [sys.executable, "-P", "-c", program],
+            env=environment(KDISSECT_JIT="0", **{LIMITS_VARIABLE: limits}),
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
         for limits in ("", "frame=1m ahead=2m elements=3m")
-    ]  # fmt: skip
+    ]
     assert said[1][:3] == [str(1 << 20), str(2 << 20), str(3 << 20)]
     assert said[0][:3] != said[1][:3]
     assert said[0][3] != said[1][3]

@@ -1,4 +1,5 @@
-"""Filters, questions and conditions on the command line: what is refused at once, and what a run of each says."""
+"""Filters, questions and conditions on the command line: what is refused at once, and what a run of each
+says."""
 
 import csv
 import io
@@ -78,7 +79,10 @@ def test_beginnings_are_those_that_the_readers_know(tmp_path: Path) -> None:
 
 
 def test_a_glance_at_paths_loads_nothing_that_takes_time() -> None:
-    loaded = "import sys, kdissect.capture.formats.file_types; print({'numpy', 'numba', 'pyarrow'} & set(sys.modules))"
+    loaded = (
+        "import sys, kdissect.capture.formats.file_types; print({'numpy', 'numba', 'pyarrow'} & "
+        "set(sys.modules))"
+    )
     done = subprocess.run(
         [sys.executable, "-P", "-c", loaded], capture_output=True, env=environment(), check=True, text=True
     )
@@ -152,9 +156,24 @@ def test_json_that_is_no_report(tmp_path: Path, text: str, words: str) -> None:
 @pytest.mark.spark
 def test_a_report_that_is_narrowed_anonymous_and_bad_news() -> None:
     done = kdissect(
-        "analyze", NEGLECT, "--quiet", "--format", "json", "--topic", "notes", "--since", "+0s", "--anonymize-key", "a",
-        "--fail-on", "records_too_large=warning", "--fail-on", "produce.errors>90%", "--fail-on", "any=critical",
-    )  # fmt: skip
+        "analyze",
+        NEGLECT,
+        "--quiet",
+        "--format",
+        "json",
+        "--topic",
+        "notes",
+        "--since",
+        "+0s",
+        "--anonymize-key",
+        "a",
+        "--fail-on",
+        "records_too_large=warning",
+        "--fail-on",
+        "produce.errors>90%",
+        "--fail-on",
+        "any=critical",
+    )
     assert done.returncode == 3
     assert len(done.stderr.splitlines()) == 2
     assert "big-writer" not in done.stdout + done.stderr
@@ -169,7 +188,10 @@ def test_a_report_that_is_narrowed_anonymous_and_bad_news() -> None:
 
 @pytest.mark.spark
 def test_sql_as_csv() -> None:
-    query = "SELECT client_id, count(*) AS calls, '=1+1' AS formula FROM exchanges WHERE api_key = 0 GROUP BY ALL ORDER BY ALL"
+    query = (
+        "SELECT client_id, count(*) AS calls, '=1+1' AS formula FROM exchanges WHERE api_key = 0 GROUP BY "
+        "ALL ORDER BY ALL"
+    )
     done = kdissect("sql", query, NEGLECT, "--quiet", "--format", "csv")
     assert done.returncode == 0, done.stderr
     rows = list(csv.DictReader(io.StringIO(done.stdout)))

@@ -2,11 +2,12 @@
 
     python -m tests.bench.bench --folder DIR [--runs 3] [--light] [--out reports] [--only chatty …] [--anew]
 
-DIR keeps the captures, some 30 GB of them, and needs room for twice the largest while it is made; what lies there is taken
-as it is. Recorded are, with real clients and brokers, `chatty`, `mixed` and `bulk` (root, tcpdump, Java and Maven); the others repeat
-those with new ports and times (`synthesis`). Commands are run in turn as whole processes; what counts are the ratios of one run,
-seconds change with the machine. `bench.json` is written after every part, and a run goes on behind what one of the same kdissect on
-the same machine has measured, unless `--anew` is given. `--light` leaves out all but chatty and keeps tshark to one run. `--page`
+DIR keeps the captures, some 30 GB of them, and needs room for twice the largest while it is made; what lies
+there is taken as it is. Recorded are, with real clients and brokers, `chatty`, `mixed` and `bulk` (root,
+tcpdump, Java and Maven); the others repeat those with new ports and times (`synthesis`). Commands are run in
+turn as whole processes; what counts are the ratios of one run, seconds change with the machine. `bench.json`
+is written after every part, and a run goes on behind what one of the same kdissect on the same machine has
+measured, unless `--anew` is given. `--light` leaves out all but chatty and keeps tshark to one run. `--page`
 writes the page of a `bench.json` that is there.
 """
 
@@ -82,7 +83,7 @@ DPKT = "chatty"
 
 
 def capture(folder: Path, name: str) -> Path:
-    """Give a capture; make it if it is not there."""
+    """Return a capture; make it if it is not there."""
     path, source = folder / f"{name}.pcap", CAPTURES[name]
     if path.exists():
         return path
@@ -96,7 +97,7 @@ def capture(folder: Path, name: str) -> Path:
 
 
 def server_ports(path: Path) -> list[int]:
-    """Tell the ports that servers use in a capture: the lower one of each connection of its first part."""
+    """Return the ports that servers use in a capture: the lower one of each connection of its first part."""
     split = index_captures(open_inputs([str(path)], ".").files).splits[0]
     pieces = scan(split).to_pylist()
     return sorted({min(row["a_port"], row["b_port"]) for row in pieces if row["piece"] >= 0})
@@ -124,7 +125,8 @@ def medians(name: str, commands: dict[str, tuple[list[str], int]], path: Path) -
 
 
 def recorded(name: str) -> str:
-    """Give the recorded capture that a capture repeats, itself if it is one; copies have client ports below their servers'."""
+    """Return the recorded capture that a capture repeats, itself if it is one; copies have client ports below
+    their servers'."""
     return recorded(CAPTURES[name].repeats) if CAPTURES[name].repeats else name
 
 
@@ -162,7 +164,7 @@ def passing(folder: Path, name: str) -> dict[str, Any]:
 
 
 def timeline() -> dict[str, Any]:
-    """Tell where the time of a small capture goes, of the quickest of some runs."""
+    """Return where the time of a small capture goes, of the quickest of some runs."""
     small = str(REPOSITORY / "captures" / "steady.pcapng")
     command = [sys.executable, "-P", "-m", "tests.bench.timeline", small, "--json"]
     runs = [json.loads(subprocess.check_output(command, cwd=REPOSITORY)) for _ in range(TIMELINES)]
@@ -186,7 +188,8 @@ def by_cores(folder: Path, runs: int) -> dict[str, Any]:
 
 
 def of_machine(path: Path) -> float:
-    """Tell how much all cores do against one, where nothing is shared: a copy of the stages on each, against one copy alone."""
+    """Return how much all cores do against one, where nothing is shared: a copy of the stages on each,
+    against one copy alone."""
     stages = [sys.executable, str(Path(__file__).with_name("stages.py")), str(path), "--runs", "1"]
 
     def wall(cores: int) -> float:
@@ -237,12 +240,12 @@ def starting(folder: Path, runs: int) -> dict[str, Any]:
 
 
 def environment() -> dict[str, str]:
-    """Give the environment in which children find this copy of kdissect."""
+    """Return the environment in which children find this copy of kdissect."""
     return os.environ | {"PYTHONPATH": str(REPOSITORY)}
 
 
 def facts() -> dict[str, Any]:
-    """Tell what was measured, and on what."""
+    """Return what was measured, and on what."""
     said = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=True).stdout
     commit = subprocess.run(
         ["git", "log", "-1", "--format=%h", "--", "kdissect"],
@@ -295,7 +298,8 @@ SECTIONS_OF_ROWS = ("captures", "stages", "sizes", "shapes")
 
 
 def parts(folder: Path, wanted: list[str], runs: int) -> list[Part]:
-    """Give the parts of a benchmark on the captures that are wanted, in the order in which they are measured."""
+    """Return the parts of a benchmark on the captures that are wanted, in the order in which they are
+    measured."""
 
     def of(section: str, names: tuple[str, ...], measure: Callable[[str], dict[str, Any]]) -> list[Part]:
         return [Part(section, partial(measure, name), name) for name in names if name in wanted]
@@ -313,7 +317,8 @@ def parts(folder: Path, wanted: list[str], runs: int) -> list[Part]:
 
 
 def begun(path: Path, anew: bool) -> dict[str, Any]:
-    """Give what an earlier run of the same kdissect on the same machine has measured; nothing if it was another."""
+    """Return what an earlier run of the same kdissect on the same machine has measured; nothing if it was
+    another."""
     found: dict[str, Any] = {**facts(), "took": {}} | {section: [] for section in SECTIONS_OF_ROWS}
     if path.exists() and not anew:
         before = json.loads(path.read_text())
@@ -323,7 +328,8 @@ def begun(path: Path, anew: bool) -> dict[str, Any]:
 
 
 def measured(path: Path, todo: list[Part], anew: bool) -> None:
-    """Measure the parts that are not in the file yet, and write it after each: a run that is stopped can be gone on with."""
+    """Measure the parts that are not in the file yet, and write it after each: a run that is stopped can be
+    gone on with."""
     found = begun(path, anew)
     for part in todo:
         if str(part) in found["took"]:

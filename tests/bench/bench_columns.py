@@ -1,9 +1,11 @@
-"""Time the columnar reader, on one core: how long a message takes, by kind and in a chatty mix, and against the plain codec.
+"""Time the columnar reader, on one core: how long a message takes, by kind and in a chatty mix, and against
+the plain codec.
 
     python tests/bench/bench_columns.py --messages 200000
 
-The messages of a kind differ in their numbers and names, so that branches are not learnt by heart. Times are the best of
-several runs, per message, in seconds of this process, with everything from bytes to columns in them; compiling is told apart.
+The messages of a kind differ in their numbers and names, so that branches are not learnt by heart. Times are
+the best of several runs, per message, in seconds of this process, with everything from bytes to columns in
+them; compiling is told apart.
 """
 
 import argparse
@@ -75,7 +77,7 @@ def report(name: str, batch: Batch, runs: int) -> None:
 
 
 def timed(batch: Batch) -> float:
-    """Give the seconds that one reading takes."""
+    """Return the seconds that one reading takes."""
     started = time.process_time()
     read_batch(batch)
     return time.process_time() - started
@@ -132,7 +134,7 @@ def frame(kind: Kind, chance: random.Random) -> bytes:
 
 
 def topics(chance: random.Random, most: int, partitions: int) -> Iterator[tuple[str, range]]:
-    """Give names of topics, and partitions."""
+    """Yield names of topics, and partitions."""
     for _ in range(most):
         yield f"topic-{chance.randrange(10 ** chance.randrange(1, 6))}", range(partitions)
 

@@ -1,8 +1,10 @@
-"""Time pass one alone, in this process: every split of a capture is scanned, once for each run, and nothing else is done.
+"""Time pass one alone, in this process: every split of a capture is scanned, once for each run, and nothing
+else is done.
 
     python tests/bench/bench_pass_one.py CAPTURE [RUNS]
 
-prints seconds of processor time per run and the median; a busy machine disturbs that less than the clock on the wall. To compare two checkouts run it in turn with PYTHONPATH set to each.
+prints seconds of processor time per run and the median; a busy machine disturbs that less than the clock on
+the wall. To compare two checkouts run it in turn with PYTHONPATH set to each.
 """
 
 import statistics

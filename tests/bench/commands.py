@@ -12,12 +12,13 @@ FIELDS = (
 
 
 def kdissect(path: Path, *options: str) -> list[str]:
-    """Give the command that reports on a capture."""
+    """Return the command that reports on a capture."""
     return [sys.executable, "-P", "-m", "kdissect", "analyze", str(path), *options]
 
 
 def tshark(path: Path, server_ports: Sequence[int]) -> list[str]:
-    """Give the command that dissects every Kafka message of a capture and prints a line of seven fields for each."""
+    """Return the command that dissects every Kafka message of a capture and prints a line of seven fields for
+    each."""
     decode = [word for port in server_ports for word in ("-d", f"tcp.port=={port},kafka")]
     fields = [word for name in FIELDS for word in ("-e", name)]
     return ["tshark", "-r", str(path), *decode, "-Y", "kafka", "-T", "fields", *fields]

@@ -2,9 +2,10 @@
 
     python -m tests.bench.light [--folder DIR]
 
-The capture is `captures/steady.pcapng`, real traffic of a small cluster, repeated with new ports and times. Fails when in
-none of three turns kdissect is half as many times as fast as tshark as `reports/bench.json` says it was; where that says
-nothing, it only prints. Which kdissect runs is for the environment to say, as for any import.
+The capture is `captures/steady.pcapng`, real traffic of a small cluster, repeated with new ports and times.
+Fails when in none of three turns kdissect is half as many times as fast as tshark as `reports/bench.json`
+says it was; where that says nothing, it only prints. Which kdissect runs is for the environment to say, as
+for any import.
 """
 
 import argparse
@@ -67,7 +68,7 @@ def measured(folder: Path) -> dict[str, Any]:
 
 
 def verdict(found: dict[str, Any], recorded: dict[str, Any] | None) -> tuple[str, bool]:
-    """Say what was found; whether that is as good as it must be."""
+    """Return what was found as text, and whether that is as good as it must be."""
     seconds = found["seconds"]
     said = (
         f"{found['capture']}, {found['bytes'] / 1e6:.0f} MB: kdissect {seconds['kdissect']:.1f} s, tshark "

@@ -1,7 +1,8 @@
-"""One command to its end: how long it took, how much processor, and how much memory all of its processes had at once.
+"""One command to its end: how long it took, how much processor, and how much memory all of its processes had
+at once.
 
-Memory is the peak of the proportional set size (PSS: shared pages counted once) of a command's processes together, looked
-at ten times a second.
+Memory is the peak of the proportional set size (PSS: shared pages counted once) of a command's processes
+together, looked at ten times a second.
 """
 
 import os
@@ -25,7 +26,7 @@ class Run:
 
 
 def family(root: int) -> list[int]:
-    """Give a process and all that descend from it."""
+    """Return a process and all that descend from it."""
     parents: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -43,7 +44,7 @@ def family(root: int) -> list[int]:
 
 
 def pss_kib(process: int) -> int:
-    """Give the proportional set size of a process, 0 if it is gone."""
+    """Return the proportional set size of a process, 0 if it is gone."""
     try:
         lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
     except OSError:

@@ -1,12 +1,13 @@
-"""A broker that takes everything and does nothing, as fast as Python can: what a replayer is measured against.
+"""A broker that takes everything and does nothing, as fast as Python can: what a replayer is measured
+against.
 
     python -m tests.bench.null_broker
 
-prints its port, and on the end of its standard input the processor time that it took. It answers Metadata for any topic with one
-partition count, Produce 9 to 13 of one partition as written, a fetch in the session of a topic with a number with one record at odd
-epochs and with nothing at even ones, JoinGroup as to a member that is alone, and every other request with the answer that has every field
-at its default. What it was asked before (all but the correlation id, of Produce the records, of Fetch its epoch) it answers from
-memory.
+prints its port, and on the end of its standard input the processor time that it took. It answers Metadata for
+any topic with one partition count, Produce 9 to 13 of one partition as written, a fetch in the session of a
+topic with a number with one record at odd epochs and with nothing at even ones, JoinGroup as to a member that
+is alone, and every other request with the answer that has every field at its default. What it was asked
+before (all but the correlation id, of Produce the records, of Fetch its epoch) it answers from memory.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ port = 0
 
 
 def topic_id(name: str) -> bytes:
-    """Give the id of a topic."""
+    """Return the id of a topic."""
     return name.encode().ljust(16)[:16]
 
 
@@ -52,7 +53,8 @@ def answer(frame: bytes | memoryview) -> bytes:
 
 
 def _fetched(frame: bytes | memoryview, version: int) -> bytes:
-    """Answer Fetch 15 or 16; a session has the number of its topic plus 1, which stands at the end of the topic's name."""
+    """Answer Fetch 15 or 16; a session has the number of its topic plus 1, which stands at the end of the
+    topic's name."""
     at = CLIENT + 2 + int.from_bytes(frame[CLIENT : CLIENT + 2], "big") + 1 + 4 + 4 + 4 + 1
     session, epoch = int.from_bytes(frame[at : at + 4], "big"), int.from_bytes(frame[at + 4 : at + 8], "big")
     if not epoch:
@@ -65,7 +67,7 @@ def _fetched(frame: bytes | memoryview, version: int) -> bytes:
 
 @lru_cache(1 << 12)
 def _canned_fetch(version: int, session: int, more: int) -> tuple[bytes, bytes]:
-    """Give what stands before the offset of the record in an answer, and what stands behind it."""
+    """Return what stands before the offset of the record in an answer, and what stands behind it."""
     partition = {"partition_index": 0, "error_code": 0, "high_watermark": 1 << 40, "log_start_offset": 0}
     partition |= {"aborted_transactions": None, "records": RECORDS}
     topic = {"topic_id": topic_id(f"t-topic-{session - 1}"), "partitions": [partition]}
@@ -88,7 +90,7 @@ def _records_at(frame: bytes | memoryview, version: int) -> int:
 
 @lru_cache(1 << 16)
 def _canned(key: int, version: int, said: bytes) -> bytes:
-    """Give an answer without its correlation id."""
+    """Return an answer without its correlation id."""
     body = _default(APIS[key].response, version)
     if key == API_VERSIONS:
         body["api_keys"] = [
@@ -114,7 +116,7 @@ def _canned(key: int, version: int, said: bytes) -> bytes:
 
 
 def _default(owner: Message | Field, version: int) -> dict[str, object]:
-    """Give a struct with nothing in it."""
+    """Return a struct with nothing in it."""
     return {
         field.name: (
             [] if field.array else _default(field, version) if field.type == "struct" else field.default
@@ -142,7 +144,9 @@ def _metadata(version: int, asked: dict[str, object]) -> dict[str, object]:
 def _coordinators(version: int, asked: dict[str, object]) -> dict[str, object]:
     where = {"error_code": 0, "node_id": 1, "host": "127.0.0.1", "port": port}
     keys = asked.get("coordinator_keys") or ()
-    return {"coordinators": [where | {"key": key} for key in keys]} if version >= 4 else where  # type: ignore[attr-defined]
+    if version < 4:
+        return where
+    return {"coordinators": [where | {"key": key} for key in keys]}  # type: ignore[attr-defined]
 
 
 class NullBroker(asyncio.Protocol):

@@ -39,12 +39,14 @@ def write(folder: Path) -> None:
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
-    """Give the page line by line."""
+    """Yield the page line by line."""
     yield "# Speed and memory, measured"
     yield ""
     yield (
-        f"{found['tshark']} Python {found['python']}. {found['processor']}. kdissect at {found['commit']}. The times are medians "
-        "of whole processes, which ran in turns, including the start of Spark. Compare the ratios: seconds depend on the machine."
+        f"{found['tshark']} Python {found['python']}. {found['processor']}. kdissect at "
+        f"{found['commit']}. The times are medians "
+        "of whole processes, which ran in turns, including the start of Spark. Compare the ratios: "
+        "seconds depend on the machine."
     )
     yield (
         f"The load average was {found['load_before']:.1f} before and {found['load_after']:.1f} after; "
@@ -61,7 +63,8 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
         yield ""
     start = found["start"]
     yield (
-        f"A small capture takes {start['warm_seconds']:.1f} s. Its first line appears after {start['first_line_seconds']:.2f} s. "
+        f"A small capture takes {start['warm_seconds']:.1f} s. Its first line appears after "
+        f"{start['first_line_seconds']:.2f} s. "
         f"With an empty cache it takes {start['first_run_seconds']:.1f} s."
     )
     yield from timeline(found.get("timeline"))
@@ -73,14 +76,16 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
 
 
 def timeline(row: dict[str, Any] | None) -> Iterator[str]:
-    """Give the steps of a start: what bounds every capture."""
+    """Yield the steps of a start: what bounds every capture."""
     if row:
         yield ""
         yield "## Where the time of a start goes"
         yield ""
         yield (
-            f"`python -m tests.bench.timeline CAPTURE`: {row['capture']}, the fastest of several runs, in seconds since the process began. "
-            "Java loads Spark from an archive of its classes and runs it mostly uncompiled, and the job waits for that."
+            f"`python -m tests.bench.timeline CAPTURE`: {row['capture']}, the fastest of several runs, "
+            "in seconds since the process began. "
+            "Java loads Spark from an archive of its classes and runs it mostly uncompiled, and the "
+            "job waits for that."
         )
         yield ""
         yield "| begin | end | takes | main thread | meanwhile, in Java |"
@@ -92,30 +97,36 @@ def timeline(row: dict[str, Any] | None) -> Iterator[str]:
 
 
 def small(row: dict[str, Any] | None) -> Iterator[str]:
-    """Give what every run of the tests compares itself with."""
+    """Yield what every run of the tests compares itself with."""
     if row:
         yield ""
         yield "## In every run of the tests"
         yield ""
         yield (
-            f"`python -m tests.bench.light`, a part of `.ci/run`: {row['capture']}, {row['bytes'] / 1e6:.0f} MB: kdissect "
-            f"{row['seconds']['kdissect']:.1f} s, tshark {row['seconds']['tshark']:.1f} s, {row['times_as_fast']:.1f} times as fast. Most of "
+            f"`python -m tests.bench.light`, a part of `.ci/run`: {row['capture']}, "
+            f"{row['bytes'] / 1e6:.0f} MB: kdissect "
+            f"{row['seconds']['kdissect']:.1f} s, tshark {row['seconds']['tshark']:.1f} s, "
+            f"{row['times_as_fast']:.1f} times as fast. Most of "
             "the time is the start of Spark. The test fails below half of that ratio."
         )
 
 
 def against(rows: list[dict[str, Any]], start: float) -> Iterator[str]:
-    """Give the table of comparisons, and what bounds those that are not as fast as they should be."""
+    """Yield the table of comparisons, and what bounds those that are not as fast as they should be."""
     yield ""
     yield "## Against tshark"
     yield ""
-    yield "| capture | size | kdissect | tshark | times as fast | goal | `cat` | peak of kdissect, all processes | of tshark |"
+    yield (
+        "| capture | size | kdissect | tshark | times as fast | goal | `cat` | peak of kdissect, all "
+        "processes | of tshark |"
+    )
     yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     for row in rows:
         seconds, peak = row["seconds"], row["peak_mib"]
         yield (
             f"| {row['capture']}: {row['told']} | {row['bytes'] / 1e6:,.0f} MB | {seconds['kdissect']:.1f} s "
-            f"| {seconds['tshark']:.1f} s | {row['times_as_fast']:.1f} | {AIMS[row['capture']]:.0f} | {seconds['cat']:.1f} s "
+            f"| {seconds['tshark']:.1f} s | {row['times_as_fast']:.1f} | {AIMS[row['capture']]:.0f} | "
+            f"{seconds['cat']:.1f} s "
             f"| {peak['kdissect']:,.0f} MiB | {peak['tshark']:,.0f} MiB |"
         )
     for row in rows:
@@ -127,18 +138,21 @@ def against(rows: list[dict[str, Any]], start: float) -> Iterator[str]:
             yield ""
             yield (
                 f"A loop of dpkt that only finds the TCP payload of each packet of {row['capture']} takes "
-                f"{row['seconds']['dpkt loop']:.1f} s. pyshark reads the output of tshark, so it cannot be faster than tshark."
+                f"{row['seconds']['dpkt loop']:.1f} s. pyshark reads the output of tshark, so it "
+                "cannot be faster than tshark."
             )
 
 
 def bound(row: dict[str, Any], start: float) -> str:
-    """Say where the time of a capture goes that takes longer than it should."""
+    """Return where the time of a capture goes that takes longer than it should."""
     took, tshark, size = row["seconds"]["kdissect"], row["seconds"]["tshark"], row["bytes"] / 1e9
     aim = tshark / AIMS[row["capture"]]
     after = max(took - start, 0.001)
     return (
-        f"The goal for {row['capture']} is {aim:.1f} s. The start of Spark takes {start:.1f} s of its {took:.1f} s, as for a small "
-        f"capture. After the start it reads {size / after:.1f} GB/s; `cat` reads {size / row['seconds']['cat']:.1f} GB/s. "
+        f"The goal for {row['capture']} is {aim:.1f} s. The start of Spark takes {start:.1f} s of its "
+        f"{took:.1f} s, as for a small "
+        f"capture. After the start it reads {size / after:.1f} GB/s; `cat` reads "
+        f"{size / row['seconds']['cat']:.1f} GB/s. "
         + (
             f"If it took only the start, it would be {tshark / start:.1f} times as fast as tshark."
             if start > aim
@@ -148,7 +162,7 @@ def bound(row: dict[str, Any], start: float) -> str:
 
 
 def stages(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Give the table of stages."""
+    """Yield the table of stages."""
     if not rows:
         return
     yield ""
@@ -161,11 +175,14 @@ def stages(rows: list[dict[str, Any]]) -> Iterator[str]:
             exchanges = (
                 f"{row['exchanges'] / seconds:,.0f}" if "the same" in stage or "pairing" in stage else ""
             )
-            yield f"| {row['capture']} | {stage} | {seconds:.2f} | {exchanges} | {row['bytes'] / 1e9 / seconds:.2f} |"
+            yield (
+                f"| {row['capture']} | {stage} | {seconds:.2f} | {exchanges} | "
+                f"{row['bytes'] / 1e9 / seconds:.2f} |"
+            )
 
 
 def growth(found: dict[str, Any]) -> Iterator[str]:
-    """Give what size, shape and cores change."""
+    """Yield what size, shape and cores change."""
     if found["sizes"] or found["shapes"]:
         yield ""
         yield "## Size and shape"
@@ -177,7 +194,10 @@ def growth(found: dict[str, Any]) -> Iterator[str]:
             seconds, peak = row["seconds"]["kdissect"], row["peak_mib"]["kdissect"]
             above = "" if peak <= BOUND_MIB else ", above 1.5 GB"
             size = row["bytes"] / 1e9
-            yield f"| {row['told']} | {size:.1f} GB | {seconds:.1f} s | {seconds / size:.1f} | {(seconds - start) / size:.2f} | {peak:,.0f} MiB{above} |"
+            yield (
+                f"| {row['told']} | {size:.1f} GB | {seconds:.1f} s | {seconds / size:.1f} | "
+                f"{(seconds - start) / size:.2f} | {peak:,.0f} MiB{above} |"
+            )
     if found["sizes"]:
         yield ""
         yield "![time against size](bench-size.svg) ![memory against size](bench-memory.svg)"
@@ -186,9 +206,12 @@ def growth(found: dict[str, Any]) -> Iterator[str]:
         work = {number: cores["seconds"][number] - cores["start_seconds"][number] for number in (one, most)}
         yield ""
         yield (
-            f"{cores['capture']} takes {cores['seconds'][one]:.1f} s on one core and {cores['seconds'][most]:.1f} s on {most}. "
-            f"Without the start (the time of a small capture), {most} cores are {work[one] / work[most]:.2f} times as fast as one. "
-            f"The same number of processes that share nothing, each with the stages alone, do {cores['machine']:.2f} times as much "
+            f"{cores['capture']} takes {cores['seconds'][one]:.1f} s on one core and "
+            f"{cores['seconds'][most]:.1f} s on {most}. "
+            f"Without the start (the time of a small capture), {most} cores are "
+            f"{work[one] / work[most]:.2f} times as fast as one. "
+            "The same number of processes that share nothing, each with the stages alone, do "
+            f"{cores['machine']:.2f} times as much "
             "as one, so the machine does not offer more."
         )
         yield ""

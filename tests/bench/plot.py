@@ -1,4 +1,5 @@
-"""Line charts as SVG, drawn from a benchmark's figures: linear axes from zero, a line and a label for each series."""
+"""Line charts as SVG, drawn from a benchmark's figures: linear axes from zero, a line and a label for each
+series."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -23,7 +24,10 @@ def chart(title: str, across: str, up: str, series: Mapping[str, Points]) -> str
         return LEFT + wide * x / most_x, TOP + high * (1 - y / most_y)
 
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+            'font-family="sans-serif" font-size="12">'
+        ),
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         f'<text x="{LEFT}" y="22" font-size="15" font-weight="bold">{escape(title)}</text>',
     ]
@@ -39,7 +43,8 @@ def chart(title: str, across: str, up: str, series: Mapping[str, Points]) -> str
     )
     middle = TOP + high / 2
     out.append(
-        f'<text x="16" y="{middle:.1f}" text-anchor="middle" transform="rotate(-90 16 {middle:.1f})">{escape(up)}</text>'
+        f'<text x="16" y="{middle:.1f}" text-anchor="middle" transform="rotate(-90 16 '
+        f'{middle:.1f})">{escape(up)}</text>'
     )
     for colour, (name, line) in zip(COLOURS * len(series), series.items(), strict=False):
         places = [at(x, y) for x, y in sorted(line)]
@@ -52,7 +57,7 @@ def chart(title: str, across: str, up: str, series: Mapping[str, Points]) -> str
 
 
 def _scale(most: float) -> tuple[float, float]:
-    """Give a round end of an axis that holds `most`, and the distance of its ticks."""
+    """Return a round end of an axis that holds `most`, and the distance of its ticks."""
     rough = most / TICKS
     power = 10.0
     while power > rough:

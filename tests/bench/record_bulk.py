@@ -1,7 +1,8 @@
 """Makes a bulk capture: few, large exchanges, two and a half gigabytes of records in batches of about 1 MB.
 
-`python -m tests.bench.record_bulk OUT.pcap [--megabytes 2400]`. Kafka's own performance tools write and read one topic
-without compression and one with lz4; beside OUT.pcap, OUT.json tells how many records. Needs root (tcpdump), Java, mvn.
+`python -m tests.bench.record_bulk OUT.pcap [--megabytes 2400]`. Kafka's own performance tools write and read
+one topic without compression and one with lz4; beside OUT.pcap, OUT.json tells how many records. Needs root
+(tcpdump), Java, mvn.
 """
 
 from __future__ import annotations
@@ -55,8 +56,21 @@ def _produce(bootstrap: str, topic: str, codec: str, records: int) -> None:
 
 
 def _consume(bootstrap: str, topic: str, codec: str, records: int) -> None:
-    _tool("ConsumerPerformance", "--bootstrap-server", bootstrap, "--topic", topic, "--group", f"readers-{codec}",
-          "--num-records", str(records), "--timeout", "60000", "--command-property", f"client.id=reader-{codec}")  # fmt: skip
+    _tool(
+        "ConsumerPerformance",
+        "--bootstrap-server",
+        bootstrap,
+        "--topic",
+        topic,
+        "--group",
+        f"readers-{codec}",
+        "--num-records",
+        str(records),
+        "--timeout",
+        "60000",
+        "--command-property",
+        f"client.id=reader-{codec}",
+    )
 
 
 def main() -> int:

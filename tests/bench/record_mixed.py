@@ -1,7 +1,8 @@
-"""Makes a capture of mixed traffic: four client libraries, every codec and every acks, consumer groups, three brokers.
+"""Makes a capture of mixed traffic: four client libraries, every codec and every acks, consumer groups, three
+brokers.
 
-`python -m tests.bench.record_mixed OUT.pcap [--records 60000] [--per-second 2500]`. The clients are those of the steady
-day (`tests.lab.scenarios.steady`), in a hurry. Needs root (tcpdump), Java, mvn.
+`python -m tests.bench.record_mixed OUT.pcap [--records 60000] [--per-second 2500]`. The clients are those of
+the steady day (`tests.lab.scenarios.steady`), in a hurry. Needs root (tcpdump), Java, mvn.
 """
 
 from __future__ import annotations
@@ -38,14 +39,31 @@ def main() -> int:
             stage.cluster = cluster
             with Capture(asked.out, cluster.client_ports, buffer_mib=512, eager=False):
                 for group, library, topic, config in CONSUMERS:
-                    stage.start(library, releases.CURRENT, role="consume", client_id=f"{group}-1", topics=(topic,),
-                                group=group, config=config)  # fmt: skip
+                    stage.start(
+                        library,
+                        releases.CURRENT,
+                        role="consume",
+                        client_id=f"{group}-1",
+                        topics=(topic,),
+                        group=group,
+                        config=config,
+                    )
                 producers = [
-                    stage.start(library, releases.CURRENT, role="produce", client_id=client_id, topics=(topic,),
-                                records=asked.records, per_second=asked.per_second, burst=200, value_bytes=400,
-                                headers=True, config=config | _quick(library, config))
+                    stage.start(
+                        library,
+                        releases.CURRENT,
+                        role="produce",
+                        client_id=client_id,
+                        topics=(topic,),
+                        records=asked.records,
+                        per_second=asked.per_second,
+                        burst=200,
+                        value_bytes=400,
+                        headers=True,
+                        config=config | _quick(library, config),
+                    )
                     for client_id, library, topic, config in PRODUCERS
-                ]  # fmt: skip
+                ]
                 for producer in producers:
                     producer.child.wait(_DEADLINE_SECONDS)
                 time.sleep(3)  # the last records travel
@@ -58,7 +76,8 @@ def main() -> int:
 
 
 def _quick(library: str, config: dict[str, str]) -> dict[str, str]:
-    """Give the settings of a producer that waits little before it sends, and for slow brokers as long as it must."""
+    """Return the settings of a producer that waits little before it sends, and for slow brokers as long as it
+    must."""
     patience = {"queue.buffering.max.messages": "1000000"} if library == "librdkafka" else {}
     return {name: "5" for name in config if name in ("linger.ms", "linger_ms")} | patience
 

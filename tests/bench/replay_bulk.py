@@ -1,11 +1,12 @@
-"""Does a broker give out before the replayer does? A bulk replay at `asap` beside kafka-producer-perf-test, on one broker.
+"""Does a broker give out before the replayer does? A bulk replay at `asap` beside kafka-producer-perf-test,
+on one broker.
 
     python -m tests.bench.replay_bulk [MEGABYTES [BATCH_BYTES [ROUNDS [PRODUCERS]]]]
 
-So many of Kafka's ProducerPerformance write MEGABYTES together to a first cluster of one broker, and tcpdump records that. On a
-second one the same tools and a replay of the recording take turns, with the same batches and partitions; what counts is the
-ratio within this run, and whose processor was busy. The broker has processor 0 for itself, clients have the others. Needs
-root (tcpdump), Java, mvn, two processors.
+So many of Kafka's ProducerPerformance write MEGABYTES together to a first cluster of one broker, and tcpdump
+records that. On a second one the same tools and a replay of the recording take turns, with the same batches
+and partitions; what counts is the ratio within this run, and whose processor was busy. The broker has
+processor 0 for itself, clients have the others. Needs root (tcpdump), Java, mvn, two processors.
 """
 
 from __future__ import annotations
@@ -74,20 +75,20 @@ def timed(cluster: KraftCluster, topic: str, *how: int) -> Run:
 
 
 def process_of(cluster: KraftCluster) -> int:
-    """Give the broker's process."""
+    """Return the broker's process."""
     process = cluster.nodes[0].child.process
     assert process is not None
     return process.pid
 
 
 def busy_s(cluster: KraftCluster) -> float:
-    """Give the processor time that the broker took since its start."""
+    """Return the processor time that the broker took since its start."""
     fields = Path(f"/proc/{process_of(cluster)}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def starved_s(cluster: KraftCluster) -> float:
-    """Give how long the broker's threads waited for a processor while others had it."""
+    """Return how long the broker's threads waited for a processor while others had it."""
     tasks = Path(f"/proc/{process_of(cluster)}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[1]) for task in tasks) / 1e9
 
@@ -129,7 +130,8 @@ def replayed(capture: Path, port: int, prefix: str) -> Run:
         waited = sum(end - begin for begin, end in times) / 1e9
         mine, broker, starved = Metered.taken
         print(
-            f"  replayed {records:,} records of {replay.loaded.records:,} in {len(times):,} requests on {len(replay.loaded.caps)} "
+            f"  replayed {records:,} records of {replay.loaded.records:,} in {len(times):,} requests "
+            f"on {len(replay.loaded.caps)} "
             f"connections, no more than {max(replay.loaded.caps.values())} in flight on one {outcome.stopped}"
         )
         return Run(
@@ -168,17 +170,22 @@ def main() -> int:
                 print(f"  replay {told(ours[-1])}", flush=True)
     theirs, mine = (Run(*(median(each[at] for each in runs[1:]) for at in range(6))) for runs in (tool, ours))
     print(
-        f"batches of {batch_bytes:,} bytes, {producers} producers: kafka-producer-perf-test {told(theirs)}; replay at asap {told(mine)} "
-        f"({mine.speed / theirs.speed:.2f} times); per MB the replayer takes {mine.client / mine.speed * 1e3:.2f} ms of processor, the "
+        f"batches of {batch_bytes:,} bytes, {producers} producers: kafka-producer-perf-test "
+        f"{told(theirs)}; replay at asap {told(mine)} "
+        f"({mine.speed / theirs.speed:.2f} times); per MB the replayer takes "
+        f"{mine.client / mine.speed * 1e3:.2f} ms of processor, the "
         f"broker {mine.broker / mine.speed * 1e3:.2f} ms"
     )
     return 0
 
 
 def told(run: Run) -> str:
-    """Say it in a line."""
+    """Return it in a line."""
     more = f", {run.in_flight:.1f} in flight, {run.latency_ms:.1f} ms each" if run.in_flight else ""
-    return f"{run.speed:.0f} MB/s, {run.client:.2f} cores; the broker {run.broker:.2f} cores, starved {run.starved:.2f}{more}"
+    return (
+        f"{run.speed:.0f} MB/s, {run.client:.2f} cores; the broker {run.broker:.2f} cores, starved "
+        f"{run.starved:.2f}{more}"
+    )
 
 
 if __name__ == "__main__":

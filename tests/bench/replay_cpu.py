@@ -2,9 +2,9 @@
 
     python -m tests.bench.replay_cpu [KIND ...]
 
-Kinds are those of `replay_traffic.py`: 20,000 requests of each, and of the mixed ones also with nothing made ready before the
-clock starts. Processor time is counted from due to accounted, frames handed over in memory, without that of who answers; the
-decoding of one small Produce request is the yardstick for the machine.
+Kinds are those of `replay_traffic.py`: 20,000 requests of each, and of the mixed ones also with nothing made
+ready before the clock starts. Processor time is counted from due to accounted, frames handed over in memory,
+without that of who answers; the decoding of one small Produce request is the yardstick for the machine.
 """
 
 import sys
@@ -50,7 +50,7 @@ class Memory:
 
 
 def yardstick() -> float:
-    """Give the µs that decoding one Produce request takes."""
+    """Return the µs that decoding one Produce request takes."""
     made = mixed(4, 1, 1)
     frame = made.shelf.get(made.requests[1].frame) or b""
     start = time.process_time()
@@ -67,7 +67,8 @@ def main() -> None:
         for prepared in (True, False) if kind == "mixed" else (True,):
             before, each, most = measure(kind, made, prepared)
             print(
-                f"{kind}{'' if prepared else ', nothing made ready'}: {before:.0f} µs each before the clock starts, "
+                f"{kind}{'' if prepared else ', nothing made ready'}: {before:.0f} µs each before the "
+                "clock starts, "
                 f"{each:.1f} µs each to play ({1e6 / each:,.0f} a second); {most}; "
                 f"decoding one Produce takes {unit:.1f} µs here",
                 flush=True,
@@ -75,7 +76,7 @@ def main() -> None:
 
 
 def measure(kind: str, made: Script, prepared: bool) -> tuple[float, float, str]:
-    """Give the µs that a request takes before the clock starts, and after, and where requests ended."""
+    """Return the µs that a request takes before the clock starts, and after, and where requests ended."""
     groups = GROUPS.get(kind, Groups.OFF)
     asked = ReplaySettings(target=(("127.0.0.1", 1),), prefix="t-", pace=Pace.SCHEDULE, groups=groups)
     start = time.process_time()

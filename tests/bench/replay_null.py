@@ -2,8 +2,9 @@
 
     python -m tests.bench.replay_null [REQUESTS_PER_SECOND [SECONDS [CONNECTIONS [PROCESSES [KIND]]]]]
 
-KIND is one of `replay_traffic.py`, or `asap`: the mixed one as fast as may be. Lag is what a request was sent later than due. On two
-cores, replayer and broker can be kept apart by running this behind `taskset -c 0`, with BROKER_CPU=1 in the environment.
+KIND is one of `replay_traffic.py`, or `asap`: the mixed one as fast as may be. Lag is what a request was sent
+later than due. On two cores, replayer and broker can be kept apart by running this behind `taskset -c 0`,
+with BROKER_CPU=1 in the environment.
 """
 
 import json
@@ -35,7 +36,12 @@ def main() -> None:
     given = (*sys.argv[1:], *("20000", "10", "50", "1", "mixed")[len(sys.argv) - 1 :])
     rate, seconds, connections, processes = map(int, given[:4])
     kind = given[4]
-    with subprocess.Popen([sys.executable, str(Path(__file__).with_name("null_broker.py"))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as broker:  # fmt: skip
+    with subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("null_broker.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as broker:
         try:
             assert broker.stdout is not None
             port = int(broker.stdout.readline())
@@ -80,7 +86,7 @@ class Metered(run.PassWorker):
 
 
 def yardstick(made: Script) -> float:
-    """Give the µs that decoding one Produce request takes on this machine just now."""
+    """Return the µs that decoding one Produce request takes on this machine just now."""
     frame = made.shelf.get(made.requests[1].frame) or b""
     start = time.process_time()
     for _ in range(3000):
@@ -106,10 +112,14 @@ def measure(asked: ReplaySettings, made: Script, rate: int, connections: int) ->
     buckets = Counter(f"{result.bucket} {result.reason}".strip() for result in results)
     count, user, system = len(lags), *(played.outcome.counts[name] for name in ("user µs", "system µs"))
     print(
-        f"{count:,} requests at {rate:,}/s in {wall:.1f} s ({count / wall:,.0f}/s) by {len(played.shelves)} process(es); "
-        f"lag p50 {lags[count // 2] / 1e6:.2f} ms, p99 {lags[count * 99 // 100] / 1e6:.2f} ms, max {lags[-1] / 1e6:.1f} ms; "
-        f"{(user + system) / count:.1f} µs of processor each ({user / count:.1f} user, {system / count:.1f} system); "
-        f"decoding one Produce took {before:.0f} and {after:.0f} µs; {dict(buckets.most_common(3))} {played.outcome.stopped}"
+        f"{count:,} requests at {rate:,}/s in {wall:.1f} s ({count / wall:,.0f}/s) by "
+        f"{len(played.shelves)} process(es); "
+        f"lag p50 {lags[count // 2] / 1e6:.2f} ms, p99 {lags[count * 99 // 100] / 1e6:.2f} ms, max "
+        f"{lags[-1] / 1e6:.1f} ms; "
+        f"{(user + system) / count:.1f} µs of processor each ({user / count:.1f} user, "
+        f"{system / count:.1f} system); "
+        f"decoding one Produce took {before:.0f} and {after:.0f} µs; {dict(buckets.most_common(3))} "
+        f"{played.outcome.stopped}"
     )
 
 

@@ -2,8 +2,9 @@
 
     python -m tests.bench.replay_start CAPTURE [SECONDS]
 
-The target is the broker that does nothing (`null_broker.py`), with all topics of the capture; the replay is ended SECONDS after its
-first request. Memory is the resident set's peak of the replaying process, so it only ever grows.
+The target is the broker that does nothing (`null_broker.py`), with all topics of the capture; the replay is
+ended SECONDS after its first request. Memory is the resident set's peak of the replaying process, so it only
+ever grows.
 """
 
 import json
@@ -29,13 +30,16 @@ def said(step: str, begin: float) -> None:
     """Print how far it is."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"{step}: {time.monotonic() - begin:.1f} s, {time.process_time():.1f} s of processor, peak {peak:,.0f} MiB",
+        (
+            f"{step}: {time.monotonic() - begin:.1f} s, {time.process_time():.1f} s of processor, peak "
+            f"{peak:,.0f} MiB"
+        ),
         flush=True,
     )
 
 
 class Told(run.PassWorker):
-    """Says when it is ready and when it has played."""
+    """Prints when it is ready and when it has played."""
 
     def play(self, begin_ns: int) -> PassOutcome:
         said("ready to send", BEGIN)
@@ -51,7 +55,12 @@ def main() -> None:
     """Load, make ready, play a while; print."""
     capture, seconds = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 10.0
     run.PassWorker = Told  # type: ignore[misc]
-    with subprocess.Popen([sys.executable, str(Path(__file__).with_name("null_broker.py"))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as broker:  # fmt: skip
+    with subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("null_broker.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as broker:
         try:
             assert broker.stdout is not None
             port = int(broker.stdout.readline())
@@ -79,7 +88,8 @@ def main() -> None:
                 ) / 1e9
                 print(Counter(f"{each.bucket} {each.reason}" for each in outcome.results).most_common(4))
                 print(
-                    f"{len(results):,} requests answered in {wall:.1f} s, {len(results) / wall:,.0f}/s {outcome.stopped}"
+                    f"{len(results):,} requests answered in {wall:.1f} s, {len(results) / wall:,.0f}/s "
+                    f"{outcome.stopped}"
                 )
             told, _ = broker.communicate()
             print(json.loads(told))

@@ -1,6 +1,7 @@
 """Captures that were never recorded: what replays are measured with, one kind of traffic in each.
 
-A `Script` has one connection for each client, and its requests are dealt out to them in turns, evenly over time.
+A `Script` has one connection for each client, and its requests are dealt out to them in turns, evenly over
+time.
 """
 
 from collections import Counter
@@ -21,7 +22,7 @@ Tree = dict[str, object]
 
 
 def batch(sequence: int, producer: int = -1, transactional: bool = False) -> bytes:
-    """Give a batch of one record; idempotent if it has a sequence."""
+    """Return a batch of one record; idempotent if it has a sequence."""
     more = {"producer_id": producer, "producer_epoch": 0, "base_sequence": sequence} if sequence >= 0 else {}
     builder = MemoryRecordsBuilder(
         magic=2, compression_type=0, batch_size=1 << 16, transactional=transactional, **more
@@ -32,7 +33,7 @@ def batch(sequence: int, producer: int = -1, transactional: bool = False) -> byt
 
 
 def _moments(rate: int, seconds: int, connections: int) -> "list[tuple[float, int, int]]":
-    """Give (ms since the start, connection, which one of this connection) of each request."""
+    """Return (ms since the start, connection, which one of this connection) of each request."""
     return [
         (200 + number * 1000 / rate, number % connections, number // connections)
         for number in range(rate * seconds)
@@ -40,7 +41,8 @@ def _moments(rate: int, seconds: int, connections: int) -> "list[tuple[float, in
 
 
 def mixed(rate: int, seconds: int, connections: int) -> Script:
-    """Half Produce 9 of one record (half of those idempotent), a quarter Metadata 9, a quarter FindCoordinator 3."""
+    """Half Produce 9 of one record (half of those idempotent), a quarter Metadata 9, a quarter
+    FindCoordinator 3."""
     made = Script()
     for connection in range(connections):
         _init(made, connection)
@@ -62,7 +64,8 @@ def mixed(rate: int, seconds: int, connections: int) -> Script:
 
 
 def fetches(rate: int, seconds: int, connections: int) -> Script:
-    """Fetch 16 in a session of six partitions; every second one brings a record, and the one behind it says so."""
+    """Fetch 16 in a session of six partitions; every second one brings a record, and the one behind it says
+    so."""
     made = Script()
     for connection in range(connections):
         made.names[topic_id(f"topic-{connection}")] = f"topic-{connection}"

@@ -1,7 +1,8 @@
 """Time the stages alone, without Spark, in one process on one core: `python tests/bench/stages.py CAPTURE`.
 
-Each stage is given what the one before it made, slice of the capture by slice, as a worker would; figures are processor
-seconds of this process, and the best of the runs. The first run, which loads the compiled loops, does not count.
+Each stage is given what the one before it made, slice of the capture by slice, as a worker would; figures are
+processor seconds of this process, and the best of the runs. The first run, which loads the compiled loops,
+does not count.
 """
 
 import argparse
@@ -31,7 +32,7 @@ def one_core() -> None:
 
 
 def timed(work: Callable[[], Any], runs: int) -> tuple[float, Any]:
-    """Give the best time of some runs, and what the last gave."""
+    """Return the best time of some runs, and what the last gave."""
     best, given = float("inf"), None
     for _ in range(runs):
         given = None

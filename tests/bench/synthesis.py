@@ -1,12 +1,14 @@
-"""Makes large captures of small real ones: the same conversations again and again, with new ports, addresses and times.
+"""Makes large captures of small real ones: the same conversations again and again, with new ports, addresses
+and times.
 
-    python tests/bench/synthesis.py again  chatty.pcap OUT.pcap --bytes 4g     every connection anew in each copy
-    python tests/bench/synthesis.py single chatty.pcap OUT.pcap --bytes 4g     one connection that carries everything
-    python tests/bench/synthesis.py many   chatty.pcap OUT.pcap --connections 100000     all of them open at once
+    python -m tests.bench.synthesis again  IN OUT --bytes 4g             every connection anew in each copy
+    python -m tests.bench.synthesis single IN OUT --bytes 4g             one connection carries everything
+    python -m tests.bench.synthesis many   IN OUT --connections 100000   all of them open at once
 
-The source is a pcap file as tcpdump writes it on this machine: little-endian, Ethernet, IPv4. What is written is what the
-clients and brokers said; `single` continues the sequence numbers of its longest connection from copy to copy, so that
-TCP has no seam. Headers are rewritten in arrays, packets are never looked at one by one. IP checksums go wrong.
+The source is a pcap file as tcpdump writes it on this machine: little-endian, Ethernet, IPv4. What is written
+is what the clients and brokers said; `single` continues the sequence numbers of its longest connection from
+copy to copy, so that TCP has no seam. Headers are rewritten in arrays, packets are never looked at one by
+one. IP checksums go wrong.
 """
 
 import argparse
@@ -51,7 +53,8 @@ UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 
 @dataclass(frozen=True)
 class Packets:
-    """Some packets of a capture: their bytes in one array, and where the fields lie that change from copy to copy."""
+    """Some packets of a capture: their bytes in one array, and where the fields lie that change from copy to
+    copy."""
 
     data: Bytes
     record: Int64s  # of each packet: position of its record header in `data`
@@ -65,7 +68,7 @@ class Packets:
     to_server: NDArray[np.bool_]
 
     def only(self, kept: NDArray[np.bool_]) -> "Packets":
-        """Give some of the packets, packed together."""
+        """Return some of the packets, packed together."""
         rows = np.flatnonzero(kept)
         size, old = self.size[rows], self.record[rows]
         new = np.cumsum(size) - size
@@ -106,14 +109,22 @@ def read_packets(path: Path) -> Packets:
     assert np.array_equal(records[:, CAPTURED] + RECORD, records[:, STOP] - records[:, START])
     to_server = target < source  # servers listen on the lower port
     everything = Packets(
-        data, records[:, START], records[:, CAPTURED] + RECORD, records[:, TIME_NS], tcp,
-        data[tcp + 13].astype(np.int64), payload, np.minimum(source, target), np.maximum(source, target), to_server,
-    )  # fmt: skip
+        data,
+        records[:, START],
+        records[:, CAPTURED] + RECORD,
+        records[:, TIME_NS],
+        tcp,
+        data[tcp + 13].astype(np.int64),
+        payload,
+        np.minimum(source, target),
+        np.maximum(source, target),
+        to_server,
+    )
     return everything.only(np.ones(len(records), bool))
 
 
 def again(packets: Packets, nano: bool) -> Iterator[Bytes]:
-    """Give copy after copy: every connection with a client port of its own, later than the copy before."""
+    """Yield copy after copy: every connection with a client port of its own, later than the copy before."""
     clients, number = np.unique(packets.client_port, return_inverse=True)
     span = int(packets.time_ns.max() - packets.time_ns.min()) + PAUSE_NS
     servers = np.unique(packets.server_port)
@@ -127,7 +138,7 @@ def again(packets: Packets, nano: bool) -> Iterator[Bytes]:
 
 
 def single(packets: Packets, nano: bool) -> Iterator[Bytes]:
-    """Give copy after copy of the longest connection, all of them one connection."""
+    """Yield copy after copy of the longest connection, all of them one connection."""
     ports, payload = np.unique(packets.client_port, return_inverse=True)[0], packets.payload
     carried = [int(payload[packets.client_port == port].sum()) for port in ports]
     one = packets.only(packets.client_port == ports[int(np.argmax(carried))])
@@ -156,7 +167,7 @@ def single(packets: Packets, nano: bool) -> Iterator[Bytes]:
 
 
 def many(packets: Packets, nano: bool, connections: int, exchanges: int) -> Iterator[Bytes]:
-    """Give the first packets of one connection, each for all connections before the next."""
+    """Yield the first packets of one connection, each for all connections before the next."""
     opened = np.unique(packets.client_port[(packets.flags & SYN) != 0])
     one = packets.only(packets.client_port == opened[0])
     one = one.only(np.arange(len(one.record)) < 4 + 4 * exchanges)

@@ -1,8 +1,8 @@
 """Where the time of one run goes: `python -m tests.bench.timeline CAPTURE [--json]`.
 
-Runs `kdissect analyze` in this process with a clock around the steps that wait for each other, in two lanes: this process, and
-the thread that brings Spark up meanwhile. Times count from the start of the process. What is printed is the critical path of a
-start: nothing can be reported before the last step of both lanes.
+Runs `kdissect analyze` in this process with a clock around the steps that wait for each other, in two lanes:
+this process, and the thread that brings Spark up meanwhile. Times count from the start of the process. What
+is printed is the critical path of a start: nothing can be reported before the last step of both lanes.
 """
 
 import argparse
@@ -42,7 +42,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def process_began() -> float:
-    """Give when this process began, on the clock of `time.monotonic`, to a hundredth of a second."""
+    """Return when this process began, on the clock of `time.monotonic`, to a hundredth of a second."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     return int(fields[19]) / TICKS - time.clock_gettime(time.CLOCK_BOOTTIME) + time.monotonic()
 
@@ -103,7 +103,8 @@ def main() -> None:
         return
     for step in steps:
         print(
-            f"{step['begin']:7.2f} {step['end']:7.2f} {step['end'] - step['begin']:7.2f}  {step['lane']:6} {step['step']}"
+            f"{step['begin']:7.2f} {step['end']:7.2f} {step['end'] - step['begin']:7.2f}  "
+            f"{step['lane']:6} {step['step']}"
         )
 
 

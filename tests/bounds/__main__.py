@@ -1,4 +1,5 @@
-"""Analyse and dump hazards, one after another, and print for each what was found and what it took: a line of JSON.
+"""Analyse and dump hazards, one after another, and print for each what was found and what it took: a line of
+JSON.
 
 python -m tests.bounds [NAME ...]
 """
@@ -36,12 +37,12 @@ class Sink(io.RawIOBase):
 
 
 def fresh_peak() -> None:
-    """Let the peak of resident memory be counted anew (proc(5))."""
+    """Reset the peak of resident memory (proc(5))."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
 def memory(name: str) -> int:
-    """Give a figure of the process in MiB: VmHWM is the peak of what is resident, VmRSS what is now."""
+    """Return a figure of the process in MiB: VmHWM is the peak of what is resident, VmRSS what is now."""
     status = Path("/proc/self/status").read_text()
     return int(status.split(f"{name}:")[1].split()[0]) >> 10
 

@@ -1,4 +1,5 @@
-"""Captures that ask for more than anybody has. Each is a file that holds good traffic, what is hostile, and good traffic again.
+"""Captures that ask for more than anybody has. Each is a file that holds good traffic, what is hostile, and
+good traffic again.
 
 Good traffic are conversations of `GOOD` exchanges on connections of their own, with the client id `good`.
 """
@@ -35,7 +36,7 @@ def frame(body: bytes) -> bytes:
 
 
 def request(key: int, version: int, correlation: int, body: bytes, client: bytes = b"bad") -> Said:
-    """Give a request; that of a flexible version brings the tags of its header in `body`."""
+    """Return a request; that of a flexible version brings the tags of its header in `body`."""
     return 0, frame(struct.pack(">hhih", key, version, correlation, len(client)) + client + body)
 
 
@@ -51,7 +52,7 @@ def talk(count: int, client: bytes = b"good") -> Iterator[Said]:
 
 
 def connection(said: Iterable[Said], host: str, port: int) -> Iterator[bytes]:
-    """Give the packets of a connection from its handshake on."""
+    """Yield the packets of a connection from its handshake on."""
     ends = ((host, BROKER, (port, 9092)), (BROKER, host, (9092, port)))
     position = [1, 1]
 
@@ -70,7 +71,8 @@ def connection(said: Iterable[Said], host: str, port: int) -> Iterator[bytes]:
 
 
 def bomb(codec: int) -> Iterator[Said]:
-    """Send records that become far more than they are, as a batch and, but for zstd, as a message that wraps others."""
+    """Send records that become far more than they are, as a batch and, but for zstd, as a message that wraps
+    others."""
     zeros = bytes(BOMB)
     packed = {1: gzip.compress, 2: snappy.compress, 3: lz4.frame.compress, 4: zstandard.compress}[codec](
         zeros
@@ -86,7 +88,7 @@ def bomb(codec: int) -> Iterator[Said]:
 
 
 def message(codec: int, value: bytes) -> bytes:
-    """Give a message of magic 1 without a key."""
+    """Return a message of magic 1 without a key."""
     inside = struct.pack(">ibbqii", 0, 1, codec, 0, -1, len(value)) + value
     return struct.pack(">qi", 0, len(inside)) + inside
 
@@ -98,7 +100,7 @@ def produce(correlation: int, records: bytes) -> Said:
 
 
 def produced() -> bytes:
-    """Give the body of the answer."""
+    """Return the body of the answer."""
     return struct.pack(">ih", 1, 3) + b"bad" + struct.pack(">iihqqi", 1, 0, 0, 0, -1, 0)
 
 
@@ -134,7 +136,8 @@ def huge_counts() -> Iterator[Said]:
 
 
 def true_counts() -> Iterator[Said]:
-    """Name a member's protocols, 3 bytes and an object each, 5 million times; then a topic's partitions, 4 bytes and a row."""
+    """Name a member's protocols, 3 bytes and an object each, 5 million times; then a topic's partitions, 4
+    bytes and a row."""
     count = bytearray()
     write_uvarint(count, 5_000_001)
     member = (
@@ -151,7 +154,8 @@ def true_counts() -> Iterator[Said]:
 
 
 def long_names() -> Iterator[Said]:
-    """Name a million partitions, 4 bytes each, of a topic with a name of 30,000: 30 GB as a column of text."""
+    """Name a million partitions, 4 bytes each, of a topic with a name of 30,000: 30 GB as a column of
+    text."""
     partitions = np.arange(1_000_000, dtype=">i4").tobytes()
     topic = struct.pack(">ih", 1, 30_000) + b"t" * 30_000 + struct.pack(">i", 1_000_000)
     yield request(9, 1, 0, b"\0\0" + topic + partitions)
@@ -218,7 +222,7 @@ def write(path: Path, hostile: Iterable[bytes], packed: Iterable[np.ndarray] = (
 def records_of(
     template: bytes, count: int, first: int, step: int, places: dict[int, np.ndarray]
 ) -> np.ndarray:
-    """Give a packet so many times, as records of a capture: `places` says which two bytes differ."""
+    """Return a packet so many times, as records of a capture: `places` says which two bytes differ."""
     head = np.dtype(
         [("seconds", "<u4"), ("rest", "<u4"), ("kept", "<u4"), ("size", "<u4"), ("data", "u1", len(template))]
     )
@@ -237,14 +241,14 @@ SOURCE, TARGET, SOURCE_PORT, TARGET_PORT = 14 + 14, 14 + 18, 34, 36  # low halve
 
 
 def syns() -> Iterator[np.ndarray]:
-    """Give a million attempts of 20 hosts to connect."""
+    """Yield a million attempts of 20 hosts to connect."""
     number = np.arange(SYNS)
     template = ethernet(tcp("10.1.0.0", BROKER, (0, 9092), flags=SYN))
     yield records_of(template, SYNS, 1000, 1, {SOURCE: number // 50_000, SOURCE_PORT: 1024 + number % 50_000})
 
 
 def connections() -> Iterator[np.ndarray]:
-    """Give a hundred thousand connections with one exchange each, none of which is closed."""
+    """Yield a hundred thousand connections with one exchange each, none of which is closed."""
     number = np.arange(CONNECTIONS)
     to_broker = {SOURCE: number // 50_000, SOURCE_PORT: 1024 + number % 50_000}
     to_client = {TARGET: number // 50_000, TARGET_PORT: 1024 + number % 50_000}

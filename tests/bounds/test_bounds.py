@@ -1,4 +1,5 @@
-"""Whatever the bytes ask for: seconds, bounded memory, a fault or a count, and all of the good traffic around it."""
+"""Whatever the bytes ask for: seconds, bounded memory, a fault or a count, and all of the good traffic around
+it."""
 
 import json
 import os

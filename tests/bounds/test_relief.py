@@ -43,7 +43,7 @@ Said = tuple[int, int, int, bytes]  # row of the connection, side, position in i
 
 
 def request(correlation: int, size: int = 0) -> bytes:
-    """Give a request for metadata that has or claims so many bytes more than its REQUEST."""
+    """Return a request for metadata that has or claims so many bytes more than its REQUEST."""
     return struct.pack(">ihhih4si", REQUEST - 4 + size, 3, 1, correlation, 4, b"many", 0)
 
 
@@ -67,7 +67,8 @@ KINDS = (behind_holes, halves_of_frames, without_answers, of_nobody_knows_what)
 
 
 def told(kind: Callable[[int, int], Iterator[Said]]) -> Iterator[Said]:
-    """Give what all of them say, in turns, and the modest one: its second request comes before its first, and is answered."""
+    """Yield what all of them say, in turns, and the modest one: its second request comes before its first,
+    and is answered."""
     first, second = request(1), request(2)
     yield MODEST, 0, len(first), second
     for turn in range(ROUNDS):
@@ -82,7 +83,7 @@ def told(kind: Callable[[int, int], Iterator[Said]]) -> Iterator[Said]:
 
 
 def found(kind: Callable[[int, int], Iterator[Said]], slab: int) -> tuple[list, FlowProcessor, int]:
-    """Give the exchanges, the conversations, and the most that was held between two slabs."""
+    """Return the exchanges, the conversations, and the most that was held between two slabs."""
     conversations = FlowProcessor((), VERSIONS, most_held=MOST_HELD)
     columns, rows, payload = [], [], []
 
@@ -104,7 +105,13 @@ def found(kind: Callable[[int, int], Iterator[Said]], slab: int) -> tuple[list, 
     def taken(harvest: ExchangeBatch) -> Iterator[tuple]:
         for one in harvest.exchanges.tolist():
             body = harvest.arena[one[START] : one[STOP]].tobytes()
-            yield one[CONNECTION], one[CORRELATION_ID], STATUS_NAMES[one[STATUS]], len(body), one[REQUEST_SIDE + FRAME_STOP] - one[START]  # fmt: skip
+            yield (
+                one[CONNECTION],
+                one[CORRELATION_ID],
+                STATUS_NAMES[one[STATUS]],
+                len(body),
+                one[REQUEST_SIDE + FRAME_STOP] - one[START],
+            )
 
     segments = np.array(columns, np.int64).reshape(-1, SEGMENT_COLUMNS)
     exchanges, peak = [], 0

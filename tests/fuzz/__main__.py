@@ -27,7 +27,7 @@ TURN_S = 1.0  # of processor time that a target has before it is the next one's 
 
 @cache
 def frames() -> list[Case]:
-    """Give frames of every API, captured ones and random ones."""
+    """Return frames of every API, captured ones and random ones."""
     return [*seeds.captured(), *seeds.invented(Random(0))]
 
 
@@ -45,7 +45,7 @@ CORPORA: dict[str, Callable[[], list[Case]]] = {
 
 
 def corpus_of(name: str) -> list[Case]:
-    """Give the cases that a target begins with."""
+    """Return the cases that a target begins with."""
     return CORPORA.get(name, frames)()
 
 
@@ -68,7 +68,8 @@ def kind_of(wrong: BaseException) -> str:
 
 
 def fuzz(seconds: float, seed: int, names: list[str], out: Path) -> int:
-    """Damage and read until the time is over; say what was done, and give how many kinds of failures were found."""
+    """Damage and read until the time is over; say what was done, and give how many kinds of failures were
+    found."""
     rng = Random(seed)
     found: dict[tuple[str, str], Path] = {}
     done: Counter[str] = Counter()

@@ -1,4 +1,5 @@
-"""Capture files, damaged: `reader` is the survey and pass one, `capture` all that makes rows of them. Splits change nothing."""
+"""Capture files, damaged: `reader` is the survey and pass one, `capture` all that makes rows of them. Splits
+change nothing."""
 
 import gzip
 import os
@@ -41,7 +42,7 @@ ENDS = ("a_host", "a_port", "b_host", "b_port")
 
 
 def seeds() -> list[Case]:
-    """Give the beginnings of recorded captures, and packets of every kind made by hand."""
+    """Return the beginnings of recorded captures, and packets of every kind made by hand."""
     data = [
         pcap_traffic(1, 30),
         pcap_traffic(2, 40, ">", snap=90),
@@ -72,13 +73,15 @@ def _conversation(chance: Random) -> bytes:
 
 
 def _ports_used_again(chance: Random) -> bytes:
-    """Connections one after another on the same ports, of which the capture has the opening in any order, late, in part or not."""
+    """Connections one after another on the same ports, of which the capture has the opening in any order,
+    late, in part or not."""
     frames: list[bytes] = []
     for correlation_id in range(12):
         ask = struct.pack(">ihhih", 30, 3, 1, correlation_id, 6) + b"tester" + chance.randbytes(14)
         tell = struct.pack(">ii", 24, correlation_id) + chance.randbytes(20)
         a, b = (chance.choice((5_000, 1 << 20, 3 << 28, (1 << 32) - 20)) for _ in range(2))
-        told = [  # who says it, flags, payload, and the numbers of the next byte and of the one that is expected
+        # Who says it, flags, payload, and the numbers of the next byte and of the one that is expected
+        told = [
             (0, 2, b"", a - 1, 0),
             (1, 18, b"", b - 1, a),
             (0, 16, b"", a, b),
@@ -122,7 +125,7 @@ def _folder() -> Path:
 
 @contextmanager
 def _opened(data: bytes) -> Iterator[tuple[CaptureFile, ...]]:
-    """Give the capture that the bytes are; none if they are none."""
+    """Return the capture that the bytes are; none if they are none."""
     path = _folder() / f"{os.getpid()}.capture"
     path.write_bytes(data)
     try:

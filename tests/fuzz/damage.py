@@ -1,4 +1,5 @@
-"""Damage to bytes, of the kinds that find the most: ends of ranges, wrong lengths, cuts, repeats, foreign parts."""
+"""Damage to bytes, of the kinds that find the most: ends of ranges, wrong lengths, cuts, repeats, foreign
+parts."""
 
 from random import Random
 

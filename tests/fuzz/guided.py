@@ -1,9 +1,11 @@
-"""Fuzzing guided by coverage: inputs that reach new code are kept and changed further, by atheris, if that is installed.
+"""Fuzzing guided by coverage: inputs that reach new code are kept and changed further, by atheris, if that is
+installed.
 
     python -m tests.fuzz --guided --seconds 1200 [--target NAME ...] [--out DIR]
 
-Atheris ends the process that it ran in, so every target has one of its own. Kernels run uncompiled there: only Python's own
-code can be watched. What was kept lies in DIR/corpus-NAME and is where the next run goes on.
+Atheris ends the process that it ran in, so every target has one of its own. Kernels run uncompiled there:
+only Python's own code can be watched. What was kept lies in DIR/corpus-NAME and is where the next run goes
+on.
 """
 
 import os

@@ -1,4 +1,5 @@
-"""Where fuzzing starts: frames of the recorded captures, random messages, record sets by kafka-python, and Kafka 0.7."""
+"""Where fuzzing starts: frames of the recorded captures, random messages, record sets by kafka-python, and
+Kafka 0.7."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ LARGEST = 1 << 14  # bytes
 
 
 def captured() -> Iterator[Case]:
-    """Give different frames of all recorded captures."""
+    """Yield different frames of all recorded captures."""
     taken: Counter[tuple[int, int, bool]] = Counter()
     for path in sorted(CAPTURES.glob("*.pcap*")):
         splits = index_captures(open_inputs([str(path)], "").files).splits
@@ -49,7 +50,7 @@ def captured() -> Iterator[Case]:
 
 
 def invented(rng: Random) -> Iterator[Case]:
-    """Give one random message of every API, version and half."""
+    """Yield one random message of every API, version and half."""
     for key, api in APIS.items():
         for version in api.versions:
             header = {"request_api_key": key, "request_api_version": version, "correlation_id": 7}
@@ -62,14 +63,14 @@ def invented(rng: Random) -> Iterator[Case]:
 
 
 def record_fields() -> list[Case]:
-    """Give records fields of every magic and codec, and what is inside compressed batches."""
+    """Return records fields of every magic and codec, and what is inside compressed batches."""
     sets = [record_set(magic, codec) for magic, codec in FORMATS]
     assert all(list(read_records(data)) for data in sets)
     return [Case(0, 0, False, data) for data in (*sets, b"".join(sets))]
 
 
 def compressed() -> list[Case]:
-    """Give compressed bytes; `version` is the codec."""
+    """Return compressed bytes; `version` is the codec."""
     cases = []
     for magic, codec in FORMATS:
         if codec:
@@ -80,7 +81,7 @@ def compressed() -> list[Case]:
 
 
 def old() -> list[Case]:
-    """Give messages of Kafka 0.7; `key` is their type."""
+    """Return messages of Kafka 0.7; `key` is their type."""
     messages = bytes.fromhex("0000000b 01 00 12345678") + b"hello"
     part = {"topic": "orders", "partition": 3, "offset": 4711, "max_size": 307200}
     sent = {"topic": "orders", "partition": 3, "messages": messages * 2}
@@ -105,10 +106,15 @@ def old() -> list[Case]:
 
 
 def embedded(rng: Random) -> list[Case]:
-    """Give messages that are carried inside others; `key` is the place of their name among all."""
+    """Return messages that are carried inside others; `key` is the place of their name among all."""
     names = [name for name in MESSAGES if not name.endswith("Header")]
     return [
-        Case(list(MESSAGES).index(name), version, False, encode_embedded(name, version, random_message(rng, MESSAGES[name], version)))
+        Case(
+            list(MESSAGES).index(name),
+            version,
+            False,
+            encode_embedded(name, version, random_message(rng, MESSAGES[name], version)),
+        )
         for name in names
         for version in MESSAGES[name].versions
-    ]  # fmt: skip
+    ]

@@ -1,8 +1,9 @@
 """TCP and framing by themselves: segments go into pass two without a capture around them.
 
-A case of `tcp` is packets, each led by 16 bytes (PACKET) and followed by its payload, on two connections. A case of `framing` is
-flights as in `tls`, each led by a byte with its side and three with its length, on a connection whose TCP is in order; `key`
-says into segments of how many bytes they are cut, `version` how the connection begins, `response` whether some are lost.
+A case of `tcp` is packets, each led by 16 bytes (PACKET) and followed by its payload, on two connections. A
+case of `framing` is flights as in `tls`, each led by a byte with its side and three with its length, on a
+connection whose TCP is in order; `key` says into segments of how many bytes they are cut, `version` how the
+connection begins, `response` whether some are lost.
 """
 
 import struct
@@ -77,7 +78,7 @@ class Segments(NamedTuple):
 
 
 def tcp_seeds() -> list[Case]:
-    """Give short conversations, whole and spoilt in the ways of the hostile tests."""
+    """Return short conversations, whole and spoilt in the ways of the hostile tests."""
     wrecks = [spoil(talk, seed) for seed, talk in enumerate([made_up(seed) for seed in range(60)])]
     wrecks += [spoil(talk, seed, ()) for seed, talk in enumerate(_talks())]
     cases = []
@@ -105,7 +106,7 @@ def tcp_seeds() -> list[Case]:
 
 
 def framing_seeds() -> list[Case]:
-    """Give the streams of short conversations, cut in several ways."""
+    """Return the streams of short conversations, cut in several ways."""
     talks = [*_talks(), *(made_up(seed) for seed in range(20))]
     cases = []
     for number, talk in enumerate(talks):
@@ -152,7 +153,8 @@ def tcp(case: Case) -> None:
 
 
 def framing(case: Case) -> None:
-    """Whatever the bytes of streams are, what is found does not depend on slabs, and no byte is used twice."""
+    """Whatever the bytes of streams are, what is found does not depend on slabs, and no byte is used
+    twice."""
     found = Segments([], [], [])
     chance = Random(len(case.data))
     position, time, at = [0, 0], BEGAN_NS, 0
@@ -197,7 +199,8 @@ def _same_in_slabs(found: Segments, connections: int) -> None:
 
 
 def _outcome(found: Segments, connections: int, slab: int, most_held: int) -> tuple[list, list, list]:
-    """Give what is found when so many segments are handed over at a time: exchanges, counts of connections and of ways."""
+    """Return what is found when so many segments are handed over at a time: exchanges, counts of connections
+    and of ways."""
     conversations = FlowProcessor((), VERSIONS, tokens=True, most_held=most_held)
     for number in range(connections):
         conversations.new_connection(Endpoints(bytes(16), 40_000 + number, bytes(16), 9092), BEGAN_NS)
@@ -232,7 +235,8 @@ def _outcome(found: Segments, connections: int, slab: int, most_held: int) -> tu
 
 
 def _rows(harvest: ExchangeBatch) -> Iterator[tuple]:
-    """Give each exchange without its places in the arena: its connection first, the bytes of its sides last."""
+    """Yield each exchange without its places in the arena: its connection first, the bytes of its sides
+    last."""
     arena = harvest.arena
     for row in harvest.exchanges.tolist():
         sides, facts = [], []

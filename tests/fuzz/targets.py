@@ -118,7 +118,8 @@ def columns(case: Case) -> None:
 
 
 def splicing(case: Case) -> None:
-    """Spans lie within the frame; the same values give the same bytes, new values are found in their places."""
+    """Spans lie within the frame; the same values give the same bytes, new values are found in their
+    places."""
     rng = Random(case.data)
     roles = frozenset(rng.sample(sorted(ROLES), rng.choice((1, 3, len(ROLES)))))
     found = find(case.data, case.key, case.version, case.response, roles)

@@ -1,7 +1,9 @@
-"""The TLS target: two damaged streams of records through a session with keys, and the handshake messages by themselves.
+"""The TLS target: two damaged streams of records through a session with keys, and the handshake messages by
+themselves.
 
-A case's `key` says into packets of how many bytes it is cut, `response` whether some of them are lost; its data are a key log,
-a zero byte and flights, each led by a byte with its side and three with its length. The seeds are OpenSSL's own conversations in several suites.
+A case's `key` says into packets of how many bytes it is cut, `response` whether some of them are lost; its
+data are a key log, a zero byte and flights, each led by a byte with its side and three with its length. The
+seeds are OpenSSL's own conversations in several suites.
 """
 
 import ssl
@@ -53,7 +55,7 @@ def _log(path: Path) -> bytes:
 
 
 def seeds() -> list[Case]:
-    """Give each conversation, cut in several ways."""
+    """Return each conversation, cut in several ways."""
     return [
         Case(size, 0, lossy, data)
         for data in _spoken()

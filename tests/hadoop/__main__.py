@@ -1,7 +1,8 @@
-"""On real HDFS and YARN, one node each on this machine: the same tables as from a local file. `python -m tests.hadoop`.
+"""On real HDFS and YARN, one node each on this machine: the same tables as from a local file. `python -m
+tests.hadoop`.
 
-Needs Java's compiler, Maven (the first time about 60 MB), the package hdfs-native, and one to five minutes: too much for every
-run of the tests. Tells what it compares; the exit code is 1 if something differs.
+Needs Java's compiler, Maven (the first time about 60 MB), the package hdfs-native, and one to five minutes:
+too much for every run of the tests. Tells what it compares; the exit code is 1 if something differs.
 """
 
 import os
@@ -41,7 +42,7 @@ def main() -> int:
 
 
 def command(folder: Path) -> list[str]:
-    """Give the command line of Hadoop's daemons, all in one process."""
+    """Return the command line of Hadoop's daemons, all in one process."""
     jars = folder / "jars"
     get = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
     subprocess.run([*get, f"-DoutputDirectory={jars}"], check=True)

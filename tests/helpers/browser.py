@@ -1,4 +1,5 @@
-"""Headless Chromium for the tests of the page: what it logged, what it asked the network for, what it shows."""
+"""Headless Chromium for the tests of the page: what it logged, what it asked the network for, what it
+shows."""
 
 import base64
 import json
@@ -11,9 +12,13 @@ from typing import Any
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
 OPTIONS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
     "--force-device-scale-factor=1",
-)  # fmt: skip
+)
 
 
 class Browser:
@@ -41,11 +46,11 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def complaints(self) -> list[str]:
-        """Give what the page wrote to the console since it was opened."""
+        """Return what the page wrote to the console since it was opened."""
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
-        """Give what was asked for since the page was opened."""
+        """Return what was asked for since the page was opened."""
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         return [
             event["params"]["request"]["url"]

@@ -1,7 +1,8 @@
 """The command as people run it, from the very copy of the package that the tests import.
 
-The cache of compiled loops goes by the place of the sources: an installed kdissect and the one in the checkout would each
-compile their own. So the folder in which Python is started is kept out of the path, and that of the package put into it.
+The cache of compiled loops goes by the place of the sources: an installed kdissect and the one in the
+checkout would each compile their own. So the folder in which Python is started is kept out of the path, and
+that of the package put into it.
 """
 
 import os
@@ -15,7 +16,7 @@ COMMAND = (sys.executable, "-P", "-m", "kdissect")
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Give the variables to start Python with."""
+    """Return the variables to start Python with."""
     return os.environ | {"PYTHONPATH": str(Path(package.__file__).parents[1])} | more
 
 

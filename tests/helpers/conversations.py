@@ -1,7 +1,7 @@
 """Conversations as they really were: the bytes of both directions, who sent what when, and which frames pair.
 
-Frames are found here in the plainest way, from the first byte of a whole stream on, so that nothing of this depends on
-the code under test. The packets of recorded captures are read with dpkt.
+Frames are found here in the plainest way, from the first byte of a whole stream on, so that nothing of this
+depends on the code under test. The packets of recorded captures are read with dpkt.
 """
 
 import random
@@ -73,7 +73,7 @@ def pair(streams: tuple[bytes, bytes]) -> list[Exchange]:
 
 
 def recorded(name: str, most_bytes: int = 60_000, most_sent: int = 150) -> list[Talk]:
-    """Give the beginnings of all usable conversations of a recorded capture."""
+    """Return the beginnings of all usable conversations of a recorded capture."""
     talks = []
     for number, sent in enumerate(_conversations(CAPTURES / name)):
         streams, kept = _cut(sent, most_bytes, most_sent)
@@ -104,7 +104,7 @@ def _packets(path: Path) -> Iterator[tuple[int, dpkt.tcp.TCP, tuple[bytes, int, 
 
 
 def _conversations(path: Path) -> Iterator[list[tuple[int, int, bytes]]]:
-    """Give (time, side, payload) of each connection that the capture has from its SYN on, without holes."""
+    """Yield (time, side, payload) of each connection that the capture has from its SYN on, without holes."""
     opened: dict[tuple[bytes, int, bytes, int], list[tuple[int, int, bytes]]] = {}
     following: dict[tuple[bytes, int, bytes, int], int] = {}
     for time, tcp, ends in _packets(path):

@@ -25,7 +25,7 @@ def tcp(
     options: bytes = b"",
     identification: int = 7,
 ) -> bytes:
-    """Give an IP packet with a TCP segment."""
+    """Return an IP packet with a TCP segment."""
     header = struct.pack(">HHIIBBHHH", *ports, seq, ack, (20 + len(options)) // 4 << 4, flags, window, 0, 0)
     return ip(source, target, 6, header + options + payload, identification=identification)
 
@@ -39,7 +39,7 @@ def ip(
     options: bytes = b"",
     identification: int = 7,
 ) -> bytes:
-    """Give an IPv4 or IPv6 packet, as the addresses say."""
+    """Return an IPv4 or IPv6 packet, as the addresses say."""
     a, b = ip_address(source), ip_address(target)
     if a.version == 6:
         return struct.pack(">IHBB", 6 << 28, len(body), protocol, 64) + a.packed + b.packed + body
@@ -63,7 +63,7 @@ def pcap(
     link_type: int = 1,
     snap: int = 262144,
 ) -> bytes:
-    """Give a pcap file; `fraction` of a packet is in the ticks of the magic number."""
+    """Return a pcap file; `fraction` of a packet is in the ticks of the magic number."""
     out = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, snap, link_type)]
     extra = bytes(8) if magic in (0xA1B2CD34, 0xA1B23C34) else b""
     for seconds, fraction, data in packets:
@@ -72,31 +72,31 @@ def pcap(
 
 
 def block(kind: int, body: bytes, order: str = "<") -> bytes:
-    """Give one pcapng block, padded."""
+    """Return one pcapng block, padded."""
     body += bytes(-len(body) % 4)
     length = struct.pack(order + "I", len(body) + 12)
     return struct.pack(order + "I", kind) + length + body + length
 
 
 def option(code: int, value: bytes, order: str = "<") -> bytes:
-    """Give one pcapng option, padded."""
+    """Return one pcapng option, padded."""
     return struct.pack(order + "HH", code, len(value)) + value + bytes(-len(value) % 4)
 
 
 def section(order: str = "<") -> bytes:
-    """Give a section header block."""
+    """Return a section header block."""
     return block(0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1), order)
 
 
 def interface(order: str = "<", link_type: int = 1, snap: int = 0, options: bytes = b"") -> bytes:
-    """Give an interface description block."""
+    """Return an interface description block."""
     return block(1, struct.pack(order + "HHI", link_type, 0, snap) + options, order)
 
 
 def enhanced(
     ticks: int, data: bytes, order: str = "<", number: int = 0, original: int | None = None
 ) -> bytes:
-    """Give an enhanced packet block."""
+    """Return an enhanced packet block."""
     wire = len(data) if original is None else original
     body = struct.pack(order + "IIIII", number, ticks >> 32, ticks & 0xFFFFFFFF, len(data), wire) + data
     return block(6, body + bytes(-len(data) % 4), order)

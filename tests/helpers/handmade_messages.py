@@ -1,4 +1,5 @@
-"""Messages written by hand from the protocol guide: the bytes, and what they say. No encoder of ours has touched them."""
+"""Messages written by hand from the protocol guide: the bytes, and what they say. No encoder of ours has
+touched them."""
 
 from typing import Any
 
@@ -72,7 +73,10 @@ CASES: list[tuple[int, str, int, str, dict[str, Any]]] = [
         1,
         "response",
         4,  # error, high watermark, last stable offset, null aborted transactions, records
-        '00000000 00000001 0001 "t" 00000001 00000000 0000 000000000000000a 000000000000000a ffffffff 00000000',
+        (
+            '00000000 00000001 0001 "t" 00000001 00000000 0000 000000000000000a 000000000000000a ffffffff '
+            "00000000"
+        ),
         {
             "throttle_time_ms": 0,
             "responses": [
@@ -169,7 +173,10 @@ CASES: list[tuple[int, str, int, str, dict[str, Any]]] = [
         8,
         "request",
         1,  # the commit timestamp of version 1
-        '0001 "g" 00000007 0001 "m" 00000001 0001 "t" 00000001 00000000 000000000000002a 0000018bcfe56800 ffff',
+        (
+            '0001 "g" 00000007 0001 "m" 00000001 0001 "t" 00000001 00000000 000000000000002a '
+            "0000018bcfe56800 ffff"
+        ),
         {
             "group_id": "g",
             "generation_id_or_member_epoch": 7,

@@ -1,9 +1,10 @@
 """Bad captures of good conversations: operations on packets, and what of the streams survives them.
 
-A `Packet` names stream bytes by their position instead of carrying them, so that the operations need not know TCP's
-arithmetic and the oracle can say which bytes a capture still has. Operations come in two kinds. Those of the network
-(and its hosts) change what is sent; those of the capture change what is recorded of it. `spoil` applies a random
-choice of both, network first; `survivors` works out which bytes the recorded packets hold.
+A `Packet` names stream bytes by their position instead of carrying them, so that the operations need not know
+TCP's arithmetic and the oracle can say which bytes a capture still has. Operations come in two kinds. Those
+of the network (and its hosts) change what is sent; those of the capture change what is recorded of it.
+`spoil` applies a random choice of both, network first; `survivors` works out which bytes the recorded packets
+hold.
 """
 
 import random
@@ -48,7 +49,8 @@ class Scene:
 
 
 def resegment(talk: Talk, chance: random.Random) -> list[Sent]:
-    """Cut the same bytes differently: runs of one side are joined and cut into segments of 1 byte to any size."""
+    """Cut the same bytes differently: runs of one side are joined and cut into segments of 1 byte to any
+    size."""
     size = chance.choice([1, 7, 100, 536, 1448, 1460, 9000, 65_483, 200_000])
     if size * 3000 < sum(map(len, talk.streams)):
         size = 536
@@ -66,7 +68,7 @@ def resegment(talk: Talk, chance: random.Random) -> list[Sent]:
 
 
 def opened(sent: list[Sent], streams: tuple[bytes, bytes], data_in_syn: int) -> list[Packet]:
-    """Give the packets of a connection from its SYN to its last byte."""
+    """Return the packets of a connection from its SYN to its last byte."""
     first = sent[0].time_ns - 3 * MS
     packets = [
         Packet(first, CLIENT, 0, data_in_syn, 0, SYN),
@@ -109,7 +111,8 @@ def retransmit(scene: Scene) -> None:
 
 
 def recover(scene: Scene) -> None:
-    """Real retransmissions: a packet was lost before the capture and comes after those that were sent behind it."""
+    """Real retransmissions: a packet was lost before the capture and comes after those that were sent behind
+    it."""
     for at in sorted(_some(scene, 0.03), reverse=True):
         lost = scene.packets[at]
         if lost.flags & SYN:
@@ -269,7 +272,8 @@ OPERATIONS = (*HOSTS, *(one.__name__ for one in (*NETWORK, *CAPTURE)))
 
 
 class Wreck(NamedTuple):
-    """What is left of a conversation: packets in the order of the capture, and what became of each stream byte."""
+    """What is left of a conversation: packets in the order of the capture, and what became of each stream
+    byte."""
 
     talk: Talk
     isn: tuple[int, int]
@@ -280,7 +284,8 @@ class Wreck(NamedTuple):
 
 
 def spoil(talk: Talk, seed: int, operations: tuple[str, ...] | None = None, later: bool = False) -> Wreck:
-    """Apply these operations, or a random choice of them, each with random parameters; `later`: of the second family."""
+    """Apply these operations, or a random choice of them, each with random parameters; `later`: of the second
+    family."""
     chance = random.Random(seed)
     if operations is None:
         operations = tuple(chance.sample(OPERATIONS, min(chance.choice([1, 2, 3, 4, 6, 9]), len(OPERATIONS))))
@@ -307,7 +312,7 @@ def spoil(talk: Talk, seed: int, operations: tuple[str, ...] | None = None, late
 
 
 def _due(scene: Scene) -> tuple[np.ndarray, np.ndarray]:
-    """Give for each stream byte when it was to be seen first."""
+    """Return for each stream byte when it was to be seen first."""
     due = (np.zeros(len(scene.talk.streams[0]), np.int64), np.zeros(len(scene.talk.streams[1]), np.int64))
     for packet in scene.packets:
         if not packet.copy:
@@ -318,10 +323,10 @@ def _due(scene: Scene) -> tuple[np.ndarray, np.ndarray]:
 def survivors(
     scene: Scene, due: tuple[np.ndarray, np.ndarray]
 ) -> tuple[tuple[np.ndarray, np.ndarray], list[bytes]]:
-    """Say of each stream byte whether the capture has it, and give the payload of each packet.
+    """Return whether the capture has each stream byte, and the payload of each packet.
 
-    The first copy of a byte counts. It is LATE when it comes so long after its turn that the stream may have gone on
-    without it, or after a packet that was cut where it should have been: then it may be found or not.
+    The first copy of a byte counts. It is LATE when it comes so long after its turn that the stream may have
+    gone on without it, or after a packet that was cut where it should have been: then it may be found or not.
     """
     fates = (np.zeros(len(due[0]), np.int8), np.zeros(len(due[1]), np.int8))
     payloads = []
@@ -343,9 +348,10 @@ def survivors(
 
 
 def after(first: Wreck, second: Wreck, chance: random.Random, *, opened: bool) -> Wreck:
-    """Let one connection follow another one on the same ports, its opening in the capture or not.
+    """Append a second connection on the same ports, its opening in the capture or not.
 
-    Its sequence numbers are far from those before: where they are near by chance, nothing could tell the two apart.
+    Its sequence numbers are far from those before: where they are near by chance, nothing could tell the two
+    apart.
     """
     far = chance.randrange(1 << 27, (1 << 32) - (1 << 27))
     isn = tuple((number + far) & 0xFFFFFFFF for number in first.isn)
@@ -364,7 +370,8 @@ ETHERNET = bytes(12) + IPV4
 
 
 def frame_of(packet: Packet, payload: bytes, wreck: Wreck, ends: tuple[bytes, int, bytes, int]) -> bytes:
-    """Give the packet as it is recorded, before it is cut; a segment too large for IP's length field has length 0."""
+    """Return the packet as it is recorded, before it is cut; a segment too large for IP's length field has
+    length 0."""
     client_host, client_port, server_host, server_port = ends
     source, target = (client_port, server_port) if packet.side == CLIENT else (server_port, client_port)
     hosts = client_host + server_host if packet.side == CLIENT else server_host + client_host
@@ -386,7 +393,7 @@ LONGEST_PACKET = 65_000  # longer ones are not sent through tunnels, nor in frag
 def frames_of(
     packet: Packet, payload: bytes, wreck: Wreck, ends: tuple[bytes, int, bytes, int], number: int
 ) -> list[tuple[int, bytes, int]]:
-    """Give what is recorded of the packet, mostly one frame: time, bytes on the wire, bytes kept."""
+    """Return what is recorded of the packet, mostly one frame: time, bytes on the wire, bytes kept."""
     chance = random.Random(number)
     data = frame_of(packet, payload, wreck, ends)
     more = random.Random(f"later {number}")
@@ -451,13 +458,13 @@ def _tunnelled(frame: bytes, chance: random.Random) -> bytes:
 
 
 def _routed(frame: bytes) -> bytes:
-    """Give a frame as it is seen one router on, with a VLAN tag."""
+    """Return a frame as it is seen one router on, with a VLAN tag."""
     hops = 22 if frame[12:14] == IPV4 else 21
     return frame[:12] + b"\x81\0\0\x05" + frame[12:hops] + b"\x3f" + frame[hops + 1 :]
 
 
 def _six(frame: bytes, chance: random.Random) -> bytes:
-    """Give the TCP segment of an IPv4 frame in IPv6, behind some extension headers."""
+    """Return the TCP segment of an IPv4 frame in IPv6, behind some extension headers."""
     headers = chance.choice([(), (0,), (60,), (0, 60, 43), (51, 60)])  # hop by hop, destination, routing, AH
     chain = b""
     for kind, following in zip(headers, (*headers, 6)[1:], strict=True):
@@ -497,11 +504,11 @@ def _linked(frame: bytes, kept: int, chance: random.Random) -> tuple[bytes, int]
 
 
 def _padded(frame: bytes, kept: int, chance: random.Random) -> tuple[bytes, int]:
-    """Let Ethernet pad a frame, or let the capture keep its checksum, if all of it is kept."""
+    """Pad a frame as Ethernet does, or keep its checksum, if all of the frame is kept."""
     padding = bytes(chance.randrange(256) for _ in range(chance.randrange(20)))
     return (frame + padding, 1 << 40) if kept >= len(frame) else (frame, kept)
 
 
 def wire_length(data: bytes, wreck: Wreck) -> int:
-    """Give what the record says was on the wire: in broken captures less than it holds."""
+    """Return what the record says was on the wire: in broken captures less than it holds."""
     return len(data) - 30 if "short_original" in wreck.done and len(data) <= LONGEST_PACKET else len(data)

@@ -31,7 +31,7 @@ def record_set(magic: int, codec: int, records: tuple[dict[str, Any], ...] = REC
 def expected(
     magic: int,
 ) -> Iterator[tuple[int, int | None, bytes | None, bytes | None, list[tuple[str, Any]]]]:
-    """Give offset, timestamp, key, value and headers of every record in such a set."""
+    """Yield offset, timestamp, key, value and headers of every record in such a set."""
     for offset, record in enumerate(RECORDS):
         timestamp = record["timestamp"] if magic else None
         yield offset, timestamp, record["key"], record["value"], record["headers"] if magic == 2 else []

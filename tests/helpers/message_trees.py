@@ -1,4 +1,5 @@
-"""The tree of a message with nothing left unsaid: what two codecs that treat absent fields differently are compared by."""
+"""The tree of a message with nothing left unsaid: what two codecs that treat absent fields differently are
+compared by."""
 
 from typing import Any
 
@@ -6,12 +7,13 @@ from kdissect.protocol.schema.definition import Field, Message
 
 
 def present(owner: Message | Field, version: int) -> list[Field]:
-    """Give the fields of a version in the order of the schema file, which is the order of Kafka's own definitions."""
+    """Return the fields of a version in the order of the schema file, which is the order of Kafka's own
+    definitions."""
     return [field for field in owner.fields if version in field.versions]
 
 
 def complete(owner: Message | Field, version: int, value: dict[str, Any]) -> dict[str, Any]:
-    """Give every absent tagged field its default."""
+    """Return a value in which every absent tagged field has its default."""
     return {
         field.name: _complete(field, version, value[field.name])
         if field.name in value
@@ -29,7 +31,7 @@ def _complete(field: Field, version: int, value: Any) -> Any:
 
 
 def default(field: Field, version: int) -> Any:
-    """Give what an absent field means."""
+    """Return what an absent field means."""
     if field.default != ():
         return field.default
     if field.array:

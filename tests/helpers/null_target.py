@@ -1,4 +1,5 @@
-"""A target that runs on this machine without Kafka: the broker of the benchmarks, which takes everything and does nothing."""
+"""A target that runs on this machine without Kafka: the broker of the benchmarks, which takes everything and
+does nothing."""
 
 import subprocess
 import sys

@@ -158,7 +158,7 @@ class PaperTarget:
         return self.respond(key, version, body)
 
     def back_ns(self, link: Connection) -> int:
-        """Say how long an answer takes."""
+        """Return how long an answer takes."""
         del link
         return self.delay_ns
 
@@ -166,7 +166,7 @@ class PaperTarget:
         """Nothing is left to close."""
 
     def run(self, player: Player | None, until_ns: int, done: Callable[[], bool]) -> None:
-        """Let time pass until nothing is left to do."""
+        """Advance time until nothing is left to do."""
         assert self.board is not None
         for _ in range(1_000_000):
             if done():
@@ -186,7 +186,8 @@ class PaperTarget:
 
 @dataclass(eq=False)
 class FarTarget(PaperTarget):
-    """One that takes requests when they arrive: `lag` says how long a way takes, each connection keeps its order."""
+    """One that takes requests when they arrive: `lag` says how long a way takes, each connection keeps its
+    order."""
 
     lag: Callable[[Connection], int] = lambda _link: MS
     _busy: dict[tuple[str, Connection], int] = field(default_factory=dict)
@@ -222,7 +223,7 @@ class OnPaper:
         return found
 
     def sent(self, key: int) -> list[tuple[int, int, Tree]]:
-        """Give (time, version, body) of what was asked with an API key."""
+        """Return (time, version, body) of what was asked with an API key."""
         return [(time, version, body) for time, each, version, body in self.target.asked if each == key]
 
 
@@ -231,7 +232,7 @@ def settings(**more: Any) -> ReplaySettings:
 
 
 def topology(topics: dict[str, int] | None = None, leaders: int = 1) -> TargetCluster:
-    """Give a target with these topics (name -> partitions), their leaders spread over so many nodes."""
+    """Return a target with these topics (name -> partitions), their leaders spread over so many nodes."""
     from kdissect.replay.target.cluster import Topic
 
     made = TargetCluster(lambda _address: None, lambda _address: None, "target")

@@ -1,8 +1,9 @@
 """Random messages made from the schema: the same for tests that use a fixed seed and for Hypothesis.
 
-`random_message` fills every field that a message has in a version, with the values that go wrong most: the ends of a
-type, empty and null, strings whose length takes two bytes, text that is not UTF-8, unknown tags. `tame` keeps to what
-every Kafka client can represent: error codes that exist, times that fit a calendar, valid UTF-8, no null in a tagged field.
+`random_message` fills every field that a message has in a version, with the values that go wrong most: the
+ends of a type, empty and null, strings whose length takes two bytes, text that is not UTF-8, unknown tags.
+`tame` keeps to what every Kafka client can represent: error codes that exist, times that fit a calendar,
+valid UTF-8, no null in a tagged field.
 """
 
 from random import Random
@@ -38,7 +39,8 @@ def messages(message: Message, version: int) -> st.SearchStrategy[dict[str, Any]
 def random_message(
     rng: Random, owner: Message | Field, version: int, tame: bool = False, tags: bool = True
 ) -> Any:
-    """Make one value for a message or a struct; `tags` allows unknown tagged fields where the version is flexible."""
+    """Make one value for a message or a struct; `tags` allows unknown tagged fields where the version is
+    flexible."""
     flexible = isinstance(owner, Message) and version in owner.flexible
     return _struct(rng, owner, version, tame, tags and flexible)
 

@@ -1,4 +1,5 @@
-"""Random traffic for the tests of the capture front: many connections, all kinds of packets, made from a seed."""
+"""Random traffic for the tests of the capture front: many connections, all kinds of packets, made from a
+seed."""
 
 import random
 import struct
@@ -23,7 +24,7 @@ HOSTS = ("10.0.0.1", "10.0.0.2", "192.168.7.9", "2001:db8::1", "2001:db8::2")
 
 
 def packets(seed: int, count: int) -> Iterator[tuple[int, bytes]]:
-    """Give (time in microseconds, Ethernet frame): mostly TCP, with noise between."""
+    """Yield (time in microseconds, Ethernet frame): mostly TCP, with noise between."""
     chance = random.Random(seed)
     time_us = 1_700_000_000_000_000
     for _ in range(count):
@@ -62,7 +63,7 @@ def _frame(chance: random.Random) -> bytes:
 
 
 def pcap_traffic(seed: int, count: int, order: str = "<", snap: int = 262144) -> bytes:
-    """Give the traffic as a pcap file, packets cut to `snap` bytes."""
+    """Return the traffic as a pcap file, packets cut to `snap` bytes."""
     out = [pcap([], order, snap=snap)]
     for time_us, frame in packets(seed, count):
         kept = frame[:snap]
@@ -71,7 +72,7 @@ def pcap_traffic(seed: int, count: int, order: str = "<", snap: int = 262144) ->
 
 
 def pcapng_traffic(seed: int, count: int) -> bytes:
-    """Give the traffic as a pcapng file of three sections in both byte orders."""
+    """Return the traffic as a pcapng file of three sections in both byte orders."""
     out = []
     frames = list(packets(seed, count))
     for part, order in enumerate("<><"):

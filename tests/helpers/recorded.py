@@ -29,7 +29,7 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 
 @cache
 def dissected(name: str) -> tuple[CaptureIndex, list[dict[str, pa.RecordBatch]]]:
-    """Give the survey of a capture and the batches of its tables."""
+    """Return the survey of a capture and the batches of its tables."""
     seen = index_captures(open_inputs([str(CAPTURES / name)], "").files, 1 << 30)
     ordinals = [pa.record_batch({"split": [split.index]}) for split in seen.splits]
     pieces = list(tasks.scan_step(ordinals, seen.splits, ()))
@@ -37,13 +37,13 @@ def dissected(name: str) -> tuple[CaptureIndex, list[dict[str, pa.RecordBatch]]]
 
 
 def rows(name: str, table: str) -> list[dict[str, Any]]:
-    """Give the rows of a table of a capture."""
+    """Return the rows of a table of a capture."""
     return [row for batch in dissected(name)[1] if table in batch for row in batch[table].to_pylist()]
 
 
 @cache
 def analyzed(name: str) -> tuple[Summary, Partial, Grid]:
-    """Give what the page about a capture is made of."""
+    """Return what the page about a capture is made of."""
     seen, batches = dissected(name)
     grid = grid_over(seen.earliest_time_ns, seen.latest_time_ns)
     partial = merge(summarise(batch, grid) for batch in batches)
@@ -52,11 +52,11 @@ def analyzed(name: str) -> tuple[Summary, Partial, Grid]:
 
 @cache
 def data(name: str) -> dict[str, Any]:
-    """Give the data of the page about a capture."""
+    """Return the data of the page about a capture."""
     return make_page_data(*analyzed(name))
 
 
 @cache
 def page(name: str) -> str:
-    """Give the page about a capture."""
+    """Return the page about a capture."""
     return render_page(*analyzed(name))

@@ -1,7 +1,7 @@
 """A wire for tests: say what two hosts send, get the splits and pieces that pass one would make of it.
 
-Segments are given with stream positions instead of sequence numbers; `Wire` keeps a payload file and turns them into
-packed descriptors, cut into as many splits as wanted.
+Segments are given with stream positions instead of sequence numbers; `Wire` keeps a payload file and turns
+them into packed descriptors, cut into as many splits as wanted.
 """
 
 import itertools
@@ -71,7 +71,8 @@ class Wire:
         return self
 
     def send(self, side: int, payload: bytes, *, after_ms: float = 1, missing: int = 0) -> "Wire":
-        """The side sends payload next in order, in one segment; `missing` bytes of it were cut off by the capture."""
+        """The side sends payload next in order, in one segment; `missing` bytes of it were cut off by the
+        capture."""
         self.packet(side, self.sent[side], payload, after_ms=after_ms, missing=missing)
         self.sent[side] += len(payload) + missing
         return self
@@ -128,11 +129,20 @@ class Wire:
 
     def _piece(self, split: int, columns: np.ndarray) -> pa.RecordBatch:
         row = {
-            "bucket": 1, "split": split, "piece": 0,
-            "a_host": bytes(10) + b"\xff\xff\x7f\0\0\1", "a_port": 1000,
-            "b_host": bytes(10) + b"\xff\xff\x7f\0\0\2", "b_port": 9092,
-            "packets_ab": int((columns[7] & 1 == 0).sum()), "packets_ba": int((columns[7] & 1 == 1).sum()),
-            "zero_windows": 0, "duplicates": 0, "first_time_ns": int(columns[0, 0]), "last_time_ns": int(columns[0, -1]),
-            "count": columns.shape[1], "segments": pack(columns),
-        }  # fmt: skip
+            "bucket": 1,
+            "split": split,
+            "piece": 0,
+            "a_host": bytes(10) + b"\xff\xff\x7f\0\0\1",
+            "a_port": 1000,
+            "b_host": bytes(10) + b"\xff\xff\x7f\0\0\2",
+            "b_port": 9092,
+            "packets_ab": int((columns[7] & 1 == 0).sum()),
+            "packets_ba": int((columns[7] & 1 == 1).sum()),
+            "zero_windows": 0,
+            "duplicates": 0,
+            "first_time_ns": int(columns[0, 0]),
+            "last_time_ns": int(columns[0, -1]),
+            "count": columns.shape[1],
+            "segments": pack(columns),
+        }
         return pa.RecordBatch.from_pylist([row], schema=PIECES)

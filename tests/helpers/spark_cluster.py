@@ -1,4 +1,5 @@
-"""A standalone Spark cluster on the loopback interface: a master and two workers, whose Python has never heard of kdissect.
+"""A standalone Spark cluster on the loopback interface: a master and two workers, whose Python has never
+heard of kdissect.
 
 Or a Spark Connect server, that does the work by itself with the same Python.
 """
@@ -25,7 +26,8 @@ FOREIGN = {"PYTHONPATH", "NUMBA_CACHE_DIR"}  # of this process; the workers are 
 
 
 def make_python(folder: Path) -> Path:
-    """Make an interpreter that finds every package but ours, and pandas, which only a client of Spark Connect needs."""
+    """Make an interpreter that finds every package but ours, and pandas, which only a client of Spark Connect
+    needs."""
     packages, python = folder / "packages", folder / PYTHON
     packages.mkdir()
     for path in Path(sysconfig.get_paths()["purelib"]).iterdir():
@@ -55,9 +57,20 @@ class Standalone:
             for number in range(self._count):
                 name = f"worker-{number}"
                 log = self._start(
-                    name, f"{DEPLOY}.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", "1",
-                    "--memory", "1g", "--work-dir", str(self._folder / name), self.master,
-                )  # fmt: skip
+                    name,
+                    f"{DEPLOY}.worker.Worker",
+                    "--host",
+                    "127.0.0.1",
+                    "--webui-port",
+                    "0",
+                    "--cores",
+                    "1",
+                    "--memory",
+                    "1g",
+                    "--work-dir",
+                    str(self._folder / name),
+                    self.master,
+                )
                 self._said(log, r"(Successfully registered)")
         except BaseException:
             self._end()
@@ -98,7 +111,7 @@ class Standalone:
             os.kill(child, signal.SIGKILL)
 
     def executor_logs(self) -> str:
-        """Give what the executors said."""
+        """Return what the executors said."""
         return "\n".join(path.read_text() for path in self._folder.glob("worker-*/app-*/*/stderr"))
 
     def _start(self, name: str, *main: str, variables: Mapping[str, str] | None = None) -> Path:

@@ -1,4 +1,5 @@
-"""Random but plausible tables, of any size: a few clients and brokers, pipelined APIs, errors, losses and hostile values."""
+"""Random but plausible tables, of any size: a few clients and brokers, pipelined APIs, errors, losses and
+hostile values."""
 
 from collections.abc import Mapping
 
@@ -25,14 +26,14 @@ START_NS = 1_760_000_000_000_000_000
 
 
 def nulls_where(values, mask, kind):
-    """Give an Arrow array of `kind` that is null where `mask` says so."""
+    """Return an Arrow array of `kind` that is null where `mask` says so."""
     return pa.array(values, mask=np.asarray(mask)).cast(kind)
 
 
 def tables(
     rng: np.random.Generator, exchanges: int, connections: int = 12, topics: int = 6
 ) -> Mapping[str, pa.Table]:
-    """Give connections, exchanges, partitions, names and brokers that belong together."""
+    """Return connections, exchanges, partitions, names and brokers that belong together."""
     numbers = rng.permutation(connections * 7)[:connections].astype(np.int64)
     return {
         "connections": connection_rows(rng, numbers),
@@ -54,12 +55,12 @@ def tables(
 
 
 def topic_uuid(number: int) -> str:
-    """Give the id of a topic."""
+    """Return the id of a topic."""
     return f"00000000-0000-4000-8000-{number:012d}"
 
 
 def connection_rows(rng, numbers):
-    """Give one row per connection number."""
+    """Return one row per connection number."""
     count = len(numbers)
     software = [SOFTWARE[n] for n in rng.integers(0, len(SOFTWARE), count)]
     first = START_NS + rng.integers(0, 10**9, count)
@@ -96,10 +97,9 @@ def connection_rows(rng, numbers):
 
 
 def exchange_rows(rng, connection, topics):
-    """Give exchanges on the connections named row by row, and their partitions."""
+    """Return exchanges on the connections named row by row, and their partitions."""
     count = len(connection)
-    starts = np.searchsorted(connection, connection)
-    ordinal = np.arange(count) - starts
+    ordinal = np.arange(count) - np.searchsorted(connection, connection)
     status = rng.choice(STATUSES, count, p=[0.93, 0.03, 0.03, 0.01])
     answered, orphan = status == "answered", status == "orphan_response"
     keys = np.array(list(APIS))
@@ -159,7 +159,8 @@ def exchange_rows(rng, connection, topics):
 
 
 def partition_rows(rng, exchanges, topics):
-    """Give up to four partitions to every Produce, Fetch and OffsetCommit, by name in old versions and by id in new ones."""
+    """Return up to four partitions for every Produce, Fetch and OffsetCommit, by name in old versions and by
+    id in new ones."""
     api = exchanges["api_key"].fill_null(-1).to_numpy()
     rows = np.repeat(np.arange(len(api)), np.where(np.isin(api, [0, 1, 8]), rng.integers(1, 5, len(api)), 0))
     count = len(rows)
@@ -191,7 +192,8 @@ def partition_rows(rng, exchanges, topics):
 
 
 def in_batches(rng, whole, count):
-    """Deal the rows of all tables out to `count` calls of `summarise`, each exchange with its partitions, rows shuffled."""
+    """Deal the rows of all tables out to `count` calls of `summarise`, each exchange with its partitions,
+    rows shuffled."""
     where = rng.integers(0, count, whole["exchanges"].num_rows)
     keyed = {
         (connection, ordinal): call

@@ -1,8 +1,10 @@
-"""On a real Kubernetes API server on this machine: the same tables as by a local run. `python -m tests.kubernetes`.
+"""On a real Kubernetes API server on this machine: the same tables as by a local run. `python -m
+tests.kubernetes`.
 
-Needs Go, which builds the API server (the first time some 600 MB of modules and half an hour of a core), and etcd
-(`apt install etcd-server`). There is no container: `Pods` stands in for kubelet and image and starts what the image of Spark would
-start, with a Python that has no kdissect. Tells what it compares; the exit code is 1 if something differs.
+Needs Go, which builds the API server (the first time some 600 MB of modules and half an hour of a core), and
+etcd (`apt install etcd-server`). There is no container: `Pods` stands in for kubelet and image and starts
+what the image of Spark would start, with a Python that has no kdissect. Tells what it compares; the exit code
+is 1 if something differs.
 """
 
 import os
@@ -43,7 +45,7 @@ def main() -> int:
 
 
 def built() -> Path:
-    """Give the API server, built once for each version."""
+    """Return the API server, built once for each version."""
     version = (SOURCES / "go.mod").read_text().partition("k8s.io/kubernetes ")[2].split()[0]
     program = cache_home() / f"kube-apiserver-{version}"
     if not program.exists():
@@ -71,16 +73,34 @@ def running(program: Path, folder: Path) -> Iterator[Api]:
     (folder / "tokens.csv").write_text(f"{TOKEN},tester,1,system:masters\n")
     at = f"http://127.0.0.1:{store}"
     commands = [
-        ["etcd", "--data-dir", str(folder / "etcd"), "--listen-client-urls", at, "--advertise-client-urls", at,
-         "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--unsafe-no-fsync"],
-        [str(program), f"--etcd-servers={at}", "--bind-address=127.0.0.1", f"--secure-port={port}",
-         f"--cert-dir={folder / 'certs'}", f"--service-account-key-file={folder / 'key.pem'}",
-         f"--service-account-signing-key-file={folder / 'key.pem'}",
-         "--service-account-issuer=https://kubernetes.default.svc", f"--token-auth-file={folder / 'tokens.csv'}",
-         "--authorization-mode=RBAC", "--service-cluster-ip-range=10.0.0.0/24",
-         "--watch-cache=false",  # which wants a newer etcd than Debian has
-         "--disable-admission-plugins=ServiceAccount"],  # whose accounts another program makes
-    ]  # fmt: skip
+        [
+            "etcd",
+            "--data-dir",
+            str(folder / "etcd"),
+            "--listen-client-urls",
+            at,
+            "--advertise-client-urls",
+            at,
+            "--listen-peer-urls",
+            f"http://127.0.0.1:{peer}",
+            "--unsafe-no-fsync",
+        ],
+        [
+            str(program),
+            f"--etcd-servers={at}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+            f"--cert-dir={folder / 'certs'}",
+            f"--service-account-key-file={folder / 'key.pem'}",
+            f"--service-account-signing-key-file={folder / 'key.pem'}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--token-auth-file={folder / 'tokens.csv'}",
+            "--authorization-mode=RBAC",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--watch-cache=false",  # which wants a newer etcd than Debian has
+            "--disable-admission-plugins=ServiceAccount",
+        ],  # whose accounts another program makes
+    ]
     started: list[subprocess.Popen[bytes]] = []
     try:
         with (folder / "log").open("wb") as log:
@@ -127,7 +147,8 @@ def compared(folder: Path, api: Api, pods: Pods) -> int:
     export(folder / "far", "--master", f"k8s://https://127.0.0.1:{api.port}", "--split-bytes", "300k")
     differ = [name for name in TABLES if not rows(folder / "near", name).equals(rows(folder / "far", name))]
     print(
-        f"{len(TABLES) - len(differ)} of {len(TABLES)} tables are the same by {pods.started} executors in pods"
+        f"{len(TABLES) - len(differ)} of {len(TABLES)} tables are the same by {pods.started} executors "
+        "in pods"
     )
     return 1 if differ or pods.started != 2 else 0
 

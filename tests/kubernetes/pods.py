@@ -105,7 +105,7 @@ class Pods:
         return known[field] if field else entry.get("value", "")
 
     def _command(self, told: dict[str, str]) -> list[str]:
-        """Give what the entry point of Spark's image starts when it is told `executor`."""
+        """Return what the entry point of Spark's image starts when it is told `executor`."""
         return [
             str(find_java().program), *OPTIONS,
             *(told[name] for name in sorted(told) if name.startswith("SPARK_JAVA_OPT_")),

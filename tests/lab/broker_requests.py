@@ -1,6 +1,8 @@
-"""Just enough Kafka to ask a broker whether it is ready, to create topics and to set quotas, sent and read by hand.
+"""Just enough Kafka to ask a broker whether it is ready, to create topics and to set quotas, sent and read by
+hand.
 
-Kept apart from kdissect and from every client library on purpose, so that neither can hide a fault of the other.
+Kept apart from kdissect and from every client library on purpose, so that neither can hide a fault of the
+other.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ class ClusterView(NamedTuple):
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` TCP ports that nothing on this machine listens on, below the ephemeral range; none of them twice."""
+    """Return `count` TCP ports that nothing on this machine listens on, below the ephemeral range; none of
+    them twice."""
     ports: list[int] = []
     with contextlib.ExitStack() as held:
         for port in _shuffled_ports():
@@ -50,8 +53,8 @@ _given: set[int] = set()  # a broker takes seconds before it listens on its own
 
 
 def _shuffled_ports() -> Iterator[int]:
-    # An ephemeral port could be taken by an outgoing connection before the broker binds it; and one of tests that run in another
-    # process by their broker.
+    # An ephemeral port could be taken by an outgoing connection before the broker binds it; and one of tests
+    # that run in another process by their broker.
     first, count, start = 19_000, WORKERS * PORTS, time.monotonic_ns() // 1000
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         first, count = first + int(worker[2:]) % WORKERS * PORTS, PORTS
@@ -89,7 +92,8 @@ def create_topic(
 
 
 def limit(port: int, client_id: str, bytes_per_second: float) -> None:
-    """Set the byte rates at which the broker on `port` lets a client id produce and fetch (AlterClientQuotas 0)."""
+    """Set the byte rates at which the broker on `port` lets a client id produce and fetch (AlterClientQuotas
+    0)."""
     quotas = b"".join(
         _text(f"{side}_byte_rate") + struct.pack(">d?", bytes_per_second, False)
         for side in ("producer", "consumer")

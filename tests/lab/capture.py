@@ -1,8 +1,8 @@
 """Records what passes on an interface, with tcpdump.
 
-Rule: a capture is whole or it is an error. tcpdump must be listening before the traffic starts, must have written
-every packet before it is stopped, and must not have lost one. Only a capture that is `starved` on purpose may lose some, and
-then it must: `dropped` says how many.
+Rule: a capture is whole or it is an error. tcpdump must be listening before the traffic starts, must have
+written every packet before it is stopped, and must not have lost one. Only a capture that is `starved` on
+purpose may lose some, and then it must: `dropped` says how many.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ COUNTS = {"captured", "received by filter", "dropped by kernel"}  # as tcpdump n
 class Capture:
     """A context manager: what `ports` send and receive while it is open ends up in `path` (.pcap or .pcapng).
 
-    `eager` writes every packet as it comes; without it tcpdump keeps up with a hundred thousand packets a second.
+    `eager` writes every packet as it comes; without it tcpdump keeps up with a hundred thousand packets a
+    second.
     """
 
     def __init__(
@@ -49,11 +50,25 @@ class Capture:
         precision = "nano" if nanoseconds else "micro"
         self._command = [
             # Ahead of the brokers and clients that it must keep up with.
-            "nice", "-n", "-15", "tcpdump", "-i", interface, "-n", "-s", "0", *(["-U", "--immediate-mode"] if eager else []),
-            "-B", str(buffer_mib * 1024),
-            f"--time-stamp-precision={precision}", "-Z", "root", "-w", str(self._raw),
+            "nice",
+            "-n",
+            "-15",
+            "tcpdump",
+            "-i",
+            interface,
+            "-n",
+            "-s",
+            "0",
+            *(["-U", "--immediate-mode"] if eager else []),
+            "-B",
+            str(buffer_mib * 1024),
+            f"--time-stamp-precision={precision}",
+            "-Z",
+            "root",
+            "-w",
+            str(self._raw),
             " or ".join(f"tcp port {port}" for port in ports),
-        ]  # fmt: skip
+        ]
 
     def __enter__(self) -> Self:
         with self._said.open("wb") as said:
@@ -90,7 +105,8 @@ class Capture:
 
     @contextlib.contextmanager
     def starved(self) -> Iterator[None]:
-        """Keep tcpdump from reading for a while, as a busy machine does: what its buffer cannot hold is lost."""
+        """Keep tcpdump from reading for a while, as a busy machine does: what its buffer cannot hold is
+        lost."""
         self._starving = True
         self._process.send_signal(signal.SIGSTOP)
         try:
@@ -99,7 +115,8 @@ class Capture:
             self._process.send_signal(signal.SIGCONT)
 
     def _wait_until_written(self) -> None:
-        """Wait until nothing more comes, and all of what came was read from the kernel's buffer; or for half a minute."""
+        """Wait until nothing more comes, and all of what came was read from the kernel's buffer; or for half
+        a minute."""
         before: dict[str, int] = {}
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline and self._process.poll() is None:
@@ -112,7 +129,7 @@ class Capture:
             before = counts
 
     def _counts(self) -> dict[str, int]:
-        """Give what tcpdump said last of each of its counts."""
+        """Return what tcpdump said last of each of its counts."""
         said = re.findall(r"(\d+) packets? ([a-z ]+)", self._said.read_text())
         return {what: int(number) for number, what in said}
 
@@ -132,6 +149,9 @@ class Capture:
             shutil.move(self._raw, self.path)
 
     def _are_whole(self, counts: dict[str, int]) -> bool:
-        """Say whether all was read. The filter of a loopback interface sees every packet twice: going out and coming in."""
+        """Return whether all was read.
+
+        The filter of a loopback interface sees every packet twice: going out and coming in.
+        """
         received, captured = counts["received by filter"], counts["captured"]
         return any(received - self._strange <= seen <= received for seen in (captured, 2 * captured))

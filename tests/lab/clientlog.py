@@ -1,7 +1,8 @@
 """Reads clients' own logs: the requests each client library says it sent.
 
-In: a library's debug log. Out: (api name, api version) of every request, as often as it was sent. Used to check the
-brokers' request logs: two programs that know nothing of each other must agree before a capture is accepted.
+In: a library's debug log. Out: (api name, api version) of every request, as often as it was sent. Used to
+check the brokers' request logs: two programs that know nothing of each other must agree before a capture is
+accepted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Kafka clusters on loopback, one process per node, told apart by port.
 
-`KraftCluster` runs a modern release (brokers are also the controllers), `ZookeeperCluster` an old one.
-Each broker has one listener for clients and one for the other brokers, so a capture can hold one without the other.
-Each writes `requests.log`: one line per request it completed. That log is the truth captures are compared with.
+`KraftCluster` runs a modern release (brokers are also the controllers), `ZookeeperCluster` an old one. Each
+broker has one listener for clients and one for the other brokers, so a capture can hold one without the
+other. Each writes `requests.log`: one line per request it completed. That log is the truth captures are
+compared with.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class Node:
 
 
 class Cluster:
-    """What both kinds of cluster share. Use as a context manager; `folder` is removed at the end unless given."""
+    """What both kinds of cluster share. Use as a context manager; `folder` is removed at the end unless
+    given."""
 
     create_topics_version: int
     format_arguments: tuple[str, ...] = ()  # what else the storage is formatted with, such as users
@@ -128,7 +130,8 @@ class Cluster:
         raise RuntimeError(f"topic {name} was not created: {codes}")
 
     def wait_until_in_sync(self, topic: str, replicas: int, patience: float = 60.0) -> None:
-        """Return when every partition of `topic` has a leader and `replicas` in-sync replicas, on all brokers."""
+        """Return when every partition of `topic` has a leader and `replicas` in-sync replicas, on all
+        brokers."""
         deadline = time.monotonic() + patience
         for port in self.client_ports:
             while True:

@@ -1,8 +1,8 @@
 """Java programs of these tests, compiled against the jars of a release.
 
-In: a source file and a `Release`. Out: a folder of classes in the user's cache.
-Rule: the compiler is ECJ, a jar from Maven like the others, so a Java runtime without a compiler (a JRE) is enough.
-A program is compiled once for a release and a content of its source.
+In: a source file and a `Release`. Out: a folder of classes in the user's cache. Rule: the compiler is ECJ, a
+jar from Maven like the others, so a Java runtime without a compiler (a JRE) is enough. A program is compiled
+once for a release and a content of its source.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a capture must hold, as told by everyone but kdissect: brokers' request logs, clients, tcpdump.
 
-The manifest is one JSON file beside the captures. Rule: `exact` is true only if the brokers' logs and the clients'
-own logs agree about every (API, version); otherwise `requests` are lower bounds.
+The manifest is one JSON file beside the captures. Rule: `exact` is true only if the brokers' logs and the
+clients' own logs agree about every (API, version); otherwise `requests` are lower bounds.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _ERROR_NAMES = {int(code): code.name.upper() for code in ErrorCode}
 def requests(served: Iterable[Served], unanswered: Counter[tuple[str, int]] | None) -> list[dict[str, Any]]:
     """One row per API and version: how many requests were completed, how many of them with a response.
 
-    `unanswered` counts, by folded name and version, what clients sent and no broker says to have completed: the
-    capture may hold up to so many more requests (`requests_at_most`). None if nobody can tell.
+    `unanswered` counts, by folded name and version, what clients sent and no broker says to have completed:
+    the capture may hold up to so many more requests (`requests_at_most`). None if nobody can tell.
     """
     total = Counter((s.api_key, s.api_name, s.api_version) for s in served)
     answered = Counter((s.api_key, s.api_name, s.api_version) for s in served if s.answered)
@@ -47,7 +47,8 @@ def requests(served: Iterable[Served], unanswered: Counter[tuple[str, int]] | No
 
 
 def errors(served: Sequence[Served]) -> list[dict[str, Any]] | None:
-    """One row per API and error: how many responses carry it at least once. None if the brokers do not log it."""
+    """One row per API and error: how many responses carry it at least once. None if the brokers do not log
+    it."""
     if any(s.errors is None for s in served):
         return None
     counts = Counter((s.api_key, s.api_name, code) for s in served for code in set(s.errors or ()))
@@ -78,7 +79,8 @@ def file_facts(capture: Path) -> dict[str, Any]:
 def client_facts(
     client_id: str, library: str, role: str, served: Iterable[Served], outcome: Outcome | None
 ) -> dict[str, Any]:
-    """One client: what it is, what the brokers say it asked, and what it counted itself (null if it was killed)."""
+    """One client: what it is, what the brokers say it asked, and what it counted itself (null if it was
+    killed)."""
     own = [s for s in served if s.client_id == client_id]
     facts: dict[str, Any] = {
         "client_id": client_id,
@@ -101,7 +103,8 @@ def client_facts(
 
 
 def disagreements(library: str, log: Path, client_id: str, served: Iterable[Served]) -> Disagreements:
-    """Return (sent, completed) for each API and version of which a client and the brokers differ. Empty is good."""
+    """Return (sent, completed) for each API and version of which a client and the brokers differ. Empty is
+    good."""
     said = clientlog.sent(library, log)
     own = (s for s in served if s.client_id == client_id)
     done = Counter((clientlog.folded_name(s.api_name), s.api_version) for s in own)

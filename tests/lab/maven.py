@@ -93,7 +93,8 @@ def _pom(release: Release) -> str:
         for group, artifact in (name.split(":") for name in release.excluded)
     )
     dependencies = "".join(
-        f"<dependency>{_element('groupId', group)}{_element('artifactId', artifact)}{_element('version', version)}"
+        f"<dependency>{_element('groupId', group)}{_element('artifactId', artifact)}"
+        f"{_element('version', version)}"
         f"<exclusions>{exclusions}</exclusions></dependency>\n"
         for group, artifact, version in (name.split(":") for name in release.artifacts)
     )

@@ -1,7 +1,8 @@
-"""A box on the way between clients and a broker that harms what passes, as a faulty proxy or a bad memory cell does.
+"""A box on the way between clients and a broker that harms what passes, as a faulty proxy or a bad memory
+cell does.
 
-Requests are cut into frames, and `harm` says what becomes of each: the same bytes, others, or none at all. Answers pass as
-they are. A capture of the broker's port shows what the box made of the requests.
+Requests are cut into frames, and `harm` says what becomes of each: the same bytes, others, or none at all.
+Answers pass as they are. A capture of the broker's port shows what the box made of the requests.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Harm = Callable[[bytes], bytes | None]
 
 
 def client_of(frame: bytes) -> tuple[int, str]:
-    """Give the API key and the client id of a request without its length."""
+    """Return the API key and the client id of a request without its length."""
     (key,) = struct.unpack_from(">h", frame)
     (length,) = struct.unpack_from(">h", frame, 8)
     return key, frame[10 : 10 + max(length, 0)].decode()

@@ -13,7 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-# Small machines run three brokers and several clients at once: little heap, cheap compiler, one collector thread.
+# Small machines run three brokers and several clients at once: little heap, cheap compiler, one collector
+# thread.
 SMALL_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 
 

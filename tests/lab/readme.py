@@ -11,13 +11,14 @@ from typing import Any
 _OPENING = """\
 # Captures
 
-These are small captures of real Kafka clusters and real clients. `python -m tests.lab.record` made them on the loopback
-interface of one machine. Segments are therefore up to 64 KiB long, and TCP checksums are incomplete (offloading).
+These are small captures of real Kafka clusters and real clients. `python -m tests.lab.record` made them on
+the loopback interface of one machine. Segments are therefore up to 64 KiB long, and TCP checksums are
+incomplete (offloading).
 
-`manifest.json` says what each capture must hold. Its counts come from the request logs of the brokers, from the logs and
-counters of the clients, and from tcpdump. None of them comes from kdissect. `requests` counts requests that a broker
-completed. Up to `requests_at_most` were sent: the others were in flight when a connection ended. Both counts are equal if
-`exact` is true.
+`manifest.json` says what each capture must hold. Its counts come from the request logs of the brokers, from
+the logs and counters of the clients, and from tcpdump. None of them comes from kdissect. `requests` counts
+requests that a broker completed. Up to `requests_at_most` were sent: the others were in flight when a
+connection ended. Both counts are equal if `exact` is true.
 
 This page is made from the manifest.
 """
@@ -36,8 +37,10 @@ def _page(entries: list[dict[str, Any]]) -> Iterator[str]:
     for entry in entries:
         total = sum(row["requests"] for row in entry["expected"]["requests"])
         yield (
-            f"| {entry['file']} | {entry['broker']['release']} × {entry['broker']['nodes']} | {entry['packets']:,} "
-            f"| {entry['bytes']:,} | {entry['connections']['attempted']} | {total:,} | {'yes' if entry['exact'] else 'no'} |"
+            f"| {entry['file']} | {entry['broker']['release']} × {entry['broker']['nodes']} | "
+            f"{entry['packets']:,} "
+            f"| {entry['bytes']:,} | {entry['connections']['attempted']} | {total:,} | "
+            f"{'yes' if entry['exact'] else 'no'} |"
         )
     for entry in entries:
         yield from _section(entry)

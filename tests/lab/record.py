@@ -1,6 +1,7 @@
 """Makes the captures of this repository again: `python -m tests.lab.record [NAME…] [--out captures]`.
 
-Needs root (tcpdump), Java and mvn. Without names it makes all of them, and rewrites the manifest and its README.
+Needs root (tcpdump), Java and mvn. Without names it makes all of them, and rewrites the manifest and its
+README.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A relay that counts frames: whatever clients and brokers say through it is known, whoever captures it.
 
-    python -m tests.lab.relay brokers             a mock cluster; listens for it on the far address; prints its ports
-    python -m tests.lab.relay clients PORT…       clients, and for them the brokers on loopback; prints what was said
+    python -m tests.lab.relay brokers        a mock cluster, heard on the far address; prints its ports
+    python -m tests.lab.relay clients PORT…  clients, and the brokers on loopback; prints the counts
 
-The mock cluster tells everybody that its brokers are on loopback, so either end has a relay there. What passes is kept and
-cut into frames by their lengths, in the plainest way, when all is over.
+The mock cluster tells everybody that its brokers are on loopback, so either end has a relay there. What
+passes is kept and cut into frames by their lengths, in the plainest way, when all is over.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def frames_in(stream: bytes) -> int:
 
 
 class Relay:
-    """Listens at `here` and goes on to `there`; keeps what passed, by the port that it spoke to `there` from."""
+    """Listens at `here` and goes on to `there`; keeps what passed, by the port that it spoke to `there`
+    from."""
 
     def __init__(self, here: tuple[str, int], there: tuple[str, int]) -> None:
         self.said: dict[int, tuple[bytearray, bytearray]] = {}
@@ -76,7 +77,8 @@ def brokers() -> None:
 
 
 def clients(ports: list[int]) -> None:
-    """Produce and consume; print what passed on each connection, and how many messages were delivered and read."""
+    """Produce and consume; print what passed on each connection, and how many messages were delivered and
+    read."""
     relays = [Relay((LOOPBACK, port), (FAR, port)) for port in ports]
     common = {"bootstrap.servers": ",".join(f"{LOOPBACK}:{port}" for port in ports)}
     delivered = []

@@ -35,7 +35,7 @@ _OLDER_KEYS = {"ProducerRequest": 0, "FetchRequest": 1, "OffsetRequest": 2, "Con
 
 
 class Served(NamedTuple):
-    """A request a broker completed. `error_rows` holds the non-zero error codes of its answer; None if not logged."""
+    """A request a broker completed. `errors` are the non-zero codes of its answer, None if not logged."""
 
     api_key: int
     api_name: str

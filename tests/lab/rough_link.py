@@ -1,10 +1,11 @@
-"""Two network namespaces and a bad link between them: real TCP over real interfaces, with loss, delay, reordering and copies.
+"""Two network namespaces and a bad link between them: real TCP over real interfaces, with loss, delay,
+reordering and copies.
 
     clients ── near ══ veth ══ [ the link: drops, delays, doubles ] ══ veth ══ far ── brokers
 
-The link is a process in a namespace of its own that passes Ethernet frames from one interface to the other, and treats each as
-`tc netem` would, but by a seeded choice and on kernels without that module. Segmentation offload is switched off,
-so that what the link loses is one packet. Needs root, iproute2 and ethtool.
+The link is a process in a namespace of its own that passes Ethernet frames from one interface to the other,
+and treats each as `tc netem` would, but by a seeded choice and on kernels without that module. Segmentation
+offload is switched off, so that what the link loses is one packet. Needs root, iproute2 and ethtool.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ CLONE_NEWNET = 0x40000000
 
 
 class Roughness(NamedTuple):
-    """Shares of packets that are lost, doubled and late; how long all take, and how much longer the late ones do."""
+    """Shares of packets that are lost, doubled and late; how long all take, and how much longer the late ones
+    do."""
 
     lost: float = 0.01
     doubled: float = 0.02
@@ -44,10 +46,13 @@ class Roughness(NamedTuple):
     late_s: float = 0.004
 
 
+ROUGH = Roughness()
+
+
 class RoughLink:
     """A context manager: the namespaces, the link between them, and processes run in either."""
 
-    def __init__(self, seed: int, said: Path, roughness: Roughness = Roughness()) -> None:  # noqa: B008 - a constant
+    def __init__(self, seed: int, said: Path, roughness: Roughness = ROUGH) -> None:
         need("ip", "ethtool", "tcpdump")
         self._roughness = roughness
         self._names = {end: f"kd{os.getpid()}{end}" for end in ("near", "link", "far")}
@@ -118,7 +123,7 @@ class RoughLink:
 
     @contextlib.contextmanager
     def inside(self, end: str) -> Iterator[None]:
-        """Let this thread, and the processes it starts, live in a namespace for a while (setns(2))."""
+        """Move this thread, and the processes it starts, to a namespace for a while (setns(2))."""
         with (
             Path("/proc/thread-self/ns/net").open() as back,
             Path("/run/netns", self._names[end]).open() as there,

@@ -1,7 +1,8 @@
 """Listeners with TLS and SASL on a cluster of one broker, and the key log of the broker's TLS sessions.
 
-A Java agent in the broker writes the secrets of every session, whoever the client is; `inject` puts them into a pcapng file as
-its decryption-secrets block. Users and their passwords are made up, and stand in the captures as any real one would.
+A Java agent in the broker writes the secrets of every session, whoever the client is; `inject` puts them into
+a pcapng file as its decryption-secrets block. Users and their passwords are made up, and stand in the
+captures as any real one would.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def tls(name: str, version: str, suite: str = "", protocol: str = "SSL", **more:
 
 
 def secured(folder: Path, listeners: Sequence[Listener]) -> tuple[KraftCluster, dict[str, int]]:
-    """Give a cluster of one broker, not started, with more listeners, and their ports by name."""
+    """Return a cluster of one broker, not started, with more listeners, and their ports by name."""
     (agent,) = jars(AGENT).glob("extract-tls-secrets-*.jar")
     jvm = (*SMALL_JVM, f"-javaagent:{agent}={folder / SECRETS}")
     cluster = KraftCluster(CURRENT, brokers=1, folder=folder, jvm=jvm)
@@ -84,7 +85,8 @@ def secured(folder: Path, listeners: Sequence[Listener]) -> tuple[KraftCluster, 
 
 
 def inject(secrets: Path, capture: Path) -> None:
-    """Put a key log into a pcapng capture of this machine's byte order, behind the description of its interface.
+    """Put a key log into a pcapng capture of this machine's byte order, behind the description of its
+    interface.
 
     editcap would put it in front of that; then Wireshark's own tools cannot convert the file any more.
     """

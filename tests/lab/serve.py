@@ -1,4 +1,5 @@
-"""A Kafka broker for trying things: `python -m tests.lab.serve` starts one of today's release and prints where it listens.
+"""A Kafka broker for trying things: `python -m tests.lab.serve` starts one of today's release and prints
+where it listens.
 
 It runs until Ctrl-C, keeps its data in a temporary folder, and needs Java and Maven.
 """

@@ -39,7 +39,7 @@ class Stage:
     noticed: dict[str, int] = field(default_factory=dict)
     """What others than clients and request logs counted of the incident, such as a line in a broker's log."""
     answered_unlogged: set[int] = field(default_factory=set)
-    """Ports whose brokers answer ApiVersions before they know the client, without a word in their request log."""
+    """Ports whose brokers answer ApiVersions before they know the client, and do not log it."""
 
     @contextlib.contextmanager
     def recording(self, cluster: Cluster, ports: list[int] | None = None, **how: Any) -> Iterator[Capture]:

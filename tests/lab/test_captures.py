@@ -1,4 +1,5 @@
-"""The captures in the repository are the files their manifest speaks of, and the manifest is consistent in itself."""
+"""The captures in the repository are the files their manifest speaks of, and the manifest is consistent in
+itself."""
 
 from __future__ import annotations
 

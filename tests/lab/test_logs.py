@@ -9,13 +9,18 @@ import pytest
 from tests.lab import clientlog, requestlog
 
 MODERN = (
-    'Completed request:{"isForwarded":false,"requestHeader":{"requestApiKey":0,"requestApiVersion":10,"correlationId":4,'
-    '"clientId":"shop","requestApiKeyName":"PRODUCE"},"request":{"acks":%d,"topicData":[]},"response":{"responses":[{'
-    '"name":"t","partitionResponses":[{"index":0,"errorCode":6},{"index":1,"errorCode":0}]}],"throttleTimeMs":0},'
+    "Completed "
+    'request:{"isForwarded":false,"requestHeader":{"requestApiKey":0,"requestApiVersion":10,"correlationId":'
+    "4,"
+    '"clientId":"shop","requestApiKeyName":"PRODUCE"},"request":{"acks":%d,"topicData":[]},"response":'
+    '{"responses":[{'
+    '"name":"t","partitionResponses":[{"index":0,"errorCode":6},{"index":1,"errorCode":0}]}],'
+    '"throttleTimeMs":0},'
     '"connection":"127.0.0.1:20364-127.0.0.1:34730-0-1","totalTimeMs":4.1}\n'
 )
 FORWARDED = (
-    'Completed request:{"isForwarded":true,"requestHeader":{"requestApiKey":19,"requestApiVersion":2,"correlationId":8,'
+    "Completed "
+    'request:{"isForwarded":true,"requestHeader":{"requestApiKey":19,"requestApiVersion":2,"correlationId":8,'
     '"clientId":"lab","requestApiKeyName":"CREATE_TOPICS"},"connection":"127.0.0.1:2-127.0.0.1:3-0-1"}\n'
 )
 OLD = (
@@ -64,20 +69,35 @@ def test_only_what_is_new_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("library", "line", "request_"),
     [
-        ("librdkafka", "SEND| [a#b-1] [thrd:x]: x:1/1: Sent OffsetCommitRequest (v9, 1 bytes @ 0, CorrId 2)", ("offsetcommit", 9)),
-        ("librdkafka", "SEND| [a#b-1] [thrd:x]: x:1/1: Sent ApiVersionRequest (v3, 6 bytes @ 0, CorrId 1)", ("apiversions", 3)),
+        (
+            "librdkafka",
+            "SEND| [a#b-1] [thrd:x]: x:1/1: Sent OffsetCommitRequest (v9, 1 bytes @ 0, CorrId 2)",
+            ("offsetcommit", 9),
+        ),
+        (
+            "librdkafka",
+            "SEND| [a#b-1] [thrd:x]: x:1/1: Sent ApiVersionRequest (v3, 6 bytes @ 0, CorrId 1)",
+            ("apiversions", 3),
+        ),
         (
             "java",
-            ("NetworkClient [Producer clientId=a] Sending LIST_OFFSETS request with header RequestHeader(apiKey=LIST_OFFSETS, "
-            "apiVersion=11, clientId=a, correlationId=5, headerVersion=2) and timeout 30000 to node 1: X(apiVersion=99)"),
+            ("NetworkClient [Producer clientId=a] Sending LIST_OFFSETS request with header "
+"RequestHeader(apiKey=LIST_OFFSETS, "
+            "apiVersion=11, clientId=a, correlationId=5, headerVersion=2) and timeout 30000 to node 1: "
+"X(apiVersion=99)"),
             ("listoffsets", 11),
         ),
         (
             "kafka-python",
-            "kafka.net.connection <KafkaConnection node_id=1> Request 3: OffsetFetchRequest(version=8, group_id='g')",
+            ("kafka.net.connection <KafkaConnection node_id=1> Request 3: OffsetFetchRequest(version=8, "
+"group_id='g')"),
             ("offsetfetch", 8),
         ),
-        ("aiokafka", "aiokafka.conn Request to 127.0.0.1:1 4: OffsetRequest_v3(replica_id=-1)", ("listoffsets", 3)),
+        (
+            "aiokafka",
+            "aiokafka.conn Request to 127.0.0.1:1 4: OffsetRequest_v3(replica_id=-1)",
+            ("listoffsets", 3),
+        ),
     ],
 )  # fmt: skip
 def test_client_line(tmp_path: Path, library: str, line: str, request_: tuple[str, int]) -> None:

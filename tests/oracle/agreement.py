@@ -1,11 +1,12 @@
 """Whether kdissect's codec and a class of Kafka agree on the bytes of one message.
 
-In: a message of the schema, a version, bytes, and the `Reading` of Kafka's class. Out: a `Verdict`. Both must accept or
-both refuse. What both accept must have the same length and the same values, and must be written as the same bytes.
+In: a message of the schema, a version, bytes, and the `Reading` of Kafka's class. Out: a `Verdict`. Both must
+accept or both refuse. What both accept must have the same length and the same values, and must be written as
+the same bytes.
 
-kdissect reads captured bytes and Kafka reads its own, so a few differences are meant. `Leniency` names them all; what it
-does not name is a difference. Two more are normalised before bytes are compared: Kafka leaves out a tagged field that has
-its default, and it writes any bool but 0 as 1.
+kdissect reads captured bytes and Kafka reads its own, so a few differences are meant. `Leniency` names them
+all; what it does not name is a difference. Two more are normalised before bytes are compared: Kafka leaves
+out a tagged field that has its default, and it writes any bool but 0 as 1.
 """
 
 from __future__ import annotations
@@ -234,7 +235,8 @@ def _same(value: Any) -> Any:
 
 
 def without_defaults(owner: Message | Field, version: int, value: dict[str, Any]) -> dict[str, Any]:
-    """Return a decoded value as Kafka writes it: without tagged fields that have their default, bools as 0 and 1."""
+    """Return a decoded value as Kafka writes it: without tagged fields that have their default, bools as 0
+    and 1."""
     kept = {name: item for name, item in value.items() if name == UNKNOWN_TAGS}
     for field in fields_at(owner, version):
         if field.name in value and not (

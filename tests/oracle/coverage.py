@@ -1,11 +1,12 @@
-"""What a release of Kafka knows beside what kdissect's schema knows: messages, versions, and the fields of each.
+"""What a release of Kafka knows beside what kdissect's schema knows: messages, versions, and the fields of
+each.
 
-In: the catalogue that KafkaMessages.java makes of the release. Out: the `Pair`s that both know, which can be compared by
-bytes, and what only one of them knows. Fields are compared by position, type, array, null and tag. Names are not: Kafka
-renames fields between releases, and bytes carry no names.
+In: the catalogue that KafkaMessages.java makes of the release. Out: the `Pair`s that both know, which can be
+compared by bytes, and what only one of them knows. Fields are compared by position, type, array, null and
+tag. Names are not: Kafka renames fields between releases, and bytes carry no names.
 
-Kafka adds tagged fields to versions that are already in use (KIP-482). An older release lacks them, so for that release
-they are unknown tags: the message of a `Pair` is without them.
+Kafka adds tagged fields to versions that are already in use (KIP-482). An older release lacks them, so for
+that release they are unknown tags: the message of a `Pair` is without them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ PLAIN = {
     "VotersRecord": "Voters",
 }
 
-# Versions that were changed after releases had shipped them unused: message and version, and the first release as of now.
+# Versions that were changed after releases had shipped them unused: message and version, and the first
+# release as of now.
 DRAFTS = {
     ("ConsumerGroupDescribeResponse", 0): (3, 8),
     ("LeaderChange", 0): (3, 0),

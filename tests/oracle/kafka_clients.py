@@ -1,11 +1,14 @@
-"""kdissect's codec beside the official Java classes of releases. `python -m tests.oracle.kafka_clients 4.3.1 3.9.1`.
+"""kdissect's codec beside the official Java classes of releases. `python -m tests.oracle.kafka_clients 4.3.1
+3.9.1`.
 
-Resolves kafka-clients of any release from 2.4.0 on by Maven, compiles KafkaMessages.java against it, and compares every
-message in every version that both sides know: random messages from the schema, and the same messages damaged. See
-`agreement` for what has to agree and which differences are meant, `coverage` for what is listed.
+Resolves kafka-clients of any release from 2.4.0 on by Maven, compiles KafkaMessages.java against it, and
+compares every message in every version that both sides know: random messages from the schema, and the same
+messages damaged. See `agreement` for what has to agree and which differences are meant, `coverage` for what
+is listed.
 
-Prints a table by API for each release, and every difference with its bytes. The exit code is 1 if there is a difference,
-or a message, version or field of a release that kdissect lacks; it is 2 if Java, Maven or a release is missing.
+Prints a table by API for each release, and every difference with its bytes. The exit code is 1 if there is a
+difference, or a message, version or field of a release that kdissect lacks; it is 2 if Java, Maven or a
+release is missing.
 """
 
 from __future__ import annotations
@@ -143,7 +146,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the comparison and print the report."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.oracle.kafka_clients",
-        description="Compare the codec with the Java classes of kafka-clients, by random and damaged messages.",
+        description="Compare the codec with the classes of kafka-clients by random and damaged messages.",
     )
     parser.add_argument("releases", nargs="+", metavar="RELEASE", help="such as 4.3.1; 2.4.0 or newer")
     parser.add_argument("--seconds", type=float, default=30.0, help="how long for each release (default: 30)")
@@ -173,7 +176,8 @@ def main(arguments: list[str] | None = None) -> int:
         for version in message.versions
     }
     print(
-        f"{len(compared & ours)} of kdissect's {len(ours)} pairs of an API's message and a version were compared"
+        f"{len(compared & ours)} of kdissect's {len(ours)} pairs of an API's message and a version "
+        "were compared"
     )
     return 1 if failed else 0
 

@@ -1,4 +1,5 @@
-"""The codec agrees with Kafka's own classes: a small part of what `python -m tests.oracle.kafka_clients` does."""
+"""The codec agrees with Kafka's own classes: a small part of what `python -m tests.oracle.kafka_clients`
+does."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,5 @@
-"""A kafka-python client: `python -m tests.lab.clients.kafka_python JOB.json`. Its debug log names every request."""
+"""A kafka-python client: `python -m tests.lab.clients.kafka_python JOB.json`. Its debug log names every
+request."""
 
 from __future__ import annotations
 

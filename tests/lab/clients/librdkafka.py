@@ -1,6 +1,7 @@
 """A librdkafka client (through confluent-kafka): `python -m tests.lab.clients.librdkafka JOB.json`.
 
-Its protocol debug log, on standard error to the very end, names every request sent, with version and correlation id.
+Its protocol debug log, on standard error to the very end, names every request sent, with version and
+correlation id.
 """
 
 from __future__ import annotations

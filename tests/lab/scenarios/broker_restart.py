@@ -32,15 +32,32 @@ def record(stage: Stage) -> None:
         stage.topics(cluster, {"orders": 6})
         with stage.recording(cluster):
             consumers = [
-                stage.start(library, releases.CURRENT, role="consume", client_id=f"{group}-1", topics=("orders",),
-                            group=group, config=_CALM)
+                stage.start(
+                    library,
+                    releases.CURRENT,
+                    role="consume",
+                    client_id=f"{group}-1",
+                    topics=("orders",),
+                    group=group,
+                    config=_CALM,
+                )
                 for group, library in CONSUMERS
-            ]  # fmt: skip
+            ]
             producers = [
-                stage.start(library, releases.CURRENT, role="produce", client_id=client_id, topics=("orders",),
-                            records=320, per_second=8, burst=8, value_bytes=120, config=config)
+                stage.start(
+                    library,
+                    releases.CURRENT,
+                    role="produce",
+                    client_id=client_id,
+                    topics=("orders",),
+                    records=320,
+                    per_second=8,
+                    burst=8,
+                    value_bytes=120,
+                    config=config,
+                )
                 for client_id, library, config in PRODUCERS
-            ]  # fmt: skip
+            ]
             time.sleep(6)
             two, three = cluster.nodes[1:]
             two.stop()

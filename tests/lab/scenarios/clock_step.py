@@ -1,4 +1,5 @@
-"""A capture in which the clock goes back, spliced from one whose clock did not: a machine's clock is not ours to set."""
+"""A capture in which the clock goes back, spliced from one whose clock did not: a machine's clock is not ours
+to set."""
 
 from __future__ import annotations
 
@@ -27,9 +28,14 @@ def record(stage: Stage) -> None:
             )
             stage.wait_until_reading([reader])
             writer = stage.start(
-                "librdkafka", role="produce", client_id="writer", topics=("orders",), records=40, per_second=8,
+                "librdkafka",
+                role="produce",
+                client_id="writer",
+                topics=("orders",),
+                records=40,
+                per_second=8,
                 config={"linger.ms": "5"},
-            )  # fmt: skip
+            )
             writer.finish()
             reader.leave()
     whole = packets.count(stage.capture).packets

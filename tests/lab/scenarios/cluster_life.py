@@ -1,4 +1,5 @@
-"""The whole life of a small cluster, brokers among themselves included, and an operator who asks for everything."""
+"""The whole life of a small cluster, brokers among themselves included, and an operator who asks for
+everything."""
 
 from __future__ import annotations
 

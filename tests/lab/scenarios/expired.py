@@ -1,4 +1,5 @@
-"""Members that a group gives up: one frozen for longer than its session, one that works longer than it may between polls."""
+"""Members that a group gives up: one frozen for longer than its session, one that works longer than it may
+between polls."""
 
 from __future__ import annotations
 
@@ -41,20 +42,40 @@ def record(stage: Stage) -> None:
         stage.topics(cluster, {"orders": 2, "jobs": 1, "idle": 1})
         with stage.recording(cluster):
             readers = [
-                stage.start(library, role="consume", client_id=client_id, group=group, topics=(topic,),
-                            rest_ms=rest_ms, config=config)
+                stage.start(
+                    library,
+                    role="consume",
+                    client_id=client_id,
+                    group=group,
+                    topics=(topic,),
+                    rest_ms=rest_ms,
+                    config=config,
+                )
                 for library, client_id, group, topic, rest_ms, config in (
                     ("aiokafka", "frozen", "billing", "orders", 0.0, FROZEN),
                     ("librdkafka", "patient", "billing", "orders", 0.0, SHORT | ROUND_ROBIN),
-                    ("librdkafka", "dawdler", "work", "jobs", 6000.0, SHORT | {"max.poll.interval.ms": "3000"}),
+                    (
+                        "librdkafka",
+                        "dawdler",
+                        "work",
+                        "jobs",
+                        6000.0,
+                        SHORT | {"max.poll.interval.ms": "3000"},
+                    ),
                     ("librdkafka", "poller", "watch", "idle", 0.0, POLLING),
                 )
-            ]  # fmt: skip
+            ]
             stage.wait_until_reading(readers)
             writer = stage.start(
-                "librdkafka", role="produce", client_id="writer", topics=("orders", "jobs"), records=80, per_second=8,
-                burst=2, config={"linger.ms": "5"},
-            )  # fmt: skip
+                "librdkafka",
+                role="produce",
+                client_id="writer",
+                topics=("orders", "jobs"),
+                records=80,
+                per_second=8,
+                burst=2,
+                config={"linger.ms": "5"},
+            )
             time.sleep(3)
             frozen = readers[0].child.process
             assert frozen is not None

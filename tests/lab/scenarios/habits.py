@@ -26,16 +26,28 @@ def record(stage: Stage) -> None:
         stage.topics(cluster, {"transfers": 1, "idle": 1})
         with stage.recording(cluster):
             first = stage.start(
-                "librdkafka", role="transact", client_id="first", topics=("transfers",), records=60, rest_ms=300.0,
-                burst=3, config=TRANSACTOR,
-            )  # fmt: skip
+                "librdkafka",
+                role="transact",
+                client_id="first",
+                topics=("transfers",),
+                records=60,
+                rest_ms=300.0,
+                burst=3,
+                config=TRANSACTOR,
+            )
             for _ in range(CHECKS):
                 wire.view(cluster.client_ports[0])
                 time.sleep(0.05)
             second = stage.start(
-                "librdkafka", role="transact", client_id="second", topics=("transfers",), records=9, per_second=3,
-                burst=3, config=TRANSACTOR,
-            )  # fmt: skip
+                "librdkafka",
+                role="transact",
+                client_id="second",
+                topics=("transfers",),
+                records=9,
+                per_second=3,
+                burst=3,
+                config=TRANSACTOR,
+            )
             second.finish()
             time.sleep(1)
             first.child.kill()

@@ -33,9 +33,15 @@ def record(stage: Stage) -> None:
         with stage.recording(cluster):
             limping.start()
             writer = stage.start(
-                "librdkafka", role="produce", client_id="writer", topics=("left", "right"), records=480, per_second=60,
-                value_bytes=60, config={"acks": "1", "linger.ms": "0", "batch.num.messages": "1"},
-            )  # fmt: skip
+                "librdkafka",
+                role="produce",
+                client_id="writer",
+                topics=("left", "right"),
+                records=480,
+                per_second=60,
+                value_bytes=60,
+                config={"acks": "1", "linger.ms": "0", "batch.num.messages": "1"},
+            )
             writer.finish()
             recovered.set()
             limping.join()

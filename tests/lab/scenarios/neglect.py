@@ -1,4 +1,5 @@
-"""What clients do wrong on a healthy broker: fall behind, write too much at once, leave a transaction open."""
+"""What clients do wrong on a healthy broker: fall behind, write too much at once, leave a transaction
+open."""
 
 from __future__ import annotations
 
@@ -28,15 +29,37 @@ def record(stage: Stage) -> None:
                 rest_ms=40.0, config=SLOW,
             )  # fmt: skip
             opened = stage.start(
-                "librdkafka", role="transact", client_id="forgetful", topics=("transfers",), records=90, rest_ms=500.0,
-                burst=100, config={"transactional.id": "forgetful", "linger.ms": "20"},
-            )  # fmt: skip
+                "librdkafka",
+                role="transact",
+                client_id="forgetful",
+                topics=("transfers",),
+                records=90,
+                rest_ms=500.0,
+                burst=100,
+                config={"transactional.id": "forgetful", "linger.ms": "20"},
+            )
             writers = [
-                stage.start("librdkafka", role="produce", client_id="quick-writer", topics=("clicks",), records=1800,
-                            per_second=120, burst=24, config={"compression.type": "zstd", "linger.ms": "50"}),
-                stage.start("librdkafka", role="produce", client_id="big-writer", topics=("notes",), records=6,
-                            per_second=1, value_bytes=5000, config={"linger.ms": "5"}),
-            ]  # fmt: skip
+                stage.start(
+                    "librdkafka",
+                    role="produce",
+                    client_id="quick-writer",
+                    topics=("clicks",),
+                    records=1800,
+                    per_second=120,
+                    burst=24,
+                    config={"compression.type": "zstd", "linger.ms": "50"},
+                ),
+                stage.start(
+                    "librdkafka",
+                    role="produce",
+                    client_id="big-writer",
+                    topics=("notes",),
+                    records=6,
+                    per_second=1,
+                    value_bytes=5000,
+                    config={"linger.ms": "5"},
+                ),
+            ]
             time.sleep(5)
             opened.child.kill()
             for writer in writers:

@@ -1,4 +1,5 @@
-"""A cluster of the ZooKeeper era with clients of its time: message formats 0 and 1, and the oldest API versions."""
+"""A cluster of the ZooKeeper era with clients of its time: message formats 0 and 1, and the oldest API
+versions."""
 
 from __future__ import annotations
 
@@ -22,15 +23,37 @@ _NO_QUESTIONS = {"api.version.request": "false", "broker.version.fallback": "0.9
 PRODUCERS = (
     ("java-0.8-plain", "java", releases.OLDEST, "ancient", {"acks": "1", "linger.ms": "50"}),
     ("java-0.8-gzip", "java", releases.OLDEST, "ancient", {"compression.type": "gzip", "linger.ms": "50"}),
-    ("java-0.9-snappy", "java", releases.OLDER, "ancient", {"compression.type": "snappy", "acks": "all",
-                                                           "linger.ms": "50"}),
-    ("rdkafka-0.9-lz4", "librdkafka", None, "ancient", _NO_QUESTIONS | {"compression.type": "lz4", "acks": "1"}),
-    ("java-0.10-gzip", "java", releases.OLD, "old", {"compression.type": "gzip", "acks": "all", "linger.ms": "50"}),
+    (
+        "java-0.9-snappy",
+        "java",
+        releases.OLDER,
+        "ancient",
+        {"compression.type": "snappy", "acks": "all", "linger.ms": "50"},
+    ),
+    (
+        "rdkafka-0.9-lz4",
+        "librdkafka",
+        None,
+        "ancient",
+        _NO_QUESTIONS | {"compression.type": "lz4", "acks": "1"},
+    ),
+    (
+        "java-0.10-gzip",
+        "java",
+        releases.OLD,
+        "old",
+        {"compression.type": "gzip", "acks": "all", "linger.ms": "50"},
+    ),
     ("java-0.10-plain", "java", releases.OLD, "old", {"acks": "0", "linger.ms": "50"}),
     ("rdkafka-snappy", "librdkafka", None, "old", {"compression.type": "snappy", "acks": "all"}),
-    ("python-lz4", "kafka-python", None, "old", {"compression_type": "lz4", "acks": "1", "linger_ms": "50",
-                                                 "enable_idempotence": "False"}),
-)  # fmt: skip
+    (
+        "python-lz4",
+        "kafka-python",
+        None,
+        "old",
+        {"compression_type": "lz4", "acks": "1", "linger_ms": "50", "enable_idempotence": "False"},
+    ),
+)
 _ALL = ("ancient", "old")
 CONSUMERS: tuple[tuple[str, str, Release | None, tuple[str, ...], dict[str, str]], ...] = (
     ("java-0.9-reader", "java", releases.OLDER, _ALL, {"session.timeout.ms": "10000"}),
@@ -53,10 +76,20 @@ def record(stage: Stage) -> None:
                 for client_id, library, release, topics, config in CONSUMERS
             ]  # fmt: skip
             writers = [
-                stage.start(library, release, role="produce", client_id=client_id, topics=(topic,), records=84,
-                            per_second=12, burst=6, value_bytes=160, config=config)
+                stage.start(
+                    library,
+                    release,
+                    role="produce",
+                    client_id=client_id,
+                    topics=(topic,),
+                    records=84,
+                    per_second=12,
+                    burst=6,
+                    value_bytes=160,
+                    config=config,
+                )
                 for client_id, library, release, topic, config in PRODUCERS
-            ]  # fmt: skip
+            ]
             for writer in writers:
                 writer.finish()
             time.sleep(3)

@@ -1,4 +1,5 @@
-"""A broker that stops in the middle of its work, as in a long garbage collection or on a frozen host, and goes on later."""
+"""A broker that stops in the middle of its work, as in a long garbage collection or on a frozen host, and
+goes on later."""
 
 from __future__ import annotations
 
@@ -41,10 +42,19 @@ def record(stage: Stage) -> None:
                 config=READER,
             )
             producers = [
-                stage.start(library, releases.CURRENT, role="produce", client_id=client_id, topics=("orders",),
-                            records=100, per_second=4, burst=4, config=config)
+                stage.start(
+                    library,
+                    releases.CURRENT,
+                    role="produce",
+                    client_id=client_id,
+                    topics=("orders",),
+                    records=100,
+                    per_second=4,
+                    burst=4,
+                    config=config,
+                )
                 for client_id, library, config in PRODUCERS
-            ]  # fmt: skip
+            ]
             time.sleep(6)
             with cluster.nodes[1].paused():
                 time.sleep(14)

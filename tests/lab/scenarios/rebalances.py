@@ -1,4 +1,5 @@
-"""Groups that find no rest: members join, leave and die, with the classic protocol and with the new one (KIP-848)."""
+"""Groups that find no rest: members join, leave and die, with the classic protocol and with the new one
+(KIP-848)."""
 
 from __future__ import annotations
 
@@ -29,17 +30,34 @@ class Group(NamedTuple):
 
 
 GROUPS = (
-    Group("eager-rdkafka", "librdkafka", {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000",
-                                         "fetch.wait.max.ms": "2000"}),
-    Group("cooperative-java", "java", {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000",
-                                       "partition.assignment.strategy": _COOPERATIVE, "fetch.max.wait.ms": "2000"}),
-    Group("eager-python", "kafka-python", {"session_timeout_ms": "6000", "heartbeat_interval_ms": "1000",
-                                           "fetch_max_wait_ms": "2000"}),
-    Group("eager-aio", "aiokafka", {"session_timeout_ms": "6000", "heartbeat_interval_ms": "1000",
-                                           "fetch_max_wait_ms": "2000"}),
+    Group(
+        "eager-rdkafka",
+        "librdkafka",
+        {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "fetch.wait.max.ms": "2000"},
+    ),
+    Group(
+        "cooperative-java",
+        "java",
+        {
+            "session.timeout.ms": "6000",
+            "heartbeat.interval.ms": "1000",
+            "partition.assignment.strategy": _COOPERATIVE,
+            "fetch.max.wait.ms": "2000",
+        },
+    ),
+    Group(
+        "eager-python",
+        "kafka-python",
+        {"session_timeout_ms": "6000", "heartbeat_interval_ms": "1000", "fetch_max_wait_ms": "2000"},
+    ),
+    Group(
+        "eager-aio",
+        "aiokafka",
+        {"session_timeout_ms": "6000", "heartbeat_interval_ms": "1000", "fetch_max_wait_ms": "2000"},
+    ),
     Group("new-java", "java", {"group.protocol": "consumer", "fetch.max.wait.ms": "2000"}),
     Group("new-rdkafka", "librdkafka", {"group.protocol": "consumer", "fetch.wait.max.ms": "2000"}),
-)  # fmt: skip
+)
 _BROKER = {
     "group.min.session.timeout.ms": "3000",
     "group.consumer.min.session.timeout.ms": "3000",
@@ -53,8 +71,17 @@ def record(stage: Stage) -> None:
     with KraftCluster(releases.CURRENT, 3, _BROKER, folder=stage.folder / "cluster") as cluster:
         stage.topics(cluster, {"jobs": 4})
         with stage.recording(cluster):
-            source = stage.start("librdkafka", role="produce", client_id="source", topics=("jobs",), records=96,
-                                 per_second=2, burst=4, value_bytes=80, config={"acks": "all", "linger.ms": "50"})  # fmt: skip
+            source = stage.start(
+                "librdkafka",
+                role="produce",
+                client_id="source",
+                topics=("jobs",),
+                records=96,
+                per_second=2,
+                burst=4,
+                value_bytes=80,
+                config={"acks": "all", "linger.ms": "50"},
+            )
             first = _join(stage, 1)
             time.sleep(2)
             second = _join(stage, 2)

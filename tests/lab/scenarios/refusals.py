@@ -1,4 +1,5 @@
-"""What a healthy broker refuses or puts off: rights, quotas, a misspelt topic, harmed batches, a distrusted certificate."""
+"""What a healthy broker refuses or puts off: rights, quotas, a misspelt topic, harmed batches, a distrusted
+certificate."""
 
 from __future__ import annotations
 
@@ -108,19 +109,34 @@ def record(stage: Stage) -> None:
         with stage.recording(cluster, [node.client_port, *ports.values()]):
             writers = [
                 stage.start(
-                    "librdkafka", releases.CURRENT, role="produce", client_id=client_id, topics=(topic,), records=records,
-                    per_second=per_second, value_bytes=size, config=IMPATIENT | config,
+                    "librdkafka",
+                    releases.CURRENT,
+                    role="produce",
+                    client_id=client_id,
+                    topics=(topic,),
+                    records=records,
+                    per_second=per_second,
+                    value_bytes=size,
+                    config=IMPATIENT | config,
                     bootstrap=f"127.0.0.1:{boxed if client_id in boxed_clients else node.client_port}",
                 )
                 for client_id, topic, records, per_second, size, config in PRODUCERS
-            ]  # fmt: skip
+            ]
             writers.append(
                 stage.start(
-                    "librdkafka", role="produce", client_id="mistrusting", topics=("notes",), records=1,
+                    "librdkafka",
+                    role="produce",
+                    client_id="mistrusting",
+                    topics=("notes",),
+                    records=1,
                     bootstrap=f"127.0.0.1:{ports['SSL']}",
-                    config={"security.protocol": "ssl", "message.timeout.ms": "2000", "reconnect.backoff.ms": "500"},
+                    config={
+                        "security.protocol": "ssl",
+                        "message.timeout.ms": "2000",
+                        "reconnect.backoff.ms": "500",
+                    },
                 )
-            )  # fmt: skip
+            )
             stranger = stage.start(
                 "librdkafka", role="consume", client_id="stranger", group="auditors", topics=("events",),
                 config={"retry.backoff.ms": "500"},

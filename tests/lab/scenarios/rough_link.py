@@ -24,7 +24,9 @@ def record(stage: Stage) -> None:
         (node,) = cluster.nodes
         internal, controller = (f"127.0.0.1:{port}" for port in (node.internal_port, node.controller_port))
         cluster.config |= {
-            "listeners": f"CLIENT://0.0.0.0:{node.client_port},INTERNAL://{internal},CONTROLLER://{controller}",
+            "listeners": (
+                f"CLIENT://0.0.0.0:{node.client_port},INTERNAL://{internal},CONTROLLER://{controller}"
+            ),
             "advertised.listeners": f"CLIENT://{FAR}:{node.client_port},INTERNAL://{internal}",
         }
         with cluster:

@@ -76,10 +76,21 @@ def record(stage: Stage) -> None:
         stage.topics(cluster, {"orders": 2})
         with stage.recording(cluster, list(ports.values()), nanoseconds=True):
             clients = [
-                stage.start(library, releases.CURRENT, role="produce", client_id=client_id, topics=("orders",),
-                            bootstrap=bootstrap, records=40, per_second=4, burst=4, value_bytes=160, config=config)
+                stage.start(
+                    library,
+                    releases.CURRENT,
+                    role="produce",
+                    client_id=client_id,
+                    topics=("orders",),
+                    bootstrap=bootstrap,
+                    records=40,
+                    per_second=4,
+                    burst=4,
+                    value_bytes=160,
+                    config=config,
+                )
                 for client_id, library, config in PRODUCERS
-            ]  # fmt: skip
+            ]
             clients.append(
                 stage.start("librdkafka", role="produce", client_id="rdkafka-over-tls", topics=("orders",),
                             bootstrap=protected, records=8, per_second=4, burst=4, config=over_tls)

@@ -25,9 +25,15 @@ def record(stage: Stage) -> None:
             )
             stage.wait_until_reading([reader])
             writer = stage.start(
-                "librdkafka", role="produce", client_id="writer", topics=("orders",), records=90, per_second=10,
-                value_bytes=200, config={"linger.ms": "5"},
-            )  # fmt: skip
+                "librdkafka",
+                role="produce",
+                client_id="writer",
+                topics=("orders",),
+                records=90,
+                per_second=10,
+                value_bytes=200,
+                config={"linger.ms": "5"},
+            )
             time.sleep(3)
             with capture.starved():
                 time.sleep(2)

@@ -48,10 +48,17 @@ def record(stage: Stage) -> None:
         stage.topics(cluster, TOPICS)
         with stage.recording(cluster, nanoseconds=True):
             consumers = [
-                stage.start(library, releases.CURRENT, role="consume", client_id=f"{group}-1", topics=(topic,),
-                            group=group, config=config)
+                stage.start(
+                    library,
+                    releases.CURRENT,
+                    role="consume",
+                    client_id=f"{group}-1",
+                    topics=(topic,),
+                    group=group,
+                    config=config,
+                )
                 for group, library, topic, config in CONSUMERS
-            ]  # fmt: skip
+            ]
             producers = [
                 stage.start(library, releases.CURRENT, role="produce", client_id=client_id, topics=(topic,),
                             records=240, per_second=16, burst=8, value_bytes=160, headers=True, config=config)

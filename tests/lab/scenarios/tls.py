@@ -1,4 +1,5 @@
-"""Clients on listeners with TLS, one for each version and cipher suite that brokers choose; the secrets are in the capture."""
+"""Clients on listeners with TLS, one for each version and cipher suite that brokers choose; the secrets are
+in the capture."""
 
 from __future__ import annotations
 
@@ -51,11 +52,21 @@ def record(stage: Stage) -> None:
         stage.topics(cluster, {"orders": 2})
         with stage.recording(cluster, list(ports.values()), nanoseconds=True):
             clients = [
-                stage.start(library, releases.CURRENT, role="produce", client_id=client_id, topics=("orders",),
-                            bootstrap=f"127.0.0.1:{ports[listener.name]}", records=16, per_second=16, burst=4,
-                            value_bytes=160, config=settings(library, trusted))
+                stage.start(
+                    library,
+                    releases.CURRENT,
+                    role="produce",
+                    client_id=client_id,
+                    topics=("orders",),
+                    bootstrap=f"127.0.0.1:{ports[listener.name]}",
+                    records=16,
+                    per_second=16,
+                    burst=4,
+                    value_bytes=160,
+                    config=settings(library, trusted),
+                )
                 for client_id, library, listener in PRODUCERS
-            ]  # fmt: skip
+            ]
             reader = stage.start(
                 "librdkafka", role="consume", client_id="rdkafka-reader", topics=("orders",), group="readers",
                 bootstrap=f"127.0.0.1:{ports[READER.name]}",

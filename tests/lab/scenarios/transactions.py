@@ -1,4 +1,5 @@
-"""Exactly once: transactions that commit and abort, idempotent producers, and readers of what was committed."""
+"""Exactly once: transactions that commit and abort, idempotent producers, and readers of what was
+committed."""
 
 from __future__ import annotations
 
@@ -42,19 +43,47 @@ def record(stage: Stage) -> None:
                 for client_id, library, config in READERS
             ]  # fmt: skip
             booking = stage.start(
-                "java", releases.CURRENT, role="transform", client_id="booker", group="booker",
+                "java",
+                releases.CURRENT,
+                role="transform",
+                client_id="booker",
+                group="booker",
                 topics=("transfers", "booked"),
-                config={"transactional.id": "booker", "isolation.level": "read_committed", "enable.auto.commit": "false"},
-            )  # fmt: skip
+                config={
+                    "transactional.id": "booker",
+                    "isolation.level": "read_committed",
+                    "enable.auto.commit": "false",
+                },
+            )
             writers = [
-                stage.start(library, releases.CURRENT, role="transact", client_id=client_id, topics=("transfers",),
-                            records=108, per_second=12, burst=6, value_bytes=120, config=config)
+                stage.start(
+                    library,
+                    releases.CURRENT,
+                    role="transact",
+                    client_id=client_id,
+                    topics=("transfers",),
+                    records=108,
+                    per_second=12,
+                    burst=6,
+                    value_bytes=120,
+                    config=config,
+                )
                 for client_id, library, config in TRANSACTORS
             ] + [
-                stage.start(library, releases.CURRENT, role="produce", client_id=client_id, topics=("audit",),
-                            records=60, per_second=6, burst=5, value_bytes=120, config=config)
+                stage.start(
+                    library,
+                    releases.CURRENT,
+                    role="produce",
+                    client_id=client_id,
+                    topics=("audit",),
+                    records=60,
+                    per_second=6,
+                    burst=5,
+                    value_bytes=120,
+                    config=config,
+                )
                 for client_id, library, config in IDEMPOTENT
-            ]  # fmt: skip
+            ]
             for writer in writers:
                 writer.finish()
             time.sleep(4)
