@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-from kdissect.spark.session import Engine, Settings
+from kdissect.spark.session import Engine, SparkSettings
 
 # No example is too slow on a machine that does other things as well, and what chance finds is for tests/fuzz.
 hypothesis.settings.register_profile(
@@ -16,7 +16,7 @@ hypothesis.settings.load_profile("steady")
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Engine]:
-    with Engine.start(Settings(master="local[2]")) as started:
+    with Engine.start(SparkSettings(master="local[2]")) as started:
         started.context()
         yield started
 

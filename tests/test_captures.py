@@ -13,7 +13,7 @@ from kdissect.report.build.report import build_report
 from kdissect.report.render.json import to_json
 from kdissect.spark import jobs
 from kdissect.spark.capture_facts import capture_facts
-from kdissect.spark.jobs import Work
+from kdissect.spark.jobs import AnalysisWork
 from kdissect.spark.session import Engine
 from kdissect.spark.tasks import TableOptions
 from kdissect.streams.tls.keylog import keys_for
@@ -29,7 +29,9 @@ def told(request: pytest.FixtureRequest, engine: Engine) -> tuple[dict[str, Any]
     """What the manifest expects, and what the report says."""
     found = index_captures(open_inputs([str(CAPTURES / request.param["file"])], "").files)
     treatment = TableOptions(keys=keys_for(None, found.files))
-    analysis = jobs.added_up(jobs.figures(engine.context(), Work(found.splits, treatment=treatment)))
+    analysis = jobs.merge_figures(
+        jobs.figures(engine.context(), AnalysisWork(found.splits, treatment=treatment))
+    )
     report = to_json(build_report(analysis.partial, capture_facts(found, analysis.counts)))
     return request.param, json.loads(report)
 

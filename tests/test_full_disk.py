@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from kdissect.replay.results.run_files import write_run
-from kdissect.spark.failures import DiskFull, failed
-from kdissect.spark.session import Engine, Settings
-from kdissect.spark.startup.jvm import GatewayFailed
+from kdissect.spark.failures import DiskFullError, job_error
+from kdissect.spark.session import Engine, SparkSettings
+from kdissect.spark.startup.jvm import GatewayError
 from tests.helpers.command import COMMAND, environment, kdissect
 
 CAPTURES = Path(__file__).parents[1] / "captures"
@@ -69,13 +69,13 @@ def test_a_jvm_that_cannot_write_what_is_waited_for(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tiny))
-    with Engine.start(Settings(cache=tmp_path / "cache")) as engine:
+    with Engine.start(SparkSettings(cache=tmp_path / "cache")) as engine:
         with suppress(OSError), (tiny / "full").open("wb", buffering=0) as file:
             while file.write(bytes(1024)):
                 pass
-        with pytest.raises(GatewayFailed, match="No space left") as told:
+        with pytest.raises(GatewayError, match="No space left") as told:
             engine.context()
-        assert isinstance(failed(told.value, engine.log), DiskFull)
+        assert isinstance(job_error(told.value, engine.log), DiskFullError)
         assert not engine.may_be_helped  # it still records: the class archive is not to blame
 
 

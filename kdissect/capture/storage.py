@@ -26,7 +26,7 @@ NO_HDFS = "reading HDFS needs the package hdfs-native (pip install 'kdissect[hdf
 SAME_SYSTEM = {"s3a://": "s3://", "s3n://": "s3://"}  # Hadoop's names for it
 
 
-class Storage(Protocol):
+class CaptureStorage(Protocol):
     """A capture that is open for reading."""
 
     @property
@@ -92,9 +92,9 @@ def _hdfs_by_java(uri: str) -> tuple[Any, str]:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[Storage]:
+def opened(path: str) -> Iterator[CaptureStorage]:
     """Open a capture for the length of a block. Raises OSError for one that cannot be read."""
-    source: Storage = _Remote(path) if is_uri(path) else _File(path)
+    source: CaptureStorage = _Remote(path) if is_uri(path) else _File(path)
     try:
         yield source
     finally:

@@ -12,9 +12,9 @@ from kdissect.cli.banner import index_lines, reading_line
 from kdissect.cli.filter_options import table_filter
 from kdissect.cli.options import pseudonyms_of
 from kdissect.errors import UserError
-from kdissect.spark.connect import Remote, engine_for
-from kdissect.spark.session import Engine, Settings
-from kdissect.spark.startup.jvm import GatewayFailed
+from kdissect.spark.connect import ConnectEngine, engine_for
+from kdissect.spark.session import Engine, SparkSettings
+from kdissect.spark.startup.jvm import GatewayError
 from kdissect.text import escape_control
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kdissect.capture.index.range_merge import Run
     from kdissect.capture.index.range_scan import RangeScan, Task
     from kdissect.capture.inputs import Inputs
-    from kdissect.spark.jobs import Work
+    from kdissect.spark.jobs import AnalysisWork
     from kdissect.tables.anonymize import Pseudonyms
 
 
@@ -40,9 +40,9 @@ class NothingToReportError(UserError):
 class AnalysisRun:
     """Captures that are indexed, the work to do on them, and the engine that does it."""
 
-    engine: Engine | Remote
+    engine: Engine | ConnectEngine
     index: "CaptureIndex"
-    work: "Work"
+    work: "AnalysisWork"
     pseudonyms: "Pseudonyms | None"
 
 
@@ -57,12 +57,12 @@ def silent(_line: str) -> None:
 
 
 @contextmanager
-def spark_engine(arguments: argparse.Namespace, paths: Sequence[str]) -> Iterator[Engine | Remote]:
+def spark_engine(arguments: argparse.Namespace, paths: Sequence[str]) -> Iterator[Engine | ConnectEngine]:
     """Start Spark, unless the first bytes of the paths show that there is nothing to read, and end it afterwards."""
     refuse_at_once(paths)
     notice = _notice(arguments)
     with (
-        engine_for(Settings(master=arguments.master, notice=notice)) as engine,
+        engine_for(SparkSettings(master=arguments.master, notice=notice)) as engine,
         spark_errors_explained(engine),
     ):
         if line := reading_line(paths):
@@ -70,17 +70,19 @@ def spark_engine(arguments: argparse.Namespace, paths: Sequence[str]) -> Iterato
         yield engine
 
 
-def prepare_run(engine: Engine | Remote, arguments: argparse.Namespace, paths: Sequence[str]) -> AnalysisRun:
+def prepare_run(
+    engine: Engine | ConnectEngine, arguments: argparse.Namespace, paths: Sequence[str]
+) -> AnalysisRun:
     """Return the run over captures: open and index them, report what is in them, and plan the work.
 
     Raise NothingToReportError for captures without packets, InputError for what cannot be read.
     """
     from kdissect.capture.index.index import SPLIT_BYTES, index_captures
-    from kdissect.spark.progress import SurveyProgress
+    from kdissect.spark.progress import IndexProgress
 
     engine.build()
     inputs, scratch = _open(engine, arguments, paths)
-    with SurveyProgress(arguments.quiet) as progress:
+    with IndexProgress(arguments.quiet) as progress:
         split_bytes = arguments.split_bytes or SPLIT_BYTES
         index = index_captures(inputs.files, split_bytes, progress, run=_range_runner(engine))
     _announce(index, arguments.quiet)
@@ -98,7 +100,7 @@ def analysis_run(arguments: argparse.Namespace) -> Iterator[AnalysisRun]:
 
 
 def _open(
-    engine: Engine | Remote, arguments: argparse.Namespace, paths: Sequence[str]
+    engine: Engine | ConnectEngine, arguments: argparse.Namespace, paths: Sequence[str]
 ) -> "tuple[Inputs, Path]":
     """Return the capture files of the paths, and a scratch directory of this run."""
     from kdissect.capture.formats.file_types import InputError
@@ -127,31 +129,31 @@ def _announce(index: "CaptureIndex", quiet: bool) -> None:
 
 
 def _plan(
-    engine: Engine | Remote,
+    engine: Engine | ConnectEngine,
     arguments: argparse.Namespace,
     index: "CaptureIndex",
     pseudonyms: "Pseudonyms | None",
     scratch: "Path",
-) -> "Work":
+) -> "AnalysisWork":
     """Return the work on indexed captures; a local engine that is still starting gets splits scanned ahead."""
     from kdissect.capture.index.sampling import take_sample
-    from kdissect.spark.jobs import Work
-    from kdissect.spark.startup.local_scan import FEW_CONNECTIONS, scan_ahead
+    from kdissect.spark.jobs import AnalysisWork
+    from kdissect.spark.startup.local_scan import FEW_CONNECTIONS, scan_locally
     from kdissect.spark.tasks import TableOptions
     from kdissect.streams.tls.keylog import keys_for
 
     keys = keys_for(arguments.keylog, index.files)
     options = TableOptions(table_filter(arguments, index.earliest_time_ns or 0), pseudonyms, keys=keys)
     sample = take_sample(index.splits, arguments.port)
-    work = Work(index.splits, tuple(arguments.port), arguments.partitions or 0, options, sample)
+    work = AnalysisWork(index.splits, tuple(arguments.port), arguments.partitions or 0, options, sample)
     if engine.may_be_helped and sample.connections <= FEW_CONNECTIONS:
         shares = work.shares(engine.settings.cores)
-        ahead = scan_ahead(work.splits, work.ports, shares, scratch / "pieces", engine.is_up)
+        ahead = scan_locally(work.splits, work.ports, shares, scratch / "pieces", engine.is_up)
         work = replace(work, ahead=ahead)
     return work
 
 
-def _shared_scratch(engine: Engine | Remote, place: str) -> str:
+def _shared_scratch(engine: Engine | ConnectEngine, place: str) -> str:
     """Return a directory of this run in a place that executors share."""
     from kdissect.capture.formats.file_types import InputError
     from kdissect.capture.storage import shared_scratch
@@ -162,14 +164,14 @@ def _shared_scratch(engine: Engine | Remote, place: str) -> str:
         raise InputError.of(place, error) from None
 
 
-def _range_runner(engine: Engine | Remote) -> "Run":
+def _range_runner(engine: Engine | ConnectEngine) -> "Run":
     """Return what scans ranges of captures: this process while a local Spark starts, or the executors of a cluster."""
     from kdissect.capture.index.index import in_threads
-    from kdissect.spark.jobs import looked_over
+    from kdissect.spark.jobs import scan_ranges
 
     def run(tasks: "Sequence[Task]") -> "Iterable[RangeScan]":
         here = engine.settings.local or len(tasks) == 1
-        return in_threads(tasks) if here else looked_over(engine.context(), tasks)
+        return in_threads(tasks) if here else scan_ranges(engine.context(), tasks)
 
     return run
 
@@ -179,16 +181,16 @@ def _notice(arguments: argparse.Namespace) -> Callable[[str], None]:
 
 
 @contextmanager
-def spark_errors_explained(engine: Engine | Remote) -> Iterator[None]:
+def spark_errors_explained(engine: Engine | ConnectEngine) -> Iterator[None]:
     """Turn exceptions of Spark into one sentence (see `spark.failures`)."""
     try:
         yield
     except Exception as error:
         if not _is_from_spark(error):
             raise
-        from kdissect.spark.failures import failed
+        from kdissect.spark.failures import job_error
 
-        raise failed(error, engine.log) from error
+        raise job_error(error, engine.log) from error
 
 
 def reason_for_no_report(
@@ -236,5 +238,5 @@ def _captures_hold(index: "CaptureIndex") -> str:
 def _is_from_spark(error: Exception) -> bool:
     names = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
     return bool(names & {"pyspark", "py4j", "grpc"}) or isinstance(
-        error, GatewayFailed | EOFError | ConnectionResetError | ConnectionRefusedError
+        error, GatewayError | EOFError | ConnectionResetError | ConnectionRefusedError
     )

@@ -4,27 +4,27 @@ import argparse
 
 from kdissect.cli.context import analysis_run, notify
 from kdissect.cli.options import TABLES
-from kdissect.spark.session import Settings
+from kdissect.spark.session import SparkSettings
 from kdissect.spark.table_writer import (
     FINISH,
-    Format,
-    target_at,
+    TableFormat,
+    table_target,
 )
 
 
 def export(arguments: argparse.Namespace) -> None:
     """Run the command."""
     wanted = [table for table in TABLES if table in arguments.table or "all" in arguments.table]
-    target = target_at(arguments.out, arguments.overwrite, Settings(master=arguments.master).local)
+    target = table_target(arguments.out, arguments.overwrite, SparkSettings(master=arguments.master).local)
     try:
         with analysis_run(arguments) as run:
             session = run.engine.session()
 
             from kdissect.spark import jobs
-            from kdissect.spark.progress import Progress
+            from kdissect.spark.progress import JobProgress
 
-            format = Format(arguments.format)
-            with Progress(run.engine.context(), arguments.quiet):
+            format = TableFormat(arguments.format)
+            with JobProgress(run.engine.context(), arguments.quiet):
                 target.write(jobs.tables(session, run.work, wanted, FINISH.get(format)), format)
         if not arguments.quiet:
             notify(f"kdissect: {', '.join(wanted)} written to {arguments.out}")

@@ -18,7 +18,7 @@ from kdissect.cli.arguments import parse
 from kdissect.errors import ExitCode, UserError
 from kdissect.files import NO_ROOM
 from kdissect.jit import kernel_cache
-from kdissect.spark.startup.block_pandas import without_pandas
+from kdissect.spark.startup.block_pandas import block_pandas
 from kdissect.text import escape_control
 
 
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         logging.disable(logging.CRITICAL)  # Py4J logs what it also raises
     with suppress(ValueError):  # outside the main thread the caller handles signals
         signal.signal(signal.SIGTERM, _terminated)
-    without_pandas()
+    block_pandas()
     try:
         uncompiled = kernel_cache.run_uncompiled(getattr(arguments, "paths", []))
         run = getattr(import_module(f"kdissect.cli.{arguments.command}"), arguments.command)

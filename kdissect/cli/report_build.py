@@ -49,15 +49,15 @@ def report_input(
     from kdissect.report.render import terminal  # noqa: F401 - loaded here, while Spark is still starting
     from kdissect.spark import jobs
     from kdissect.spark.capture_facts import capture_facts
-    from kdissect.spark.progress import Progress
+    from kdissect.spark.progress import JobProgress
 
     spark = run.engine.context()
 
-    with Progress(spark, arguments.quiet):
+    with JobProgress(spark, arguments.quiet):
         blobs = jobs.figures(spark, run.work, grid)
     if not more_to_come:
         run.engine.rest()
-    analysis = jobs.added_up(blobs)
+    analysis = jobs.merge_figures(blobs)
     facts = anonymized_facts(run, capture_facts(run.index, analysis.counts))
     result = ReportInput(analysis.partial, facts, filters_shown(arguments, run))
     if why := _nothing(run, analysis, result.filters):

@@ -24,17 +24,17 @@ def sql(arguments: argparse.Namespace) -> None:
         session = run.engine.session()
 
         from kdissect.spark import jobs
-        from kdissect.spark.progress import Progress
-        from kdissect.spark.queries import asked, parsed
+        from kdissect.spark.progress import JobProgress
+        from kdissect.spark.queries import check_syntax, run_query
 
         try:
-            parsed(session, arguments.query)
-            with Progress(run.engine.context(), arguments.quiet):
+            check_syntax(session, arguments.query)
+            with JobProgress(run.engine.context(), arguments.quiet):
                 wanted = [
                     table for table in TABLES if re.search(rf"\b{table}\b", arguments.query, re.IGNORECASE)
                 ]
                 views = jobs.tables(session, run.work, wanted)
-            frame = asked(session, views, arguments.query)
+            frame = run_query(session, views, arguments.query)
         except ValueError as wrong:
             raise UsageError(str(wrong)) from None
         WRITERS[arguments.format](frame.columns, rows_of(frame), arguments)

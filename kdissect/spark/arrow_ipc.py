@@ -16,7 +16,7 @@ Blob: TypeAlias = tuple[int, bytes]  # ordinal of a split, and some of its piece
 HELD_BYTES = 16 << 20
 
 
-def blob_of(batch: pa.RecordBatch, compression: str | None = None) -> bytes:
+def to_blob(batch: pa.RecordBatch, compression: str | None = None) -> bytes:
     """Write a batch as an Arrow IPC stream."""
     out = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=compression)
@@ -25,12 +25,12 @@ def blob_of(batch: pa.RecordBatch, compression: str | None = None) -> bytes:
     return out.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def batches_in(blob: bytes) -> list[pa.RecordBatch]:
-    """Read what `blob_of` wrote."""
+def from_blob(blob: bytes) -> list[pa.RecordBatch]:
+    """Read what `to_blob` wrote."""
     return pa.ipc.open_stream(blob).read_all().to_batches()  # type: ignore[no-any-return]
 
 
-def in_order(blobs: Iterable[Blob], held_bytes: int = HELD_BYTES) -> Iterator[pa.RecordBatch]:
+def ordered_by_split(blobs: Iterable[Blob], held_bytes: int = HELD_BYTES) -> Iterator[pa.RecordBatch]:
     """Give the pieces of one partition by split."""
     with tempfile.SpooledTemporaryFile(max_size=held_bytes, dir=_scratch_folder()) as file:
         places = []
@@ -39,7 +39,7 @@ def in_order(blobs: Iterable[Blob], held_bytes: int = HELD_BYTES) -> Iterator[pa
             file.write(blob)
         for _, at, size in sorted(places):
             file.seek(at)
-            yield from batches_in(file.read(size))
+            yield from from_blob(file.read(size))
 
 
 def _scratch_folder() -> str | None:

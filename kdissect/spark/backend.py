@@ -13,7 +13,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kdissect.spark.startup.local_scan import Ahead
+    from kdissect.spark.startup.local_scan import LocalScan
 
 Row: TypeAlias = tuple[Any, bytes]
 Step: TypeAlias = Callable[[Iterable[Row]], Iterator[tuple[str, bytes]]]
@@ -48,7 +48,7 @@ class Rows(Protocol):
         """Give what a step makes of the blobs, which it gets in batches of one column, `rows`."""
 
 
-class Transport(Protocol):
+class Backend(Protocol):
     """How work gets to the executors, and from one to another."""
 
     @property
@@ -59,20 +59,20 @@ class Transport(Protocol):
         """Call a function with each item, in a task for each."""
 
     def scattered(
-        self, scan: Scan, ordinals: range, tasks: int, partitions: int, ahead: "Ahead | None"
+        self, scan: Scan, ordinals: range, tasks: int, partitions: int, ahead: "LocalScan | None"
     ) -> Rows:
         """Scan splits in so many tasks; give the rows of each partition of pass two, with those of `ahead`, in one task."""
 
 
-def transport_of(spark: Any) -> Transport:
+def backend_of(spark: Any) -> Backend:
     """Give the way that a Spark context has, or a session of any kind."""
     if is_connect(spark):
-        from kdissect.spark.dataframe_backend import Frames
+        from kdissect.spark.dataframe_backend import DataFrameBackend
 
-        return Frames(spark)
-    from kdissect.spark.rdd_backend import Rdds
+        return DataFrameBackend(spark)
+    from kdissect.spark.rdd_backend import RddBackend
 
-    return Rdds(getattr(spark, "sparkContext", spark))
+    return RddBackend(getattr(spark, "sparkContext", spark))
 
 
 def is_connect(spark: Any) -> bool:

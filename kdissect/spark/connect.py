@@ -18,9 +18,9 @@ from kdissect.package_archive import pack
 from kdissect.spark.session import (
     QUIET_SETTINGS,
     Engine,
-    Settings,
+    SparkSettings,
 )
-from kdissect.spark.startup.block_pandas import with_pandas
+from kdissect.spark.startup.block_pandas import allow_pandas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,26 +40,26 @@ SESSION_SETTINGS = (
 """What a session may set by itself; the others are the server's."""
 
 
-class NoConnect(UserError):
+class ConnectError(UserError):
     """There is no session of a Spark Connect server to be had; the message is one sentence."""
 
 
-class Remote:
+class ConnectEngine:
     """A context manager; closing it ends the session, not the server."""
 
     log: Path | None = None  # the server keeps its own
     may_be_helped = False  # executors cannot read what would be done here
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SparkSettings) -> None:
         self.settings = settings
         self._scratch = ScratchDirectory()
         self.afterwards = ExitStack()
         self._session: SparkSession | None = None
 
     @classmethod
-    def start(cls, settings: Settings) -> Self:
+    def start(cls, settings: SparkSettings) -> Self:
         """Take what it needs of PySpark; raise NoConnect if that lacks packages."""
-        _client()
+        _session_module()
         return cls(settings)
 
     def __enter__(self) -> Self:
@@ -81,7 +81,7 @@ class Remote:
         """Reach the server, and send it the package. Raises NoConnect."""
         if self._session is not None:
             return
-        self._session = _reached(self.settings.master)
+        self._session = _new_session(self.settings.master)
         for name in SESSION_SETTINGS:
             self._session.conf.set(name, QUIET_SETTINGS[name])
         send_package(self._session)
@@ -111,10 +111,10 @@ class Remote:
             self._session = None
 
 
-def engine_for(settings: Settings) -> Engine | Remote:
+def engine_for(settings: SparkSettings) -> Engine | ConnectEngine:
     """Start what the master asks for."""
     if settings.master.startswith(SCHEME):
-        return Remote.start(settings)
+        return ConnectEngine.start(settings)
     return Engine.start(settings)
 
 
@@ -124,9 +124,9 @@ def send_package(session: "SparkSession") -> None:
         session.addArtifacts(str(pack(Path(folder))), pyfile=True)
 
 
-def _client() -> Any:
+def _session_module() -> Any:
     """Give PySpark's module of sessions, which cannot do without pandas."""
-    with_pandas()
+    allow_pandas()
     # By itself gRPC lets no child of this process fork another: it dies (the standby of a local Spark does that).
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
     with warnings.catch_warnings():
@@ -134,13 +134,13 @@ def _client() -> Any:
         try:
             from pyspark.sql.connect import session
         except ImportError:
-            raise NoConnect(
+            raise ConnectError(
                 "Spark Connect needs packages that are not installed: pip install 'kdissect[connect]'"
             ) from None
     return session
 
 
-def _reached(url: str) -> Any:
+def _new_session(url: str) -> Any:
     """Give a new session."""
     import grpc
     from pyspark.errors import PySparkException
@@ -151,14 +151,16 @@ def _reached(url: str) -> Any:
     try:
         builder = DefaultChannelBuilder(url)
     except (PySparkException, ValueError):
-        raise NoConnect(f"{place} is no address of a Spark Connect server: sc://host:15002 is") from None
+        raise ConnectError(f"{place} is no address of a Spark Connect server: sc://host:15002 is") from None
     with builder.toChannel() as channel:
         try:
             grpc.channel_ready_future(channel).result(timeout=REACHED_SECONDS)
         except grpc.FutureTimeoutError:
-            raise NoConnect(f"no Spark Connect server answers at {place}") from None
-    session = _client().SparkSession.builder.channelBuilder(builder).create()
+            raise ConnectError(f"no Spark Connect server answers at {place}") from None
+    session = _session_module().SparkSession.builder.channelBuilder(builder).create()
     session.client.set_retry_policies([DefaultPolicy(max_retries=MOST_RETRIES, max_backoff=RETRY_MS)])
     if tuple(map(int, session.version.split(".")[:2])) < OLDEST:
-        raise NoConnect(f"{place} runs Spark {session.version}: {OLDEST[0]}.{OLDEST[1]} or newer is needed")
+        raise ConnectError(
+            f"{place} runs Spark {session.version}: {OLDEST[0]}.{OLDEST[1]} or newer is needed"
+        )
     return session

@@ -22,7 +22,7 @@ from kdissect.spark.backend import (
     Step,
     T,
 )
-from kdissect.spark.startup.local_scan import Ahead
+from kdissect.spark.startup.local_scan import LocalScan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +34,7 @@ NAMED = pa.schema([pa.field("key", pa.string()), pa.field(ROWS, pa.binary())])
 ADDRESSED = pa.schema([pa.field("partition", pa.int32()), *NUMBERED])
 
 
-class Frames:
+class DataFrameBackend:
     """The way by a session of a Spark Connect server."""
 
     def __init__(self, session: "SparkSession") -> None:
@@ -51,15 +51,15 @@ class Frames:
         call = partial(_called, function=function, items=tuple(items))
         frame = self._mapped(range(len(items)), len(items), call, NUMBERED)
         # What the executors send is as much ours as what they were sent: they run this package.
-        return [pickle.loads(result) for _, result in sorted(FrameRows(frame).collected())]  # noqa: S301
+        return [pickle.loads(result) for _, result in sorted(DataFrameRows(frame).collected())]  # noqa: S301
 
     def scattered(
-        self, scan: Scan, ordinals: range, tasks: int, partitions: int, ahead: Ahead | None
-    ) -> "FrameRows":
+        self, scan: Scan, ordinals: range, tasks: int, partitions: int, ahead: LocalScan | None
+    ) -> "DataFrameRows":
         """Scan, and shuffle."""
         assert ahead is None, "executors of a server cannot read what was done ahead here"
         frame = self._mapped(ordinals, tasks, partial(_addressed, scan=scan), ADDRESSED)
-        return FrameRows(frame.repartitionById(partitions, "partition").select("key", ROWS))
+        return DataFrameRows(frame.repartitionById(partitions, "partition").select("key", ROWS))
 
     def _mapped(
         self, numbers: range, tasks: int, step: Callable[[Iterable[int]], Iterator[Any]], schema: pa.Schema
@@ -68,17 +68,17 @@ class Frames:
         return frame.mapInArrow(partial(_over_numbers, step=step, schema=schema), _as_spark_says(schema))
 
 
-class FrameRows:
+class DataFrameRows:
     """Rows of a DataFrame with the columns key and rows."""
 
     def __init__(self, frame: "DataFrame") -> None:
         self._frame = frame
 
-    def through(self, step: Step) -> "FrameRows":
+    def through(self, step: Step) -> "DataFrameRows":
         """Give what a step makes of each partition."""
-        return FrameRows(self._frame.mapInArrow(partial(_over_rows, step=step), _as_spark_says(NAMED)))
+        return DataFrameRows(self._frame.mapInArrow(partial(_over_rows, step=step), _as_spark_says(NAMED)))
 
-    def kept(self) -> "FrameRows":
+    def kept(self) -> "DataFrameRows":
         """Make and keep them, now, for as long as this session has them.
 
         A cache would be found by comparing plans, which fails for a function once the server forgot its plan; and it
@@ -86,11 +86,11 @@ class FrameRows:
         """
         from pyspark import StorageLevel
 
-        return FrameRows(self._frame.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY))
+        return DataFrameRows(self._frame.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY))
 
-    def only(self, key: str) -> "FrameRows":
+    def only(self, key: str) -> "DataFrameRows":
         """Give the rows with a key."""
-        return FrameRows(self._frame.where(self._frame["key"] == key))
+        return DataFrameRows(self._frame.where(self._frame["key"] == key))
 
     def collected(self) -> list[Row]:
         """Bring all rows here."""

@@ -17,8 +17,8 @@ from pyspark.sql.types import StructType
 
 from kdissect.capture.index.splits import Split
 from kdissect.spark import tasks
-from kdissect.spark.arrow_ipc import batches_in, blob_of
-from kdissect.spark.partitioning import share_out
+from kdissect.spark.arrow_ipc import from_blob, to_blob
+from kdissect.spark.partitioning import partition_buckets
 from kdissect.streams.tls.keylog import (
     NO_KEYS,
     KeyLog,
@@ -61,7 +61,7 @@ class CaptureSource(DataSource):
 
 
 @dataclass
-class Connections(InputPartition):
+class ConnectionGroup(InputPartition):
     """Some connections: their pieces, as Arrow IPC streams, and what it takes to dissect them."""
 
     splits: tuple[Split, ...]
@@ -92,21 +92,21 @@ class CaptureReader(DataSourceReader):
             splits, keys = found_in.splits, keys_for(self.keylog, found_in.files)
         sample = take_sample(splits, self.ports)
         count = max(1, min(-(-sample.bytes // PARTITION_BYTES), MOST_PARTITIONS))
-        of_bucket = share_out(sample, count).of_bucket
+        of_bucket = partition_buckets(sample, count).of_bucket
         parts: list[list[bytes]] = [[] for _ in range(count)]
         for split in splits:
             for pieces in tasks.scan_step([pa.record_batch({"split": [split.index]})], splits, self.ports):
-                for number, rows in tasks.routed(pieces, of_bucket):
-                    parts[number].append(blob_of(rows))
+                for number, rows in tasks.split_by_partition(pieces, of_bucket):
+                    parts[number].append(to_blob(rows))
         names: dict[str, str] = {}
         if self.table == "partitions":
             found = (batch for part in parts for batch in tasks.names_step(_pieces(part), splits, keys))
-            names = tasks.named(pair for batch in found for pair in tasks.pairs(batch))
-        return [Connections(splits, part, names, keys) for part in parts]
+            names = tasks.topic_names(pair for batch in found for pair in tasks.name_pairs(batch))
+        return [ConnectionGroup(splits, part, names, keys) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Dissect one group of connections."""
-        assert isinstance(partition, Connections)
+        assert isinstance(partition, ConnectionGroup)
         treatment = tasks.TableOptions(keys=partition.keys)
         for name, rows in tasks.tables_step(
             _pieces(partition.pieces), partition.splits, [self.table], treatment
@@ -117,4 +117,4 @@ class CaptureReader(DataSourceReader):
 
 def _pieces(blobs: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
     for blob in blobs:
-        yield from batches_in(blob)
+        yield from from_blob(blob)

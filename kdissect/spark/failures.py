@@ -9,7 +9,7 @@ from typing import Any
 
 from kdissect.errors import UserError
 from kdissect.files import NO_ROOM, is_full
-from kdissect.spark.startup.jvm import GatewayFailed, last_line
+from kdissect.spark.startup.jvm import GatewayError, error_line
 
 _SPARK_NOISE = re.compile(r"^(?:[\w.$]+(?:Exception|Error): *|\([\w.$]+(?:Exception|Error)\) *)")
 
@@ -32,20 +32,20 @@ PYTHON_ADVICE = "PYSPARK_PYTHON, or spark.pyspark.python, names the interpreter 
 DEBUGGING = "this is a fault of kdissect, and KDISSECT_DEBUG=1 shows where"
 
 
-class JobFailed(Exception):
+class JobError(Exception):
     """A Spark job failed; the message is one sentence for the user."""
 
 
-class DiskFull(JobFailed, UserError):
+class DiskFullError(JobError, UserError):
     """… for want of room."""
 
 
-def failed(error: BaseException, log: Path | None = None) -> JobFailed:
+def job_error(error: BaseException, log: Path | None = None) -> JobError:
     """Give the failure that an exception out of Spark is."""
-    sentence = explained(error, log)
+    sentence = explain(error, log)
     if sentence == NO_SPACE or (log and _wanted_room(log)):
-        return DiskFull(NO_SPACE)
-    return JobFailed(sentence)
+        return DiskFullError(NO_SPACE)
+    return JobError(sentence)
 
 
 def _wanted_room(log: Path) -> bool:
@@ -57,33 +57,33 @@ def _wanted_room(log: Path) -> bool:
 
 
 @contextmanager
-def making_temporary_files() -> Iterator[None]:
+def disk_full_explained() -> Iterator[None]:
     """Turn want of room for them into DiskFull."""
     try:
         yield
     except OSError as error:
         if error.errno in NO_ROOM:
-            raise DiskFull(NO_SPACE) from error
+            raise DiskFullError(NO_SPACE) from error
         raise
 
 
-def explained(error: BaseException, log: Path | None = None) -> str:
+def explain(error: BaseException, log: Path | None = None) -> str:
     """Give one sentence for an exception out of Spark; `log` is what the JVM printed."""
     text = _text_of(error)
     for sign, sentence in _PLAIN.items():
         if sign in text:
             return sentence
-    if isinstance(error, GatewayFailed):
+    if isinstance(error, GatewayError):
         return text
-    if worker := last_of_python(text):
+    if worker := last_python_error(text):
         return worker
     if type(error).__module__.startswith("py4j") or isinstance(error, EOFError | ConnectionError):
-        said = last_line(log) if log and log.exists() else "it said nothing"
+        said = error_line(log) if log and log.exists() else "it said nothing"
         return _with_root(_cause(text), error) if _cause(text) else f"Spark ended unexpectedly: {said}"
     return _with_root(_first_line(text) or type(error).__name__, error)
 
 
-def last_of_python(text: str) -> str:
+def last_python_error(text: str) -> str:
     """Give the message at the end of the first Python traceback in `text`; empty if there is none."""
     _, found, rest = text.partition("Traceback (most recent call last):")
     if not found:

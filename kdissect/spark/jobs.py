@@ -33,24 +33,24 @@ from kdissect.report.timeline.grid import Grid
 from kdissect.spark import tasks as steps
 from kdissect.spark.arrow_ipc import (
     Blob,
-    batches_in,
-    blob_of,
-    in_order,
+    from_blob,
+    ordered_by_split,
+    to_blob,
 )
 from kdissect.spark.backend import (
     ROWS,
     ArrowStep,
+    Backend,
     Rows,
-    Transport,
-    transport_of,
+    backend_of,
 )
 from kdissect.spark.partitioning import (
-    Shares,
+    Partitioning,
+    partition_buckets,
     partitions_for,
-    share_out,
     tasks_for,
 )
-from kdissect.spark.startup.local_scan import Ahead
+from kdissect.spark.startup.local_scan import LocalScan
 from kdissect.spark.tasks import DEFAULT, TableOptions
 from kdissect.tables.schemas import TABLES
 
@@ -62,7 +62,7 @@ Finish: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class AnalysisWork:
     """What to dissect: every split of the captures, in order, how pass two is cut, and what for.
 
     `sample` tells what the connections weigh; `partitions` fixes their number (0: as sample and cores suggest). `ahead` holds what
@@ -74,13 +74,13 @@ class Work:
     partitions: int = 0
     treatment: TableOptions = DEFAULT
     sample: Sample = NO_SAMPLE
-    ahead: Ahead | None = None
+    ahead: LocalScan | None = None
 
-    def shares(self, cores: int) -> Shares:
+    def shares(self, cores: int) -> Partitioning:
         """Share the connections out."""
         if self.ahead:
             return self.ahead.shares
-        return share_out(self.sample, self.partitions or partitions_for(self.sample, cores))
+        return partition_buckets(self.sample, self.partitions or partitions_for(self.sample, cores))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,43 +91,45 @@ class Analysis:
     counts: Counts
 
 
-def looked_over(spark: "SparkContext | SparkSession", tasks: Sequence[Task]) -> list[RangeScan]:
+def scan_ranges(spark: "SparkContext | SparkSession", tasks: Sequence[Task]) -> list[RangeScan]:
     """Look over ranges of captures where the executors are: the survey's `run` on a cluster."""
-    return transport_of(spark).each(look_over, tasks)
+    return backend_of(spark).each(look_over, tasks)
 
 
-def figures(spark: "SparkContext | SparkSession", work: Work, grid: Grid | None = None) -> list[bytes]:
+def figures(
+    spark: "SparkContext | SparkSession", work: AnalysisWork, grid: Grid | None = None
+) -> list[bytes]:
     """Give the partial summaries of all partitions, and what pass one counted; a grid asks for the course of events too.
 
     This is all that needs Spark: one job, two if filters rest on names.
     """
-    pieces, work = _known(_shuffled(transport_of(spark), work), work)
+    pieces, work = _with_filter_names(_shuffle(backend_of(spark), work), work)
     step = partial(steps.summary_step, splits=work.splits, treatment=work.treatment, grid=grid)
     return [blob for _, blob in pieces.through(partial(_over_blobs, step=step)).collected()]
 
 
-def added_up(blobs: Iterable[bytes]) -> Analysis:
+def merge_figures(blobs: Iterable[bytes]) -> Analysis:
     """Add up what `figures` gave."""
-    batches = [batch for blob in blobs for batch in batches_in(blob)]
-    return Analysis(from_arrow(steps.partials_in(batches)), steps.counts_in(batches))
+    batches = [batch for blob in blobs for batch in from_blob(blob)]
+    return Analysis(from_arrow(steps.partials_only(batches)), steps.sum_counts(batches))
 
 
 def tables(
-    session: "SparkSession", work: Work, wanted: Sequence[str], finish: Finish | None = None
+    session: "SparkSession", work: AnalysisWork, wanted: Sequence[str], finish: Finish | None = None
 ) -> "dict[str, DataFrame]":
     """Give public tables as DataFrames, topic ids named from anywhere in the captures.
 
     The captures are dissected here and now, once for all tables, whose rows stay on disk for as long as the session has
     them; `finish` is done to each batch last of all.
     """
-    pieces, work = _known(_shuffled(transport_of(session), work), work)
+    pieces, work = _with_filter_names(_shuffle(backend_of(session), work), work)
     step = partial(steps.tables_step, splits=work.splits, wanted=tuple(wanted), treatment=work.treatment)
     rows = pieces.through(partial(_named_blobs, step=step)).kept()
-    names = steps.named(
+    names = steps.topic_names(
         pair
         for _, blob in rows.only("names").collected()
-        for batch in batches_in(blob)
-        for pair in steps.pairs(batch)
+        for batch in from_blob(blob)
+        for pair in steps.name_pairs(batch)
     )
     return {
         table: rows.only(table).frame(
@@ -141,35 +143,35 @@ def tables(
     }
 
 
-def _shuffled(transport: Transport, work: Work) -> Rows:
+def _shuffle(transport: Backend, work: AnalysisWork) -> Rows:
     """Pass one, and the way of its pieces to pass two."""
     shares = work.shares(transport.cores)
     left = range(work.ahead.done if work.ahead else 0, len(work.splits))
-    scan = partial(_scanned, splits=work.splits, ports=work.ports, shares=shares)
+    scan = partial(_scan, splits=work.splits, ports=work.ports, shares=shares)
     tasks = tasks_for(len(left), transport.cores)
     return transport.scattered(scan, left, tasks, shares.partitions, work.ahead)
 
 
-def _scanned(
-    ordinals: Iterable[int], splits: Sequence[Split], ports: Sequence[int], shares: Shares
+def _scan(
+    ordinals: Iterable[int], splits: Sequence[Split], ports: Sequence[int], shares: Partitioning
 ) -> Iterator[tuple[int, Blob]]:
     for ordinal in ordinals:
         for pieces in steps.scan_step([pa.record_batch({"split": [ordinal]})], splits, ports):
-            for partition, rows in steps.routed(pieces, shares.of_bucket):
-                yield partition, (ordinal, blob_of(rows))
+            for partition, rows in steps.split_by_partition(pieces, shares.of_bucket):
+                yield partition, (ordinal, to_blob(rows))
 
 
 def _over_blobs(blobs: Iterable[Blob], step: ArrowStep) -> Iterator[tuple[str, bytes]]:
-    for batch in step(in_order(blobs)):
-        yield "figures", blob_of(batch)
+    for batch in step(ordered_by_split(blobs)):
+        yield "figures", to_blob(batch)
     pa.default_memory_pool().release_unused()  # the worker waits for more, and should not hold it meanwhile
 
 
 def _named_blobs(
     blobs: Iterable[Blob], step: Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[str, pa.RecordBatch]]]
 ) -> Iterator[tuple[str, bytes]]:
-    for name, batch in step(in_order(blobs)):
-        yield name, blob_of(batch, compression="lz4")
+    for name, batch in step(ordered_by_split(blobs)):
+        yield name, to_blob(batch, compression="lz4")
 
 
 def _rows_of(
@@ -177,17 +179,17 @@ def _rows_of(
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for blob in batch[ROWS].to_pylist():
-            for rows in batches_in(blob):
+            for rows in from_blob(blob):
                 named = steps.with_topics(rows, names) if names else rows
                 yield (finish(named) if finish else named).cast(schema)
 
 
-def _known(pieces: Rows, work: Work) -> tuple[Rows, Work]:
+def _with_filter_names(pieces: Rows, work: AnalysisWork) -> tuple[Rows, AnalysisWork]:
     """Learn what filters rest on, if they do; the pieces are then kept for the next job."""
     if not work.treatment.choice.rests_on_names:
         return pieces, work
     pieces = pieces.kept()
     step = partial(steps.known_step, splits=work.splits, keys=work.treatment.keys)
     found = pieces.through(partial(_named_blobs, step=step)).collected()
-    known = steps.known_from((name, batch) for name, blob in found for batch in batches_in(blob))
+    known = steps.collect_known((name, batch) for name, blob in found for batch in from_blob(blob))
     return pieces, replace(work, treatment=replace(work.treatment, known=known))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Tables(NamedTuple):
+class LoadedTables(NamedTuple):
     """The public tables as DataFrames; `kdissect.tables.schemas` of the package documents their columns."""
 
     connections: "DataFrame"
@@ -43,7 +43,7 @@ def load_tables(
     *,
     ports: Sequence[int] = (),
     keylog: str | Path | None = None,
-) -> Tables:
+) -> LoadedTables:
     """Dissect captures (files, plain or compressed, and directories of them) here and now; give the tables.
 
     The rows stay on the disks of the executors as long as the session has the DataFrames. kdissect must be installed there;
@@ -51,19 +51,19 @@ def load_tables(
     `keylog` names a file with secrets of TLS sessions; those inside captures are used in any case. Raises InputError for a path
     that is no capture, or no key log.
     """
-    found_in = survey_of([path] if isinstance(path, str | Path) else path)
+    found_in = index_paths([path] if isinstance(path, str | Path) else path)
     keys = keys_for(None if keylog is None else str(keylog), found_in.files)
     splits = found_in.splits
-    work = jobs.Work(
+    work = jobs.AnalysisWork(
         splits, tuple(ports), treatment=TableOptions(keys=keys), sample=take_sample(splits, ports)
     )
     if is_connect(spark):
         send_package(spark)
-    found = jobs.tables(spark, work, list(Tables._fields))
-    return Tables(**found)
+    found = jobs.tables(spark, work, list(LoadedTables._fields))
+    return LoadedTables(**found)
 
 
-def survey_of(paths: Sequence[str | Path]) -> CaptureIndex:
+def index_paths(paths: Sequence[str | Path]) -> CaptureIndex:
     """Find the captures and look them over; what must be decompressed lies in a temporary directory until Python ends."""
     _spools.append(tempfile.TemporaryDirectory(prefix="kdissect-"))
     spool = _spools[-1].name

@@ -23,7 +23,7 @@ TASKS_A_CORE = 2  # of pass one: each costs near a tenth of a second; cores shou
 MOST_SPLITS = 64  # in one task of pass one
 
 
-class Shares(NamedTuple):
+class Partitioning(NamedTuple):
     """The partition of every bucket."""
 
     partitions: int
@@ -36,7 +36,7 @@ def partitions_for(sample: Sample, cores: int) -> int:
     return min(-(-max(1, needed) // cores) * cores, max(cores, MOST_PARTITIONS))
 
 
-def share_out(sample: Sample, partitions: int) -> Shares:
+def partition_buckets(sample: Sample, partitions: int) -> Partitioning:
     """Deal the buckets out; those that the sample did not meet in turn."""
     of_bucket = (np.arange(BUCKETS) % partitions).astype(np.int16)
     seen = np.flatnonzero(sample.segments)
@@ -46,7 +46,7 @@ def share_out(sample: Sample, partitions: int) -> Shares:
         load, partition = least[0]
         of_bucket[bucket] = partition
         heapq.heapreplace(least, (load + int(sample.segments[bucket]), partition))
-    return Shares(partitions, of_bucket)
+    return Partitioning(partitions, of_bucket)
 
 
 def tasks_for(splits: int, cores: int) -> int:

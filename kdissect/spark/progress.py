@@ -16,11 +16,11 @@ FILE_SECONDS = 30.0
 PASSES = ("reading packets", "dissecting")
 
 
-class Progress:
+class JobProgress:
     """Watches jobs from a thread of its own while the `with` block runs: those of a Spark context, or of a Connect session."""
 
     def __init__(self, spark: Any, quiet: bool = False, stream: TextIO | None = None) -> None:
-        self._state = (_told if is_connect(spark) else _looked_up)(spark)
+        self._state = (_connect_state if is_connect(spark) else _tracker_state)(spark)
         self._stream = stream or sys.stderr
         self._terminal = self._stream.isatty()
         self._quiet = quiet
@@ -61,20 +61,20 @@ class Progress:
                 self._shown, last = text, now
 
 
-def _looked_up(context: Any) -> Callable[[], str]:
+def _tracker_state(context: Any) -> Callable[[], str]:
     tracker = context.statusTracker()
 
     def state() -> str:
         for number in sorted(tracker.getActiveStageIds()):
             stage = tracker.getStageInfo(number)
             if stage is not None and stage.numTasks:
-                return described(stage.name, stage.numCompletedTasks, stage.numTasks)
+                return describe_stage(stage.name, stage.numCompletedTasks, stage.numTasks)
         return ""
 
     return state
 
 
-def _told(session: Any) -> Callable[[], str]:
+def _connect_state(session: Any) -> Callable[[], str]:
     """A Connect server tells how far its stages are, but not which they are."""
     latest: list[Any] = []
 
@@ -90,13 +90,13 @@ def _told(session: Any) -> Callable[[], str]:
     return state
 
 
-def described(stage: str, completed: int, tasks: int) -> str:
+def describe_stage(stage: str, completed: int, tasks: int) -> str:
     """Say how far a stage is. Spark names the stage that ends in a shuffle after the shuffle, the last after the action."""
     name = PASSES[0] if "mapPartitionsInternal" in stage or "repartition" in stage else PASSES[1]
     return f"kdissect: {name}, {completed} of {tasks} parts"
 
 
-class SurveyProgress:
+class IndexProgress:
     """Hears how many bytes have been looked over; gone without a trace from a terminal when the `with` block ends."""
 
     def __init__(self, quiet: bool = False, stream: TextIO | None = None) -> None:

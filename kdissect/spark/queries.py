@@ -8,13 +8,13 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kdissect.spark.backend import is_connect, transport_of
+from kdissect.spark.backend import backend_of, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def parsed(session: "SparkSession", query: str) -> None:
+def check_syntax(session: "SparkSession", query: str) -> None:
     """Raise ValueError if the query is no SQL."""
     from pyspark.errors import AnalysisException, ParseException
 
@@ -29,12 +29,12 @@ def parsed(session: "SparkSession", query: str) -> None:
         pass  # tables that are yet to come
 
 
-def asked(session: "SparkSession", tables: "Mapping[str, DataFrame]", query: str) -> "DataFrame":
+def run_query(session: "SparkSession", tables: "Mapping[str, DataFrame]", query: str) -> "DataFrame":
     """Give the answer, not yet computed; raise ValueError if the query does not fit the tables."""
     from pyspark.errors import AnalysisException, ParseException
 
     # Few rows are left after an aggregation: as many tasks as there are cores do, not Spark's 200.
-    session.conf.set("spark.sql.shuffle.partitions", transport_of(session).cores)
+    session.conf.set("spark.sql.shuffle.partitions", backend_of(session).cores)
     for name, frame in tables.items():
         frame.createOrReplaceTempView(name)
     try:

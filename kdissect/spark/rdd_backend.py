@@ -15,14 +15,14 @@ from kdissect.spark.backend import (
     Step,
     T,
 )
-from kdissect.spark.startup.local_scan import Ahead
+from kdissect.spark.startup.local_scan import LocalScan
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Rdds:
+class RddBackend:
     """The way by a Spark context."""
 
     def __init__(self, context: "SparkContext") -> None:
@@ -38,7 +38,7 @@ class Rdds:
         return self._context.parallelize(items, len(items)).map(function).collect()
 
     def scattered(
-        self, scan: Scan, ordinals: range, tasks: int, partitions: int, ahead: Ahead | None
+        self, scan: Scan, ordinals: range, tasks: int, partitions: int, ahead: LocalScan | None
     ) -> "RddRows":
         """Scan, and shuffle; what was done ahead is read by pass two itself."""
         rows: RDD[tuple[int, Row]]
@@ -95,7 +95,7 @@ def _itself(partition: int) -> int:
     return partition
 
 
-def _arrived(partition: int, rows: Iterable[tuple[int, Row]], ahead: Ahead | None) -> Iterator[Row]:
+def _arrived(partition: int, rows: Iterable[tuple[int, Row]], ahead: LocalScan | None) -> Iterator[Row]:
     if ahead:
         yield from ahead.blobs(partition)
     for _, row in rows:

@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Any, Self
 from kdissect import limits
 from kdissect.files import ScratchDirectory, cache_home, processor_count
 from kdissect.package_archive import ARCHIVE, pack
-from kdissect.spark.failures import making_temporary_files
-from kdissect.spark.startup.class_data_sharing import ClassArchive, Use
+from kdissect.spark.failures import disk_full_explained
+from kdissect.spark.startup.class_data_sharing import ArchiveUse, ClassArchive
 from kdissect.spark.startup.java import find_java
 from kdissect.spark.startup.jvm import (
-    Gateway,
-    JavaEnded,
-    Launch,
+    JavaEndedError,
+    JvmGateway,
+    JvmLaunch,
     spark_jars,
 )
 from kdissect.spark.startup.prefork import (
     SOCKET,
-    Standby,
-    can_stand_by,
+    PreforkedDaemon,
+    can_prefork,
 )
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ YARN_HADOOP_SETTINGS = ("spark.executorEnv.HADOOP_CONF_DIR", "__spark_conf__/__h
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SparkSettings:
     """How to run Spark. `confs` are set over everything else; `notice` is told one line now and then."""
 
     master: str = LOCAL_MASTER
@@ -112,29 +112,29 @@ class Settings:
 class Engine:
     """One Spark for one run. A context manager; closing it ends everything that it started."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SparkSettings) -> None:
         self.settings = settings
         self._scratch = ScratchDirectory()
         self.afterwards = ExitStack()  # what is to be undone when Spark has ended
         self.home = self._scratch.path
         self._archive: ClassArchive | None = None
-        self._gateway: Gateway | None = None
-        self._standby: Standby | None = None
+        self._gateway: JvmGateway | None = None
+        self._standby: PreforkedDaemon | None = None
         self._context: SparkContext | None = None
         self._failure: BaseException | None = None
         self._building = threading.Thread(target=self._bring_up, name="spark-start", daemon=True)
 
     @classmethod
-    def start(cls, settings: Settings) -> Self:
+    def start(cls, settings: SparkSettings) -> Self:
         """Start a JVM. Raises JavaMissing and DiskFull at once; what goes wrong later is raised by `context`."""
         java = find_java()
-        with making_temporary_files():
+        with disk_full_explained():
             engine = cls(settings)
             try:
-                launch = Launch(java, engine.home, LOCAL_HEAP, settings.local, settings.spark_confs())
+                launch = JvmLaunch(java, engine.home, LOCAL_HEAP, settings.local, settings.spark_confs())
                 if settings.local:
                     engine._archive = ClassArchive(settings.cache, java, spark_jars(), launch.options())
-                engine._gateway = Gateway(launch, engine._archive)
+                engine._gateway = JvmGateway(launch, engine._archive)
             except BaseException:
                 engine.close()
                 raise
@@ -162,9 +162,9 @@ class Engine:
         """Go on building Spark in the background. To be called before other threads are started."""
         if self._building.ident is not None:
             return
-        if self.settings.local and can_stand_by(self.home / SOCKET):
-            with making_temporary_files():
-                self._standby = Standby(self.home / SOCKET)
+        if self.settings.local and can_prefork(self.home / SOCKET):
+            with disk_full_explained():
+                self._standby = PreforkedDaemon(self.home / SOCKET)
         self._building.start()
 
     def is_up(self) -> bool:
@@ -209,7 +209,7 @@ class Engine:
 
     @property
     def _recording(self) -> bool:
-        return self._archive is not None and self._archive.use is Use.RECORD
+        return self._archive is not None and self._archive.use is ArchiveUse.RECORD
 
     @property
     def _records(self) -> bool:
@@ -220,7 +220,7 @@ class Engine:
         if self._context is not None:
             if not self.settings.local:
                 self._context.stop()
-            _forget(self._context)
+            _detach_pyspark(self._context)
             self._context = None
 
     def _let_go(self, finished: bool) -> None:
@@ -252,11 +252,11 @@ class Engine:
         assert self._gateway is not None
         try:
             port, secret = self._gateway.address()
-        except JavaEnded:
-            if self._archive is None or self._archive.use is Use.NOTHING:
+        except JavaEndedError:
+            if self._archive is None or self._archive.use is ArchiveUse.NOTHING:
                 raise
             self._archive.discard()
-            self._gateway = Gateway(self._gateway.launch, None)
+            self._gateway = JvmGateway(self._gateway.launch, None)
             port, secret = self._gateway.address()
         os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
         try:
@@ -292,7 +292,7 @@ class Engine:
         return context
 
 
-def _forget(context: "SparkContext") -> None:
+def _detach_pyspark(context: "SparkContext") -> None:
     """Make PySpark forget a JVM that is about to end, and not print a traceback when its connection is cut."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter
 
 
-class Format(StrEnum):
+class TableFormat(StrEnum):
     """File formats of `export`."""
 
     PARQUET = "parquet"
@@ -43,14 +43,16 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-_WRITERS: Mapping[Format, Callable[["DataFrameWriter", str], None]] = {
-    Format.PARQUET: lambda write, path: write.parquet(path, compression="zstd"),
-    Format.JSONL: lambda write, path: write.json(path, ignoreNullFields=False),
+_WRITERS: Mapping[TableFormat, Callable[["DataFrameWriter", str], None]] = {
+    TableFormat.PARQUET: lambda write, path: write.parquet(path, compression="zstd"),
+    TableFormat.JSONL: lambda write, path: write.json(path, ignoreNullFields=False),
     # RFC 4180: a quote inside quotes is doubled; null is empty, an empty text is ""
-    Format.CSV: lambda write, path: write.csv(path, header=True, escape='"', emptyValue='""', nullValue=""),
+    TableFormat.CSV: lambda write, path: write.csv(
+        path, header=True, escape='"', emptyValue='""', nullValue=""
+    ),
 }
 
-FINISH: Mapping[Format, Callable[[pa.RecordBatch], pa.RecordBatch]] = {Format.CSV: csv_batch}
+FINISH: Mapping[TableFormat, Callable[[pa.RecordBatch], pa.RecordBatch]] = {TableFormat.CSV: csv_batch}
 """What is done to batches that are to be written in a format."""
 
 WHOLE = "_SUCCESS"
@@ -78,7 +80,7 @@ class TableDirectory:
         except OSError as error:
             raise OutputError.of(target, error) from None
 
-    def write(self, tables: Mapping[str, "DataFrame"], format: Format) -> None:
+    def write(self, tables: Mapping[str, "DataFrame"], format: TableFormat) -> None:
         """Write every table; the target appears when all are written."""
         for name, frame in tables.items():
             folder = self._part / name
@@ -111,7 +113,7 @@ class TableStore:
         except OSError as error:
             raise OutputError.of(uri, error) from None
 
-    def write(self, tables: Mapping[str, "DataFrame"], format: Format) -> None:
+    def write(self, tables: Mapping[str, "DataFrame"], format: TableFormat) -> None:
         """Write every table."""
         if not self._near:
             for name, frame in tables.items():
@@ -145,7 +147,7 @@ def _as_hadoop_says(uri: str) -> str:
     return uri.replace("s3://", "s3a://", 1)
 
 
-def target_at(out: str, overwrite: bool, near: bool) -> TableDirectory | TableStore:
+def table_target(out: str, overwrite: bool, near: bool) -> TableDirectory | TableStore:
     """Give where an export goes; `near`: Spark runs on this machine. Raises OutputRefused if it cannot go there."""
     return (
         TableStore(out, overwrite, near) if is_uri(out) else TableDirectory(Path(local_path(out)), overwrite)

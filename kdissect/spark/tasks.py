@@ -88,7 +88,7 @@ def scan_step(
     yield from scan_batches(batches, splits, ports)
 
 
-def routed(
+def split_by_partition(
     pieces: pa.RecordBatch, partition_of_bucket: NDArray[np.int16]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Part the pieces of a split by the partition of pass two that their connections belong to.
@@ -111,9 +111,9 @@ def summary_step(
     counts = [0] * len(Counts._fields)
     pending, merged = [], EMPTY
     tables_of_splits = build_tables(
-        _tapped(batches, counts), splits, treatment, () if grid is None else SOURCE_TABLES
+        _counting(batches, counts), splits, treatment, () if grid is None else SOURCE_TABLES
     )
-    for tables in gathered(tables_of_splits):
+    for tables in coalesce_batches(tables_of_splits):
         pending.append(summarise(tables, grid))
         if len(pending) == MERGED_AT:
             merged, pending = merge([merged, *pending]), []
@@ -135,7 +135,7 @@ def tables_step(
             if name in tables and tables[name].num_rows:
                 yield name, tables[name].select(TABLES[name].names)
         if "names" in tables:
-            seen.update(pairs(tables["names"]))
+            seen.update(name_pairs(tables["names"]))
     yield "names", _names_batch(seen)
 
 
@@ -163,20 +163,20 @@ def known_step(
             yield name, batch
 
 
-def known_from(found: Iterable[tuple[str, pa.RecordBatch]]) -> Known:
+def collect_known(found: Iterable[tuple[str, pa.RecordBatch]]) -> Known:
     """Put together what all tasks of `known_step` gave."""
     topics: list[tuple[str, str]] = []
     nodes: dict[int, set[tuple[str, int]]] = {}
     for name, batch in found:
         if name == "names":
-            topics += pairs(batch)
+            topics += name_pairs(batch)
             continue
         for row in batch.to_pylist():
             nodes.setdefault(row["node_id"], set()).add((row["host"], row["port"]))
-    return Known(named(topics), {node: frozenset(ends) for node, ends in nodes.items()})
+    return Known(topic_names(topics), {node: frozenset(ends) for node, ends in nodes.items()})
 
 
-def named(topics: Iterable[tuple[str, str]]) -> dict[str, str]:
+def topic_names(topics: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Give the topic of each topic id; should one id have had several names, the first by the alphabet."""
     return dict(sorted(topics, reverse=True))
 
@@ -188,7 +188,7 @@ def with_topics(rows: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatc
     return rows.set_column(rows.schema.get_field_index("topic"), "topic", pc.coalesce(rows["topic"], found))
 
 
-def counts_in(batches: Iterable[pa.RecordBatch]) -> Counts:
+def sum_counts(batches: Iterable[pa.RecordBatch]) -> Counts:
     """Add up the counts among the rows of PARTIAL batches."""
     packed = (
         rows
@@ -198,12 +198,12 @@ def counts_in(batches: Iterable[pa.RecordBatch]) -> Counts:
     return Counts(*map(sum, zip(Counts(), *map(unpack_counts, packed), strict=True)))
 
 
-def partials_in(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def partials_only(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """Give PARTIAL batches without the counts, which come in batches of their own: nothing is copied."""
     return [batch for batch in batches if COUNTS_PART not in batch["part"].to_pylist()]
 
 
-def _tapped(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[pa.RecordBatch]:
+def _counting(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[pa.RecordBatch]:
     """Pass pieces on and add up what the rows of counts (bucket -1) say."""
     for batch in batches:
         for packed in batch["segments"].filter(pc.less(batch["bucket"], 0)).to_pylist():
@@ -211,7 +211,7 @@ def _tapped(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[pa
         yield batch
 
 
-def gathered(batches: Iterable[Tables]) -> Iterator[Tables]:
+def coalesce_batches(batches: Iterable[Tables]) -> Iterator[Tables]:
     """Join small batches: figures cost by the batch, and a split full of large messages has a handful of exchanges."""
     held: list[Tables] = []
     for tables in batches:
@@ -237,7 +237,7 @@ def _joined(held: Sequence[Tables]) -> Tables:
     return {name: pa.concat_batches(batches) for name, batches in rows.items()}
 
 
-def pairs(names: pa.RecordBatch) -> list[tuple[str, str]]:
+def name_pairs(names: pa.RecordBatch) -> list[tuple[str, str]]:
     """Give the rows of NAMES as pairs of id and topic."""
     return list(zip(names["topic_id"].to_pylist(), names["topic"].to_pylist(), strict=True))
 

@@ -21,7 +21,7 @@ from kdissect.capture.inputs import CaptureFile
 from kdissect.protocol.schema.registry import highest_versions
 from kdissect.report.partials import summarise
 from kdissect.spark import tasks
-from kdissect.spark.arrow_ipc import blob_of
+from kdissect.spark.arrow_ipc import to_blob
 from kdissect.streams.processor import FlowProcessor
 from kdissect.tables.build import dissect_batches
 
@@ -65,7 +65,7 @@ def stages(path: Path, runs: int) -> dict[str, Any]:
         yield from dissect_batches(pieces, splits)
 
     def figures() -> int:
-        return sum(1 for tables in tasks.gathered(batches()) if summarise(tables))
+        return sum(1 for tables in tasks.coalesce_batches(batches()) if summarise(tables))
 
     pairing, exchanges = timed(pair, runs + 1)
     with_columns, _ = timed(columns, runs + 1)
@@ -76,7 +76,7 @@ def stages(path: Path, runs: int) -> dict[str, Any]:
         "bytes": size,
         "exchanges": exchanges,
         "packets": found.packets,
-        "descriptor_bytes": sum(len(blob_of(of_split)) for of_split in pieces),
+        "descriptor_bytes": sum(len(to_blob(of_split)) for of_split in pieces),
         "seconds": {
             "survey": surveying,
             "pass one": packets,

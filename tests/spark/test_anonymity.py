@@ -79,7 +79,7 @@ def outputs(splits: tuple[Split, ...], treatment: TableOptions, name: str) -> It
     pieces = list(tasks.summary_step(pieces_of(splits), splits, treatment))
     facts = CaptureFacts(files=(name,))
     for by in ProfileBy:
-        summary = build_report(from_arrow(tasks.partials_in(pieces)), facts, by=by)
+        summary = build_report(from_arrow(tasks.partials_only(pieces)), facts, by=by)
         yield f"text by {by}", render(summary, Terminal(200, whole=True))
     yield "JSON", to_json(summary)
     yield "tables", json.dumps(rows_of(splits, treatment))
@@ -109,7 +109,7 @@ def test_what_belongs_together_still_does(splits_of: SplitsOf) -> None:
 
     def figures(treatment: TableOptions) -> Any:
         pieces = tasks.summary_step(pieces_of(splits), splits, treatment)
-        summary = build_report(from_arrow(tasks.partials_in(pieces)), CaptureFacts())
+        summary = build_report(from_arrow(tasks.partials_only(pieces)), CaptureFacts())
         return (
             [replace(row.figures) for row in summary.clients],
             [(row.node_id, row.figures) for row in summary.brokers],

@@ -24,11 +24,11 @@ from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import from_arrow
 from kdissect.spark import jobs
 from kdissect.spark import tasks as steps
-from kdissect.spark.jobs import Work
-from kdissect.spark.session import Engine, Settings
+from kdissect.spark.jobs import AnalysisWork
+from kdissect.spark.session import Engine, SparkSettings
 from kdissect.spark.table_writer import (
-    Format,
     TableDirectory,
+    TableFormat,
     TableStore,
 )
 from kdissect.tables.schemas import TABLES
@@ -58,7 +58,7 @@ def far(cluster: Standalone) -> Iterator[Engine]:
     known = os.environ.get("PYSPARK_PYTHON")
     os.environ["PYSPARK_PYTHON"] = str(cluster.python)
     try:
-        with Engine.start(Settings(cluster.master, cluster.confs)) as engine:
+        with Engine.start(SparkSettings(cluster.master, cluster.confs)) as engine:
             engine.context()
             yield engine
     finally:
@@ -121,9 +121,9 @@ def test_same_tables_for_any_number_of_splits(
     expected = dissected(splits_of(CAPTURE))
     size = CAPTURE.stat().st_size
     for count in (1, 2, 7, 64):
-        work = Work(splits_of(CAPTURE, split_bytes=size // count + 1), partitions=count)
+        work = AnalysisWork(splits_of(CAPTURE, split_bytes=size // count + 1), partitions=count)
         target = TableDirectory(tmp_path / str(count))
-        target.write(jobs.tables(far.session(), work, list(TABLES)), Format.PARQUET)
+        target.write(jobs.tables(far.session(), work, list(TABLES)), TableFormat.PARQUET)
         found = read(tmp_path / str(count))
         for name, table in expected.items():
             assert found[name].equals(in_order(table)), (count, name)
@@ -137,11 +137,11 @@ def test_executors_survey_and_write(
     """What a cluster does by itself: ranges are looked over, and tables written through Hadoop's file systems."""
     files = open_inputs([str(CAPTURE)], str(tmp_path)).files
     size = CAPTURE.stat().st_size
-    run = partial(jobs.looked_over, far.context())
+    run = partial(jobs.scan_ranges, far.context())
     found = index_captures(files, 40_000, range_bytes=size // 10, run=run)
     assert found == index_captures(files, 40_000, range_bytes=size // 10)
     target = TableStore(f"file://{tmp_path}/tables", overwrite=False, near=False)
-    target.write(jobs.tables(far.session(), Work(found.splits), ["connections"]), Format.PARQUET)
+    target.write(jobs.tables(far.session(), AnalysisWork(found.splits), ["connections"]), TableFormat.PARQUET)
     target.abandon()
     folder = tmp_path / "tables" / "connections"
     assert (folder / "_SUCCESS").exists()
@@ -171,11 +171,11 @@ def test_compressed_captures_are_unpacked_for_all(
 def test_an_executor_that_dies_while_tables_are_written_changes_nothing(
     cluster: Standalone, far: Engine, splits_of: SplitsOf, dissected: Dissected, tmp_path: Path
 ) -> None:
-    work = Work(splits_of(CAPTURE, split_bytes=CAPTURE.stat().st_size // 8), partitions=16)
+    work = AnalysisWork(splits_of(CAPTURE, split_bytes=CAPTURE.stat().st_size // 8), partitions=16)
     found = jobs.tables(far.session(), work, ["exchanges"])
     target = TableStore(f"file://{tmp_path}/tables", overwrite=False, near=False)
     with half_way(far, 16, cluster.kill_executor):
-        target.write(found, Format.PARQUET)
+        target.write(found, TableFormat.PARQUET)
     target.abandon()
     table = pa.parquet.read_table(tmp_path / "tables" / "exchanges").cast(TABLES["exchanges"])
     assert in_order(table).equals(in_order(dissected(splits_of(CAPTURE))["exchanges"]))
@@ -187,9 +187,11 @@ def test_a_worker_that_dies_half_way_changes_nothing(
     whole = splits_of(CAPTURE)
     pieces = list(steps.scan_step([pa.record_batch({"split": [0]})], whole, ()))
     expected = list(steps.summary_step(pieces, whole))
-    work = Work(splits_of(CAPTURE, split_bytes=CAPTURE.stat().st_size // 64), partitions=16)
+    work = AnalysisWork(splits_of(CAPTURE, split_bytes=CAPTURE.stat().st_size // 64), partitions=16)
     with half_way(far, 16, cluster.kill_worker):
-        found = jobs.added_up(jobs.figures(far.context(), work))
-    assert found.counts == steps.counts_in(expected)
+        found = jobs.merge_figures(jobs.figures(far.context(), work))
+    assert found.counts == steps.sum_counts(expected)
     facts = CaptureFacts()
-    assert build_report(found.partial, facts) == build_report(from_arrow(steps.partials_in(expected)), facts)
+    assert build_report(found.partial, facts) == build_report(
+        from_arrow(steps.partials_only(expected)), facts
+    )

@@ -14,10 +14,10 @@ from kdissect.capture.inputs import open_inputs
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.spark import connect, jobs
-from kdissect.spark.connect import NoConnect, Remote
-from kdissect.spark.jobs import Work
-from kdissect.spark.queries import asked, parsed
-from kdissect.spark.session import Engine, Settings
+from kdissect.spark.connect import ConnectEngine, ConnectError
+from kdissect.spark.jobs import AnalysisWork
+from kdissect.spark.queries import check_syntax, run_query
+from kdissect.spark.session import Engine, SparkSettings
 from kdissect.spark.tasks import TableOptions
 from kdissect.tables.filters import TableFilter
 from kdissect.tables.schemas import TABLES
@@ -41,8 +41,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
 
 
 @pytest.fixture(scope="module")
-def far(server: ConnectServer) -> Iterator[Remote]:
-    with Remote.start(Settings(server.master)) as engine:
+def far(server: ConnectServer) -> Iterator[ConnectEngine]:
+    with ConnectEngine.start(SparkSettings(server.master)) as engine:
         yield engine
 
 
@@ -57,37 +57,41 @@ def test_the_same_report(server: ConnectServer, tmp_path: Path) -> None:
     assert not sprung.exists(), "pandas is slow to import, and only for Spark Connect"
 
 
-def test_the_same_tables(far: Remote, whole: Whole) -> None:
+def test_the_same_tables(far: ConnectEngine, whole: Whole) -> None:
     session = far.session()
     found = package.tables(session, SMALL)
     for name, table in whole(SMALL).items():
         rows = getattr(found, name).toArrow().cast(TABLES[name])
         assert in_order(rows).equals(in_order(table)), name
     query = "SELECT count(*) FROM exchanges WHERE api_key = 0"
-    parsed(session, query)
+    check_syntax(session, query)
     with pytest.raises(ValueError, match="wrong SQL"):
-        parsed(session, "SELEC 1")
-    ((produced,),) = asked(session, {"exchanges": found.exchanges}, query).collect()
+        check_syntax(session, "SELEC 1")
+    ((produced,),) = run_query(session, {"exchanges": found.exchanges}, query).collect()
     assert produced == whole(SMALL)["exchanges"]["api_key"].to_pylist().count(0) > 0
 
 
-def test_a_filter_that_rests_on_names(far: Remote, engine: Engine, splits_of: SplitsOf, whole: Whole) -> None:
+def test_a_filter_that_rests_on_names(
+    far: ConnectEngine, engine: Engine, splits_of: SplitsOf, whole: Whole
+) -> None:
     topic = next(filter(None, whole(SMALL)["partitions"]["topic"].to_pylist()))
     treatment = TableOptions(TableFilter(topics=(topic,)))
     assert treatment.choice.rests_on_names
     splits = splits_of(SMALL, split_bytes=SMALL.stat().st_size // 3)
-    work = Work(splits, partitions=5, treatment=treatment)
-    there, here = (jobs.added_up(jobs.figures(spark, work)) for spark in (far.context(), engine.context()))
+    work = AnalysisWork(splits, partitions=5, treatment=treatment)
+    there, here = (
+        jobs.merge_figures(jobs.figures(spark, work)) for spark in (far.context(), engine.context())
+    )
     assert there.counts == here.counts
     facts = CaptureFacts()
     assert build_report(there.partial, facts) == build_report(here.partial, facts)
 
 
-def test_executors_survey(far: Remote, tmp_path: Path) -> None:
+def test_executors_survey(far: ConnectEngine, tmp_path: Path) -> None:
     files = open_inputs([str(SMALL)], str(tmp_path)).files
     range_bytes = SMALL.stat().st_size // 4
     found = index_captures(
-        files, 40_000, range_bytes=range_bytes, run=partial(jobs.looked_over, far.context())
+        files, 40_000, range_bytes=range_bytes, run=partial(jobs.scan_ranges, far.context())
     )
     assert found == index_captures(files, 40_000, range_bytes=range_bytes)
 
@@ -98,15 +102,15 @@ def test_nobody_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         ("sc://127.0.0.1:9/;token=secret", "no Spark Connect server answers at sc://127.0.0.1:9$"),
         ("sc://127.0.0.1:moon", "is no address of a Spark Connect server"),
     ):
-        with Remote.start(Settings(url)) as engine, pytest.raises(NoConnect, match=words):
+        with ConnectEngine.start(SparkSettings(url)) as engine, pytest.raises(ConnectError, match=words):
             engine.context()
 
 
 def test_an_old_server_is_one_sentence(server: ConnectServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "OLDEST", (99, 0))
     with (
-        Remote.start(Settings(server.master)) as engine,
-        pytest.raises(NoConnect, match=r"runs Spark 4\..*: 99\.0 or newer is needed"),
+        ConnectEngine.start(SparkSettings(server.master)) as engine,
+        pytest.raises(ConnectError, match=r"runs Spark 4\..*: 99\.0 or newer is needed"),
     ):
         engine.context()
 

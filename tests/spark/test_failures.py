@@ -9,13 +9,13 @@ from kdissect.spark import progress
 from kdissect.spark.failures import (
     DEBUGGING,
     PYTHON_ADVICE,
-    DiskFull,
-    explained,
-    failed,
-    last_of_python,
+    DiskFullError,
+    explain,
+    job_error,
+    last_python_error,
 )
-from kdissect.spark.progress import described
-from kdissect.spark.startup.jvm import GatewayFailed, last_line
+from kdissect.spark.progress import describe_stage
+from kdissect.spark.startup.jvm import GatewayError, error_line
 
 WORKER = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -51,8 +51,8 @@ Caused by: something else
     ],
 )
 def test_the_workers_own_words(line: str, sentence: str) -> None:
-    assert last_of_python(WORKER.format(line=line)) == sentence
-    assert explained(RuntimeError(WORKER.format(line=line))) == sentence
+    assert last_python_error(WORKER.format(line=line)) == sentence
+    assert explain(RuntimeError(WORKER.format(line=line))) == sentence
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_the_workers_own_words(line: str, sentence: str) -> None:
     ],
 )
 def test_known_signs(text: str, sentence: str) -> None:
-    assert explained(RuntimeError(text)).startswith(sentence)
-    assert "\n" not in explained(RuntimeError(text))
+    assert explain(RuntimeError(text)).startswith(sentence)
+    assert "\n" not in explain(RuntimeError(text))
 
 
 class _Java:
@@ -84,36 +84,36 @@ class _Java:
 def test_what_an_exception_of_java_came_from_is_told() -> None:
     error = RuntimeError()
     error.java_exception = _Java("x.SparkException: cannot start", _Java("y.IOException: no such host"))  # type: ignore[attr-defined]
-    assert explained(error) == "cannot start: no such host"
+    assert explain(error) == "cannot start: no such host"
     error.java_exception = _Java("x.SparkException: cannot start")  # type: ignore[attr-defined]
-    assert explained(error) == "cannot start"
+    assert explain(error) == "cannot start"
 
 
 def test_a_jvm_that_died_is_quoted(tmp_path: Path) -> None:
     log = tmp_path / "java.log"
     log.write_text("starting\nError: could not reserve memory\nlast words\n")
-    assert last_line(log) == "Error: could not reserve memory"
-    assert explained(EOFError(), log) == "Spark ended unexpectedly: Error: could not reserve memory"
-    assert explained(GatewayFailed("Java ended")) == "Java ended"
+    assert error_line(log) == "Error: could not reserve memory"
+    assert explain(EOFError(), log) == "Spark ended unexpectedly: Error: could not reserve memory"
+    assert explain(GatewayError("Java ended")) == "Java ended"
     log.write_text("")
-    assert last_line(log) == "it said nothing"
+    assert error_line(log) == "it said nothing"
     log.write_bytes(b'Setting log level\nException in thread "main" x.Y: why\n\tat z\n\0\0\0')
-    assert last_line(log) == 'Exception in thread "main" x.Y: why'
+    assert error_line(log) == 'Exception in thread "main" x.Y: why'
 
 
 def test_a_full_disk_is_told_from_the_log_too(tmp_path: Path) -> None:
     log = tmp_path / "java.log"
     error = RuntimeError("Failed to create a temp directory after 10 attempts!")
-    assert not isinstance(failed(error, log), DiskFull)
+    assert not isinstance(job_error(error, log), DiskFullError)
     log.write_text("ERROR: cannot make it\n")
-    assert not isinstance(failed(error, log), DiskFull)
+    assert not isinstance(job_error(error, log), DiskFullError)
     log.write_text("ERROR: java.io.IOException: No space left on device\n")
-    assert isinstance(failed(error, log), DiskFull)
+    assert isinstance(job_error(error, log), DiskFullError)
 
 
 def test_progress_is_named_after_the_pass() -> None:
-    assert described("mapPartitionsInternal at X", 1, 4) == "kdissect: reading packets, 1 of 4 parts"
-    assert described("collectAsArrowToPython at X", 0, 2) == "kdissect: dissecting, 0 of 2 parts"
+    assert describe_stage("mapPartitionsInternal at X", 1, 4) == "kdissect: reading packets, 1 of 4 parts"
+    assert describe_stage("collectAsArrowToPython at X", 0, 2) == "kdissect: dissecting, 0 of 2 parts"
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -122,7 +122,7 @@ def test_a_long_survey_is_told_of(terminal: bool, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     said = io.StringIO()
     monkeypatch.setattr(said, "isatty", lambda: terminal)
-    with progress.SurveyProgress(stream=said) as told:
+    with progress.IndexProgress(stream=said) as told:
         told(1 * 10**9, 8 * 10**9)
         assert said.getvalue() == ""  # a survey that is short needs no progress
         now[0] += 40

@@ -41,7 +41,7 @@ def pieces_of(splits: tuple[Split, ...]) -> list[pa.RecordBatch]:
 def narrowed(splits: tuple[Split, ...], choice: TableFilter) -> dict[str, list[dict[str, Any]]]:
     """Give the rows of the tables under a choice."""
     pieces = pieces_of(splits)
-    known = tasks.known_from(tasks.known_step(pieces, splits))
+    known = tasks.collect_known(tasks.known_step(pieces, splits))
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
     for name, batch in tasks.tables_step(pieces, splits, list(TABLES), TableOptions(choice, known=known)):
         if name in found:

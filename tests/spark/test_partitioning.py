@@ -17,10 +17,10 @@ from kdissect.capture.index.sampling import (
 )
 from kdissect.capture.index.splits import Split
 from kdissect.spark import tasks as steps
-from kdissect.spark.arrow_ipc import blob_of, in_order
+from kdissect.spark.arrow_ipc import ordered_by_split, to_blob
 from kdissect.spark.partitioning import (
+    partition_buckets,
     partitions_for,
-    share_out,
     tasks_for,
 )
 from tests.spark.conftest import CAPTURES
@@ -53,7 +53,7 @@ def test_partitions_follow_size_connections_and_cores(
 
 
 def test_the_heaviest_connection_stands_alone() -> None:
-    shares = share_out(sample_of({7: 1_000_000} | dict.fromkeys(range(100, 1100), 10)), 4)
+    shares = partition_buckets(sample_of({7: 1_000_000} | dict.fromkeys(range(100, 1100), 10)), 4)
     alone = shares.of_bucket[7]
     assert all(shares.of_bucket[bucket] != alone for bucket in range(100, 1100))
     others = np.bincount(shares.of_bucket[100:1100], minlength=4)
@@ -61,13 +61,13 @@ def test_the_heaviest_connection_stands_alone() -> None:
 
 
 def test_even_connections_are_shared_evenly_whatever_their_buckets() -> None:
-    shares = share_out(sample_of({2 * bucket: 100 for bucket in range(6)}), 2)
+    shares = partition_buckets(sample_of({2 * bucket: 100 for bucket in range(6)}), 2)
     assert sorted(shares.of_bucket[0:12:2].tolist()) == [0, 0, 0, 1, 1, 1]
 
 
 def test_every_bucket_has_a_partition() -> None:
     for sample in (NO_SAMPLE, sample_of({0: 5, 65535: 5})):
-        shares = share_out(sample, 7)
+        shares = partition_buckets(sample, 7)
         assert set(np.unique(shares.of_bucket).tolist()) == set(range(7))
         assert len(shares.of_bucket) == BUCKETS
 
@@ -87,10 +87,10 @@ def test_a_sample_of_a_small_capture_sees_all_of_it(splits_of: SplitsOf) -> None
 
 def test_blobs_come_in_order_from_memory_and_from_disk(tmp_path: Path) -> None:
     batches = [pa.record_batch({"n": [number]}) for number in range(40)]
-    shuffled = [(number * 7 % 40, blob_of(batches[number * 7 % 40])) for number in range(40)]
+    shuffled = [(number * 7 % 40, to_blob(batches[number * 7 % 40])) for number in range(40)]
     for held in (1, 1 << 20):
-        assert list(in_order(iter(shuffled), held)) == batches
-    assert list(in_order([])) == []
+        assert list(ordered_by_split(iter(shuffled), held)) == batches
+    assert list(ordered_by_split([])) == []
 
 
 @pytest.mark.parametrize(

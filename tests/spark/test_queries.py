@@ -8,8 +8,8 @@ import pytest
 from kdissect.capture.index.splits import Split
 from kdissect.cli.sql import distinct
 from kdissect.spark import jobs
-from kdissect.spark.jobs import Work
-from kdissect.spark.queries import asked, parsed
+from kdissect.spark.jobs import AnalysisWork
+from kdissect.spark.queries import check_syntax, run_query
 from kdissect.spark.session import Engine
 from tests.spark.conftest import CAPTURES, Tables
 
@@ -26,9 +26,9 @@ def test_a_join_is_what_the_rows_add_up_to(
     engine: Engine, splits_of: Callable[..., tuple[Split, ...]], whole: Callable[..., Tables]
 ) -> None:
     tables = jobs.tables(
-        engine.session(), Work(splits_of(CAPTURE), partitions=3), ["connections", "partitions"]
+        engine.session(), AnalysisWork(splits_of(CAPTURE), partitions=3), ["connections", "partitions"]
     )
-    found = [tuple(row) for row in asked(engine.session(), tables, JOIN).collect()]
+    found = [tuple(row) for row in run_query(engine.session(), tables, JOIN).collect()]
     rows = {name: table.to_pylist() for name, table in whole(CAPTURE).items()}
     clients = {row["connection"]: row["client_id"] for row in rows["connections"]}
     expected: Counter[tuple[str, str]] = Counter()
@@ -50,8 +50,8 @@ def test_a_join_is_what_the_rows_add_up_to(
 )
 def test_what_is_wrong_is_one_sentence(engine: Engine, query: str, words: str) -> None:
     def ask() -> None:
-        parsed(engine.session(), query)
-        asked(engine.session(), {}, query)
+        check_syntax(engine.session(), query)
+        run_query(engine.session(), {}, query)
 
     with pytest.raises(ValueError, match="wrong SQL: ") as raised:
         ask()

@@ -16,13 +16,13 @@ from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import from_arrow
 from kdissect.spark import jobs, tasks
-from kdissect.spark.jobs import Work
+from kdissect.spark.jobs import AnalysisWork
 from kdissect.spark.session import Engine
-from kdissect.spark.startup.local_scan import scan_ahead
+from kdissect.spark.startup.local_scan import scan_locally
 from kdissect.spark.table_writer import (
-    Format,
     TableDirectory,
-    target_at,
+    TableFormat,
+    table_target,
 )
 from kdissect.tables.schemas import TABLES
 from tests.spark.conftest import CAPTURES, Tables, in_order
@@ -41,24 +41,24 @@ def test_analysis_is_what_the_steps_give_without_spark(
     whole, cut = splits_of(FIRST), splits_of(FIRST, split_bytes=100_000)
     pieces = [batch for split in whole for batch in tasks.scan_step([ordinal(split)], whole, ())]
     rows = list(tasks.summary_step(pieces, whole))
-    work = Work(cut, partitions=5)
+    work = AnalysisWork(cut, partitions=5)
     if ahead is not None:
-        done = scan_ahead(cut[:ahead], (), work.shares(2), tmp_path / "pieces", lambda: False)
+        done = scan_locally(cut[:ahead], (), work.shares(2), tmp_path / "pieces", lambda: False)
         assert done.done == min(ahead, len(cut))
         work = replace(work, ahead=done)
-    analysis = jobs.added_up(jobs.figures(engine.context(), work))
-    assert analysis.counts == tasks.counts_in(rows)
+    analysis = jobs.merge_figures(jobs.figures(engine.context(), work))
+    assert analysis.counts == tasks.sum_counts(rows)
     assert analysis.counts.packets == sum(split.packets for split in whole)
     facts = CaptureFacts()
-    assert build_report(analysis.partial, facts) == build_report(from_arrow(tasks.partials_in(rows)), facts)
+    assert build_report(analysis.partial, facts) == build_report(from_arrow(tasks.partials_only(rows)), facts)
 
 
 def test_exported_tables_are_the_same_in_every_format(
     engine: Engine, splits_of: SplitsOf, dissected: Dissected, tmp_path: Path
 ) -> None:
     expected = dissected(splits_of(FIRST))
-    work = Work(splits_of(FIRST, split_bytes=300_000), partitions=3)
-    for format in Format:
+    work = AnalysisWork(splits_of(FIRST, split_bytes=300_000), partitions=3)
+    for format in TableFormat:
         target = TableDirectory(tmp_path / format)
         target.write(jobs.tables(engine.session(), work, list(TABLES)), format)
         assert sorted(path.name for path in (tmp_path / format).iterdir()) == sorted(TABLES)
@@ -77,8 +77,10 @@ def test_tables_at_a_uri(
     system, _ = fs.FileSystem.from_uri("s3://captures" + s3)
     place = f"s3a://captures/tables{s3}"
     for wanted in (["exchanges", "connections"], ["exchanges"]):
-        target = target_at(place, len(wanted) == 1, near=True)
-        target.write(jobs.tables(engine.session(), Work(splits_of(FIRST)), wanted), Format.PARQUET)
+        target = table_target(place, len(wanted) == 1, near=True)
+        target.write(
+            jobs.tables(engine.session(), AnalysisWork(splits_of(FIRST)), wanted), TableFormat.PARQUET
+        )
         target.abandon()
         names = [one.base_name for one in system.get_file_info(fs.FileSelector("captures/tables"))]
         assert sorted(names) == sorted(wanted)
@@ -86,22 +88,22 @@ def test_tables_at_a_uri(
         found = parquet.read_table("captures/tables/exchanges", filesystem=system)
         assert in_order(found.cast(TABLES["exchanges"])).equals(in_order(expected["exchanges"]))
     with pytest.raises(OutputError, match="is not empty"):
-        target_at(place, overwrite=False, near=True)
-    near = target_at(f"file://{tmp_path}/tables", overwrite=False, near=True)
+        table_target(place, overwrite=False, near=True)
+    near = table_target(f"file://{tmp_path}/tables", overwrite=False, near=True)
     assert isinstance(near, TableDirectory)
     near.abandon()
 
 
 def test_a_failing_step_is_one_sentence(engine: Engine, splits_of: SplitsOf, tmp_path: Path) -> None:
-    from kdissect.spark.failures import explained
+    from kdissect.spark.failures import explain
 
     gone = tmp_path / "gone.pcapng"
     gone.write_bytes(FIRST.read_bytes())
-    work = Work(splits_of(gone))
+    work = AnalysisWork(splits_of(gone))
     gone.unlink()
     with pytest.raises(Exception) as raised:  # noqa: PT011 - PySpark's, whatever it is
         jobs.figures(engine.context(), work)
-    sentence = explained(raised.value)
+    sentence = explain(raised.value)
     assert "gone.pcapng" in sentence
     assert "\n" not in sentence
 
@@ -142,4 +144,4 @@ def read_jsonl(folder: Path, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist(rows, schema)
 
 
-READERS = {Format.PARQUET: read_parquet, Format.CSV: read_csv, Format.JSONL: read_jsonl}
+READERS = {TableFormat.PARQUET: read_parquet, TableFormat.CSV: read_csv, TableFormat.JSONL: read_jsonl}

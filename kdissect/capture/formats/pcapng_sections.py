@@ -18,7 +18,7 @@ from kdissect.capture.index.splits import (
     Interface,
     interface_row,
 )
-from kdissect.capture.storage import Storage
+from kdissect.capture.storage import CaptureStorage
 
 MOST_BLOCKS = 100_000  # descriptions in one file: far more than any capture tool writes
 MOST_BLOCK_BYTES = 1 << 20  # read of one description; options behind that are not looked at
@@ -81,7 +81,7 @@ class Sections:
         return self._table[: len(self._interfaces)]
 
     def read(
-        self, source: Storage, position: int, size: int, before_section: Callable[[], None]
+        self, source: CaptureStorage, position: int, size: int, before_section: Callable[[], None]
     ) -> tuple[Reading, int]:
         """Read the block at `position` of a file of `size` bytes; give what became of it and the position after it.
 

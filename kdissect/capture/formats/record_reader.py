@@ -26,7 +26,7 @@ from kdissect.capture.formats.record_table import (
     WALK_FIELDS,
 )
 from kdissect.capture.index.splits import Format
-from kdissect.capture.storage import Storage
+from kdissect.capture.storage import CaptureStorage
 
 Int64s = NDArray[np.int64]
 
@@ -52,7 +52,7 @@ class Walk:
 
     def __init__(
         self,
-        source: Storage,
+        source: CaptureStorage,
         start: int,
         stop: int,
         head: int = 0,

@@ -26,7 +26,7 @@ from kdissect.capture.formats.record_table import Int64s
 from kdissect.capture.index import split_stats
 from kdissect.capture.index.resync import guessed
 from kdissect.capture.index.splits import Format, Split
-from kdissect.capture.storage import Storage, opened
+from kdissect.capture.storage import CaptureStorage, opened
 
 LINK_TYPES = 1 << 16
 NOWHERE = -1
@@ -107,7 +107,7 @@ def look_over(task: Task) -> RangeScan:
 
 
 class _Looking:
-    def __init__(self, part: Range, entry: Entry, source: Storage) -> None:
+    def __init__(self, part: Range, entry: Entry, source: CaptureStorage) -> None:
         self._part, self._entry, self._source = part, entry, source
         self._sections = Sections(entry.in_force, entry.blocks)
         self._counts = split_stats.new_tally()

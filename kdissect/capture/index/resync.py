@@ -15,7 +15,7 @@ from kdissect.capture.formats.record_table import (
     u32,
 )
 from kdissect.capture.index.splits import Format
-from kdissect.capture.storage import Storage
+from kdissect.capture.storage import CaptureStorage
 from kdissect.jit.decorators import jit_flat
 
 CHAIN = 4
@@ -25,7 +25,7 @@ SECOND_NS = 1_000_000_000
 
 
 def guessed(
-    source: Storage, at: int, size: int, layout: Format, record_header: int, in_force: InForce
+    source: CaptureStorage, at: int, size: int, layout: Format, record_header: int, in_force: InForce
 ) -> int | None:
     """Give where a record probably begins, at or after byte `at` of a file of `size` bytes; None: no idea."""
     if layout is Format.PCAPNG:

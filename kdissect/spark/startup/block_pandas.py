@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 
-class Absent:
+class PandasBlocker:
     """A finder of modules by which pandas is not installed."""
 
     @staticmethod
@@ -14,13 +14,13 @@ class Absent:
             raise ModuleNotFoundError("No module named 'pandas'", name=name)
 
 
-def without_pandas() -> None:
+def block_pandas() -> None:
     """Make this process, and those it forks, go without."""
-    if Absent not in sys.meta_path:
-        sys.meta_path.insert(0, Absent)
+    if PandasBlocker not in sys.meta_path:
+        sys.meta_path.insert(0, PandasBlocker)
 
 
-def with_pandas() -> None:
+def allow_pandas() -> None:
     """Let pandas be imported again."""
-    if Absent in sys.meta_path:
-        sys.meta_path.remove(Absent)
+    if PandasBlocker in sys.meta_path:
+        sys.meta_path.remove(PandasBlocker)

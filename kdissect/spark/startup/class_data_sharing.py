@@ -31,7 +31,7 @@ PATIENCE_SECONDS = 300  # with a JVM that is to end
 KEPT_SECONDS = 30 * 86400  # archives of other versions are removed when they are older
 
 
-class Use(Enum):
+class ArchiveUse(Enum):
     """What this run does with the archive."""
 
     MAP = "map"
@@ -45,7 +45,7 @@ class ClassArchive:
     def __init__(self, cache: Path, java: Java, jars: Sequence[Path], options: Sequence[str]) -> None:
         name = f"classes-{_fingerprint(java, jars, options)}"
         self.path = cache / f"{name}.jsa"
-        self._seal = seal_beside(self.path)
+        self._seal = seal_path(self.path)
         self._recording = cache / f"{name}.{os.getpid()}.recording"
         self._lock: int | None = None
         self.use = self._decide()
@@ -53,9 +53,9 @@ class ClassArchive:
     @property
     def options(self) -> tuple[str, ...]:
         """The JVM options that go with the use."""
-        if self.use is Use.MAP:
+        if self.use is ArchiveUse.MAP:
             return ("-Xshare:auto", f"-XX:SharedArchiveFile={self.path}")
-        if self.use is Use.RECORD:
+        if self.use is ArchiveUse.RECORD:
             return ("-Xshare:auto", f"-XX:ArchiveClassesAtExit={self._recording}")
         return ()
 
@@ -86,11 +86,11 @@ class ClassArchive:
 
     def discard(self) -> None:
         """Remove an archive that the JVM did not get along with, and whatever was being recorded."""
-        if self.use is Use.MAP:
+        if self.use is ArchiveUse.MAP:
             self._seal.unlink(missing_ok=True)
             self.path.unlink(missing_ok=True)
         self.release()
-        self.use = Use.NOTHING
+        self.use = ArchiveUse.NOTHING
 
     def release(self) -> None:
         """Give up recording, if this run does."""
@@ -99,21 +99,21 @@ class ClassArchive:
             os.close(self._lock)
             self._lock = None
 
-    def _decide(self) -> Use:
+    def _decide(self) -> ArchiveUse:
         if self._is_whole():
-            return Use.MAP
+            return ArchiveUse.MAP
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             lock = os.open(self.path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         except OSError:
-            return Use.NOTHING
+            return ArchiveUse.NOTHING
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(lock)
-            return Use.NOTHING
+            return ArchiveUse.NOTHING
         self._lock = lock
-        return Use.RECORD
+        return ArchiveUse.RECORD
 
     def _is_whole(self) -> bool:
         try:
@@ -122,18 +122,18 @@ class ClassArchive:
             return False
 
 
-def seal_beside(path: Path) -> Path:
+def seal_path(path: Path) -> Path:
     """Give the place of an archive's seal."""
     return path.with_suffix(".seal")
 
 
-def keep(recording: Path, path: Path) -> bool:
+def keep_recording(recording: Path, path: Path) -> bool:
     """Put what a JVM recorded (it has ended) in its place; tell whether there was something to keep."""
     try:
-        seal_beside(path).unlink(missing_ok=True)
+        seal_path(path).unlink(missing_ok=True)
         seal = _seal_of(recording)
         recording.replace(path)
-        _write_whole(seal_beside(path), json.dumps(seal))
+        _write_whole(seal_path(path), json.dumps(seal))
         _remove_old(path)
     except OSError:
         return False
@@ -160,13 +160,13 @@ def _has_ended(process: int) -> bool:
         return False
 
 
-def _keep_when_ended(recording: Path, path: Path, process: int) -> None:
+def _keep_after_exit(recording: Path, path: Path, process: int) -> None:
     patience = time.monotonic() + PATIENCE_SECONDS
     while not _has_ended(process):
         if time.monotonic() > patience:
             return
         time.sleep(0.05)
-    keep(recording, path)
+    keep_recording(recording, path)
 
 
 def _fingerprint(java: Java, jars: Sequence[Path], options: Sequence[str]) -> str:
@@ -193,4 +193,4 @@ def _write_whole(path: Path, text: str) -> None:
 
 
 if __name__ == "__main__":
-    _keep_when_ended(Path(sys.argv[2]), Path(sys.argv[1]), int(sys.argv[3]))
+    _keep_after_exit(Path(sys.argv[2]), Path(sys.argv[1]), int(sys.argv[3]))

@@ -29,7 +29,7 @@ ADVICE = (
 )
 
 
-class JavaMissing(UserError):
+class JavaMissingError(UserError):
     """No usable Java; the message is one sentence for the user."""
 
 
@@ -53,15 +53,15 @@ def find_java(environment: Mapping[str, str] = os.environ, installed: Sequence[s
     """Give the first Java that is new enough; raise JavaMissing if there is none."""
     seen = []
     for program in _programs(environment, installed):
-        java = Java(program, stated_version(program) or asked_version(program))
+        java = Java(program, release_file_version(program) or printed_version(program))
         if java.feature >= OLDEST:
             return java
         seen.append(java)
     if seen:
-        raise JavaMissing(
+        raise JavaMissingError(
             f"Java {seen[0].version or 'of unknown version'} ({seen[0].program}) is too old for Spark: {ADVICE}"
         )
-    raise JavaMissing(f"Java was not found, and Spark needs it: {ADVICE}")
+    raise JavaMissingError(f"Java was not found, and Spark needs it: {ADVICE}")
 
 
 def _programs(environment: Mapping[str, str], installed: Sequence[str]) -> Iterator[Path]:
@@ -76,7 +76,7 @@ def _programs(environment: Mapping[str, str], installed: Sequence[str]) -> Itera
     return (place for place in places if os.access(place, os.X_OK))
 
 
-def stated_version(program: Path) -> str:
+def release_file_version(program: Path) -> str:
     """Read the version from the `release` file of the home that `program` belongs to; empty if it says none."""
     try:
         text = (program.resolve().parent.parent / "release").read_text("utf-8", "replace")
@@ -86,7 +86,7 @@ def stated_version(program: Path) -> str:
     return found[1] if found else ""
 
 
-def asked_version(program: Path) -> str:
+def printed_version(program: Path) -> str:
     """Ask `program` for its version; empty if it does not run."""
     try:
         answer = subprocess.run(

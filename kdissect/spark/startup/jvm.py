@@ -69,16 +69,16 @@ _FOREIGN = ("SPARK_", "PYSPARK_")
 """Settings in the environment that belong to another Spark; a local run is the same everywhere."""
 
 
-class GatewayFailed(Exception):
+class GatewayError(Exception):
     """The JVM did not come up; the message is one sentence."""
 
 
-class JavaEnded(GatewayFailed):
+class JavaEndedError(GatewayError):
     """… since it broke down before Spark's own program could say why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class JvmLaunch:
     """What to start: `heap` as Java writes it (768m); `confs` go to spark-submit, only when the master is not local."""
 
     java: Java
@@ -158,14 +158,14 @@ def spark_jars() -> Sequence[Path]:
     """Give the jars of the installed pyspark, without importing it."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise GatewayFailed("PySpark is not installed: pip install pyspark")
+        raise GatewayError("PySpark is not installed: pip install pyspark")
     return sorted((Path(spec.origin).parent / "jars").glob("*.jar"))
 
 
-class Gateway:
+class JvmGateway:
     """A JVM that is starting or running."""
 
-    def __init__(self, launch: Launch, archive: ClassArchive | None) -> None:
+    def __init__(self, launch: JvmLaunch, archive: ClassArchive | None) -> None:
         self.launch, self.archive = launch, archive
         (launch.home / "tmp").mkdir(exist_ok=True)
         with launch.log.open("wb") as log:
@@ -188,10 +188,10 @@ class Gateway:
             # A JVM whose main thread died of what it could not write does not end: it has the gateway's thread too.
             died = MAIN_DIED.search(self.launch.log.read_bytes())
             if ended or died:
-                kind = GatewayFailed if died else JavaEnded
-                raise kind(f"Java ended while Spark was starting: {last_line(self.launch.log)}")
+                kind = GatewayError if died else JavaEndedError
+                raise kind(f"Java ended while Spark was starting: {error_line(self.launch.log)}")
             if time.monotonic() > deadline:
-                raise GatewayFailed(f"Spark did not start within {START_SECONDS} seconds")
+                raise GatewayError(f"Spark did not start within {START_SECONDS} seconds")
             time.sleep(0.005)
         said = self.launch.port_file.read_bytes()
         port, length = struct.unpack_from(">ii", said)
@@ -210,7 +210,7 @@ class Gateway:
             self.process.stdin.close()
 
 
-def last_line(log: Path) -> str:
+def error_line(log: Path) -> str:
     """Give the most telling line of what a JVM printed: its first error, or its last line."""
     said = log.read_text("utf-8", "replace").replace("\0", "")  # its room is written ahead
     lines = [line.strip() for line in said.splitlines() if line.strip()]

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from kdissect.capture.index.splits import Split
 from kdissect.spark import tasks
-from kdissect.spark.arrow_ipc import Blob, blob_of
-from kdissect.spark.failures import making_temporary_files
-from kdissect.spark.partitioning import Shares
+from kdissect.spark.arrow_ipc import Blob, to_blob
+from kdissect.spark.failures import disk_full_explained
+from kdissect.spark.partitioning import Partitioning
 
 STAGE_SECONDS = 0.4  # what a stage of Spark takes before and after its work: as long is well spent here when Spark is there
 FEW_CONNECTIONS = 20_000  # what is known of more would stay in this process, beside the tasks
@@ -26,14 +26,14 @@ USUAL_SPEED = 500e6  # bytes a second, where nothing was scanned yet: of many sm
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class LocalScan:
     """What was scanned ahead: the first splits, in order."""
 
     path: str
     """Pieces of splits and partitions, one blob after the other."""
     done: int
     """How many splits it holds."""
-    shares: Shares
+    shares: Partitioning
     places: tuple[tuple[tuple[int, int, int], ...], ...]
     """For each partition: ordinals of splits, where their blobs begin in the file, and how long they are."""
 
@@ -46,14 +46,14 @@ class Ahead:
                     yield ordinal, file.read(size)
 
 
-def scan_ahead(
+def scan_locally(
     splits: Sequence[Split],
     ports: Sequence[int],
-    shares: Shares,
+    shares: Partitioning,
     path: Path,
     spark_is_up: Callable[[], bool],
     seconds: float = STAGE_SECONDS,
-) -> Ahead:
+) -> LocalScan:
     """Scan splits into a new file `path` until Spark is there and would take the rest over sooner.
 
     A split that cannot be read ends it: whoever works on it next has the ways to say why. Raises DiskFull.
@@ -63,7 +63,7 @@ def scan_ahead(
     began, passed, done = time.monotonic(), 0, 0
     ordinals = [pa.record_batch({"split": [split.index]}) for split in splits]
     scanned = tasks.scan_step(ordinals, splits, ports)
-    with making_temporary_files(), path.open("wb") as file:
+    with disk_full_explained(), path.open("wb") as file:
         for split in splits:
             speed = passed / max(time.monotonic() - began, 1e-3) if passed else USUAL_SPEED
             if spark_is_up() and left / speed > seconds:
@@ -72,7 +72,9 @@ def scan_ahead(
                 pieces = next(scanned)
             except OSError:
                 break
-            parts = [(number, blob_of(rows)) for number, rows in tasks.routed(pieces, shares.of_bucket)]
+            parts = [
+                (number, to_blob(rows)) for number, rows in tasks.split_by_partition(pieces, shares.of_bucket)
+            ]
             for number, blob in parts:
                 at = file.tell()
                 file.write(blob)
@@ -81,7 +83,7 @@ def scan_ahead(
             done, passed, left = done + 1, passed + _bytes(split), left - _bytes(split)
     pa.default_memory_pool().release_unused()
     kept = tuple(tuple(place for place in of_one if place[0] < done) for of_one in places)
-    return Ahead(str(path), done, shares, kept)
+    return LocalScan(str(path), done, shares, kept)
 
 
 def _bytes(split: Split) -> int:

@@ -37,25 +37,25 @@ PRELOADED = (
 )
 
 
-def load() -> None:
+def preload() -> None:
     """Load what a worker needs. A rehearsal that fails is passed over: the same failure comes again in the job."""
     for name in PRELOADED:
         importlib.import_module(name)
     with suppress(Exception):
-        from kdissect.spark.startup.warmup import rehearse
+        from kdissect.spark.startup.warmup import warm_up
 
         if os.environ.get(kernel_cache.SWITCH) != "0":  # uncompiled loops have nothing to load
-            rehearse()
+            warm_up()
     gc.collect()
     gc.freeze()  # workers collect garbage after each task: a tenth of a second if they had to look at all that was loaded
 
 
-def can_stand_by(address: Path) -> bool:
+def can_prefork(address: Path) -> bool:
     """Say whether a standby can be had here: a long TMPDIR leaves no room for the address of a socket."""
     return hasattr(os, "fork") and len(os.fsencode(address)) <= LONGEST_ADDRESS
 
 
-class Standby:
+class PreforkedDaemon:
     """A forked child that waits at a socket; it ends with this process, or with the Spark that took it."""
 
     def __init__(self, address: Path) -> None:
@@ -67,7 +67,7 @@ class Standby:
         self._child = os.fork()
         if self._child == 0:
             _close_all_but(listener.fileno(), alive)
-            _stand_by(listener, alive)
+            _wait_for_daemon(listener, alive)
         os.close(alive)
         listener.close()
 
@@ -87,20 +87,20 @@ def _close_all_but(*kept: int) -> None:
         os.closerange(below + 1, above)
 
 
-def _stand_by(listener: socket.socket, alive: int) -> None:  # noqa: TID251
+def _wait_for_daemon(listener: socket.socket, alive: int) -> None:  # noqa: TID251
     """Be the child: load, wait for the daemon to hand over, then be the daemon. Never returns."""
     try:
         os.setpgid(0, 0)  # Ctrl-C is for the parent
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        load()
+        preload()
         ready, _, _ = select.select([listener.fileno(), alive], [], [])
         if listener.fileno() in ready:
-            _be_daemon(listener)
+            _become_daemon(listener)
     finally:
         os._exit(0)
 
 
-def _be_daemon(listener: socket.socket) -> None:  # noqa: TID251
+def _become_daemon(listener: socket.socket) -> None:  # noqa: TID251
     connection, _ = listener.accept()
     listener.close()  # Spark starts another daemon for another environment: it must find nobody here
     told, pipes, _, _ = socket.recv_fds(connection, MOST_TOLD, len(PIPES))
@@ -122,7 +122,7 @@ def _be_daemon(listener: socket.socket) -> None:  # noqa: TID251
     daemon.manager()
 
 
-def handed_over() -> bool:
+def hand_over() -> bool:
     """Give this process's pipes and environment to the standby, and stay until it ends; False if there is none."""
     address = os.environ.get(ADDRESS)
     if not address:

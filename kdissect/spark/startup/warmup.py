@@ -23,17 +23,17 @@ RANGE_BYTES = 4096  # less than the captures have: where ranges begin must be gu
 LOWEST_PRIORITY = 19
 
 
-def rehearse() -> Partial:
+def warm_up() -> Partial:
     """Dissect the little captures; give their summary, which nobody needs."""
     files = [CaptureFile(str(path), path.name) for path in CAPTURES]
     splits = index_captures(files, RANGE_BYTES, range_bytes=RANGE_BYTES, run=one_by_one).splits
     ordinals = [pa.record_batch({"split": [split.index for split in splits]})]
     pieces = list(tasks.scan_step(ordinals, splits, ()))
-    summary = from_arrow(tasks.partials_in(tasks.summary_step(pieces, splits)))
+    summary = from_arrow(tasks.partials_only(tasks.summary_step(pieces, splits)))
     kernel_cache.mark_complete()
     return summary
 
 
 if __name__ == "__main__":
     os.nice(LOWEST_PRIORITY)
-    rehearse()
+    warm_up()

@@ -4,16 +4,16 @@ Spark's own daemon imports nothing, so that every worker would import NumPy, PyA
 again; here all of that is loaded once, then one worker after another is forked.
 """
 
-from kdissect.spark.startup.block_pandas import without_pandas
-from kdissect.spark.startup.prefork import handed_over, load
+from kdissect.spark.startup.block_pandas import block_pandas
+from kdissect.spark.startup.prefork import hand_over, preload
 
 
 def main() -> None:
     """Serve, here or by the standby."""
-    if handed_over():
+    if hand_over():
         return
-    without_pandas()
-    load()
+    block_pandas()
+    preload()
     from pyspark import daemon
 
     daemon.manager()

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kdissect.spark.startup.class_data_sharing import (
+    ArchiveUse,
     ClassArchive,
-    Use,
-    keep,
+    keep_recording,
 )
 from kdissect.spark.startup.java import Java
 
@@ -31,7 +31,7 @@ def record(archive: ClassArchive) -> None:
     """Do what the JVM does at its end, and what is done then."""
     target = recording(archive)
     target.write_bytes(CONTENTS)
-    assert keep(target, archive.path)
+    assert keep_recording(target, archive.path)
     archive.release()
 
 
@@ -43,10 +43,10 @@ def recording(archive: ClassArchive) -> Path:
 
 def test_recorded_then_mapped(tmp_path: Path, jar: Path) -> None:
     first = open_archive(tmp_path, jar)
-    assert first.use is Use.RECORD
+    assert first.use is ArchiveUse.RECORD
     record(first)
     second = open_archive(tmp_path, jar)
-    assert second.use is Use.MAP
+    assert second.use is ArchiveUse.MAP
     assert f"-XX:SharedArchiveFile={second.path}" in second.options
     assert second.path.read_bytes() == CONTENTS
 
@@ -56,12 +56,12 @@ def test_nobody_waits_for_what_the_jvm_leaves_at_its_end(tmp_path: Path, jar: Pa
     jvm = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     first.keep_behind(jvm.pid)
     first.release()
-    assert open_archive(tmp_path, jar).use is Use.NOTHING
+    assert open_archive(tmp_path, jar).use is ArchiveUse.NOTHING
     recording(first).write_bytes(CONTENTS)
     jvm.communicate()
-    while (second := open_archive(tmp_path, jar)).use is Use.NOTHING:
+    while (second := open_archive(tmp_path, jar)).use is ArchiveUse.NOTHING:
         time.sleep(0.05)
-    assert second.use is Use.MAP
+    assert second.use is ArchiveUse.MAP
     assert second.path.read_bytes() == CONTENTS
     assert not recording(first).exists()
 
@@ -69,10 +69,10 @@ def test_nobody_waits_for_what_the_jvm_leaves_at_its_end(tmp_path: Path, jar: Pa
 def test_one_run_at_a_time_records(tmp_path: Path, jar: Path) -> None:
     first = open_archive(tmp_path, jar)
     second = open_archive(tmp_path, jar)
-    assert (first.use, second.use) == (Use.RECORD, Use.NOTHING)
+    assert (first.use, second.use) == (ArchiveUse.RECORD, ArchiveUse.NOTHING)
     assert second.options == ()
     first.release()
-    assert open_archive(tmp_path, jar).use is Use.RECORD
+    assert open_archive(tmp_path, jar).use is ArchiveUse.RECORD
 
 
 @pytest.mark.parametrize("damage", [b"", CONTENTS[:-1], CONTENTS[:-1] + b"?", b"?" + CONTENTS[1:]])
@@ -81,9 +81,9 @@ def test_a_damaged_archive_is_recorded_anew(tmp_path: Path, jar: Path, damage: b
     record(first)
     first.path.write_bytes(damage)
     again = open_archive(tmp_path, jar)
-    assert again.use is Use.RECORD
+    assert again.use is ArchiveUse.RECORD
     record(again)
-    assert open_archive(tmp_path, jar).use is Use.MAP
+    assert open_archive(tmp_path, jar).use is ArchiveUse.MAP
 
 
 @pytest.mark.parametrize("seal", ["", "[]", "{"])
@@ -91,14 +91,14 @@ def test_a_damaged_seal_is_not_believed(tmp_path: Path, jar: Path, seal: str) ->
     first = open_archive(tmp_path, jar)
     record(first)
     first.path.with_suffix(".seal").write_text(seal)
-    assert open_archive(tmp_path, jar).use is Use.RECORD
+    assert open_archive(tmp_path, jar).use is ArchiveUse.RECORD
 
 
 def test_another_java_or_other_jars_have_another_archive(tmp_path: Path, jar: Path) -> None:
     record(open_archive(tmp_path, jar))
-    assert open_archive(tmp_path, jar, version="21.0.1").use is Use.RECORD
+    assert open_archive(tmp_path, jar, version="21.0.1").use is ArchiveUse.RECORD
     jar.write_bytes(b"PK, but longer")
-    assert open_archive(tmp_path, jar).use is Use.RECORD
+    assert open_archive(tmp_path, jar).use is ArchiveUse.RECORD
 
 
 def test_what_the_jvm_fails_over_is_discarded(tmp_path: Path, jar: Path) -> None:
@@ -106,16 +106,16 @@ def test_what_the_jvm_fails_over_is_discarded(tmp_path: Path, jar: Path) -> None
     archive = open_archive(tmp_path, jar)
     archive.discard()
     assert archive.options == ()
-    assert open_archive(tmp_path, jar).use is Use.RECORD
+    assert open_archive(tmp_path, jar).use is ArchiveUse.RECORD
 
 
 def test_nothing_recorded_leaves_nothing(tmp_path: Path, jar: Path) -> None:
     archive = open_archive(tmp_path, jar)
-    assert not keep(recording(archive), archive.path)
+    assert not keep_recording(recording(archive), archive.path)
     archive.release()
-    assert open_archive(tmp_path, jar).use is Use.RECORD
+    assert open_archive(tmp_path, jar).use is ArchiveUse.RECORD
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, jar: Path) -> None:
     (tmp_path / "cache").write_text("a file where the directory should be")
-    assert open_archive(tmp_path, jar).use is Use.NOTHING
+    assert open_archive(tmp_path, jar).use is ArchiveUse.NOTHING

@@ -6,10 +6,10 @@ import pytest
 
 from kdissect.spark.startup.java import (
     Java,
-    JavaMissing,
-    asked_version,
+    JavaMissingError,
     find_java,
-    stated_version,
+    printed_version,
+    release_file_version,
 )
 
 
@@ -52,23 +52,23 @@ def test_installed_java_is_found_without_path(tmp_path: Path) -> None:
 
 
 def test_no_java_is_one_sentence_that_says_what_to_install() -> None:
-    with pytest.raises(JavaMissing, match=r"^Java was not found.*install Java 17 or newer.*JAVA_HOME$"):
+    with pytest.raises(JavaMissingError, match=r"^Java was not found.*install Java 17 or newer.*JAVA_HOME$"):
         find_java({"PATH": ""}, ())
 
 
 def test_only_an_old_java_is_named(tmp_path: Path) -> None:
     program = make_java(tmp_path, "1.8.0_412")
-    with pytest.raises(JavaMissing, match=r"^Java 1\.8\.0_412 \(.*\) is too old") as raised:
+    with pytest.raises(JavaMissingError, match=r"^Java 1\.8\.0_412 \(.*\) is too old") as raised:
         find_java({"PATH": str(program.parent)}, ())
     assert "\n" not in str(raised.value)
 
 
 def test_version_without_release_file_is_asked_for(tmp_path: Path) -> None:
     program = make_java(tmp_path, "17.0.9", release=False)
-    assert stated_version(program) == ""
-    assert asked_version(program) == "17.0.9"
+    assert release_file_version(program) == ""
+    assert printed_version(program) == "17.0.9"
     assert find_java({"PATH": str(program.parent)}, ()).version == "17.0.9"
 
 
 def test_a_program_that_does_not_run_has_no_version(tmp_path: Path) -> None:
-    assert asked_version(tmp_path / "nothing") == ""
+    assert printed_version(tmp_path / "nothing") == ""

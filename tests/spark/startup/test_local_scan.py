@@ -9,11 +9,11 @@ import pytest
 
 from kdissect.capture.index.splits import Split
 from kdissect.spark import tasks
-from kdissect.spark.arrow_ipc import in_order
-from kdissect.spark.failures import DiskFull
-from kdissect.spark.jobs import Work
-from kdissect.spark.session import Settings
-from kdissect.spark.startup.local_scan import scan_ahead
+from kdissect.spark.arrow_ipc import ordered_by_split
+from kdissect.spark.failures import DiskFullError
+from kdissect.spark.jobs import AnalysisWork
+from kdissect.spark.session import SparkSettings
+from kdissect.spark.startup.local_scan import scan_locally
 from tests.spark.conftest import CAPTURES
 
 CAPTURE = CAPTURES / "steady.pcapng"
@@ -22,44 +22,44 @@ SplitsOf = Callable[..., tuple[Split, ...]]
 
 def test_partitions_hold_the_pieces_of_their_connections(splits_of: SplitsOf, tmp_path: Path) -> None:
     splits = splits_of(CAPTURE, split_bytes=200_000)
-    shares = Work(splits, partitions=3).shares(1)
-    ahead = scan_ahead(splits, (), shares, tmp_path / "pieces", lambda: False)
+    shares = AnalysisWork(splits, partitions=3).shares(1)
+    ahead = scan_locally(splits, (), shares, tmp_path / "pieces", lambda: False)
     assert ahead.done == len(splits) > 2
     ordinals = [pa.record_batch({"split": [split.index for split in splits]})]
     expected: list[list[pa.RecordBatch]] = [[], [], []]
     for pieces in tasks.scan_step(ordinals, splits, ()):
-        for partition, rows in tasks.routed(pieces, shares.of_bucket):
+        for partition, rows in tasks.split_by_partition(pieces, shares.of_bucket):
             expected[partition].append(rows)
     for partition, batches in enumerate(expected):
-        assert list(in_order(ahead.blobs(partition))) == batches
+        assert list(ordered_by_split(ahead.blobs(partition))) == batches
 
 
 def test_when_spark_is_there_what_takes_longer_than_a_stage_is_left_to_it(
     splits_of: SplitsOf, tmp_path: Path
 ) -> None:
     splits = splits_of(CAPTURE, split_bytes=200_000)
-    shares = Work(splits, partitions=2).shares(1)
+    shares = AnalysisWork(splits, partitions=2).shares(1)
     asked = iter([False, False])
-    some = scan_ahead(splits, (), shares, tmp_path / "some", lambda: next(asked, True), seconds=0)
+    some = scan_locally(splits, (), shares, tmp_path / "some", lambda: next(asked, True), seconds=0)
     assert some.done == 2
-    assert scan_ahead(splits, (), shares, tmp_path / "none", lambda: True, seconds=0).done == 0
-    assert scan_ahead(splits, (), shares, tmp_path / "all", lambda: True, seconds=600).done == len(splits)
+    assert scan_locally(splits, (), shares, tmp_path / "none", lambda: True, seconds=0).done == 0
+    assert scan_locally(splits, (), shares, tmp_path / "all", lambda: True, seconds=600).done == len(splits)
 
 
 def test_a_split_that_cannot_be_read_ends_it(splits_of: SplitsOf, tmp_path: Path) -> None:
     splits = splits_of(CAPTURE, split_bytes=200_000)
-    shares = Work(splits, partitions=2).shares(1)
+    shares = AnalysisWork(splits, partitions=2).shares(1)
     gone = (splits[0], replace(splits[1], path=str(tmp_path / "gone")), *splits[2:])
-    assert scan_ahead(gone, (), shares, tmp_path / "pieces", lambda: False).done == 1
+    assert scan_locally(gone, (), shares, tmp_path / "pieces", lambda: False).done == 1
 
 
 def test_a_disk_that_is_full_is_told_at_once(splits_of: SplitsOf) -> None:
     splits = splits_of(CAPTURE)
-    with pytest.raises(DiskFull, match="TMPDIR"):
-        scan_ahead(splits, (), Work(splits).shares(1), Path("/dev/full"), lambda: False)
+    with pytest.raises(DiskFullError, match="TMPDIR"):
+        scan_locally(splits, (), AnalysisWork(splits).shares(1), Path("/dev/full"), lambda: False)
 
 
 @pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[4,2]", 4)])
 def test_cores_of_a_local_run(master: str, cores: int) -> None:
-    assert Settings(master).cores == cores
-    assert Settings("local[*]").cores >= 1
+    assert SparkSettings(master).cores == cores
+    assert SparkSettings("local[*]").cores >= 1

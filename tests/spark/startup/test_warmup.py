@@ -9,7 +9,7 @@ from pathlib import Path
 import kdissect
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
-from kdissect.spark.startup.warmup import CAPTURES, rehearse
+from kdissect.spark.startup.warmup import CAPTURES, warm_up
 
 PACKAGE = Path(kdissect.__file__).parent
 
@@ -49,7 +49,7 @@ def entrances() -> set[str]:
 
 
 def test_it_has_requests_answers_partitions_and_records() -> None:
-    summary = build_report(rehearse(), CaptureFacts())
+    summary = build_report(warm_up(), CaptureFacts())
     assert {api.api_name for api in summary.apis} > {"ApiVersions", "Produce", "JoinGroup", "Heartbeat"}
     assert sum(use.records for topic in summary.topics for use in topic.uses) > 0
     assert summary.faults == ()
