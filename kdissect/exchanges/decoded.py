@@ -6,10 +6,9 @@ from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.field_search import Mention, finder
 from kdissect.exchanges.kafka07_describe import old_mentions
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.protocol.codec.messages import DecodedMessage, decode_request, decode_response
+from kdissect.protocol.codec.messages import DecodedMessage, decode_request, decode_response, enveloped_api
 from kdissect.protocol.kafka07.message_codec import decode_old_request, decode_old_response
 from kdissect.protocol.schema.registry import APIS
-from kdissect.protocol.splice import enveloped_request
 
 NO_KEY = -1
 
@@ -73,10 +72,11 @@ class DecodedExchange:
         exchange, request = self.exchange, self.exchange.request
         if exchange.api_key != ApiKey.ENVELOPE or request is None or self.request is None:
             return None
-        asked = enveloped_request(request.data)
+        data = (self.request.body or {}).get("request_data") or b""
+        asked = enveloped_api(data)
         if asked is None:
             return None
-        inner = request._replace(data=(self.request.body or {})["request_data"])
+        inner = request._replace(data=data)
         answer = exchange.response and ((self.response and self.response.body) or {}).get("response_data")
         response = exchange.response._replace(data=answer) if exchange.response and answer else None
         key, version = asked

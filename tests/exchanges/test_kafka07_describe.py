@@ -13,10 +13,9 @@ import pytest
 from kdissect.cli.main import main
 from kdissect.protocol.kafka07.message_codec import (
     OldType,
-    encode_old_request,
-    encode_old_response,
 )
 from tests.helpers.handmade_capture import write_capture
+from tests.helpers.kafka07_messages import encode_old_request, encode_old_response
 
 GOLDEN = Path(__file__).parent / "golden" / "old.txt"
 

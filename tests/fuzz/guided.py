@@ -17,7 +17,7 @@ from random import Random
 
 MAX_BYTES = 1 << 14
 TOLD = 5  # bytes of a case that say what the rest is
-GUIDED = ("codec", "splice", "records", "old", "embedded", "tls", "reader", "columns", "framing", "tcp")
+GUIDED = ("codec", "records", "old", "embedded", "tls", "reader", "columns", "framing", "tcp")
 
 
 def guide(names: list[str], seconds: float, seed: int, out: Path) -> int:

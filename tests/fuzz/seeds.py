@@ -18,8 +18,6 @@ from kdissect.protocol.codec.messages import (
 )
 from kdissect.protocol.kafka07.message_codec import (
     OldType,
-    encode_old_request,
-    encode_old_response,
 )
 from kdissect.protocol.records.record_codec import read_records
 from kdissect.protocol.schema.registry import (
@@ -28,6 +26,7 @@ from kdissect.protocol.schema.registry import (
     request_header_version,
 )
 from tests.fuzz.case import Case
+from tests.helpers.kafka07_messages import encode_old_request, encode_old_response
 from tests.helpers.kafka_python_records import FORMATS, record_set
 from tests.helpers.random_messages import random_message
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 from kdissect.dump.jsonl import to_json
@@ -28,8 +27,6 @@ from kdissect.protocol.codec.messages import (
 from kdissect.protocol.kafka07.message_codec import (
     decode_old_request,
     decode_old_response,
-    encode_old_request,
-    encode_old_response,
 )
 from kdissect.protocol.records.compression import Damage, decompress
 from kdissect.protocol.records.record_codec import (
@@ -41,15 +38,14 @@ from kdissect.protocol.records.summary import summary_of
 from kdissect.protocol.schema.registry import (
     APIS,
     MESSAGES,
-    ROLES,
     is_known,
     response_header_version,
 )
-from kdissect.protocol.splice import find, splice
 from tests.fuzz.captures import check_capture, check_reader
 from tests.fuzz.case import Case
 from tests.fuzz.streams import framing, tcp
 from tests.fuzz.tls import sessions
+from tests.helpers.kafka07_messages import encode_old_request, encode_old_response
 from tests.protocol.columnar.test_batch_reader import Frame, assert_agreement
 
 LIMIT = 1 << 20  # bytes that one case may decompress
@@ -117,25 +113,6 @@ def columns(case: Case) -> None:
         assert_agreement([Frame(data, case.key, case.version, case.response)])
 
 
-def splicing(case: Case) -> None:
-    """Spans lie within the frame; the same values give the same bytes, new values are found in their
-    places."""
-    rng = Random(case.data)
-    roles = frozenset(rng.sample(sorted(ROLES), rng.choice((1, 3, len(ROLES)))))
-    found = find(case.data, case.key, case.version, case.response, roles)
-    check_fault(found.fault, case.data)
-    assert all(0 <= span.start <= span.stop <= len(case.data) for span in found.spans)
-    assert splice(case.data, [(span, span.value) for span in found.spans]) == case.data
-    new = [
-        "renamed" if span.role in RENAMED and span.type == "string" else span.value for span in found.spans
-    ]
-    if found.fault is None:
-        edited = splice(case.data, zip(found.spans, new, strict=True))
-        after = find(edited, case.key, case.version, case.response, roles)
-        assert after.fault is None
-        assert [span.value for span in after.spans] == new
-
-
 def filters(case: Case) -> None:
     """What filters look for is found without a complaint."""
     frame = Captured(case.data, len(case.data), 1, 1, 0)
@@ -186,7 +163,6 @@ def embedded(case: Case) -> None:
 TARGETS: dict[str, Callable[[Case], None]] = {
     "codec": plain_codec,
     "columns": columns,
-    "splice": splicing,
     "filters": filters,
     "records": records,
     "compression": compression,

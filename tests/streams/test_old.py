@@ -13,11 +13,10 @@ from kdissect.capture.inputs import open_inputs
 from kdissect.capture.scan import scan
 from kdissect.protocol.kafka07.message_codec import (
     OldType,
-    encode_old_request,
-    encode_old_response,
 )
 from kdissect.protocol.schema.registry import APIS
 from kdissect.tables.build import dissect_batches
+from tests.helpers.kafka07_messages import encode_old_request, encode_old_response
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, frame, request, response
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"

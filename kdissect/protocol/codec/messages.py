@@ -6,6 +6,7 @@ save for ApiVersions, whose error 35 means a body of version 0 whatever was aske
 """
 
 from dataclasses import dataclass
+from struct import Struct
 from typing import Any
 
 from kdissect.protocol.api_keys import ApiKey
@@ -26,6 +27,8 @@ from kdissect.protocol.schema.registry import (
     request_header_version,
     response_header_version,
 )
+
+_KEY_AND_VERSION = Struct(">hh")  # with which every request begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,17 @@ def encode_response(api_key: int, api_version: int, header: dict[str, Any], body
     """Encode the response to a request of this API key and version."""
     front = encode(MESSAGES["ResponseHeader"], response_header_version(api_key, api_version), header)
     return front + encode(APIS[api_key].response, api_version, body)
+
+
+def enveloped_api(request_data: bytes) -> tuple[int, int] | None:
+    """Return API key and version of the request inside an Envelope (KIP-590).
+
+    None stands for an unknown API or version, and for another Envelope, which brokers refuse.
+    """
+    if len(request_data) < 4:
+        return None
+    key, version = _KEY_AND_VERSION.unpack_from(request_data)
+    return (key, version) if is_known(key, version) and key != ApiKey.ENVELOPE else None
 
 
 def decode_embedded(name: str, data: bytes) -> Decoded:

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
-from uuid import UUID
 
 Reader = Callable[[bytes, int, int], tuple[Any, int]]
 Writer = Callable[[bytearray, Any], None]
@@ -44,11 +43,6 @@ class DecodeError(Exception):
         self.reason = reason
         self.partial = partial
         self.path: list[str] = []  # innermost first
-
-
-def uuid_text(raw: bytes) -> str:
-    """Write the 16 bytes of a UUID in its canonical 8-4-4-4-12 form."""
-    return str(UUID(bytes=raw))
 
 
 def fixed_reader(kind: str) -> Reader:

@@ -17,7 +17,6 @@ from kdissect.protocol.codec.body import (
     Fault,
     decode,
     decode_start,
-    encode,
 )
 from kdissect.protocol.codec.messages import DecodedMessage
 from kdissect.protocol.schema.definition import Message
@@ -124,30 +123,6 @@ def decode_old_response(frame: bytes, kind: int) -> DecodedMessage:
         read = decode(MESSAGES["OldOffsetsAnswer"], 0, frame, 2)
         return DecodedMessage(header, read.value, None, read.fault)
     return DecodedMessage(header, None, None, None)
-
-
-def encode_old_request(kind: int, body: Tree) -> bytes:
-    """Encode a request, without its 4-byte length."""
-    shape = SHAPES[OldType(kind)]
-    out = kind.to_bytes(2)
-    if not shape.several:
-        return out + encode(MESSAGES[shape.part], 0, body)
-    parts = [encode(MESSAGES[shape.part], 0, part) for part in body[PARTS]]
-    return out + len(parts).to_bytes(2) + b"".join(parts)
-
-
-def encode_old_response(kind: int, error_code: int, body: Tree) -> bytes:
-    """Encode the response to a request of this type, without its 4-byte length."""
-    out = error_code.to_bytes(2, signed=True)
-    if kind == OldType.FETCH:
-        return out + bytes(body["messages"])
-    if kind == OldType.MULTI_FETCH:
-        return out + b"".join(
-            (2 + len(answer["messages"])).to_bytes(4)
-            + encode_old_response(OldType.FETCH, answer["error_code"], answer)
-            for answer in body[ANSWERS]
-        )
-    return out + encode(MESSAGES["OldOffsetsAnswer"], 0, body)
 
 
 def _several(message: Message, frame: bytes) -> tuple[Tree, Fault | None]:

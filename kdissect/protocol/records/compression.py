@@ -196,4 +196,3 @@ DECOMPRESSORS: dict[int, tuple[str, Callable[[bytes, int], bytes]]] = {
     3: ("lz4", _lz4),
     4: ("zstd", _zstd),
 }
-CODEC_NAMES = {number: name for number, (name, _) in DECOMPRESSORS.items()}

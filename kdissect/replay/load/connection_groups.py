@@ -7,13 +7,14 @@ writes, are *kin*, and are played by one process, since nothing is told from pro
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 
-from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.api_keys import GROUP_MEMBERSHIP, OFFSET_COMMITS, ApiKey
 from kdissect.replay.load.requests import Request
 from kdissect.replay.rewrite.references import groups_of, topics_of
 from kdissect.replay.rewrite.roles import Tree
 
-# Who asks for a coordinator is no member by that.
-IN_GROUPS = frozenset({ApiKey.OFFSET_COMMIT, 11, 12, 13, 14, 25, ApiKey.TXN_OFFSET_COMMIT, 68, 76, 78, 79})
+IN_GROUPS = GROUP_MEMBERSHIP | OFFSET_COMMITS | {ApiKey.ADD_OFFSETS_TO_TXN}
+"""Their connections belong to a group. FindCoordinator does not: whoever sends it is no member by that."""
+
 # Offsets in them are translated.
 READING = frozenset(
     {

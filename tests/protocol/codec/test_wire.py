@@ -13,7 +13,6 @@ from kdissect.protocol.codec.wire import (
     VARINT_LIMIT,
     DecodeError,
     read_uvarint,
-    uuid_text,
     write_uvarint,
 )
 from kdissect.protocol.schema.definition import PRIMITIVES
@@ -75,10 +74,6 @@ def test_lengths(length: object, value: int, text: str) -> None:
     assert length.read(data, 0, len(data)) == (value, len(data))
     length.write(out, value)
     assert out == data
-
-
-def test_uuid_text() -> None:
-    assert uuid_text(bytes(range(16))) == "00010203-0405-0607-0809-0a0b0c0d0e0f"
 
 
 def test_every_type_of_the_schema_can_be_read_and_written() -> None:

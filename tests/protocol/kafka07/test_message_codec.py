@@ -13,8 +13,6 @@ from kdissect.protocol.kafka07.message_codec import (
     OldType,
     decode_old_request,
     decode_old_response,
-    encode_old_request,
-    encode_old_response,
     old_error_name,
     old_name,
 )
@@ -25,6 +23,7 @@ from kdissect.protocol.kafka07.message_sets import (
     summarise_old,
 )
 from kdissect.protocol.records.record_codec import RecordFault
+from tests.helpers.kafka07_messages import encode_old_request, encode_old_response
 
 
 def message(payload: bytes, attributes: int | None = None) -> bytes:
