@@ -5,7 +5,7 @@ from argparse import ArgumentTypeError
 import pytest
 
 from kdissect.cli.arguments import parse
-from kdissect.cli.replay import _allowable, _topic_id
+from kdissect.cli.replay_options import allowed_api, topic_id
 from kdissect.protocol.api_keys import ADMIN, INTER_BROKER, IRREVERSIBLE, READ, SECURITY
 from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.disposition import Disposition
@@ -47,8 +47,8 @@ def test_what_changes_the_cluster_is_allowed_one_by_one(key: int) -> None:
 )
 def test_only_what_changes_the_cluster_can_be_allowed(api: str, why: str) -> None:
     with pytest.raises(ArgumentTypeError, match=why):
-        _allowable(api)
-    assert _allowable("DeleteTopics").key == 20
+        allowed_api(api)
+    assert allowed_api("DeleteTopics").key == 20
 
 
 def test_every_api_has_a_class_and_unknown_ones_are_never_sent() -> None:
@@ -163,7 +163,7 @@ def test_nothing_of_a_captured_login_is_sent() -> None:
 
 
 def test_topic_ids_are_named_as_kafka_writes_them() -> None:
-    assert _topic_id("bm5ubm5ubm5ubm5ubm5ubg=orders") == (b"n" * 16, "orders")
+    assert topic_id("bm5ubm5ubm5ubm5ubm5ubg=orders") == (b"n" * 16, "orders")
     for text in ("bm5ubm5ubm5ubm5ubm5ubg", "orders=bm5ubm5ubm5ubm5ubm5ubg", "=orders", "bm5ubm5ubm5ubm5ubm5ubh=orders"):  # fmt: skip
         with pytest.raises(ArgumentTypeError):
-            _topic_id(text)
+            topic_id(text)

@@ -18,7 +18,7 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.index.splits import Split
 from kdissect.capture.inputs import open_inputs
 from kdissect.cli.arguments import parse
-from kdissect.cli.context import surveyed
+from kdissect.cli.context import prepare_run
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import from_arrow
@@ -157,9 +157,9 @@ def test_compressed_captures_are_unpacked_for_all(
     shared.mkdir()
     command = ["export", str(packed), "--out", "never", "--table", "exchanges", "--quiet"]
     with pytest.raises(InputError, match="a cluster reads it only unpacked"):
-        surveyed(far, parse(command), [str(packed)])
+        prepare_run(far, parse(command), [str(packed)])
     chosen = parse([*command, "--spool", str(shared), "--split-bytes", "400k"])
-    found = jobs.tables(far.session(), surveyed(far, chosen, [str(packed)]).work, ["exchanges"])
+    found = jobs.tables(far.session(), prepare_run(far, chosen, [str(packed)]).work, ["exchanges"])
     (folder,) = shared.iterdir()
     rows = pa.Table.from_pylist([row.asDict() for row in found["exchanges"].collect()], TABLES["exchanges"])
     expected = dissected(splits_of(CAPTURE))["exchanges"]

@@ -10,7 +10,7 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.cli.arguments import parse
 from kdissect.cli.filter_options import filter_fields
-from kdissect.cli.replay import _settings
+from kdissect.cli.replay import settings_of
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.filter import MessageFilter
 from kdissect.exchanges.prescan import look_ahead
@@ -26,7 +26,7 @@ def requests_of(capture: str, folder: Path, *options: str) -> list[Request]:
     """Return the captured requests as `kdissect replay plan` reads them with these options."""
     path = str(CAPTURES / capture)
     chosen = parse(["replay", "plan", path, "--target", "127.0.0.1:1", *options])
-    return read([path], (), str(folder), Spool(), wanted=_settings(chosen).filter).requests
+    return read([path], (), str(folder), Spool(), wanted=settings_of(chosen).filter).requests
 
 
 def dumped(capture: str, folder: Path, *options: str) -> set[tuple[int, int | None]]:
