@@ -1,8 +1,8 @@
-"""`kdissect replay plan | prepare | run | compare`: from options to settings, a run, its files and an exit code.
+"""`kdissect replay plan | prepare | run | compare`: from options to a run, its files and an exit code.
 
-Reports and plans go to standard output, everything else to standard error. A capture of which nothing can be sent is
-a `UserError` (exit code 2), a `--fail-on` condition that is met is exit code 3, and topics that could not be created
-are exit code 1.
+Reports and plans go to standard output, everything else to standard error. A capture of which nothing can be
+sent is a `UserError` (exit code 2), a `--fail-on` condition that is met is exit code 3, and topics that could
+not be created are exit code 1.
 """
 
 import argparse
@@ -26,11 +26,10 @@ from kdissect.replay.create_topics import CREATED, CreatedTopic, create_topics, 
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.plan import make_plan
 from kdissect.replay.results.run_comparison import compare, without_noise
-from kdissect.replay.results.run_files import read_run
+from kdissect.replay.results.run_files import read_run, save_pass, save_passes
 from kdissect.replay.results.run_page import page
 from kdissect.replay.results.run_text import comparison_text, plan_text
 from kdissect.replay.results.run_thresholds import COMPARISON_VOCABULARY
-from kdissect.replay.results.run_writer import save, save_pass
 from kdissect.replay.settings import (
     Breaker,
     Caps,
@@ -83,7 +82,7 @@ def _run(chosen: argparse.Namespace, prepared: Replay, plan: dict[str, Any], fai
     notice = silent if chosen.quiet else _say
     prepared.play(notice, partial(save_pass, prepared, folder, plan))
     code = ExitCode.DONE
-    for place in save(prepared, folder, plan):
+    for place in save_passes(prepared, folder, plan):
         notice(f"wrote {place}")
         code = max(code, _report(chosen, compare(*read_run(place)), fail_on))
     return code

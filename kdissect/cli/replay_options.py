@@ -1,7 +1,8 @@
-"""The options of `kdissect replay`, as tables, and how their values are read; importing this loads nothing that takes time.
+"""The options of `kdissect replay`, as tables, and how their values are read.
 
-`GROUPS` has what `plan`, `prepare` and `run` share; the filters and the options of reports come beside them. A value
-that cannot be read is refused by argparse with one sentence. `kdissect.cli.replay` makes settings of what was read.
+Importing this loads nothing that takes time. `GROUPS` has what `plan`, `prepare` and `run` share; the filters
+and the options of reports come beside them. A value that cannot be read is refused by argparse with one
+sentence. `kdissect.cli.replay` makes settings of what was read.
 """
 
 import argparse
@@ -99,7 +100,7 @@ def number(text: str) -> int:
 
 
 class Option(NamedTuple):
-    """One option: its flag, how its value is read (a parser, the choices, or None for a switch), and its help.
+    """One option: its flag, how its value is read (a parser, choices, or None for a switch), and its help.
 
     The default of a repeated option is an empty list.
     """

@@ -13,8 +13,7 @@ from kdissect.replay.create_topics import create_topics, missing_topics
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.plan import make_plan
 from kdissect.replay.results.run_comparison import compare
-from kdissect.replay.results.run_files import read_run
-from kdissect.replay.results.run_writer import save
+from kdissect.replay.results.run_files import read_run, save_passes
 from kdissect.replay.settings import Pace, ReplaySettings
 from tests.helpers.conversations import CAPTURES
 from tests.lab.cluster import Cluster
@@ -69,7 +68,7 @@ def play(asked: ReplaySettings, capture: str, folder: Path) -> Played:
             replay.learn()  # as `run` does after `prepare`
         plan = make_plan(replay)
         replay.play()
-        place = save(replay, folder, plan)[0]
+        place = save_passes(replay, folder, plan)[0]
         counts = replay.passes[0].outcome.counts
     summary, pairs = read_run(place)
     found = list(pairs)

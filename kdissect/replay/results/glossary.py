@@ -4,58 +4,67 @@ from collections.abc import Mapping
 from typing import Any
 
 VERDICTS = {
-    "pass": "The target answered as the captured cluster did, but for what every cluster has of its own.",
-    "diverged": "The target answered otherwise than the captured cluster.",
-    "invalid": "No judgement on the target: the run itself was not as it should be.",
+    "pass": (
+        "The target answered as the captured cluster did, except for what differs between any two clusters."
+    ),
+    "diverged": "The target answered differently from the captured cluster.",
+    "invalid": "The run says nothing about the target: the run itself was not sound.",
 }
 OF_THE_CLUSTER = (
-    "of the cluster: leaders, coordinators and sessions change at times of their own; no divergence"
+    "of the cluster: leaders, coordinators and sessions change at times of their own; not a divergence"
 )
 CAUSES = {
-    "on time": "within 2 ms of its moment",
-    "self": "the replayer was busy: too much of this, at pace schedule, makes a run invalid",
-    "dependency": "what it needs another request had to get first",
-    "in-flight cap": "no more may be in flight than its client had: the target answers later than the captured cluster",
+    "on time": "within 2 ms of its due time",
+    "self": "the replayer was busy (a run at --pace schedule is invalid if this is frequent)",
+    "dependency": "another request had to get what it needs first",
+    "in-flight cap": (
+        "its client had no more requests in flight; the target responds later than the captured cluster"
+    ),
     "connecting": "its connection was not open yet",
-    "throttle": "the target had asked for silence",
+    "throttle": "the target throttled the connection",
     "rate cap": "--max-rps or --max-mbps",
     "connection cap": "--max-connections",
 }
 RULES = {
-    "produced": "behind what this run wrote",
+    "produced": "after what this run wrote",
     "fetched": "where its client was",
-    "anchored": "as far from the log's start",
+    "anchored": "at the same distance from the start of the log",
     "identity": "as captured",
 }
 TOO_BUSY = "; give it a machine of its own, a lower --speed, or --pace think"
 
 
-def rules_told(rules: Mapping[str, Mapping[str, int]]) -> str:
-    """Explain the rules that were used."""
-    used = {rule for each in rules.values() for rule in each}
-    return "; ".join(f"{rule}: {RULES[rule]}" for rule in RULES if rule in used)
+def used_rules(rules: Mapping[str, Mapping[str, int]]) -> str:
+    """Return the rules that translated offsets, with their meaning."""
+    used = {rule for counts in rules.values() for rule in counts}
+    return "; ".join(f"{rule}: {meaning}" for rule, meaning in RULES.items() if rule in used)
 
 
-def kind_of(error: Mapping[str, Any]) -> str:
-    """Say what became of an error."""
-    about = str(error["kind"])
-    if about == "same":
-        return about
+def change_of(error: Mapping[str, Any]) -> str:
+    """Return what became of a captured error, and whether it counts."""
+    kind = str(error["kind"])
+    if kind == "same":
+        return kind
     if error.get("noise"):
-        about += f", {error['noise']:,} in the noise run"
-    return about + (", of the cluster" if error["expected"] and not error.get("is_noise") else "")
+        kind += f", {error['noise']:,} in the noise run"
+    return kind + (", of the cluster" if error["expected"] and not error.get("is_noise") else "")
 
 
-def first_at(error: Mapping[str, Any], start_ns: int) -> str:
-    """Say where an error was seen first: the time as `--since` takes it, the pair as pairs.jsonl has it."""
+def first_place(error: Mapping[str, Any], start_ns: int) -> str:
+    """Return where an error was seen first: its time as `--since` takes it, its pair as in pairs.jsonl."""
     sample = error["sample"]
-    since = (sample["captured_time_ns"] - start_ns) / 1e9
-    return f"+{since:.3f}s connection {sample['connection']} #{sample['ordinal']} {sample['where']}".rstrip()
+    since_s = (sample["captured_time_ns"] - start_ns) / 1e9
+    return (
+        f"+{since_s:.3f}s connection {sample['connection']} #{sample['ordinal']} {sample['where']}".rstrip()
+    )
 
 
-def noise_told(report: Mapping[str, Any]) -> str:
-    """Say what a second run is there for; nothing without one."""
+def noise_note(report: Mapping[str, Any]) -> str:
+    """Return what the noise run of a comparison shows; "" without one."""
     noise = report.get("noise")
     if not noise:
         return ""
-    return f"Noise: run {noise['run']} ({noise['verdict']}) shows what differs from run to run; an error that it has as often does not count"
+    return (
+        f"Noise: run {noise['run']} ({noise['verdict']}) shows what differs from run to run; "
+        "an error that it has as often does not count"
+    )

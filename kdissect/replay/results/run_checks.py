@@ -1,13 +1,18 @@
-"""Checks for failures that no error code tells: success that wrote nothing, members without partitions, reads without records."""
+"""Checks for failures without an error code: batches that were not written, idle members, empty reads.
+
+In: pairs one by one, as `pairs.jsonl` has them. Out: what each check found, and the records that were
+acknowledged.
+"""
 
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kdissect.replay.disposition import Disposition
 
 NOT_DUE = {  # by choice, because they are there already, or because the capture does not tell what they are
-    each.value
-    for each in (
+    disposition.value
+    for disposition in (
         Disposition.POLICY,
         Disposition.INTER_BROKER,
         Disposition.RETRY,
@@ -15,80 +20,91 @@ NOT_DUE = {  # by choice, because they are there already, or because the capture
         Disposition.UNDECODABLE,
     )
 }
-FEW = 3  # topics that are named
+MOST_NAMED = 3  # topics in the sentence of a check
+
+Pair = Mapping[str, Any]
+Finding = dict[str, Any]
+
+
+class _Both:
+    """How much of something the captured responses have, and how much the replayed ones."""
+
+    __slots__ = ("captured", "replayed")
+
+    def __init__(self) -> None:
+        self.captured = self.replayed = 0
+
+    def add(self, pair: Pair, field: str) -> None:
+        """Add what the digests of a pair have in a field; a pair that was not sent counts for nothing."""
+        if pair["sent"] is not None:
+            self.captured += sum(entry.get(field, 0) for entry in pair["captured"]["digest"])
+            self.replayed += sum(
+                entry.get(field, 0) for answer in pair["answers"] for entry in answer["digest"]
+            )
+
+    @property
+    def lost(self) -> bool:
+        """Whether the capture has some, and the run none."""
+        return bool(self.captured and not self.replayed)
 
 
 class RunChecks:
-    """Takes pairs one by one; says at the end which checks hold."""
+    """What the checks remember of all pairs. A partition is `topic-number`, by the name on its cluster."""
 
     def __init__(self) -> None:
-        # Partition -> (offset, records) as acknowledged.
-        self._bases: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        # Records by partition: a captured one, one of the target, a captured one.
-        self._captured_records: dict[str, int] = defaultdict(int)
-        self._replayed_records: dict[str, int] = defaultdict(int)
-        self._due_records: dict[str, int] = defaultdict(int)
-        self._captured_fetched = self._replayed_fetched = 0
-        self._fetched_captured: dict[str, int] = defaultdict(int)
-        self._fetched: dict[str, int] = defaultdict(int)
-        self._assigned = [0, 0]  # in the capture, on the target
-        self._acquired = [0, 0]  # by members of share groups
-        self._epochs = [0, 0]  # whose end was told
-        self._preferred = 0
-        self._unacknowledged = 0
+        self._written: dict[str, list[tuple[int, int]]] = defaultdict(
+            list
+        )  # (offset, records) as acknowledged
+        self._captured_records: dict[str, int] = defaultdict(int)  # acknowledged, by captured partition
+        self._due_records: dict[str, int] = defaultdict(
+            int
+        )  # of these, those that the target should acknowledge
+        self._replayed_records: dict[str, int] = defaultdict(int)  # acknowledged, by partition of the target
+        self._fetched, self._assigned = _Both(), _Both()  # records, partitions
+        self._acquired, self._epochs = (
+            _Both(),
+            _Both(),
+        )  # records of share groups, leader epochs whose end is known
+        self._unfollowed = 0  # empty fetches that named another replica
+        self._unacknowledged = 0  # records that were sent with acks=0
 
-    def take(self, pair: dict[str, Any]) -> None:
-        """Take in one pair."""
-        take = {
-            "Produce": self._produce,
-            "Fetch": self._fetch,
-            "SyncGroup": self._sync,
-            "ConsumerGroupHeartbeat": self._sync,
-            "ShareGroupHeartbeat": self._sync,
-            "ShareFetch": self._share_fetch,
-            "OffsetForLeaderEpoch": self._leader_epochs,
-        }
-        if pair["api"] in take:
-            take[pair["api"]](pair)
+    def add(self, pair: Pair) -> None:
+        """Add one pair."""
+        match pair["api"]:
+            case "Produce":
+                self._add_produce(pair)
+            case "Fetch":
+                self._fetched.add(pair, "records")
+                self._unfollowed += sum(map(_names_other_replica, _replayed(pair)))
+            case "SyncGroup" | "ConsumerGroupHeartbeat" | "ShareGroupHeartbeat":
+                self._assigned.add(pair, "assigned")
+            case "ShareFetch":
+                self._acquired.add(pair, "acquired")
+            case "OffsetForLeaderEpoch":
+                self._epochs.add(pair, "known")
 
-    def _produce(self, pair: dict[str, Any]) -> None:
+    def _add_produce(self, pair: Pair) -> None:
         records = pair["captured"].get("produced", {})
-        good = {entry["where"] for entry in pair["captured"]["digest"] if not entry["error"]}
+        acknowledged = {entry["where"] for entry in pair["captured"]["digest"] if not entry["error"]}
         due = pair["bucket"] not in NOT_DUE
-        for where in records.keys() & good:
-            self._captured_records[where] += records[where]
-            self._due_records[where] += due * records[where]
-        found = [entry for answer in pair["answers"] for entry in answer["digest"] if not entry["error"]]
-        sent = [(where, count) for where, count in pair["produced"]]  # batch by batch, as they were sent
-        for entry in found:
-            place = next((at for at, (where, _) in enumerate(sent) if where == entry["where"]), None)
-            count = 0 if place is None else sent.pop(place)[1]
-            self._replayed_records[entry["where"]] += count
+        for partition in records.keys() & acknowledged:
+            self._captured_records[partition] += records[partition]
+            self._due_records[partition] += due * records[partition]
+        batches = [(partition, count) for partition, count in pair["produced"]]  # in the order of the sending
+        for entry in [
+            entry for answer in pair["answers"] for entry in answer["digest"] if not entry["error"]
+        ]:
+            partition = entry["where"]
+            number = next((number for number, batch in enumerate(batches) if batch[0] == partition), None)
+            count = 0 if number is None else batches.pop(number)[1]
+            self._replayed_records[partition] += count
             if entry["offset"] >= 0:
-                self._bases[entry["where"]].append((entry["offset"], count))
+                self._written[partition].append((entry["offset"], count))
         if pair["bucket"] == Disposition.NO_ANSWER_DUE.value:
             self._unacknowledged += sum(records.values())
 
-    def _fetch(self, pair: dict[str, Any]) -> None:
-        if pair["sent"] is None:
-            return
-        self._captured_fetched += sum(entry.get("records", 0) for entry in pair["captured"]["digest"])
-        for answer in pair["answers"]:
-            for entry in answer["digest"]:
-                self._replayed_fetched += entry.get("records", 0)
-                self._preferred += entry.get("preferred", -1) >= 0 and not entry.get("records")
-
-    def _sync(self, pair: dict[str, Any]) -> None:
-        _count(self._assigned, pair, "assigned")
-
-    def _share_fetch(self, pair: dict[str, Any]) -> None:
-        _count(self._acquired, pair, "acquired")
-
-    def _leader_epochs(self, pair: dict[str, Any]) -> None:
-        _count(self._epochs, pair, "known")
-
-    def records(self, names: dict[str, str]) -> dict[str, Any]:
-        """Give records acknowledged by topic; `names` are those of the topics on the target."""
+    def records(self, names: Mapping[str, str]) -> dict[str, Any]:
+        """Return acknowledged records by topic; `names` are those of the topics on the target."""
         captured, replayed = by_topic(self._captured_records), by_topic(self._replayed_records)
         return {
             "topics": [
@@ -101,107 +117,113 @@ class RunChecks:
                 for topic in sorted(captured)
             ],
             "sent_without_acknowledgement": self._unacknowledged,
-            "fetched_captured": self._captured_fetched,
-            "fetched_replayed": self._replayed_fetched,
+            "fetched_captured": self._fetched.captured,
+            "fetched_replayed": self._fetched.replayed,
         }
 
-    def found(self, run: dict[str, Any]) -> list[dict[str, Any]]:
-        """Say of each check whether it holds."""
-        swallowed = self._swallowed()
-        missing, partly = self._missing(run["plan"]["names"]["topics"])
-        left = run.get("open_transactions", [])
-        seldom = [
-            _check(name, bool(sums[1]), found.format(sums[0]))
-            for name, sums, found in (
-                (
-                    "share members acquire records",
-                    self._acquired,
-                    "the capture's members acquired {} records, those on the target none",
-                ),
-                (
-                    "leader epochs have an end",
-                    self._epochs,
-                    "the capture told the end of {} leader epochs, the target of none",
-                ),
-            )
-            if sums[0]
-        ]
+    def findings(self, run: Mapping[str, Any]) -> list[Finding]:
+        """Return the name of each check, whether it holds, and a sentence if it does not."""
         return [
-            _check(
-                "offsets advance with what was acknowledged",
-                not swallowed,
-                f"{swallowed} acknowledged batches got an offset that was given before: nothing was written",
-            ),
-            _check(
-                "what was acknowledged is acknowledged",
-                not missing,
-                f"{missing:,} records that the captured cluster acknowledged were not acknowledged: {partly}",
-            )
-            | {"lacking": missing},
-            _check(
-                "members have partitions",
-                not (self._assigned[0] and not self._assigned[1]),
-                f"the capture assigned {self._assigned[0]} partitions, the target none",
-            ),
-            _check(
-                "fetches bring records",
-                not (self._captured_fetched and not self._replayed_fetched),
-                f"captured fetches brought {self._captured_fetched} records, replayed ones none",
-            ),
-            _check(
+            self._offsets_advance(),
+            self._records_are_acknowledged(run["plan"]["names"]["topics"]),
+            *self._nothing_is_lost(),
+            _finding(
                 "no other replica is preferred",
-                not self._preferred,
-                f"{self._preferred} empty answers named another replica that was not followed",
+                not self._unfollowed,
+                f"{self._unfollowed} empty answers named another replica that was not followed",
             ),
-            _check(
-                "no transaction is left open",
-                not left,
-                f"{len(left)} transactions are open: readers of committed records wait behind them",
-            ),
-            *seldom,
+            _no_transaction_is_open(run.get("open_transactions", [])),
+            *self._seldom(),
         ]
 
-    def _missing(self, names: dict[str, str]) -> tuple[int, str]:
-        """Count acknowledged records of the capture that the target did not acknowledge, and say of which topics they are.
+    def _nothing_is_lost(self) -> Iterator[Finding]:
+        assigned, fetched = self._assigned, self._fetched
+        yield _finding(
+            "members have partitions",
+            not assigned.lost,
+            f"the capture assigned {assigned.captured} partitions, the target none",
+        )
+        yield _finding(
+            "fetches bring records",
+            not fetched.lost,
+            f"captured fetches brought {fetched.captured} records, replayed ones none",
+        )
 
-        Each partition is looked at alone: what one has too much of does not make up for what another one lacks.
-        """
-        missing: dict[str, int] = defaultdict(int)
-        for where, due in self._due_records.items():
-            topic, _, partition = where.rpartition("-")
-            lacking = due - self._replayed_records.get(f"{names.get(topic, topic)}-{partition}", 0)
+    def _seldom(self) -> Iterator[Finding]:
+        """Yield the checks of what few captures have, only where the capture has it."""
+        if self._acquired.captured:
+            yield _finding(
+                "share members acquire records",
+                not self._acquired.lost,
+                f"the capture's members acquired {self._acquired.captured} records, those on the target none",
+            )
+        if self._epochs.captured:
+            yield _finding(
+                "leader epochs have an end",
+                not self._epochs.lost,
+                f"the capture told the end of {self._epochs.captured} leader epochs, the target of none",
+            )
+
+    def _records_are_acknowledged(self, names: Mapping[str, str]) -> Finding:
+        """Compare each partition alone: more records in one do not make up for missing ones in another."""
+        missing: dict[str, int] = defaultdict(int)  # by captured topic
+        for partition, due in self._due_records.items():
+            topic, _, number = partition.rpartition("-")
+            lacking = due - self._replayed_records.get(f"{names.get(topic, topic)}-{number}", 0)
             if lacking > 0:
                 missing[topic] += lacking
         all_due = by_topic(self._due_records)
-        first = sorted(missing, key=lambda topic: -missing[topic])[:FEW]
-        told = [f"{missing[topic]:,} of {all_due[topic]:,} of {topic}" for topic in first]
-        return sum(missing.values()), ", ".join([*told, "…"] if len(missing) > FEW else told)
+        worst = sorted(missing, key=lambda topic: -missing[topic])[:MOST_NAMED]
+        named = [f"{missing[topic]:,} of {all_due[topic]:,} of {topic}" for topic in worst]
+        total = sum(missing.values())
+        return _finding(
+            "what was acknowledged is acknowledged",
+            not missing,
+            f"{total:,} records that the captured cluster acknowledged were not acknowledged: "
+            + ", ".join([*named, "…"] if len(missing) > MOST_NAMED else named),
+        ) | {"lacking": total}
 
-    def _swallowed(self) -> int:
-        """Count batches that start before the end of the one acknowledged in front of them."""
-        count = 0
-        for given in self._bases.values():
+    def _offsets_advance(self) -> Finding:
+        """Find batches that start before the end of the one acknowledged in front of them."""
+        overlapping = 0
+        for batches in self._written.values():
             end = -1
-            for offset, records in sorted(given):
-                count += offset < end
+            for offset, records in sorted(batches):
+                overlapping += offset < end
                 end = max(end, offset + max(records, 1))
-        return count
+        return _finding(
+            "offsets advance with what was acknowledged",
+            not overlapping,
+            f"{overlapping} acknowledged batches got an offset that was given before: nothing was written",
+        )
 
 
-def by_topic(records: dict[str, int]) -> dict[str, int]:
-    """Add up what is given by `topic-partition`."""
+def by_topic(records: Mapping[str, int]) -> dict[str, int]:
+    """Return the sums by topic of what is counted by `topic-partition`."""
     sums: dict[str, int] = defaultdict(int)
-    for where, count in records.items():
-        sums[where.rpartition("-")[0]] += count
+    for partition, count in records.items():
+        sums[partition.rpartition("-")[0]] += count
     return sums
 
 
-def _count(sums: list[int], pair: dict[str, Any], field: str) -> None:
-    """Add what a pair's answers have of something: in the capture, and on the target."""
+def _replayed(pair: Pair) -> Iterator[Mapping[str, Any]]:
+    """Yield the digest entries of the responses to a pair that was sent."""
     if pair["sent"] is not None:
-        sums[0] += sum(entry.get(field, 0) for entry in pair["captured"]["digest"])
-        sums[1] += sum(entry.get(field, 0) for answer in pair["answers"] for entry in answer["digest"])
+        for answer in pair["answers"]:
+            yield from answer["digest"]
 
 
-def _check(name: str, holds: bool, found: str) -> dict[str, Any]:
+def _names_other_replica(entry: Mapping[str, Any]) -> bool:
+    return bool(entry.get("preferred", -1) >= 0 and not entry.get("records"))
+
+
+def _no_transaction_is_open(transactions: list[str]) -> Finding:
+    return _finding(
+        "no transaction is left open",
+        not transactions,
+        f"{len(transactions)} transactions are open: readers of committed records wait behind them",
+    )
+
+
+def _finding(name: str, holds: bool, found: str) -> Finding:
     return {"check": name, "holds": holds, "found": "" if holds else found}

@@ -1,11 +1,16 @@
 """The comparison of a run with its capture, from the run's files alone: numbers first, verdict last.
 
-Only what survives another cluster is compared: errors, counts, progress, times; never ids or offsets as they stand. A captured
-latency was seen where the capture was taken, a replayed one in the replayer, so small differences mean nothing.
+In: `run.json` as a dictionary, and the pairs of `pairs.jsonl`, one for each captured request with what became
+of it. Out: a report of plain values, which is written as JSON and rendered by `run_text` and `run_page`.
+
+Only what survives another cluster is compared: errors, counts, progress and times, never ids or offsets as
+they are. A captured latency was measured where the capture was taken, a replayed one in the replayer, so
+small differences mean nothing. Responses that waited for data or for the other members of a group have no
+latency.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,11 +26,12 @@ from kdissect.replay.results.run_checks import RunChecks
 from kdissect.replay.results.run_timeline import RunTimeline
 from kdissect.report.aggregate.quantiles import quantile
 
+FORMAT = 1  # of the report; its keys and units
 SATURATED_NS = 5_000_000  # lag of its own making that the replayer may have at the 99th percentile
-SATURATED_SHARE = 0.05
+SATURATED_SHARE = 0.05  # of the requests that the replayer itself may send later than that
 WANTING = {
-    each.value
-    for each in (
+    disposition.value
+    for disposition in (
         Disposition.VERSION,
         Disposition.LOSSY,
         Disposition.DEPENDENCY,
@@ -33,123 +39,143 @@ WANTING = {
         Disposition.UNDECODABLE,
     )
 }
+"""Why a request is not sent although nobody chose to leave it out."""
 MOST_WANTING = 0.1  # of the requests that should be sent and could not be
-FEW = 100  # below that many, percentiles say little
-IDLE_SHARE = 0.9  # of max_wait: an empty fetch that took so long waited for data
+FEW = 100  # requests; below that percentiles say little
+IDLE_SHARE = 0.9  # of max_wait_ms: an empty fetch that took so long waited for data
 QUANTILES_PER_MILLE = (500, 900, 990, 999)
+
+Pair = Mapping[str, Any]
 
 
 @dataclass(slots=True)
-class _Times:
+class _ApiTimes:
+    """Times of one API at one version, in ns."""
+
     captured: list[int] = field(default_factory=list)
-    service: list[int] = field(default_factory=list)
-    response: list[int] = field(default_factory=list)
-    idle: int = 0
+    service: list[int] = field(default_factory=list)  # from sending to the response
+    response: list[int] = field(default_factory=list)  # from the due time to the response
+    idle: int = 0  # requests that waited for something to come
     throttle_ms: int = 0
 
 
-def compare(run: dict[str, Any], pairs: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Compare one run with its capture."""
-    buckets: Counter[Disposition] = Counter()
-    by_api: dict[str, Counter[str]] = defaultdict(Counter)
-    reasons: Counter[tuple[str, str]] = Counter()
-    errors: dict[tuple[str, str, str], dict[str, Any]] = {}
-    times: dict[str, _Times] = defaultdict(_Times)
-    lags: dict[str, list[int]] = defaultdict(list)
-    checks, course = RunChecks(), RunTimeline()
-    rewrites: Counter[str] = Counter()
-    for pair in pairs:
-        bucket = Disposition(pair["bucket"])
-        buckets[bucket] += 1
-        by_api[pair["api"]][bucket.value] += 1
-        if bucket not in SENT:
-            reasons[bucket.value, pair["reason"]] += 1
-        rewrites.update(_kind(note) for note in pair["rewrites"])
-        checks.take(pair)
-        if pair["sent"] is None:
-            continue
-        sent, idle = pair["sent"], is_idle_poll(pair)
-        _take_times(times[f"{pair['api']} v{sent['version']}"], pair, idle)
-        course.take(pair, idle=idle)
+@dataclass(slots=True)
+class _Totals:
+    """What is added up over all pairs of a run."""
+
+    dispositions: Counter[Disposition] = field(default_factory=Counter)
+    apis: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    skip_reasons: Counter[tuple[str, str]] = field(default_factory=Counter)  # by disposition and reason
+    errors: dict[tuple[str, str, str], dict[str, Any]] = field(default_factory=dict)
+    times: dict[str, _ApiTimes] = field(default_factory=lambda: defaultdict(_ApiTimes))
+    lags_ns: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))  # by cause
+    rewrites: Counter[str] = field(default_factory=Counter)
+    checks: RunChecks = field(default_factory=RunChecks)
+    timeline: RunTimeline = field(default_factory=RunTimeline)
+
+    def add(self, pair: Pair) -> None:
+        """Add one pair."""
+        disposition = Disposition(pair["bucket"])
+        self.dispositions[disposition] += 1
+        self.apis[pair["api"]][disposition.value] += 1
+        if disposition not in SENT:
+            self.skip_reasons[disposition.value, pair["reason"]] += 1
+        self.rewrites.update(_kind_of_rewrite(note) for note in pair["rewrites"])
+        self.checks.add(pair)
+        sent = pair["sent"]
+        if sent is None:
+            return
+        idle = is_idle_poll(pair)
+        _add_times(self.times[f"{pair['api']} v{sent['version']}"], pair, idle)
+        self.timeline.add(pair, idle=idle)
         if sent["due_ns"] is not None:
-            lags[sent["cause"] or "on time"].append(max(sent["sent_ns"] - sent["due_ns"], 0))
-        _take_error(errors, pair)
-    check(run["plan"]["accounting"]["captured"], buckets)
-    found = checks.found(run)
+            self.lags_ns[sent["cause"] or "on time"].append(max(sent["sent_ns"] - sent["due_ns"], 0))
+        _add_error(self.errors, pair)
+
+
+def compare(run: dict[str, Any], pairs: Iterable[Pair]) -> dict[str, Any]:
+    """Return the report on a run. Raise Unaccounted if the pairs are not as many as the captured requests."""
+    totals = _Totals()
+    for pair in pairs:
+        totals.add(pair)
+    plan, dispositions = run["plan"], totals.dispositions
+    check(plan["accounting"]["captured"], dispositions)
     report = {
-        "format": 1,
-        "accounting": sums(buckets),
-        "apis": {name: dict(counts) for name, counts in sorted(by_api.items())},
+        "format": FORMAT,
+        "accounting": sums(dispositions),
+        "apis": {name: dict(counts) for name, counts in sorted(totals.apis.items())},
         "skipped": [
-            {"bucket": bucket, "reason": reason, "requests": count}
-            for (bucket, reason), count in reasons.most_common()
+            {"bucket": disposition, "reason": reason, "requests": count}
+            for (disposition, reason), count in totals.skip_reasons.most_common()
         ],
-        "errors": sorted(
-            errors.values(), key=lambda each: (each["kind"] == "same", each["expected"], -each["requests"])
-        ),
-        "checks": found,
-        "records": checks.records(run["plan"]["names"]["topics"]),
-        "latency": {name: _latency(each) for name, each in sorted(times.items())},
-        "lag": _lag(lags),
-        "course": course.found(),
-        "rewrites": dict(rewrites.most_common()),
+        "errors": sorted(totals.errors.values(), key=_error_order),
+        "checks": totals.checks.findings(run),
+        "records": totals.checks.records(plan["names"]["topics"]),
+        "latency": {name: _latency(times) for name, times in sorted(totals.times.items())},
+        "lag": _lag(totals.lags_ns),
+        "course": totals.timeline.steps(),
+        "rewrites": dict(totals.rewrites.most_common()),
         "run": {name: value for name, value in run.items() if name != "plan"},
-        "capture": run["plan"]["capture"],
-        "target": run["plan"]["target"],
-        "settings": run["plan"]["settings"],
-        "wanting": _wanting(reasons, sum(buckets[bucket] for bucket in SENT)),
+        "capture": plan["capture"],
+        "target": plan["target"],
+        "settings": plan["settings"],
+        "wanting": _wanting(totals.skip_reasons, sum(dispositions[each] for each in SENT)),
     }
     report["verdict"], report["because"] = verdict(report)
     return report
 
 
-def _wanting(reasons: Counter[tuple[str, str]], sent: int) -> dict[str, Any]:
-    """Say what could not be sent, though nobody had chosen to leave it out."""
+def _error_order(error: Mapping[str, Any]) -> tuple[bool, bool, int]:
+    """Sort what differs and counts first, the most frequent first."""
+    return error["kind"] == "same", error["expected"], -error["requests"]
+
+
+def _wanting(skip_reasons: Counter[tuple[str, str]], sent: int) -> dict[str, Any]:
+    """Return how many requests could not be sent although no option excludes them, and the main reason."""
     lacking: Counter[str] = Counter()
-    for (bucket, reason), count in reasons.items():
-        lacking[reason] += count if bucket in WANTING else 0
-    why = lacking.most_common(1)[0][0] if lacking.total() else ""
-    return {"requests": lacking.total(), "of": lacking.total() + sent, "why": why}
+    for (disposition, reason), count in skip_reasons.items():
+        lacking[reason] += count if disposition in WANTING else 0
+    main_reason = lacking.most_common(1)[0][0] if lacking.total() else ""
+    return {"requests": lacking.total(), "of": lacking.total() + sent, "why": main_reason}
 
 
-def _kind(note: str) -> str:
-    """Name a rewrite without what it was about, for counting."""
+def _kind_of_rewrite(note: str) -> str:
+    """Return a note without the partition or topic that it names, for counting notes of one kind together."""
     return note.split(":", maxsplit=1)[0] if note.startswith("without") else note
 
 
-def first_error(pair: dict[str, Any]) -> int | None:
-    """Give the first error of the replayed answers; None where nothing was answered."""
+# Errors
+
+
+def first_error(pair: Pair) -> int | None:
+    """Return the first error code of the replayed responses, 0 for none; None if there is no response."""
     if not pair["answers"]:
         return None
-    return next((entry["error"] for entry in settled(pair) if entry["error"]), 0)
+    return next((entry["error"] for entry in final_entries(pair) if entry["error"]), 0)
 
 
-def settled(pair: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give what the answers say in the end: what was sent again supersedes its refusal."""
-    counted = len(pair["answers"]) - pair.get("again", 0)
-    entries = [entry for answer in pair["answers"][:counted] for entry in answer["digest"]]
-    for answer in pair["answers"][counted:]:
+def final_entries(pair: Pair) -> list[dict[str, Any]]:
+    """Return the digest of all responses of a pair; what was sent again replaces its refusal."""
+    first_round = len(pair["answers"]) - pair.get("again", 0)
+    entries = [entry for answer in pair["answers"][:first_round] for entry in answer["digest"]]
+    for answer in pair["answers"][first_round:]:
         for entry in answer["digest"]:
-            at = next(
-                (
-                    number
-                    for number, each in enumerate(entries)
-                    if each["error"] and each["where"] == entry["where"]
-                ),
-                len(entries),
+            refused = (
+                number
+                for number, earlier in enumerate(entries)
+                if earlier["error"] and earlier["where"] == entry["where"]
             )
-            entries[at : at + 1] = [entry]
+            place = next(refused, len(entries))
+            entries[place : place + 1] = [entry]
     return entries
 
 
-def _take_error(errors: dict[tuple[str, str, str], dict[str, Any]], pair: dict[str, Any]) -> None:
+def _add_error(errors: dict[tuple[str, str, str], dict[str, Any]], pair: Pair) -> None:
     captured, replayed = pair["captured"]["error"], first_error(pair)
-    if captured is None and replayed is None:
+    if captured is None and (replayed is None or pair["bucket"] == Disposition.NO_ANSWER_DUE.value):
         return
     before = "no answer" if captured is None else error_name(captured)
     after = pair["bucket"] if replayed is None else error_name(replayed)
-    if pair["bucket"] == Disposition.NO_ANSWER_DUE.value and captured is None:
-        return
     if before == after == "NONE":
         return
     key = (pair["api"], before, after)
@@ -163,19 +189,21 @@ def _take_error(errors: dict[tuple[str, str, str], dict[str, Any]], pair: dict[s
             "expected": bool(codes) and codes <= CLUSTER_STATE_ERRORS,
             "retriable": all(is_retriable(code) for code in codes),
             "requests": 0,
-            "sample": {
-                "connection": pair["connection"],
-                "ordinal": pair["ordinal"],
-                "client_id": pair["client_id"],
-                "captured_time_ns": pair["captured"]["time_ns"],
-                "sent_ns": pair["sent"]["sent_ns"],
-                "where": next(
-                    (entry["where"] for entry in settled(pair) if entry["error"]),
-                    "",
-                ),
-            },
+            "sample": _sample(pair),
         }
     errors[key]["requests"] += 1
+
+
+def _sample(pair: Pair) -> dict[str, Any]:
+    """Return where to find a pair: in the capture, and in the files of the run."""
+    return {
+        "connection": pair["connection"],
+        "ordinal": pair["ordinal"],
+        "client_id": pair["client_id"],
+        "captured_time_ns": pair["captured"]["time_ns"],
+        "sent_ns": pair["sent"]["sent_ns"],
+        "where": next((entry["where"] for entry in final_entries(pair) if entry["error"]), ""),
+    }
 
 
 def _divergence(captured: int | None, replayed: int | None) -> str:
@@ -186,7 +214,10 @@ def _divergence(captured: int | None, replayed: int | None) -> str:
     return "mutated" if captured else "new"
 
 
-def _take_times(times: _Times, pair: dict[str, Any], idle: bool) -> None:
+# Times
+
+
+def _add_times(times: _ApiTimes, pair: Pair, idle: bool) -> None:
     sent = pair["sent"]
     times.throttle_ms += sent["throttle_ms"]
     times.idle += idle
@@ -199,32 +230,32 @@ def _take_times(times: _Times, pair: dict[str, Any], idle: bool) -> None:
         times.captured.append(pair["captured"]["service_ns"])
 
 
-def is_idle_poll(pair: dict[str, Any]) -> bool:
-    """Tell whether an answered request waited for something to come: for data, or for the other members of a group."""
-    if pair["sent"]["received_ns"] is None:
+def is_idle_poll(pair: Pair) -> bool:
+    """Return whether a sent request waited for something to come: data, or the other members of a group."""
+    sent = pair["sent"]
+    if sent["received_ns"] is None:
         return False
     if pair["api"] in ("JoinGroup", "SyncGroup"):
         return True
     if pair["api"] != "Fetch":
         return False
-    wait_ms = ((pair["captured"].get("request") or {}).get("max_wait_ms") or 0) / max(
-        pair.get("speed", 1), 1e-9
-    )
+    captured_wait_ms = (pair["captured"].get("request") or {}).get("max_wait_ms") or 0
+    wait_ms = captured_wait_ms / max(pair.get("speed", 1), 1e-9)
     empty = not any(entry.get("records") for answer in pair["answers"] for entry in answer["digest"])
-    waited_ns = pair["sent"]["received_ns"] - pair["sent"]["sent_ns"]
+    waited_ns = sent["received_ns"] - sent["sent_ns"]
     return bool(empty and waited_ns >= IDLE_SHARE * wait_ms * 1e6)
 
 
-def quantiles(values: list[int]) -> dict[str, float] | None:
-    """Return p50, p90, p99, p99.9 and max in ms of values in ns, by nearest rank; None for no values."""
-    if not values:
+def quantiles(values_ns: list[int]) -> dict[str, float] | None:
+    """Return p50, p90, p99, p99.9 and max in ms, by nearest rank; None for no values."""
+    if not values_ns:
         return None
-    ordered = sorted(values)
+    ordered = sorted(values_ns)
     found = {f"p{each / 10:g}": quantile(ordered, each) / 1e6 for each in QUANTILES_PER_MILLE}
     return found | {"max": ordered[-1] / 1e6}
 
 
-def _latency(times: _Times) -> dict[str, Any]:
+def _latency(times: _ApiTimes) -> dict[str, Any]:
     captured, service = quantiles(times.captured), quantiles(times.service)
     ratio = None
     if captured and service and captured["p99"]:
@@ -241,66 +272,78 @@ def _latency(times: _Times) -> dict[str, Any]:
     }
 
 
-def _lag(lags: dict[str, list[int]]) -> dict[str, Any]:
-    everything = [lag for each in lags.values() for lag in each]
-    own = lags.get("self", []) + lags.get("on time", [])
-    late = sum(1 for lag in lags.get("self", ()) if lag > SATURATED_NS)
+def _lag(lags_ns: Mapping[str, list[int]]) -> dict[str, Any]:
+    """Return how late requests were sent: all, those without a cause outside the replayer, and by cause."""
+    all_lags = [lag for lags in lags_ns.values() for lag in lags]
+    own = lags_ns.get("self", []) + lags_ns.get("on time", [])
+    late = sum(1 for lag in lags_ns.get("self", ()) if lag > SATURATED_NS)
     return {
-        "all_ms": quantiles(everything),
+        "all_ms": quantiles(all_lags),
         "own_ms": quantiles(own),
-        "own_late_share": late / len(everything) if everything else 0.0,
+        "own_late_share": late / len(all_lags) if all_lags else 0.0,
         "causes": {
-            cause: {"requests": len(each), "ms": quantiles(each)} for cause, each in sorted(lags.items())
+            cause: {"requests": len(lags), "ms": quantiles(lags)} for cause, lags in sorted(lags_ns.items())
         },
     }
 
 
-def verdict(report: dict[str, Any]) -> tuple[str, list[str]]:
-    """Say pass, diverged or invalid, and why."""
-    invalid = []
-    lag = report["lag"]
-    if (
-        report["settings"]["pace"] == "schedule"
-        and lag["own_ms"]
-        and lag["own_ms"]["p99"] * 1e6 > SATURATED_NS
-    ):
-        invalid.append(f"the replayer itself was late: p99 {lag['own_ms']['p99']:.1f} ms{TOO_BUSY}")
-    elif report["settings"]["pace"] == "schedule" and lag["own_late_share"] > SATURATED_SHARE:
-        share = f"{lag['own_late_share']:.0%} of the requests"
-        invalid.append(f"the replayer itself was late for {share}{TOO_BUSY}")
-    if report["run"].get("stopped"):
-        invalid.append(f"incomplete: {report['run']['stopped']}")
-    wanting = report["wanting"]
-    if wanting["requests"] > MOST_WANTING * wanting["of"]:
-        invalid.append(
-            f"{wanting['requests']:,} of {wanting['of']:,} requests to be sent could not be: {wanting['why']}"
-        )
-    if not report["accounting"]["sent"]:
-        invalid.append("nothing was sent")
-    diverged = [
-        f"{each['requests']} {each['api']}: {each['captured']} became {each['replayed']}"
-        for each in report["errors"]
-        if each["kind"] in ("new", "mutated") and not each["expected"]
-    ]
-    diverged += [check["found"] for check in report["checks"] if not check["holds"]]
+# Verdict
+
+
+def verdict(report: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Return pass, diverged or invalid, and one sentence for each reason."""
+    invalid, diverged = _why_invalid(report), _why_diverged(report)
     if invalid:
         return "invalid", invalid + diverged
     return ("diverged", diverged) if diverged else ("pass", [])
 
 
-def without_noise(report: dict[str, Any], other: dict[str, Any]) -> None:
-    """Mark what a second, identical run shows as well or otherwise: divergence that the target has by itself."""
-    noise = {(each["api"], each["captured"], each["replayed"]): each["requests"] for each in other["errors"]}
-    for each in report["errors"]:
-        each["noise"] = noise.get((each["api"], each["captured"], each["replayed"]), 0)
-        if each["kind"] != "same" and not each["expected"] and each["requests"] <= each["noise"]:
-            each["expected"] = each["is_noise"] = True
+def _why_invalid(report: Mapping[str, Any]) -> list[str]:
+    """Return why a run says nothing about the target."""
+    reasons, lag, wanting = [], report["lag"], report["wanting"]
+    if report["settings"]["pace"] == "schedule":
+        if lag["own_ms"] and lag["own_ms"]["p99"] * 1e6 > SATURATED_NS:
+            reasons.append(f"the replayer itself was late: p99 {lag['own_ms']['p99']:.1f} ms{TOO_BUSY}")
+        elif lag["own_late_share"] > SATURATED_SHARE:
+            share = f"{lag['own_late_share']:.0%} of the requests"
+            reasons.append(f"the replayer itself was late for {share}{TOO_BUSY}")
+    if report["run"].get("stopped"):
+        reasons.append(f"incomplete: {report['run']['stopped']}")
+    if wanting["requests"] > MOST_WANTING * wanting["of"]:
+        reasons.append(
+            f"{wanting['requests']:,} of {wanting['of']:,} requests to be sent could not be: {wanting['why']}"
+        )
+    if not report["accounting"]["sent"]:
+        reasons.append("nothing was sent")
+    return reasons
+
+
+def _why_diverged(report: Mapping[str, Any]) -> list[str]:
+    reasons = [
+        f"{error['requests']} {error['api']}: {error['captured']} became {error['replayed']}"
+        for error in report["errors"]
+        if error["kind"] in ("new", "mutated") and not error["expected"]
+    ]
+    return reasons + [failed["found"] for failed in report["checks"] if not failed["holds"]]
+
+
+def without_noise(report: dict[str, Any], other: Mapping[str, Any]) -> None:
+    """Mark in `report` what a second, identical run shows too: divergence that the target has by itself."""
+    noise = {_identity(error): error["requests"] for error in other["errors"]}
+    for error in report["errors"]:
+        error["noise"] = noise.get(_identity(error), 0)
+        if error["kind"] != "same" and not error["expected"] and error["requests"] <= error["noise"]:
+            error["expected"] = error["is_noise"] = True
     lacking = {each["check"]: each.get("lacking", 0) for each in other["checks"]}
     for each in report["checks"]:
         if 0 < each.get("lacking", 0) <= lacking.get(each["check"], 0):
             each["holds"], each["found"] = True, f"{each['found']}; as in the noise run"
-    for name, each in report["latency"].items():
+    for name, latency in report["latency"].items():
         second = other["latency"].get(name)
-        each["noise_service_ms"] = second["service_ms"] if second else None
+        latency["noise_service_ms"] = second["service_ms"] if second else None
     report["noise"] = {"run": other["run"].get("id"), "verdict": other["verdict"]}
     report["verdict"], report["because"] = verdict(report)
+
+
+def _identity(error: Mapping[str, Any]) -> tuple[str, str, str]:
+    return error["api"], error["captured"], error["replayed"]

@@ -1,10 +1,11 @@
 """The files of a run, which are all that `compare` needs.
 
-`run.json` says what was asked, what the target is, what came of it; `pairs.jsonl` has one line for each captured request.
+`run.json` has the settings, the plan and the totals; `pairs.jsonl` has one line for each captured request,
+with what became of it. Each pass has its own directory.
 
-A directory is made whole or not at all: files are written beside it and moved into place. What may let someone in is never
-written: nothing of a handshake is replayed, bodies are redacted by role, records appear as sizes. Files are readable by their
-owner only.
+A directory is written whole or not at all: files are written beside it and moved into place. What may let
+someone in is never written: nothing of a handshake is replayed, bodies are redacted by role, records appear
+as sizes. Files are readable by their owner only.
 """
 
 import json
@@ -12,20 +13,14 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from kdissect import __version__
 from kdissect.capture.formats.file_types import InputError
 from kdissect.dump.jsonl import to_json
 from kdissect.errors import OutputError
-from kdissect.exchanges.describe import (
-    Showing,
-    explain_request,
-    explain_response,
-)
-from kdissect.files import (
-    FileLock,
-    part_path,
-)
+from kdissect.exchanges.describe import Showing, explain_request, explain_response
+from kdissect.files import FileLock, part_path
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.protocol.redact import has_secrets
@@ -33,20 +28,35 @@ from kdissect.protocol.schema.registry import APIS, api_name
 from kdissect.replay.engine.pass_results import RequestResult
 from kdissect.replay.engine.run import PlayedPass, Replay
 from kdissect.replay.load.analysis import ReplayItem
-from kdissect.replay.results.answer_digest import digest, produced_records
+from kdissect.replay.results.response_digest import digest, produced_records
 
-VERSION = 1
+FORMAT = 1
 LONGEST_BODY = 1 << 16  # bytes of a frame whose body is written out in full
 
 
+# Writing
+
+
+def save_passes(replay: Replay, folder: Path, plan: dict[str, Any]) -> list[Path]:
+    """Write every pass. Return the directories."""
+    return [save_pass(replay, folder, plan, number, played) for number, played in enumerate(replay.passes)]
+
+
+def save_pass(replay: Replay, folder: Path, plan: dict[str, Any], number: int, played: PlayedPass) -> Path:
+    """Write one pass, the first to `folder` and the others beside it. Return its directory."""
+    place = folder if number == 0 else folder.with_name(f"{folder.name}-{number + 1}")
+    write_run(place, run_summary(replay, played, plan), pair_lines(replay, played))
+    return place
+
+
 def write_run(folder: Path, summary: dict[str, Any], pairs: Iterable[str]) -> None:
-    """Write a run. Raises OutputRefused when the directory is there already."""
+    """Write the files of one pass. Raise OutputError if the directory exists."""
     if folder.exists():
-        raise OutputError(f"{folder} exists already: a run's files are never overwritten")
+        raise OutputError(f"{folder} already exists; files of a run are never overwritten")
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = part_path(folder)
     part.mkdir(mode=0o700)
-    claim = FileLock(part)
+    lock = FileLock(part)
     try:
         with _private(part / "pairs.jsonl") as lines:
             for pair in pairs:
@@ -56,35 +66,45 @@ def write_run(folder: Path, summary: dict[str, Any], pairs: Iterable[str]) -> No
         part.rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-        claim.end()
+        lock.end()
 
 
-def _private(path: Path) -> Any:
+def _private(path: Path) -> IO[str]:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii")
 
 
-def read_run(folder: Path) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
-    """Read a run back. Raises InputError for what is none."""
-    try:
-        summary = json.loads((folder / "run.json").read_text("ascii"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder} holds no run of a replay ({error})") from None
-    if not isinstance(summary, dict) or summary.get("format") != VERSION:
-        raise InputError(f"{folder} was written by another version of kdissect")
-    return summary, _pairs(folder / "pairs.jsonl")
-
-
-def _pairs(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        with path.open(encoding="ascii") as lines:
-            for line in lines:
-                yield json.loads(line)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error})") from None
+def run_summary(replay: Replay, played: PlayedPass, plan: dict[str, Any]) -> dict[str, Any]:
+    """Return what `run.json` has."""
+    outcome, counters = played.outcome, played.outcome.tallies
+    used_rules = {
+        f"{topic}-{partition}": {rule.value: count for rule, count in rules.items()}
+        for (topic, partition), rules in sorted(outcome.rules.items())
+    }
+    return {
+        "format": FORMAT,
+        "kdissect": __version__,
+        "id": replay.settings.run,
+        "started_ns": played.start_wall_ns,
+        "stopped": outcome.stopped,
+        "plan": plan,
+        "open_transactions": outcome.open_transactions,
+        "offsets": {"rules": used_rules, "clamped": outcome.clamped},
+        "peak_in_flight": outcome.peak_in_flight,
+        "peak_lines": outcome.peak_lines,
+        "processes": len(played.shelves),
+        "connections": {
+            "opened": counters.opened,
+            "refused": counters.refused,
+            "closed_by_peer": counters.closed_by_peer,
+        },
+        "throttled": {"answers": counters.throttled, "ms": counters.throttle_ms},
+        "synthetic": dict(sorted(counters.synthetic.items())),
+        "counts": dict(outcome.counts.most_common()),
+    }
 
 
 def pair_lines(replay: Replay, played: PlayedPass) -> Iterator[str]:
-    """Write each captured request of a pass, in the order of the capture, with what became of it."""
+    """Yield each captured request of a pass as JSON, in the order of the capture, with what became of it."""
     results = sorted(played.outcome.results, key=lambda result: result.index)
     showing = Showing(replay.capture.names)
     for result in results:
@@ -115,7 +135,7 @@ def _pair(
         },
         "sent": None if result.sent_ns is None else _sent(played, result),
         "answers": [
-            _answer(replay, item, version, played.answer(result, place)) for version, place in result.answers
+            _replayed(replay, item, version, played.answer(result, slot)) for version, slot in result.answers
         ],
         "again": result.again,
         "produced": played.outcome.produced.get(request.index, []),
@@ -125,6 +145,8 @@ def _pair(
 
 
 def _sent(played: PlayedPass, result: RequestResult) -> dict[str, Any]:
+    """Return when and how a request was sent; times are ns since the start of the pass."""
+
     def since_start(time_ns: int | None) -> int | None:
         return None if time_ns is None else time_ns - played.start_ns
 
@@ -142,35 +164,62 @@ def _sent(played: PlayedPass, result: RequestResult) -> dict[str, Any]:
 
 
 def _captured(replay: Replay, item: ReplayItem, showing: Showing) -> dict[str, Any]:
-    request = item.request
-    said: dict[str, Any] = {"request": None, "answer": None, "digest": []}
+    """Return the captured request and response: bodies without secrets, the digest, and what was produced."""
+    request, names = item.request, replay.capture.names
+    found: dict[str, Any] = {"request": None, "answer": None, "digest": []}
     if request.version is None or request.key not in APIS:
-        return said
-    whole = decode_request(replay.shelf.get(request.frame) or b"")
-    if request.key == ApiKey.PRODUCE and whole.body is not None and whole.fault is None:
-        said["produced"] = produced_records(whole.body, replay.capture.names.get)
+        return found
+    asked = decode_request(replay.shelf.get(request.frame) or b"")
+    if request.key == ApiKey.PRODUCE and asked.body is not None and asked.fault is None:
+        found["produced"] = produced_records(asked.body, names.get)
     if request.frame.size <= LONGEST_BODY and not has_secrets(APIS[request.key].request):
-        said["request"] = explain_request(whole, showing).get("body")
-    answer = replay.shelf.get(request.answer) if request.answer_whole else None
-    if answer is not None:
-        read = decode_response(answer, request.key, request.version)
-        if len(answer) <= LONGEST_BODY and not has_secrets(APIS[request.key].response):
-            said["answer"] = explain_response(read, request.key, whole.body, showing).get("body")
-        if read.body is not None and read.fault is None:
-            said["digest"] = digest(request.key, read.body, replay.capture.names.get)
-    return said
+        found["request"] = explain_request(asked, showing).get("body")
+    frame = replay.shelf.get(request.answer) if request.answer_whole else None
+    if frame is not None:
+        response = decode_response(frame, request.key, request.version)
+        if len(frame) <= LONGEST_BODY and not has_secrets(APIS[request.key].response):
+            found["answer"] = explain_response(response, request.key, asked.body, showing).get("body")
+        if response.body is not None and response.fault is None:
+            found["digest"] = digest(request.key, response.body, names.get)
+    return found
 
 
-def _answer(replay: Replay, item: ReplayItem, version: int, frame: bytes) -> dict[str, Any]:
-    key = item.request.key
-    whole = decode_response(frame, key, version)
-    names = replay.loaded.names
-    said: dict[str, Any] = {"version": version, "bytes": len(frame), "body": None, "digest": []}
+def _replayed(replay: Replay, item: ReplayItem, version: int, frame: bytes) -> dict[str, Any]:
+    """Return a response of the target: its body without secrets, its digest, or why it cannot be decoded."""
+    key, names = item.request.key, replay.loaded.names
+    response = decode_response(frame, key, version)
+    found: dict[str, Any] = {"version": version, "bytes": len(frame), "body": None, "digest": []}
     if len(frame) <= LONGEST_BODY and not has_secrets(APIS[key].response):
         target_names = {identity: name for name, identity in names.target_ids.items()}
-        said["body"] = explain_response(whole, key, None, Showing(target_names)).get("body")
-    if whole.body is not None and whole.fault is None:
-        said["digest"] = digest(key, whole.body, names.name_of)
+        found["body"] = explain_response(response, key, None, Showing(target_names)).get("body")
+    if response.body is not None and response.fault is None:
+        found["digest"] = digest(key, response.body, names.name_of)
     else:
-        said["fault"] = str(whole.fault)
-    return said
+        found["fault"] = str(response.fault)
+    return found
+
+
+# Reading
+
+
+def read_run(folder: Path) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+    """Return the summary of a run, and its pairs, which are read as they are used.
+
+    Raise InputError if the folder is not the directory of a run.
+    """
+    try:
+        summary = json.loads((folder / "run.json").read_text("ascii"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder} is not the directory of a run ({error})") from None
+    if not isinstance(summary, dict) or summary.get("format") != FORMAT:
+        raise InputError(f"{folder} was written by another version of kdissect")
+    return summary, _pairs(folder / "pairs.jsonl")
+
+
+def _pairs(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        with path.open(encoding="ascii") as lines:
+            for line in lines:
+                yield json.loads(line)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error})") from None

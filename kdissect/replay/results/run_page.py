@@ -1,69 +1,78 @@
-"""The comparison as one HTML page that needs nothing else: no script, no address of another server; of one family with the report's."""
+"""A comparison as one self-contained HTML page, without a script, in the style of the report's page.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
+Sections are functions that return markup, made of `html_elements`, which escape what is not markup. The
+tables are those of the text (`run_tables`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kdissect.replay.results.glossary import (
-    CAUSES,
-    OF_THE_CLUSTER,
-    VERDICTS,
-    first_at,
-    kind_of,
-    noise_told,
-    rules_told,
-)
-from kdissect.replay.results.svg import (
-    STYLE,
-    latency_bars,
-    shares_bar,
-    timeline_charts,
+from kdissect.replay.results.glossary import OF_THE_CLUSTER, VERDICTS, noise_note, used_rules
+from kdissect.replay.results.html_elements import LINE_BREAK_HERE, NOTHING, Markup, element, joined, markup
+from kdissect.replay.results.run_charts import STYLE as CHART_STYLE
+from kdissect.replay.results.run_charts import latency_bars, shares_bar, timeline_charts
+from kdissect.replay.results.run_tables import (
+    Report,
+    RunTable,
+    Value,
+    error_table,
+    lag_table,
+    latency_table,
+    offset_table,
+    record_table,
+    rewrite_table,
+    skipped_table,
+    sum_of_requests,
+    words,
 )
 from kdissect.report.render.html.style import policy, still
-from kdissect.text import escape as escaped
+from kdissect.text import format_share
 
-LATENCY_HEAD = (
-    "API", "requests", "p99, captured above replayed", "captured p50", "p99", "service p50", "p99", "response p50", "p99",
-    "ratio of p99", "waited",
-)  # fmt: skip
 OUTCOMES = {"pass": "good", "diverged": "bad", "invalid": "warn"}
 MOST_REASONS = 6
+SHORT = 22  # characters that are not broken
 VERDICT_STYLE = """
 .top h1 { font-size: 34px; letter-spacing: -0.02em; }
-.verdict { margin-top: 14px; padding: 10px 16px; border-left: 4px solid currentColor; background: var(--note-ground); border-radius: 2px 6px 6px 2px; }
+.verdict {
+  margin-top: 14px; padding: 10px 16px; border-left: 4px solid currentColor; background: var(--note-ground);
+  border-radius: 2px 6px 6px 2px;
+}
 .verdict.bad { background: var(--bad-ground); } .verdict.warn { background: var(--warn-ground); }
 .verdict p, .verdict li { color: var(--ink); margin: 0; } .verdict p { font-weight: 600; }
-.verdict ul { margin: 6px 0 0; padding-left: 20px; font-size: 14px; } .verdict li { padding: 2px 0; overflow-wrap: anywhere; }
+.verdict ul { margin: 6px 0 0; padding-left: 20px; font-size: 14px; }
+.verdict li { padding: 2px 0; overflow-wrap: anywhere; }
 """
-SHORT = 22  # characters that are not broken
+
+Row = tuple["Value | Markup", ...]
 
 
-def page(report: Mapping[str, Any]) -> str:
-    """Write the page."""
-    return "\n".join(_page(report)) + "\n"
+def page(report: Report) -> str:
+    """Return the page of a comparison."""
+    sections = (_figures, _requests, _timeline, _errors, _checks, _records, _latencies, _lags, _rewrites)
+    body = element(
+        "body",
+        _top(report),
+        element("main", element("div", *(section(report) for section in sections), class_="wide")),
+        _foot(report["run"]),
+    )
+    return f"<!doctype html>{element('html', _head(report), body, lang='en')}\n"
 
 
-def _page(report: Mapping[str, Any]) -> Iterator[str]:
-    style = still() + VERDICT_STYLE + STYLE
-    yield "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
-    yield f"<meta http-equiv='Content-Security-Policy' content=\"{_(policy(style))}\">"
-    yield "<meta name='viewport' content='width=device-width, initial-scale=1'><meta name='color-scheme' content='light dark'>"
-    yield f"<title>Replay {_(report['run']['id'])}: {_(report['verdict'])}</title><style>{style}</style></head><body>"
-    yield from _top(report)
-    yield "<main><div class='wide'>"
-    yield from _figures(report)
-    yield from _requests(report)
-    yield from _course(report)
-    yield from _differences(report)
-    yield from _records(report)
-    yield from _latencies(report)
-    yield from _carried_over(report)
-    yield "</div></main>"
-    yield from _foot(report["run"])
-    yield "</body></html>"
+def _head(report: Report) -> Markup:
+    style = Markup(still() + VERDICT_STYLE + CHART_STYLE)
+    return element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy(style)),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", f"Replay {report['run']['id']}: {report['verdict']}"),
+        element("style", style),
+    )
 
 
-def _top(report: Mapping[str, Any]) -> Iterator[str]:
+def _top(report: Report) -> Markup:
+    """Return the verdict and its main reasons."""
     verdict, settings = report["verdict"], report["settings"]
     outcome = OUTCOMES.get(verdict, "soft")
     facts = (
@@ -73,236 +82,222 @@ def _top(report: Mapping[str, Any]) -> Iterator[str]:
         f"speed {settings['speed']:g}",
         f"groups {settings['groups']}",
     )
-    yield "<header class='top'><div class='wide'><div><div class='brand'>kdissect replay</div>"
-    yield f"<h1 class='{outcome}'>{_(verdict.capitalize())}</h1>"
-    yield f"<p class='meta'>{''.join(f'<span>{_(fact)}</span>' for fact in facts)}</p>"
-    yield f"<div class='verdict {outcome}'><p>{_(VERDICTS[verdict])}</p>"
-    if report["because"]:
-        shown = [f"<li>{_(line)}</li>" for line in report["because"][:MOST_REASONS]]
-        more = len(report["because"]) - MOST_REASONS
-        yield f"<ul>{''.join(shown)}{f'<li>and {more} more, below</li>' if more > 0 else ''}</ul>"
-    yield "</div>"
-    if noise_told(report):
-        yield f"<p class='meta'>{_(noise_told(report))}</p>"
-    yield "</div></div></header>"
-
-
-def _figures(report: Mapping[str, Any]) -> Iterator[str]:
-    sums, records = report["accounting"], report["records"]
-    unlike = sum(
-        each["requests"] for each in report["errors"] if each["kind"] != "same" and not each["expected"]
+    reasons = list(report["because"][:MOST_REASONS])
+    if len(report["because"]) > MOST_REASONS:
+        reasons.append(f"and {len(report['because']) - MOST_REASONS} more, below")
+    note = noise_note(report)
+    content = element(
+        "div",
+        element("div", "kdissect replay", class_="brand"),
+        element("h1", verdict.capitalize(), class_=outcome),
+        element("p", *(element("span", fact) for fact in facts), class_="meta"),
+        element(
+            "div",
+            element("p", VERDICTS[verdict]),
+            element("ul", *(element("li", reason) for reason in reasons)) if reasons else NOTHING,
+            class_=f"verdict {outcome}",
+        ),
+        element("p", note, class_="meta") if note else NOTHING,
     )
-    failed = sum(not each["holds"] for each in report["checks"])
-    written = [sum(each[side] for each in records["topics"]) for side in ("captured", "replayed")]
+    return element("header", element("div", content, class_="wide"), class_="top")
+
+
+def _figures(report: Report) -> Markup:
+    accounting, records = report["accounting"], report["records"]["topics"]
+    counted, _ = _by_weight(report)
+    failed = sum(not check["holds"] for check in report["checks"])
+    captured, replayed = (sum(topic[key] for topic in records) for key in ("captured", "replayed"))
     figures = (
-        ("Captured requests", f"{sums['captured']:,}", ""),
-        ("Sent", f"{sums['sent']:,}", _share(sums["sent"], sums["captured"])),
-        ("Skipped", f"{sums['skipped']:,}", _share(sums["skipped"], sums["captured"])),
-        ("Errors that differ", _good(unlike), "beside those of the cluster itself"),
-        ("Checks that fail", _good(failed), f"of {len(report['checks'])}"),
-        ("Records acknowledged", f"{written[1]:,}", f"{written[0]:,} when captured"),
+        ("Captured requests", f"{accounting['captured']:,}", ""),
+        ("Sent", f"{accounting['sent']:,}", _share(accounting, "sent")),
+        ("Skipped", f"{accounting['skipped']:,}", _share(accounting, "skipped")),
+        (
+            "Errors that differ",
+            _none_is_good(sum(error["requests"] for error in counted)),
+            "beside those of the cluster itself",
+        ),
+        ("Checks that fail", _none_is_good(failed), f"of {len(report['checks'])}"),
+        ("Records acknowledged", f"{replayed:,}", f"{captured:,} when captured"),
     )
-    yield "<section><div class='figures'>"
-    for name, value, more in figures:
-        yield f"<div class='figure'><div class='name'>{_(name)}</div><div class='value'>{value}</div><div class='more'>{_(more)}</div></div>"
-    yield "</div></section>"
+    drawn = (
+        element(
+            "div",
+            element("div", name, class_="name"),
+            element("div", value, class_="value"),
+            element("div", more, class_="more"),
+            class_="figure",
+        )
+        for name, value, more in figures
+    )
+    return element("section", element("div", *drawn, class_="figures"))
 
 
-def _requests(report: Mapping[str, Any]) -> Iterator[str]:
-    sums = report["accounting"]
-    yield _head(
+def _requests(report: Report) -> Markup:
+    accounting = report["accounting"]
+    ends = [
+        (name, count) for key in ("sent_as", "skipped_as") for name, count in accounting[key].items() if count
+    ]
+    return _section(
         "Every captured request",
-        f"{sums['captured']:,} captured = {sums['sent']:,} sent + {sums['skipped']:,} skipped",
+        sum_of_requests(accounting),
+        shares_bar(ends),
+        _table(skipped_table(report)),
     )
-    buckets = [
-        (name, count) for part in ("sent_as", "skipped_as") for name, count in sums[part].items() if count
-    ]
-    yield shares_bar(buckets)
-    yield _table(
-        ("skipped as", "reason", "requests"),
-        [(each["bucket"], each["reason"], each["requests"]) for each in report["skipped"]],
-    )
-    yield "</section>"
 
 
-def _course(report: Mapping[str, Any]) -> Iterator[str]:
-    if report["accounting"]["sent"]:
-        yield _head("Course of the run", "captured against replayed, by the run's time")
-        yield from timeline_charts(report["course"])
-        yield "</section>"
+def _timeline(report: Report) -> Markup:
+    if not report["accounting"]["sent"]:
+        return NOTHING
+    charts = timeline_charts(report["course"])
+    return _section("Course of the run", "captured against replayed, by the run's time", *charts)
 
 
-def _differences(report: Mapping[str, Any]) -> Iterator[str]:
-    yield _head("Errors", "captured against replayed")
-    counted = [each for each in report["errors"] if each["kind"] != "same" and not each["expected"]]
-    others = [each for each in report["errors"] if each not in counted]
-    yield _errors(report, counted) or "<p class='empty good'>None that counts.</p>"
+def _errors(report: Report) -> Markup:
+    counted, others = _by_weight(report)
+    found = _table(error_table(report, counted)) or element("p", "None that counts.", class_="empty good")
     if others:
-        yield f"<p class='soft'>Not counted: the same on both sides, or {_(OF_THE_CLUSTER)}.</p>"
-        yield _errors(report, others)
-    yield "</section>"
-    yield _head("Checks", "what must hold on any cluster")
-    yield "<ul class='evidence'>"
-    for each in report["checks"]:
-        mark, word = ("good", "holds") if each["holds"] else ("bad", "fails")
-        yield f"<li><span class='subject'>{_(each['check'])}</span> <span class='{mark}'>{word}{': ' + _(each['found']) if each['found'] else ''}</span></li>"
-    yield "</ul></section>"
+        note = f"Not counted: the same on both sides, or {OF_THE_CLUSTER}."
+        found = joined(found, element("p", note, class_="soft"), _table(error_table(report, others)))
+    return _section("Errors", "captured against replayed", found)
 
 
-def _errors(report: Mapping[str, Any], errors: Iterable[Mapping[str, Any]]) -> str:
-    return _table(
-        ("API", "captured", "replayed", "what became of it", "requests", "first at"),
-        [
-            (each["api"], each["captured"], each["replayed"], kind_of(each), each["requests"], first_at(each, report["capture"]["start_ns"]))
-            for each in errors
-        ],
-    )  # fmt: skip
+def _by_weight(report: Report) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Return the errors that count, and the others: the same on both sides, or of the cluster."""
+    counted = [error for error in report["errors"] if error["kind"] != "same" and not error["expected"]]
+    return counted, [error for error in report["errors"] if error not in counted]
 
 
-def _records(report: Mapping[str, Any]) -> Iterator[str]:
+def _checks(report: Report) -> Markup:
+    return _section(
+        "Checks",
+        "what must hold on any cluster",
+        element("ul", *map(_check, report["checks"]), class_="evidence"),
+    )
+
+
+def _check(check: Mapping[str, Any]) -> Markup:
+    mark, result = ("good", "holds") if check["holds"] else ("bad", "fails")
+    if check["found"]:
+        result += f": {check['found']}"
+    name = element("span", check["check"], class_="subject")
+    return element("li", name, " ", element("span", result, class_=mark))
+
+
+def _records(report: Report) -> Markup:
     records = report["records"]
-    yield _head("Records acknowledged", "by topic")
-    yield (
-        _table(
-            ("topic", "on the target", "captured", "replayed"),
-            [
-                (each["topic"], each["target"], each["captured"], each["replayed"])
-                for each in records["topics"]
-            ],
-        )
-        or "<p class='empty'>Nothing was produced.</p>"
+    note = (
+        f"{records['sent_without_acknowledgement']:,} records were sent with acks=0; fetches brought "
+        f"{records['fetched_captured']:,} records in the capture and {records['fetched_replayed']:,} on the "
+        "target."
     )
-    yield f"<p class='soft'>{records['sent_without_acknowledgement']:,} records were sent with acks=0; fetches brought {records['fetched_captured']:,} records in the capture, {records['fetched_replayed']:,} on the target.</p></section>"
-
-
-def _latencies(report: Mapping[str, Any]) -> Iterator[str]:
-    yield _head("Latency", "milliseconds, without idle waits; bars are logarithmic")
-    yield "<p class='soft'>Captured: as seen where the capture was taken. Service: from sending to the answer. Response: from the scheduled moment, so that waiting of our own shows.</p>"
-    yield _table(LATENCY_HEAD, list(_latency(report["latency"])))
-    yield "</section>"
-    yield _head("Behind schedule", "by cause, milliseconds")
-    yield (
-        _table(
-            ("cause", "what it is", "requests", "p50", "p99", "max"),
-            [
-                (
-                    cause,
-                    CAUSES.get(cause, ""),
-                    each["requests"],
-                    *(_ms(each["ms"], name) for name in ("p50", "p99", "max")),
-                )
-                for cause, each in report["lag"]["causes"].items()
-            ],
-        )
-        or "<p class='empty good'>Every request was sent on time.</p>"
+    return _section(
+        "Records acknowledged",
+        "by topic",
+        _table(record_table(report)) or element("p", "Nothing was produced.", class_="empty"),
+        element("p", note, class_="soft"),
     )
-    yield "</section>"
 
 
-def _carried_over(report: Mapping[str, Any]) -> Iterator[str]:
-    yield _head("Rewrites and offsets", "what was changed for the target beside names and ids")
-    yield (
-        _table(("rewrite", "requests"), list(report["rewrites"].items()))
-        or "<p class='empty'>Nothing was rewritten.</p>"
+def _latencies(report: Report) -> Markup:
+    columns, rows = latency_table(report)
+    bars = latency_bars(report["latency"])
+    drawn: list[Row] = [(row[0], bar, *row[1:]) for row, bar in zip(rows, bars, strict=True)]
+    titles = (*columns[:1], *words("p99, captured above replayed"), *columns[1:])
+    note = (
+        "Captured: as seen where the capture was taken. Service: from sending to the response. "
+        "Response: from the scheduled moment, so that waiting in the replayer shows."
     )
-    yield _table(
-        ("partition", "offsets translated by"),
-        [
-            (where, ", ".join(f"{rule} × {count:,}" for rule, count in rules.items()))
-            for where, rules in report["run"]["offsets"]["rules"].items()
-        ],
+    return _section(
+        "Latency",
+        "without idle waits; bars are logarithmic",
+        element("p", note, class_="soft"),
+        _table(RunTable(titles, []), drawn),
     )
-    if report["run"]["offsets"]["rules"]:
-        yield f"<p class='soft'>{_(rules_told(report['run']['offsets']['rules']))}</p>"
-    yield "</section>"
 
 
-def _foot(run: Mapping[str, Any]) -> Iterator[str]:
+def _lags(report: Report) -> Markup:
+    on_time = element("p", "Every request was sent on time.", class_="empty good")
+    return _section("Behind schedule", "by cause", _table(lag_table(report)) or on_time)
+
+
+def _rewrites(report: Report) -> Markup:
+    rules = report["run"]["offsets"]["rules"]
+    return _section(
+        "Rewrites and offsets",
+        "what was changed for the target beside names and ids",
+        _table(rewrite_table(report)) or element("p", "Nothing was rewritten.", class_="empty"),
+        _table(offset_table(report)),
+        element("p", used_rules(rules), class_="soft") if rules else NOTHING,
+    )
+
+
+def _foot(run: Mapping[str, Any]) -> Markup:
     connections = run["connections"]
-    yield f"<footer class='foot'><div class='wide'>Made by kdissect {_(run['kdissect'])}. {connections['opened']:,} connections opened, {connections['refused']:,} refused, {connections['closed_by_peer']:,} closed by the target; at most {run['peak_in_flight']:,} requests in flight on {run['peak_lines']:,} connections. This file asks nothing of any network.</div></footer>"
+    note = (
+        f"Made by kdissect {run['kdissect']}. {connections['opened']:,} connections opened, "
+        f"{connections['refused']:,} refused, {connections['closed_by_peer']:,} closed by the target; "
+        f"at most {run['peak_in_flight']:,} requests in flight on {run['peak_lines']:,} connections. "
+        "This file makes no network request."
+    )
+    return element("footer", element("div", note, class_="wide"), class_="foot")
 
 
-class SvgCell(str):
-    """A cell that is drawn already."""
-
-    __slots__ = ()
-
-
-def _latency(latency: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
-    for (name, each), bars in zip(latency.items(), latency_bars(latency), strict=True):
-        ratio = "-" if each["p99_ratio"] is None else f"{each['p99_ratio']:.2f}"
-        cells = [
-            _ms(each[kind], mark)
-            for kind in ("captured_ms", "service_ms", "response_ms")
-            for mark in ("p50", "p99")
-        ]
-        yield (
-            name,
-            each["requests"],
-            SvgCell(bars),
-            *cells,
-            ratio + (" (few)" if each["few"] else ""),
-            each["idle_polls"],
-        )
+def _section(title: str, about: str, *content: object) -> Markup:
+    head = element("div", element("h2", title), element("span", about, class_="about"), class_="head")
+    return element("section", head, *content)
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else ""
+def _share(accounting: Mapping[str, Any], name: str) -> str:
+    return format_share(accounting[name] / accounting["captured"]) if accounting["captured"] else ""
 
 
-def _good(number: int) -> str:
-    return f"<span class='bad'>{number:,}</span>" if number else "none"
+def _none_is_good(number: int) -> Markup:
+    return element("span", f"{number:,}", class_="bad") if number else Markup("none")
 
 
-def _ms(values: Mapping[str, float] | None, name: str) -> str:
-    return "-" if values is None else f"{values[name]:,.2f}"
+def _table(table: RunTable, drawn: Iterable[Row] = ()) -> Markup:
+    """Return a table, of `drawn` rows if there are some; nothing for one without rows.
 
-
-def _head(title: str, about: str) -> str:
-    return f"<section><div class='head'><h2>{_(title)}</h2><span class='about'>{_(about)}</span></div>"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    found = list(rows)
-    if not found:
-        return ""
-    number = [
-        all(isinstance(row[at], int) or str(row[at])[:1].isdecimal() or row[at] == "-" for row in found)
-        for at in range(len(head))
-    ]
-    marks = [
-        " class='n'" if each else " class='first'" if at == 0 else " class='t'"
-        for at, each in enumerate(number)
+    A table begins with words, so a count that stands first in the text stands last here.
+    """
+    rows: list[Row] = [*table.rows, *drawn]
+    if not rows:
+        return NOTHING
+    columns = table.columns
+    if columns[0].right:
+        columns, rows = (*columns[1:], columns[0]), [(*row[1:], row[0]) for row in rows]
+    marks = ["n" if column.right else "t" if number else "first" for number, column in enumerate(columns)]
+    titles = [
+        element("th", _capitalized(column.title), scope="col", class_=mark)
+        for column, mark in zip(columns, marks, strict=True)
     ]
     lines = [
-        "<thead><tr>"
-        + "".join(
-            f"<th scope='col'{mark}>{_(cell if cell[1:2].isdigit() else cell[:1].upper() + cell[1:])}</th>"
-            for cell, mark in zip(head, marks, strict=True)
+        element(
+            "tr", *(element("td", _cell(value), class_=mark) for value, mark in zip(row, marks, strict=True))
         )
-        + "</tr></thead><tbody>"
+        for row in rows
     ]
-    lines += (
-        "<tr>"
-        + "".join(f"<td{mark}>{_cell(cell)}</td>" for cell, mark in zip(row, marks, strict=True))
-        + "</tr>"
-        for row in found
-    )
-    return f"<div class='scroll' tabindex='0'><table>{''.join(lines)}</tbody></table></div>"
+    content = joined(element("thead", element("tr", *titles)), element("tbody", *lines))
+    return element("div", element("table", content), class_="scroll", tabindex=0)
 
 
-def _cell(cell: object) -> str:
-    if isinstance(cell, SvgCell):
-        return cell
-    if cell == "-":
-        return "<span class='faint'>–</span>"
-    if isinstance(cell, int):
-        return f"{cell:,}"
-    text = _(cell).replace("_", "_<wbr>")
-    return (
-        f"<span class='nowrap'>{text}</span>" if len(str(cell)) <= SHORT and not text[:1].isdigit() else text
-    )
+def _capitalized(title: str) -> str:
+    """Return a title with a capital letter, but for percentiles such as p99."""
+    return title if title[1:2].isdigit() else title[:1].upper() + title[1:]
 
 
-def _(value: object) -> str:
-    return escape(escaped(str(value)), quote=True)
+def _cell(value: "Value | Markup") -> Markup:
+    if isinstance(value, Markup):
+        return value
+    if value is None:
+        return element("span", "–", class_="faint")
+    if isinstance(value, int):
+        return Markup(f"{value:,}")
+    text = joined(*_between(value.split("_"), joined("_", LINE_BREAK_HERE)))
+    short = len(value) <= SHORT and not value[:1].isdigit()
+    return element("span", text, class_="nowrap") if short else text
+
+
+def _between(parts: Iterable[str], mark: Markup) -> Iterator[Markup]:
+    for number, part in enumerate(parts):
+        yield from (mark, markup(part)) if number else (markup(part),)

@@ -1,238 +1,211 @@
-"""Plans and comparisons as text for a terminal. Everything that came from a capture or a target is escaped."""
+"""Plans and comparisons as text for a terminal. Everything that came from a capture or a target is escaped.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+A section is a title and lines; one without lines is left out. Lines are as long as they have to be: reasons
+are sentences, and a terminal wraps them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kdissect.replay.results.glossary import (
-    CAUSES,
-    OF_THE_CLUSTER,
-    VERDICTS,
-    first_at,
-    kind_of,
-    noise_told,
-    rules_told,
+from kdissect.replay.results.glossary import OF_THE_CLUSTER, VERDICTS, change_of, noise_note, used_rules
+from kdissect.replay.results.run_tables import (
+    Report,
+    RunTable,
+    Value,
+    error_table,
+    figures,
+    lag_table,
+    latency_table,
+    offset_table,
+    record_table,
+    rewrite_table,
+    skipped_table,
+    sum_of_requests,
+    words,
 )
-from kdissect.text import escape
+from kdissect.report.render.table import TableCell, Terminal, table_lines
+from kdissect.text import escape, format_duration, format_size
+
+PAPER = Terminal(width=1 << 16)
+PLAN_COUNTS = ("captured", "sent", "converted", "retries", "skipped")
 
 
 def plan_text(plan: Mapping[str, Any]) -> Iterator[str]:
-    """Write a plan."""
-    capture, target, load = plan["capture"], plan["target"], plan["load"]
-    yield f"Replay of {escape(', '.join(capture['files']))}"
-    yield f"  {capture['requests']:,} requests on {capture['connections']:,} connections ({capture['headless_connections']:,} older than the capture), from {capture['client_hosts']:,} client hosts"
-    yield f"  onto cluster {_(target['cluster_id'])}: {_(', '.join(target['nodes'].values()))}"
-    yield f"  instead of {_(', '.join(capture['cluster_ids']) or 'a cluster of unknown id')}"
+    """Yield the lines of a plan."""
+    yield from _plan_subject(plan)
     yield ""
-    sums = plan["accounting"]
-    yield f"Would send {sums['sent']:,}, skip {sums['skipped']:,}, of {sums['captured']:,} captured."
-    yield f"  {load['duration_s']:.1f} s at pace {plan['settings']['pace']}, speed {plan['settings']['speed']:g}; at most {load['peak_requests_per_s']:,.0f} requests and {load['peak_bytes_per_s']:,.0f} bytes in a second; {load['bytes']:,} bytes on {load['connections']:,} connections"
-    if len(load["processes"]) > 1:
-        yield f"  by {len(load['processes'])} processes, the busiest with {max(load['processes']):,} requests: connections that share a producer, a group or a topic's offsets stay together"
-    yield f"  {plan['records']:,} records in {plan['record_bytes']:,} bytes of batches; {plan['retries']:,} requests repeat an earlier one"
+    yield from _plan_load(plan)
     yield ""
     yield from _table(
-        ("API", "captured", "sent", "converted", "retries", "skipped"),
+        RunTable(
+            (*words("API"), *figures(*PLAN_COUNTS)),
+            [(name, *(counts.get(each, 0) for each in PLAN_COUNTS)) for name, counts in plan["apis"].items()],
+        )
+    )
+    yield from _plan_skipped(plan)
+    yield from _section("Lost in conversion", _counted(plan["losses"]))
+    yield from _section("Topics", _table(_plan_topics(plan)))
+    names = plan["names"]
+    renamed = {**names["groups"], **names["transactional_ids"]}
+    by_hand = names.get("topic_ids", {})
+    yield from _section(
+        "Groups and transactional ids", (f" {_(old)} → {_(new)}" for old, new in renamed.items())
+    )
+    yield from _section("Topic ids by hand", (f" {_(old)} = {_(name)}" for old, name in by_hand.items()))
+    yield from _section("Timers", (f" {line}" for line in plan["timers"]))
+    yield from _section("Warnings", (f" {_(line)}" for line in plan["warnings"]))
+
+
+def _plan_subject(plan: Mapping[str, Any]) -> Iterator[str]:
+    capture, target = plan["capture"], plan["target"]
+    yield f"Replay of {_(', '.join(capture['files']))}"
+    yield (
+        f"  {capture['requests']:,} requests on {capture['connections']:,} connections "
+        f"({capture['headless_connections']:,} older than the capture), "
+        f"from {capture['client_hosts']:,} client hosts"
+    )
+    yield f"  onto cluster {_(target['cluster_id'])}: {_(', '.join(target['nodes'].values()))}"
+    yield f"  instead of {_(', '.join(capture['cluster_ids']) or 'a cluster of unknown id')}"
+
+
+def _plan_load(plan: Mapping[str, Any]) -> Iterator[str]:
+    accounting, load, settings = plan["accounting"], plan["load"], plan["settings"]
+    yield (
+        f"Would send {accounting['sent']:,}, skip {accounting['skipped']:,}, "
+        f"of {accounting['captured']:,} captured."
+    )
+    yield (
+        f"  {format_duration(round(load['duration_s'] * 1e9))} at pace {settings['pace']}, "
+        f"speed {settings['speed']:g}; at most {load['peak_requests_per_s']:,.0f} requests and "
+        f"{format_size(round(load['peak_bytes_per_s']))} in a second; "
+        f"{format_size(load['bytes'])} on {load['connections']:,} connections"
+    )
+    if len(load["processes"]) > 1:
+        yield (
+            f"  by {len(load['processes'])} processes, the busiest with {max(load['processes']):,} requests: "
+            "connections that share a producer, a group or a topic's offsets stay together"
+        )
+    yield (
+        f"  {plan['records']:,} records in {format_size(plan['record_bytes'])} of batches; "
+        f"{plan['retries']:,} requests repeat an earlier one"
+    )
+
+
+def _plan_skipped(plan: Mapping[str, Any]) -> Iterator[str]:
+    skipped = RunTable(
+        (*figures("requests"), *words("API", "skipped as", "reason")),
+        [(each["requests"], each["api"], each["bucket"], each["reason"]) for each in plan["skipped"]],
+    )
+    converted = RunTable(
+        (*figures("requests"), *words("API"), *figures("captured", "sent")),
+        [(each["requests"], each["api"], each["captured"], each["sent"]) for each in plan["conversions"]],
+    )
+    yield from _section("Skipped, and why", _table(skipped))
+    yield from _section("Other versions", _table(converted))
+
+
+def _plan_topics(plan: Mapping[str, Any]) -> RunTable:
+    return RunTable(
+        (*words("topic", "on the target"), *figures("partitions"), *words("differs")),
         [
-            (
-                name,
-                *(
-                    counts.get(column, 0)
-                    for column in ("captured", "sent", "converted", "retries", "skipped")
-                ),
-            )
-            for name, counts in plan["apis"].items()
+            (topic["topic"], topic["target"], topic["partitions"], "; ".join(topic["differences"]) or None)
+            for topic in plan["topics"]
         ],
     )
-    yield from _section(
-        "Skipped, and why",
-        _table(
-            ("requests", "API", "bucket", "reason"),
-            [(each["requests"], each["api"], each["bucket"], each["reason"]) for each in plan["skipped"]],
-        ),
-    )
-    yield from _section(
-        "Other versions",
-        _table(
-            ("requests", "API", "captured", "sent"),
-            [(each["requests"], each["api"], each["captured"], each["sent"]) for each in plan["conversions"]],
-        ),
-    )
-    yield from _section(
-        "Lost in conversion", (f"  {count:,} × {_(note)}" for note, count in plan["losses"].items())
-    )
-    yield from _section(
-        "Topics",
-        _table(
-            ("topic", "on the target", "partitions", "differs"),
-            [
-                (each["topic"], each["target"], each["partitions"], "; ".join(each["differences"]) or "-")
-                for each in plan["topics"]
-            ],
-        ),
-    )
-    renamed = {**plan["names"]["groups"], **plan["names"]["transactional_ids"]}
-    yield from _section(
-        "Groups and transactional ids", (f"  {_(old)} → {_(new)}" for old, new in renamed.items())
-    )
-    by_hand = plan["names"].get("topic_ids", {})
-    yield from _section("Topic ids by hand", (f"  {_(old)} = {_(name)}" for old, name in by_hand.items()))
-    yield from _section("Timers", (f"  {line}" for line in plan["timers"]))
-    yield from _section("Heed", (f"  {_(line)}" for line in plan["warnings"]))
 
 
-def comparison_text(report: Mapping[str, Any]) -> Iterator[str]:
-    """Write a comparison."""
+def comparison_text(report: Report) -> Iterator[str]:
+    """Yield the lines of a comparison."""
+    yield from _verdict(report)
+    yield ""
+    yield from _accounting(report)
+    yield from _section("Skipped, and why", _table(skipped_table(report)))
+    yield from _errors(report)
+    yield from _section("Checks", map(_check, report["checks"]))
+    yield from _records(report)
+    yield from _section(
+        "Latency (captured: at the capture point; service: from sending; response: from the scheduled time)",
+        _table(latency_table(report)),
+    )
+    yield from _section("Behind schedule, and why", _table(lag_table(report)))
+    rules = report["run"]["offsets"]["rules"]
+    yield from _section("Offsets, by rule", _table(offset_table(report)))
+    if rules:
+        yield f"  {used_rules(rules)}"
+    yield from _section("Rewrites", _table(rewrite_table(report)))
+
+
+def _verdict(report: Report) -> Iterator[str]:
+    run, settings = report["run"], report["settings"]
     yield f"Verdict: {report['verdict'].upper()}. {VERDICTS[report['verdict']]}"
     yield from (f"  {_(line)}" for line in report["because"])
     yield ""
-    run, sums = report["run"], report["accounting"]
-    yield f"Run {_(run['id'])}, kdissect {_(run['kdissect'])}: {_(', '.join(report['capture']['files']))} onto cluster {_(report['target']['cluster_id'])}"
-    yield f"  pace {report['settings']['pace']}, speed {report['settings']['speed']:g}, groups {report['settings']['groups']}, offsets {report['settings']['offsets']}"
-    if report["settings"]["tls"] == "certificates are not checked":
+    files, cluster_id = ", ".join(report["capture"]["files"]), report["target"]["cluster_id"]
+    yield f"Run {_(run['id'])}, kdissect {_(run['kdissect'])}: {_(files)} onto cluster {_(cluster_id)}"
+    yield (
+        f"  pace {settings['pace']}, speed {settings['speed']:g}, groups {settings['groups']}, "
+        f"offsets {settings['offsets']}"
+    )
+    if settings["tls"] == "certificates are not checked":
         yield "  TLS certificates were not checked"
-    yield ""
-    if noise_told(report):
-        yield _(noise_told(report))
-        yield ""
-    yield f"{sums['captured']:,} captured = {sums['sent']:,} sent + {sums['skipped']:,} skipped"
-    for name in ("sent_as", "skipped_as"):
-        parts = [f"{count:,} {bucket}" for bucket, count in sums[name].items() if count]
-        yield f"  {'sent' if name == 'sent_as' else 'skipped'} = {' + '.join(parts) or '0'}"
-    yield f"  of its own: {', '.join(f'{count:,} {name}' for name, count in run['synthetic'].items()) or 'nothing'}"
-    yield from _section(
-        "Skipped, and why",
-        _table(
-            ("requests", "bucket", "reason"),
-            [(each["requests"], each["bucket"], each["reason"]) for each in report["skipped"]],
-        ),
-    )
-    yield from _section(
-        "Errors, captured against replayed",
-        _table(
-            ("requests", "API", "captured", "replayed", "", "first at"),
-            [
-                (
-                    each["requests"],
-                    each["api"],
-                    each["captured"],
-                    each["replayed"],
-                    kind_of(each),
-                    first_at(each, report["capture"]["start_ns"]),
-                )
-                for each in report["errors"]
-            ],
-        ),
-    )
-    if any("of the cluster" in kind_of(each) for each in report["errors"]):
+    note = noise_note(report)
+    if note:
+        yield from ("", _(note))
+
+
+def _accounting(report: Report) -> Iterator[str]:
+    accounting, synthetic = report["accounting"], report["run"]["synthetic"]
+    yield sum_of_requests(accounting)
+    for name in ("sent", "skipped"):
+        parts = [f"{count:,} {bucket}" for bucket, count in accounting[f"{name}_as"].items() if count]
+        yield f"  {name} = {' + '.join(parts) or '0'}"
+    own = ", ".join(f"{count:,} {name}" for name, count in synthetic.items())
+    yield f"  sent beside these, for the replayer itself: {own or 'nothing'}"
+
+
+def _errors(report: Report) -> Iterator[str]:
+    errors = report["errors"]
+    yield from _section("Errors, captured against replayed", _table(error_table(report, errors)))
+    if any("of the cluster" in change_of(error) for error in errors):
         yield f"  {OF_THE_CLUSTER}"
-    yield from _section(
-        "Checks",
-        (
-            f"  {'ok  ' if each['holds'] else 'FAIL'} {each['check']}{': ' + _(each['found']) if each['found'] else ''}"
-            for each in report["checks"]
-        ),
-    )
+
+
+def _check(check: Mapping[str, Any]) -> str:
+    found = f": {_(check['found'])}" if check["found"] else ""
+    return f" {'ok  ' if check['holds'] else 'FAIL'} {check['check']}{found}"
+
+
+def _records(report: Report) -> Iterator[str]:
     records = report["records"]
-    yield from _section(
-        "Records acknowledged",
-        _table(
-            ("topic", "on the target", "captured", "replayed"),
-            [
-                (each["topic"], each["target"], each["captured"], each["replayed"])
-                for each in records["topics"]
-            ],
-        ),
-    )
+    yield from _section("Records acknowledged", _table(record_table(report)))
     if records["sent_without_acknowledgement"]:
         yield f"  {records['sent_without_acknowledgement']:,} records were sent with acks=0"
-    yield f"  fetched: {records['fetched_captured']:,} in the capture, {records['fetched_replayed']:,} on the target"
-    yield from _section(
-        "Latency in ms (captured: at the capture point; service: from sending; response: from the scheduled time)",
-        _latency(report["latency"]),
+    yield (
+        f"  fetched: {records['fetched_captured']:,} in the capture, "
+        f"{records['fetched_replayed']:,} on the target"
     )
-    lag = report["lag"]
-    yield from _section(
-        "Behind schedule, in ms, and why",
-        _table(
-            ("cause", "requests", "p50", "p99", "max", ""),
-            [
-                (cause, each["requests"], *_few(each["ms"], ("p50", "p99", "max")), CAUSES.get(cause, ""))
-                for cause, each in lag["causes"].items()
-            ],
-        ),
-    )
-    rules = run["offsets"]["rules"]
-    yield from _section(
-        "Offsets, by rule",
-        _table(
-            ("partition", "rules"),
-            [
-                (where, ", ".join(f"{rule} {count:,}" for rule, count in each.items()))
-                for where, each in rules.items()
-            ],
-        ),
-    )
-    if rules:
-        yield f"  {rules_told(rules)}"
-    yield from _section(
-        "Rewrites", (f"  {count:,} × {_(note)}" for note, count in report["rewrites"].items())
-    )
-
-
-def _latency(latency: Mapping[str, Any]) -> Iterator[str]:
-    rows = []
-    for name, each in latency.items():
-        row: list[object] = [name, each["requests"]]
-        row += _few(each["captured_ms"], ("p50", "p99"))
-        row += _few(each["service_ms"], ("p50", "p99", "max"))
-        row += _few(each["response_ms"], ("p50", "p99", "max"))
-        row += [each["idle_polls"] or "", each["throttle_ms"] or ""]
-        rows.append(tuple(row))
-    head = (
-        "API",
-        "n",
-        "captured p50",
-        "p99",
-        "service p50",
-        "p99",
-        "max",
-        "response p50",
-        "p99",
-        "max",
-        "waited",
-        "throttled",
-    )
-    yield from _table(head, rows)
-
-
-def _few(values: Mapping[str, float] | None, names: Sequence[str]) -> list[str]:
-    return ["-" if values is None else f"{values[name]:,.1f}" for name in names]
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
     found = list(lines)
     if found:
-        yield ""
-        yield title
-        yield from found
+        yield from ("", title, *found)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """Write a table; numbers stand right."""
-    if not rows:
-        return
-    texts = [[f"{cell:,}" if isinstance(cell, int) else _(cell) for cell in row] for row in rows]
-    widths = [max(len(head[at]), *(len(row[at]) for row in texts)) for at in range(len(head))]
-    right = [
-        all(isinstance(row[at], int) or str(row[at])[:1].isdecimal() or row[at] in ("-", "") for row in rows)
-        for at in range(len(head))
-    ]
-    for row in (list(head), *texts):
-        cells = [
-            cell.rjust(width) if end else cell.ljust(width)
-            for cell, width, end in zip(row, widths, right, strict=True)
-        ]
-        yield ("  " + "  ".join(cells)).rstrip()
+def _counted(counts: Mapping[str, int]) -> Iterator[str]:
+    return (f" {count:,} × {_(what)}" for what, count in counts.items())
+
+
+def _table(table: RunTable) -> list[str]:
+    """Return the lines of a table; none for one without rows."""
+    rows = [[TableCell(_cell(value)) for value in row] for row in table.rows]
+    return table_lines(table.columns, rows, PAPER) if rows else []
+
+
+def _cell(value: Value) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else _(value)
 
 
 def _(value: object) -> str:

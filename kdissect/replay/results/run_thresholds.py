@@ -1,7 +1,7 @@
 """The figures and statements that `--fail-on` may name for a comparison; `report.thresholds` has the grammar.
 
-Shares count requests: `new_error` and `mutated_error` are parts of the requests that were sent, `skipped` is a part of
-the captured ones. Errors that every cluster has at times of its own do not count.
+Shares count requests: `new_error` and `mutated_error` are parts of the requests that were sent, `skipped` is
+a part of the captured ones. Errors that every cluster has at times of its own do not count.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,8 @@
-"""What of an answer can be compared after a replay: errors, counts and progress for each partition, never raw ids or offsets.
+"""What of a response can be compared after a replay: errors, counts and progress by partition.
 
-A digest is a list of entries: where (topic and partition, a group, or nothing), the error, and what a check may want to know
-of it: `records` and `bytes` that a fetch brought, how far its high watermark was, the offset that a produce got.
+In: a decoded response, and the names of topic ids. Out: a list of entries, each with `where`
+(`topic-partition`, a group, or ""), its `error` code, and what a check may need: `records` and `bytes` that a
+fetch brought, the `offset` that a batch got, the partitions that were `assigned`.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,19 +19,19 @@ Entry = dict[str, Any]
 
 
 def digest(key: int, body: Tree, naming: Naming) -> list[Entry]:
-    """Digest a decoded answer."""
+    """Return the digest of a decoded response. `naming` returns the topic of an id."""
     return list(DIGESTS.get(key, _any)(body, naming))
 
 
 def _any(body: Tree, _naming: Naming) -> Iterator[Entry]:
-    """Every error, with the partition or name beside it where there is one."""
+    """Yield every error, with the partition or name beside it where there is one."""
     yield from _errors(body, "")
 
 
 def _errors(value: Any, where: str) -> Iterator[Entry]:
     if isinstance(value, list):
-        for each in value:
-            yield from _errors(each, where)
+        for inner in value:
+            yield from _errors(inner, where)
         return
     if not isinstance(value, dict):
         return
@@ -76,7 +77,7 @@ def _fetch(body: Tree, naming: Naming) -> Iterator[Entry]:
 
 
 def produced_records(body: Tree, naming: Naming) -> dict[str, int]:
-    """Count the records that a request has for each partition."""
+    """Return the number of records that a Produce request has for each partition."""
     return {
         f"{topic.get('name') or naming(topic.get('topic_id', b''))}-{each['index']}": count_records(
             each["records"] or b""
@@ -87,7 +88,7 @@ def produced_records(body: Tree, naming: Naming) -> dict[str, int]:
 
 
 def count_records(data: bytes) -> int:
-    """Count what the headers of whole batches say; a message of magic 0 or 1 counts as one."""
+    """Return how many records whole batches have by their headers; a message of magic 0 or 1 is one."""
     at, count = 0, 0
     while len(data) - at > PREFIX + 5:
         stop = at + PREFIX + int.from_bytes(data[at + 8 : at + PREFIX], "big", signed=True)
@@ -115,7 +116,7 @@ def _consumer_heartbeat(body: Tree, _naming: Naming) -> Iterator[Entry]:
 
 
 def _share_fetch(body: Tree, naming: Naming) -> Iterator[Entry]:
-    """Count what was acquired: records that others hold are fetched, too, but are not this member's."""
+    """Yield what was acquired: records that others hold are fetched, too, but are not this member's."""
     if body["error_code"]:
         yield {"where": "", "error": body["error_code"]}
     for topic in body["responses"]:
