@@ -1,4 +1,8 @@
-"""One Spark for all tests that need one and do not test how the command starts it; an object store; the same examples in every run."""
+"""Fixtures for all tests, the same random examples in every run, and the marker `quick`.
+
+A test is quick if nothing marks it as more: `spark`, `broker`, `browser` and `java` say what it starts, and
+`slow` that it takes long by itself. A fixture of `STARTS` marks all tests that use it.
+"""
 
 from collections.abc import Iterator
 
@@ -12,6 +16,19 @@ hypothesis.settings.register_profile(
     "steady", derandomize=True, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("steady")
+
+# What a fixture starts, and so every test that uses it.
+STARTS = {"engine": "spark", "target": "broker", "tab": "browser", "peer": "java"}
+NOT_QUICK = {"spark", "broker", "browser", "java", "slow"}
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by -m
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for fixture in STARTS.keys() & set(getattr(item, "fixturenames", ())):
+            item.add_marker(STARTS[fixture])
+        if NOT_QUICK.isdisjoint(marker.name for marker in item.iter_markers()):
+            item.add_marker("quick")
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ import pytest
 from tests.bounds.hazards import CONNECTIONS, CROWDS, GOOD, HAZARDS
 from tests.helpers.command import environment
 
-pytestmark = pytest.mark.timeout(600)  # all of them run before the first is judged
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # all of them run before the first is judged
 
 SECONDS = 60  # of processor time for each step, on a slow machine: they take a tenth of that
 MIB = {

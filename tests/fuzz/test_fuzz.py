@@ -19,7 +19,13 @@ def test_what_was_found(path: Path) -> None:
     TARGETS[path.name.partition("-")[0]](from_bytes(path.read_bytes()))
 
 
-@pytest.mark.parametrize("name", sorted(TARGETS))
+SLOW = {"capture"}  # targets that dissect whole captures
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in sorted(TARGETS)],
+)
 def test_a_little(name: str) -> None:
     rng = Random(name)
     cases = CORPORA[name]() if name in CORPORA else list(seeds.invented(rng))

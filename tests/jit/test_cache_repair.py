@@ -29,6 +29,7 @@ def run(folder: Path) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["nbi", "nbc"])
 def test_a_file_that_is_cut_off_is_written_anew(tmp_path: Path, kind: str) -> None:
     (tmp_path / "program.py").write_text(SOURCE)

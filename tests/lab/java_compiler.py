@@ -13,15 +13,19 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.lab.maven import LabUnavailable, Release, cache_folder, jars
+from tests.lab.maven import Release, cache_folder, jars
 
 _COMPILER = Release("ecj-3.38.0", ("org.eclipse.jdt:ecj:3.38.0",))
+
+
+class CompilationError(Exception):
+    """A Java program does not fit the jars of a release; the message has the compiler's words."""
 
 
 def compiled(release: Release, source: Path) -> Path:
     """Return the folder with the classes of `source`, compiled against `release` unless the cache has them.
 
-    Raise `LabUnavailable` if Java or Maven is missing, or if the source does not compile.
+    Raise `LabUnavailable` if Java or Maven is missing, and `CompilationError` if the source does not compile.
     """
     digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
     target = cache_folder() / "classes" / f"{source.stem}-{release.name}-{digest}"
@@ -40,6 +44,6 @@ def _compile(release: Release, source: Path, target: Path) -> None:
         command = [*main, "-17", "-nowarn", "-d", str(classes), "-cp", libraries, str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise LabUnavailable(f"{source.name} does not compile against {release.name}:\n{done.stderr}")
+            raise CompilationError(f"{source.name} does not compile against {release.name}:\n{done.stderr}")
         if not target.is_dir():  # another process may have been faster
             os.rename(classes, target)

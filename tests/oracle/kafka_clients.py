@@ -25,6 +25,7 @@ from kdissect.protocol.codec.body import encode
 from kdissect.protocol.schema.registry import APIS
 from tests.fuzz.damage import damaged
 from tests.helpers.random_messages import random_message
+from tests.lab.java_compiler import CompilationError
 from tests.lab.maven import LabUnavailable
 from tests.oracle.agreement import Leniency, compare
 from tests.oracle.coverage import Coverage, Pair, coverage, release_number
@@ -136,7 +137,7 @@ def report(release: str, known: Coverage, result: Result) -> Iterator[str]:
 
 
 def compare_release(release: str, seed: int, seconds: float) -> tuple[Coverage, Result]:
-    """Compare with one release. Raise `LabUnavailable` if it, or Java, or Maven is missing."""
+    """Compare with one release. Raise `LabUnavailable` if it, Java or Maven is missing."""
     with running(release) as peer:
         known = coverage(peer.catalogue(), release)
         return known, check(peer, known.pairs, seed, seconds)
@@ -163,7 +164,7 @@ def main(arguments: list[str] | None = None) -> int:
     for release in options.releases:
         try:
             known, result = compare_release(release, options.seed, options.seconds)
-        except LabUnavailable as missing:
+        except (LabUnavailable, CompilationError) as missing:
             print(missing, file=sys.stderr)
             return 2
         print("\n".join(report(release, known, result)), flush=True)

@@ -245,6 +245,7 @@ def test_random_combinations_with_what_came_later(tmp_path: Path) -> None:
     assert tally["pairs that survive"] > 300
 
 
+@pytest.mark.slow
 def test_random_combinations(tmp_path: Path) -> None:
     """Every combination but the known shortfalls is read without a mistake; that list may only shrink."""
     tally: Counter[str] = Counter()

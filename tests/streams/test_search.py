@@ -216,6 +216,7 @@ def byte_by_byte(name: str, path: Path) -> list[Wire]:
     return wires
 
 
+@pytest.mark.slow
 def test_work_grows_with_the_bytes_and_not_with_their_square(tmp_path: Path) -> None:
     """Counted in lines that are executed without the compiler."""
     root = Path(kdissect.__file__).parents[1]

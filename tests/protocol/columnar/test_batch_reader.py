@@ -334,6 +334,7 @@ def test_faults_name_the_field() -> None:
     assert columns.partitions.integers("partition").present.tolist() == [False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not COMPILED, reason="is the uncompiled run")
 def test_everything_again_uncompiled() -> None:
     again(
@@ -342,6 +343,7 @@ def test_everything_again_uncompiled() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not COMPILED or CHECKED, reason="is such a run itself")
 def test_everything_again_with_every_index_checked() -> None:
     """Kernels are kept by their sources alone, so those with checks need a cache of their own."""
