@@ -50,7 +50,6 @@ from tests.protocol.columnar.test_batch_reader import Frame, assert_agreement
 
 LIMIT = 1 << 20  # bytes that one case may decompress
 MENTIONED = frozenset({"topic", "topic_id", "group", "error", "resource", "coordinator_key"})
-RENAMED = ("topic", "group", "client_id", "host")
 
 
 def check_fault(fault: Fault | None, data: bytes) -> None:
