@@ -320,7 +320,6 @@ def _settings(settings: ReplaySettings) -> dict[str, Any]:
         "tls": None
         if settings.tls is None
         else ("certificates are not checked" if settings.tls.insecure else "checked"),
-        "rewrites_off": sorted(settings.rewrites_off),
     }
 
 

@@ -120,4 +120,3 @@ class ReplaySettings:
     answer_deadline_s: float = 30.0
     dependency_deadline_s: float = 45.0  # longer than an answer may take: most waits are for one
     client_id_prefix: str = ""
-    rewrites_off: frozenset[str] = frozenset()  # for experiments: kinds of rewriting that are left out

@@ -8,7 +8,7 @@ first (see `elders`).
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Answer, Course
-from kdissect.replay.handlers.assignment import ASSIGNMENT, assignments
+from kdissect.replay.handlers.assignment import assignments
 from kdissect.replay.handlers.prior_member_joins import (
     NOT_IN,
     member_if_any,
@@ -25,7 +25,6 @@ from kdissect.replay.load.analysis import ReplayItem
 from kdissect.replay.rewrite.roles import (
     SkipRequest,
     Tree,
-    rewritten_embedded,
 )
 from kdissect.replay.target.members import Live
 
@@ -39,13 +38,10 @@ def join(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
     live = stage.members.live(group, captured) or Live(group, "")
     live.connection = item.request.connection
     longer(stage, body)
-    if not stage.off("members"):
-        body["member_id"] = live.member_id
+    body["member_id"] = live.member_id
     said = stage.captured_answer(item)
     body = stage.carried(item, body, version)
     answer: Answer = yield from stage.insist(ApiKey.JOIN_GROUP, version, body, stage.client_id(item), item)
-    if stage.off("members"):
-        return [answer]
     # A captured join that did not get in comes again by itself: going further would leave a member that never syncs.
     stop_at_id = bool(said.get("error_code", -1))
     answer = yield from joined(stage, stage.client_id(item), live, body, version, answer, stop_at_id)
@@ -58,13 +54,6 @@ def join(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
 def sync(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
     """Take the assignment, or give it if the target made this member the leader."""
     version = stage.version(item)
-    if stage.off("members"):
-        body["assignments"] = [
-            each | {"assignment": rewritten_embedded(ASSIGNMENT, each["assignment"], stage.names)}
-            for each in body["assignments"]
-        ]
-        body = stage.carried(item, body, version)
-        return [(yield from stage.insist(ApiKey.SYNC_GROUP, version, body, stage.client_id(item), item))]
     live = yield from member_of(stage, body["group_id"], body["member_id"])
     captured_generation = body["generation_id"]
     body["assignments"] = []
@@ -79,9 +68,6 @@ def sync(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
 def heartbeat(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
     """Say that the live member lives; go through a rebalance that only the target has."""
     version = stage.version(item)
-    if stage.off("members"):
-        body = stage.carried(item, body, version)
-        return [(yield from stage.insist(ApiKey.HEARTBEAT, version, body, stage.client_id(item), item))]
     live = yield from member_of(stage, body["group_id"], body["member_id"])
     body = stage.carried(item, body, version)
     body["member_id"], body["generation_id"] = live.member_id, live.generation

@@ -65,8 +65,6 @@ class Question(NamedTuple):
 
 def fetch(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
     """Replay a Fetch request."""
-    if stage.off("fetch_sessions"):
-        return (yield from _as_captured(stage, item, body))
     parts = parts_now(stage, item, question_of(stage, item, body))
     answers: list[Answer] = yield Ask(tuple(parts))
     learn(stage, item, answers)
@@ -87,7 +85,7 @@ def question_of(stage: ReplayContext, item: ReplayItem, body: Tree) -> Question:
         body["min_bytes"],
         body.get("max_bytes", 0x7FFFFFFF),
         body.get("isolation_level", 0),
-        body.get("rack_id", "") if version >= RACKS and stage.off("racks") else "",
+        "",  # racks of the captured cluster mean nothing on the target
     )
     of_each = of_all._replace(max_wait_ms=waiting_together_ms(stage, item, wait_ms))
     return Question(told, outside or version < SESSIONS, of_all, of_each, _mould(of_all))
@@ -122,16 +120,6 @@ def learn(stage: ReplayContext, item: ReplayItem, answers: list[Answer]) -> None
     stage.heed(answers)
 
 
-def _as_captured(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
-    """Send the captured session as it stands: what a replay without sessions of its own would do."""
-    version = stage.version(item, least=OLDEST_OF_BATCHES)
-    if version < RACKS and body.get("rack_id"):
-        body["rack_id"] = ""
-    body = stage.carried(item, body, version)
-    answers = yield Ask(tuple((yield from stage.parts(item, version, body, body["max_wait_ms"]))))
-    return list(answers)
-
-
 def _read_on(
     stage: ReplayContext, item: ReplayItem, wanted: Wanted, said: Wanted, gone: Sequence[Where]
 ) -> tuple[Nodes, Changes]:
@@ -140,7 +128,7 @@ def _read_on(
     turn = stage.topology.turn
     if reading.wanted is wanted and reading.turn == turn:
         named = {entry.where: entry for entry in _entries(stage, item, said, said)} if said else {}
-        return reading.nodes, reading.go_on(named, gone, None if stage.off("offsets") else stage.positions)
+        return reading.nodes, reading.go_on(named, gone, stage.positions)
     changes = reading.anew(wanted, turn, _entries(stage, item, wanted, said))
     for node in changes.gone.keys() - reading.nodes.keys():  # it is not told, so its session ends
         stage.own_sessions.pop((item.request.connection, node), None)
@@ -158,11 +146,10 @@ def _entries(stage: ReplayContext, item: ReplayItem, wanted: Wanted, said: Wante
             continue
         captured = offset = fields["fetch_offset"]
         following, partition = positions.following(whose, where), positions.known(where)
-        if not stage.off("offsets"):
-            if where not in said and following.offset is not None:
-                offset = following.offset
-            else:
-                offset = positions.translate(where, captured, whose).offset
+        if where not in said and following.offset is not None:
+            offset = following.offset
+        else:
+            offset = positions.translate(where, captured, whose).offset
         asked = {
             "partition": where[1],
             "fetch_offset": offset,

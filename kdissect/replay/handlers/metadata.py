@@ -65,11 +65,10 @@ def leader_epochs(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
     """Ask where an epoch ends. Epochs of one cluster mean nothing in another, so the one that leads on the target now is asked for."""
     version = stage.version(item, least=FIRST_OF_CONSUMERS)
     body = stage.carried(item, body, version)
-    if not stage.off("epochs"):
-        for topic in body["topics"]:
-            known = stage.topology.topics.get(topic["topic"])
-            for partition in topic["partitions"]:
-                partition["leader_epoch"] = known.epochs.get(partition["partition"], -1) if known else -1
+    for topic in body["topics"]:
+        known = stage.topology.topics.get(topic["topic"])
+        for partition in topic["partitions"]:
+            partition["leader_epoch"] = known.epochs.get(partition["partition"], -1) if known else -1
     if version >= REPLICA_TOLD:
         body["replica_id"] = -1
     answers = yield Ask(tuple((yield from stage.parts(item, version, body))))

@@ -22,7 +22,7 @@ def commit(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
     version = stage.version(item, least=LEAST_VERSION)
     stage.translate_commits(item, body)
     group, member = body["group_id"], body.get("member_id", "")
-    full = stage.settings.groups is Groups.FULL and not stage.off("members")
+    full = stage.settings.groups is Groups.FULL
     live: Live | None = (yield from member_if_any(stage, group, member)) if full else None
     stage.put_member(body, group, "generation_id_or_member_epoch")
     body = stage.carried(item, body, version)

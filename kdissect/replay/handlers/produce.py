@@ -140,7 +140,7 @@ def _in_its_transaction(
 
 def version_of(stage: ReplayContext, item: ReplayItem) -> int:
     """Choose the version: before Kafka 4.0 brokers do not take partitions into a transaction by being written to."""
-    second = stage.topology.second_generation or stage.off("transactions")
+    second = stage.topology.second_generation
     return stage.version(item, most=99 if item.transaction is None or second else BEFORE_IMPLICIT_ADD)
 
 
@@ -160,7 +160,7 @@ def until_free(stage: ReplayContext, item: ReplayItem, chosen: list[tuple[Where,
     numberings: list[tuple[Where, Numbering]] = []
     for where, batches in chosen:
         for batch in batches:
-            if batch.producer_id >= 0 and not stage.off("producers"):
+            if batch.producer_id >= 0:
                 identity = yield from stage.identity(item, (batch.producer_id, batch.producer_epoch))
                 numberings.append((where, stage.producers.numbering(identity, where)))
     deadline = stage.now_ns() + int(stage.settings.dependency_deadline_s * 1e9)
@@ -225,17 +225,16 @@ def _wanted_batches(
     where = (name, partition["index"])
     _check_topic(stage, where)
     for attempt in stage.loaded.retries.get(item.request.index, {}).get(where, ()):
-        if not stage.off("retries"):
-            yield from stage.until_settled(attempt, "an earlier attempt of a retry")
-            if stage.producers.took(attempt, where):
-                raise SkipRequest(Disposition.RETRY, TAKEN)
+        yield from stage.until_settled(attempt, "an earlier attempt of a retry")
+        if stage.producers.took(attempt, where):
+            raise SkipRequest(Disposition.RETRY, TAKEN)
     batches = batches_of(partition["records"] or b"")
     if not batches:
         raise SkipRequest(Disposition.UNDECODABLE, "no records")
     if version < ZSTD_VERSION and any(codec_of(batch) == ZSTD for batch in batches):
         raise SkipRequest(Disposition.VERSION, f"Produce v{version} of the target does not know zstd")
     repeats = stage.loaded.repeats.get(item.request.index, {}).get(where, {})
-    if not repeats or stage.off("retries"):
+    if not repeats:
         return batches
     return (yield from _without_taken(stage, item, where, batches, repeats))
 
@@ -289,14 +288,13 @@ def _prepared(stage: ReplayContext, item: ReplayItem, where: Where, batch: Batch
         shift_ms = (item.request.first_ns + stage.shift_ns) // 1_000_000 - batch.max_timestamp
     numbering: Numbering | None = None
     producer_id, epoch, sequence = batch.producer_id, batch.producer_epoch, batch.base_sequence
-    if producer_id >= 0 and not stage.off("producers"):
+    if producer_id >= 0:
         producer_id, epoch = stage.producers.known((producer_id, epoch))
-    if producer_id >= 0 and not stage.off("sequences"):
+    if producer_id >= 0:
         numbering = _numbering(stage, item, where, Identity(producer_id, epoch))
         epoch = numbering.epoch
         sequence = stage.producers.number(numbering, batch.records, way_of(stage, item, where))
-    repair = not stage.off("checksums")
-    data = rewritten(batch, producer_id, epoch, sequence % SEQUENCE_LIMIT, shift_ms, repair)
+    data = rewritten(batch, producer_id, epoch, sequence % SEQUENCE_LIMIT, shift_ms)
     return Sending(where, batch, numbering, sequence, data)
 
 
@@ -361,7 +359,7 @@ def _add_partitions(
     """Add partitions to the transaction where the captured client left that to Produce and this target does not."""
     name = stage.names.transactional(item.transaction or "")
     missing = [(where, batches[0]) for where, batches in chosen if where not in stage.added[name]]
-    if not missing or stage.off("transactions"):
+    if not missing:
         return
     batch = missing[0][1]
     identity = yield from stage.identity(item, (batch.producer_id, batch.producer_epoch))

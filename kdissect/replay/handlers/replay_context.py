@@ -145,10 +145,6 @@ class ReplayContext:
         """How things are called on the target."""
         return self.loaded.names
 
-    def off(self, kind: str) -> bool:
-        """Tell whether a kind of rewriting is left out, to see what comes of it."""
-        return kind in self.settings.rewrites_off
-
     def note(self, item: ReplayItem, text: str) -> None:
         """Remember a rewrite for the run's files."""
         self.notes.setdefault(item.request.index, []).append(text)
@@ -221,13 +217,12 @@ class ReplayContext:
             if name is None:
                 raise SkipRequest(Disposition.HEADLESS, "a topic id has no name in the capture")
             for partition in topic["partitions"]:
-                if not self.off("offsets"):
-                    place = self.positions.translate(
-                        (name, partition["partition_index"]),
-                        partition["committed_offset"],
-                        item.client_id or "",
-                    )
-                    partition["committed_offset"] = place.offset
+                place = self.positions.translate(
+                    (name, partition["partition_index"]),
+                    partition["committed_offset"],
+                    item.client_id or "",
+                )
+                partition["committed_offset"] = place.offset
         body["topics"] = [
             topic
             for topic in body["topics"]
@@ -238,8 +233,6 @@ class ReplayContext:
 
     def put_member(self, body: Tree, group: str, generation: str) -> None:
         """Say who commits: the live member, or nobody where membership is not replayed."""
-        if self.off("members"):
-            return
         live = (
             self.members.live(group, body.get("member_id", ""))
             if self.settings.groups is Groups.FULL

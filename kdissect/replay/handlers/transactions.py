@@ -169,8 +169,6 @@ def _learn_identity(stage: ReplayContext, item: ReplayItem, said: Tree, before: 
 def _put_identity(stage: ReplayContext, item: ReplayItem, body: Tree, front: str = "") -> Coroutine:
     """Put the target's producer into a request of a transaction."""
     key = (body[f"{front}producer_id"], body[f"{front}producer_epoch"])
-    if stage.off("producers"):
-        return Identity(*key)
     identity: Identity = yield from stage.identity(item, key)
     body[f"{front}producer_id"], body[f"{front}producer_epoch"] = identity
     return identity

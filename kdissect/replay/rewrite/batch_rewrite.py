@@ -198,13 +198,12 @@ def rewritten(
     producer_epoch: int,
     base_sequence: int,
     shift_ms: int = 0,
-    repair: bool = True,
 ) -> bytes:
     """Give the batch with another producer and sequence, later by `shift_ms`, as a client sends it.
 
-    `repair` patches the checksum. Raises SkipRequest for a control batch, which only brokers write.
+    The checksum is patched, so one that was wrong stays wrong. Raises SkipRequest for a control batch, which only brokers write.
     """
-    head = rewritten_head(batch, producer_id, producer_epoch, base_sequence, shift_ms, repair)
+    head = rewritten_head(batch, producer_id, producer_epoch, base_sequence, shift_ms)
     return b"".join((head, memoryview(batch.data)[BATCH_HEADER:]))
 
 
@@ -214,7 +213,6 @@ def rewritten_head(
     producer_epoch: int,
     base_sequence: int,
     shift_ms: int = 0,
-    repair: bool = True,
 ) -> bytes:
     """Give the header alone of what `rewritten` gives; the batch needs no more than its header either."""
     if batch.attributes & CONTROL:
@@ -235,7 +233,7 @@ def rewritten_head(
         before[36:],
     )
     checksum = data[CRC:COVERED]
-    if before != after and repair:
+    if before != after:
         old = int.from_bytes(checksum, "big")
         checksum = patched_crc32c(old, before, after, batch.size - BATCH_HEADER).to_bytes(4, "big")
     # A client does not know the offset, nor the leader's epoch.

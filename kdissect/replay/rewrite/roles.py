@@ -50,23 +50,23 @@ class Names:
 
     def topic(self, name: str) -> str:
         """Name a topic on the target."""
-        return self._mapped(name, self.settings.topic_map, "names")
+        return self._mapped(name, self.settings.topic_map)
 
     def group(self, name: str) -> str:
         """Name a group on the target."""
-        return self._mapped(name, self.settings.group_map, "groups")
+        return self._mapped(name, self.settings.group_map)
 
     def transactional(self, name: str) -> str:
         """Name a transactional producer on the target."""
-        return self._mapped(name, self.settings.transactional_map, "transactional_ids")
+        return self._mapped(name, self.settings.transactional_map)
 
     def instance(self, name: str) -> str:
         """Name a static member on the target."""
-        return self._mapped(name, {}, "instances")
+        return self._mapped(name, {})
 
     def topic_id(self, captured: bytes) -> bytes:
         """Give the target's id of a topic that was captured by id."""
-        if captured == ZERO_ID or "topic_ids" in self.settings.rewrites_off:
+        if captured == ZERO_ID:
             return captured
         name = self.captured_ids.get(captured)
         if name is None:
@@ -97,8 +97,8 @@ class Names:
         name = struct.get(key)
         return name or self.captured_ids.get(struct.get("topic_id", ZERO_ID))
 
-    def _mapped(self, name: str, table: dict[str, str], kind: str) -> str:
-        if not name or kind in self.settings.rewrites_off:
+    def _mapped(self, name: str, table: dict[str, str]) -> str:
+        if not name:
             return name
         return table.get(name, self.settings.prefix + name)
 
@@ -151,7 +151,6 @@ NEUTRAL = {  # role -> what "don't know" is, for text that may be null and for n
     "rack": "",
     "cluster": None,
 }
-OFF = {"current_leader_epoch": "epochs", "leader_epoch": "epochs", "rack": "racks", "cluster": "cluster"}
 
 Walk = Callable[[Tree, Names], None]
 
@@ -185,10 +184,9 @@ def _step(field: Field, version: int) -> Walk | None:
     role = field.role or ""
     if role in NEUTRAL:
         value = None if version in field.nullable else NEUTRAL[role]
-        kind = OFF[role]
 
-        def neutralise(tree: Tree, names: Names) -> None:
-            if name in tree and kind not in names.settings.rewrites_off:
+        def neutralise(tree: Tree, _names: Names) -> None:
+            if name in tree:
                 tree[name] = value
 
         return neutralise

@@ -56,13 +56,6 @@ def test_a_wrong_checksum_stays_wrong_by_the_same_bits() -> None:
     assert int.from_bytes(out[17:21], "big") ^ crc32c.crc32c(out[21:]) == 0x00FF00
 
 
-def test_without_repair_the_checksum_is_the_old_one() -> None:
-    (batch,) = batches_of(made(2, 0))
-    out = rewritten(batch, 5, 1, 9, repair=False)
-    assert out[17:21] == batch.data[17:21]
-    assert int.from_bytes(out[17:21], "big") != crc32c.crc32c(out[21:])
-
-
 @pytest.mark.parametrize("codec", [0, 1, 2, 3])
 @pytest.mark.parametrize("magic", [0, 1])
 def test_message_sets_become_one_batch(magic: int, codec: int) -> None:

@@ -179,11 +179,8 @@ def can_be_prepared(stage: ReplayContext, item: ReplayItem) -> bool:
             or item.request.index in stage.loaded.repeats
             or item.request.index in stage.loaded.after
             or moves
-            or stage.settings.rewrites_off
         )
-    if key == ApiKey.FETCH:
-        return not stage.off("fetch_sessions")
-    return key == ApiKey.METADATA or (key in PLAIN)
+    return key in (ApiKey.FETCH, ApiKey.METADATA) or key in PLAIN
 
 
 PLAIN = (
