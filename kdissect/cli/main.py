@@ -19,6 +19,7 @@ from kdissect.errors import ExitCode, UserError
 from kdissect.files import NO_ROOM
 from kdissect.jit import kernel_cache
 from kdissect.spark.startup.block_pandas import block_pandas
+from kdissect.spark.startup.switch import Shortcut, is_on
 from kdissect.text import escape_control
 
 
@@ -29,9 +30,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         logging.disable(logging.CRITICAL)  # Py4J logs what it also raises
     with suppress(ValueError):  # outside the main thread the caller handles signals
         signal.signal(signal.SIGTERM, _terminated)
-    block_pandas()
     try:
-        uncompiled = kernel_cache.run_uncompiled(getattr(arguments, "paths", []))
+        if is_on(Shortcut.BLOCK_PANDAS):
+            block_pandas()
+        paths = getattr(arguments, "paths", [])
+        uncompiled = is_on(Shortcut.UNCOMPILED_FIRST_RUN) and kernel_cache.run_uncompiled(paths)
         run = getattr(import_module(f"kdissect.cli.{arguments.command}"), arguments.command)
         done: int = run(arguments) or ExitCode.DONE
         sys.stdout.flush()

@@ -1,7 +1,7 @@
-"""Pieces on their way through Spark: Arrow batches as bytes, put in order where they arrive.
+"""Segment descriptors on their way through Spark: Arrow batches as bytes, and in order of splits on arrival.
 
-A shuffle gives the pieces of a partition in any order, and pass two takes them split by split. They are small beside the
-payload that they describe, but grow with the capture: what does not fit a little memory waits in a temporary file.
+A shuffle delivers the descriptors of a partition in any order, and pass two takes them split by split. They are small
+beside the payload that they describe, but grow with the capture, so most of them wait in a temporary file.
 """
 
 import os
@@ -11,13 +11,13 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-Blob: TypeAlias = tuple[int, bytes]  # ordinal of a split, and some of its pieces as an Arrow IPC stream
+Blob: TypeAlias = tuple[int, bytes]  # ordinal of a split, and descriptors of it as an Arrow IPC stream
 
 HELD_BYTES = 16 << 20
 
 
 def to_blob(batch: pa.RecordBatch, compression: str | None = None) -> bytes:
-    """Write a batch as an Arrow IPC stream."""
+    """Return a batch as an Arrow IPC stream."""
     out = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=compression)
     with pa.ipc.new_stream(out, batch.schema, options=options) as stream:
@@ -26,23 +26,23 @@ def to_blob(batch: pa.RecordBatch, compression: str | None = None) -> bytes:
 
 
 def from_blob(blob: bytes) -> list[pa.RecordBatch]:
-    """Read what `to_blob` wrote."""
+    """Return the batches of what `to_blob` returned."""
     return pa.ipc.open_stream(blob).read_all().to_batches()  # type: ignore[no-any-return]
 
 
 def ordered_by_split(blobs: Iterable[Blob], held_bytes: int = HELD_BYTES) -> Iterator[pa.RecordBatch]:
-    """Give the pieces of one partition by split."""
+    """Return the batches of one partition in order of splits, holding at most `held_bytes` in memory."""
     with tempfile.SpooledTemporaryFile(max_size=held_bytes, dir=_scratch_folder()) as file:
         places = []
         for ordinal, blob in blobs:
             places.append((ordinal, file.tell(), len(blob)))
             file.write(blob)
-        for _, at, size in sorted(places):
-            file.seek(at)
+        for _, offset, size in sorted(places):
+            file.seek(offset)
             yield from from_blob(file.read(size))
 
 
 def _scratch_folder() -> str | None:
-    """Give a folder that Spark meant for this; None: the system's."""
+    """Return the folder that Spark provides for temporary files; None for that of the system."""
     folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
     return next((folder for folder in folders if os.path.isdir(folder)), None)

@@ -1,8 +1,8 @@
-"""What carries rows from step to step: RDDs, or the DataFrames of a Spark Connect server, which has no RDDs.
+"""What carries rows between the steps of a job: RDDs, or DataFrames for Spark Connect, which has no RDDs.
 
-A row is a key and a blob: the ordinal of a split and its pieces on the way to pass two, the name of a table and rows of it
-behind that. The steps between are the same functions, of an iterator of rows; RDDs start 1.5 to 2.5 s sooner, since no
-plan is made.
+A row is a key and a blob: before pass two the ordinal of a split and its descriptors, after it the name of a table and
+rows of that table. Steps are functions from iterators of rows to iterators of rows, the same for both backends. RDDs start
+1.5 to 2.5 s sooner, since they need no plan.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 Row: TypeAlias = tuple[Any, bytes]
 Step: TypeAlias = Callable[[Iterable[Row]], Iterator[tuple[str, bytes]]]
 Scan: TypeAlias = Callable[[Iterable[int]], Iterator[tuple[int, Row]]]
-"""From ordinals of splits to partitions of pass two, and a row for each."""
+"""From ordinals of splits to pairs of a partition of pass two and a row."""
 
 ROWS = "rows"
-"""The column of blobs."""
+"""The name of the column of blobs."""
 
 ArrowStep: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -30,42 +30,42 @@ R = TypeVar("R")
 
 
 class Rows(Protocol):
-    """Rows in partitions, where the executors are."""
+    """Rows in partitions, held by the executors."""
 
     def through(self, step: Step) -> "Rows":
-        """Give what a step makes of each partition."""
+        """Return the rows that a step makes of each partition."""
 
     def kept(self) -> "Rows":
-        """Give the same rows, which wait on the disks of the executors for more than one job."""
+        """Return the same rows, kept on the disks of the executors for several jobs."""
 
     def only(self, key: str) -> "Rows":
-        """Give the rows with a key."""
+        """Return the rows with a key."""
 
     def collected(self) -> list[Row]:
-        """Bring all rows here."""
+        """Return all rows to the driver."""
 
     def frame(self, session: "SparkSession", step: ArrowStep, schema: pa.Schema) -> "DataFrame":
-        """Give what a step makes of the blobs, which it gets in batches of one column, `rows`."""
+        """Return the DataFrame that a step makes of the blobs, which it receives as batches of one column, `rows`."""
 
 
 class Backend(Protocol):
-    """How work gets to the executors, and from one to another."""
+    """How work gets to the executors, and rows from one executor to another."""
 
     @property
     def cores(self) -> int:
-        """How many tasks run at a time."""
+        """The number of tasks that run at a time."""
 
     def each(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Call a function with each item, in a task for each."""
+        """Return the results of a function for each item, one task each."""
 
-    def scattered(
+    def scan_and_shuffle(
         self, scan: Scan, ordinals: range, tasks: int, partitions: int, ahead: "LocalScan | None"
     ) -> Rows:
-        """Scan splits in so many tasks; give the rows of each partition of pass two, with those of `ahead`, in one task."""
+        """Scan splits in a number of tasks. Return the rows by partition of pass two, with those of `ahead`."""
 
 
 def backend_of(spark: Any) -> Backend:
-    """Give the way that a Spark context has, or a session of any kind."""
+    """Return the backend for a Spark context or a session of any kind."""
     if is_connect(spark):
         from kdissect.spark.dataframe_backend import DataFrameBackend
 
@@ -76,5 +76,5 @@ def backend_of(spark: Any) -> Backend:
 
 
 def is_connect(spark: Any) -> bool:
-    """Say whether a session is one of a Spark Connect server."""
+    """Return whether a session belongs to a Spark Connect server."""
     return type(spark).__module__.startswith("pyspark.sql.connect")

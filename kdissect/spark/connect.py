@@ -1,6 +1,6 @@
-"""A session of a Spark Connect server: for a run that is given `sc://…` what `session.Engine` is for any other.
+"""A session of a Spark Connect server: the engine of a run whose master is `sc://…`, as `session.Engine` is for others.
 
-The package goes along with the session, and with the session the server forgets it.
+The session carries the package to the executors, and the server forgets it when the session ends.
 """
 
 import os
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
 SCHEME = "sc://"
 REACHED_SECONDS = 15.0
 MOST_RETRIES, RETRY_MS = 8, 8_000
-"""How often, and how long apart at most, a server is asked again that does not answer: half a minute, not PySpark's ten."""
+"""How often a server that does not answer is tried again, and the longest pause: half a minute in all, not ten."""
 
-OLDEST = (4, 1)  # of Spark: the first to put rows into the partition that they name
+OLDEST = (4, 1)  # the first Spark that puts rows into the partition that they name
 
 SESSION_SETTINGS = (
     "spark.sql.session.timeZone",
     "spark.sql.execution.arrow.maxRecordsPerBatch",
     "spark.sql.execution.arrow.maxBytesPerBatch",
 )
-"""What a session may set by itself; the others are the server's."""
+"""The settings that a session may change; all others belong to the server."""
 
 
 class ConnectError(UserError):
-    """There is no session of a Spark Connect server to be had; the message is one sentence."""
+    """There is no session with a Spark Connect server; the message is one sentence."""
 
 
 class ConnectEngine:
-    """A context manager; closing it ends the session, not the server."""
+    """A session of a Spark Connect server. It is a context manager, and closing it ends the session, not the server."""
 
-    log: Path | None = None  # the server keeps its own
-    may_be_helped = False  # executors cannot read what would be done here
+    log: Path | None = None  # the server keeps its own log
+    may_be_helped = False  # executors cannot read files of this machine
 
     def __init__(self, settings: SparkSettings) -> None:
         self.settings = settings
@@ -58,7 +58,7 @@ class ConnectEngine:
 
     @classmethod
     def start(cls, settings: SparkSettings) -> Self:
-        """Take what it needs of PySpark; raise NoConnect if that lacks packages."""
+        """Return an engine. Raise ConnectError if packages for Spark Connect are missing."""
         _session_module()
         return cls(settings)
 
@@ -74,11 +74,11 @@ class ConnectEngine:
 
     @property
     def temporary(self) -> Path:
-        """A directory that lasts as long as this."""
+        """A directory that lasts as long as the engine."""
         return self._scratch.path
 
     def build(self) -> None:
-        """Reach the server, and send it the package. Raises NoConnect."""
+        """Connect to the server and send it the package. Raise ConnectError."""
         if self._session is not None:
             return
         self._session = _new_session(self.settings.master)
@@ -87,19 +87,19 @@ class ConnectEngine:
         send_package(self._session)
         if limits.LIMITS_VARIABLE in os.environ:
             self.settings.notice(
-                f"{limits.LIMITS_VARIABLE} does not reach the executors of a Spark Connect server: it is theirs that counts"
+                f"{limits.LIMITS_VARIABLE} does not reach the executors of a Spark Connect server; their own value counts"
             )
 
     def is_up(self) -> bool:
-        """Say whether the session is there."""
+        """Return whether there is a session."""
         return self._session is not None
 
     def context(self) -> "SparkSession":
-        """Give what jobs run on, which is the session."""
+        """Return what jobs run on, which is the session."""
         return self.session()
 
     def session(self) -> "SparkSession":
-        """Give the session."""
+        """Return the session."""
         self.build()
         assert self._session is not None
         return self._session
@@ -112,7 +112,7 @@ class ConnectEngine:
 
 
 def engine_for(settings: SparkSettings) -> Engine | ConnectEngine:
-    """Start what the master asks for."""
+    """Return the engine for the master of the settings, started."""
     if settings.master.startswith(SCHEME):
         return ConnectEngine.start(settings)
     return Engine.start(settings)
@@ -125,12 +125,14 @@ def send_package(session: "SparkSession") -> None:
 
 
 def _session_module() -> Any:
-    """Give PySpark's module of sessions, which cannot do without pandas."""
+    """Return the module of PySpark with sessions, which needs pandas. Raise ConnectError."""
     allow_pandas()
-    # By itself gRPC lets no child of this process fork another: it dies (the standby of a local Spark does that).
+    # By default gRPC kills a child of this process that forks, as the prefork daemon of a local Spark does.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # of a pandas newer than PySpark: it is not used
+        warnings.simplefilter(
+            "ignore", FutureWarning
+        )  # about a pandas that is newer than PySpark, and not used
         try:
             from pyspark.sql.connect import session
         except ImportError:
@@ -141,17 +143,19 @@ def _session_module() -> Any:
 
 
 def _new_session(url: str) -> Any:
-    """Give a new session."""
+    """Return a new session. Raise ConnectError."""
     import grpc
     from pyspark.errors import PySparkException
     from pyspark.sql.connect.client import DefaultChannelBuilder
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
-    place = url.partition(";")[0].rstrip("/")  # what comes behind may be a token
+    place = url.partition(";")[0].rstrip("/")  # the rest may hold a token
     try:
         builder = DefaultChannelBuilder(url)
     except (PySparkException, ValueError):
-        raise ConnectError(f"{place} is no address of a Spark Connect server: sc://host:15002 is") from None
+        raise ConnectError(
+            f"{place} is not the address of a Spark Connect server; example: sc://host:15002"
+        ) from None
     with builder.toChannel() as channel:
         try:
             grpc.channel_ready_future(channel).result(timeout=REACHED_SECONDS)

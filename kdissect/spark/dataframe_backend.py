@@ -1,9 +1,9 @@
-"""Rows carried by DataFrames, for Spark Connect, which has no RDDs.
+"""The backend on DataFrames, for Spark Connect, which has no RDDs.
 
     range of ordinals ─► mapInArrow(scan) ─► repartitionById ─► mapInArrow(step) ─► toArrow
 
-`repartitionById` puts a row into the partition whose number it bears, as an RDD's partitioner does; hashing the number
-would put several into one task and none into others.
+`repartitionById` puts a row into the partition of its number, as the partitioner of an RDD does. Hashing the number would
+put several partitions into one task and none into others.
 """
 
 import pickle
@@ -35,37 +35,37 @@ ADDRESSED = pa.schema([pa.field("partition", pa.int32()), *NUMBERED])
 
 
 class DataFrameBackend:
-    """The way by a session of a Spark Connect server."""
+    """The backend of a session of a Spark Connect server."""
 
     def __init__(self, session: "SparkSession") -> None:
         self._session = session
 
     @cached_property
     def cores(self) -> int:
-        """How many tasks run at a time. The server tells by cutting a range that nobody said how to cut."""
+        """The number of tasks that run at a time: the number of parts into which the server divides a range by default."""
         parts = self._session.range(MOST_CORES).selectExpr("spark_partition_id() AS part")
         return int(parts.selectExpr("max(part) + 1 AS parts").toArrow()["parts"][0].as_py())
 
     def each(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Call a function with each item."""
-        call = partial(_called, function=function, items=tuple(items))
+        """Return the results of a function for each item, one task each."""
+        call = partial(_call_each, function=function, items=tuple(items))
         frame = self._mapped(range(len(items)), len(items), call, NUMBERED)
-        # What the executors send is as much ours as what they were sent: they run this package.
+        # Executors run this package, so their results are as trustworthy as what they were sent.
         return [pickle.loads(result) for _, result in sorted(DataFrameRows(frame).collected())]  # noqa: S301
 
-    def scattered(
+    def scan_and_shuffle(
         self, scan: Scan, ordinals: range, tasks: int, partitions: int, ahead: LocalScan | None
     ) -> "DataFrameRows":
-        """Scan, and shuffle."""
-        assert ahead is None, "executors of a server cannot read what was done ahead here"
-        frame = self._mapped(ordinals, tasks, partial(_addressed, scan=scan), ADDRESSED)
+        """Scan and shuffle. There is nothing scanned ahead, since executors cannot read files of this machine."""
+        assert ahead is None, "executors of a server cannot read files of this machine"
+        frame = self._mapped(ordinals, tasks, partial(_with_partition, scan=scan), ADDRESSED)
         return DataFrameRows(frame.repartitionById(partitions, "partition").select("key", ROWS))
 
     def _mapped(
         self, numbers: range, tasks: int, step: Callable[[Iterable[int]], Iterator[Any]], schema: pa.Schema
     ) -> "DataFrame":
         frame = self._session.range(numbers.start, numbers.stop, 1, max(1, tasks))
-        return frame.mapInArrow(partial(_over_numbers, step=step, schema=schema), _as_spark_says(schema))
+        return frame.mapInArrow(partial(_over_numbers, step=step, schema=schema), _spark_schema(schema))
 
 
 class DataFrameRows:
@@ -75,31 +75,31 @@ class DataFrameRows:
         self._frame = frame
 
     def through(self, step: Step) -> "DataFrameRows":
-        """Give what a step makes of each partition."""
-        return DataFrameRows(self._frame.mapInArrow(partial(_over_rows, step=step), _as_spark_says(NAMED)))
+        """Return the rows that a step makes of each partition."""
+        return DataFrameRows(self._frame.mapInArrow(partial(_over_rows, step=step), _spark_schema(NAMED)))
 
     def kept(self) -> "DataFrameRows":
-        """Make and keep them, now, for as long as this session has them.
+        """Return the rows, made now and kept as long as this session refers to them.
 
-        A cache would be found by comparing plans, which fails for a function once the server forgot its plan; and it
-        would outlive the session. What this keeps and an executor takes along fails the job that wants it.
+        A cache would be found by comparing plans, which fails for a function whose plan the server has forgotten, and it
+        would outlive the session. A job that needs rows of an executor that was lost fails.
         """
         from pyspark import StorageLevel
 
         return DataFrameRows(self._frame.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY))
 
     def only(self, key: str) -> "DataFrameRows":
-        """Give the rows with a key."""
+        """Return the rows with a key."""
         return DataFrameRows(self._frame.where(self._frame["key"] == key))
 
     def collected(self) -> list[Row]:
-        """Bring all rows here."""
+        """Return all rows to the driver."""
         found = self._frame.toArrow()
         return list(zip(found["key"].to_pylist(), found[ROWS].to_pylist(), strict=True))
 
     def frame(self, session: "SparkSession", step: ArrowStep, schema: pa.Schema) -> "DataFrame":  # noqa: ARG002
-        """Give what a step makes of the blobs."""
-        return self._frame.select(ROWS).mapInArrow(step, _as_spark_says(schema))
+        """Return the DataFrame that a step makes of the blobs."""
+        return self._frame.select(ROWS).mapInArrow(step, _spark_schema(schema))
 
 
 def _over_numbers(
@@ -111,7 +111,7 @@ def _over_numbers(
 
 def _over_rows(batches: Iterable[pa.RecordBatch], step: Step) -> Iterator[pa.RecordBatch]:
     rows = (
-        (key.as_py(), blob.as_py())  # one after another: a batch may hold many blobs
+        (key.as_py(), blob.as_py())  # one at a time: a batch may hold many blobs
         for batch in batches
         for key, blob in zip(batch["key"], batch[ROWS], strict=True)
     )
@@ -119,23 +119,23 @@ def _over_rows(batches: Iterable[pa.RecordBatch], step: Step) -> Iterator[pa.Rec
 
 
 def _in_batches(rows: Iterable[Sequence[Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Give a batch for each row: blobs are few and large."""
+    """Return a batch for each row, since blobs are few and large."""
     for row in rows:
         columns = [pa.array([value], kind) for value, kind in zip(row, schema.types, strict=True)]
         yield pa.record_batch(columns, schema=schema)
 
 
-def _addressed(ordinals: Iterable[int], scan: Scan) -> Iterator[tuple[int, int, bytes]]:
+def _with_partition(ordinals: Iterable[int], scan: Scan) -> Iterator[tuple[int, int, bytes]]:
     for partition, (ordinal, blob) in scan(ordinals):
         yield partition, ordinal, blob
 
 
-def _called(numbers: Iterable[int], function: Callable[[T], R], items: Sequence[T]) -> Iterator[Row]:
+def _call_each(numbers: Iterable[int], function: Callable[[T], R], items: Sequence[T]) -> Iterator[Row]:
     for number in numbers:
         yield number, pickle.dumps(function(items[number]))
 
 
-def _as_spark_says(schema: pa.Schema) -> Any:
+def _spark_schema(schema: pa.Schema) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema)

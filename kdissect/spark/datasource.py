@@ -1,4 +1,4 @@
-"""The data source `kdissect`: a table of captures as `spark.read.format("kdissect")` gives it.
+"""The data source of `spark.read.format("kdissect")`: one public table of captures.
 
 Options: `table` (any of `tables.TABLES`; exchanges if nothing is said), `path` (a capture or a directory) and
 `port` (only this TCP port). Pass one runs once, in the process that plans; each partition gets the descriptors of some connections,
@@ -36,15 +36,15 @@ class CaptureSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Give the name of the format."""
+        """Return the name of the format."""
         return "kdissect"
 
     def schema(self) -> StructType:
-        """Give the columns of the table that is asked for."""
+        """Return the columns of the requested table."""
         return from_arrow_schema(TABLES[self.table])
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - the table decides
-        """Give the reader."""
+        """Return the reader. Raise ValueError without a path."""
         if not self.options.get("path"):
             raise ValueError("kdissect reads a path: load('capture.pcapng')")
         port = self.options.get("port")
@@ -53,16 +53,16 @@ class CaptureSource(DataSource):
 
     @property
     def table(self) -> str:
-        """The table that is asked for."""
+        """The requested table. Raise ValueError for an unknown one."""
         table = str(self.options.get("table", DEFAULT_TABLE))
         if table not in TABLES:
-            raise ValueError(f"{table!r} is no table of kdissect; {', '.join(TABLES)} are")
+            raise ValueError(f"{table!r} is not a table of kdissect; the tables are {', '.join(TABLES)}")
         return table
 
 
 @dataclass
 class ConnectionGroup(InputPartition):
-    """Some connections: their pieces, as Arrow IPC streams, and what it takes to dissect them."""
+    """Some connections: their descriptors as Arrow IPC streams, and what it takes to dissect them."""
 
     splits: tuple[Split, ...]
     pieces: list[bytes]
@@ -71,13 +71,13 @@ class ConnectionGroup(InputPartition):
 
 
 class CaptureReader(DataSourceReader):
-    """Plans by pass one, reads by pass two."""
+    """Plans with pass one, reads with pass two."""
 
     def __init__(self, table: str, path: str, ports: Sequence[int], keylog: str | None = None) -> None:
         self.table, self.path, self.ports, self.keylog = table, path, tuple(ports), keylog
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Scan the captures; give groups of connections."""
+        """Return groups of connections of the scanned captures. Raise ValueError for compressed files."""
         from kdissect.capture.index.index import SPLIT_BYTES, index_captures
         from kdissect.capture.index.sampling import take_sample
         from kdissect.capture.inputs import open_inputs
@@ -88,8 +88,8 @@ class CaptureReader(DataSourceReader):
                 raise ValueError(
                     f"{self.path} is compressed: unpack it, or use kdissect.load_tables(spark, path)"
                 )
-            found_in = index_captures(inputs.files, SPLIT_BYTES)
-            splits, keys = found_in.splits, keys_for(self.keylog, found_in.files)
+            index = index_captures(inputs.files, SPLIT_BYTES)
+            splits, keys = index.splits, keys_for(self.keylog, index.files)
         sample = take_sample(splits, self.ports)
         count = max(1, min(-(-sample.bytes // PARTITION_BYTES), MOST_PARTITIONS))
         of_bucket = partition_buckets(sample, count).of_bucket
@@ -105,7 +105,7 @@ class CaptureReader(DataSourceReader):
         return [ConnectionGroup(splits, part, names, keys) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Dissect one group of connections."""
+        """Return the rows of one group of connections."""
         assert isinstance(partition, ConnectionGroup)
         treatment = tasks.TableOptions(keys=partition.keys)
         for name, rows in tasks.tables_step(

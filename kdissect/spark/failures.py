@@ -1,4 +1,4 @@
-"""What went wrong in Spark, in one sentence: the Python worker's, the JVM's or the connection's failure, without traces."""
+"""Failures of Spark in one sentence: those of Python workers, of the JVM and of connections, without stack traces."""
 
 import re
 from collections import deque
@@ -29,7 +29,7 @@ _SENTENCES = ("InputError", "CaptureChanged")  # exceptions whose message is mea
 _UNREADABLE = ("FileNotFoundError", "PermissionError")
 
 PYTHON_ADVICE = "PYSPARK_PYTHON, or spark.pyspark.python, names the interpreter of the executors"
-DEBUGGING = "this is a fault of kdissect, and KDISSECT_DEBUG=1 shows where"
+DEBUGGING = "this is a defect of kdissect; KDISSECT_DEBUG=1 shows where"
 
 
 class JobError(Exception):
@@ -37,28 +37,28 @@ class JobError(Exception):
 
 
 class DiskFullError(JobError, UserError):
-    """… for want of room."""
+    """A Spark job failed because a disk is full."""
 
 
 def job_error(error: BaseException, log: Path | None = None) -> JobError:
-    """Give the failure that an exception out of Spark is."""
+    """Return the error for an exception that Spark raised; `log` is the file of what the JVM printed."""
     sentence = explain(error, log)
-    if sentence == NO_SPACE or (log and _wanted_room(log)):
+    if sentence == NO_SPACE or (log and _disk_is_full(log)):
         return DiskFullError(NO_SPACE)
     return JobError(sentence)
 
 
-def _wanted_room(log: Path) -> bool:
-    """Say whether there is, or was, no room for temporary files: Spark has many words for what it then cannot make."""
+def _disk_is_full(log: Path) -> bool:
+    """Return whether the disk of temporary files is or was full, which Spark reports in many ways."""
     with suppress(OSError):
-        said = log.read_bytes()
-        return any(sign.encode() in said for sign in _NO_SPACE_SIGNS) or is_full(log.parent)
+        content = log.read_bytes()
+        return any(sign.encode() in content for sign in _NO_SPACE_SIGNS) or is_full(log.parent)
     return False
 
 
 @contextmanager
 def disk_full_explained() -> Iterator[None]:
-    """Turn want of room for them into DiskFull."""
+    """Raise DiskFullError for temporary files that do not fit the disk."""
     try:
         yield
     except OSError as error:
@@ -68,7 +68,7 @@ def disk_full_explained() -> Iterator[None]:
 
 
 def explain(error: BaseException, log: Path | None = None) -> str:
-    """Give one sentence for an exception out of Spark; `log` is what the JVM printed."""
+    """Return one sentence for an exception that Spark raised; `log` is the file of what the JVM printed."""
     text = _text_of(error)
     for sign, sentence in _PLAIN.items():
         if sign in text:
@@ -78,13 +78,13 @@ def explain(error: BaseException, log: Path | None = None) -> str:
     if worker := last_python_error(text):
         return worker
     if type(error).__module__.startswith("py4j") or isinstance(error, EOFError | ConnectionError):
-        said = error_line(log) if log and log.exists() else "it said nothing"
-        return _with_root(_cause(text), error) if _cause(text) else f"Spark ended unexpectedly: {said}"
+        printed = error_line(log) if log and log.exists() else "it printed nothing"
+        return _with_root(_cause(text), error) if _cause(text) else f"Spark ended unexpectedly: {printed}"
     return _with_root(_first_line(text) or type(error).__name__, error)
 
 
 def last_python_error(text: str) -> str:
-    """Give the message at the end of the first Python traceback in `text`; empty if there is none."""
+    """Return the message at the end of the first Python traceback in `text`; empty if there is none."""
     _, found, rest = text.partition("Traceback (most recent call last):")
     if not found:
         return ""
@@ -96,7 +96,7 @@ def last_python_error(text: str) -> str:
             if kind == "ModuleNotFoundError":
                 return f"a worker's Python lacks a package that kdissect needs ({message}): {PYTHON_ADVICE}"
             if kind in _UNREADABLE:
-                return f"a worker cannot read what is here ({message}): captures must lie where every executor sees them"
+                return f"a worker cannot read a capture ({message}): captures must lie where every executor sees them"
             if "PYTHON_VERSION_MISMATCH" in message:
                 return f"a worker's Python is of another version than this one: {PYTHON_ADVICE}"
             return f"a worker failed ({f'{kind}: {message}'.rstrip(': ')}); {DEBUGGING}"
@@ -117,7 +117,7 @@ def _first_line(text: str) -> str:
 
 
 def _with_root(sentence: str, error: BaseException) -> str:
-    """Add what an exception of Java's came from in the end, if that is something else."""
+    """Return the sentence with the root cause of an exception of Java, if that adds something."""
     java = getattr(error, "java_exception", None)
     try:
         root = _first_line(deque(_causes(java), 1)[-1]) if java is not None else ""
@@ -127,7 +127,7 @@ def _with_root(sentence: str, error: BaseException) -> str:
 
 
 def _causes(java: Any) -> Iterator[str]:
-    """Give what an exception of Java's says, and those that it came from."""
+    """Return the text of an exception of Java, and of its causes."""
     for _ in range(MOST_CAUSES):
         if java is None:
             return

@@ -1,16 +1,16 @@
-"""The Spark jobs: ordinals of splits in, a partial summary or public tables out.
+"""The Spark jobs: ordinals of splits in, merged figures or public tables out.
 
-    splits ─► scan, parted by bucket ─► shuffle by partition ─► in order of splits ─► dissect and add up, or rows of a table
-    splits ─► scanned ahead (see `ahead`) ──────────┘
+    splits ─► scan ─► shuffle by partition ─► ordered by split ─► dissect ─► figures, or rows of tables
+    splits ─► scanned by the driver (`startup.local_scan`) ──┘
 
-All pieces of a connection meet in one partition. What crosses the shuffle are descriptors, never payload: one blob (an
-Arrow IPC stream) for each split and partition, however many connections there are, so Spark has little to handle. For the
-same reason `analyze` needs no SQL: a plan would take longer to be made than a small capture to be dissected.
+All segments of a connection meet in one partition. Descriptors cross the shuffle, payload never does: one blob (an Arrow
+IPC stream) for each split and partition, however many connections there are, so Spark handles few rows. `analyze` uses no
+SQL, whose plan would take longer than dissecting a small capture.
 
-Tables take the same way once for all of them: pass two leaves their rows as blobs on the disks of the workers, with the
-names of topics among them, and each table is a DataFrame over its own blobs, in which mapInArrow fills in the names.
+All tables come from one run of pass two, which leaves their rows as blobs on the disks of the workers, together with the
+names of topics. Each table is a DataFrame over its own blobs, in which mapInArrow fills in the names.
 
-`spark` is a context, or a session of any kind; what carries the blobs there is a matter of `transport`.
+`spark` is a Spark context or a session of any kind. `backend` decides what carries the blobs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ from kdissect.capture.index.splits import Split
 from kdissect.capture.segment_index import Counts
 from kdissect.report.partials import Partial, from_arrow
 from kdissect.report.timeline.grid import Grid
-from kdissect.spark import tasks as steps
+from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import (
     Blob,
     from_blob,
@@ -63,10 +63,10 @@ Finish: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True)
 class AnalysisWork:
-    """What to dissect: every split of the captures, in order, how pass two is cut, and what for.
+    """What to dissect: every split of the captures in order, the partitions of pass two, and the options of the tables.
 
-    `sample` tells what the connections weigh; `partitions` fixes their number (0: as sample and cores suggest). `ahead` holds what
-    pass one has done before Spark was there.
+    `sample` estimates the size of the connections. `partitions` fixes the number of partitions; 0 derives it from sample
+    and cores. `ahead` holds the splits that were scanned before Spark was ready.
     """
 
     splits: tuple[Split, ...]
@@ -77,7 +77,7 @@ class AnalysisWork:
     ahead: LocalScan | None = None
 
     def shares(self, cores: int) -> Partitioning:
-        """Share the connections out."""
+        """Return how connections are partitioned for a number of cores."""
         if self.ahead:
             return self.ahead.shares
         return partition_buckets(self.sample, self.partitions or partitions_for(self.sample, cores))
@@ -85,51 +85,51 @@ class AnalysisWork:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What the job of `analyze` gives: mergeable figures, and what pass one counted."""
+    """The result of `analyze`: merged figures, and the counts of pass one."""
 
     partial: Partial
     counts: Counts
 
 
-def scan_ranges(spark: "SparkContext | SparkSession", tasks: Sequence[Task]) -> list[RangeScan]:
-    """Look over ranges of captures where the executors are: the survey's `run` on a cluster."""
-    return backend_of(spark).each(look_over, tasks)
+def scan_ranges(spark: "SparkContext | SparkSession", ranges: Sequence[Task]) -> list[RangeScan]:
+    """Return the scans of ranges of captures, made by the executors: the `run` of an index on a cluster."""
+    return backend_of(spark).each(look_over, ranges)
 
 
 def figures(
     spark: "SparkContext | SparkSession", work: AnalysisWork, grid: Grid | None = None
 ) -> list[bytes]:
-    """Give the partial summaries of all partitions, and what pass one counted; a grid asks for the course of events too.
+    """Return the figures of all partitions and the counts of pass one as blobs; with a grid, also figures by time step.
 
-    This is all that needs Spark: one job, two if filters rest on names.
+    Only this needs Spark: one job, and another one before it if filters need names from the whole capture.
     """
     pieces, work = _with_filter_names(_shuffle(backend_of(spark), work), work)
-    step = partial(steps.summary_step, splits=work.splits, treatment=work.treatment, grid=grid)
+    step = partial(tasks.summary_step, splits=work.splits, treatment=work.treatment, grid=grid)
     return [blob for _, blob in pieces.through(partial(_over_blobs, step=step)).collected()]
 
 
 def merge_figures(blobs: Iterable[bytes]) -> Analysis:
-    """Add up what `figures` gave."""
+    """Return the merged result of what `figures` returned."""
     batches = [batch for blob in blobs for batch in from_blob(blob)]
-    return Analysis(from_arrow(steps.partials_only(batches)), steps.sum_counts(batches))
+    return Analysis(from_arrow(tasks.partials_only(batches)), tasks.sum_counts(batches))
 
 
 def tables(
     session: "SparkSession", work: AnalysisWork, wanted: Sequence[str], finish: Finish | None = None
 ) -> "dict[str, DataFrame]":
-    """Give public tables as DataFrames, topic ids named from anywhere in the captures.
+    """Return public tables as DataFrames, with topic names learnt from anywhere in the captures.
 
-    The captures are dissected here and now, once for all tables, whose rows stay on disk for as long as the session has
-    them; `finish` is done to each batch last of all.
+    The captures are dissected now, once for all tables. Their rows stay on disk as long as the session has them. `finish`
+    is applied to each batch last.
     """
     pieces, work = _with_filter_names(_shuffle(backend_of(session), work), work)
-    step = partial(steps.tables_step, splits=work.splits, wanted=tuple(wanted), treatment=work.treatment)
+    step = partial(tasks.tables_step, splits=work.splits, wanted=tuple(wanted), treatment=work.treatment)
     rows = pieces.through(partial(_named_blobs, step=step)).kept()
-    names = steps.topic_names(
+    names = tasks.topic_names(
         pair
         for _, blob in rows.only("names").collected()
         for batch in from_blob(blob)
-        for pair in steps.name_pairs(batch)
+        for pair in tasks.name_pairs(batch)
     )
     return {
         table: rows.only(table).frame(
@@ -143,28 +143,28 @@ def tables(
     }
 
 
-def _shuffle(transport: Backend, work: AnalysisWork) -> Rows:
-    """Pass one, and the way of its pieces to pass two."""
-    shares = work.shares(transport.cores)
+def _shuffle(backend: Backend, work: AnalysisWork) -> Rows:
+    """Return the descriptors of pass one, shuffled to the partitions of pass two."""
+    shares = work.shares(backend.cores)
     left = range(work.ahead.done if work.ahead else 0, len(work.splits))
     scan = partial(_scan, splits=work.splits, ports=work.ports, shares=shares)
-    tasks = tasks_for(len(left), transport.cores)
-    return transport.scattered(scan, left, tasks, shares.partitions, work.ahead)
+    count = tasks_for(len(left), backend.cores)
+    return backend.scan_and_shuffle(scan, left, count, shares.partitions, work.ahead)
 
 
 def _scan(
     ordinals: Iterable[int], splits: Sequence[Split], ports: Sequence[int], shares: Partitioning
 ) -> Iterator[tuple[int, Blob]]:
     for ordinal in ordinals:
-        for pieces in steps.scan_step([pa.record_batch({"split": [ordinal]})], splits, ports):
-            for partition, rows in steps.split_by_partition(pieces, shares.of_bucket):
+        for pieces in tasks.scan_step([pa.record_batch({"split": [ordinal]})], splits, ports):
+            for partition, rows in tasks.split_by_partition(pieces, shares.of_bucket):
                 yield partition, (ordinal, to_blob(rows))
 
 
 def _over_blobs(blobs: Iterable[Blob], step: ArrowStep) -> Iterator[tuple[str, bytes]]:
     for batch in step(ordered_by_split(blobs)):
         yield "figures", to_blob(batch)
-    pa.default_memory_pool().release_unused()  # the worker waits for more, and should not hold it meanwhile
+    pa.default_memory_pool().release_unused()  # the worker should not hold memory while it waits for another task
 
 
 def _named_blobs(
@@ -180,16 +180,16 @@ def _rows_of(
     for batch in batches:
         for blob in batch[ROWS].to_pylist():
             for rows in from_blob(blob):
-                named = steps.with_topics(rows, names) if names else rows
+                named = tasks.with_topics(rows, names) if names else rows
                 yield (finish(named) if finish else named).cast(schema)
 
 
 def _with_filter_names(pieces: Rows, work: AnalysisWork) -> tuple[Rows, AnalysisWork]:
-    """Learn what filters rest on, if they do; the pieces are then kept for the next job."""
+    """Return the work with the names that its filters need, learnt by a job; its descriptors are kept for the next job."""
     if not work.treatment.choice.rests_on_names:
         return pieces, work
     pieces = pieces.kept()
-    step = partial(steps.known_step, splits=work.splits, keys=work.treatment.keys)
+    step = partial(tasks.known_step, splits=work.splits, keys=work.treatment.keys)
     found = pieces.through(partial(_named_blobs, step=step)).collected()
-    known = steps.collect_known((name, batch) for name, blob in found for batch in from_blob(blob))
+    known = tasks.collect_known((name, batch) for name, blob in found for batch in from_blob(blob))
     return pieces, replace(work, treatment=replace(work.treatment, known=known))

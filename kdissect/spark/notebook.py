@@ -1,8 +1,8 @@
-"""The tables in a notebook, with the Spark session that is there: `kdissect.tables.schemas` and `spark.read.format("kdissect")`.
+"""The tables in a notebook, with the Spark session of the user: `load_tables`, and `spark.read.format("kdissect")`.
 
-`tables` runs both passes on the session's own executors, as the commands do. The data source does pass one while Spark
-plans (in one process), hands each of its partitions the descriptors of some connections, and has each dissect those: no
-shuffle, for captures that one process can look over.
+`load_tables` runs both passes on the executors of the session, as the commands do. The data source runs pass one in the
+planning process and gives each of its partitions the descriptors of some connections, which that partition dissects. It
+needs no shuffle, and serves captures that one process can index.
 """
 
 import tempfile
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class LoadedTables(NamedTuple):
-    """The public tables as DataFrames; `kdissect.tables.schemas` of the package documents their columns."""
+    """The public tables as DataFrames; `kdissect.tables.schemas` documents their columns."""
 
     connections: "DataFrame"
     exchanges: "DataFrame"
@@ -44,27 +44,26 @@ def load_tables(
     ports: Sequence[int] = (),
     keylog: str | Path | None = None,
 ) -> LoadedTables:
-    """Dissect captures (files, plain or compressed, and directories of them) here and now; give the tables.
+    """Return the tables of captures (files, plain or compressed, and directories of them), dissected now.
 
     The rows stay on the disks of the executors as long as the session has the DataFrames. kdissect must be installed there;
-    a session of Spark Connect takes it along.
-    `keylog` names a file with secrets of TLS sessions; those inside captures are used in any case. Raises InputError for a path
-    that is no capture, or no key log.
+    a session of Spark Connect carries it along. `keylog` names a file with secrets of TLS sessions; secrets inside captures
+    are used in any case. Raise InputError for a path that is not a capture, or a file that is not a key log.
     """
-    found_in = index_paths([path] if isinstance(path, str | Path) else path)
-    keys = keys_for(None if keylog is None else str(keylog), found_in.files)
-    splits = found_in.splits
+    index = index_paths([path] if isinstance(path, str | Path) else path)
+    keys = keys_for(None if keylog is None else str(keylog), index.files)
+    splits = index.splits
     work = jobs.AnalysisWork(
         splits, tuple(ports), treatment=TableOptions(keys=keys), sample=take_sample(splits, ports)
     )
     if is_connect(spark):
         send_package(spark)
-    found = jobs.tables(spark, work, list(LoadedTables._fields))
-    return LoadedTables(**found)
+    tables = jobs.tables(spark, work, list(LoadedTables._fields))
+    return LoadedTables(**tables)
 
 
 def index_paths(paths: Sequence[str | Path]) -> CaptureIndex:
-    """Find the captures and look them over; what must be decompressed lies in a temporary directory until Python ends."""
+    """Return the index of captures. Decompressed files lie in a temporary directory until Python ends."""
     _spools.append(tempfile.TemporaryDirectory(prefix="kdissect-"))
     spool = _spools[-1].name
     return index_captures(open_inputs([str(path) for path in paths], spool).files, SPLIT_BYTES)

@@ -1,8 +1,8 @@
-"""How connections are shared out among the partitions of pass two.
+"""How connections are divided among the partitions of pass two.
 
-All pieces of a connection must meet, and a partition is one task, so the buckets that pass one sorts connections into are
-dealt out whole: the heaviest first, each to the partition that has least. A connection that carries most of a capture gets
-a partition for itself that way, and the others do not wait behind it. Which partition it is changes no result.
+All segments of a connection must meet, and a partition is one task. Pass one sorts connections into buckets, and whole
+buckets are assigned to partitions: the heaviest first, each to the partition with the least so far. So a connection that
+carries most of a capture gets a partition of its own, and others do not wait for it. The assignment changes no result.
 """
 
 import heapq
@@ -15,29 +15,29 @@ from kdissect.capture.flow_table import BUCKETS
 from kdissect.capture.index.sampling import Sample
 
 PARTITION_BYTES = 4 << 30
-"""Capture bytes for one partition. Each reads through most of the capture where its packets lie close together, so few
-are better; what a task holds in memory does not grow with it (see `blobs`)."""
-PARTITION_CONNECTIONS = 5_000  # as estimated; what a task remembers of each takes more than 10 kB in all
+"""Capture bytes for one partition. Each partition reads most of the capture, so few are better. The memory of a task does
+not grow with it (see `arrow_ipc`)."""
+PARTITION_CONNECTIONS = 5_000  # by estimate; the state of each takes more than 10 kB in a task
 MOST_PARTITIONS = 4096
-TASKS_A_CORE = 2  # of pass one: each costs near a tenth of a second; cores should end together
-MOST_SPLITS = 64  # in one task of pass one
+TASKS_A_CORE = 2  # in pass one: a task costs about 0.1 s, and all cores should end together
+MOST_SPLITS = 64  # splits in one task of pass one
 
 
 class Partitioning(NamedTuple):
-    """The partition of every bucket."""
+    """The number of partitions, and the partition of every bucket."""
 
     partitions: int
     of_bucket: NDArray[np.int16]
 
 
 def partitions_for(sample: Sample, cores: int) -> int:
-    """Give the number of partitions of pass two: a multiple of `cores`, as long as there is more than one bucket in use."""
+    """Return the number of partitions of pass two: a multiple of `cores`, if more than one bucket is in use."""
     needed = max(-(-sample.bytes // PARTITION_BYTES), -(-sample.connections // PARTITION_CONNECTIONS))
     return min(-(-max(1, needed) // cores) * cores, max(cores, MOST_PARTITIONS))
 
 
 def partition_buckets(sample: Sample, partitions: int) -> Partitioning:
-    """Deal the buckets out; those that the sample did not meet in turn."""
+    """Return the partition of each bucket. Buckets that the sample did not meet are assigned in turn."""
     of_bucket = (np.arange(BUCKETS) % partitions).astype(np.int16)
     seen = np.flatnonzero(sample.segments)
     heaviest_first = seen[np.argsort(-sample.segments[seen], kind="stable")]
@@ -50,9 +50,9 @@ def partition_buckets(sample: Sample, partitions: int) -> Partitioning:
 
 
 def tasks_for(splits: int, cores: int) -> int:
-    """Give how many tasks scan that many splits.
+    """Return how many tasks scan a number of splits.
 
-    A task costs Spark and its worker near a tenth of a second, as much as it takes to scan a gigabyte of large packets; but one
-    that holds many splits loses them all with its executor, and leaves cores idle at the end.
+    A task costs Spark and its worker about 0.1 s, as much as scanning a gigabyte of large packets. A task with many splits
+    loses all of them with its executor, and leaves other cores idle at the end.
     """
     return min(splits, max(cores * TASKS_A_CORE, -(-splits // MOST_SPLITS)))

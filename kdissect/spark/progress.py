@@ -1,4 +1,4 @@
-"""How far the survey or a Spark job is, on standard error: one line that renews itself on a terminal, a rare line elsewhere."""
+"""Progress of indexing and of Spark jobs on standard error: one updated line on a terminal, a rare line elsewhere."""
 
 import sys
 import threading
@@ -10,14 +10,14 @@ from typing import Any, Self, TextIO
 from kdissect.spark.backend import is_connect
 
 POLL_SECONDS = 0.25
-TERMINAL_DELAY = 1.0  # a job that is done by then needs no progress
+TERMINAL_DELAY = 1.0  # shorter jobs show no progress
 FILE_SECONDS = 30.0
 
 PASSES = ("reading packets", "dissecting")
 
 
 class JobProgress:
-    """Watches jobs from a thread of its own while the `with` block runs: those of a Spark context, or of a Connect session."""
+    """Watches the jobs of a Spark context or a Connect session from a thread, while the `with` block runs."""
 
     def __init__(self, spark: Any, quiet: bool = False, stream: TextIO | None = None) -> None:
         self._state = (_connect_state if is_connect(spark) else _tracker_state)(spark)
@@ -53,7 +53,7 @@ class JobProgress:
                 continue
             try:
                 text = self._state()
-            except Exception:  # noqa: BLE001 - the job itself tells what is wrong
+            except Exception:  # noqa: BLE001 - the job itself reports what is wrong
                 return
             if text and text != self._shown:
                 self._stream.write(f"\r\x1b[K{text}" if self._terminal else f"{text}\n")
@@ -75,10 +75,10 @@ def _tracker_state(context: Any) -> Callable[[], str]:
 
 
 def _connect_state(session: Any) -> Callable[[], str]:
-    """A Connect server tells how far its stages are, but not which they are."""
+    """Return the function that describes the progress of a session: a server does not name its stages."""
     latest: list[Any] = []
 
-    def hear(stages: Iterable[Any] | None, **_others: Any) -> None:
+    def on_progress(stages: Iterable[Any] | None, **_others: Any) -> None:
         latest[:] = stages or ()
 
     def state() -> str:
@@ -86,18 +86,18 @@ def _connect_state(session: Any) -> Callable[[], str]:
         stage = next(running, None)
         return f"kdissect: working, {stage.num_completed_tasks} of {stage.num_tasks} parts" if stage else ""
 
-    session.registerProgressHandler(hear)
+    session.registerProgressHandler(on_progress)
     return state
 
 
 def describe_stage(stage: str, completed: int, tasks: int) -> str:
-    """Say how far a stage is. Spark names the stage that ends in a shuffle after the shuffle, the last after the action."""
+    """Return the progress of a stage. Spark names a stage after the shuffle or the action that ends it."""
     name = PASSES[0] if "mapPartitionsInternal" in stage or "repartition" in stage else PASSES[1]
     return f"kdissect: {name}, {completed} of {tasks} parts"
 
 
 class IndexProgress:
-    """Hears how many bytes have been looked over; gone without a trace from a terminal when the `with` block ends."""
+    """Shows how many bytes have been indexed, until the `with` block ends."""
 
     def __init__(self, quiet: bool = False, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -116,11 +116,11 @@ class IndexProgress:
             self._stream.flush()
 
     def __call__(self, passed: int, size: int) -> None:
-        """Tell it, now and then."""
+        """Show that `passed` of `size` bytes are indexed, if it is time for that."""
         if self._quiet or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + (POLL_SECONDS if self._terminal else FILE_SECONDS)
-        text = f"kdissect: looking over captures, {passed / 1e9:.1f} of {size / 1e9:.1f} GB"
+        text = f"kdissect: indexing captures, {passed / 1e9:.1f} of {size / 1e9:.1f} GB"
         self._stream.write(f"\r\x1b[K{text}" if self._terminal else f"{text}\n")
         self._stream.flush()
         self._shown = True

@@ -1,7 +1,6 @@
-"""Spark SQL over the public tables: views, one query, and what is wrong with a query in one sentence.
+"""Spark SQL over the public tables: views, one query, and one sentence for a wrong query.
 
-A wrong query raises ValueError: one that cannot be parsed before anything is dissected, one that names what is not there as
-soon as the tables are.
+A wrong query raises ValueError: a syntax error before anything is dissected, an unknown name when the tables exist.
 """
 
 import re
@@ -15,25 +14,25 @@ if TYPE_CHECKING:
 
 
 def check_syntax(session: "SparkSession", query: str) -> None:
-    """Raise ValueError if the query is no SQL."""
+    """Raise ValueError if the query is not SQL."""
     from pyspark.errors import AnalysisException, ParseException
 
     try:
         if is_connect(session):
             session.sql(f"EXPLAIN {query}")
         else:
-            session._jsparkSession.sessionState().sqlParser().parsePlan(query)  # noqa: SLF001 - nothing public parses alone
+            session._jsparkSession.sessionState().sqlParser().parsePlan(query)  # noqa: SLF001 - no public function only parses
     except ParseException as error:
         raise ValueError(_sentence(error)) from None
     except AnalysisException:
-        pass  # tables that are yet to come
+        pass  # the tables do not exist yet
 
 
 def run_query(session: "SparkSession", tables: "Mapping[str, DataFrame]", query: str) -> "DataFrame":
-    """Give the answer, not yet computed; raise ValueError if the query does not fit the tables."""
+    """Return the result, not yet computed. Raise ValueError if the query does not fit the tables."""
     from pyspark.errors import AnalysisException, ParseException
 
-    # Few rows are left after an aggregation: as many tasks as there are cores do, not Spark's 200.
+    # Few rows remain after an aggregation, so one task per core is enough; the default is 200.
     session.conf.set("spark.sql.shuffle.partitions", backend_of(session).cores)
     for name, frame in tables.items():
         frame.createOrReplaceTempView(name)
@@ -44,7 +43,7 @@ def run_query(session: "SparkSession", tables: "Mapping[str, DataFrame]", query:
 
 
 def _sentence(error: Exception) -> str:
-    """Give the first sentences of what Spark says, without its codes, the query and the plan."""
+    """Return the first sentences of an error of Spark, without its codes, the query and the plan."""
     text = str(error).split("\n\n")[0].split("\n== SQL")[0].split(";\n")[0]
     text = re.sub(r"^\[[\w.]+\] ", "", text.strip())
     text = re.sub(r"\s*SQLSTATE: \w+|; line \d+ pos \d+", "", text)

@@ -1,4 +1,4 @@
-"""Rows carried by RDDs: no SQL, whose plan would take longer to be made than a small capture to be dissected."""
+"""The backend on RDDs: without SQL, whose plan would take longer than dissecting a small capture."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
 
 
 class RddBackend:
-    """The way by a Spark context."""
+    """The backend of a Spark context."""
 
     def __init__(self, context: "SparkContext") -> None:
         self._context = context
 
     @property
     def cores(self) -> int:
-        """How many tasks run at a time."""
+        """The number of tasks that run at a time."""
         return self._context.defaultParallelism
 
     def each(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Call a function with each item."""
+        """Return the results of a function for each item, one task each."""
         return self._context.parallelize(items, len(items)).map(function).collect()
 
-    def scattered(
+    def scan_and_shuffle(
         self, scan: Scan, ordinals: range, tasks: int, partitions: int, ahead: LocalScan | None
     ) -> "RddRows":
-        """Scan, and shuffle; what was done ahead is read by pass two itself."""
+        """Scan and shuffle. The tasks of pass two themselves read what `ahead` holds."""
         rows: RDD[tuple[int, Row]]
         if ordinals:
             rows = self._context.parallelize(ordinals, tasks).mapPartitions(scan)
-            rows = rows.partitionBy(partitions, _itself)
+            rows = rows.partitionBy(partitions, _partition_number)
         else:
             rows = self._context.parallelize([], partitions)
-        return RddRows(rows.mapPartitionsWithIndex(partial(_arrived, ahead=ahead)))
+        return RddRows(rows.mapPartitionsWithIndex(partial(_rows_of_partition, ahead=ahead)))
 
 
 class RddRows:
@@ -57,25 +57,25 @@ class RddRows:
         self._rdd = rdd
 
     def through(self, step: Step) -> "RddRows":
-        """Give what a step makes of each partition."""
+        """Return the rows that a step makes of each partition."""
         return RddRows(self._rdd.mapPartitions(step))
 
     def kept(self) -> "RddRows":
-        """Keep them for as long as this process has them; what is lost with an executor is made again."""
+        """Return the rows, kept on disk while this process refers to them. Rows lost with an executor are made again."""
         from pyspark import StorageLevel
 
         return RddRows(self._rdd.persist(StorageLevel.DISK_ONLY))
 
     def only(self, key: str) -> "RddRows":
-        """Give the rows with a key."""
+        """Return the rows with a key."""
         return RddRows(self._rdd.filter(partial(_has, key=key)))
 
     def collected(self) -> list[Row]:
-        """Bring all rows here."""
+        """Return all rows to the driver."""
         return self._rdd.collect()
 
     def frame(self, session: "SparkSession", step: ArrowStep, schema: pa.Schema) -> "DataFrame":
-        """Give what a step makes of the blobs: DataFrame.mapInArrow without its demand for pandas, which it does not use."""
+        """Return what a step makes of the blobs: DataFrame.mapInArrow without its check for pandas, which it does not use."""
         from pyspark.sql import DataFrame
         from pyspark.sql.pandas.types import from_arrow_schema
         from pyspark.sql.udf import UserDefinedFunction
@@ -91,11 +91,13 @@ class RddRows:
         return DataFrame(blobs._jdf.mapInArrow(function(blobs[ROWS])._jc, False, None), session)
 
 
-def _itself(partition: int) -> int:
+def _partition_number(partition: int) -> int:
     return partition
 
 
-def _arrived(partition: int, rows: Iterable[tuple[int, Row]], ahead: LocalScan | None) -> Iterator[Row]:
+def _rows_of_partition(
+    partition: int, rows: Iterable[tuple[int, Row]], ahead: LocalScan | None
+) -> Iterator[Row]:
     if ahead:
         yield from ahead.blobs(partition)
     for _, row in rows:

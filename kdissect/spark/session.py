@@ -1,8 +1,9 @@
-"""Spark, starting in the background while the captures are looked over.
+"""Spark, which starts in the background while the captures are indexed.
 
-`Engine.start` returns at once: a JVM is coming up. `Engine.build`, called when this process has loaded what it needs itself,
-forks the standby for Python workers (see `standby`) and lets a thread build the Spark context; `Engine.context` waits for it.
-Locally everything stays on the loopback interface and in one temporary directory, which goes away with the engine.
+`Engine.start` returns at once, while a JVM starts. `Engine.build`, called when this process has loaded what it needs for
+itself, forks the daemon of the Python workers (see `startup.prefork`) and builds the Spark context in a thread.
+`Engine.context` waits for that. A local engine stays on the loopback interface and in one temporary directory, which it
+removes when it is closed. `start -> build -> context -> rest -> close` is the order of calls.
 """
 
 import os
@@ -32,6 +33,7 @@ from kdissect.spark.startup.prefork import (
     PreforkedDaemon,
     can_prefork,
 )
+from kdissect.spark.startup.switch import Shortcut, is_on
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -46,7 +48,7 @@ QUIET_SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.structuredLogging.enabled": "false",
     "spark.sql.catalogImplementation": "in-memory",
-    "spark.sql.adaptive.enabled": "false",  # the plan is fixed, one shuffle with a known number of partitions
+    "spark.sql.adaptive.enabled": "false",  # the plan is fixed: one shuffle into a known number of partitions
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
@@ -58,7 +60,7 @@ QUIET_SETTINGS = {
 LOCAL_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # Spark compiles the few rows' plumbing of a plan with a Java compiler of its own: dearer here than interpreting it.
+    # Spark would compile plans with a Java compiler. For the few rows here, interpreting them is cheaper.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.shuffle.compress": "true",
@@ -71,15 +73,17 @@ LOCAL_SETTINGS = {
 }
 
 
-EXECUTOR_PATH = "spark.executorEnv.PYTHONPATH"  # what Spark is given to send lies where executors work
+EXECUTOR_PATH = (
+    "spark.executorEnv.PYTHONPATH"  # what the driver sends lies in the working directory of executors
+)
 
 YARN_HADOOP_SETTINGS = ("spark.executorEnv.HADOOP_CONF_DIR", "__spark_conf__/__hadoop_conf__")
-"""Where Spark unpacks the driver's Hadoop settings in a container: what reads hdfs:// there needs them too."""
+"""Where Spark unpacks the Hadoop settings of the driver in a container; what reads hdfs:// there needs them too."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """How to run Spark. `confs` are set over everything else; `notice` is told one line now and then."""
+    """How to run Spark. `confs` override all other settings; `notice` receives lines for the user."""
 
     master: str = LOCAL_MASTER
     confs: Mapping[str, str] = field(default_factory=dict)
@@ -88,19 +92,19 @@ class SparkSettings:
 
     @property
     def local(self) -> bool:
-        """Whether the work is done on this machine, within the process that is started here."""
+        """Whether Spark runs on this machine, in the JVM that is started here."""
         return self.master == "local" or self.master.startswith("local[")
 
     @property
     def cores(self) -> int:
-        """On how many cores a local run works."""
+        """The number of cores of a local run."""
         stated = self.master.partition("[")[2].partition(",")[0].rstrip("]")
         if stated == "*":
             return processor_count()
         return int(stated) if stated.isdecimal() else 1
 
     def spark_confs(self) -> dict[str, str]:
-        """Give Spark's settings."""
+        """Return the settings of Spark."""
         return {
             "spark.master": self.master,
             **QUIET_SETTINGS,
@@ -110,29 +114,29 @@ class SparkSettings:
 
 
 class Engine:
-    """One Spark for one run. A context manager; closing it ends everything that it started."""
+    """One Spark for one run. It is a context manager, and closing it ends everything that it started."""
 
     def __init__(self, settings: SparkSettings) -> None:
         self.settings = settings
         self._scratch = ScratchDirectory()
-        self.afterwards = ExitStack()  # what is to be undone when Spark has ended
+        self.afterwards = ExitStack()  # undone when Spark has ended
         self.home = self._scratch.path
         self._archive: ClassArchive | None = None
         self._gateway: JvmGateway | None = None
-        self._standby: PreforkedDaemon | None = None
+        self._prefork: PreforkedDaemon | None = None
         self._context: SparkContext | None = None
         self._failure: BaseException | None = None
-        self._building = threading.Thread(target=self._bring_up, name="spark-start", daemon=True)
+        self._building = threading.Thread(target=self._build_in_thread, name="spark-start", daemon=True)
 
     @classmethod
     def start(cls, settings: SparkSettings) -> Self:
-        """Start a JVM. Raises JavaMissing and DiskFull at once; what goes wrong later is raised by `context`."""
+        """Start a JVM. Raise JavaMissingError or DiskFullError; later failures are raised by `context`."""
         java = find_java()
         with disk_full_explained():
             engine = cls(settings)
             try:
                 launch = JvmLaunch(java, engine.home, LOCAL_HEAP, settings.local, settings.spark_confs())
-                if settings.local:
+                if settings.local and is_on(Shortcut.CLASS_DATA_SHARING):
                     engine._archive = ClassArchive(settings.cache, java, spark_jars(), launch.options())
                 engine._gateway = JvmGateway(launch, engine._archive)
             except BaseException:
@@ -150,29 +154,29 @@ class Engine:
 
     @property
     def temporary(self) -> Path:
-        """A directory that lasts as long as the engine, for spooled captures."""
+        """A directory for spooled captures, which lasts as long as the engine."""
         return self.home
 
     @property
     def log(self) -> Path:
-        """What the JVM prints."""
+        """The file of what the JVM prints."""
         return self.home / "java.log"
 
     def build(self) -> None:
-        """Go on building Spark in the background. To be called before other threads are started."""
+        """Build the Spark context in the background. Call this before other threads are started."""
         if self._building.ident is not None:
             return
-        if self.settings.local and can_prefork(self.home / SOCKET):
+        if self.settings.local and is_on(Shortcut.PREFORK) and can_prefork(self.home / SOCKET):
             with disk_full_explained():
-                self._standby = PreforkedDaemon(self.home / SOCKET)
+                self._prefork = PreforkedDaemon(self.home / SOCKET)
         self._building.start()
 
     def is_up(self) -> bool:
-        """Say whether `context` would not wait."""
+        """Return whether `context` returns without waiting."""
         return not self._building.is_alive()
 
     def context(self) -> "SparkContext":
-        """Wait until Spark is there and give its context; raise what kept it from starting."""
+        """Wait for Spark and return its context. Raise what kept it from starting."""
         self.build()
         self._building.join()
         if self._failure is not None:
@@ -181,22 +185,22 @@ class Engine:
         return self._context
 
     def session(self) -> "SparkSession":
-        """Give the SQL session of the context, which costs a second more."""
+        """Return the SQL session of the context, which takes another second."""
         from pyspark.sql import SparkSession
 
         return SparkSession(self.context())
 
     def rest(self) -> None:
-        """End Spark's processes now that their work is done: what comes after may need the memory that they hold."""
-        self._let_go(finished=True)
+        """End Spark when its work is done, since what follows may need the memory that it holds."""
+        self._end_spark(finished=True)
 
     def close(self, finished: bool = False) -> None:
-        """End everything. A run that has `finished` its job, the first of its kind, keeps the JVM's classes for later runs."""
+        """End everything. The first run of its kind that has `finished` its job keeps the JVM's classes for later runs."""
         try:
-            self._let_go(finished)
+            self._end_spark(finished)
         finally:
-            if self._standby:
-                self._standby.end()
+            if self._prefork:
+                self._prefork.end()
             if self._archive:
                 self._archive.release()
             self._scratch.end()
@@ -204,8 +208,11 @@ class Engine:
 
     @property
     def may_be_helped(self) -> bool:
-        """Whether work may be done for Spark while it starts. Not when its classes are recorded: later runs want those of all stages."""
-        return self.settings.local and not self._recording
+        """Whether this process may scan captures while Spark starts.
+
+        It may not while the JVM records its classes: the archive has to hold those of all stages.
+        """
+        return self.settings.local and not self._recording and is_on(Shortcut.LOCAL_SCAN)
 
     @property
     def _recording(self) -> bool:
@@ -213,7 +220,7 @@ class Engine:
 
     @property
     def _records(self) -> bool:
-        """Whether this run's JVM keeps its classes for later ones."""
+        """Whether the JVM of this run keeps its classes for later runs."""
         return self._recording and self._context is not None
 
     def _forget_context(self) -> None:
@@ -223,30 +230,30 @@ class Engine:
             _detach_pyspark(self._context)
             self._context = None
 
-    def _let_go(self, finished: bool) -> None:
-        """End Spark, if it still is; a JVM that has recorded its classes goes on in the background until they are kept."""
+    def _end_spark(self, finished: bool) -> None:
+        """End Spark if it runs. A JVM that recorded its classes continues in the background until they are kept."""
         keeps = finished and self._records
         self._forget_context()
         if self._gateway is None:
             return
         if keeps and self._archive:
             self.settings.notice(
-                f"first run: keeping Spark's classes in {self._archive.path.parent} for faster starts, in the background"
+                f"first run: storing Spark's classes in {self._archive.path.parent} in the background, for faster starts"
             )
             self._gateway.end()
-            self._archive.keep_behind(self._gateway.process.pid)
+            self._archive.keep_in_background(self._gateway.process.pid)
         else:
             self._gateway.kill()
         self._gateway = None
 
-    def _bring_up(self) -> None:
+    def _build_in_thread(self) -> None:
         try:
             self._context = self._build_context(self._connect())
-        except BaseException as error:  # noqa: BLE001 - handed to whoever asks for the session
+        except BaseException as error:  # noqa: BLE001 - raised by `context`
             self._failure = error
 
     def _connect(self) -> Any:
-        """Give the Py4J gateway of the JVM; when the JVM breaks down, perhaps over the class archive, once more without it."""
+        """Return the Py4J gateway of the JVM. A JVM that fails, perhaps on its class archive, is started again without it."""
         import pyspark.java_gateway as py4j
 
         assert self._gateway is not None
@@ -293,7 +300,7 @@ class Engine:
 
 
 def _detach_pyspark(context: "SparkContext") -> None:
-    """Make PySpark forget a JVM that is about to end, and not print a traceback when its connection is cut."""
+    """Make PySpark forget a JVM that is about to end, so that it prints no traceback when the connection is cut."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 

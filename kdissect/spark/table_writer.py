@@ -1,11 +1,11 @@
-"""Writing public tables: whole or not at all.
+"""Public tables are written completely or not at all.
 
-Spark's writers fill a hidden directory beside the target; when every table is there it takes the target's name by one
-rename. Each table is a directory `<table>` of part files, one per partition of the job that made it.
+Spark's writers fill a hidden directory beside the target, which takes the name of the target by one rename when every
+table is written. Each table is a directory of part files, one for each partition of the job that made it.
 
-Object stores know no renaming, so at a URI each table is whole when `_SUCCESS` is in its directory. A local run writes
-here and copies through pyarrow's file systems, by which captures are read too. The executors of a cluster write by
-themselves, through Hadoop's file systems as the cluster has them.
+Object stores cannot rename, so at a URI a table is complete when `_SUCCESS` is in its directory. A local run writes to
+this machine and copies through the file systems of pyarrow, which also read captures. The executors of a cluster write
+themselves, through the Hadoop file systems of the cluster.
 """
 
 import shutil
@@ -53,26 +53,26 @@ _WRITERS: Mapping[TableFormat, Callable[["DataFrameWriter", str], None]] = {
 }
 
 FINISH: Mapping[TableFormat, Callable[[pa.RecordBatch], pa.RecordBatch]] = {TableFormat.CSV: csv_batch}
-"""What is done to batches that are to be written in a format."""
+"""The last step for batches of a format."""
 
-WHOLE = "_SUCCESS"
-"""Hadoop's mark of a directory that is whole."""
+COMPLETE = "_SUCCESS"
+"""Hadoop's mark of a complete directory."""
 
-_BOOKKEEPING = ("_SUCCESS", "._SUCCESS.crc", ".part-*.crc")  # of Hadoop's, of no use to anyone here
+_BOOKKEEPING = ("_SUCCESS", "._SUCCESS.crc", ".part-*.crc")  # of Hadoop, not needed locally
 
 
 class TableDirectory:
-    """The directory that an export makes."""
+    """The local directory of an export."""
 
     def __init__(self, target: Path, overwrite: bool = False) -> None:
-        """Raise OutputRefused, before any work, for a target that cannot be written or would be lost."""
+        """Raise OutputError, before any work, for a target that cannot be written or would be overwritten."""
         self.target, self._overwrite = target, overwrite
         try:
             recover_replaced(target)
             if target.exists() and not target.is_dir():
-                raise OutputError(f"{target} is there and is not a directory")
+                raise OutputError(f"{target} exists and is not a directory")
             if target.is_dir() and any(target.iterdir()) and not overwrite:
-                raise OutputError(f"{target} is not empty: choose another directory, or give --overwrite")
+                raise OutputError(f"{target} is not empty: choose another directory or use --overwrite")
             target.parent.mkdir(parents=True, exist_ok=True)
             self._part = part_path(target)
             self._part.mkdir()
@@ -81,7 +81,7 @@ class TableDirectory:
             raise OutputError.of(target, error) from None
 
     def write(self, tables: Mapping[str, "DataFrame"], format: TableFormat) -> None:
-        """Write every table; the target appears when all are written."""
+        """Write all tables; the target appears when they are complete."""
         for name, frame in tables.items():
             folder = self._part / name
             _WRITERS[format](frame.write, folder.resolve().as_uri())
@@ -91,34 +91,34 @@ class TableDirectory:
         move_into_place(self._part, self.target, self._overwrite)
 
     def abandon(self) -> None:
-        """Remove what was not finished; nothing if all was."""
+        """Remove what is incomplete."""
         shutil.rmtree(self._part, ignore_errors=True)
         self._claim.end()
 
 
 class TableStore:
-    """The place at a URI that an export fills."""
+    """The target of an export at a URI."""
 
     def __init__(self, uri: str, overwrite: bool, near: bool) -> None:
-        """Raise OutputRefused, before any work, for a place that a local run (`near`) cannot write, or would lose."""
+        """Raise OutputError, before any work, for a target that a local run (`near`) cannot write or would overwrite."""
         self._uri, self._overwrite, self._near = uri.rstrip("/"), overwrite, near
         self._spool = ScratchDirectory()
         if not near:
-            return  # the cluster's file systems are the executors' own: they will say
+            return  # only executors can check the file systems of a cluster
         try:
             self._system, self._inside = file_system(self._uri)
             self._system.create_dir(self._inside, recursive=True)
             if self._contents() and not overwrite:
-                raise OutputError(f"{uri} is not empty: choose another directory, or give --overwrite")
+                raise OutputError(f"{uri} is not empty: choose another directory or use --overwrite")
         except OSError as error:
             raise OutputError.of(uri, error) from None
 
     def write(self, tables: Mapping[str, "DataFrame"], format: TableFormat) -> None:
-        """Write every table."""
+        """Write all tables."""
         if not self._near:
             for name, frame in tables.items():
                 write = frame.write.mode("overwrite" if self._overwrite else "error")
-                _WRITERS[format](write, f"{_as_hadoop_says(self._uri)}/{name}")
+                _WRITERS[format](write, f"{_hadoop_uri(self._uri)}/{name}")
             return
         from pyarrow.fs import copy_files
 
@@ -130,11 +130,11 @@ class TableStore:
             target = f"{self._inside}/{name}"
             self._system.create_dir(target)
             copy_files(str(here.target / name), target, destination_filesystem=self._system)
-            with self._system.open_output_stream(f"{target}/{WHOLE}"):
+            with self._system.open_output_stream(f"{target}/{COMPLETE}"):
                 pass
 
     def abandon(self) -> None:
-        """Remove what lies on this machine."""
+        """Remove the temporary files of this machine."""
         self._spool.end()
 
     def _contents(self) -> list[Any]:
@@ -143,12 +143,12 @@ class TableStore:
         return list(self._system.get_file_info(FileSelector(self._inside)))
 
 
-def _as_hadoop_says(uri: str) -> str:
+def _hadoop_uri(uri: str) -> str:
     return uri.replace("s3://", "s3a://", 1)
 
 
 def table_target(out: str, overwrite: bool, near: bool) -> TableDirectory | TableStore:
-    """Give where an export goes; `near`: Spark runs on this machine. Raises OutputRefused if it cannot go there."""
+    """Return the target of an export; `near` tells that Spark runs on this machine. Raise OutputError."""
     return (
         TableStore(out, overwrite, near) if is_uri(out) else TableDirectory(Path(local_path(out)), overwrite)
     )

@@ -1,7 +1,13 @@
 """What Spark's workers run: functions from Arrow batches to Arrow batches, the same with and without Spark.
 
-A step takes the batches of one task and may be given them cut anywhere; rows arrive in order of (split, piece). It holds
-no more than one split's pieces, the connections in the making, and one merged partial.
+A step takes the batches of one task, cut anywhere, with rows in order of (split, connection in the split). It holds at
+most the descriptors of one split, the state of open connections, and one merged partial.
+
+    scan_step      ordinals of splits        -> segment descriptors
+    summary_step   segment descriptors       -> one partial summary, and the counts of pass one
+    tables_step    segment descriptors       -> rows of public tables, and names of topics
+    names_step     segment descriptors       -> names of topics
+    known_step     segment descriptors       -> names of topics and brokers, for filters
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,17 +51,17 @@ from kdissect.tables.schemas import (
 )
 
 COUNTS_PART = "counts"
-"""The name under which the counts of pass one travel among the parts of a partial; its rows are packed `Counts`."""
+"""The name of the counts of pass one among the parts of a partial; its rows are packed `Counts`."""
 
-MERGED_AT = 16  # partials that are merged together
-GATHERED = {"exchanges": 1 << 13, "partitions": 1 << 16}  # rows whose figures are made together
+MERGED_AT = 16  # partials that are merged at a time
+BATCH_ROWS = {"exchanges": 1 << 13, "partitions": 1 << 16}  # rows of one batch for figures
 
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """How the tables are made, and what becomes of them at once: what is not wanted goes, then names are replaced.
+    """How tables are made: which rows the filter keeps, then how names are replaced.
 
-    `keys`, for what is under TLS, travel to the workers with the tasks, and nowhere else.
+    `keys` decrypt TLS. They travel to the workers with the tasks, and nowhere else.
     """
 
     choice: TableFilter = TableFilter()  # noqa: RUF009 - frozen
@@ -73,7 +79,7 @@ def build_tables(
     treatment: TableOptions,
     wanted: Sequence[str] = (),
 ) -> Iterator[Tables]:
-    """Turn PIECES into batches of the tables, with those on request that are `wanted`."""
+    """Return batches of the tables from segment descriptors, with the optional tables that are `wanted`."""
     chooser = Chooser(treatment.choice, treatment.known)
     on_request = {*wanted, *(("ends",) if treatment.choice.brokers else ())}
     for tables in dissect_batches(batches, splits, treatment.keys, on_request):
@@ -84,18 +90,18 @@ def build_tables(
 def scan_step(
     batches: Iterable[pa.RecordBatch], splits: Sequence[Split], ports: Sequence[int]
 ) -> Iterator[pa.RecordBatch]:
-    """Turn ordinals of splits (column `split`) into PIECES."""
+    """Return the segment descriptors of splits, from their ordinals (column `split`)."""
     yield from scan_batches(batches, splits, ports)
 
 
 def split_by_partition(
     pieces: pa.RecordBatch, partition_of_bucket: NDArray[np.int16]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Part the pieces of a split by the partition of pass two that their connections belong to.
+    """Return the descriptors of a split by the partition of pass two to which their connections belong.
 
-    All pieces of a connection share a bucket, so they meet in one partition. Rows keep their order.
+    All descriptors of a connection have one bucket, so they meet in one partition. Rows keep their order.
     """
-    bucket = pieces["bucket"].to_numpy()  # the row of counts has -1: it goes with the last bucket
+    bucket = pieces["bucket"].to_numpy()  # the row of counts has -1, and goes with the last bucket
     partition = partition_of_bucket[bucket]
     for number in np.unique(partition).tolist():
         yield number, pieces.filter(pa.array(partition == number))
@@ -107,7 +113,7 @@ def summary_step(
     treatment: TableOptions = DEFAULT,
     grid: Grid | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Turn PIECES into one partial summary (PARTIAL), with the course of events if there is a grid, and the counts of pass one."""
+    """Return one partial summary (PARTIAL) and the counts of pass one; with a grid, also figures by time step."""
     counts = [0] * len(Counts._fields)
     pending, merged = [], EMPTY
     tables_of_splits = build_tables(
@@ -128,7 +134,7 @@ def tables_step(
     wanted: Sequence[str],
     treatment: TableOptions = DEFAULT,
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Turn PIECES into rows of public tables, and of NAMES, each pair once, each batch with the name of its table."""
+    """Return batches of public tables, each with the name of its table, and one of NAMES with each pair once."""
     seen: set[tuple[str, str]] = set()
     for tables in build_tables(batches, splits, treatment, wanted):
         for name in wanted:
@@ -142,7 +148,7 @@ def tables_step(
 def names_step(
     batches: Iterable[pa.RecordBatch], splits: Sequence[Split], keys: KeyLog = NO_KEYS
 ) -> Iterator[pa.RecordBatch]:
-    """Turn PIECES into what they say of topic ids and names (columns of NAMES), each pair once."""
+    """Return the pairs of topic id and name that descriptors lead to (columns of NAMES), each once."""
     yield from (
         rows for name, rows in tables_step(batches, splits, (), TableOptions(keys=keys)) if name == "names"
     )
@@ -151,20 +157,20 @@ def names_step(
 def known_step(
     batches: Iterable[pa.RecordBatch], splits: Sequence[Split], keys: KeyLog = NO_KEYS
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Turn PIECES into the rows of NAMES and BROKERS that filters rest on, each once."""
-    found: dict[str, list[pa.RecordBatch]] = {"names": [], "brokers": []}
+    """Return the rows of NAMES and BROKERS that filters need, each once."""
+    rows_of: dict[str, list[pa.RecordBatch]] = {"names": [], "brokers": []}
     for tables in dissect_batches(batches, splits, keys):
-        for name, rows in found.items():
+        for name, rows in rows_of.items():
             if name in tables and tables[name].num_rows:
                 rows.append(tables[name])
     for name, schema in (("names", NAMES), ("brokers", BROKERS)):
-        table = pa.Table.from_batches(found[name], schema).group_by(schema.names).aggregate([])
+        table = pa.Table.from_batches(rows_of[name], schema).group_by(schema.names).aggregate([])
         for batch in table.to_batches():
             yield name, batch
 
 
 def collect_known(found: Iterable[tuple[str, pa.RecordBatch]]) -> Known:
-    """Put together what all tasks of `known_step` gave."""
+    """Return what filters need, from the results of all tasks of `known_step`."""
     topics: list[tuple[str, str]] = []
     nodes: dict[int, set[tuple[str, int]]] = {}
     for name, batch in found:
@@ -177,19 +183,19 @@ def collect_known(found: Iterable[tuple[str, pa.RecordBatch]]) -> Known:
 
 
 def topic_names(topics: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Give the topic of each topic id; should one id have had several names, the first by the alphabet."""
+    """Return the topic of each topic id. If an id had several names, the first one in alphabetical order counts."""
     return dict(sorted(topics, reverse=True))
 
 
 def with_topics(rows: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:
-    """Fill in the topics of PARTITIONS that only an id stands for."""
+    """Return rows of PARTITIONS with the topics that had only an id."""
     ids, topics = pa.array(list(names), pa.string()), pa.array(list(names.values()), pa.string())
     found = topics.take(pc.index_in(rows["topic_id"], ids))
     return rows.set_column(rows.schema.get_field_index("topic"), "topic", pc.coalesce(rows["topic"], found))
 
 
 def sum_counts(batches: Iterable[pa.RecordBatch]) -> Counts:
-    """Add up the counts among the rows of PARTIAL batches."""
+    """Return the sum of the counts of pass one among PARTIAL batches."""
     packed = (
         rows
         for batch in batches
@@ -199,12 +205,12 @@ def sum_counts(batches: Iterable[pa.RecordBatch]) -> Counts:
 
 
 def partials_only(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Give PARTIAL batches without the counts, which come in batches of their own: nothing is copied."""
+    """Return PARTIAL batches without those of the counts, which are batches of their own."""
     return [batch for batch in batches if COUNTS_PART not in batch["part"].to_pylist()]
 
 
 def _counting(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[pa.RecordBatch]:
-    """Pass pieces on and add up what the rows of counts (bucket -1) say."""
+    """Pass descriptors on, and add the rows of counts (bucket -1) to `counts`."""
     for batch in batches:
         for packed in batch["segments"].filter(pc.less(batch["bucket"], 0)).to_pylist():
             counts[:] = map(sum, zip(counts, unpack_counts(packed), strict=True))
@@ -212,11 +218,11 @@ def _counting(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[
 
 
 def coalesce_batches(batches: Iterable[Tables]) -> Iterator[Tables]:
-    """Join small batches: figures cost by the batch, and a split full of large messages has a handful of exchanges."""
+    """Join small batches, since figures cost time per batch, and a split of large messages has few exchanges."""
     held: list[Tables] = []
     for tables in batches:
         held.append(tables)
-        if any(_rows(held, table) >= most for table, most in GATHERED.items()):
+        if any(_rows(held, table) >= most for table, most in BATCH_ROWS.items()):
             yield _joined(held)
             held = []
     if held:
@@ -238,7 +244,7 @@ def _joined(held: Sequence[Tables]) -> Tables:
 
 
 def name_pairs(names: pa.RecordBatch) -> list[tuple[str, str]]:
-    """Give the rows of NAMES as pairs of id and topic."""
+    """Return the rows of NAMES as pairs of id and topic."""
     return list(zip(names["topic_id"].to_pylist(), names["topic"].to_pylist(), strict=True))
 
 

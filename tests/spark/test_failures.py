@@ -96,7 +96,7 @@ def test_a_jvm_that_died_is_quoted(tmp_path: Path) -> None:
     assert explain(EOFError(), log) == "Spark ended unexpectedly: Error: could not reserve memory"
     assert explain(GatewayError("Java ended")) == "Java ended"
     log.write_text("")
-    assert error_line(log) == "it said nothing"
+    assert error_line(log) == "it printed nothing"
     log.write_bytes(b'Setting log level\nException in thread "main" x.Y: why\n\tat z\n\0\0\0')
     assert error_line(log) == 'Exception in thread "main" x.Y: why'
 

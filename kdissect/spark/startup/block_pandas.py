@@ -1,11 +1,11 @@
-"""Going without pandas, which PyArrow and PySpark import wherever it is installed: half of a second for what nobody uses here."""
+"""Keep PyArrow and PySpark from importing pandas, which takes half a second where it is installed and is not used here."""
 
 import sys
 from collections.abc import Sequence
 
 
 class PandasBlocker:
-    """A finder of modules by which pandas is not installed."""
+    """A finder of modules for which pandas is not installed."""
 
     @staticmethod
     def find_spec(name: str, _path: Sequence[str] | None, _target: object = None) -> None:
@@ -15,12 +15,12 @@ class PandasBlocker:
 
 
 def block_pandas() -> None:
-    """Make this process, and those it forks, go without."""
+    """Hide pandas from this process and those that it forks."""
     if PandasBlocker not in sys.meta_path:
         sys.meta_path.insert(0, PandasBlocker)
 
 
 def allow_pandas() -> None:
-    """Let pandas be imported again."""
+    """Make pandas importable again."""
     if PandasBlocker in sys.meta_path:
         sys.meta_path.remove(PandasBlocker)

@@ -1,12 +1,12 @@
-"""Java's class archive: what the JVM would load, check and link at every start, kept in the form it has in memory.
+"""Java's class archive: the classes that the JVM would load, verify and link at every start, in their form in memory.
 
-The first run of a machine records it (application class-data sharing, JEP 350), later runs map it, which halves the CPU
-time that Spark takes to start. It lies in the user's cache under a name made of all it depends on: the Java, the jars,
-the options. One run at a time records, under a lock that dies with it; the archive appears by a rename, sealed by
-its size and a checksum of its ends, and one that does not fit its seal is recorded anew. Without it all works, slower.
+The first run on a machine records the archive (application class-data sharing, JEP 350); later runs map it, which halves
+the processor time of Spark's start. It lies in the user's cache, under a name made of everything it depends on: the Java,
+the jars, the options. One run at a time records, under a lock that ends with the process. The archive appears by a rename,
+sealed by its size and a checksum of its ends. An archive that does not fit its seal is recorded again.
 
-The JVM writes what it recorded when it ends, which takes seconds. Nobody waits for them: this module, as a program of its own, is
-handed the lock, waits for the end of the JVM, and keeps what it left.
+The JVM writes the recording when it ends, which takes seconds. No run waits for that: this module, as a program of its
+own, inherits the lock, waits for the end of the JVM, and moves the recording to its place.
 """
 
 import fcntl
@@ -22,17 +22,18 @@ from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
+from kdissect.files import write_atomically
 from kdissect.jit import kernel_cache
 from kdissect.spark.startup.java import Java
 
-# Bytes at either end that the seal covers: the JVM checks the rest's structure by itself.
+# Bytes at either end that the seal covers; the JVM checks the structure of the rest.
 SEALED_ENDS = 1 << 20
-PATIENCE_SECONDS = 300  # with a JVM that is to end
+PATIENCE_SECONDS = 300  # for the end of a JVM
 KEPT_SECONDS = 30 * 86400  # archives of other versions are removed when they are older
 
 
 class ArchiveUse(Enum):
-    """What this run does with the archive."""
+    """How this run uses the archive."""
 
     MAP = "map"
     RECORD = "record"
@@ -52,17 +53,17 @@ class ClassArchive:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The JVM options that go with the use."""
+        """The JVM options for this use."""
         if self.use is ArchiveUse.MAP:
             return ("-Xshare:auto", f"-XX:SharedArchiveFile={self.path}")
         if self.use is ArchiveUse.RECORD:
             return ("-Xshare:auto", f"-XX:ArchiveClassesAtExit={self._recording}")
         return ()
 
-    def keep_behind(self, jvm: int) -> None:
-        """Have what the JVM of this process id records kept when it has ended, by a process that may outlive this one."""
+    def keep_in_background(self, jvm: int) -> None:
+        """Keep what the JVM of a process id records, when that JVM has ended, by a process that may outlive this one."""
         assert self._lock is not None
-        with suppress(OSError):  # then this run has recorded for nothing, and the next one does it again
+        with suppress(OSError):  # then the next run records again
             subprocess.Popen(
                 [
                     sys.executable,
@@ -78,14 +79,14 @@ class ClassArchive:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C and the end of the terminal are not meant for it
+                start_new_session=True,  # Ctrl-C and the end of the terminal do not reach it
                 pass_fds=[self._lock],
             )
         os.close(self._lock)
         self._lock = None
 
     def discard(self) -> None:
-        """Remove an archive that the JVM did not get along with, and whatever was being recorded."""
+        """Remove an archive with which the JVM failed, and any recording."""
         if self.use is ArchiveUse.MAP:
             self._seal.unlink(missing_ok=True)
             self.path.unlink(missing_ok=True)
@@ -93,7 +94,7 @@ class ClassArchive:
         self.use = ArchiveUse.NOTHING
 
     def release(self) -> None:
-        """Give up recording, if this run does."""
+        """Give up recording."""
         if self._lock is not None:
             self._recording.unlink(missing_ok=True)
             os.close(self._lock)
@@ -123,17 +124,17 @@ class ClassArchive:
 
 
 def seal_path(path: Path) -> Path:
-    """Give the place of an archive's seal."""
+    """Return the path of the seal of an archive."""
     return path.with_suffix(".seal")
 
 
 def keep_recording(recording: Path, path: Path) -> bool:
-    """Put what a JVM recorded (it has ended) in its place; tell whether there was something to keep."""
+    """Move the recording of a JVM that has ended to its place. Return whether there was one."""
     try:
         seal_path(path).unlink(missing_ok=True)
         seal = _seal_of(recording)
         recording.replace(path)
-        _write_whole(seal_path(path), json.dumps(seal))
+        write_atomically(seal_path(path), json.dumps(seal))
         _remove_old(path)
     except OSError:
         return False
@@ -154,7 +155,7 @@ def _has_ended(process: int) -> bool:
         os.kill(process, 0)
     except OSError:
         return True
-    try:  # whoever started it need not have asked for its exit code yet
+    try:  # a zombie: its parent has not read its exit code yet
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return False
@@ -184,12 +185,6 @@ def _seal_of(path: Path) -> dict[str, int]:
         checksum = zlib.crc32(file.read(SEALED_ENDS))
         file.seek(max(0, size - SEALED_ENDS))
         return {"size": size, "crc32": zlib.crc32(file.read(SEALED_ENDS), checksum)}
-
-
-def _write_whole(path: Path, text: str) -> None:
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(text)
-    part.replace(path)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Find a Java that Spark can run on: version 17 or newer, without starting it where that can be helped.
+"""Find a Java that Spark can run on (version 17 or newer), if possible without starting it.
 
-`JAVA_HOME` comes first, then `java` on the PATH, then the places where systems install Java; the first one that is new
-enough is taken. A Java tells its version in the file `release` in its home; only one without that file is asked by running it.
+`JAVA_HOME` comes first, then `java` on the PATH, then the places where systems install Java. The first one that is new
+enough is taken. The file `release` in the home of a Java states its version; a Java without that file is started for it.
 """
 
 import os
@@ -30,19 +30,19 @@ ADVICE = (
 
 
 class JavaMissingError(UserError):
-    """No usable Java; the message is one sentence for the user."""
+    """There is no usable Java; the message is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime: its program, and its version as it states it (such as 17.0.15, or 1.8.0_412)."""
+    """A Java runtime: its program, and its version in its own words (such as 17.0.15, or 1.8.0_412)."""
 
     program: Path
     version: str
 
     @property
     def feature(self) -> int:
-        """The number people mean: 17 of 17.0.15, 8 of 1.8.0_412, 0 when the version says nothing."""
+        """The feature release: 17 of 17.0.15, 8 of 1.8.0_412, 0 if the version is unknown."""
         numbers = [int(number) for number in re.findall(r"\d+", self.version)]
         if numbers[:1] == [1] and len(numbers) > 1:  # up to Java 8 (JEP 223)
             return numbers[1]
@@ -50,7 +50,7 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] = os.environ, installed: Sequence[str] = INSTALLED) -> Java:
-    """Give the first Java that is new enough; raise JavaMissing if there is none."""
+    """Return the first Java that is new enough. Raise JavaMissingError if there is none."""
     seen = []
     for program in _programs(environment, installed):
         java = Java(program, release_file_version(program) or printed_version(program))
@@ -65,7 +65,7 @@ def find_java(environment: Mapping[str, str] = os.environ, installed: Sequence[s
 
 
 def _programs(environment: Mapping[str, str], installed: Sequence[str]) -> Iterator[Path]:
-    """Give the Java programs there are, the preferred one first."""
+    """Return the Java programs of this machine, the preferred one first."""
     homes = [Path(home) for home in [environment.get("JAVA_HOME", "")] if home]
     on_path = shutil.which("java", path=environment.get("PATH", ""))
     places = [home / "bin" / "java" for home in homes]
@@ -77,22 +77,20 @@ def _programs(environment: Mapping[str, str], installed: Sequence[str]) -> Itera
 
 
 def release_file_version(program: Path) -> str:
-    """Read the version from the `release` file of the home that `program` belongs to; empty if it says none."""
+    """Return the version in the `release` file of the home of `program`; empty if there is none."""
     try:
         text = (program.resolve().parent.parent / "release").read_text("utf-8", "replace")
     except OSError:
         return ""
-    found = re.search(r'^JAVA_VERSION="([^"]+)"', text, re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(r'^JAVA_VERSION="([^"]+)"', text, re.MULTILINE)
+    return match[1] if match else ""
 
 
 def printed_version(program: Path) -> str:
-    """Ask `program` for its version; empty if it does not run."""
+    """Return the version that `program` prints; empty if it does not run."""
     try:
-        answer = subprocess.run(
-            [program, "-version"], capture_output=True, text=True, timeout=20, check=False
-        )
+        done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.SubprocessError):
         return ""
-    found = re.search(r'version "([^"]+)"', answer.stderr)
-    return found[1] if found else ""
+    match = re.search(r'version "([^"]+)"', done.stderr)
+    return match[1] if match else ""

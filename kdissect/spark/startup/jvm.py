@@ -1,8 +1,8 @@
-"""Spark's JVM as a child process, started without spark-submit's scripts and without the second JVM that they run.
+"""Spark's JVM as a child process, started without the scripts of spark-submit and without the second JVM that they run.
 
-Local Spark needs nothing of spark-submit but the class path and a few options; what it does beyond that serves clusters,
-so for any other master the same JVM runs Spark's own submit class. The JVM ends by itself when its standard input closes,
-that is when this process ends in whatever way.
+A local Spark needs only the class path and a few options from spark-submit. The rest of spark-submit serves clusters, so
+for any other master this JVM runs Spark's own submit class. The JVM ends when its standard input closes, which happens
+when this process ends, in whatever way.
 """
 
 import os
@@ -18,6 +18,7 @@ from pathlib import Path
 from kdissect.spark.startup.class_data_sharing import ClassArchive
 from kdissect.spark.startup.java import Java
 from kdissect.spark.startup.prefork import ADDRESS, SOCKET
+from kdissect.spark.startup.switch import Shortcut, is_on
 
 # JavaModuleOptions of Spark, less what only its machine-learning library uses (jdk.incubator.vector).
 _OPENED = (
@@ -43,13 +44,16 @@ _MODULES = (
     "java.security.jgss/sun.security.krb5",
 )
 
-OPTIONS = (
-    "-XX:+IgnoreUnrecognizedVMOptions",
-    "-XX:TieredStopAtLevel=1",  # a short life: the optimising compiler never earns back what it costs
+SHORT_LIFE_OPTIONS = (
+    "-XX:TieredStopAtLevel=1",  # the optimising compiler costs more than it saves in so short a life
     "-XX:+UseSerialGC",
     "-XX:-UsePerfData",
-    "-Xms192m",  # else it is a part of the machine's memory, and nothing is cleared away before that is full
+    "-Xms192m",  # the default is a share of the machine's memory, and garbage stays until that is full
     "-Xmn96m",
+)
+
+OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
     "-Xss4m",
     "-Djava.awt.headless=true",
     "-Dio.netty.tryReflectionSetAccessible=true",
@@ -66,24 +70,24 @@ LOG_ROOM = 16 << 10  # bytes
 MAIN_DIED = re.compile(rb'Exception in thread "main" [^\n]+\n')
 
 _FOREIGN = ("SPARK_", "PYSPARK_")
-"""Settings in the environment that belong to another Spark; a local run is the same everywhere."""
+"""Prefixes of variables that belong to another Spark. A local run ignores them, so that it is the same everywhere."""
 
 
 class GatewayError(Exception):
-    """The JVM did not come up; the message is one sentence."""
+    """The JVM did not start; the message is one sentence."""
 
 
 class JavaEndedError(GatewayError):
-    """… since it broke down before Spark's own program could say why."""
+    """The JVM ended before the program of Spark could report why."""
 
 
 @dataclass(frozen=True, slots=True)
 class JvmLaunch:
-    """What to start: `heap` as Java writes it (768m); `confs` go to spark-submit, only when the master is not local."""
+    """What to start. `heap` is written as for Java (768m); `confs` are passed to spark-submit."""
 
     java: Java
     home: Path
-    """A directory of this run, for the JVM's log, its temporary files and the place where it says its port."""
+    """The directory of this run, for the log of the JVM, its temporary files and the file with its port."""
     heap: str
     local: bool = True
     confs: Mapping[str, str] = field(default_factory=dict)
@@ -96,19 +100,20 @@ class JvmLaunch:
 
     @property
     def port_file(self) -> Path:
-        """Where the JVM writes port and secret when it is ready."""
+        """The file into which the JVM writes port and secret when it is ready."""
         return self.home / "gateway"
 
     def options(self) -> tuple[str, ...]:
         """JVM options that a class archive depends on."""
-        return (*OPTIONS, f"-Xmx{self.heap}")
+        return (*OPTIONS, *(SHORT_LIFE_OPTIONS if is_on(Shortcut.DIRECT_JVM) else ()), f"-Xmx{self.heap}")
 
     def command(self, archive: ClassArchive | None) -> list[str]:
-        """Give the command line."""
+        """Return the command line."""
         temporary = self.home / "tmp"
         settings = [f"-Dlog4j2.configurationFile={LOG_SETTINGS}", f"-Djava.io.tmpdir={temporary}"]
         class_path = [*self._settings_folders(), *map(str, spark_jars())]
-        main = [LOCAL_MAIN] if self.local else [SUBMIT_MAIN, *self._submit_arguments()]
+        direct = self.local and is_on(Shortcut.DIRECT_JVM)
+        main = [LOCAL_MAIN] if direct else [SUBMIT_MAIN, *self._submit_arguments()]
         shared = archive.options if archive else ()
         return [
             str(self.java.program),
@@ -121,7 +126,7 @@ class JvmLaunch:
         ]
 
     def child_environment(self) -> dict[str, str]:
-        """Give the environment of the JVM, which its Python workers inherit."""
+        """Return the environment of the JVM, which its Python workers inherit."""
         kept = {
             name: value
             for name, value in self.environment.items()
@@ -129,21 +134,24 @@ class JvmLaunch:
         }
         # SPARK_HOME stays unset: with it, workers import pyspark from a zip of sources and compile it at every start.
         kept.pop("SPARK_HOME", None)
-        kept.pop("SPARK_REMOTE", None)  # another place than the master, and Spark refuses both
+        kept.pop("SPARK_REMOTE", None)  # Spark refuses this beside a master
         if self.confs.get("spark.master") == "yarn":
-            # What it sends to containers, jars and pyspark, it finds there only.
+            # Only there does Spark find the jars and the pyspark that it sends to containers.
             kept["SPARK_HOME"] = str(spark_jars()[0].parents[1])
         package = Path(__file__).parents[3]
         if package.name not in ("site-packages", "dist-packages"):
             kept["PYTHONPATH"] = os.pathsep.join(filter(None, [str(package), kept.get("PYTHONPATH", "")]))
-        return kept | {
-            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self.port_file),
-            "SPARK_CONNECT_MODE": "0",
-            ADDRESS: str(self.home / SOCKET),
-            "MALLOC_ARENA_MAX": "2",  # each that glibc adds for another thread keeps what was freed in it
-            "OPENBLAS_NUM_THREADS": "1",
-            "OMP_NUM_THREADS": "1",
-        }
+        return (
+            kept
+            | {
+                "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self.port_file),
+                "SPARK_CONNECT_MODE": "0",
+                ADDRESS: str(self.home / SOCKET),
+                "MALLOC_ARENA_MAX": "2",  # every arena that glibc adds for a thread keeps the memory that was freed in it
+                "OPENBLAS_NUM_THREADS": "1",
+                "OMP_NUM_THREADS": "1",
+            }
+        )
 
     def _settings_folders(self) -> list[str]:
         names = () if self.local else ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
@@ -155,7 +163,7 @@ class JvmLaunch:
 
 
 def spark_jars() -> Sequence[Path]:
-    """Give the jars of the installed pyspark, without importing it."""
+    """Return the jars of the installed pyspark, without importing it. Raise GatewayError if there is none."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise GatewayError("PySpark is not installed: pip install pyspark")
@@ -169,7 +177,7 @@ class JvmGateway:
         self.launch, self.archive = launch, archive
         (launch.home / "tmp").mkdir(exist_ok=True)
         with launch.log.open("wb") as log:
-            log.write(bytes(LOG_ROOM))  # or else a JVM that fails for want of room could not say so
+            log.write(bytes(LOG_ROOM))  # reserves room, so that a JVM that fails on a full disk can report it
             log.seek(0)
             self.process = subprocess.Popen(
                 launch.command(archive),
@@ -177,15 +185,15 @@ class JvmGateway:
                 stdout=log,
                 stderr=log,
                 env=launch.child_environment(),
-                start_new_session=True,  # Ctrl-C is for this process; the JVM is told what to do
+                start_new_session=True,  # Ctrl-C is meant for this process, which then ends the JVM
             )
 
     def address(self) -> tuple[int, str]:
-        """Wait for the JVM; give port and secret of its gateway. Raises GatewayFailed when there will be none."""
+        """Wait for the JVM. Return port and secret of its gateway. Raise GatewayError if the JVM fails."""
         deadline = time.monotonic() + START_SECONDS
         while not self.launch.port_file.exists():
             ended = self.process.poll() is not None
-            # A JVM whose main thread died of what it could not write does not end: it has the gateway's thread too.
+            # A JVM whose main thread died, on a full disk for example, does not end: the thread of the gateway runs on.
             died = MAIN_DIED.search(self.launch.log.read_bytes())
             if ended or died:
                 kind = GatewayError if died else JavaEndedError
@@ -193,17 +201,17 @@ class JvmGateway:
             if time.monotonic() > deadline:
                 raise GatewayError(f"Spark did not start within {START_SECONDS} seconds")
             time.sleep(0.005)
-        said = self.launch.port_file.read_bytes()
-        port, length = struct.unpack_from(">ii", said)
-        return port, said[8 : 8 + length].decode()
+        content = self.launch.port_file.read_bytes()
+        port, length = struct.unpack_from(">ii", content)
+        return port, content[8 : 8 + length].decode()
 
     def end(self) -> None:
-        """Let the JVM end in its own way and time: it stops Spark and, if it was asked to, records its classes."""
+        """Let the JVM end in the ordinary way: it stops Spark and, if told to, records its classes."""
         if self.process.stdin:
             self.process.stdin.close()
 
     def kill(self) -> None:
-        """End the JVM now; its Python workers follow."""
+        """Kill the JVM; its Python workers end with it."""
         self.process.kill()
         self.process.wait()
         if self.process.stdin:
@@ -211,8 +219,8 @@ class JvmGateway:
 
 
 def error_line(log: Path) -> str:
-    """Give the most telling line of what a JVM printed: its first error, or its last line."""
-    said = log.read_text("utf-8", "replace").replace("\0", "")  # its room is written ahead
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    wrong = [line for line in lines if re.search("rror|Exception", line)]
-    return (wrong or lines or ["it said nothing"])[-1 if not wrong else 0][:300]
+    """Return the first error that a JVM printed, or its last line."""
+    printed = log.read_text("utf-8", "replace").replace("\0", "")  # zeros reserve its room
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    errors = [line for line in lines if re.search("rror|Exception", line)]
+    return (errors or lines or ["it printed nothing"])[-1 if not errors else 0][:300]

@@ -1,10 +1,10 @@
-"""Pass one while Spark starts: splits that this process scans before there is anybody else to do it.
+"""Pass one while Spark starts: this process scans splits that Spark would scan later.
 
-Reading the packet headers of a gigabyte takes less time than Spark needs to start, and this process has nothing else to
-do meanwhile. What it has scanned lies in one file, parted as a shuffle would part it, where the tasks of pass two find it;
-Spark scans the splits that are left. If none are, it runs one stage instead of two, which saves it a third of a second more.
+Reading the packet headers of a gigabyte takes less time than Spark needs to start, and this process is idle meanwhile. The
+scanned splits lie in one file, partitioned as a shuffle would do it, which the tasks of pass two read. Spark scans the
+remaining splits. If none remain, it runs one stage instead of two, which saves another third of a second.
 
-For local runs only: tasks must see this machine's files.
+This serves local runs only, whose tasks see the files of this machine.
 """
 
 import time
@@ -20,29 +20,29 @@ from kdissect.spark.arrow_ipc import Blob, to_blob
 from kdissect.spark.failures import disk_full_explained
 from kdissect.spark.partitioning import Partitioning
 
-STAGE_SECONDS = 0.4  # what a stage of Spark takes before and after its work: as long is well spent here when Spark is there
-FEW_CONNECTIONS = 20_000  # what is known of more would stay in this process, beside the tasks
-USUAL_SPEED = 500e6  # bytes a second, where nothing was scanned yet: of many small packets
+STAGE_SECONDS = 0.4  # overhead of a stage of Spark: scanning here is worth that long even when Spark is ready
+FEW_CONNECTIONS = 20_000  # the state of more would stay in the memory of this process, beside the tasks
+USUAL_SPEED = 500e6  # bytes a second, before anything was measured: many small packets
 
 
 @dataclass(frozen=True, slots=True)
 class LocalScan:
-    """What was scanned ahead: the first splits, in order."""
+    """The splits that were scanned here: the first ones of the captures, in order."""
 
     path: str
-    """Pieces of splits and partitions, one blob after the other."""
+    """The file of segment descriptors, one blob for each split and partition."""
     done: int
     """How many splits it holds."""
     shares: Partitioning
     places: tuple[tuple[tuple[int, int, int], ...], ...]
-    """For each partition: ordinals of splits, where their blobs begin in the file, and how long they are."""
+    """For each partition: ordinal of the split, offset of its blob in the file, bytes of the blob."""
 
     def blobs(self, partition: int) -> Iterator[Blob]:
-        """Give the pieces of a partition by split."""
+        """Return the blobs of a partition, each with the ordinal of its split."""
         if self.places[partition]:
             with Path(self.path).open("rb") as file:
-                for ordinal, at, size in self.places[partition]:
-                    file.seek(at)
+                for ordinal, offset, size in self.places[partition]:
+                    file.seek(offset)
                     yield ordinal, file.read(size)
 
 
@@ -54,9 +54,9 @@ def scan_locally(
     spark_is_up: Callable[[], bool],
     seconds: float = STAGE_SECONDS,
 ) -> LocalScan:
-    """Scan splits into a new file `path` until Spark is there and would take the rest over sooner.
+    """Scan splits into a new file `path`, until Spark is ready and would be faster with the rest.
 
-    A split that cannot be read ends it: whoever works on it next has the ways to say why. Raises DiskFull.
+    A split that cannot be read ends the scan: the job that reads it again reports why. Raise DiskFullError.
     """
     places: list[list[tuple[int, int, int]]] = [[] for _ in range(shares.partitions)]
     left = sum(_bytes(split) for split in splits)
@@ -76,9 +76,9 @@ def scan_locally(
                 (number, to_blob(rows)) for number, rows in tasks.split_by_partition(pieces, shares.of_bucket)
             ]
             for number, blob in parts:
-                at = file.tell()
+                offset = file.tell()
                 file.write(blob)
-                places[number].append((split.index, at, len(blob)))
+                places[number].append((split.index, offset, len(blob)))
             file.flush()
             done, passed, left = done + 1, passed + _bytes(split), left - _bytes(split)
     pa.default_memory_pool().release_unused()

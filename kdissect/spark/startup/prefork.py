@@ -1,11 +1,11 @@
-"""A Python that is ready before Spark asks for one.
+"""The daemon of the Python workers, forked and loaded before Spark asks for it.
 
-Spark makes its Python workers by forking a daemon, which it starts when the first job comes: only then would that daemon
-import NumPy, PyArrow and Numba and load the compiled loops, while everybody waits. So this process, which has most of that
-loaded for its own use, forks a standby while the JVM is still starting. The standby loads the rest and waits. What Spark
-starts as its daemon (`daemon.py`) hands its pipes and its environment over to the standby, which goes on as the daemon.
+Spark makes its Python workers by forking a daemon, which it starts with the first job. Only then would that daemon import
+NumPy, PyArrow and Numba and load the compiled kernels, while the job waits. This process has loaded most of that for
+itself, so it forks a child while the JVM starts. The child loads the rest and waits. The program that Spark starts as its
+daemon (`worker_daemon`) hands its pipes and its environment over to the child, which then is the daemon.
 
-Where there is no standby (on the executors of a cluster, or if anything here fails) the daemon loads everything itself.
+On the executors of a cluster there is no such child; there, and if anything here fails, the daemon loads everything.
 """
 
 import gc
@@ -21,13 +21,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from kdissect.jit import kernel_cache
+from kdissect.spark.startup.switch import Shortcut, is_on
 
-ADDRESS = "KDISSECT_STANDBY"  # environment variable: the socket at which the standby waits
+ADDRESS = "KDISSECT_STANDBY"  # environment variable: the socket at which the child waits
 SOCKET = "standby"  # its name in the directory of the run
 LONGEST_ADDRESS = 100  # bytes: Linux takes 107 (unix(7)), others a few less
 PIPES = (0, 1, 2)
-TAKEN = b"1"  # what the standby answers when it has taken over
-MOST_TOLD = 1 << 20  # bytes of arguments and environment
+TAKEN = b"1"  # what the child answers when it has taken over
+MESSAGE_BYTES = 1 << 20  # bytes of arguments and environment
 PRELOADED = (
     "pyspark.worker",
     "pyspark.sql.types",
@@ -38,28 +39,29 @@ PRELOADED = (
 
 
 def preload() -> None:
-    """Load what a worker needs. A rehearsal that fails is passed over: the same failure comes again in the job."""
+    """Load what a worker needs. A warm-up that fails is ignored: the job would fail in the same way and report it."""
     for name in PRELOADED:
         importlib.import_module(name)
-    with suppress(Exception):
-        from kdissect.spark.startup.warmup import warm_up
+    # Uncompiled kernels have nothing to load.
+    if is_on(Shortcut.WARM_UP) and os.environ.get(kernel_cache.SWITCH) != "0":
+        with suppress(Exception):
+            from kdissect.spark.startup.warmup import warm_up
 
-        if os.environ.get(kernel_cache.SWITCH) != "0":  # uncompiled loops have nothing to load
             warm_up()
     gc.collect()
-    gc.freeze()  # workers collect garbage after each task: a tenth of a second if they had to look at all that was loaded
+    gc.freeze()  # else the garbage collection after each task takes 0.1 s, for all that was loaded here
 
 
 def can_prefork(address: Path) -> bool:
-    """Say whether a standby can be had here: a long TMPDIR leaves no room for the address of a socket."""
+    """Return whether a child can be forked here. A long TMPDIR leaves no room for the address of a socket."""
     return hasattr(os, "fork") and len(os.fsencode(address)) <= LONGEST_ADDRESS
 
 
 class PreforkedDaemon:
-    """A forked child that waits at a socket; it ends with this process, or with the Spark that took it."""
+    """A forked child that waits at a socket. It ends with this process, or with the Spark that it serves."""
 
     def __init__(self, address: Path) -> None:
-        """Fork. To be called before this process starts threads, which a fork would lose."""
+        """Fork. Call this before the process starts threads, which a fork would lose."""
         listener = socket.socket(socket.AF_UNIX)  # noqa: TID251 - between two processes of one run
         listener.bind(str(address))
         listener.listen()
@@ -72,7 +74,7 @@ class PreforkedDaemon:
         listener.close()
 
     def end(self) -> None:
-        """Let go of the child and wait for its end."""
+        """End the child and wait for it."""
         os.close(self._alive)
         with suppress(OSError):
             os.kill(self._child, signal.SIGKILL)
@@ -81,14 +83,14 @@ class PreforkedDaemon:
 
 
 def _close_all_but(*kept: int) -> None:
-    """Let go of what a fork inherits: the JVM's standard input, whose end tells the JVM to end, locks, the pipe to the parent."""
+    """Close what a fork inherits: locks, the pipe to the parent, the JVM's standard input (whose end ends the JVM)."""
     edges = [len(PIPES) - 1, *sorted(kept), os.sysconf("SC_OPEN_MAX")]
     for below, above in pairwise(edges):
         os.closerange(below + 1, above)
 
 
 def _wait_for_daemon(listener: socket.socket, alive: int) -> None:  # noqa: TID251
-    """Be the child: load, wait for the daemon to hand over, then be the daemon. Never returns."""
+    """Run the child: load, wait for the daemon to hand over, then be the daemon. Never return."""
     try:
         os.setpgid(0, 0)  # Ctrl-C is for the parent
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -102,13 +104,13 @@ def _wait_for_daemon(listener: socket.socket, alive: int) -> None:  # noqa: TID2
 
 def _become_daemon(listener: socket.socket) -> None:  # noqa: TID251
     connection, _ = listener.accept()
-    listener.close()  # Spark starts another daemon for another environment: it must find nobody here
-    told, pipes, _, _ = socket.recv_fds(connection, MOST_TOLD, len(PIPES))
+    listener.close()  # Spark starts another daemon for another environment, which must not find this child
+    message, pipes, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, len(PIPES))
     for number, pipe in zip(PIPES, pipes, strict=True):
         os.dup2(pipe, number)
         os.close(pipe)
-    arguments, environment = json.loads(told)
-    # Whoever imports kdissect may have other streams in their place (a notebook, a test); the daemon tells its port here.
+    arguments, environment = json.loads(message)
+    # A notebook or a test may have replaced the streams; the daemon writes its port to the real ones.
     sys.stdin, sys.stdout, sys.stderr = (
         open(number, mode, closefd=False)  # noqa: SIM115
         for number, mode in zip(PIPES, "rww", strict=True)
@@ -123,7 +125,7 @@ def _become_daemon(listener: socket.socket) -> None:  # noqa: TID251
 
 
 def hand_over() -> bool:
-    """Give this process's pipes and environment to the standby, and stay until it ends; False if there is none."""
+    """Hand pipes and environment of this process to the child and wait for its end. Return False if there is no child."""
     address = os.environ.get(ADDRESS)
     if not address:
         return False

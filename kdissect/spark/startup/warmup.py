@@ -1,10 +1,9 @@
-"""The whole work on a capture of a few packets, so that everything it needs is loaded before the real work comes.
+"""Both passes over a capture of a few packets, which loads everything that the real work needs.
 
-The compiled loops of both passes are read from their cache (or compiled, on the first run) when they are first called;
-that takes as long as dissecting tens of thousands of exchanges. The worker daemon does it once, while Spark is still
-starting, and every worker it forks has it. As a program of its own it has the kernels compiled for later runs (see
-`kdissect.jit.kernel_cache`). `rehearsal.pcap` holds a producer's and a group member's first packets, `rehearsal.pcapng` the same ones:
-each format has its kernels.
+Compiled kernels are read from their cache, or compiled on the first run, when they are first called. That takes as long as
+dissecting tens of thousands of exchanges. The worker daemon does it once, while Spark starts, for all workers that it
+forks. Run as a program, this module compiles the kernels for later runs (see `kdissect.jit.kernel_cache`). `warmup.pcap`
+holds the first packets of a producer and of a group member, `warmup.pcapng` the same, since each format has its kernels.
 """
 
 import os
@@ -19,12 +18,14 @@ from kdissect.report.partials import Partial, from_arrow
 from kdissect.spark import tasks
 
 CAPTURES = [Path(__file__).with_name(f"warmup.{format}") for format in ("pcap", "pcapng")]
-RANGE_BYTES = 4096  # less than the captures have: where ranges begin must be guessed
+RANGE_BYTES = (
+    4096  # less than the captures have, so that the kernels that look for the start of a range run too
+)
 LOWEST_PRIORITY = 19
 
 
 def warm_up() -> Partial:
-    """Dissect the little captures; give their summary, which nobody needs."""
+    """Dissect the two captures. Return their merged figures."""
     files = [CaptureFile(str(path), path.name) for path in CAPTURES]
     splits = index_captures(files, RANGE_BYTES, range_bytes=RANGE_BYTES, run=one_by_one).splits
     ordinals = [pa.record_batch({"split": [split.index for split in splits]})]

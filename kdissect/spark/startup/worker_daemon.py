@@ -1,18 +1,20 @@
-"""What Spark starts to make Python workers: hands over to the standby of this run, or does the work itself.
+"""The program that Spark starts to make Python workers. It hands over to the child of `prefork`, or does the work itself.
 
-Spark's own daemon imports nothing, so that every worker would import NumPy, PyArrow and Numba and read the compiled loops
-again; here all of that is loaded once, then one worker after another is forked.
+Spark's own daemon imports nothing, so every worker would import NumPy, PyArrow and Numba and read the compiled kernels
+again. Here all of that is loaded once, and workers are forked from it.
 """
 
 from kdissect.spark.startup.block_pandas import block_pandas
 from kdissect.spark.startup.prefork import hand_over, preload
+from kdissect.spark.startup.switch import Shortcut, is_on
 
 
 def main() -> None:
-    """Serve, here or by the standby."""
+    """Make workers, here or in the child of `prefork`."""
     if hand_over():
         return
-    block_pandas()
+    if is_on(Shortcut.BLOCK_PANDAS):
+        block_pandas()
     preload()
     from pyspark import daemon
 

@@ -54,7 +54,7 @@ def test_recorded_then_mapped(tmp_path: Path, jar: Path) -> None:
 def test_nobody_waits_for_what_the_jvm_leaves_at_its_end(tmp_path: Path, jar: Path) -> None:
     first = open_archive(tmp_path, jar)
     jvm = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
-    first.keep_behind(jvm.pid)
+    first.keep_in_background(jvm.pid)
     first.release()
     assert open_archive(tmp_path, jar).use is ArchiveUse.NOTHING
     recording(first).write_bytes(CONTENTS)

@@ -1,0 +1,58 @@
+"""The one switch of all start-up shortcuts: the environment variable KDISSECT_STARTUP.
+
+Every module beside this one saves a part of the start-up time, and each asks here whether it may. `KDISSECT_STARTUP=plain`
+turns all of them off, for whoever looks for a fault; `KDISSECT_STARTUP=-prefork,-local_scan` turns off those that are
+named. Results are the same in every case. docs/startup.md says what each one saves.
+"""
+
+import os
+from enum import StrEnum
+
+from kdissect.errors import UserError
+
+STARTUP_VARIABLE = "KDISSECT_STARTUP"
+PLAIN = "plain"
+
+
+class Shortcut(StrEnum):
+    """What makes kdissect start faster; the value is the name in the switch."""
+
+    BLOCK_PANDAS = "block_pandas"
+    """PyArrow and PySpark do not import pandas, which nothing here uses."""
+    CLASS_DATA_SHARING = "class_data_sharing"
+    """The JVM maps an archive of classes that an earlier run recorded."""
+    DIRECT_JVM = "direct_jvm"
+    """Spark's gateway is started without spark-submit, with JVM options for a short life."""
+    LOCAL_SCAN = "local_scan"
+    """This process scans captures while Spark starts."""
+    PREFORK = "prefork"
+    """The daemon of the Python workers is forked and loaded before Spark asks for it."""
+    UNCOMPILED_FIRST_RUN = "uncompiled_first_run"
+    """The first runs over small captures interpret the kernels, and compile them in the background."""
+    WARM_UP = "warm_up"
+    """The worker daemon loads the compiled kernels by dissecting a capture of a few packets."""
+
+
+class StartupSwitchError(UserError):
+    """KDISSECT_STARTUP names what does not exist; the message is one sentence."""
+
+
+def is_on(shortcut: Shortcut) -> bool:
+    """Return whether a shortcut is used. Raise StartupSwitchError if the switch is wrong."""
+    return shortcut not in switched_off(os.environ.get(STARTUP_VARIABLE, ""))
+
+
+def switched_off(text: str) -> frozenset[Shortcut]:
+    """Return the shortcuts that a value of the switch turns off. Raise StartupSwitchError for any other text.
+
+    >>> sorted(switched_off("-prefork,-warm_up"))
+    [<Shortcut.PREFORK: 'prefork'>, <Shortcut.WARM_UP: 'warm_up'>]
+    """
+    if text == PLAIN:
+        return frozenset(Shortcut)
+    by_word = {f"-{shortcut}": shortcut for shortcut in Shortcut}
+    words = [word for word in text.split(",") if word]
+    if unknown := [word for word in words if word not in by_word]:
+        known = ", ".join(by_word)
+        raise StartupSwitchError(f"{STARTUP_VARIABLE}: {unknown[0]!r} is neither {PLAIN} nor one of {known}")
+    return frozenset(by_word[word] for word in words)

@@ -1,0 +1,51 @@
+"""The switch of start-up shortcuts: what it turns off, what it refuses, and that results do not depend on it."""
+
+from pathlib import Path
+
+import pytest
+
+from kdissect.spark.startup.switch import STARTUP_VARIABLE, Shortcut, StartupSwitchError, is_on, switched_off
+from tests.helpers.command import kdissect
+
+CAPTURES = Path(__file__).parents[3] / "captures"
+
+
+def test_nothing_is_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(STARTUP_VARIABLE, raising=False)
+    assert all(map(is_on, Shortcut))
+
+
+def test_plain_turns_all_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(STARTUP_VARIABLE, "plain")
+    assert not any(map(is_on, Shortcut))
+
+
+def test_named_shortcuts_are_off() -> None:
+    assert switched_off("-prefork,-local_scan") == {Shortcut.PREFORK, Shortcut.LOCAL_SCAN}
+
+
+@pytest.mark.parametrize("text", ["fast", "prefork", "-prefork,fast", "plain,-prefork"])
+def test_other_words_are_refused(text: str) -> None:
+    with pytest.raises(StartupSwitchError, match="is neither plain nor one of -block_pandas"):
+        switched_off(text)
+
+
+def test_the_command_refuses_them_in_one_sentence() -> None:
+    done = kdissect("dump", CAPTURES / "pause.pcapng", KDISSECT_STARTUP="fast")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("kdissect: KDISSECT_STARTUP: 'fast' is neither plain")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("value", ["plain", *(f"-{shortcut}" for shortcut in Shortcut)])
+def test_reports_are_the_same_without_shortcuts(value: str) -> None:
+    command = ("analyze", CAPTURES / "pause.pcapng", "--quiet", "--full")
+    assert kdissect(*command, KDISSECT_STARTUP=value).stdout == usual_report()
+
+
+def usual_report() -> str:
+    done = kdissect("analyze", CAPTURES / "pause.pcapng", "--quiet", "--full")
+    assert done.returncode == 0
+    assert "Findings" in done.stdout
+    return done.stdout
