@@ -1,0 +1,70 @@
+"""What each start-up shortcut saves: `python -m tests.bench.startup [--runs 5] [--capture FILE]`.
+
+A small capture is analyzed with all shortcuts, with each of them off, and with all off, in turns, so that all variants
+meet the same machine. The table has the median wall-clock and processor time of each variant, and what the shortcut saves.
+Caches are warm: the class archive exists and the kernels are compiled.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from kdissect.spark.startup.switch import PLAIN, STARTUP_VARIABLE, Shortcut
+from tests.helpers.command import COMMAND, environment
+
+CAPTURE = Path(__file__).parents[2] / "captures" / "pause.pcapng"
+VARIANTS = {"all on": "", **{f"without {name}": f"-{name}" for name in Shortcut}, "all off": PLAIN}
+Times = tuple[float, float]
+
+
+def run_once(capture: Path, switch: str) -> Times:
+    """Return seconds of wall-clock and of processor time of one analysis."""
+    before, begun = os.times(), time.monotonic()
+    subprocess.run(
+        [*COMMAND, "analyze", str(capture), "--quiet"],
+        env=environment(**{STARTUP_VARIABLE: switch}), check=True, stdout=subprocess.DEVNULL, timeout=600,
+    )  # fmt: skip
+    wall, after = time.monotonic() - begun, os.times()
+    return wall, after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def measure(capture: Path, runs: int) -> dict[str, Times]:
+    """Return the median times of every variant, each run once per turn, after one turn that warms the caches."""
+    times: dict[str, list[Times]] = {name: [] for name in VARIANTS}
+    for turn in range(runs + 1):
+        for name, switch in VARIANTS.items():
+            times[name].append(run_once(capture, switch))
+            sys.stderr.write(f"turn {turn} of {runs}: {name} {times[name][-1][0]:.2f} s\n")
+    return {
+        name: (statistics.median(wall for wall, _ in some[1:]), statistics.median(cpu for _, cpu in some[1:]))
+        for name, some in times.items()
+    }
+
+
+def table(medians: dict[str, Times]) -> str:
+    """Return the medians as a Markdown table."""
+    wall_on, cpu_on = medians["all on"]
+    rows = ["| start | wall clock | processor time | saved |", "| --- | --- | --- | --- |"]
+    rows += [
+        f"| {name} | {wall:.2f} s | {cpu:.2f} s | {f'{wall - wall_on:.2f} s, {cpu - cpu_on:.2f} s' if name != 'all on' else ''} |"
+        for name, (wall, cpu) in medians.items()
+    ]
+    return "\n".join(rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, and print the table."""
+    parser = argparse.ArgumentParser(description="Measure what each start-up shortcut saves.")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--capture", type=Path, default=CAPTURE)
+    chosen = parser.parse_args(arguments)
+    print(table(measure(chosen.capture, chosen.runs)))
+
+
+if __name__ == "__main__":
+    main()
