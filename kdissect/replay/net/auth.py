@@ -1,13 +1,19 @@
-"""How a link begins: ApiVersions, then SASL with the operator's credentials. Nothing of it comes from the capture.
+"""How a connection begins: ApiVersions, then SASL with the operator's credentials.
 
-A handshake is a generator of parts that gives no answer of its own; it raises `HandshakeFailed` with one sentence. SASL goes
-by SaslAuthenticate (KIP-152), with PLAIN (RFC 4616) or SCRAM (RFC 5802, RFC 7677); the server's proof is checked.
+Nothing of it comes from the capture.
+
+A handshake is a generator of parts that is sent the answer to each. It returns the lifetime of the SASL
+session, and raises `HandshakeFailed` with one sentence. SASL uses SaslAuthenticate (KIP-152), with PLAIN (RFC
+4616) or SCRAM (RFC 5802, RFC 7677), and checks the proof of the server. The target's messages are not
+trusted.
 """
 
 import base64
+import binascii
 import hashlib
 import hmac
 from collections.abc import Callable, Generator
+from typing import NamedTuple
 
 from kdissect import __version__
 from kdissect.errors import UserError
@@ -20,47 +26,46 @@ from kdissect.replay.settings import Credentials
 CLIENT_ID = "kdissect-replay"
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MECHANISMS = ("PLAIN", *HASHES)
-LEAST_ITERATIONS = 4096  # RFC 7677: fewer would let a false server guess
+LEAST_ITERATIONS = 4096  # RFC 7677: with fewer a false server could guess the password
+MOST_ITERATIONS = 1 << 24  # some seconds of work
 
-Handshake = Generator[Part, Answer, int]  # gives the session's lifetime in ms, 0 for no end
+Handshake = Generator[Part, Answer, int]  # returns the lifetime of the session in ms, 0 for no end
 
 
 class HandshakeFailed(UserError):
-    """The target does not want us, or is not what it says."""
+    """The target does not accept the replayer, or is not what it claims to be."""
 
 
 def shake_hands(
-    credentials: Credentials | None, learn: Callable[[Tree], None], nonce: Callable[[], str]
+    credentials: Credentials | None, learn_versions: Callable[[Tree], None], nonce: Callable[[], str]
 ) -> Handshake:
-    """Ask for versions, then say who we are."""
+    """Ask for versions, then log in. Raise HandshakeFailed if the target refuses."""
     answer = yield Part(
         ApiKey.API_VERSIONS,
         3,
         {"client_software_name": "kdissect", "client_software_version": __version__},
         client_id=CLIENT_ID,
     )
-    body = answer.body
-    if body.get("error_code") == ErrorCode.UNSUPPORTED_VERSION:
+    if answer.body.get("error_code") == ErrorCode.UNSUPPORTED_VERSION:
         answer = yield Part(ApiKey.API_VERSIONS, 0, {}, client_id=CLIENT_ID)
-        body = answer.body
-    if not body or body["error_code"]:
-        raise HandshakeFailed(f"ApiVersions: {_why(answer, body)}")
-    learn(body)
+    if not answer.body or answer.body["error_code"]:
+        raise HandshakeFailed(f"ApiVersions: {_reason(answer)}")
+    learn_versions(answer.body)
     return (yield from authenticate(credentials, nonce)) if credentials else 0
 
 
 def authenticate(credentials: Credentials, nonce: Callable[[], str]) -> Handshake:
-    """Say who we are; also done again before a session ends (KIP-368)."""
+    """Log in, or again before a session ends (KIP-368). Raise HandshakeFailed if the target refuses."""
     answer = yield Part(ApiKey.SASL_HANDSHAKE, 1, {"mechanism": credentials.mechanism}, client_id=CLIENT_ID)
     body = answer.body
-    if not body or body["error_code"]:
-        if body and body["error_code"] == ErrorCode.ILLEGAL_SASL_STATE:
-            raise HandshakeFailed(
-                "this listener of the target takes no login: without --sasl, or another port"
-            )
-        offered = ", ".join(body.get("mechanisms", ())) or "none"
+    if body.get("error_code") == ErrorCode.ILLEGAL_SASL_STATE:
         raise HandshakeFailed(
-            f"SASL {credentials.mechanism}: {_why(answer, body)} (the target offers {offered})"
+            "this listener of the target has no login: leave out --sasl, or use another port"
+        )
+    if not body or body["error_code"]:
+        offered = ", ".join(body.get("mechanisms") or ()) or "none"
+        raise HandshakeFailed(
+            f"SASL {credentials.mechanism}: {_reason(answer)} (the target offers {offered})"
         )
     if credentials.mechanism == "PLAIN":
         body = yield from _exchange(f"\0{credentials.user}\0{credentials.password}".encode(), credentials)
@@ -70,41 +75,60 @@ def authenticate(credentials: Credentials, nonce: Callable[[], str]) -> Handshak
 
 
 def _exchange(message: bytes, credentials: Credentials) -> Generator[Part, Answer, Tree]:
+    """Send one message of a mechanism. Return the body of the response."""
     answer = yield Part(ApiKey.SASL_AUTHENTICATE, 1, {"auth_bytes": message}, client_id=CLIENT_ID)
-    body = answer.body
-    if not body or body["error_code"]:
-        raise HandshakeFailed(f"SASL {credentials.mechanism} as {credentials.user}: {_why(answer, body)}")
-    return body
+    if not answer.body or answer.body["error_code"]:
+        raise HandshakeFailed(f"SASL {credentials.mechanism} as {credentials.user}: {_reason(answer)}")
+    return answer.body
+
+
+class _Challenge(NamedTuple):
+    """The server's first message of SCRAM (RFC 5802, section 5.1)."""
+
+    text: str
+    nonce: str
+    salt: bytes
+    iterations: int
+
+
+def _challenge(message: bytes, nonce: str) -> _Challenge:
+    """Read the server's first message. Raise HandshakeFailed if it is not one, or not for this nonce."""
+    try:
+        text = message.decode()
+        values = dict(part.split("=", 1) for part in text.split(",") if "=" in part)
+        found = _Challenge(text, values["r"], base64.b64decode(values["s"]), int(values["i"]))
+    except (UnicodeDecodeError, KeyError, ValueError, binascii.Error):
+        raise HandshakeFailed("SCRAM: the first message of the target cannot be read") from None
+    if not found.nonce.startswith(nonce):
+        raise HandshakeFailed("SCRAM: the first message of the target is not for this login")
+    if not LEAST_ITERATIONS <= found.iterations <= MOST_ITERATIONS:
+        raise HandshakeFailed(f"SCRAM: the target asks for {found.iterations} iterations")
+    return found
 
 
 def _scram(credentials: Credentials, nonce: str) -> Generator[Part, Answer, Tree]:
+    """Log in with SCRAM (RFC 5802, section 3). Return the body of the last response."""
     digest = HASHES[credentials.mechanism]
     user = credentials.user.replace("=", "=3D").replace(",", "=2C")
     first = f"n={user},r={nonce}"
-    said = (yield from _exchange(f"n,,{first}".encode(), credentials))["auth_bytes"].decode()
-    fields = dict(each.split("=", 1) for each in said.split(",") if "=" in each)
-    if not fields.get("r", "").startswith(nonce) or not fields.get("i", "").isdecimal():
-        raise HandshakeFailed("SCRAM: the target's first message makes no sense")
-    if int(fields["i"]) < LEAST_ITERATIONS:
-        raise HandshakeFailed(f"SCRAM: the target wants only {fields['i']} iterations")
-    salted = hashlib.pbkdf2_hmac(
-        digest, credentials.password.encode(), base64.b64decode(fields["s"]), int(fields["i"])
-    )
-    key = hmac.digest(salted, b"Client Key", digest)
-    last = f"c=biws,r={fields['r']}"
-    proven = f"{first},{said},{last}".encode()
-    signature = hmac.digest(hashlib.new(digest, key).digest(), proven, digest)
-    proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
-    final = f"{last},p={base64.b64encode(proof).decode()}"
-    body = yield from _exchange(final.encode(), credentials)
+    body = yield from _exchange(f"n,,{first}".encode(), credentials)
+    challenge = _challenge(body["auth_bytes"], nonce)
+    salted = hashlib.pbkdf2_hmac(digest, credentials.password.encode(), challenge.salt, challenge.iterations)
+    client_key = hmac.digest(salted, b"Client Key", digest)
+    final = f"c=biws,r={challenge.nonce}"
+    proven = f"{first},{challenge.text},{final}".encode()
+    signature = hmac.digest(hashlib.new(digest, client_key).digest(), proven, digest)
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    body = yield from _exchange(f"{final},p={base64.b64encode(proof).decode()}".encode(), credentials)
     server_key = hmac.digest(salted, b"Server Key", digest)
-    expected = base64.b64encode(hmac.digest(server_key, proven, digest)).decode()
-    if body["auth_bytes"].decode().split(",")[0] != f"v={expected}":
+    expected = b"v=" + base64.b64encode(hmac.digest(server_key, proven, digest))
+    if not hmac.compare_digest(body["auth_bytes"].split(b",")[0], expected):
         raise HandshakeFailed("SCRAM: the target does not know the password either")
     return body
 
 
-def _why(answer: Answer, body: Tree) -> str:
-    if not body:
-        return answer.bucket if answer.frame is None else "an answer that makes no sense"
-    return str(body.get("error_message") or error_name(body["error_code"]))
+def _reason(answer: Answer) -> str:
+    """Return why a request of the handshake failed."""
+    if not answer.body:
+        return answer.bucket if answer.frame is None else "a response that cannot be decoded"
+    return str(answer.body.get("error_message") or error_name(answer.body["error_code"]))

@@ -1,8 +1,12 @@
-"""A connection to one node of the target, as bytes: frames with their lengths, answers in the order of the requests.
+"""A connection to one node of the target, as bytes: frames, and responses in the order of requests.
 
-A broker answers the requests of a connection strictly in order, so the oldest question is the one that an answer is for; another
-correlation id is an error of the protocol, and ends the link. A question with acks = 0 waits for nothing. A link first shakes
-hands (see `handshake`), and holds back what it is given until that is done, and while the target asked it to be silent.
+In: parts to send, from the `ConnectionPool`, and bytes that arrived, from the `BrokerTransport`. Out: frames
+for the transport, and an `Answer` for each part when it has ended.
+
+A broker answers the requests of a connection strictly in order (the section "Network" of the protocol guide),
+so a response is for the oldest pending request. Another correlation id is a violation of the protocol and
+ends the connection. A request with acks=0 has no response. A connection begins with a handshake (see `auth`):
+parts are held until it is over, and while the target throttles the connection (KIP-219).
 """
 
 import struct
@@ -12,193 +16,197 @@ from functools import lru_cache
 from typing import Protocol
 
 from kdissect.protocol.codec.body import encode
-from kdissect.protocol.schema.registry import (
-    APIS,
-    MESSAGES,
-    request_header_version,
-)
+from kdissect.protocol.schema.registry import APIS, MESSAGES, request_header_version
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Answer, Part
 from kdissect.replay.settings import Address
 
-LARGEST_FRAME = 1 << 30
-CONNECTING, THROTTLED = "connecting", "throttle"  # why something is held
-CORRELATIONS = (1 << 31) - 16  # the last ones are special to Java clients
+LARGEST_FRAME = 1 << 30  # bytes of a response
+CONNECTING, THROTTLED = "connecting", "throttle"  # why a part is held
+CORRELATION_IDS = (1 << 31) - 16  # the last ones are special to Java clients
 
 
 class BrokerTransport(Protocol):
-    """What a transport does for links."""
+    """What carries the bytes of connections."""
 
-    def connect(self, link: "Connection", address: Address) -> None:
-        """Begin to connect; `link` hears of the outcome."""
+    def connect(self, connection: "Connection", address: Address) -> None:
+        """Begin to connect; the pool is told the outcome."""
 
-    def send(self, link: "Connection", data: bytes) -> None:
-        """Put bytes on the connection."""
+    def send(self, connection: "Connection", data: bytes) -> None:
+        """Send bytes."""
 
-    def disconnect(self, link: "Connection") -> None:
+    def disconnect(self, connection: "Connection") -> None:
         """Close the connection, if there is one."""
 
 
-# What waits for its answer: correlation id, deadline in ns, the answer without what the target says, and who hears of it. A plain
-# tuple, since one is made for every request.
+# Correlation id, deadline in ns, the answer without the response, and who is told. A plain tuple, since one
+# is made for every request.
 PendingRequest = tuple[int, int, Answer, Callable[[Answer], None]]
 
 
 class Connection:
-    """One connection; made by the switchboard, driven by a transport."""
+    """One connection; made by the pool, driven by a transport. Times are ns on the clock of the run."""
 
     __slots__ = (
-        "_begun", "_correlation", "_held", "address", "asked", "closed", "deadline_ns", "muted_until_ns", "node",
-        "owner", "questions", "ready", "wire",
-    )  # fmt: skip
+        "_correlation_id",
+        "_held",
+        "_partial_frame",
+        "address",
+        "closed",
+        "deadline_ns",
+        "muted_until_ns",
+        "node",
+        "owner",
+        "pending",
+        "ready",
+        "transport",
+    )
 
     def __init__(
-        self, owner: Hashable, node: int, address: Address, wire: BrokerTransport, deadline_ns: int
+        self, owner: Hashable, node: int, address: Address, transport: BrokerTransport, deadline_ns: int
     ) -> None:
-        self.owner, self.node, self.address, self.wire = owner, node, address, wire
-        self.deadline_ns = deadline_ns  # of an answer
-        self.questions: deque[PendingRequest] = deque()
-        self.ready = self.closed = False
-        self.muted_until_ns = 0
-        self.asked = 0
-        self._held: deque[tuple[Part, Callable[[Answer], None], str]] = deque()
-        self._begun = bytearray()  # the part of a frame that has come
-        self._correlation = 0
+        self.owner, self.node, self.address, self.transport = owner, node, address, transport
+        self.deadline_ns = deadline_ns  # how long a response may take
+        self.pending: deque[PendingRequest] = deque()
+        self.ready = False  # the handshake is over
+        self.closed = False
+        self.muted_until_ns = 0  # the target throttles it until then
+        self._held: deque[tuple[Part, Callable[[Answer], None], str]] = deque()  # with the reason
+        self._partial_frame = bytearray()  # the bytes of a frame that is not complete
+        self._correlation_id = 0  # of the last request
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits on it."""
-        return not self.questions and not self._held
-
-    @property
-    def holding(self) -> bool:
-        """Whether frames wait to be sent."""
-        return bool(self._held)
+        """Whether no request is pending or held."""
+        return not self.pending and not self._held
 
     def ask(self, part: Part, done: Callable[[Answer], None], now_ns: int) -> None:
-        """Send a part, or hold it until the link is ready; `done` hears of the end of it."""
+        """Send a part, or hold it until the connection is ready; `done` is called when the part has ended."""
         if self.closed:
             done(Answer(part, Disposition.FAILED_TO_SEND, node=self.node))
         elif self.ready and not self._held and now_ns >= self.muted_until_ns:
             self.put(part, done, now_ns)
         else:
-            self._held.append(
-                (part, done, THROTTLED if self.ready and now_ns < self.muted_until_ns else CONNECTING)
-            )
+            muted = self.ready and now_ns < self.muted_until_ns
+            self._held.append((part, done, THROTTLED if muted else CONNECTING))
 
     def put(self, part: Part, done: Callable[[Answer], None], now_ns: int, held: str = "") -> None:
-        """Send a part now."""
-        correlation = self._correlation = self._correlation % CORRELATIONS + 1
+        """Send a part now; `held` is why it was not sent before."""
+        correlation_id = self._correlation_id = self._correlation_id % CORRELATION_IDS + 1
         try:
-            frame = encode_part(part, correlation)
-        except (ValueError, TypeError, LookupError, struct.error):
+            frame = encode_part(part, correlation_id)
+        except (ValueError, struct.error):  # a name that has grown beyond what its field can hold
             return done(Answer(part, Disposition.FAILED_TO_SEND, node=self.node, held="cannot be encoded"))
-        self.asked += 1
         answer = Answer(part, Disposition.NO_ANSWER_DUE, None, now_ns, None, self.node, len(frame) - 4, held)
         if not part.answerless:
             deadline_ns = now_ns + self.deadline_ns + part.wait_ms * 1_000_000
-            self.questions.append((correlation, deadline_ns, answer, done))
-        self.wire.send(self, frame)
+            self.pending.append((correlation_id, deadline_ns, answer, done))
+        self.transport.send(self, frame)
         if part.answerless:
             done(answer)
         return None
 
     def release(self, now_ns: int) -> None:
-        """Send what was held, if it may be sent by now."""
+        """Send what was held, as far as it may be sent by now."""
         while self._held and self.ready and now_ns >= self.muted_until_ns and not self.closed:
-            part, done, why = self._held.popleft()
-            self.put(part, done, now_ns, why)
+            part, done, reason = self._held.popleft()
+            self.put(part, done, now_ns, reason)
 
     def received(self, data: bytes, now_ns: int) -> None:
-        """Take in bytes; answers go to those who asked."""
-        begun = self._begun
-        if begun:
-            begun += data
-            size = int.from_bytes(begun[:4], "big", signed=True)
-            if len(begun) < 4 or (4 <= size <= LARGEST_FRAME and len(begun) - 4 < size):
+        """Cut bytes that arrived into frames; each complete one ends a pending request."""
+        partial = self._partial_frame
+        if partial:
+            partial += data
+            size = int.from_bytes(partial[:4], "big", signed=True)
+            if len(partial) < 4 or (4 <= size <= LARGEST_FRAME and len(partial) - 4 < size):
                 return None
-            data = bytes(begun)
-            begun.clear()
-        at, end = 0, len(data)
-        while end - at >= 4:
-            size = int.from_bytes(data[at : at + 4], "big", signed=True)
+            data = bytes(partial)
+            partial.clear()
+        start, end = 0, len(data)
+        while end - start >= 4:
+            size = int.from_bytes(data[start : start + 4], "big", signed=True)
             if not 4 <= size <= LARGEST_FRAME:
                 return self.end()
-            stop = at + 4 + size
+            stop = start + 4 + size
             if stop > end:
                 break
-            self._answered(data[at + 4 : stop], now_ns)
-            at = stop
-        if at < end:
-            begun += data[at:]
+            self._respond(data[start + 4 : stop], now_ns)
+            start = stop
+        if start < end:
+            partial += data[start:]
         return None
 
-    def _answered(self, frame: bytes, now_ns: int) -> None:
-        questions = self.questions
-        if not questions or questions[0][0] != int.from_bytes(frame[:4], "big"):
+    def _respond(self, frame: bytes, now_ns: int) -> None:
+        pending = self.pending
+        if not pending or pending[0][0] != int.from_bytes(frame[:4], "big"):
             return self.end()
-        _, _, answer, done = questions.popleft()
+        _, _, answer, done = pending.popleft()
         answer.bucket, answer.frame, answer.received_ns = Disposition.ANSWERED, frame, now_ns
         done(answer)
         return None
 
     def expire(self, now_ns: int) -> bool:
-        """End the link if its oldest question waits for too long: what follows could not be told from what is late."""
-        if self.questions and self.questions[0][1] <= now_ns:
+        """End the connection if its oldest request is overdue, since later responses could not be told apart.
+
+        Return whether it ended.
+        """
+        if self.pending and self.pending[0][1] <= now_ns:
             self.end(Disposition.TIMED_OUT)
             return True
         return False
 
-    def end(self, bucket: Disposition = Disposition.CLOSED) -> None:
-        """Close it; the oldest question ends in `bucket`, those behind it as closed, what was held was never sent."""
+    def end(self, disposition: Disposition = Disposition.CLOSED) -> None:
+        """Close it. The oldest request ends as `disposition`, later ones as closed; held ones were not sent."""
         if self.closed:
             return
         self.closed = True
-        self.wire.disconnect(self)
-        questions, self.questions = self.questions, deque()
+        self.transport.disconnect(self)
+        pending, self.pending = self.pending, deque()
         held, self._held = self._held, deque()
-        for _, _, answer, done in questions:
-            answer.bucket = bucket
+        for _, _, answer, done in pending:
+            answer.bucket = disposition
             done(answer)
-            bucket = Disposition.CLOSED
+            disposition = Disposition.CLOSED
         for part, done, _ in held:
             done(Answer(part, Disposition.FAILED_TO_SEND, node=self.node))
 
 
-def encode_part(part: Part, correlation: int) -> bytes:
-    """Encode a part with its length in front. Raises ValueError and struct.error for what its version cannot say."""
+def encode_part(part: Part, correlation_id: int) -> bytes:
+    """Return the frame of a part, its length in front.
+
+    Raise ValueError for a field that its version does not have, struct.error for a value that does not fit.
+    """
     ready = part.ready
     if ready:
         if not part.heads:
-            return b"".join((ready[:8], correlation.to_bytes(4, "big"), memoryview(ready)[12:]))
-        return _overlaid(ready, correlation, part.heads)
+            return b"".join((ready[:8], correlation_id.to_bytes(4, "big"), memoryview(ready)[12:]))
+        return _overlaid(ready, correlation_id, part.heads)
     front, body = (
-        _front(part.key, part.version, part.client_id),
+        _header(part.key, part.version, part.client_id),
         encode(APIS[part.key].request, part.version, part.body),
     )
     size = (len(front) + 4 + len(body)).to_bytes(4, "big")
-    return b"".join((size, front[:4], correlation.to_bytes(4, "big"), front[4:], body))
+    return b"".join((size, front[:4], correlation_id.to_bytes(4, "big"), front[4:], body))
 
 
 @lru_cache(1 << 12)
-def _front(key: int, version: int, client_id: str | None) -> bytes:
-    """Encode a request's header, without its correlation id."""
-    header = {"request_api_key": key, "request_api_version": version, "client_id": client_id}
-    whole = encode(
-        MESSAGES["RequestHeader"], request_header_version(key, version), header | {"correlation_id": 0}
-    )
-    return whole[:4] + whole[8:]
+def _header(key: int, version: int, client_id: str | None) -> bytes:
+    """Return the header of a request, without its correlation id."""
+    values = {"request_api_key": key, "request_api_version": version, "client_id": client_id}
+    header_version = request_header_version(key, version)
+    header = encode(MESSAGES["RequestHeader"], header_version, values | {"correlation_id": 0})
+    return header[:4] + header[8:]
 
 
-def _overlaid(ready: bytes, correlation: int, heads: tuple[tuple[int, bytes], ...]) -> bytes:
-    """Put new heads over a frame, in their order, and copy what is between them once. Raises ValueError where they overlap."""
-    whole = memoryview(ready)
-    pieces: list[bytes | memoryview] = [ready[:8], correlation.to_bytes(4, "big")]
-    at = 12
+def _overlaid(ready: bytes, correlation_id: int, heads: tuple[tuple[int, bytes], ...]) -> bytes:
+    """Return a frame with new bytes at some positions, copied once. Raise ValueError if they overlap."""
+    frame = memoryview(ready)
+    pieces: list[bytes | memoryview] = [ready[:8], correlation_id.to_bytes(4, "big")]
+    copied = 12
     for start, head in heads:
-        if start < at:
+        if start < copied:
             raise ValueError("heads out of order")
-        pieces += (whole[at:start], head)
-        at = start + len(head)
-    pieces.append(whole[at:])
+        pieces += (frame[copied:start], head)
+        copied = start + len(head)
+    pieces.append(frame[copied:])
     return b"".join(pieces)

@@ -1,6 +1,7 @@
 """Runs courses over links, on a time that it is told: it opens links, hands out answers, and lets nothing wait for ever.
 
-Whoever drives it (`transport`, or a test) calls `wake` when `next_ns` has come, and the links' own methods when bytes do.
+Whoever drives it (`transport`, or a test) calls `wake` when `next_ns` has come, and the links' own methods
+when bytes do.
 """
 
 import heapq

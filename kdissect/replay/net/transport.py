@@ -1,8 +1,10 @@
 """Sockets and the clock: the one module of replay that has them.
 
-`play` drives a switchboard in an asyncio loop (uvloop's where that is installed) until the work says that it is done. Links are
-TCP connections with Nagle's delay off, over TLS if asked. What one event gives to send goes out when the event has been dealt with, by
-one call for each connection: the system's part of a small request is mostly that call. Nothing in here knows what a frame means.
+`play` runs a `ConnectionPool`, and the `TimedWork` that uses it, in an asyncio loop (uvloop's where that is
+installed) until the work is done. Connections are TCP with Nagle's delay off, over TLS if the operator asks
+for it. What one event gives to send leaves when the event has been dealt with, by one call for each
+connection: most of what a small request costs the system is that call. This module does not know what a frame
+means.
 """
 
 import asyncio
@@ -12,8 +14,8 @@ import signal
 import socket
 import ssl
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool
@@ -24,26 +26,26 @@ TICK_NS = 1_000_000  # timers of event loops count in ms
 
 
 class TimedWork(Protocol):
-    """What is driven besides the switchboard."""
+    """What is driven besides the pool."""
 
     @property
     def next_ns(self) -> int | None:
-        """When to wake it."""
+        """When to wake it; None: never."""
 
     def wake(self) -> None:
         """Do what is due."""
 
     def interrupt(self) -> None:
-        """The operator pressed Ctrl-C."""
+        """Deal with Ctrl-C."""
 
 
 class NoTimedWork:
-    """No work of its own: the switchboard's courses are all there is."""
+    """No work of its own: the coroutines of the pool are all there is."""
 
     next_ns: int | None = None
 
     def wake(self) -> None:
-        """Nothing is ever due."""
+        """Do nothing, since nothing is ever due."""
 
     def interrupt(self) -> None:
         """End at once."""
@@ -51,104 +53,114 @@ class NoTimedWork:
 
 
 class TcpTransport:
-    """Links over TCP. `board` is set before anything connects."""
+    """Connections over TCP. `pool` is set by `play`, before anything connects."""
 
     def __init__(self, tls: Tls | None) -> None:
-        self.board: ConnectionPool | None = None
-        # Something happened, at this time: look again at what is due.
-        self.kick: Callable[[int], None] = _nothing
-        self._context = _context(tls) if tls else None
+        self.pool: ConnectionPool | None = None
+        self.on_event: Callable[[int], None] = (
+            _ignore  # called with the time when an event has been dealt with
+        )
+        self.on_error: Callable[[Exception], None] = _raise  # called with what an event must not raise
+        self._context = _tls_context(tls) if tls else None
         self._channels: dict[Connection, _Channel] = {}
-        self._corked: list[_Channel] = []  # those with something to send
+        self._outgoing: list[_Channel] = []  # those with something to send
         self._opening: dict[Connection, asyncio.Task[None]] = {}
 
-    def connect(self, link: Connection, address: Address) -> None:
+    def connect(self, connection: Connection, address: Address) -> None:
         """Begin to connect."""
-        self._opening[link] = asyncio.get_running_loop().create_task(self._open(link, address))
+        task = asyncio.get_running_loop().create_task(self._open(connection, address))
+        self._opening[connection] = task
 
-    def send(self, link: Connection, data: bytes) -> None:
-        """Have bytes written with whatever else the event that is dealt with gives to send."""
-        channel = self._channels.get(link)
+    def send(self, connection: Connection, data: bytes) -> None:
+        """Have bytes written with all that the present event gives to send."""
+        channel = self._channels.get(connection)
         if channel is not None:
             if not channel.outgoing:
-                self._corked.append(channel)
+                self._outgoing.append(channel)
             channel.outgoing.append(data)
 
-    def uncork(self) -> None:
+    def flush(self) -> None:
         """Write what there is to send."""
-        corked = self._corked
-        for channel in corked:
+        channels = self._outgoing
+        for channel in channels:
             channel.write()
-        corked.clear()
+        channels.clear()
 
-    def disconnect(self, link: Connection) -> None:
-        """Close, whatever state it is in."""
-        channel = self._channels.pop(link, None)
+    def disconnect(self, connection: Connection) -> None:
+        """Close a connection, whatever state it is in."""
+        channel = self._channels.pop(connection, None)
         if channel is not None and channel.transport is not None:
             channel.write()
             channel.transport.close()
-        opening = self._opening.pop(link, None)
+        opening = self._opening.pop(connection, None)
         if opening is not None and not opening.done():
             opening.cancel()
 
-    async def _open(self, link: Connection, address: Address) -> None:
-        assert self.board is not None
+    async def _open(self, connection: Connection, address: Address) -> None:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_S):
                 _, channel = await loop.create_connection(
-                    lambda: _Channel(self, link),
+                    lambda: _Channel(self, connection),
                     *address,
                     ssl=self._context,
                     server_hostname=address[0] if self._context else None,
                 )
         except (OSError, TimeoutError) as error:
-            self._opening.pop(link, None)
-            self.board.wake(now_ns())
-            self.board.refused(link, _sentence(error))
-            self._dealt_with()
+            self._opening.pop(connection, None)
+            reason = _sentence(error)
+            self._deal_with(lambda pool: pool.refused(connection, reason))
             return
-        self._opening.pop(link, None)
-        self._channels[link] = channel
-        self.board.wake(now_ns())
+        self._opening.pop(connection, None)
+        self._channels[connection] = channel
         peer = channel.transport.get_extra_info("peername") if channel.transport else None
-        self.board.connected(link, (peer[0], peer[1]) if peer else address)
-        self._dealt_with()
+        peer_address = (peer[0], peer[1]) if peer else address
+        self._deal_with(lambda pool: pool.connected(connection, peer_address))
 
-    def received(self, link: Connection, data: bytes) -> None:
-        """Hand bytes on."""
-        assert self.board is not None
-        self.board.now_ns = now = now_ns()
-        link.received(data, now)
-        self._dealt_with()
+    def received(self, connection: Connection, data: bytes) -> None:
+        """Hand bytes to a connection."""
+        pool = self.pool
+        assert pool is not None
+        pool.now_ns = now = now_ns()
+        try:
+            connection.received(data, now)
+            self.flush()
+        except Exception as error:  # noqa: BLE001 - asyncio would only log it
+            self.on_error(error)
+        self.on_event(pool.now_ns)
 
-    def lost(self, link: Connection) -> None:
-        """Hand on that the peer closed."""
-        if self._channels.pop(link, None) is not None and self.board is not None:
-            self.board.wake(now_ns())
-            self.board.lost(link)
-            self._dealt_with()
+    def lost(self, connection: Connection) -> None:
+        """Report that the peer closed a connection."""
+        if self._channels.pop(connection, None) is not None:
+            self._deal_with(lambda pool: pool.lost(connection))
 
-    def _dealt_with(self) -> None:
-        """End an event of a link."""
-        assert self.board is not None
-        self.uncork()
-        self.kick(self.board.now_ns)
+    def _deal_with(self, event: Callable[[ConnectionPool], None]) -> None:
+        pool = self.pool
+        assert pool is not None
+        try:
+            pool.wake(now_ns())
+            event(pool)
+            self.flush()
+        except Exception as error:  # noqa: BLE001 - asyncio would only log it
+            self.on_error(error)
+        self.on_event(pool.now_ns)
 
 
 class _Channel(asyncio.Protocol):
-    def __init__(self, wire: TcpTransport, link: Connection) -> None:
-        self._wire, self._link = wire, link
+    """A connection as asyncio sees it."""
+
+    def __init__(self, owner: TcpTransport, connection: Connection) -> None:
+        self._owner, self._connection = owner, connection
         self.transport: asyncio.Transport | None = None
         self.outgoing: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
-        self.transport = transport  # type: ignore[assignment]
-        held = transport.get_extra_info("socket")
-        if held is not None:
+        self.transport = transport  # type: ignore[assignment] # uvloop's transports are not subclasses
+        peer_socket = transport.get_extra_info("socket")
+        if peer_socket is not None:
             with contextlib.suppress(OSError):
-                held.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                peer_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def write(self) -> None:
         """Write what waits, if it still can be."""
@@ -158,105 +170,109 @@ class _Channel(asyncio.Protocol):
         outgoing.clear()
 
     def data_received(self, data: bytes) -> None:
-        self._wire.received(self._link, data)
+        self._owner.received(self._connection, data)
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        self._wire.lost(self._link)
+        self._owner.lost(self._connection)
 
 
-def _nothing(_at_ns: int) -> None:
-    """Nobody is driven any more."""
+def _ignore(_time_ns: int) -> None:
+    """Do nothing: nothing is driven any more."""
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def now_ns() -> int:
-    """Read the clock of a run: monotonic."""
+    """Return the time of a run's clock, which never steps back."""
     return time.monotonic_ns()
 
 
 def wall_ns() -> int:
-    """Read the time of day, for what is written down."""
+    """Return the time of day as ns since the epoch, for what is written down."""
     return time.time_ns()
 
 
 def nonce() -> str:
-    """Make random text for SCRAM."""
+    """Return random text for SCRAM."""
     return secrets.token_urlsafe(24)
 
 
 def play(
-    board: ConnectionPool,
-    wire: TcpTransport,
+    pool: ConnectionPool,
+    transport: TcpTransport,
     work: TimedWork,
     start: Callable[[], None],
     done: Callable[[], bool],
 ) -> None:
-    """Drive everything until `done`. Raises what makes it impossible to go on."""
-    wire.board = board
-    _run(_drive(board, wire, work, start, done))
+    """Call `start`, and drive pool and work until `done`. Raise what makes it impossible to go on."""
+    transport.pool = pool
+    _run(_drive(pool, transport, work, start, done))
 
 
-def _run(main: object) -> None:
+def _run(main: Coroutine[Any, Any, None]) -> None:
     try:
         import uvloop
     except ImportError:
-        asyncio.run(main)  # type: ignore[arg-type]
+        asyncio.run(main)
     else:
-        uvloop.run(main)  # type: ignore[arg-type]
+        uvloop.run(main)
 
 
 async def _drive(
-    board: ConnectionPool,
-    wire: TcpTransport,
+    pool: ConnectionPool,
+    transport: TcpTransport,
     work: TimedWork,
     start: Callable[[], None],
     done: Callable[[], bool],
 ) -> None:
     loop = asyncio.get_running_loop()
-    pump = _Pump(board, wire, work, done)
-    wire.kick = pump.happened
+    pump = _Pump(pool, transport, work, done)
+    transport.on_event, transport.on_error = pump.happened, pump.fail
     with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
         loop.add_signal_handler(signal.SIGINT, work.interrupt)
-    board.wake(now_ns())
+    pool.wake(now_ns())
     start()
     try:
         pump.wake()
         await pump.finished
     finally:
-        wire.kick = _nothing
-        for link in list(board.links.values()):
-            board.drop(link)
+        transport.on_event, transport.on_error = _ignore, _raise
+        for connection in list(pool.links.values()):
+            pool.drop(connection)
         pump.stop()
         await asyncio.sleep(0)
         loop.remove_signal_handler(signal.SIGINT)
 
 
 class _Pump:
-    """Wakes what is driven whenever something is due, by one timer: all that is due within a tick goes out together."""
+    """Wakes pool and work when something is due, by one timer: what is due within a tick leaves together."""
 
     def __init__(
-        self, board: ConnectionPool, wire: TcpTransport, work: TimedWork, done: Callable[[], bool]
+        self, pool: ConnectionPool, transport: TcpTransport, work: TimedWork, done: Callable[[], bool]
     ) -> None:
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._board, self._wire, self._work, self._done = board, wire, work, done
+        self._pool, self._transport, self._work, self._done = pool, transport, work, done
         self._timer: asyncio.Handle | None = None
-        self._armed_ns = 0
+        self._armed_ns = 0  # when the timer wakes
 
     def wake(self) -> None:
-        """Do what is due, and see to it that this is called again."""
+        """Do what is due, and arm the timer again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         try:
-            self._board.wake(now_ns())
+            self._pool.wake(now_ns())
             self._work.wake()
-            self._wire.uncork()
+            self._transport.flush()
         except Exception as error:  # noqa: BLE001 - it is raised again where the run is awaited
-            self._fail(error)
+            self.fail(error)
         self._look()
 
-    def happened(self, at_ns: int) -> None:
-        """Look soon at what it means: it may be the end, or something may be due earlier than was known."""
-        if self._timer is None or self._armed_ns > at_ns + TICK_NS:
+    def happened(self, time_ns: int) -> None:
+        """Look at what an event means: it may be the end, or something may be due earlier than was known."""
+        if self._timer is None or self._armed_ns > time_ns + TICK_NS:
             self._look()
 
     def _look(self) -> None:
@@ -265,10 +281,10 @@ class _Pump:
         if self._done():
             self.finished.set_result(None)
             return
-        next_ns = self._board.next_ns
-        due_ns = self._work.next_ns
-        if due_ns is not None and due_ns < next_ns:
-            next_ns = due_ns
+        next_ns = self._pool.next_ns
+        work_ns = self._work.next_ns
+        if work_ns is not None and work_ns < next_ns:
+            next_ns = work_ns
         if self._timer is None or next_ns < self._armed_ns:
             self._arm(next_ns)
 
@@ -282,7 +298,8 @@ class _Pump:
         else:
             self._timer = loop.call_later(max(wait_ns, TICK_NS) / 1e9, self.wake)
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
+        """End the run with an error."""
         if not self.finished.done():
             self.finished.set_exception(error)
 
@@ -292,7 +309,7 @@ class _Pump:
             self._timer.cancel()
 
 
-def _context(tls: Tls) -> ssl.SSLContext:
+def _tls_context(tls: Tls) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=tls.authority)
     if tls.certificate:
         context.load_cert_chain(tls.certificate)
@@ -303,9 +320,10 @@ def _context(tls: Tls) -> ssl.SSLContext:
 
 
 def _sentence(error: BaseException) -> str:
+    """Return why a connection was not made."""
     if isinstance(error, TimeoutError):
         return f"no connection within {CONNECT_S:g} s"
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error.reason or error}"
-    said = str(getattr(error, "strerror", None) or error).lower()
-    return said or "the connection was closed before TLS was agreed on"
+    reason = str(getattr(error, "strerror", None) or error).lower()
+    return reason or "the connection was closed before TLS was agreed on"

@@ -66,13 +66,25 @@ def test_scram_says_what_the_rfc_says() -> None:
     ("final", "first", "why"),
     [
         ("v=AAAA", SERVER_FIRST, "does not know the password either"),
-        (SERVER_FINAL, SERVER_FIRST.replace("rOpr", "xxxx"), "makes no sense"),
-        (SERVER_FINAL, SERVER_FIRST.replace("4096", "1"), "only 1 iterations"),
+        (SERVER_FINAL, SERVER_FIRST.replace("rOpr", "xxxx"), "is not for this login"),
+        (SERVER_FINAL, SERVER_FIRST.replace("4096", "1"), "asks for 1 iterations"),
+        (SERVER_FINAL, SERVER_FIRST.replace("4096", "2147483647"), "asks for 2147483647 iterations"),
+        (SERVER_FINAL, SERVER_FIRST.replace("4096", "many"), "cannot be read"),
+        (SERVER_FINAL, SERVER_FIRST.replace("s=W", "s=?"), "cannot be read"),
+        (SERVER_FINAL, f"r={NONCE}", "cannot be read"),
+        (SERVER_FINAL, "", "cannot be read"),
     ],
 )
 def test_a_false_server_is_found_out(final: str, first: str, why: str) -> None:
     with pytest.raises(HandshakeFailed, match=why):
         talk(authenticate(PENCIL, lambda: NONCE), server(final, first))
+
+
+def test_a_first_message_that_is_no_text_is_refused() -> None:
+    login = authenticate(PENCIL, lambda: NONCE)
+    answers = iter([{"error_code": 0, "mechanisms": []}, {"error_code": 0, "auth_bytes": b"r=\xff"}])
+    with pytest.raises(HandshakeFailed, match="cannot be read"):
+        talk(login, lambda _part: next(answers))
 
 
 def test_plain_and_its_refusal() -> None:

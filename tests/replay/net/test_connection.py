@@ -97,6 +97,6 @@ def test_what_one_event_gives_to_send_leaves_together_and_before_the_end() -> No
     wire.send(links[1], b"last")
     wire.disconnect(links[1])
     assert peers[0].heard == []
-    wire.uncork()
-    wire.uncork()
+    wire.flush()
+    wire.flush()
     assert [peer.heard for peer in peers] == [[b"abc"], [b"last", b"closed"]]
