@@ -10,7 +10,6 @@ from kdissect.replay.effects import (
     ask_one,
 )
 from kdissect.replay.engine.run import Replay
-from kdissect.replay.handlers.discover import until_settled
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.load.policy import is_internal
 from kdissect.replay.rewrite.versions import chosen_version
@@ -46,9 +45,9 @@ def missing_topics(replay: Replay) -> list[MissingTopic]:
     ]
 
 
-def create_topics(stage: ReplayContext, wanted: list[MissingTopic]) -> Coroutine:
+def create_topics(context: ReplayContext, wanted: list[MissingTopic]) -> Coroutine[list[CreatedTopic]]:
     """Create topics and wait until every node knows their leaders; give what became of each."""
-    version = chosen_version(ApiKey.CREATE_TOPICS, 4, stage.topology.versions.get(ApiKey.CREATE_TOPICS)) or 0
+    version = chosen_version(ApiKey.CREATE_TOPICS, 4, context.cluster.versions.get(ApiKey.CREATE_TOPICS)) or 0
     body = {
         "topics": [
             {"name": each.name, "num_partitions": each.partitions, "replication_factor": each.replicas}
@@ -60,5 +59,5 @@ def create_topics(stage: ReplayContext, wanted: list[MissingTopic]) -> Coroutine
     outcomes = {each["name"]: each["error_code"] for each in answer.body.get("topics") or ()}
     created = [each.name for each in wanted if outcomes.get(each.name) == 0]
     said = {name: error_name(code) for name, code in outcomes.items()} | dict.fromkeys(created, CREATED)
-    said |= dict.fromkeys((yield from until_settled(stage, created, created=True)), NOT_SETTLED)
+    said |= dict.fromkeys((yield from context.discovery.until_settled(created, created=True)), NOT_SETTLED)
     return [CreatedTopic(each, said.get(each.name, str(answer.bucket))) for each in wanted]

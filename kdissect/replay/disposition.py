@@ -41,6 +41,17 @@ SENT = (
 SKIPPED = tuple(bucket for bucket in Disposition if bucket not in SENT)
 
 
+class SkipRequest(Exception):
+    """A request, or a part of it, cannot be carried over: it is skipped, counted by its disposition, for this reason.
+
+    Handlers raise it, and whoever drives them takes it in. It is not the user's mistake, so it never leaves a replay.
+    """
+
+    def __init__(self, bucket: Disposition, reason: str) -> None:
+        super().__init__(reason)
+        self.bucket, self.reason = bucket, reason
+
+
 class Unaccounted(Exception):
     """The buckets do not add up to what was captured: a defect of the replayer, said and not hidden."""
 

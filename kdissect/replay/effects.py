@@ -1,26 +1,38 @@
-"""What a course may ask of whoever runs it: the words between rewriting and transport.
+"""The effects that a coroutine of the replay may ask for: all that lies between rewriting requests and sending them.
 
-A course is a generator. It yields a step and is sent what came of it:
+A *coroutine* is a generator that neither owns a socket nor reads a clock. It yields an effect, whoever drives it (the
+`ConnectionPool`) brings the effect about and sends the reply in, and the coroutine goes on:
 
-    answers = yield Ask((Part(...), Part(...)))      a list with one Answer for each part, in order
-    opened  = yield Until(gate)                      True, or False when the deadline passed first
-    _       = yield Pause(ns)                        None, later
+| effect                          | what happens                                          | reply                               |
+| ------------------------------- | ----------------------------------------------------- | ----------------------------------- |
+| `Ask(parts, synthetic, owner)`  | all parts are sent at once, and all of them must end  | one `Answer` for each part, in order |
+| `Until(gate)`                   | nothing, until the gate opens or the deadline passes  | whether the gate opened             |
+| `Pause(ns)`                     | nothing, for that time                                | None                                |
+| `Spawn(coroutine, owner)`       | another coroutine runs beside this one                | None, at once                       |
 
-It ends with the answers that count for its captured request, or raises `SkipRequest` to skip it. What is asked with
-`synthetic` is the replayer's own, and is counted apart.
+Coroutines yield effects through `ask`, `ask_one`, `until`, `pause` and `spawn`, which know the type of the reply. So
+`Coroutine[T]` says what a `yield from` returns, and the type checker sees it. A *handler* (see `handlers`) is a coroutine
+that returns the answers which count for one captured request; it raises `SkipRequest` to skip that request. An `Ask` that
+is `synthetic` is the replayer's own, and is counted apart.
+
+A `Gate` opens once, and lets all who wait for it go on. Dependencies only point to requests that were captured earlier,
+and every wait has a deadline, so waiting cannot go in circles.
 """
 
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from kdissect.protocol.codec.messages import decode_response
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.rewrite.references import errors_of
 
-ANY = -1  # whichever node
-SMALL = 256  # bytes of an answer that is remembered: most say only that all went well, again and again
+ANY = -1  # node id: whichever node
+CONTROL = "control"  # owns the connections for what belongs to no captured connection
+REMEMBERED_BYTES = 256  # of a response that is decoded once for all like it: most say that all went well
+
+T = TypeVar("T")
 
 
 class Part(NamedTuple):
@@ -31,41 +43,39 @@ class Part(NamedTuple):
     body: dict[str, Any]
     node: int = ANY
     client_id: str | None = None
-    answerless: bool = False  # acks = 0: none will come
-    wait_ms: int = 0  # how long the target may take before it answers, by the request's own words
-    ready: bytes = b""  # the whole frame, encoded already, all but its correlation id
-    again: bool = False  # what was refused for the moment, sent again: its answer is the one that counts
-    heads: tuple[
-        tuple[int, bytes], ...
-    ] = ()  # (position in `ready`, what is sent in the place of what is there)
+    answerless: bool = False  # acks = 0: no response will come
+    wait_ms: int = 0  # how long the target may take before it responds, by the request's own fields
+    ready: bytes = b""  # the whole frame, if it is encoded already, but for its correlation id
+    again: bool = False  # sent again after a passing error: its answer is the one that counts
+    heads: tuple[tuple[int, bytes], ...] = ()  # (position in `ready`, bytes that are sent there instead)
 
 
-class Read(NamedTuple):
-    """An answer decoded, and its errors in wire order. It may stand for many answers, so nobody changes it."""
+class ResponseContent(NamedTuple):
+    """A response decoded, and its errors in wire order. It may stand for many responses, so nobody changes it."""
 
     body: dict[str, Any]
     errors: tuple[int, ...]
 
 
-UNREADABLE, WELL = Read({}, ()), Read({"error_code": 0}, ())
+UNREADABLE, WITHOUT_ERROR = ResponseContent({}, ()), ResponseContent({"error_code": 0}, ())
 
 
-def _read(key: int, version: int, said: bytes) -> Read:
+def _decode(key: int, version: int, data: bytes) -> ResponseContent:
     """Decode what follows the correlation id."""
-    whole = decode_response(bytes(4) + said, key, version)
-    if whole.body is None or whole.fault is not None:
+    decoded = decode_response(bytes(4) + data, key, version)
+    if decoded.body is None or decoded.fault is not None:
         return UNREADABLE
-    return Read(whole.body, tuple(errors_of(key, version, whole.body)))
+    return ResponseContent(decoded.body, tuple(errors_of(key, version, decoded.body)))
 
 
-_read_again = lru_cache(1 << 12)(_read)
+_decode_again = lru_cache(1 << 12)(_decode)
 
 
 class Answer:
-    """What became of a part."""
+    """What became of a part: the target's response, or why there is none."""
 
     __slots__ = (
-        "_read",
+        "_content",
         "bucket",
         "frame",
         "held",
@@ -91,39 +101,38 @@ class Answer:
         self.part, self.bucket, self.frame = part, bucket, frame
         self.sent_ns, self.received_ns = sent_ns, received_ns
         self.node, self.sent_bytes = node, sent_bytes
-        self.held = held  # why the link did not send it at once
+        self.held = held  # why the connection did not send it at once
         self.throttle_ms = 0
-        self._read: Read | None = None
+        self._content: ResponseContent | None = None
 
     @property
     def body(self) -> dict[str, Any]:
-        """The answer decoded; empty if there is none or it makes no sense."""
-        return (self._read or self._decoded()).body
+        """The response decoded; empty if there is none or it cannot be decoded."""
+        return (self._content or self._decoded()).body
 
     @property
     def errors(self) -> tuple[int, ...]:
-        """The errors in it that are not 0, in wire order."""
-        return (self._read or self._decoded()).errors
+        """The error codes in it that are not 0, in wire order."""
+        return (self._content or self._decoded()).errors
 
-    def all_well(self) -> None:
-        """Take it from who has looked that there is no error in it; all else that it says is not decoded."""
-        self._read = WELL
+    @property
+    def first_error(self) -> int:
+        """The first error code in it that is not 0; 0 if there is none."""
+        errors = self.errors
+        return errors[0] if errors else 0
 
-    def _decoded(self) -> Read:
+    def mark_without_error(self) -> None:
+        """Take the caller's word that the response has no error, and decode it no more."""
+        self._content = WITHOUT_ERROR
+
+    def _decoded(self) -> ResponseContent:
         frame, part = self.frame, self.part
         if frame is None:
-            self._read = UNREADABLE
+            self._content = UNREADABLE
         else:
-            self._read = (_read_again if len(frame) <= SMALL else _read)(part.key, part.version, frame[4:])
-        return self._read
-
-
-class Ask(NamedTuple):
-    """Send these, all at once, and go on when all have come to an end."""
-
-    parts: tuple[Part, ...]
-    synthetic: bool = False
-    owner: Hashable = None  # on whose connections, if not on those of the captured connection
+            decode = _decode_again if len(frame) <= REMEMBERED_BYTES else _decode
+            self._content = decode(part.key, part.version, frame[4:])
+        return self._content
 
 
 @dataclass(slots=True)
@@ -141,6 +150,14 @@ class Gate:
             go_on()
 
 
+class Ask(NamedTuple):
+    """Send these parts, all at once, and go on when all have come to an end."""
+
+    parts: tuple[Part, ...]
+    synthetic: bool = False
+    owner: Hashable = None  # on whose connections, if not on those of the captured connection
+
+
 class Until(NamedTuple):
     """Wait for a gate."""
 
@@ -153,12 +170,41 @@ class Pause(NamedTuple):
     ns: int
 
 
-Step = Ask | Until | Pause
-Course = Generator[Step, Any, list[Answer]]
-Coroutine = Generator[Step, Any, Any]  # a part of a course that gives something else
+class Spawn(NamedTuple):
+    """Run a coroutine beside this one, on the connections of an owner."""
+
+    coroutine: "Coroutine[object]"
+    owner: Hashable
 
 
-def ask_one(part: Part) -> Coroutine:
-    """Ask one question of the replayer's own; give its Answer."""
-    answers = yield Ask((part,), synthetic=True)
-    return answers[0]
+Effect: TypeAlias = Ask | Until | Pause | Spawn
+Reply: TypeAlias = list[Answer] | bool | None
+Coroutine: TypeAlias = Generator[Effect, Reply, T]
+
+
+def ask(parts: Iterable[Part], synthetic: bool = False, owner: Hashable = None) -> Coroutine[list[Answer]]:
+    """Send parts; return one answer for each, in order."""
+    reply = yield Ask(tuple(parts), synthetic, owner)
+    assert isinstance(reply, list)
+    return reply
+
+
+def ask_one(part: Part) -> Coroutine[Answer]:
+    """Send one part of the replayer's own; return its answer."""
+    (answer,) = yield from ask((part,), synthetic=True)
+    return answer
+
+
+def until(gate: Gate) -> Coroutine[bool]:
+    """Wait for a gate; return False if the deadline passed first."""
+    return bool((yield Until(gate)))
+
+
+def pause(ns: int) -> Coroutine[None]:
+    """Wait a while."""
+    yield Pause(ns)
+
+
+def spawn(coroutine: "Coroutine[object]", owner: Hashable) -> Coroutine[None]:
+    """Start a coroutine that runs beside this one."""
+    yield Spawn(coroutine, owner)

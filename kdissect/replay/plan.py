@@ -14,31 +14,29 @@ from kdissect.protocol.schema.registry import api_name
 from kdissect.replay.create_topics import missing_topics
 from kdissect.replay.disposition import (
     Disposition,
+    SkipRequest,
     check,
     sums,
 )
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.engine.schedule import Schedule, without_long_gaps
 from kdissect.replay.engine.sharding import shard_requests
-from kdissect.replay.handlers.produce import BEFORE_IMPLICIT_ADD
-from kdissect.replay.handlers.replay_context import LEAST_METADATA, ReplayContext
+from kdissect.replay.handlers.produce_batches import BEFORE_IMPLICIT_ADD
+from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.share import FIRST_VERSION
 from kdissect.replay.load.analysis import ReplayItem
 from kdissect.replay.load.policy import FIRST_OF_CONSUMERS, is_internal
 from kdissect.replay.net.transport import wall_ns
+from kdissect.replay.rewrite.names import ZERO_ID, Tree
 from kdissect.replay.rewrite.references import groups_of
-from kdissect.replay.rewrite.roles import (
-    ZERO_ID,
-    SkipRequest,
-    Tree,
-)
 from kdissect.replay.settings import (
     Groups,
     Pace,
     ReplaySettings,
     Timestamps,
 )
-from kdissect.replay.target.cluster import CUTS
+from kdissect.replay.target.cluster import PARTITIONS_OF
+from kdissect.replay.target.leaders import LEAST_METADATA
 
 LIMITS: dict[
     int, tuple[int, int]
@@ -65,7 +63,7 @@ MOST_IDS = 5  # of nameless topics that are told
 
 def make_plan(replay: Replay) -> dict[str, Any]:
     """Give the plan as plain values."""
-    stage = replay.stage()
+    context = replay.context()
     settings, loaded = replay.settings, replay.loaded
     buckets: Counter[Disposition] = Counter()
     by_api: dict[str, Counter[str]] = defaultdict(Counter)
@@ -77,7 +75,7 @@ def make_plan(replay: Replay) -> dict[str, Any]:
     nameless: Counter[bytes] = Counter()
     for item in loaded.items:
         name = api_name(item.request.key)
-        outcome = _outcome(replay, stage, item, groups, nameless)
+        outcome = _outcome(replay, context, item, groups, nameless)
         by_api[name]["captured"] += 1
         if isinstance(outcome, SkipRequest):
             buckets[outcome.bucket] += 1
@@ -94,7 +92,7 @@ def make_plan(replay: Replay) -> dict[str, Any]:
             by_api[name]["converted"] += 1
             versions[name, captured, outcome] += 1
         sent.append(item)
-    for notes in stage.notes.values():
+    for notes in context.notes.by_request.values():
         losses.update(note for note in notes if ", without " in note)
     check(len(loaded.items), buckets)
     return {
@@ -124,7 +122,7 @@ def make_plan(replay: Replay) -> dict[str, Any]:
 
 
 def _outcome(
-    replay: Replay, stage: ReplayContext, item: ReplayItem, groups: set[str], nameless: Counter[bytes]
+    replay: Replay, context: ReplayContext, item: ReplayItem, groups: set[str], nameless: Counter[bytes]
 ) -> SkipRequest | int:
     """Give the version in which a request would be sent, or why it would not be.
 
@@ -134,37 +132,37 @@ def _outcome(
         return SkipRequest(*item.refusal)
     key = item.request.key
     low, high = LIMITS.get(key, (0, 99))
-    if key in FIRST_GENERATION and item.transaction and not stage.topology.second_generation:
+    if key in FIRST_GENERATION and item.transaction and not context.cluster.second_generation:
         high = FIRST_GENERATION[key]
     body = decode_request(replay.shelf.get(item.request.frame) or b"").body or {}
     groups.update(groups_of(key, item.request.version or 0, body))
-    if key in CUTS:
-        ids = {topic.get("topic_id", ZERO_ID) for topic in body.get(CUTS[key].topics) or ()}
-        nameless.update(ids - stage.names.captured_ids.keys() - {ZERO_ID})
+    if key in PARTITIONS_OF:
+        ids = {topic.get("topic_id", ZERO_ID) for topic in body.get(PARTITIONS_OF[key].topics) or ()}
+        nameless.update(ids - context.names.captured_ids.keys() - {ZERO_ID})
     try:
-        version = stage.version(item, low, high)
-        if key in CUTS:
-            _check_topics(stage, key, body)
+        version = context.rewriter.version(item, low, high)
+        if key in PARTITIONS_OF:
+            _check_topics(context, key, body)
         if key not in (ApiKey.PRODUCE, ApiKey.FETCH):
-            stage.carried(item, body, version)
+            context.rewriter.rewrite(item, body, version)
     except SkipRequest as refused:
         return refused
     return version
 
 
-def _check_topics(stage: ReplayContext, key: int, body: Tree) -> None:
+def _check_topics(context: ReplayContext, key: int, body: Tree) -> None:
     """Raise SkipRequest when no topic of a request is on the target."""
-    cut = CUTS[key]
-    names = [stage.names.captured_topic(topic, cut.name) for topic in body.get(cut.topics) or ()]
+    cut = PARTITIONS_OF[key]
+    names = [context.names.captured_topic(topic, cut.name) for topic in body.get(cut.topics) or ()]
     if not names:
         return
     if key == ApiKey.PRODUCE and all(is_internal(name) for name in names):
         raise SkipRequest(Disposition.POLICY, "an internal topic")
     if all(name is None for name in names):
         raise SkipRequest(Disposition.HEADLESS, "a topic id has no name in the capture")
-    if not any(name and stage.names.topic(name) in stage.topology.topics for name in names):
+    if not any(name and context.names.topic(name) in context.cluster.topics for name in names):
         first = next(name for name in names if name)
-        raise SkipRequest(Disposition.DEPENDENCY, f"topic {stage.names.topic(first)} is not on the target")
+        raise SkipRequest(Disposition.DEPENDENCY, f"topic {context.names.topic(first)} is not on the target")
 
 
 def _capture(replay: Replay) -> dict[str, Any]:
@@ -350,9 +348,9 @@ def _warnings(replay: Replay) -> list[str]:
             f"{missing} {'topic is' if missing == 1 else 'topics are'} missing on the target: "
             "kdissect replay prepare creates them, with as many partitions as in the capture"
         )
-    if loaded.elders:
+    if loaded.prior_members:
         said.append(
-            f"{len(loaded.elders)} members of groups are older than what is played: they are let in first"
+            f"{len(loaded.prior_members)} members of groups are older than what is played: they are let in first"
         )
     if loaded.older_sessions:
         known = sum(map(len, loaded.older_sessions.values()))

@@ -8,15 +8,20 @@ the captured one; where the capture does not tell that id, the operator must say
 import ipaddress
 from collections.abc import Callable
 
+from kdissect.errors import UserError
 from kdissect.replay.load.analysis import CapturedCluster
 from kdissect.replay.settings import Address, ReplaySettings
-from kdissect.replay.target.cluster import AbortRun
+
+
+class AbortRun(UserError):
+    """A safety rule forbids the run, or the target cannot be asked. The message is one sentence for the user."""
+
 
 LOCALHOST = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def admission(settings: ReplaySettings, source: CapturedCluster) -> Callable[[Address], None]:
-    """Make the check of an address that the target names, before anything connects; it raises Refusing."""
+    """Make the check of an address that the target names, before anything connects; it raises AbortRun."""
 
     def admit(address: Address) -> None:
         refuse_source(address, source)
@@ -28,7 +33,7 @@ def admission(settings: ReplaySettings, source: CapturedCluster) -> Callable[[Ad
 
 
 def refuse_source(address: Address, source: CapturedCluster) -> None:
-    """Raise Refusing for an address at which the capture saw a broker: also for where a name has led to."""
+    """Raise AbortRun for an address at which the capture saw a broker: also for where a name has led to."""
     if _same(address, source.addresses):
         raise AbortRun(
             f"{address[0]}:{address[1]} is a broker of the captured cluster: nothing is sent there"
@@ -56,7 +61,7 @@ def _within(host: str, network: str) -> bool:
 
 
 def check_cluster(settings: ReplaySettings, source: CapturedCluster, cluster_id: str | None) -> None:
-    """Raise Refusing unless the target is known to be another cluster than the captured one."""
+    """Raise AbortRun unless the target is known to be another cluster than the captured one."""
     if cluster_id is not None and cluster_id in source.cluster_ids:
         raise AbortRun(f"the target is the captured cluster itself (cluster id {cluster_id})")
     if settings.known_target is not None and settings.known_target != cluster_id:

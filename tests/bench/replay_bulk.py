@@ -118,7 +118,7 @@ def replayed(capture: Path, port: int, prefix: str) -> Run:
     asked = ReplaySettings(target=(("127.0.0.1", port),), prefix=prefix, pace=Pace.ASAP, processes=1)
     with closing(Replay(asked, [str(capture)])) as replay:
         replay.learn()
-        replay.errand(create_topics(replay.stage(), missing_topics(replay)))
+        replay.errand(create_topics(replay.context(), missing_topics(replay)))
         replay.learn()
         replay.play()
         outcome = replay.passes[0].outcome

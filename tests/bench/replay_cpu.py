@@ -16,7 +16,7 @@ from kdissect.replay.engine.fast_path.prepared_requests import prepare_requests
 from kdissect.replay.engine.player import Player
 from kdissect.replay.engine.run import collecting_little, warm_up
 from kdissect.replay.engine.schedule import Schedule
-from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.handlers.replay_context import new_context
 from kdissect.replay.load.analysis import load
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool
@@ -88,13 +88,13 @@ def measure(kind: str, made: Script, prepared: bool) -> tuple[float, float, str]
         loaded.names.learn(name, topic_id(name))
     wire = Memory()
     board = ConnectionPool(asked, target, wire, lambda: "nonce")
-    stage = ReplayContext(asked, loaded, target, lambda: board.now_ns, made.shelf.get)
+    context = new_context(asked, loaded, target, lambda: board.now_ns, made.shelf.get)
     with collecting_little():
-        ready = prepare_requests(stage, loaded.items if prepared else ())
+        ready = prepare_requests(context, loaded.items if prepared else ())
     loading = time.process_time() - start
     finished: list[bool] = []
     table = Schedule(Pace.SCHEDULE, 1.0, START_NS, 0)
-    player = Player(loaded, stage, board, table, made.shelf, lambda: finished.append(True), ready)
+    player = Player(loaded, context, board, table, made.shelf, lambda: finished.append(True), ready)
     now, theirs = 0, 0.0
     warm_up()
     with collecting_little():

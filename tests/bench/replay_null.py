@@ -98,9 +98,9 @@ def measure(asked: ReplaySettings, made: Script, rate: int, connections: int) ->
     """Load, replay, print."""
     run.PassWorker = Metered  # type: ignore[misc]
     bench = Bench(asked, made)
-    stage = bench.stage()
+    context = bench.context()
     for _ in range(2):  # by now it is known what the target speaks: ids come with newer versions only
-        bench.errand(stage.learn_topics([f"t-topic-{number}" for number in range(connections)]))
+        bench.errand(context.leaders.learn_topics([f"t-topic-{number}" for number in range(connections)]))
     before = yardstick(made)
     bench.play(rescue=lambda *_: None)  # with a journal, as the command does
     after = yardstick(made)

@@ -74,11 +74,11 @@ def main() -> None:
             said("begun", BEGIN)
             with closing(Replay(asked, [capture])) as replay:
                 said(f"{len(replay.loaded.items):,} requests read and looked at", BEGIN)
-                stage = replay.stage()
-                topics = sorted(map(stage.names.topic, replay.loaded.source.topics))
+                context = replay.context()
+                topics = sorted(map(context.names.topic, replay.loaded.source.topics))
                 # By now it is known what the target speaks: ids come with newer versions only.
                 for _ in range(2):
-                    replay.errand(stage.learn_topics(topics))
+                    replay.errand(context.leaders.learn_topics(topics))
                 replay.play(rescue=lambda *_: None)
                 outcome = replay.passes[0].outcome
                 results = [each for each in outcome.results if each.received_ns and each.sent_ns]

@@ -16,7 +16,7 @@ from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.engine.fast_path.prepared_requests import prepare_requests
 from kdissect.replay.engine.player import Player
 from kdissect.replay.engine.schedule import Schedule
-from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.handlers.replay_context import ReplayContext, new_context
 from kdissect.replay.load.analysis import ReplayInput, load
 from kdissect.replay.load.requests import Capture, Request
 from kdissect.replay.load.spool import Spool
@@ -214,7 +214,7 @@ class OnPaper:
     loaded: ReplayInput
     target: PaperTarget
     player: Player
-    stage: ReplayContext
+    context: ReplayContext
 
     def buckets(self) -> dict[str, int]:
         found: dict[str, int] = {}
@@ -233,13 +233,13 @@ def settings(**more: Any) -> ReplaySettings:
 
 def topology(topics: dict[str, int] | None = None, leaders: int = 1) -> TargetCluster:
     """Return a target with these topics (name -> partitions), their leaders spread over so many nodes."""
-    from kdissect.replay.target.cluster import Topic
+    from kdissect.replay.target.cluster import TargetTopic
 
     made = TargetCluster(lambda _address: None, lambda _address: None, "target")
     made.nodes = {node: ("127.0.0.1", 9091 + node) for node in range(1, leaders + 1)}
     for name, count in (topics or {}).items():
         identity = name.encode().ljust(16, b"\1")[:16]
-        made.topics[name] = Topic(
+        made.topics[name] = TargetTopic(
             identity, {number: 1 + number % leaders for number in range(count)}, 1, False
         )
     made.versions = {key: (api.live.start, api.live.stop - 1) for key, api in APIS.items()}
@@ -281,18 +281,18 @@ def play(
         loaded.names.learn(name, topic.identity)
     board = ConnectionPool(asked, known, paper, lambda: "nonce")
     paper.board = board
-    stage = ReplayContext(asked, loaded, known, lambda: paper.now_ns, shelf.get)
+    context = new_context(asked, loaded, known, lambda: paper.now_ns, shelf.get)
     finished: list[bool] = []
     first = next((item.request.first_ns for item in loaded.items if item.refusal is None), START)
     table = Schedule(asked.pace, asked.speed, first, 0)
-    ready = prepare_requests(stage, loaded.items if prepared else ())
-    player = Player(loaded, stage, board, table, shelf, lambda: finished.append(True), ready)
+    ready = prepare_requests(context, loaded.items if prepared else ())
+    player = Player(loaded, context, board, table, shelf, lambda: finished.append(True), ready)
     board.wake(0)
     player.start()
     if interrupt_ns is not None:
         paper.later(interrupt_ns, lambda: player.stop("interrupted"))
     paper.run(player, int(limit_s * 1e9), lambda: bool(finished))
-    return OnPaper(loaded, paper, player, stage)
+    return OnPaper(loaded, paper, player, context)
 
 
 FOUND_NOTHING: Tree = {"brokers": [], "topics": []}

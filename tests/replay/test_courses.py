@@ -134,7 +134,7 @@ def test_a_producer_older_than_the_capture_gets_an_id_once() -> None:
     done = replay(script, Cluster(), target=orders())
     assert len(done.sent(INIT)) == 2
     assert {body["transactional_id"] for _, _, body in done.sent(INIT)} == {None}
-    assert done.stage.counts["producer ids asked for"] == 2
+    assert done.context.notes.counts["producer ids asked for"] == 2
 
 
 def test_a_batch_waits_for_the_id_that_another_connection_gets() -> None:
@@ -222,7 +222,7 @@ def test_records_that_were_batched_anew_are_written_once(compression: int) -> No
 
     done = replay(script(), Cluster(), target=orders())
     assert written(done) == [b"1", b"2", b"3", b"4", b"5"]
-    assert done.stage.counts["records left out of regrouped retries"] == 3
+    assert done.context.notes.counts["records left out of regrouped retries"] == 3
     assert done.buckets() == {"answered": 4}
     refused = replay(script(), Cluster(key0=[0, 10, 0, 0]), target=orders())
     assert written(refused) == [b"1", b"2", b"3", b"3", b"4", b"5"]  # the first b"3" was refused
@@ -244,7 +244,7 @@ def test_requests_are_cut_along_leaders_and_batches() -> None:
     script.add(0, PRODUCE, 9, produce(batch(0), batch(0), batch(0)), took(0, 0, 0))
     done = replay(script, Cluster(), target=orders(leaders=2))
     assert sorted(len(body["topic_data"][0]["partition_data"]) for _, _, body in done.sent(PRODUCE)) == [1, 2]
-    assert done.stage.counts["split"] == 1
+    assert done.context.notes.counts["split"] == 1
     assert done.buckets() == {"answered": 1}
     several = Script()
     several.add(0, PRODUCE, 9, produce(batch(0) + batch(1, records=3) + batch(4)), took(0))
@@ -303,7 +303,7 @@ def test_a_transaction_keeps_its_order_across_connections() -> None:
         5000,
         0,
     )
-    assert not done.stage.open_transactions
+    assert not done.context.transactions.open
 
 
 def test_the_second_generation_on_a_target_of_the_first() -> None:
@@ -323,7 +323,7 @@ def test_what_is_still_ending_is_asked_again() -> None:
     assert in_order(done).count(ADD) == 3
     assert in_order(done).count(PRODUCE) == 3
     assert done.buckets() == {"answered": 5}
-    assert (done.stage.counts["asked again"], done.stage.counts["sent again"]) == (2, 1)
+    assert (done.context.notes.counts["asked again"], done.context.notes.counts["sent again"]) == (2, 1)
     first, second, third = (time for time, _, _ in done.sent(ADD))
     assert 5 * MS <= second - first <= 10 * MS <= third - second <= 15 * MS
     refused, _, again = (time for time, _, _ in done.sent(PRODUCE))
@@ -346,7 +346,7 @@ def test_a_transaction_that_was_ending_in_the_capture_too_is_waited_for() -> Non
     script.add(60, PRODUCE, 12, body, took(0), connection=1)
     done = replay(script, Cluster(key0=[0, 0, 19, 0]), target=orders())
     assert done.buckets() == {"answered": 4, "retry": 1}
-    assert done.stage.counts["sent again"] == 1
+    assert done.context.notes.counts["sent again"] == 1
 
 
 def test_an_open_transaction_is_aborted_at_the_end() -> None:
@@ -355,7 +355,7 @@ def test_an_open_transaction_is_aborted_at_the_end() -> None:
     done = replay(script, Cluster(), target=orders())
     ((_, _, body),) = done.sent(END)
     assert (body["transactional_id"], body["committed"]) == ("t-bank", False)
-    assert done.stage.counts["transactions aborted at the end"] == 1
+    assert done.context.notes.counts["transactions aborted at the end"] == 1
 
 
 def test_commits_without_members_are_translated() -> None:
@@ -476,5 +476,5 @@ def test_leader_epochs_are_those_of_the_target() -> None:
     done = replay(script, Cluster(), target=known)
     told = [(each["partition"], each["leader_epoch"], each["current_leader_epoch"]) for _, _, body in done.sent(EPOCHS) for topic in body["topics"] for each in topic["partitions"]]  # fmt: skip
     assert told == [(1, 13, -1), (0, 12, -1), (3, -1, -1), (0, 12, -1)]  # of the last but one none is known
-    assert done.stage.counts["split"] == 2
+    assert done.context.notes.counts["split"] == 2
     assert done.buckets() == {"answered": 2}

@@ -25,8 +25,8 @@ from kdissect.replay.load.prior_fetch_sessions import UNTOLD
 from kdissect.replay.net.auth import HandshakeFailed
 from kdissect.replay.results.run_comparison import compare
 from kdissect.replay.results.run_files import read_run
+from kdissect.replay.safety import AbortRun
 from kdissect.replay.settings import Credentials, Groups, Pace, Tls
-from kdissect.replay.target.cluster import AbortRun
 from tests.helpers.conversations import CAPTURES
 from tests.lab.broker_requests import view
 from tests.replay.conftest import PASSWORD, USER, SecuredCluster

@@ -16,8 +16,10 @@ import pytest
 from kdissect.exchanges.filter import MessageFilter
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.engine.fast_path import prepared_requests
-from kdissect.replay.handlers import COURSES, default, produce, transactions
+from kdissect.replay.handlers import HANDLERS, produce, produce_batches, transactions
+from kdissect.replay.handlers.routing import default_handler
 from kdissect.replay.rewrite import batch_rewrite, roles
+from kdissect.replay.rewrite.names import Names
 from kdissect.replay.settings import Groups, Timestamps
 from kdissect.replay.target.producers import Identity, Producers
 from tests.lab import broker_requests as wire
@@ -35,11 +37,11 @@ def _copy_checksums(patch: pytest.MonkeyPatch) -> None:
 
 
 def _copy_sessions(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(COURSES, ApiKey.FETCH, default.plain)
+    patch.setitem(HANDLERS, ApiKey.FETCH, default_handler)
 
 
 def _copy_topic_ids(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(roles.Names, "topic_id", lambda _names, captured: captured)
+    patch.setattr(Names, "topic_id", lambda _names, captured: captured)
 
 
 def _copy_epochs(patch: pytest.MonkeyPatch) -> None:
@@ -49,11 +51,11 @@ def _copy_epochs(patch: pytest.MonkeyPatch) -> None:
 
 def _copy_members(patch: pytest.MonkeyPatch) -> None:
     for key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT):
-        patch.setitem(COURSES, key, default.plain)
+        patch.setitem(HANDLERS, key, default_handler)
 
 
 def _copy_identities(patch: pytest.MonkeyPatch) -> None:
-    def captured(_stage: Any, _item: Any, body: dict[str, Any], front: str = "") -> Iterator[Any]:
+    def captured(_context: Any, _item: Any, body: dict[str, Any], front: str = "") -> Iterator[Any]:
         yield from ()
         return Identity(body[f"{front}producer_id"], body[f"{front}producer_epoch"])
 
@@ -69,11 +71,11 @@ def _copy_sequences(patch: pytest.MonkeyPatch) -> None:
         return batch_rewrite.rewritten(own, own.producer_id, own.producer_epoch, own.base_sequence)
 
     patch.setattr(produce, "batches_of", as_of_nobody)
-    patch.setattr(produce, "rewritten", with_captured)
+    patch.setattr(produce_batches, "rewritten", with_captured)
 
 
 def _send_retries(patch: pytest.MonkeyPatch) -> None:
-    def all_of_them(_stage: Any, _item: Any, _where: Any, batches: Any, _repeats: Any) -> Iterator[Any]:
+    def all_of_them(_context: Any, _item: Any, _where: Any, batches: Any, _repeats: Any) -> Iterator[Any]:
         yield from ()
         return batches
 

@@ -137,7 +137,7 @@ def test_what_was_looked_at_before_its_turn_is_asked_alike(leaders: int, errors:
         paper = Sessions(errors)
         done = play(made.capture(), made.shelf, paper, target, settings(), prepared=prepared)
         ends = [(each.index, each.bucket, each.reason, each.parts) for each in done.player.results]
-        found.append((sorted(ends), paper.said, done.stage.notes))
+        found.append((sorted(ends), paper.said, done.context.notes.by_request))
     assert found[0] == found[1]
     ends, sent, _ = found[1]
     skipped = [bucket for _, bucket, _, _ in ends if bucket is not Disposition.ANSWERED]

@@ -46,7 +46,7 @@ def test_members_older_than_the_capture_are_let_in_together() -> None:
     script.add(600, LEAVE, 3, {"group_id": "g", "members": [{"member_id": "first"}]}, {"error_code": 0})
     done = replay(script, group, FULL, target=orders())
     assert done.buckets() == {"answered": 10}
-    assert done.stage.counts["members let in that are older than the capture"] == 2
+    assert done.context.notes.counts["members let in that are older than the capture"] == 2
     joins = [body for _, _, body in done.sent(JOIN)]
     assert {(each["group_id"], *topics_of(each)) for each in joins} == {("t-g", "t-orders")}
     assert {body["member_id"] for _, _, body in done.sent(SYNC)} == {"live-0", "live-1"}
@@ -214,4 +214,4 @@ def test_fetches_by_ids_that_the_capture_never_names_are_said_to_be_so() -> None
     said = settings(topic_ids={b"n" * 16: "orders"})
     done = replay(script, Cluster(), said, target=orders())
     assert done.buckets() == {"answered": 1}
-    assert done.sent(FETCH)[0][2]["topics"][0]["topic_id"] == done.stage.names.id_of("t-orders")
+    assert done.sent(FETCH)[0][2]["topics"][0]["topic_id"] == done.context.names.id_of("t-orders")

@@ -11,8 +11,7 @@ import pytest
 
 from kdissect.protocol.records.record_codec import read_records
 from kdissect.replay.disposition import Disposition
-from kdissect.replay.handlers.discover import learn_bounds
-from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.handlers.replay_context import new_context
 from kdissect.replay.load.analysis import load
 from kdissect.replay.load.requests import read
 from kdissect.replay.load.spool import Spool
@@ -167,7 +166,7 @@ def test_what_is_refused_for_the_moment_is_sent_again_in_order(prepared: bool) -
     assert values(strict, 0) == list(range(30))
     # The leader comes back between two that are under way: what is behind the one that it refused leaves a gap.
     assert {error for error, *_ in strict.refusals} == {NOT_LEADER, OUT_OF_ORDER}
-    assert done.stage.counts["sent again"] == len(strict.refusals)
+    assert done.context.notes.counts["sent again"] == len(strict.refusals)
     assert sum(result.again for result in done.player.results) == len(strict.refusals)
 
 
@@ -183,7 +182,7 @@ def test_what_the_capture_refused_too_is_left_to_its_client() -> None:
     numbered(script, b"0", connection=2)
     done = far(script, strict)
     assert values(strict, 0) == [0]
-    assert done.stage.counts["sent again"] == 0
+    assert done.context.notes.counts["sent again"] == 0
 
 
 def test_three_connections_of_a_producer_take_turns() -> None:
@@ -223,7 +222,7 @@ def test_a_batch_behind_a_lost_answer_is_not_taken_for_its_repetition() -> None:
     done = far(script, strict)
     assert done.buckets() == {"answered": 4, Disposition.TIMED_OUT.value: 1}
     assert (len(strict.log[0]), strict.repeated, strict.refusals) == (4, 0, [])
-    assert done.stage.counts["epochs raised"] == 1
+    assert done.context.notes.counts["epochs raised"] == 1
 
 
 def test_a_captured_retry_of_what_may_be_there_leaves_it_to_the_target() -> None:
@@ -243,7 +242,7 @@ def test_a_captured_retry_of_what_may_be_there_leaves_it_to_the_target() -> None
     numbered(script, b"b", first=1, connection=2)
     done = far(script, strict, answer_deadline_s=5.0)
     assert (len(strict.log[0]), strict.repeated, strict.refusals) == (2, 1, [])
-    assert done.stage.counts["epochs raised"] == 0
+    assert done.context.notes.counts["epochs raised"] == 0
 
 
 def test_sequences_wrap_behind_the_largest_int32() -> None:
@@ -302,9 +301,9 @@ def test_bounds_are_asked_again_while_a_leader_moves() -> None:
 
     paper = PaperTarget(respond)
     paper.board = board = ConnectionPool(asked, known, paper, lambda: "nonce")
-    stage = ReplayContext(asked, loaded, known, lambda: paper.now_ns, script.shelf.get)
+    context = new_context(asked, loaded, known, lambda: paper.now_ns, script.shelf.get)
     ended: list[object] = []
-    board.run(learn_bounds(stage), "control", lambda *_: ended.append(1))
+    board.run(context.discovery.learn_bounds(), "control", lambda *_: ended.append(1))
     paper.run(None, 10**10, lambda: bool(ended))
-    places = [stage.positions.translate(("orders", each), 1000).offset for each in range(4)]
+    places = [context.positions.translate(("orders", each), 1000).offset for each in range(4)]
     assert places == [7, 7, 7, 7]

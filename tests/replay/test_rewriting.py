@@ -15,29 +15,22 @@ from kdissect.protocol.codec.messages import (
 )
 from kdissect.protocol.schema.definition import every_field
 from kdissect.protocol.schema.registry import APIS
-from kdissect.replay.disposition import Disposition
+from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.engine.run import OLD_MESSAGE
-from kdissect.replay.handlers.fetch_scan import glance
+from kdissect.replay.handlers.fetch_scan import scan_fetch_response
+from kdissect.replay.identifiers import TopicPartition
+from kdissect.replay.load.captured_fetch_sessions import CapturedFetchSessions, FetchScope
 from kdissect.replay.rewrite.batch_rewrite import modern
-from kdissect.replay.rewrite.roles import (
-    Names,
-    SkipRequest,
-    rewriter,
-)
+from kdissect.replay.rewrite.names import Names
+from kdissect.replay.rewrite.roles import rewriter
 from kdissect.replay.rewrite.versions import (
     chosen_version,
     convert,
     true_ranges,
 )
 from kdissect.replay.settings import Offsets
-from kdissect.replay.target.fetch_sessions import CapturedSessions, OwnSession
-from kdissect.replay.target.fetch_state import (
-    Changes,
-    Entry,
-    Reading,
-)
+from kdissect.replay.target.fetch_sessions import FetchChanges, FetchedPartition, FetchState, OwnFetchSession
 from kdissect.replay.target.offsets import Positions, Rule
-from kdissect.replay.target.producers import Where
 from tests.helpers.paper_target import settings
 from tests.helpers.random_messages import random_message
 
@@ -212,10 +205,10 @@ WHERE = ("orders", 0)
 
 
 def test_positions_follow_what_was_written_here() -> None:
-    positions = Positions(Offsets.AUTO)
-    positions.wrote(WHERE, 1000, 10, 50)
-    positions.wrote(WHERE, 1010, 5, 60)
-    positions.wrote(WHERE, 1016, 4, 70)  # 1015 was a marker
+    positions = Positions(Offsets.AUTO, {})
+    positions.add_written(WHERE, 1000, 10, 50)
+    positions.add_written(WHERE, 1010, 5, 60)
+    positions.add_written(WHERE, 1016, 4, 70)  # 1015 was a marker
     found = {
         captured: positions.translate(WHERE, captured)
         for captured in (1000, 1009, 1010, 1015, 1016, 1020, 1030)
@@ -227,26 +220,26 @@ def test_positions_follow_what_was_written_here() -> None:
 
 
 def test_positions_fall_back_rule_by_rule_and_say_which() -> None:
-    positions = Positions(Offsets.AUTO)
+    positions = Positions(Offsets.AUTO, {})
     assert positions.translate(WHERE, 77) == (77, Rule.IDENTITY)
-    positions.captured_start(WHERE, 70)
-    positions.target_bounds(WHERE, 5, 100)
+    positions = Positions(Offsets.AUTO, {WHERE: 70})
+    positions.set_bounds(WHERE, 5, 100)
     assert positions.translate(WHERE, 77) == (12, Rule.ANCHORED)
     assert positions.translate(WHERE, 700) == (100, Rule.ANCHORED)
-    positions.fetched("me", WHERE, 31)
+    positions.add_fetched("me", WHERE, 31)
     assert positions.translate(WHERE, 77, "me") == (31, Rule.FETCHED)
     assert positions.translate(WHERE, 77, "you") == (12, Rule.ANCHORED)
     assert positions.translate(WHERE, -1) == (-1, Rule.IDENTITY)
     assert positions.clamped == 1
-    assert positions.used[WHERE] == {Rule.IDENTITY: 2, Rule.ANCHORED: 3, Rule.FETCHED: 1}
-    assert Positions(Offsets.IDENTITY).translate(WHERE, 9) == (9, Rule.IDENTITY)
+    assert positions.used[WHERE] == {Rule.IDENTITY: 1, Rule.ANCHORED: 3, Rule.FETCHED: 1}
+    assert Positions(Offsets.IDENTITY, {}).translate(WHERE, 9) == (9, Rule.IDENTITY)
 
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=30), st.integers(0, 1000))
 def test_every_offset_of_a_written_batch_is_found(sizes: list[int], start: int) -> None:
-    positions, captured, target = Positions(Offsets.AUTO), start, 7
+    positions, captured, target = Positions(Offsets.AUTO, {}), start, 7
     for size in sizes:
-        positions.wrote(WHERE, captured, size, target)
+        positions.add_written(WHERE, captured, size, target)
         for step in range(size):
             assert positions.translate(WHERE, captured + step).offset == target + step
         captured, target = captured + size, target + size
@@ -263,10 +256,10 @@ def fetch(session: int, epoch: int, said: dict[int, int], forgotten: tuple[int, 
 
 
 def test_captured_sessions_are_known_in_full() -> None:
-    sessions = CapturedSessions(names())
-    full, said, _ = sessions.wanted(sessions.told("a:1", fetch(0, 0, {0: 1, 1: 2}), issued=9)) or ({}, {}, [])
+    sessions = CapturedFetchSessions(names())
+    full, said, _ = sessions.follow(sessions.read("a:1", fetch(0, 0, {0: 1, 1: 2}), issued=9)) or ({}, {}, [])
     assert set(full) == set(said) == {("orders", 0), ("orders", 1)}
-    full, _, gone = sessions.wanted(sessions.told("a:1", fetch(9, 1, {1: 5, 2: 0}, (0,)), issued=9)) or (
+    full, _, gone = sessions.follow(sessions.read("a:1", fetch(9, 1, {1: 5, 2: 0}, (0,)), issued=9)) or (
         {},
         {},
         [],
@@ -275,46 +268,50 @@ def test_captured_sessions_are_known_in_full() -> None:
     assert set(full) == {("orders", 1), ("orders", 2)}
     assert full["orders", 1]["fetch_offset"] == 5
     # Another broker's, or older than the capture.
-    assert sessions.wanted(sessions.told("b:1", fetch(9, 1, {}), issued=9)) is None
+    assert sessions.follow(sessions.read("b:1", fetch(9, 1, {}), issued=9)) is None
 
 
 def test_own_sessions_say_only_what_changed() -> None:
-    session = OwnSession()
+    session = OwnFetchSession()
     everything = {("orders", 0): {"o": 1}, ("orders", 1): {"o": 1}}
-    assert session.request(everything, {}, []) == (0, 0, everything, ())
-    session.answered((0, 0), 33, 0)
+    assert session.next_turn(everything, {}, []) == (0, 0, everything, ())
+    session.take_response((0, 0), 33, 0)
     moved = {("orders", 0): {"o": 2}}
-    assert session.request(moved, moved, [("orders", 1)]) == (33, 1, moved, [("orders", 1)])
-    session.answered((33, 1), 33, 0)
-    assert session.request(moved, {}, []) == (33, 2, {}, [])
-    session.answered((33, 2), 0, 70)
-    assert session.request(moved, {}, []) == (0, 0, moved, ())
+    assert session.next_turn(moved, moved, [("orders", 1)]) == (33, 1, moved, [("orders", 1)])
+    session.take_response((33, 1), 33, 0)
+    assert session.next_turn(moved, {}, []) == (33, 2, {}, [])
+    session.take_response((33, 2), 0, 70)
+    assert session.next_turn(moved, {}, []) == (0, 0, moved, ())
 
 
-def entry(positions: Positions, where: Where, offset: int, node: int = 1) -> Entry:
-    known = positions.known(where)
-    asked = {"partition": where[1], "fetch_offset": offset, "partition_max_bytes": 9}
-    return Entry(where, (node, where), offset, asked, positions.following("me", where), known, known.turn)
+def read_partition(
+    positions: Positions, partition: TopicPartition, offset: int, node: int = 1
+) -> FetchedPartition:
+    known, position = positions.partition(partition), positions.client("me", partition)
+    fields = {"partition": partition[1], "fetch_offset": offset, "partition_max_bytes": 9}
+    return FetchedPartition(partition, node, partition, offset, fields, position, known, known.turn)
 
 
-def test_a_reading_names_only_what_moved() -> None:
-    positions, wanted, other = Positions(Offsets.AUTO), {}, ("orders", 1)
-    reading = Reading()
-    changes = reading.anew(wanted, 1, [entry(positions, WHERE, 5), entry(positions, other, 7)])
-    assert reading.nodes == {1: changes.named[1]}
+def test_a_fetch_names_only_what_moved() -> None:
+    positions, scope, other = Positions(Offsets.AUTO, {}), FetchScope({}, {}, ()), ("orders", 1)
+    state = FetchState()
+    changes = state.replace(
+        scope, 1, [read_partition(positions, WHERE, 5), read_partition(positions, other, 7)]
+    )
+    assert state.nodes == {1: changes.named[1]}
     assert set(changes.named[1]) == {WHERE, other}
-    assert reading.go_on({}, (), positions) == Changes()
-    positions.fetched("me", WHERE, 6)  # its answer brought something
-    changes = reading.go_on({}, (), positions)
+    assert state.update({}, (), positions) == FetchChanges()
+    positions.add_fetched("me", WHERE, 6)  # its answer brought something
+    changes = state.update({}, (), positions)
     assert {where: each["fetch_offset"] for where, each in changes.named[1].items()} == {WHERE: 6}
-    positions.wrote(other, 7, 1, 1007)  # what it waits for was written by this run
-    changes = reading.go_on({}, [WHERE], positions)
+    positions.add_written(other, 7, 1, 1007)  # what it waits for was written by this run
+    changes = state.update({}, [WHERE], positions)
     assert {where: each["fetch_offset"] for where, each in changes.named[1].items()} == {other: 1007}
     assert changes.gone == {1: [WHERE]}
-    assert set(reading.nodes[1]) == {other}
-    changes = reading.anew(wanted, 2, [entry(positions, other, 1007, node=2)])  # its leader moved
+    assert set(state.nodes[1]) == {other}
+    changes = state.replace(scope, 2, [read_partition(positions, other, 1007, node=2)])  # its leader moved
     assert (changes.gone[1], set(changes.named[2])) == ([other], {other})
-    assert set(reading.nodes) == {2}
+    assert set(state.nodes) == {2}
 
 
 @pytest.mark.parametrize("version", range(4, 19))
@@ -357,7 +354,7 @@ def test_a_glance_at_a_fetch_tells_what_the_codec_tells(version: int) -> None:
         for each in told:
             each["log_start_offset"] = 11
     frame = encode_response(1, version, {"correlation_id": 9}, body)
-    found = glance(frame, version)
+    found = scan_fetch_response(frame, version)
     if version < 7:
         assert found is None
         return
@@ -369,6 +366,6 @@ def test_a_glance_at_a_fetch_tells_what_the_codec_tells(version: int) -> None:
         next(iter(topic.values())) for topic in names for _ in told
     ]
     told[1]["error_code"] = 1
-    assert glance(encode_response(1, version, {"correlation_id": 9}, body), version) is None
-    assert [glance(frame[:cut], version) for cut in range(len(frame))] == [None] * len(frame)
-    assert glance(frame + b"\0", version) is None
+    assert scan_fetch_response(encode_response(1, version, {"correlation_id": 9}, body), version) is None
+    assert [scan_fetch_response(frame[:cut], version) for cut in range(len(frame))] == [None] * len(frame)
+    assert scan_fetch_response(frame + b"\0", version) is None

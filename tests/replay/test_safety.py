@@ -12,12 +12,12 @@ from kdissect.replay.disposition import Disposition
 from kdissect.replay.load.analysis import CapturedCluster, load
 from kdissect.replay.load.policy import by_content, by_key, is_internal
 from kdissect.replay.safety import (
+    AbortRun,
     admission,
     check_cluster,
     refuse_source,
 )
 from kdissect.replay.settings import Groups
-from kdissect.replay.target.cluster import AbortRun
 from tests.helpers.paper_target import FOUND_NOTHING, Script, replay, settings
 
 EVERYTHING = settings(groups=Groups.FULL, allowed_apis=frozenset(APIS))

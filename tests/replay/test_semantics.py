@@ -579,7 +579,7 @@ def test_a_transaction_that_stays_open_holds_readers_up(
     while open_records(world) and time.monotonic() < deadline:
         time.sleep(0.1)  # a coordinator answers before its markers are written
     assert open_records(world) == 0
-    monkeypatch.setattr(player, "abort_open", lambda _stage: iter(()))
+    monkeypatch.setattr(player, "abort_open", lambda _context: iter(()))
     left = world.replay(transaction("tail", ended=False))
     assert open_records(world) > 0
     assert [each["check"] for each in left.report["checks"] if not each["holds"]] == ["no transaction is left open"]  # fmt: skip

@@ -12,16 +12,12 @@ from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.create_topics import (
     CREATED,
     NOT_SETTLED,
+    CreatedTopic,
     MissingTopic,
     create_topics,
 )
 from kdissect.replay.effects import Coroutine
-from kdissect.replay.handlers.discover import (
-    LEADERLESS_NS,
-    Target,
-    learn_target,
-)
-from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.handlers.replay_context import ReplayContext, new_context
 from kdissect.replay.load.analysis import (
     CapturedCluster,
     SourceTopic,
@@ -31,6 +27,7 @@ from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.settings import Pace
 from kdissect.replay.target.cluster import TargetCluster
+from kdissect.replay.target.discover import LEADERLESS_S, TargetDescription
 from tests.helpers.paper_target import MS, TARGET, OnPaper, PaperTarget, Script, Tree, play, settings
 from tests.replay.test_courses import PRODUCE, Cluster, batch, produce, took
 
@@ -71,60 +68,60 @@ class Lagging(PaperTarget):
         return {"cluster_id": "target", "brokers": nodes, "topics": named}
 
 
-def do(paper: Lagging, errand: Callable[[ReplayContext], Coroutine]) -> tuple[Any, ReplayContext]:
-    """Run an errand of a capture that names one topic to its end."""
+def do(paper: Lagging, coroutine: Callable[[ReplayContext], Coroutine[Any]]) -> tuple[Any, ReplayContext]:
+    """Run a coroutine of a capture that names one topic to its end."""
     script, asked = Script(), settings(known_target="target")
     loaded = load(script.capture(), script.shelf, asked)
     loaded.source = CapturedCluster(topics={"orders": SourceTopic(1, 1)})
     known = TargetCluster(lambda _address: None, lambda _address: None)
     board = paper.board = ConnectionPool(asked, known, paper, lambda: "nonce")
     outcome: list[Any] = []
-    stage = ReplayContext(asked, loaded, known, lambda: paper.now_ns, script.shelf.get)
+    context = new_context(asked, loaded, known, lambda: paper.now_ns, script.shelf.get)
     board.wake(0)
-    board.run(errand(stage), "control", lambda value, failed: outcome.append((value, failed)))
+    board.run(coroutine(context), "control", lambda value, failed: outcome.append((value, failed)))
     paper.run(None, 60 * S, lambda: bool(outcome))
     value, failed = outcome[0]
     assert failed is None, failed
-    return value, stage
+    return value, context
 
 
 @pytest.mark.parametrize("late", [1, 2])
 @pytest.mark.parametrize("what", ["knows_ns", "leads_ns"])
 def test_a_plan_waits_until_every_node_knows_the_leaders(what: str, late: int) -> None:
     paper = Lagging(nothing, **{what: {late: 3 * S, 3 - late: 0}})
-    target, stage = do(paper, _learn)
-    assert stage.topology.leader(TOPIC, 0) == 2
+    target, context = do(paper, _learn)
+    assert context.cluster.leader(TOPIC, 0) == 2
     assert target.unsettled == []
     assert 3 * S <= paper.now_ns < 4 * S
 
 
 def test_a_topic_that_never_gets_its_leader_is_said_so_and_one_that_is_nowhere_is_missing() -> None:
-    target, stage = do(Lagging(nothing, leads_ns={1: NEVER, 2: NEVER}), _learn)
+    target, context = do(Lagging(nothing, leads_ns={1: NEVER, 2: NEVER}), _learn)
     assert target.unsettled == [TOPIC]
-    assert stage.topology.topics[TOPIC].leaders == {0: -1}
+    assert context.cluster.topics[TOPIC].leaders == {0: -1}
     paper = Lagging(nothing, knows_ns={1: NEVER, 2: NEVER})
-    target, stage = do(paper, _learn)
-    assert (target.unsettled, stage.topology.topics) == ([], {})
+    target, context = do(paper, _learn)
+    assert (target.unsettled, context.cluster.topics) == ([], {})
     assert paper.now_ns < S
 
 
 def test_a_node_that_stays_behind_does_not_unmake_what_another_knows() -> None:
-    target, stage = do(Lagging(nothing, leads_ns={2: NEVER}), _learn)
+    target, context = do(Lagging(nothing, leads_ns={2: NEVER}), _learn)
     assert target.unsettled == [TOPIC]
-    assert stage.topology.leader(TOPIC, 0) == 2
+    assert context.cluster.leader(TOPIC, 0) == 2
 
 
 @pytest.mark.parametrize(("knows_ns", "outcome"), [(5 * S, CREATED), (NEVER, NOT_SETTLED)])
 def test_preparing_ends_when_every_node_knows_what_was_created(knows_ns: int, outcome: str) -> None:
     paper = Lagging(nothing, knows_ns={1: 0, 2: knows_ns})
 
-    def prepare(stage: ReplayContext) -> Coroutine:
-        yield from stage.learn_topics([])
-        return (yield from create_topics(stage, [MissingTopic(TOPIC, 1, 1)]))
+    def prepare(context: ReplayContext) -> Coroutine[list[CreatedTopic]]:
+        yield from context.leaders.learn_topics([])
+        return (yield from create_topics(context, [MissingTopic(TOPIC, 1, 1)]))
 
     made, _ = do(paper, prepare)
     assert [each.outcome for each in made] == [outcome]
-    assert paper.now_ns >= min(knows_ns, LEADERLESS_NS)
+    assert paper.now_ns >= min(knows_ns, LEADERLESS_S * S)
 
 
 @pytest.mark.parametrize("acks", [0, 1])
@@ -167,7 +164,7 @@ def test_who_is_told_nothing_but_a_closed_connection_looks_for_the_leader(prepar
     done = produced(0, prepared, paper, apart_ms=200, pace=Pace.SCHEDULE)
     assert done.buckets() == {"no answer due": 5}
     assert paper.took == [2, 1, 1, 1, 1]
-    assert done.stage.counts["metadata refreshed"] == 1
+    assert done.context.notes.counts["metadata refreshed"] == 1
 
 
 def late(leads_ns: int) -> Lagging:
@@ -189,6 +186,5 @@ def produced(acks: int, prepared: bool, paper: Lagging, apart_ms: int = 1, pace:
     return play(script.capture(), script.shelf, paper, known, asked, prepared=prepared)
 
 
-def _learn(stage: ReplayContext) -> Coroutine:
-    target: Target = yield from learn_target(stage)
-    return target
+def _learn(context: ReplayContext) -> Coroutine[TargetDescription]:
+    return context.discovery.learn()

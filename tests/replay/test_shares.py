@@ -10,9 +10,10 @@ import pytest
 
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Answer, Part
-from kdissect.replay.handlers.share import learn
+from kdissect.replay.handlers.share import learn_acquired
+from kdissect.replay.pass_state import PassNotes
 from kdissect.replay.settings import Groups
-from kdissect.replay.target.share_sessions import OwnShareSession
+from kdissect.replay.target.share_sessions import AcknowledgedRun, OwnShareSession
 from tests.helpers.paper_target import MS, Script, Tree, replay, settings, topology
 from tests.replay.test_courses import Cluster
 
@@ -188,7 +189,7 @@ def test_a_lost_session_begins_again() -> None:
     done = replay(member.script, respond, FULL, target=TARGET)
     assert sharing.refused == [NOT_FOUND]
     assert [body["share_session_epoch"] for _, _, body in done.sent(FETCH)] == [0, 1, 0, 1]
-    assert done.stage.counts["share sessions begun again"] == 1
+    assert done.context.notes.counts["share sessions begun again"] == 1
     assert sharing.said == {ACCEPT: 3}
 
 
@@ -220,7 +221,7 @@ def test_what_is_held_is_acknowledged_in_captured_proportions(
     runs: list[tuple[int, int]], held: list[tuple[int, int]], expected: list[list[int]]
 ) -> None:
     session = OwnShareSession(acquired={("t", 0): list(held)})
-    batches = session.acknowledge(("t", 0), runs, renewing=True)
+    batches = session.acknowledge(("t", 0), [AcknowledgedRun(*run) for run in runs], renewing=True)
     assert [each["acknowledge_types"] for each in batches] == expected
     assert [(each["first_offset"], each["last_offset"]) for each in batches] == (held if expected else [])
     assert session.acquired.get(("t", 0), []) == ([(3, 3)] if any(RENEW in each for each in expected) else [])
@@ -228,13 +229,13 @@ def test_what_is_held_is_acknowledged_in_captured_proportions(
 
 def test_what_was_under_way_in_a_lost_session_does_not_end_the_next_one() -> None:
     session = OwnShareSession()
-    stage = SimpleNamespace(counts=Counter(), names=None)
+    context = SimpleNamespace(notes=PassNotes(), names=None)
     asked = [session.next_epoch() for _ in range(3)]
     for epoch in asked[1:]:
         part = Part(FETCH, 2, {"share_session_epoch": epoch})
         answer = Answer(part, Disposition.CLOSED)
-        learn(stage, session, answer)  # type: ignore[arg-type]
+        learn_acquired(context, session, answer)  # type: ignore[arg-type]
         if epoch == 1:
             assert session.next_epoch() == 0
     assert session.epoch == 1
-    assert stage.counts["share sessions begun again"] == 1
+    assert context.notes.counts["share sessions begun again"] == 1

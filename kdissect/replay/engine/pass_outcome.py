@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from kdissect.replay.engine.pass_results import ResultTable
 from kdissect.replay.engine.player import Player
+from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.net.pool import PoolCounters
 from kdissect.replay.target.offsets import Rule
-from kdissect.replay.target.producers import Where
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class PassOutcome:
     notes: dict[int, list[str]] = field(default_factory=dict)
     produced: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
-    rules: dict[Where, Counter[Rule]] = field(default_factory=dict)
+    rules: dict[TopicPartition, Counter[Rule]] = field(default_factory=dict)
     clamped: int = 0
     open_transactions: list[str] = field(default_factory=list)
     tallies: PoolCounters = field(default_factory=PoolCounters)
@@ -30,15 +30,15 @@ class PassOutcome:
 
 def outcome_of(player: Player) -> PassOutcome:
     """Give what a player that has ended leaves behind."""
-    stage = player.stage
+    context = player.context
     return PassOutcome(
         player.results,
-        stage.notes,
-        stage.produced,
-        stage.counts,
-        stage.positions.used,
-        stage.positions.clamped,
-        sorted(stage.open_transactions),
+        context.notes.by_request,
+        context.notes.produced,
+        context.notes.counts,
+        context.positions.used,
+        context.positions.clamped,
+        sorted(map(context.names.transactional, context.transactions.open)),
         player.board.tallies,
         player.stopped,
         player.peak_in_flight,

@@ -8,16 +8,11 @@ bound everything.
 
 import dataclasses
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from kdissect.replay.disposition import Disposition
-from kdissect.replay.effects import (
-    Answer,
-    Coroutine,
-    Course,
-    Gate,
-)
+from kdissect.replay.disposition import Disposition, SkipRequest
+from kdissect.replay.effects import CONTROL, Answer, Coroutine
 from kdissect.replay.engine.circuit_breaker import CircuitBreaker
 from kdissect.replay.engine.connection_queue import ConnectionQueue, connection_queues
 from kdissect.replay.engine.fast_path.answer_cache import AnswerCache
@@ -35,18 +30,13 @@ from kdissect.replay.engine.pass_results import (
 from kdissect.replay.engine.schedule import Schedule, without_long_gaps
 from kdissect.replay.engine.stop_signal import StopSignal
 from kdissect.replay.engine.timer_queue import TimerQueue
-from kdissect.replay.handlers import course_of
+from kdissect.replay.handlers import handle
 from kdissect.replay.handlers.rejoin import leave_all
-from kdissect.replay.handlers.replay_context import (
-    CONTROL,
-    ReplayContext,
-    first_error,
-)
+from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.transactions import abort_open
 from kdissect.replay.load.analysis import ReplayInput, ReplayItem
 from kdissect.replay.load.spool import Spool
 from kdissect.replay.net.pool import ConnectionPool
-from kdissect.replay.rewrite.roles import SkipRequest
 from kdissect.replay.settings import Pace
 
 DRAIN_NS = 5_000_000_000  # what is in flight gets this long when a run is stopped
@@ -66,7 +56,7 @@ class Player:
     def __init__(
         self,
         loaded: ReplayInput,
-        stage: ReplayContext,
+        context: ReplayContext,
         switchboard: ConnectionPool,
         timetable: Schedule,
         shelf: Spool,
@@ -75,7 +65,7 @@ class Player:
         items: Sequence[ReplayItem] | None = None,
         word: StopSignal | None = None,
     ) -> None:
-        self.loaded, self.stage, self.board = loaded, stage, switchboard
+        self.loaded, self.context, self.board = loaded, context, switchboard
         self.items = loaded.items if items is None else items  # those that this process plays
         self._word = word
         self.timetable, self.shelf = timetable, shelf
@@ -83,9 +73,8 @@ class Player:
         self.stopped = ""  # why it was ended early
         self.peak_in_flight = self.peak_lines = 0
         self._finished = finished
-        self._settings = stage.settings
-        self._gates: dict[int, Gate] = {}
-        self._ended: set[int] = set()
+        self._settings = context.settings
+        self._gates = context.gates
         self._set_moments()
         self._thinks = timetable.pace is Pace.THINK
         self._settled_ns: dict[int, int] = {}
@@ -99,10 +88,8 @@ class Player:
         self._watch = CircuitBreaker(self._settings.breaker)
         self._looked_ns = self._unseen = self._early_ns = 0
         self._done = False
-        self._ready = PreparedRequests(stage, ()) if ready is None else ready
-        self._tower = FastPath(stage, switchboard, AnswerCache(), self._landed)
-        stage.settled = self.gate
-        stage.spawn = self.spawn
+        self._ready = PreparedRequests(context, ()) if ready is None else ready
+        self._tower = FastPath(context, switchboard, AnswerCache(), self._landed)
         switchboard.hung_up = self._look_for_leaders
 
     def _set_moments(self) -> None:
@@ -167,31 +154,21 @@ class Player:
             self._end_if_done(force=True)
 
     def _end_if_done(self, force: bool = False) -> None:
-        if self._done or (not force and len(self._ended) < len(self.items)):
+        if self._done or (not force and len(self._gates) < len(self.items)):
             return
         self._done = True
-        self.spawn(self._clean_up(), CONTROL, self._finished)
+        self.board.run(self._clean_up(), CONTROL, lambda _value, _failed: self._finished())
 
-    def _clean_up(self) -> Coroutine:
-        yield from abort_open(self.stage)
-        yield from leave_all(self.stage)
-
-    def spawn(self, errand: Coroutine, owner: Hashable, then: Callable[[], None] = lambda: None) -> None:
-        """Run something beside the lines, on the owner's connections."""
-        self.board.run(errand, owner, lambda _value, _failed: then())
+    def _clean_up(self) -> Coroutine[None]:
+        yield from abort_open(self.context)
+        yield from leave_all(self.context)
 
     def _look_for_leaders(self) -> None:
         """Learn leaders anew when a link was closed: to acks = 0 that is all that a node says which does not lead."""
         if not self._done:
-            self.spawn(self.stage.refresh(), CONTROL)
+            self.board.spawn(self.context.leaders.refresh(), CONTROL)
 
     # Waiting
-
-    def gate(self, index: int) -> Gate | None:
-        """Give a gate that opens when a request has ended; None if it has."""
-        if index in self._ended:
-            return None
-        return self._gates.setdefault(index, Gate())
 
     @property
     def next_ns(self) -> int | None:
@@ -332,13 +309,13 @@ class Player:
         if in_flight_type(ready)(self._tower, line, item, ready, due).begin():
             line.cause = ""
             return True
-        self.stage.notes.pop(item.request.index, None)  # what is rewritten anew is noted anew
+        self.context.notes.forget(item.request.index)  # what is rewritten anew is noted anew
         return False
 
     def _landed(self, flight: InFlightRequest) -> None:
         answers, index, due_ns = flight.answers, flight.item.request.index, flight.due_ns
         if flight.ready.produced is not None:
-            self.stage.produced[index] = flight.ready.produced
+            self.context.notes.produced[index] = flight.ready.produced
         if flight.good and len(answers) == 1:  # nearly always
             answer = answers[0]
             sent_ns, said = answer.sent_ns, answer.frame
@@ -385,10 +362,7 @@ class Player:
             self.results.append(result)
             self._end(line, item.request.index, result.received_ns)
 
-        self.board.run(self._course(item), line.connection, done, sent)
-
-    def _course(self, item: ReplayItem) -> Course:
-        return course_of(self.stage, item, self.stage.body(item))
+        self.board.run(handle(self.context, item), line.connection, done, sent)
 
     def _result(self, item: ReplayItem, answers: list[Answer], failed: Exception | None) -> RequestResult:
         index = item.request.index
@@ -408,12 +382,9 @@ class Player:
 
     def _settled(self, index: int, received_ns: int | None) -> None:
         """Take in that a request has ended: others may wait for it."""
-        self._ended.add(index)
         if self._thinks:
             self._settled_ns[index] = received_ns or self.board.now_ns
-        gate = self._gates.pop(index, None)
-        if gate is not None:
-            gate.open()
+        self._gates.end(index)
 
     # Watching
 
@@ -423,7 +394,7 @@ class Player:
         if result.bucket is not Disposition.ANSWERED:
             error = result.bucket is not Disposition.NO_ANSWER_DUE
         else:
-            error = bool(first_error(answers)) and not item.error
+            error = any(answer.errors for answer in answers) and not item.error
         self._watch.note(self.board.now_ns, error, result.throttle_ms > 0, requests)
 
     def _glance(self, item: ReplayItem, answers: list[Answer], result: RequestResult) -> None:
@@ -431,7 +402,8 @@ class Player:
         self._unseen += 1
         if self.board.now_ns - self._looked_ns >= LOOK_NS:
             self._looked_ns = self.board.now_ns
-            self.stage.heed(answers)
+            if self.context.leaders.moved(answers):
+                self.board.spawn(self.context.leaders.refresh(), CONTROL)
             self._observe(item, answers, result, self._unseen)
             self._unseen = 0
             (answer,) = answers

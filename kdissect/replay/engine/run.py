@@ -3,15 +3,17 @@
 The parts know nothing of each other's making; here they are put together, once for plans and runs.
 """
 
+import dataclasses
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import cast
 
 from kdissect.files import ScratchDirectory
-from kdissect.replay.effects import Coroutine
+from kdissect.replay.disposition import SkipRequest
+from kdissect.replay.effects import Coroutine, T
 from kdissect.replay.engine.crash_recovery import (
     CrashJournal,
     crash_guard,
@@ -25,12 +27,7 @@ from kdissect.replay.engine.schedule import Schedule
 from kdissect.replay.engine.sharding import shard_requests, worker_settings
 from kdissect.replay.engine.stop_signal import StopSignal
 from kdissect.replay.engine.workers import run_workers
-from kdissect.replay.handlers.discover import (
-    Target,
-    learn_bounds,
-    learn_target,
-)
-from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.handlers.replay_context import ReplayContext, new_context
 from kdissect.replay.load.analysis import (
     ReplayInput,
     ReplayItem,
@@ -48,10 +45,10 @@ from kdissect.replay.net.transport import (
     wall_ns,
 )
 from kdissect.replay.rewrite.batch_rewrite import modern, rewritten
-from kdissect.replay.rewrite.roles import SkipRequest
-from kdissect.replay.safety import admission, refuse_source
+from kdissect.replay.safety import AbortRun, admission, refuse_source
 from kdissect.replay.settings import ReplaySettings
-from kdissect.replay.target.cluster import AbortRun, TargetCluster
+from kdissect.replay.target.cluster import TargetCluster
+from kdissect.replay.target.discover import TargetDescription
 
 COLLECT = (20_000, 20, 1 << 30)  # objects made, young collections, older ones
 OLD_MESSAGE = bytes.fromhex("0000000000000000 0000000e b7bb0ed5 0000 ffffffff 00000000".replace(" ", ""))
@@ -107,7 +104,7 @@ class Replay:
         self.topology = TargetCluster(
             admission(settings, source), lambda address: refuse_source(address, source)
         )
-        self.target = Target()
+        self.target = TargetDescription()
         self.board: ConnectionPool | None = None
 
     def close(self) -> None:
@@ -116,20 +113,20 @@ class Replay:
             shelf.close()
         self._spool.end()
 
-    def stage(self) -> ReplayContext:
-        """Make the stage of a pass."""
-        return ReplayContext(self.settings, self.loaded, self.topology, now_ns, self.shelf.get)
+    def context(self) -> ReplayContext:
+        """Return the context of a new pass."""
+        return new_context(self.settings, self.loaded, self.topology, now_ns, self.shelf.get)
 
     def learn(self) -> None:
         """Ask the target what it is. Raises Refusing where a rail holds."""
-        self.target = self.errand(learn_target(self.stage()))
+        self.target = self.errand(self.context().discovery.learn())
 
-    def errand(self, errand: Coroutine) -> Any:
+    def errand(self, errand: Coroutine[T]) -> T:
         """Run something on a connection of its own to its end, and give what it gives."""
         wire, board = self._board()
-        outcome: list[Any] = []
+        outcome: list[tuple[T | None, Exception | None]] = []
 
-        def done(value: Any, failed: Exception | None) -> None:
+        def done(value: T | None, failed: Exception | None) -> None:
             outcome.append((value, failed))
 
         for address in self.settings.target:
@@ -148,7 +145,7 @@ class Replay:
             raise AbortRun(str(failed))
         if failed is not None:
             raise failed
-        return value
+        return cast("T", value)  # there is one, since nothing failed
 
     def play(self, told: Callable[[str], None] = lambda _text: None, rescue: Rescue | None = None) -> None:
         """Send it all, as often as was asked for. `rescue` saves a pass in which this process was killed, in another one."""
@@ -166,10 +163,10 @@ class Replay:
         return wire, board
 
     def _pass(self, rescue: Rescue | None) -> None:
-        stage = self.stage()
+        context = self.context()
         if self.passes:  # another process may have learnt that leaders moved
-            self.errand(stage.learn_topics(sorted(self.topology.topics)))
-        self.errand(learn_bounds(stage))
+            self.errand(context.leaders.learn_topics(sorted(self.topology.topics)))
+        self.errand(context.discovery.learn_bounds())
         shares = shard_requests(self.loaded, self.settings)
         shelves = [self.shelf] if len(shares) == 1 else [Spool() for _ in shares]
         self.shelf.flush()
@@ -179,7 +176,7 @@ class Replay:
             partial(
                 PassWorker,
                 self,
-                stage,
+                context,
                 items,
                 worker_settings(self.settings, number, shares),
                 shelves[number],
@@ -224,7 +221,7 @@ class PassWorker:
     def __init__(
         self,
         replay: Replay,
-        stage: ReplayContext,
+        context: ReplayContext,
         items: list[ReplayItem],
         settings: ReplaySettings,
         shelf: Spool,
@@ -232,9 +229,9 @@ class PassWorker:
         journal: CrashJournal | None = None,
     ) -> None:
         self._journal = journal
-        stage.settings = settings
+        context = dataclasses.replace(context, settings=settings)
         with collecting_little():
-            ready = prepare_requests(stage, items)
+            ready = prepare_requests(context, items)
         self._finished: list[bool] = []
         self._wire = TcpTransport(settings.tls)
         self._board = ConnectionPool(settings, replay.topology, self._wire, nonce)
@@ -244,7 +241,7 @@ class PassWorker:
         table = Schedule(settings.pace, settings.speed, self._first_ns, 0, int(settings.ramp_s * 1e9))
         self._player = Player(
             replay.loaded,
-            stage,
+            context,
             self._board,
             table,
             shelf,
@@ -264,7 +261,7 @@ class PassWorker:
         """Send it all, the first request at `begin_ns`."""
         player = self._player
         begin_wall_ns = begin_ns - now_ns() + wall_ns()
-        player.stage.shift_ns = begin_wall_ns - self._first_ns
+        player.context.clock.shift_ns = begin_wall_ns - self._first_ns
         with collecting_little():
             play(
                 self._board,

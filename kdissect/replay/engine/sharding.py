@@ -42,7 +42,9 @@ def _wanted(requests: int, settings: ReplaySettings) -> int:
 def _families(loaded: ReplayInput, connections: list[int]) -> list[list[int]]:
     def join(index: int, others: Iterable[int]) -> None:
         for other in others:
-            loaded.kin.unite(loaded.items[index].request.connection, loaded.items[other].request.connection)
+            loaded.connection_groups.unite(
+                loaded.items[index].request.connection, loaded.items[other].request.connection
+            )
 
     for index, earlier in loaded.after.items():
         join(index, earlier)
@@ -53,7 +55,7 @@ def _families(loaded: ReplayInput, connections: list[int]) -> list[list[int]]:
         for records in repeated.values():
             for attempts in records.values():
                 join(index, attempts)
-    return loaded.kin.families(connections)
+    return loaded.connection_groups.families(connections)
 
 
 def worker_settings(settings: ReplaySettings, number: int, shares: list[list[ReplayItem]]) -> ReplaySettings:

@@ -1,16 +1,31 @@
-"""How each kind of captured request is replayed: a course for each API key, and a plain one for all others.
+"""How each kind of captured request is replayed: a handler for each API key, and a default one for all others.
 
-A course is given the stage, the item, and its own copy of the decoded request, which it may change. It yields steps (see
-`steps`), ends with the answers that count for the captured request, and raises `SkipRequest` to skip it.
+In: the `ReplayContext`, the item, and a decoded request of its own, which a handler may change. Out: the answers that count
+for the captured request. A handler is a coroutine (see `effects`), and raises `SkipRequest` to skip the request.
+
+| module                                    | APIs                                                           |
+| ----------------------------------------- | -------------------------------------------------------------- |
+| `produce`                                 | Produce; `produce_batches` numbers, `produce_delivery` learns  |
+| `fetch`                                   | Fetch; `fetch_encoding` writes it, `fetch_scan` reads responses |
+| `share`                                   | ShareFetch, ShareAcknowledge                                   |
+| `metadata`                                | Metadata, ListOffsets, OffsetForLeaderEpoch                    |
+| `offset_commit`                           | OffsetCommit, OffsetFetch                                      |
+| `classic_groups`                          | JoinGroup, SyncGroup, Heartbeat, LeaveGroup                    |
+| `heartbeats`                              | ConsumerGroupHeartbeat, ShareGroupHeartbeat                    |
+| `transactions`                            | InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn |
+
+They share `replay_context` (what they work with), `request_rewriter` (versions and values), `routing` (nodes; the default
+handler), `waiting` (what comes first), `producer_ids`, `assignment`, `rejoin` and `prior_member_joins` (members that get in
+without a captured request).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.replay.effects import Course
+from kdissect.replay.effects import Answer, Coroutine
 from kdissect.replay.handlers import (
     classic_groups,
-    default,
     fetch,
     heartbeats,
     metadata,
@@ -20,10 +35,13 @@ from kdissect.replay.handlers import (
     transactions,
 )
 from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.handlers.routing import default_handler
 from kdissect.replay.load.analysis import ReplayItem
-from kdissect.replay.rewrite.roles import Tree
+from kdissect.replay.rewrite.names import Tree
 
-COURSES: dict[int, Callable[[ReplayContext, ReplayItem, Tree], Course]] = {
+Handler: TypeAlias = Callable[[ReplayContext, ReplayItem, Tree], Coroutine[list[Answer]]]
+
+HANDLERS: Mapping[int, Handler] = {
     ApiKey.PRODUCE: produce.produce,
     ApiKey.FETCH: fetch.fetch,
     ApiKey.LIST_OFFSETS: metadata.list_offsets,
@@ -45,8 +63,10 @@ COURSES: dict[int, Callable[[ReplayContext, ReplayItem, Tree], Course]] = {
     ApiKey.SHARE_FETCH: share.fetch,
     ApiKey.SHARE_ACKNOWLEDGE: share.acknowledge,
 }
+"""The handlers by API key. `default_handler` is that of all other APIs."""
 
 
-def course_of(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
-    """Give the course of a captured request."""
-    return COURSES.get(item.request.key, default.plain)(stage, item, body)
+def handle(context: ReplayContext, item: ReplayItem) -> Coroutine[list[Answer]]:
+    """Return the coroutine that replays a captured request."""
+    handler = HANDLERS.get(item.request.key, default_handler)
+    return handler(context, item, context.captured.request(item.request))

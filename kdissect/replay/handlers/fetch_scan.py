@@ -1,7 +1,7 @@
-"""What a Fetch answer says, read without making a tree of it: bounds, and how far the records go.
+"""What a Fetch response says, read without making a tree of it: the bounds of logs, and how far the records go.
 
-Read this way are answers as they are when all is well: no error, no tagged field, a version with sessions. For everything
-else there is the codec; `glance` gives None then. Records stay where they are.
+A response is read this way if all is well: no error, no tagged field, a version with sessions (KIP-227). For every other one
+`scan_fetch_response` returns None, and the codec decodes it. Records stay where they are.
 """
 
 import struct
@@ -26,41 +26,41 @@ ABORTED_BYTES, REPLICA_BYTES, ID_BYTES = 16, 4, 16
 DELTA = slice(23, 27)  # of the last record's offset, in a batch
 
 
-class Told(NamedTuple):
-    """A partition in an answer."""
+class FetchedRecords(NamedTuple):
+    """What a response says about one partition."""
 
-    topic: str | bytes  # its name, or its id where the version has ids
+    topic: str | bytes  # its name, or its id if the version has ids
     partition: int
     high_watermark: int
     log_start: int
     following: int | None  # the offset behind the last whole batch
 
 
-class Glance(NamedTuple):
-    """An answer in which all is well."""
+class ScannedFetch(NamedTuple):
+    """A response in which all is well."""
 
     session: int
-    partitions: Sequence[Told]
+    partitions: Sequence[FetchedRecords]
 
 
-def glance(frame: bytes, version: int) -> Glance | None:
-    """Read an answer, without its length; None for one that has to be decoded."""
+def scan_fetch_response(frame: bytes, version: int) -> ScannedFetch | None:
+    """Return what a response says, given without its length; None for one that has to be decoded."""
     if version < SESSIONS:
         return None
     try:
-        return _glance(frame, version)
+        return _scan(frame, version)
     except (DecodeError, struct.error, IndexError):
         return None
 
 
 @cache
 def _layout(version: int) -> tuple[bool, int, Callable[[bytes, int, int], tuple[int, int]]]:
-    """Say whether a version is flexible, where its body begins, and how it counts."""
+    """Return whether a version is flexible, where its body begins, and how it counts."""
     flexible = version in APIS[ApiKey.FETCH].flexible
     return flexible, 4 + response_header_version(ApiKey.FETCH, version), count_length(flexible).read
 
 
-def _glance(frame: bytes, version: int) -> Glance | None:
+def _scan(frame: bytes, version: int) -> ScannedFetch | None:
     flexible, at, read_count = _layout(version)
     end = len(frame)
     if flexible and frame[4]:
@@ -69,7 +69,7 @@ def _glance(frame: bytes, version: int) -> Glance | None:
     topics, at = read_count(frame, at + HEAD.size, end)
     if error:
         return None
-    found: list[Told] = []
+    found: list[FetchedRecords] = []
     for _ in range(topics):
         topic, at = _topic(frame, at, end, version, flexible)
         partitions, at = read_count(frame, at, end)
@@ -83,7 +83,7 @@ def _glance(frame: bytes, version: int) -> Glance | None:
             stop = at + max(size, 0)
             if stop > end:
                 return None
-            found.append(Told(topic, number, high, start, after_last_record(frame, at, stop)))
+            found.append(FetchedRecords(topic, number, high, start, after_last_record(frame, at, stop)))
             at = stop
             if flexible:
                 if frame[at]:
@@ -93,7 +93,7 @@ def _glance(frame: bytes, version: int) -> Glance | None:
             if frame[at]:
                 return None
             at += 1
-    return Glance(session, found) if at + flexible == end and not (flexible and frame[at]) else None
+    return ScannedFetch(session, found) if at + flexible == end and not (flexible and frame[at]) else None
 
 
 def _topic(frame: bytes, at: int, end: int, version: int, flexible: bool) -> tuple[str | bytes, int]:
@@ -104,7 +104,7 @@ def _topic(frame: bytes, at: int, end: int, version: int, flexible: bool) -> tup
 
 
 def after_last_record(data: bytes, at: int, end: int) -> int | None:
-    """Give the offset behind the last whole batch between two positions; None if there is none."""
+    """Return the offset behind the last whole batch between two positions; None if there is none."""
     following = None
     while end - at >= PREFIX + 15:
         stop = at + PREFIX + int.from_bytes(data[at + 8 : at + PREFIX], "big", signed=True)

@@ -1,76 +1,77 @@
-"""Questions whose answers say where things are: Metadata, ListOffsets and OffsetForLeaderEpoch."""
+"""Questions about where things are: Metadata, ListOffsets and OffsetForLeaderEpoch."""
 
-from kdissect.replay.effects import Ask, Course
-from kdissect.replay.handlers.replay_context import LEAST_METADATA, ReplayContext
+from collections.abc import Iterable
+
+from kdissect.replay.effects import Answer, Coroutine, ask
+from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.handlers.routing import route, send_routed
+from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.analysis import ReplayItem
 from kdissect.replay.load.policy import FIRST_OF_CONSUMERS
-from kdissect.replay.rewrite.roles import Tree
+from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.settings import Timestamps
+from kdissect.replay.target.discover import EARLIEST, LATEST
+from kdissect.replay.target.leaders import LEAST_METADATA
 
-EARLIEST, LATEST = -2, -1
-REPLICA_TOLD = 3  # OffsetForLeaderEpoch that says who asks
-
-
-def metadata(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
-    """Ask, but never let a topic be created by asking: versions below 4 would."""
-    version = stage.version(item, least=LEAST_METADATA)
-    body = metadata_tree(stage, item, body, version)
-    answers = yield Ask(tuple((yield from stage.parts(item, version, body))))
-    return list(answers)
+LEAST_LIST_OFFSETS = 1  # version 0 returns several offsets
+NAMES_REPLICA = 3  # OffsetForLeaderEpoch from which a request says who asks
 
 
-def metadata_tree(stage: ReplayContext, item: ReplayItem, body: Tree, version: int) -> Tree:
-    """Rewrite a Metadata request."""
+def metadata(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
+    """Replay a Metadata request, but never let it create a topic, as versions below 4 would."""
+    version = context.rewriter.version(item, least=LEAST_METADATA)
+    body = metadata_body(context, item, body, version)
+    return (yield from ask((yield from route(context, item, version, body))))
+
+
+def metadata_body(context: ReplayContext, item: ReplayItem, body: Tree, version: int) -> Tree:
+    """Return a rewritten Metadata request; `body` is changed."""
     body["allow_auto_topic_creation"] = False
-    topics = body.get("topics")
-    if (item.request.version or 0) == 0 and topics == []:
+    if (item.request.version or 0) == 0 and body.get("topics") == []:
         body["topics"] = None  # in version 0 an empty list asks for all
-    return stage.carried(item, body, version) | {"allow_auto_topic_creation": False}
+    return context.rewriter.rewrite(item, body, version) | {"allow_auto_topic_creation": False}
 
 
-def list_offsets(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
-    """Ask for positions; a question by time moves with the records' times."""
-    shift_ms = stage.shift_ns // 1_000_000
-    if stage.settings.timestamps is not Timestamps.KEEP:
-        for topic in body["topics"]:
-            for partition in topic["partitions"]:
-                if partition["timestamp"] >= 0:
-                    partition["timestamp"] += shift_ms
-    version = stage.version(item, least=1)
-    captured = {
-        (stage.names.topic(topic["name"]), partition["partition_index"]): (
-            topic["name"],
-            partition["timestamp"],
-        )
-        for topic in body["topics"]
-        for partition in topic["partitions"]
-    }
-    body = stage.carried(item, body, version)
-    answers = yield Ask(tuple((yield from stage.parts(item, version, body))))
-    stage.heed(answers)
-    for answer in answers:
-        for topic in answer.body.get("topics") or ():
-            for partition in topic["partitions"]:
-                asked = captured.get((topic["name"], partition["partition_index"]))
-                if asked and not partition["error_code"]:
-                    offset = partition["offset"]
-                    where = (asked[0], partition["partition_index"])
-                    stage.positions.target_bounds(
-                        where, offset if asked[1] == EARLIEST else -1, offset if asked[1] == LATEST else -1
-                    )
-    return list(answers)
-
-
-def leader_epochs(stage: ReplayContext, item: ReplayItem, body: Tree) -> Course:
-    """Ask where an epoch ends. Epochs of one cluster mean nothing in another, so the one that leads on the target now is asked for."""
-    version = stage.version(item, least=FIRST_OF_CONSUMERS)
-    body = stage.carried(item, body, version)
+def list_offsets(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
+    """Replay a ListOffsets request; a question by time moves with the records' times."""
+    captured: dict[TopicPartition, tuple[str, int]] = {}  # partition of the target -> captured topic, time
+    shifted = context.settings.timestamps is not Timestamps.KEEP
     for topic in body["topics"]:
-        known = stage.topology.topics.get(topic["topic"])
+        for partition in topic["partitions"]:
+            if shifted and partition["timestamp"] >= 0:
+                partition["timestamp"] += context.clock.shift_ms
+            target = (context.names.topic(topic["name"]), partition["partition_index"])
+            captured[target] = (topic["name"], partition["timestamp"])
+    version = context.rewriter.version(item, least=LEAST_LIST_OFFSETS)
+    body = context.rewriter.rewrite(item, body, version)
+    answers = yield from send_routed(context, item, version, body)
+    _learn_bounds(context, answers, captured)
+    return answers
+
+
+def _learn_bounds(
+    context: ReplayContext, answers: Iterable[Answer], captured: dict[TopicPartition, tuple[str, int]]
+) -> None:
+    for topic in (topic for answer in answers for topic in answer.body.get("topics") or ()):
+        for partition in topic["partitions"]:
+            asked = captured.get((topic["name"], partition["partition_index"]))
+            if asked is None or partition["error_code"]:
+                continue
+            name, timestamp = asked
+            if timestamp == EARLIEST:
+                context.positions.set_bounds((name, partition["partition_index"]), start=partition["offset"])
+            elif timestamp == LATEST:
+                context.positions.set_bounds((name, partition["partition_index"]), end=partition["offset"])
+
+
+def leader_epochs(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
+    """Replay an OffsetForLeaderEpoch request. Epochs of one cluster mean nothing in another, so the present one is asked for."""
+    version = context.rewriter.version(item, least=FIRST_OF_CONSUMERS)
+    body = context.rewriter.rewrite(item, body, version)
+    for topic in body["topics"]:
+        known = context.cluster.topics.get(topic["topic"])
         for partition in topic["partitions"]:
             partition["leader_epoch"] = known.epochs.get(partition["partition"], -1) if known else -1
-    if version >= REPLICA_TOLD:
+    if version >= NAMES_REPLICA:
         body["replica_id"] = -1
-    answers = yield Ask(tuple((yield from stage.parts(item, version, body))))
-    stage.heed(answers)
-    return list(answers)
+    return (yield from send_routed(context, item, version, body))

@@ -1,48 +1,50 @@
-"""What members of classic groups do of the replayer's own accord: get in, get in again, and leave when a run ends.
+"""What members of classic groups do by themselves: get in, get in again, and leave when a pass ends.
 
-A live rebalance that the capture did not have is joined by the replayer's own requests, as a client would.
+A rebalance of the target that the capture did not have is joined by the replayer's own requests, as a client would. This lies
+beside the handlers, and not in `target`, since it needs most of the context: coordinators, captured assignments, names.
 """
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import CLASSIC_MEMBER_LOST, ErrorCode, error_name
-from kdissect.replay.effects import (
-    Answer,
-    Coroutine,
-    Gate,
-    Until,
-)
+from kdissect.replay.effects import Answer, Coroutine, Gate, until
 from kdissect.replay.handlers.assignment import assignments
 from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.handlers.routing import send_to_coordinator
 from kdissect.replay.load.analysis import ReplayItem
-from kdissect.replay.rewrite.roles import Tree
+from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.versions import chosen_version
-from kdissect.replay.target.members import Live
+from kdissect.replay.target.members import LiveMember
 
 LONGEST_SESSION_MS = 1_800_000  # group.max.session.timeout.ms of a broker that nobody configured
+PROTOCOL_IN_SYNC = 5  # SyncGroup from which a request names the protocol (KIP-559)
+INSTANCES_IN_SYNC = 3  # SyncGroup and LeaveGroup from which members can be static (KIP-345)
 
 
-def longer(stage: ReplayContext, join: Tree) -> None:
-    """Give a member more time where heartbeats come slower than captured."""
-    if stage.settings.speed < 1:
-        session_ms = int(join["session_timeout_ms"] / stage.settings.speed)
+def lengthen_session(context: ReplayContext, join: Tree) -> None:
+    """Give a member more time, if heartbeats come slower than captured."""
+    if context.settings.speed < 1:
+        session_ms = int(join["session_timeout_ms"] / context.settings.speed)
         join["session_timeout_ms"] = min(session_ms, LONGEST_SESSION_MS)
 
 
-def joined(
-    stage: ReplayContext,
+def finish_join(
+    context: ReplayContext,
     client_id: str | None,
-    live: Live,
+    live: LiveMember,
     body: Tree,
     version: int,
     answer: Answer,
     stop_at_id: bool,
-) -> Coroutine:
-    """Go on until the member is in, or the target gave it the id that the capture's next join will use."""
+) -> Coroutine[Answer]:
+    """Join on, after the answer to a first JoinGroup, until the member is in; return the last answer.
+
+    With `stop_at_id` stop when the target has given it the id that the capture's next join will use (KIP-394).
+    """
     while True:
-        said = answer.body
-        error = said.get("error_code") if said else None
+        response = answer.body
+        error = response.get("error_code") if response else None
         if error == ErrorCode.MEMBER_ID_REQUIRED:
-            live.member_id = said["member_id"]
+            live.member_id = response["member_id"]
             if stop_at_id:
                 return answer
         elif error == ErrorCode.UNKNOWN_MEMBER_ID and body["member_id"]:
@@ -50,89 +52,88 @@ def joined(
         else:
             break
         body = body | {"member_id": live.member_id}
-        answer = yield from stage.insist(ApiKey.JOIN_GROUP, version, body, client_id)
-    if said and not said["error_code"]:
-        live.member_id, live.generation = said["member_id"], said["generation_id"]
-        live.leader, live.protocol = said["leader"], said.get("protocol_name")
-        live.others = [each["member_id"] for each in said["members"]]
-        live.join, live.join_version = body | {"member_id": live.member_id}, version
+        answer = yield from context.coordinators.ask(ApiKey.JOIN_GROUP, version, body, client_id)
+    if response and not response["error_code"]:
+        live.take_join_response(body, version, response)
     return answer
 
 
-def as_member(stage: ReplayContext, item: ReplayItem, live: Live, version: int, body: Tree) -> Coroutine:
-    """Ask as a member; if the target rebalanced where the capture did not, join again and ask again, as a client would."""
-    key = item.request.key
-    answer: Answer = yield from stage.insist(key, version, body, stage.client_id(item), item)
-    error = answer.errors[0] if answer.errors else 0
+def send_as_member(
+    context: ReplayContext, item: ReplayItem, live: LiveMember, version: int, body: Tree
+) -> Coroutine[Answer]:
+    """Send a request as a member. If the target rebalanced when the capture did not, join again and send it again."""
+    answer = yield from send_to_coordinator(context, item, version, body)
+    error = answer.first_error
     if error not in CLASSIC_MEMBER_LOST or item.error:
         return answer
-    stage.counts["rebalances joined by the replayer"] += 1
-    if not (yield from rejoin(stage, stage.client_id(item), live)):
+    context.notes.counts["rebalances joined by the replayer"] += 1
+    client_id = context.rewriter.client_id(item)
+    if not (yield from rejoin(context, client_id, live)):
         return answer
-    stage.note(item, f"asked again after {error_name(error)}: the target rebalanced")
-    generation = (
-        "generation_id_or_member_epoch" if "generation_id_or_member_epoch" in body else "generation_id"
-    )
+    context.notes.add(item, f"asked again after {error_name(error)}: the target rebalanced")
+    generation = "generation_id_or_member_epoch"
+    if generation not in body:
+        generation = "generation_id"
     body = body | {"member_id": live.member_id, generation: live.generation}
-    return (yield from stage.insist(key, version, body, stage.client_id(item)))
+    return (yield from context.coordinators.ask(item.request.key, version, body, client_id))
 
 
-def put(body: Tree, live: Live, version: int) -> None:
-    """Say in a SyncGroup request who the live member is."""
+def put_into_sync(body: Tree, live: LiveMember, version: int) -> None:
+    """Put the live member into a SyncGroup request."""
     body["member_id"], body["generation_id"] = live.member_id, live.generation
-    if version >= 5:
+    if version >= PROTOCOL_IN_SYNC:
         body["protocol_type"], body["protocol_name"] = "consumer", live.protocol
 
 
-def rejoin(stage: ReplayContext, client_id: str | None, live: Live) -> Coroutine:
-    """Join and sync again by ourselves; tell whether that went well."""
+def rejoin(context: ReplayContext, client_id: str | None, live: LiveMember) -> Coroutine[bool]:
+    """Join and sync again; return whether that went well. A second call waits for the first."""
     if live.rejoining is not None:
-        return (yield Until(live.rejoining))
+        return (yield from until(live.rejoining))
     if not live.join:
         return False
     gate = live.rejoining = Gate()
     try:
-        answer = yield from stage.insist(ApiKey.JOIN_GROUP, live.join_version, live.join, client_id)
-        answer = yield from joined(stage, client_id, live, live.join, live.join_version, answer, False)
+        answer = yield from context.coordinators.ask(
+            ApiKey.JOIN_GROUP, live.join_version, live.join, client_id
+        )
+        answer = yield from finish_join(
+            context, client_id, live, live.join, live.join_version, answer, stop_at_id=False
+        )
         if not answer.body or answer.body["error_code"]:
             return False
-        version = chosen_version(ApiKey.SYNC_GROUP, 3, stage.topology.versions.get(ApiKey.SYNC_GROUP)) or 0
-        body: Tree = {"group_id": live.join["group_id"], "assignments": []}
-        put(body, live, version)
-        if version >= 3:
-            body["group_instance_id"] = live.join.get("group_instance_id")
-        if live.leads:
-            generations = [
-                generation for group, generation in stage.loaded.assignments if group == live.group
-            ]
-            body["assignments"] = assignments(stage, live, max(generations, default=-1))
-        answer = yield from stage.insist(ApiKey.SYNC_GROUP, version, body, client_id)
+        answer = yield from _sync(context, client_id, live)
         return bool(answer.body) and not answer.body["error_code"]
     finally:
         live.rejoining = None
         gate.open()
 
 
-def leave_all(stage: ReplayContext) -> Coroutine:
+def _sync(context: ReplayContext, client_id: str | None, live: LiveMember) -> Coroutine[Answer]:
+    version = chosen_version(ApiKey.SYNC_GROUP, 3, context.cluster.versions.get(ApiKey.SYNC_GROUP)) or 0
+    body: Tree = {"group_id": live.join["group_id"], "assignments": []}
+    put_into_sync(body, live, version)
+    if version >= INSTANCES_IN_SYNC:
+        body["group_instance_id"] = live.join.get("group_instance_id")
+    if live.leads:
+        generations = [generation for group, generation in context.loaded.assignments if group == live.group]
+        body["assignments"] = assignments(context, live, max(generations, default=-1))
+    return (yield from context.coordinators.ask(ApiKey.SYNC_GROUP, version, body, client_id))
+
+
+def leave_all(context: ReplayContext) -> Coroutine[None]:
     """Take all members that are left out of their groups: nobody should wait for their sessions to end."""
-    for live in stage.members.all():
+    for live in context.members.all():
         if live.generation <= 0:
             continue
-        if live.joins_by == ApiKey.JOIN_GROUP:
-            version = (
-                chosen_version(ApiKey.LEAVE_GROUP, 3, stage.topology.versions.get(ApiKey.LEAVE_GROUP)) or 0
-            )
-            group = stage.names.group(live.group)
-            body: Tree = {"group_id": group, "members": [{"member_id": live.member_id}]}
-            if version < 3:
-                body = {"group_id": group, "member_id": live.member_id}
-            yield from stage.insist(ApiKey.LEAVE_GROUP, version, body, None)
+        group, key = context.names.group(live.group), live.joins_by
+        body: Tree = {"group_id": group, "member_id": live.member_id}
+        if key == ApiKey.JOIN_GROUP:
+            key = ApiKey.LEAVE_GROUP
+            version = chosen_version(key, 3, context.cluster.versions.get(key)) or 0
+            if version >= INSTANCES_IN_SYNC:
+                body = {"group_id": group, "members": [{"member_id": live.member_id}]}
         else:
-            body = {
-                "group_id": stage.names.group(live.group),
-                "member_id": live.member_id,
-                "member_epoch": -1,
-            }
-            version = chosen_version(live.joins_by, 0, stage.topology.versions.get(live.joins_by)) or 0
-            yield from stage.insist(live.joins_by, version, body, None)
+            version = chosen_version(key, 0, context.cluster.versions.get(key)) or 0
+            body["member_epoch"] = -1
+        yield from context.coordinators.ask(key, version, body, None)
         live.generation = -1

@@ -23,44 +23,41 @@ from kdissect.protocol.codec.messages import (
 )
 from kdissect.protocol.error_codes import is_retriable
 from kdissect.protocol.schema.registry import is_known
-from kdissect.replay.disposition import Disposition
+from kdissect.replay.disposition import Disposition, SkipRequest
+from kdissect.replay.identifiers import (
+    FetchSessionKey,
+    MemberKey,
+    ProducerKey,
+    RecordPosition,
+    TopicPartition,
+)
+from kdissect.replay.load.captured_fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    FetchedPartitions,
+)
 from kdissect.replay.load.connection_groups import ConnectionGroups
-from kdissect.replay.load.decoded_cache import Bodies
+from kdissect.replay.load.decoded_cache import DecodedCache
 from kdissect.replay.load.policy import (
     Refusal,
     by_content,
     by_key,
 )
 from kdissect.replay.load.prior_fetch_sessions import OlderSessions
-from kdissect.replay.load.prior_members import (
-    Member,
-    PriorMember,
-    PriorMembers,
-)
+from kdissect.replay.load.prior_members import PriorMember, PriorMembers
 from kdissect.replay.load.requests import Capture, Request
-from kdissect.replay.load.retries import Attempts, Position
+from kdissect.replay.load.retries import Attempts
 from kdissect.replay.load.spool import Spool
 from kdissect.replay.rewrite.batch_rewrite import Batch, batches_of
+from kdissect.replay.rewrite.names import Names, Tree
 from kdissect.replay.rewrite.references import (
     errors_of,
     topics_of,
-)
-from kdissect.replay.rewrite.roles import (
-    Names,
-    SkipRequest,
-    Tree,
 )
 from kdissect.replay.settings import (
     Groups,
     ReplaySettings,
 )
-from kdissect.replay.target.fetch_sessions import (
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
-    Place,
-    Wanted,
-)
-from kdissect.replay.target.producers import Key, Where
 from kdissect.tables.filters import matches
 
 ANSWERED_BY_PARTITION: dict[int, tuple[str, str]] = {
@@ -125,27 +122,40 @@ class ReplayInput:
     capture: Capture
     names: Names
     items: list[ReplayItem] = field(default_factory=list)
-    bodies: Bodies = field(default_factory=Bodies)
-    starts: dict[Where, int] = field(default_factory=dict)  # of the logs, as fetches told them first
+    bodies: DecodedCache = field(default_factory=DecodedCache)
+    starts: dict[TopicPartition, int] = field(default_factory=dict)  # of the logs, as fetches told them first
     sessions: dict[int, int] = field(default_factory=dict)  # fetch -> the session that its answer opened
     source: CapturedCluster = field(default_factory=CapturedCluster)
     caps: dict[int, int] = field(default_factory=dict)  # connection -> most in flight
-    issuers: dict[Key, int] = field(default_factory=dict)
+    issuers: dict[ProducerKey, int] = field(default_factory=dict)
     # Request -> partition -> earlier attempts.
-    retries: dict[int, dict[Where, tuple[int, ...]]] = field(default_factory=dict)
+    retries: dict[int, dict[TopicPartition, tuple[int, ...]]] = field(default_factory=dict)
     # The same of producers without idempotence, record by record.
-    repeats: dict[int, dict[Where, dict[Position, tuple[int, ...]]]] = field(default_factory=dict)
+    repeats: dict[int, dict[TopicPartition, dict[RecordPosition, tuple[int, ...]]]] = field(
+        default_factory=dict
+    )
     # Request -> those on other connections that come before it.
     after: dict[int, set[int]] = field(default_factory=dict)
     transactions: dict[str, list[int]] = field(default_factory=dict)
     # Group, generation -> member -> assignment.
     assignments: dict[tuple[str, int], dict[str, bytes]] = field(default_factory=dict)
-    elders: dict[Member, PriorMember] = field(default_factory=dict)
-    older_sessions: dict[Place, Wanted] = field(default_factory=dict)
-    kin: ConnectionGroups = field(default_factory=ConnectionGroups)
+    prior_members: dict[MemberKey, PriorMember] = field(default_factory=dict)
+    older_sessions: dict[FetchSessionKey, FetchedPartitions] = field(default_factory=dict)
+    connection_groups: ConnectionGroups = field(default_factory=ConnectionGroups)
     records: int = 0
     record_bytes: int = 0
     removed_ns: int = 0  # waiting time that --max-gap took out
+
+    def attempts(self) -> set[int]:
+        """Return the requests whose outcome decides whether a later one is sent."""
+        by_number = (attempts for tried in self.retries.values() for attempts in tried.values())
+        by_record = (
+            attempts
+            for tried in self.repeats.values()
+            for records in tried.values()
+            for attempts in records.values()
+        )
+        return {each for attempts in (*by_number, *by_record) for each in attempts}
 
 
 def load(capture: Capture, shelf: Spool, settings: ReplaySettings) -> ReplayInput:
@@ -167,10 +177,10 @@ def load(capture: Capture, shelf: Spool, settings: ReplaySettings) -> ReplayInpu
 class _Loader:
     def __init__(self, loaded: ReplayInput, settings: ReplaySettings) -> None:
         self._loaded, self._settings = loaded, settings
-        self._sequences: dict[tuple[Key, Where, int], tuple[int, ...]] = {}
+        self._sequences: dict[tuple[ProducerKey, TopicPartition, int], tuple[int, ...]] = {}
         self._clients: dict[str | None, str | None] = {}  # their ids, each kept once
         self._attempts = Attempts()
-        self._writers: dict[tuple[object, Where], tuple[int, int, str]] = {}
+        self._writers: dict[tuple[object, TopicPartition], tuple[int, int, str]] = {}
         self._elders = PriorMembers(loaded.names)
         topics = settings.filter(loaded.capture.earliest_ns).topics
         self._sessions = OlderSessions(loaded.names, lambda topic: not topics or matches(topic, topics))
@@ -178,7 +188,7 @@ class _Loader:
     def end(self) -> None:
         """Say what only the whole capture tells: who is older than it, and of whom too little is known."""
         loaded = self._loaded
-        loaded.elders = self._elders.found()
+        loaded.prior_members = self._elders.found()
         loaded.older_sessions = self._sessions.sets
         for index, refusal in (*self._elders.refused(), *self._sessions.refused()):
             loaded.items[index].refusal = refusal
@@ -189,7 +199,7 @@ class _Loader:
         client_id = whole.header.get("client_id") if whole else None
         item = ReplayItem(request, self._clients.setdefault(client_id, client_id))
         loaded.items.append(item)
-        loaded.bodies.keep(whole.body if whole else None, request.frame, shelf)
+        loaded.bodies.add(whole.body if whole else None, request.frame, shelf)
         known = loaded.caps.get(request.connection, 1)
         loaded.caps[request.connection] = max(known, request.in_flight)
         answer = shelf.get(request.answer) if request.answer_whole else None
@@ -212,7 +222,7 @@ class _Loader:
         if request.key == ApiKey.PRODUCE:
             self._learn_batches(item, whole.body, said)
         if item.refusal is None:
-            loaded.kin.take(
+            loaded.connection_groups.take(
                 request, whole.body, said, item.transaction, item.client_id, loaded.names.captured_ids
             )
         if item.refusal is None and item.transaction:
@@ -288,7 +298,7 @@ class _Loader:
         of_client = item.refusal is None or item.refusal.bucket is Disposition.POLICY
         if request.key == ApiKey.FETCH and of_client:
             told = self._sessions.take(request, body, said, played)
-            self._loaded.kin.reads(request.connection, told)
+            self._loaded.connection_groups.reads(request.connection, told)
         if self._settings.groups is Groups.FULL:
             host = self._loaded.capture.clients.get(request.connection, "").rpartition(":")[0]
             self._elders.take(request, body, said, (host, item.client_id), played)
@@ -326,7 +336,7 @@ class _Loader:
                 elif batches:
                     self._learn_plain(item, where, batches, outcomes.get(where))
 
-    def _keep_order(self, item: ReplayItem, where: Where, batches: list[Batch]) -> None:
+    def _keep_order(self, item: ReplayItem, where: TopicPartition, batches: list[Batch]) -> None:
         """Find the request that must be done before: a producer changes its connection when a leader moves.
 
         Without a producer id only another broker tells that from a second producer of the same name.
@@ -343,7 +353,7 @@ class _Loader:
         if batches[0].producer_id >= 0 or known[2] != request.server:
             self._loaded.after.setdefault(request.index, set()).add(known[0])
 
-    def _learn_numbered(self, request: Request, where: Where, batch: Batch) -> None:
+    def _learn_numbered(self, request: Request, where: TopicPartition, batch: Batch) -> None:
         """Find a retry by its number: its producer sends the same batch again."""
         key = ((batch.producer_id, batch.producer_epoch), where, batch.base_sequence)
         before = self._sequences.get(key, ())
@@ -351,7 +361,9 @@ class _Loader:
         if before:
             self._loaded.retries.setdefault(request.index, {})[where] = before
 
-    def _learn_plain(self, item: ReplayItem, where: Where, batches: list[Batch], error: int | None) -> None:
+    def _learn_plain(
+        self, item: ReplayItem, where: TopicPartition, batches: list[Batch], error: int | None
+    ) -> None:
         """Find a retry by its records: its producer may batch them anew."""
         request, who = item.request, (item.client_id, where)
         before = self._attempts.earlier(who, batches, request.first_ns)
@@ -361,7 +373,7 @@ class _Loader:
             self._attempts.failed(who, batches, request.index, request.first_ns, before)
 
 
-def _outcomes(said: Tree | None, names: Names) -> dict[Where, int]:
+def _outcomes(said: Tree | None, names: Names) -> dict[TopicPartition, int]:
     return {
         (names.captured_topic(topic) or "", each["index"]): each["error_code"]
         for topic in (said or {}).get("responses") or ()
@@ -369,7 +381,7 @@ def _outcomes(said: Tree | None, names: Names) -> dict[Where, int]:
     }
 
 
-def _grow(source: CapturedCluster, where: Where) -> None:
+def _grow(source: CapturedCluster, where: TopicPartition) -> None:
     """A partition that is written to or read is there, whether or not an answer told of it."""
     topic, partition = where
     known = source.topics.get(topic, SourceTopic(0, 0))

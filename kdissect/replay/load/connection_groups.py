@@ -9,8 +9,8 @@ from collections.abc import Hashable, Iterable, Mapping
 
 from kdissect.protocol.api_keys import GROUP_MEMBERSHIP, OFFSET_COMMITS, ApiKey
 from kdissect.replay.load.requests import Request
+from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.references import groups_of, topics_of
-from kdissect.replay.rewrite.roles import Tree
 
 IN_GROUPS = GROUP_MEMBERSHIP | OFFSET_COMMITS | {ApiKey.ADD_OFFSETS_TO_TXN}
 """Their connections belong to a group. FindCoordinator does not: whoever sends it is no member by that."""

@@ -1,22 +1,24 @@
-"""Decoded requests that wait on the shelf: `marshal` reads a tree back several times faster than the codec reads a frame.
+"""Captured messages for the handlers: decoded requests wait in the spool, so that no handler decodes while the clock runs.
 
-Every request is decoded once, when it is looked at, so its course need not do that again while the clock runs. Large ones, which
-are records and not structure, are decoded when their turn comes: kept twice they would cost more than they save.
+Every request is decoded once, when it is loaded. `marshal` reads a tree back several times faster than the codec reads a
+frame. Large requests, which are records and not structure, are decoded when their turn comes: kept twice they would cost more
+than they save.
 """
 
 import marshal
 from array import array
 from collections.abc import Callable
 
-from kdissect.protocol.codec.messages import decode_request
+from kdissect.protocol.codec.messages import decode_request, decode_response
+from kdissect.replay.load.requests import Request
 from kdissect.replay.load.spool import Spool, SpoolSlot
-from kdissect.replay.rewrite.roles import Tree
+from kdissect.replay.rewrite.names import Tree
 
 MOST_BYTES = 4096  # of a frame
-WINDOW = 1 << 16  # is read at once: bodies lie in the order in which most of them are asked for
+WINDOW_BYTES = 1 << 16  # are read at once: bodies lie in the order in which most of them are asked for
 
 
-class Bodies:
+class DecodedCache:
     """The bodies of all requests, by their number in the order of the capture."""
 
     def __init__(self) -> None:
@@ -24,23 +26,42 @@ class Bodies:
         self._sizes: array[int] = array("i")
         self._window, self._begin = b"", 0
 
-    def keep(self, body: Tree | None, frame: SpoolSlot, shelf: Spool) -> None:
-        """Keep the next request's."""
+    def add(self, body: Tree | None, frame: SpoolSlot, spool: Spool) -> None:
+        """Keep the body of the next request."""
         if body is None or frame.size > MOST_BYTES:
             self._at.append(-1)
             self._sizes.append(0)
         else:
-            place = shelf.put(marshal.dumps(body))
-            self._at.append(place.at)
-            self._sizes.append(place.size)
+            slot = spool.put(marshal.dumps(body))
+            self._at.append(slot.at)
+            self._sizes.append(slot.size)
 
-    def get(self, index: int, frame: SpoolSlot, read: Callable[[SpoolSlot], bytes | None]) -> Tree:
-        """Give a copy of one, for whoever asks to change; empty for one that makes no sense."""
+    def get(self, index: int, read: Callable[[SpoolSlot], bytes | None]) -> Tree | None:
+        """Return a copy of a body, which the caller may change; None if none was kept."""
         at = self._at[index]
         if at < 0:
-            return decode_request(read(frame) or b"").body or {}
+            return None
         begin = at - self._begin
         if not 0 <= begin <= len(self._window) - self._sizes[index]:
-            self._window, self._begin, begin = read(SpoolSlot(at, WINDOW)) or b"", at, 0
+            self._window, self._begin, begin = read(SpoolSlot(at, WINDOW_BYTES)) or b"", at, 0
         tree: Tree = marshal.loads(memoryview(self._window)[begin : begin + self._sizes[index]])  # noqa: S302 - our own file
         return tree
+
+
+class CapturedMessages:
+    """Requests and responses as captured, decoded. `frame` reads a captured frame from the spool."""
+
+    def __init__(self, cache: DecodedCache, frame: Callable[[SpoolSlot | None], bytes | None]) -> None:
+        self._cache, self.frame = cache, frame
+
+    def request(self, request: Request) -> Tree:
+        """Return the body of a request, which the caller may change; empty for one that cannot be decoded."""
+        body = self._cache.get(request.index, self.frame)
+        return decode_request(self.frame(request.frame) or b"").body or {} if body is None else body
+
+    def response(self, request: Request) -> Tree:
+        """Return the body of the captured response; empty if there is none or it cannot be decoded."""
+        response = self.frame(request.answer) if request.answer_whole else None
+        if not response:
+            return {}
+        return decode_response(response, request.key, request.version or 0).body or {}

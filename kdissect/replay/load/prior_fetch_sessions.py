@@ -9,17 +9,16 @@ played, is known in full.
 from collections.abc import Callable, Iterator
 
 from kdissect.replay.disposition import Disposition
-from kdissect.replay.load.policy import Refusal
-from kdissect.replay.load.requests import Request
-from kdissect.replay.rewrite.roles import Names, Tree
-from kdissect.replay.target.fetch_sessions import (
+from kdissect.replay.identifiers import FetchSessionKey, TopicPartition
+from kdissect.replay.load.captured_fetch_sessions import (
     INITIAL_EPOCH,
     NO_SESSION,
-    CapturedSessions,
-    Place,
-    Wanted,
+    CapturedFetchSessions,
+    FetchedPartitions,
 )
-from kdissect.replay.target.producers import Where
+from kdissect.replay.load.policy import Refusal
+from kdissect.replay.load.requests import Request
+from kdissect.replay.rewrite.names import Names, Tree
 
 USUAL_BYTES = 1 << 20  # max.partition.fetch.bytes of a client that nobody configured
 NOT_CHOSEN = Refusal(Disposition.POLICY, "excluded by --topic")
@@ -33,13 +32,13 @@ class OlderSessions:
 
     def __init__(self, names: Names, chosen: Callable[[str], bool]) -> None:
         """`chosen` tells whether a topic is to be played."""
-        self.sets: dict[Place, Wanted] = {}
+        self.sets: dict[FetchSessionKey, FetchedPartitions] = {}
         self._names, self._chosen = names, chosen
-        self._tracked = CapturedSessions(names)  # played or not
-        self._opened: set[Place] = set()
-        self._named: dict[Place, set[Where]] = {}  # what requests have named since
-        self._waiting: dict[Place, list[int]] = {}  # fetches before one that names something
-        self._narrowed: set[Place] = set()  # those of which nothing is chosen
+        self._tracked = CapturedFetchSessions(names)  # played or not
+        self._opened: set[FetchSessionKey] = set()
+        self._named: dict[FetchSessionKey, set[TopicPartition]] = {}  # what requests have named since
+        self._waiting: dict[FetchSessionKey, list[int]] = {}  # fetches before one that names something
+        self._narrowed: set[FetchSessionKey] = set()  # those of which nothing is chosen
 
     def take(self, request: Request, body: Tree, said: Tree | None, played: bool) -> list[str]:
         """Take in a fetch; give the topics that an answer tells it to be about."""
@@ -47,14 +46,14 @@ class OlderSessions:
         session, epoch = body.get("session_id", NO_SESSION), body.get("session_epoch", -1)
         place = (request.server, session)
         if epoch <= INITIAL_EPOCH:
-            self._tracked.wanted(self._tracked.told(request.server, body, issued))
+            self._tracked.follow(self._tracked.read(request.server, body, issued))
             if issued and played:
                 self._opened.add((request.server, issued))
             return []
         if place in self._opened:
             return []
         if not played:
-            self._tracked.wanted(self._tracked.told(request.server, body, issued))
+            self._tracked.follow(self._tracked.read(request.server, body, issued))
             return []
         if place not in self.sets:
             known = self._tracked.known(place)
@@ -63,7 +62,7 @@ class OlderSessions:
             self._named[place], self._waiting[place] = set(), []
         return self._follow(place, request, body, said)
 
-    def _follow(self, place: Place, request: Request, body: Tree, said: Tree | None) -> list[str]:
+    def _follow(self, place: FetchSessionKey, request: Request, body: Tree, said: Tree | None) -> list[str]:
         known, named = self.sets[place], self._named[place]
         for field in ("topics", "forgotten_topics_data"):
             for topic in body.get(field) or ():

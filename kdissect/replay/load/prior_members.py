@@ -13,9 +13,10 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_embedded
 from kdissect.protocol.error_codes import NOT_A_MEMBER
 from kdissect.replay.disposition import Disposition
+from kdissect.replay.identifiers import ClientKey, MemberKey
 from kdissect.replay.load.policy import Refusal
 from kdissect.replay.load.requests import Request
-from kdissect.replay.rewrite.roles import Names, Tree
+from kdissect.replay.rewrite.names import Names, Tree
 
 HEARTBEATS_JOIN = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT)
 BY_SHARE = (ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE)
@@ -25,9 +26,6 @@ COMMITS: dict[int, str] = {
 }
 TOGETHER_NS = 10_000_000_000  # members that first speak within this time are let in at once: three heartbeats
 CLASSIC = "consumer"
-
-Member = tuple[str, str]  # group and member id as captured
-Client = tuple[str, str | None]  # host and client id
 
 
 @dataclass(slots=True)
@@ -60,14 +58,14 @@ class PriorMembers:
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._found: dict[Member, PriorMember] = {}
-        self._joined: set[Member] = set()
+        self._found: dict[MemberKey, PriorMember] = {}
+        self._joined: set[MemberKey] = set()
         self._groups: dict[str, _Group] = defaultdict(_Group)
-        self._fetched: dict[Client, set[str]] = defaultdict(set)
-        self._clients: dict[Member, Client] = {}
-        self._acts: list[tuple[int, Member]] = []
+        self._fetched: dict[ClientKey, set[str]] = defaultdict(set)
+        self._clients: dict[MemberKey, ClientKey] = {}
+        self._acts: list[tuple[int, MemberKey]] = []
 
-    def take(self, request: Request, body: Tree, said: Tree | None, client: Client, played: bool) -> None:
+    def take(self, request: Request, body: Tree, said: Tree | None, client: ClientKey, played: bool) -> None:
         """Take in a request with its answer; `played`: whether it is to be sent."""
         key = request.key
         self._learn(request, body, said or {}, client)
@@ -97,7 +95,7 @@ class PriorMembers:
             if key not in COMMITS:  # they can be without a member too
                 self._acts.append((request.index, place))
 
-    def found(self) -> dict[Member, PriorMember]:
+    def found(self) -> dict[MemberKey, PriorMember]:
         """Give all who are older and of whom enough is told."""
         for place, elder in self._found.items():
             group = self._groups[elder.group]
@@ -125,7 +123,7 @@ class PriorMembers:
 
     # What is told
 
-    def _learn(self, request: Request, body: Tree, said: Tree, client: Client) -> None:
+    def _learn(self, request: Request, body: Tree, said: Tree, client: ClientKey) -> None:
         key, names = request.key, self._names
         if key == ApiKey.FETCH:
             self._fetched[client].update(_topics(names, body["topics"], "topic"))

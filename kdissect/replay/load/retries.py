@@ -14,11 +14,10 @@ from kdissect.protocol.records.record_codec import (
     RecordFault,
     read_records,
 )
+from kdissect.replay.identifiers import RecordPosition, TopicPartition
 from kdissect.replay.rewrite.batch_rewrite import Batch
-from kdissect.replay.target.producers import Where
 
-Who = tuple[str | None, Where]  # client id, partition
-Position = tuple[int, int]  # number of the batch in its request, number of the record in its batch
+Who = tuple[str | None, TopicPartition]  # client id, partition
 PATIENCE_NS = 300 * 10**9  # longer than producers try (delivery.timeout.ms and its like)
 DIGEST_BYTES = 16
 LENGTH = struct.Struct(">q")
@@ -31,7 +30,9 @@ class Attempts:
         self._failed: dict[Who, dict[bytes, tuple[int, ...]]] = {}  # record -> the requests that had it
         self._last_ns: dict[Who, int] = {}
 
-    def earlier(self, who: Who, batches: Sequence[Batch], time_ns: int) -> dict[Position, tuple[int, ...]]:
+    def earlier(
+        self, who: Who, batches: Sequence[Batch], time_ns: int
+    ) -> dict[RecordPosition, tuple[int, ...]]:
         """Give the records that were tried before, with the requests that did; they are not looked for any more."""
         if who not in self._failed:
             return {}
@@ -52,7 +53,7 @@ class Attempts:
         batches: Sequence[Batch],
         index: int,
         time_ns: int,
-        before: dict[Position, tuple[int, ...]],
+        before: dict[RecordPosition, tuple[int, ...]],
     ) -> None:
         """Take in a request that failed; `before` is what `earlier` said of it."""
         known = self._failed.setdefault(who, {})
@@ -61,7 +62,7 @@ class Attempts:
             known[record] = (*before.get(position, ()), index)
 
 
-def _records(batches: Sequence[Batch]) -> Iterator[tuple[Position, bytes]]:
+def _records(batches: Sequence[Batch]) -> Iterator[tuple[RecordPosition, bytes]]:
     for number, batch in enumerate(batches):
         for at, record in enumerate(read_records(batch.data)):
             if isinstance(record, RecordFault):

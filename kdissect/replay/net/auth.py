@@ -20,7 +20,7 @@ from kdissect.errors import UserError
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import ErrorCode, error_name
 from kdissect.replay.effects import Answer, Part
-from kdissect.replay.rewrite.roles import Tree
+from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.settings import Credentials
 
 CLIENT_ID = "kdissect-replay"

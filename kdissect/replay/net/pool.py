@@ -9,7 +9,6 @@ import struct
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.schema.registry import (
@@ -18,16 +17,8 @@ from kdissect.protocol.schema.registry import (
     fields_at,
     response_header_version,
 )
-from kdissect.replay.disposition import Disposition
-from kdissect.replay.effects import (
-    ANY,
-    Answer,
-    Ask,
-    Coroutine,
-    Part,
-    Step,
-    Until,
-)
+from kdissect.replay.disposition import Disposition, SkipRequest
+from kdissect.replay.effects import ANY, Answer, Ask, Coroutine, Part, Reply, Spawn, T, Until
 from kdissect.replay.net.auth import (
     Handshake,
     HandshakeFailed,
@@ -35,9 +26,9 @@ from kdissect.replay.net.auth import (
     shake_hands,
 )
 from kdissect.replay.net.connection import BrokerTransport, Connection
-from kdissect.replay.rewrite.roles import SkipRequest
+from kdissect.replay.safety import AbortRun
 from kdissect.replay.settings import Address, ReplaySettings
-from kdissect.replay.target.cluster import AbortRun, TargetCluster
+from kdissect.replay.target.cluster import TargetCluster
 
 UNEXPECTED = (LookupError, TypeError, ValueError, AttributeError, struct.error)
 TICK_NS = 100_000_000  # how often deadlines are looked at
@@ -124,24 +115,31 @@ class ConnectionPool:
 
     def run(
         self,
-        course: Coroutine,
+        coroutine: Coroutine[T],
         owner: Hashable,
-        done: Callable[[Any, Exception | None], None],
+        done: Callable[[T | None, Exception | None], None],
         sent: Callable[[], None] | None = None,
     ) -> None:
-        """Drive a course; `sent` hears when its first frames that are not synthetic are on their way."""
-        self._go_on(course, owner, done, sent, None)
+        """Drive a coroutine; `sent` hears when its first frames that are not synthetic are on their way."""
+        self._go_on(coroutine, owner, done, sent, None)
+
+    def spawn(self, coroutine: Coroutine[object], owner: Hashable) -> None:
+        """Drive a coroutine whose result nobody waits for."""
+        self.run(coroutine, owner, _nobody_waits)
 
     def _go_on(
         self,
-        course: Coroutine,
+        coroutine: Coroutine[T],
         owner: Hashable,
-        done: Callable[[Any, Exception | None], None],
+        done: Callable[[T | None, Exception | None], None],
         sent: Callable[[], None] | None,
-        value: Any,
+        reply: Reply,
     ) -> None:
         try:
-            step: Step = course.send(value)
+            effect = coroutine.send(reply)
+            while isinstance(effect, Spawn):
+                self.spawn(effect.coroutine, effect.owner)
+                effect = coroutine.send(None)
         except StopIteration as stop:
             return done(stop.value, None)
         except (SkipRequest, AbortRun, HandshakeFailed) as refused:
@@ -151,15 +149,15 @@ class ConnectionPool:
         ) as wrong:  # captured bytes can say anything: whatever a course trips over is skipped, and said
             why = f"a value that was not expected: {type(wrong).__name__} {wrong}"
             return done(None, SkipRequest(Disposition.UNDECODABLE, why))
-        if isinstance(step, Ask):
-            whose = owner if step.owner is None else step.owner
-            self._ask(step, whose, lambda answers: self._go_on(course, owner, done, sent, answers))
-            if sent and not step.synthetic:
+        if isinstance(effect, Ask):
+            whose = owner if effect.owner is None else effect.owner
+            self._ask(effect, whose, lambda answers: self._go_on(coroutine, owner, done, sent, answers))
+            if sent and not effect.synthetic:
                 sent()
-        elif isinstance(step, Until):
-            self._until(step, lambda opened: self._go_on(course, owner, done, sent, opened))
+        elif isinstance(effect, Until):
+            self._until(effect, lambda opened: self._go_on(coroutine, owner, done, sent, opened))
         else:
-            self.at(self.now_ns + step.ns, lambda: self._go_on(course, owner, done, sent, None))
+            self.at(self.now_ns + effect.ns, lambda: self._go_on(coroutine, owner, done, sent, None))
         return None
 
     def _ask(self, ask: Ask, owner: Hashable, go_on: Callable[[list[Answer]], None]) -> None:
@@ -341,6 +339,10 @@ class ConnectionPool:
                 self._shake(link, None)
 
         self.at(self.now_ns + int(lifetime_ms * AGAIN_AFTER * 1e6), start)
+
+
+def _nobody_waits(_result: object, _failed: Exception | None) -> None:
+    """Do nothing."""
 
 
 def _nobody_asked() -> None:

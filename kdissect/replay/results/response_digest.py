@@ -12,7 +12,7 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_embedded
 from kdissect.protocol.records.summary import BATCH_HEADER, PREFIX
 from kdissect.protocol.schema.registry import APIS
-from kdissect.replay.rewrite.roles import Tree
+from kdissect.replay.rewrite.names import Tree
 
 Naming = Callable[[bytes], str | None]
 Entry = dict[str, Any]

@@ -31,8 +31,7 @@ from kdissect.protocol.records.summary import (
     PREFIX,
     TRANSACTIONAL,
 )
-from kdissect.replay.disposition import Disposition
-from kdissect.replay.rewrite.roles import SkipRequest
+from kdissect.replay.disposition import Disposition, SkipRequest
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 # What a header's checksum covers: attributes to number of records.
@@ -201,10 +200,16 @@ def rewritten(
 ) -> bytes:
     """Give the batch with another producer and sequence, later by `shift_ms`, as a client sends it.
 
-    The checksum is patched, so one that was wrong stays wrong. Raises SkipRequest for a control batch, which only brokers write.
+    The checksum is patched. Raise SkipRequest for a control batch, which only brokers write.
     """
     head = rewritten_head(batch, producer_id, producer_epoch, base_sequence, shift_ms)
     return b"".join((head, memoryview(batch.data)[BATCH_HEADER:]))
+
+
+def refuse_control(batch: Batch) -> None:
+    """Raise SkipRequest for a control batch, which only brokers write."""
+    if batch.attributes & CONTROL:
+        raise SkipRequest(Disposition.POLICY, "a control batch is written by brokers only")
 
 
 def rewritten_head(
@@ -215,8 +220,7 @@ def rewritten_head(
     shift_ms: int = 0,
 ) -> bytes:
     """Give the header alone of what `rewritten` gives; the batch needs no more than its header either."""
-    if batch.attributes & CONTROL:
-        raise SkipRequest(Disposition.POLICY, "a control batch is written by brokers only")
+    refuse_control(batch)
     data = batch.data
     base, latest = batch.base_timestamp, batch.max_timestamp
     if shift_ms and base >= 0:

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 
 from kdissect.exchanges.field_search import finder
 from kdissect.protocol.schema.registry import APIS, is_known
+from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.roles import (
     GROUP_KEY,
     GROUP_RESOURCES,
     TOPIC_RESOURCE,
-    Tree,
 )
 
 TOPICS = frozenset({"topic", "topic_id", "resource"})

@@ -9,11 +9,9 @@ In: the tree of a request as captured. Out: the same tree with the values of the
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from kdissect.exchanges.describe import uuid_words
 from kdissect.protocol.codec.body import encode
 from kdissect.protocol.codec.messages import decode_embedded
 from kdissect.protocol.schema.definition import (
@@ -22,85 +20,11 @@ from kdissect.protocol.schema.definition import (
     fields_at,
 )
 from kdissect.protocol.schema.registry import MESSAGES
-from kdissect.replay.disposition import Disposition
-from kdissect.replay.settings import ReplaySettings
+from kdissect.replay.disposition import Disposition, SkipRequest
+from kdissect.replay.rewrite.names import Names, Tree
 
-Tree = dict[str, Any]
-ZERO_ID = bytes(16)
 TOPIC_RESOURCE, GROUP_RESOURCES = 2, (3, 32)
 GROUP_KEY, TRANSACTION_KEY = 0, 1
-
-
-class SkipRequest(Exception):
-    """A request, or a part of it, cannot be carried over; it is skipped, and this says where it is counted and why."""
-
-    def __init__(self, bucket: Disposition, reason: str) -> None:
-        super().__init__(reason)
-        self.bucket, self.reason = bucket, reason
-
-
-@dataclass(slots=True)
-class Names:
-    """How things are called on the target. Topic ids are those of the target as far as they are known by now."""
-
-    settings: ReplaySettings
-    captured_ids: dict[bytes, str]  # as captured: id -> name as captured
-    target_ids: dict[str, bytes] = field(default_factory=dict)  # name on the target -> id
-    _target_names: dict[bytes, str] = field(default_factory=dict)
-
-    def topic(self, name: str) -> str:
-        """Name a topic on the target."""
-        return self._mapped(name, self.settings.topic_map)
-
-    def group(self, name: str) -> str:
-        """Name a group on the target."""
-        return self._mapped(name, self.settings.group_map)
-
-    def transactional(self, name: str) -> str:
-        """Name a transactional producer on the target."""
-        return self._mapped(name, self.settings.transactional_map)
-
-    def instance(self, name: str) -> str:
-        """Name a static member on the target."""
-        return self._mapped(name, {})
-
-    def topic_id(self, captured: bytes) -> bytes:
-        """Give the target's id of a topic that was captured by id."""
-        if captured == ZERO_ID:
-            return captured
-        name = self.captured_ids.get(captured)
-        if name is None:
-            raise SkipRequest(
-                Disposition.HEADLESS, f"topic id {uuid_words(captured)} has no name in the capture"
-            )
-        return self.id_of(self.topic(name))
-
-    def id_of(self, name: str) -> bytes:
-        """Give the id of a topic that the target has."""
-        known = self.target_ids.get(name)
-        if known is None or known == ZERO_ID:
-            raise SkipRequest(Disposition.DEPENDENCY, f"topic {name} is not on the target")
-        return known
-
-    def name_of(self, target_id: bytes) -> str | None:
-        """Name a topic of the target by its id."""
-        return self._target_names.get(target_id)
-
-    def learn(self, name: str, target_id: bytes) -> None:
-        """Take in the id of a topic of the target."""
-        self.target_ids[name] = target_id
-        if target_id != ZERO_ID:
-            self._target_names[target_id] = name
-
-    def captured_topic(self, struct: Tree, key: str = "name") -> str | None:
-        """Name the topic of a captured struct, which has a name or an id."""
-        name = struct.get(key)
-        return name or self.captured_ids.get(struct.get("topic_id", ZERO_ID))
-
-    def _mapped(self, name: str, table: dict[str, str]) -> str:
-        if not name:
-            return name
-        return table.get(name, self.settings.prefix + name)
 
 
 Rule = Callable[[Names, Any, Tree], Any]  # (names, value, struct around it) -> new value
@@ -245,6 +169,3 @@ def rewritten_embedded(embedded: str, data: bytes, names: Names) -> bytes:
     if "generation_id" in value:
         value["generation_id"] = -1
     return data[:2] + encode(message, version, value)
-
-
-__all__ = ["NEUTRAL", "RULES", "Names", "SkipRequest", "Tree", "rewriter", "rewritten_embedded"]

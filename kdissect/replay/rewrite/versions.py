@@ -18,7 +18,7 @@ from kdissect.protocol.schema.definition import (
     fields_at,
 )
 from kdissect.protocol.schema.registry import APIS
-from kdissect.replay.rewrite.roles import (
+from kdissect.replay.rewrite.names import (
     ZERO_ID,
     Names,
     Tree,

@@ -1,7 +1,7 @@
-"""The target as it says it is: nodes, leaders, topic ids, versions; and how a request is cut along its leaders.
+"""The target as it describes itself: nodes, leaders, topic ids, versions; and how a request is split along its leaders.
 
-Addresses are checked when they are learnt, before anything connects to them: a cluster restored from a copy may advertise the
-addresses of the original.
+Addresses are checked when they are learnt, before anything connects to them: a cluster restored from a copy may advertise
+the addresses of the original. One `TargetCluster` serves the plan and all passes of a run.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,69 +9,68 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kdissect.errors import UserError
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.effects import ANY
-from kdissect.replay.rewrite.roles import (
-    ZERO_ID,
-    Names,
-    Tree,
-)
+from kdissect.replay.rewrite.names import ZERO_ID, Names, Tree
 from kdissect.replay.rewrite.versions import Range, true_ranges
 from kdissect.replay.settings import Address
 
+OWN_CLIENT_ID = "kdissect-replay"  # in requests that stand for no captured one
+SECOND_GENERATION = 2  # transaction.version from which producing adds the partition (KIP-890)
 
-class AbortRun(UserError):
-    """A rail holds: the run must not go on. The message is one sentence."""
 
-
-class Topic(NamedTuple):
+class TargetTopic(NamedTuple):
     """One topic of the target."""
 
     identity: bytes
     leaders: dict[int, int]  # partition -> node, -1 while there is none
     replicas: int
     internal: bool
-    # Partition -> epoch of its leader, where the target tells.
-    epochs: Mapping[int, int] = MappingProxyType({})
+    epochs: Mapping[int, int] = MappingProxyType({})  # partition -> epoch of its leader, if the target tells
 
 
-class Cut(NamedTuple):
-    """Where the partitions of a request stand: a list of topics, the partitions in each, the number of each partition."""
+class PartitionFields(NamedTuple):
+    """The fields in which a request names partitions: the list of topics, a topic's name and partitions, a partition's number."""
 
     topics: str
     name: str
     partitions: str
-    number: str
+    number: str  # "" if partitions are bare numbers
 
 
-CUTS: dict[int, Cut] = {
-    ApiKey.PRODUCE: Cut("topic_data", "name", "partition_data", "index"),
-    ApiKey.FETCH: Cut("topics", "topic", "partitions", "partition"),
-    ApiKey.LIST_OFFSETS: Cut("topics", "name", "partitions", "partition_index"),
-    ApiKey.DELETE_RECORDS: Cut("topics", "name", "partitions", "partition_index"),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: Cut("topics", "topic", "partitions", "partition"),
-    ApiKey.DESCRIBE_PRODUCERS: Cut("topics", "name", "partition_indexes", ""),
+PARTITIONS_OF: Mapping[int, PartitionFields] = {
+    ApiKey.PRODUCE: PartitionFields("topic_data", "name", "partition_data", "index"),
+    ApiKey.FETCH: PartitionFields("topics", "topic", "partitions", "partition"),
+    ApiKey.LIST_OFFSETS: PartitionFields("topics", "name", "partitions", "partition_index"),
+    ApiKey.DELETE_RECORDS: PartitionFields("topics", "name", "partitions", "partition_index"),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: PartitionFields("topics", "topic", "partitions", "partition"),
+    ApiKey.DESCRIBE_PRODUCERS: PartitionFields("topics", "name", "partition_indexes", ""),
 }
+"""The requests that only the leader of each partition answers."""
 
 
 @dataclass(slots=True)
 class TargetCluster:
     """What is known of the target by now; `turn` counts how often leaders were learnt anew."""
 
-    admit: Callable[[Address], None]  # raises for an address that must not be connected to
-    admit_peer: Callable[[Address], None]  # raises for where a connection must not have led to
+    admit: Callable[[Address], None]  # raises AbortRun for an address that must not be connected to
+    admit_peer: Callable[
+        [Address], None
+    ]  # raises AbortRun for an address that a connection must not have led to
     cluster_id: str | None = None
     nodes: dict[int, Address] = field(default_factory=dict)
     racks: dict[int, str | None] = field(default_factory=dict)
-    topics: dict[str, Topic] = field(default_factory=dict)
+    topics: dict[str, TargetTopic] = field(default_factory=dict)
     versions: dict[int, Range] = field(default_factory=dict)  # what all nodes speak
     features: dict[str, int] = field(default_factory=dict)
-    coordinators: dict[tuple[int, str], int] = field(default_factory=dict)
+    coordinators: dict[tuple[int, str], int] = field(default_factory=dict)  # (kind, name) -> node
     turn: int = 0
 
     def learn_metadata(self, body: Tree, names: Names) -> None:
-        """Take in a Metadata answer; one without nodes is of a broker that knows nothing yet. Raises what `admit` raises."""
+        """Take in a Metadata response; one without nodes comes from a broker that knows nothing yet.
+
+        Raise AbortRun for an address that must not be connected to.
+        """
         if not body["brokers"]:
             return
         nodes = {broker["node_id"]: (broker["host"], broker["port"]) for broker in body["brokers"]}
@@ -89,14 +88,15 @@ class TargetCluster:
             identity = topic.get("topic_id", ZERO_ID)
             epochs = {each["partition_index"]: each.get("leader_epoch", -1) for each in topic["partitions"]}
             internal = bool(topic.get("is_internal"))
-            self.topics[topic["name"]] = Topic(identity, leaders, replicas, internal, epochs)
+            self.topics[topic["name"]] = TargetTopic(identity, leaders, replicas, internal, epochs)
             names.learn(topic["name"], identity)
         self.turn += 1
 
     def learn_versions(self, body: Tree) -> None:
-        """Take in an ApiVersions answer: what one node speaks limits what is sent to all."""
-        said = {each["api_key"]: (each["min_version"], each["max_version"]) for each in body["api_keys"]}
-        ranges = true_ranges(said)
+        """Take in an ApiVersions response: what one node speaks limits what is sent to all."""
+        ranges = true_ranges(
+            {each["api_key"]: (each["min_version"], each["max_version"]) for each in body["api_keys"]}
+        )
         if self.versions:
             common = self.versions.keys() & ranges.keys()
             ranges = {
@@ -107,20 +107,26 @@ class TargetCluster:
         for feature in body.get("finalized_features") or ():
             self.features[feature["name"]] = feature["max_version_level"]
 
+    def learn_coordinator(self, kind: int, name: str, node: int, address: Address) -> None:
+        """Note the coordinator of a group or a transactional id. Raise AbortRun as `learn_metadata` does."""
+        self.admit(address)
+        self.coordinators[kind, name] = node
+        self.nodes.setdefault(node, address)
+
     @property
     def second_generation(self) -> bool:
         """Whether producing in a transaction adds the partition to it (KIP-890, transaction.version 2)."""
-        return self.features.get("transaction.version", 0) >= 2
+        return self.features.get("transaction.version", 0) >= SECOND_GENERATION
 
     def leader(self, topic: str, partition: int) -> int:
-        """Give the node that leads a partition; ANY if there is none or it is not known."""
+        """Return the node that leads a partition; ANY if there is none or it is not known."""
         known = self.topics.get(topic)
         node = known.leaders.get(partition, ANY) if known else ANY
         return node if node in self.nodes else ANY
 
 
 def leaders_in(body: Tree) -> dict[str, dict[int, int]]:
-    """Give the leader of each partition of each topic that a Metadata answer has; -1 while there is none."""
+    """Return the leader of each partition of each topic in a Metadata response; -1 while there is none."""
     return {
         topic["name"]: {each["partition_index"]: each["leader_id"] for each in topic["partitions"]}
         for topic in body["topics"]
@@ -128,18 +134,18 @@ def leaders_in(body: Tree) -> dict[str, dict[int, int]]:
     }
 
 
-def split(key: int, body: Tree, topology: TargetCluster, names: Names) -> list[tuple[int, Tree]]:
-    """Cut a request along the leaders of its partitions: (node, body) for each, in the order in which they come up."""
-    cut = CUTS[key]
+def split(key: int, body: Tree, cluster: TargetCluster, names: Names) -> list[tuple[int, Tree]]:
+    """Split a request along the leaders of its partitions: (node, body) for each, in the order in which they come up."""
+    fields = PARTITIONS_OF[key]
     by_node: dict[int, list[Tree]] = {}
-    for topic in body.get(cut.topics) or ():
-        name = topic.get(cut.name) or names.name_of(topic.get("topic_id", ZERO_ID)) or ""
-        parts: dict[int, list[object]] = {}
-        for partition in topic[cut.partitions]:
-            number = partition[cut.number] if cut.number else partition
-            parts.setdefault(topology.leader(name, number), []).append(partition)
-        for node, partitions in parts.items():
-            by_node.setdefault(node, []).append(topic | {cut.partitions: partitions})
+    for topic in body.get(fields.topics) or ():
+        name = topic.get(fields.name) or names.name_of(topic.get("topic_id", ZERO_ID)) or ""
+        by_leader: dict[int, list[object]] = {}
+        for partition in topic[fields.partitions]:
+            number = partition[fields.number] if fields.number else partition
+            by_leader.setdefault(cluster.leader(name, number), []).append(partition)
+        for node, partitions in by_leader.items():
+            by_node.setdefault(node, []).append(topic | {fields.partitions: partitions})
     if len(by_node) < 2:
         return [(next(iter(by_node), ANY), body)]
-    return [(node, body | {cut.topics: topics}) for node, topics in by_node.items()]
+    return [(node, body | {fields.topics: topics}) for node, topics in by_node.items()]

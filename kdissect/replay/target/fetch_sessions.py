@@ -1,111 +1,196 @@
-"""Fetch sessions (KIP-227): what a captured session holds, and the replayer's own sessions with the target's nodes.
+"""Fetch sessions with the target (KIP-227), and what each captured connection reads in them.
 
-A fetch within a session names only what changed, so the whole set must be known to send it anywhere else: to leaders that are
-other nodes, after a session was lost, in another version. `CapturedSessions` rebuilds the set; an `OwnSession` says all of it when it
-begins, and then what changed.
+A session of the replayer's own names all partitions when it begins, and then what changed. A fetch in a session changes
+little, and so does its replay: only those partitions are looked at again that the client named, whose last response
+brought records, or about which more is known than before. If leaders moved, or another captured session begins, all
+partitions are assigned to nodes anew.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
-from kdissect.replay.rewrite.roles import Names, Tree
-from kdissect.replay.target.producers import Where
+from kdissect.replay.identifiers import NodeKey, TopicPartition
+from kdissect.replay.load.captured_fetch_sessions import (
+    INITIAL_EPOCH,
+    NO_SESSION,
+    CapturedFetchSessions,
+    FetchScope,
+)
+from kdissect.replay.rewrite.names import Tree
+from kdissect.replay.target.offsets import ClientPosition, PartitionOffsets, Positions
 
-NO_SESSION = 0
-INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 EPOCH_LIMIT = (1 << 31) - 1
-Wanted = dict[Where, Tree]  # captured topic and partition -> the partition's fields, as captured
-Place = tuple[str, int]  # server and session id
+
+PartitionsByNode: TypeAlias = dict[int, dict[TopicPartition, Tree]]
+"""Node -> the partitions that it is asked for, by their names on the target, with their fields."""
 
 
-class Told(NamedTuple):
-    """What a captured fetch says of its session."""
+class SessionTurn(NamedTuple):
+    """What the next request of a session says: its id and epoch, the partitions to name, and those to forget."""
 
-    place: Place
+    session_id: int
     epoch: int
-    issued: int  # the session that the captured answer opened, 0 if none
-    said: Wanted
-    forgotten: tuple[Where, ...]
-
-
-class CapturedSessions:
-    """The sets of all captured sessions. A session belongs to a broker, and is known by its id there."""
-
-    def __init__(self, names: Names, older: Mapping[Place, Wanted] | None = None) -> None:
-        """`older` are sessions that began before, with what they were about."""
-        self._names = names
-        self._sets: dict[Place, Wanted] = {
-            place: dict(known) for place, known in (older or {}).items() if known
-        }
-
-    def known(self, place: Place) -> Wanted:
-        """Give what a session is about by now, as far as it is known."""
-        return dict(self._sets.get(place, {}))
-
-    def told(self, server: str, body: Tree, issued: int) -> Told:
-        """Read what a fetch says; that can be done before its turn. `issued` is the session that the captured answer opened, 0 if none."""
-        forgotten = [
-            (self._names.captured_topic(topic, "topic") or "", each)
-            for topic in body.get("forgotten_topics_data") or ()
-            for each in topic["partitions"]
-        ]
-        place = server, body.get("session_id", NO_SESSION)
-        epoch = body.get("session_epoch", FINAL_EPOCH)
-        return Told(place, epoch, issued, self._said(body), tuple(forgotten))
-
-    def wanted(self, told: Told) -> tuple[Wanted, Wanted, Sequence[Where]] | None:
-        """Give (all that a fetch is about, what it says itself, what it forgets); None if its session is older than the capture.
-
-        All that a session is about is one object as long as the session lasts, and changes with each of its fetches.
-        """
-        place, epoch, issued, said, forgotten = told
-        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            if place[1]:
-                self._sets.pop(place, None)
-            if not issued:
-                return said, said, ()
-            known = self._sets[place[0], issued] = dict(said)
-            return known, said, ()
-        found = self._sets.get(place)
-        if found is None:
-            if not said:
-                return None
-            found = self._sets[place] = {}
-        gone = [where for where in forgotten if found.pop(where, None) is not None] if forgotten else ()
-        if said:
-            found.update(said)
-        return found, said, gone
-
-    def _said(self, body: Tree) -> Wanted:
-        found: Wanted = {}
-        for topic in body["topics"] or ():
-            name = self._names.captured_topic(topic, "topic")
-            for partition in topic["partitions"]:
-                found[name or f"?{topic.get('topic_id', b'').hex()}", partition["partition"]] = partition
-        return found
+    named: Mapping[TopicPartition, Tree]
+    forgotten: Sequence[TopicPartition]
 
 
 @dataclass(slots=True)
-class OwnSession:
-    """Our session on one link."""
+class OwnFetchSession:
+    """A session of the replayer's own with one node."""
 
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH
 
-    def request(
-        self, wanted: Mapping[Where, Tree], changed: Mapping[Where, Tree], gone: Sequence[Where]
-    ) -> tuple[int, int, Mapping[Where, Tree], Sequence[Where]]:
-        """Give session id, epoch, the partitions to name, and those to forget; `changed` and `gone` are since the last request."""
+    def next_turn(
+        self,
+        partitions: Mapping[TopicPartition, Tree],
+        changed: Mapping[TopicPartition, Tree],
+        gone: Sequence[TopicPartition],
+    ) -> SessionTurn:
+        """Return what the next request says; `changed` and `gone` count from the last request."""
         if not self.session_id:
-            return NO_SESSION, INITIAL_EPOCH, wanted, ()
+            return SessionTurn(NO_SESSION, INITIAL_EPOCH, partitions, ())
         epoch, self.epoch = self.epoch, 1 if self.epoch >= EPOCH_LIMIT else self.epoch + 1
-        return self.session_id, epoch, changed, gone
+        return SessionTurn(self.session_id, epoch, changed, gone)
 
-    def answered(self, asked: tuple[int, int], session_id: int, error: int) -> None:
-        """Take in the answer to (session id, epoch); after any error of the session a new one begins."""
-        asked_id, asked_epoch = asked
-        if asked_epoch == INITIAL_EPOCH and not error:
+    def take_response(self, requested: tuple[int, int], session_id: int, error: int) -> None:
+        """Take in the response to (session id, epoch); after any error of the session a new one begins."""
+        requested_id, requested_epoch = requested
+        if requested_epoch == INITIAL_EPOCH and not error:
             self.session_id, self.epoch = session_id, 1
-        elif asked_id == self.session_id and (error or not session_id):
+        elif requested_id == self.session_id and (error or not session_id):
             self.session_id, self.epoch = NO_SESSION, INITIAL_EPOCH
+
+
+@dataclass(slots=True)
+class FetchedPartition:
+    """One partition that a connection reads."""
+
+    captured: TopicPartition
+    leader: int
+    target: TopicPartition  # its name on the target
+    captured_offset: int  # that the client named last
+    fields: Tree  # as the target gets them
+    position: ClientPosition
+    offsets: PartitionOffsets
+    turn: int  # of `offsets`, when they were last looked at
+
+
+@dataclass(slots=True)
+class FetchChanges:
+    """What differs from the fetch before, node by node."""
+
+    named: PartitionsByNode = field(default_factory=dict)
+    gone: dict[int, list[TopicPartition]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class FetchState:
+    """What one captured connection reads on the target by now."""
+
+    scope: object = None  # the partitions of the captured session that it reads by
+    turn: int = -1  # of the cluster
+    nodes: PartitionsByNode = field(default_factory=dict)
+    _partitions: dict[TopicPartition, FetchedPartition] = field(default_factory=dict)
+
+    def is_of(self, scope: FetchScope, turn: int) -> bool:
+        """Return whether the connection goes on as before: in the same session, with the same leaders."""
+        return self.scope is scope.partitions and self.turn == turn
+
+    def replace(self, scope: FetchScope, turn: int, partitions: Iterable[FetchedPartition]) -> FetchChanges:
+        """Read these partitions instead of those before, and return what changed."""
+        before, self.scope, self.turn = self.nodes, scope.partitions, turn
+        self._partitions = {each.captured: each for each in partitions}
+        self.nodes = partitions_by_node(self._partitions.values())
+        changes = FetchChanges()
+        for node in before.keys() | self.nodes.keys():
+            old, new = before.get(node, {}), self.nodes.get(node, {})
+            changes.named[node] = {
+                partition: fields for partition, fields in new.items() if old.get(partition) != fields
+            }
+            changes.gone[node] = [partition for partition in old if partition not in new]
+        return changes
+
+    def update(
+        self,
+        named: Mapping[TopicPartition, FetchedPartition],
+        gone: Iterable[TopicPartition],
+        positions: Positions,
+    ) -> FetchChanges:
+        """Take in the partitions that the client named and those it reads no more, and return all that changed."""
+        changes, partitions = FetchChanges(), self._partitions
+        for captured in gone:
+            left = partitions.pop(captured, None)
+            if left is not None:
+                del self.nodes[left.leader][left.target]
+                if not self.nodes[left.leader]:
+                    del self.nodes[left.leader]
+                changes.gone.setdefault(left.leader, []).append(left.target)
+        self._move_on(named, positions, changes)
+        for captured, partition in named.items():
+            known = partitions.get(captured)
+            if known is None or known.fields != partition.fields:
+                self._put(partition, partition.fields, changes)
+            partitions[captured] = partition
+        return changes
+
+    def _move_on(
+        self, named: Mapping[TopicPartition, FetchedPartition], positions: Positions, changes: FetchChanges
+    ) -> None:
+        """Move the partitions on that the client left to its session."""
+        for captured, partition in self._partitions.items():
+            if captured in named:
+                continue
+            offset = partition.position.offset
+            if offset is None:
+                if partition.turn == partition.offsets.turn:
+                    continue
+                partition.turn = partition.offsets.turn
+                offset = positions.translate(captured, partition.captured_offset).offset
+            if offset != partition.fields["fetch_offset"]:
+                self._put(partition, partition.fields | {"fetch_offset": offset}, changes)
+
+    def _put(self, partition: FetchedPartition, fields: Tree, changes: FetchChanges) -> None:
+        partition.fields = fields
+        self.nodes.setdefault(partition.leader, {})[partition.target] = fields
+        changes.named.setdefault(partition.leader, {})[partition.target] = fields
+
+
+class FetchSessions:
+    """All fetch sessions of a pass: the captured ones, the replayer's own, and what connections read in them."""
+
+    def __init__(self, captured: CapturedFetchSessions) -> None:
+        self.captured = captured
+        self._own: dict[NodeKey, OwnFetchSession] = {}
+        self._states: dict[int, FetchState] = {}
+
+    def state(self, connection: int) -> FetchState:
+        """Return what a captured connection reads by now."""
+        state = self._states.get(connection)
+        if state is None:
+            state = self._states[connection] = FetchState()
+        return state
+
+    def own(self, connection: int, node: int) -> OwnFetchSession:
+        """Return the session of a captured connection with a node, a new one if there is none."""
+        session = self._own.get((connection, node))
+        if session is None:
+            session = self._own[connection, node] = OwnFetchSession()
+        return session
+
+    def own_if_any(self, connection: int, node: int) -> OwnFetchSession | None:
+        """Return the session of a captured connection with a node."""
+        return self._own.get((connection, node))
+
+    def drop(self, connection: int, node: int) -> None:
+        """Forget a session that no request will name again."""
+        self._own.pop((connection, node), None)
+
+
+def partitions_by_node(partitions: Iterable[FetchedPartition]) -> PartitionsByNode:
+    """Return each node's partitions."""
+    nodes: PartitionsByNode = {}
+    for partition in partitions:
+        nodes.setdefault(partition.leader, {})[partition.target] = partition.fields
+    return nodes

@@ -1,8 +1,8 @@
-"""Members of groups: who on the target stands for whom in the capture.
+"""Members of groups: which member on the target stands for which captured one.
 
-A captured member is known by its captured id; its `Live` one has the id, generation and role that the target gave it. Generations are
-not mapped one by one: a live group may rebalance more or less often than the captured one, so whatever a member says, it says
-with what it was told last.
+A captured member is known by its captured id. Its `LiveMember` has the id, generation and role that the target gave it.
+Generations are not mapped one by one, since a group of the target may rebalance more or less often than the captured one:
+each request of a member carries what the target told it last.
 """
 
 from base64 import urlsafe_b64encode
@@ -12,13 +12,14 @@ from uuid import NAMESPACE_OID, uuid5
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import EPOCH_MEMBER_LOST
 from kdissect.replay.effects import Gate
-from kdissect.replay.rewrite.roles import Tree
+from kdissect.replay.identifiers import MemberKey
+from kdissect.replay.rewrite.names import Tree
 
 JOINING = 0  # the epoch of one who is not in yet
 
 
 @dataclass(slots=True)
-class Live:
+class LiveMember:
     """One member of a group of the target."""
 
     group: str  # as captured
@@ -39,21 +40,33 @@ class Live:
         """Whether it assigns for all."""
         return bool(self.leader) and self.leader == self.member_id
 
-    def heartbeat_answered(self, said: Tree) -> None:
-        """Take in what a member is told that joins by heartbeat; who is put out has to join again."""
-        if not said:
+    @property
+    def is_in(self) -> bool:
+        """Whether the target has told it a generation."""
+        return self.generation >= 0
+
+    def take_heartbeat_response(self, response: Tree) -> None:
+        """Take in the response to a heartbeat that joins (KIP-848); a member that is put out has to join again."""
+        if not response:
             return
-        if said["error_code"] in EPOCH_MEMBER_LOST:
+        if response["error_code"] in EPOCH_MEMBER_LOST:
             self.generation, self.owned = JOINING, []
-        elif not said["error_code"]:
-            self.member_id = said.get("member_id") or self.member_id
-            self.generation = said["member_epoch"]
-            if said.get("assignment") is not None:
-                self.owned = said["assignment"]["topic_partitions"]
+        elif not response["error_code"]:
+            self.member_id = response.get("member_id") or self.member_id
+            self.generation = response["member_epoch"]
+            if response.get("assignment") is not None:
+                self.owned = response["assignment"]["topic_partitions"]
+
+    def take_join_response(self, request: Tree, version: int, response: Tree) -> None:
+        """Take in the response to a JoinGroup without an error, and keep the request to join again with."""
+        self.member_id, self.generation = response["member_id"], response["generation_id"]
+        self.leader, self.protocol = response["leader"], response.get("protocol_name")
+        self.others = [each["member_id"] for each in response["members"]]
+        self.join, self.join_version = request | {"member_id": self.member_id}, version
 
 
 def own_member_id(run: str, group: str, captured: str) -> str:
-    """Make the id of a member that chooses it itself (KIP-1082), in the form that share groups demand."""
+    """Return the id of a member that chooses it itself (KIP-1082), in the form that share groups demand."""
     return urlsafe_b64encode(uuid5(NAMESPACE_OID, f"{run} {group} {captured}").bytes).decode().rstrip("=")
 
 
@@ -61,24 +74,26 @@ class Members:
     """All members of this run by captured group and captured member id."""
 
     def __init__(self) -> None:
-        self._live: dict[tuple[str, str], Live] = {}
+        self._live: dict[MemberKey, LiveMember] = {}
 
-    def live(self, group: str, captured: str) -> Live | None:
-        """Give who stands for a captured member."""
+    def live(self, group: str, captured: str) -> LiveMember | None:
+        """Return the member that stands for a captured one."""
         return self._live.get((group, captured))
 
-    def learn(self, captured: str, live: Live) -> None:
-        """Take in who stands for a captured member."""
-        self._live[live.group, captured] = live
+    def learn(self, live: LiveMember, *captured: str | None) -> None:
+        """Note which captured ids a member stands for."""
+        for name in captured:
+            if name:
+                self._live[live.group, name] = live
 
     def forget(self, group: str, captured: str) -> None:
-        """A member left."""
+        """Note that a member left."""
         self._live.pop((group, captured), None)
 
-    def of_group(self, group: str) -> dict[str, Live]:
-        """Give the members of a group by captured id."""
+    def of_group(self, group: str) -> dict[str, LiveMember]:
+        """Return the members of a group by captured id."""
         return {captured: live for (name, captured), live in self._live.items() if name == group}
 
-    def all(self) -> list[Live]:
-        """Give everyone, once."""
+    def all(self) -> list[LiveMember]:
+        """Return each member once."""
         return list({id(live): live for live in self._live.values()}.values())

@@ -8,19 +8,18 @@ Sequences are counted anew for each identity and partition, so that holes in the
 number only tells a retry from a new batch. The target takes the batches of a partition only in the order of their numbers, so
 those under way at one time must go one way: one connection to one node keeps their order, two do not. When a batch fails, those
 behind it fail too; what comes next waits until nothing is under way, and counting goes on behind what the target took. What was
-refused for the moment only goes first, in the order of the capture. Where nobody
+refused for the moment only goes first, in the order of the capture. TopicPartition nobody
 can tell whether the target took a batch (its answer was lost), going on would let the next one pass for its repetition, which is
 answered and not written; so the epoch is raised, as a client does (KIP-360), and counting starts anew.
 """
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kdissect.replay.effects import Gate
-
-Key = tuple[int, int]  # captured producer id and epoch
-Where = tuple[str, int]  # captured topic and partition
+from kdissect.replay.identifiers import ProducerKey, Route, TopicPartition
 
 
 class Identity(NamedTuple):
@@ -28,9 +27,6 @@ class Identity(NamedTuple):
 
     producer_id: int
     producer_epoch: int
-
-
-Way = tuple[int, int]  # captured connection and node of the target
 
 
 @dataclass(slots=True)
@@ -43,15 +39,15 @@ class Numbering:
     under_way: int = 0
     unsure: int = 0  # batches of which nobody knows whether the target took them
     broken: bool = False  # one of those under way failed
-    way: Way = (-1, -1)  # by which the last batch went
+    route: Route = (-1, -1)  # by which the last batch went
     again: set[int] = field(default_factory=set)  # requests with a batch that is to be sent again
     gate: Gate = field(default_factory=Gate)  # opens when it is worth looking again
 
-    def takes(self, way: Way, index: int) -> bool:
-        """Tell whether a batch of a request may be numbered and sent now."""
+    def takes(self, route: Route, index: int) -> bool:
+        """Return whether a batch of a request may be numbered and sent now."""
         if min(self.again, default=index) < index:
             return False
-        return not self.under_way or (way == self.way and not self.broken)
+        return not self.under_way or (route == self.route and not self.broken)
 
     def look_again(self) -> None:
         """Let those who wait see whether it is their turn."""
@@ -60,31 +56,33 @@ class Numbering:
 
 
 class Producers:
-    """All of this run."""
+    """The producers of a pass."""
 
-    def __init__(self) -> None:
-        self._identities: dict[Key, Identity] = {}
-        self._numberings: dict[tuple[Identity, Where], Numbering] = {}
-        self._taken: dict[
-            tuple[int, Where], bool
-        ] = {}  # (captured request, partition) -> whether the target took it
-        self._raises: Counter[tuple[int, Where]] = Counter()  # epochs that were raised here, by producer id
-        self.asking: dict[Key, Gate] = {}
+    def __init__(self, attempts: Collection[int] = ()) -> None:
+        """`attempts` are the captured requests whose outcome decides whether a retry is sent."""
+        self._attempts = attempts
+        self._identities: dict[ProducerKey, Identity] = {}
+        self._numberings: dict[tuple[Identity, TopicPartition], Numbering] = {}
+        self._taken: dict[tuple[int, TopicPartition], bool] = {}  # (captured request, partition) -> taken
+        self._raises: Counter[tuple[int, TopicPartition]] = (
+            Counter()
+        )  # epochs that were raised here, by producer id
+        self.asking: dict[ProducerKey, Gate] = {}  # captured producers for which an id is asked for now
 
-    def learn(self, key: Key, identity: Identity) -> None:
-        """Take in that a captured id stands for one of the target."""
+    def learn(self, key: ProducerKey, identity: Identity) -> None:
+        """Note that a captured id stands for one of the target."""
         self._identities[key] = identity
 
-    def identity(self, key: Key) -> Identity | None:
-        """Give what a captured id stands for."""
+    def identity(self, key: ProducerKey) -> Identity | None:
+        """Return what a captured id stands for; None if nothing yet."""
         return self._identities.get(key)
 
-    def known(self, key: Key) -> Identity:
-        """Give what a captured id stands for. Raises LookupError if nothing yet."""
+    def known(self, key: ProducerKey) -> Identity:
+        """Return what a captured id stands for. Raise LookupError if nothing yet."""
         return self._identities[key]
 
-    def raised(self, key: Key) -> Identity | None:
-        """Give the identity of an epoch that an idempotent client raised by itself."""
+    def raised(self, key: ProducerKey) -> Identity | None:
+        """Return the identity of an epoch that an idempotent client raised by itself (KIP-360); None for a new producer."""
         earlier = [epoch for pid, epoch in self._identities if pid == key[0] and epoch < key[1]]
         if not earlier:
             return None
@@ -93,34 +91,34 @@ class Producers:
         self.learn(key, identity)
         return identity
 
-    def numbering(self, identity: Identity, where: Where) -> Numbering:
-        """Give the numbering of a partition."""
-        known = self._numberings.get((identity, where))
+    def numbering(self, identity: Identity, partition: TopicPartition) -> Numbering:
+        """Return the numbering of a partition."""
+        known = self._numberings.get((identity, partition))
         if known is None:
-            epoch = identity.producer_epoch + self._raises[identity.producer_id, where]
-            known = self._numberings[identity, where] = Numbering(epoch)
+            epoch = identity.producer_epoch + self._raises[identity.producer_id, partition]
+            known = self._numberings[identity, partition] = Numbering(epoch)
         return known
 
-    def start_anew(self, identity: Identity, where: Where) -> None:
+    def start_anew(self, identity: Identity, partition: TopicPartition) -> None:
         """Raise the epoch for a partition in which nothing is under way."""
-        numbering = self.numbering(identity, where)
-        self._raises[identity.producer_id, where] += 1
+        numbering = self.numbering(identity, partition)
+        self._raises[identity.producer_id, partition] += 1
         numbering.epoch += 1
         numbering.taken = numbering.unsure = 0
 
-    def number(self, numbering: Numbering, records: int, way: Way) -> int:
-        """Give a batch its number."""
+    def number(self, numbering: Numbering, records: int, route: Route) -> int:
+        """Return the first sequence number of a batch that is sent now."""
         if not numbering.under_way:
             numbering.following = numbering.taken
             numbering.broken = False
         sequence = numbering.following
         numbering.following += records
         numbering.under_way += 1
-        numbering.way = way
+        numbering.route = route
         return sequence
 
     def ended(self, numbering: Numbering, sequence: int, records: int, taken: bool | None) -> None:
-        """Take in what became of a batch; None: nobody knows. Batches need not end in the order of their numbers.
+        """Take in whether the target took a batch; None: nobody knows. Batches need not end in the order of their numbers.
 
         A request ends with the last of its parts, so one for two leaders may end after the one behind it.
         """
@@ -133,10 +131,11 @@ class Producers:
         if not numbering.under_way:
             numbering.look_again()
 
-    def note(self, index: int, where: Where, taken: bool) -> None:
-        """Note whether the target took what a captured request had for a partition."""
-        self._taken[index, where] = taken
+    def note_attempt(self, index: int, partition: TopicPartition, taken: bool) -> None:
+        """Note whether the target took what a captured request had for a partition, if a retry depends on it."""
+        if index in self._attempts:
+            self._taken[index, partition] = taken
 
-    def took(self, index: int, where: Where) -> bool | None:
-        """Tell whether the target took it; None: it was never sent, or nobody knows."""
-        return self._taken.get((index, where))
+    def took(self, index: int, partition: TopicPartition) -> bool | None:
+        """Return whether the target took an attempt; None: it was never sent, or nobody knows."""
+        return self._taken.get((index, partition))

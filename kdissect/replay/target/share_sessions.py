@@ -1,85 +1,104 @@
 """Members of share groups (KIP-932): what their sessions are about, and what the target handed out to them.
 
-A share session belongs to a member and a broker, and goes by one connection; a member's fetches from several captured brokers
-become one session with each node of the target. Records are handed out by the target as it likes, so captured offsets say nothing:
-whenever the captured member acknowledges records of a partition, all that the target has handed out of it by then is
-acknowledged, in the captured proportions of accepted, released and rejected. All partitions here have the names of the target.
+A share session belongs to a member and a broker, and goes by one connection; a member's fetches from several captured
+brokers become one session with each node of the target. The target hands out records as it likes, so captured offsets mean
+nothing: whenever the captured member acknowledges records of a partition, all that the target has handed out of it by then
+is acknowledged, in the captured proportions of accepted, released and rejected. All partitions here have the names of the
+target.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
-from kdissect.replay.rewrite.roles import Names, Tree
-from kdissect.replay.target.producers import Where
+from kdissect.replay.identifiers import TopicPartition
+from kdissect.replay.load.captured_fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
+from kdissect.replay.rewrite.names import Names, Tree
+from kdissect.replay.target.fetch_sessions import EPOCH_LIMIT
+from kdissect.replay.target.members import LiveMember
 
-FINAL_EPOCH, INITIAL_EPOCH, EPOCH_LIMIT = -1, 0, (1 << 31) - 1
-GAP, ACCEPT, RENEW = 0, 1, 4
-Run = tuple[int, int]  # how many records are acknowledged how
-Acks = dict[Where, list[Run]]
-Range = tuple[int, int]  # first and last offset
+GAP, ACCEPT, RENEW = 0, 1, 4  # acknowledge_types
+
+
+class AcknowledgedRun(NamedTuple):
+    """So many records in a row that are acknowledged alike."""
+
+    records: int
+    kind: int  # of acknowledge_types
+
+
+Acknowledgements: TypeAlias = dict[TopicPartition, list[AcknowledgedRun]]
+"""What a captured request acknowledges, in its order."""
+
+OffsetRange: TypeAlias = tuple[int, int]
+"""First and last offset."""
 
 
 @dataclass(slots=True)
 class OwnShareSession:
-    """One with a node of the target."""
+    """A session of the replayer's own with one node."""
 
     epoch: int = INITIAL_EPOCH
-    told: set[Where] = field(default_factory=set)
-    acquired: dict[Where, list[Range]] = field(default_factory=dict)  # not acknowledged yet
+    partitions: set[TopicPartition] = field(default_factory=set)  # that the node was told
+    acquired: dict[TopicPartition, list[OffsetRange]] = field(default_factory=dict)  # not acknowledged yet
 
     def next_epoch(self) -> int:
-        """Give the epoch of the next request."""
+        """Return the epoch of the next request."""
         epoch, self.epoch = self.epoch, 1 if self.epoch >= EPOCH_LIMIT else self.epoch + 1
         return epoch
 
     def forget(self) -> None:
         """Begin anew: the target has given free what the member held."""
         self.epoch = INITIAL_EPOCH
-        self.told.clear()
+        self.partitions.clear()
         self.acquired.clear()
 
-    def acknowledge(self, where: Where, runs: Sequence[Run], renewing: bool) -> list[Tree]:
-        """Acknowledge all that was handed out of a partition, in the proportions of the captured `runs`."""
-        held = self.acquired.pop(where, [])
-        total = sum(count for count, _ in runs)
-        size = sum(last - first + 1 for first, last in held)
-        if not total or not size:
+    def acknowledge(
+        self, partition: TopicPartition, runs: Sequence[AcknowledgedRun], renewing: bool
+    ) -> list[Tree]:
+        """Return the batches that acknowledge all that was handed out of a partition, in the proportions of `runs`."""
+        acquired = self.acquired.pop(partition, [])
+        captured = sum(run.records for run in runs)
+        size = sum(last - first + 1 for first, last in acquired)
+        if not captured or not size:
             return []
-        kinds = _spread(runs, total, size, renewing)
+        kinds = _spread(runs, captured, size, renewing)
         batches: list[Tree] = []
-        for first, last in held:
+        for first, last in acquired:
             types = [next(kinds) for _ in range(first, last + 1)]
             batches.append({"first_offset": first, "last_offset": last, "acknowledge_types": types})
-            if renewing:  # what is renewed stays held
+            if renewing:  # what is renewed stays acquired
                 kept = [(first + at, first + at) for at, kind in enumerate(types) if kind == RENEW]
-                self.acquired.setdefault(where, []).extend(kept)
+                self.acquired.setdefault(partition, []).extend(kept)
         return batches
 
 
-def _spread(runs: Sequence[Run], total: int, size: int, renewing: bool) -> Iterator[int]:
-    """Give so many kinds, spread as they are in the runs. What was a gap there is a record here, or is not asked about."""
-    number, end = 0, runs[0][0]
+def _spread(runs: Sequence[AcknowledgedRun], captured: int, size: int, renewing: bool) -> Iterator[int]:
+    """Yield `size` kinds, spread as the `captured` ones are in the runs. A captured gap stands for a record here."""
+    number, end = 0, runs[0].records
     for at in range(size):
-        while at * total // size >= end:
+        while at * captured // size >= end:
             number += 1
-            end += runs[number][0]
-        kind = runs[number][1]
+            end += runs[number].records
+        kind = runs[number].kind
         yield ACCEPT if kind == GAP or (kind == RENEW and not renewing) else kind
 
 
 @dataclass(slots=True)
 class ShareMember:
-    """All of one member."""
+    """The sessions of one member."""
 
-    sets: dict[str, set[Where]] = field(default_factory=dict)  # captured server -> what its session is about
+    captured: dict[str, set[TopicPartition]] = field(
+        default_factory=dict
+    )  # server -> what its session is about
     sessions: dict[int, OwnShareSession] = field(default_factory=dict)  # by node of the target
 
-    def wanted(self, server: str, body: Tree, names: Names) -> set[Where]:
-        """Give all that the captured session with a server is about; empty when it is closed."""
+    def follow(self, server: str, body: Tree, names: Names) -> set[TopicPartition]:
+        """Take in a captured request, and return what its session with a server is about; nothing once it is closed."""
         if body["share_session_epoch"] == FINAL_EPOCH:
-            self.sets.pop(server, None)
+            self.captured.pop(server, None)
             return set()
-        known = self.sets.setdefault(server, set())
+        known = self.captured.setdefault(server, set())
         if body["share_session_epoch"] == INITIAL_EPOCH:
             known.clear()
         known.update((name, each["partition_index"]) for name, each in _partitions(body["topics"], names))
@@ -89,14 +108,28 @@ class ShareMember:
         return known
 
 
-def acknowledged(body: Tree, names: Names) -> Acks:
-    """Give what a captured request acknowledges, without its offsets."""
-    found: Acks = {}
+class ShareMembers:
+    """The members of all share groups of a pass, by captured group and the member id that the target gave."""
+
+    def __init__(self) -> None:
+        self._members: dict[tuple[str, str], ShareMember] = {}
+
+    def of(self, live: LiveMember) -> ShareMember:
+        """Return the sessions of a member."""
+        return self._members.setdefault((live.group, live.member_id), ShareMember())
+
+
+def acknowledgements_in(body: Tree, names: Names) -> Acknowledgements:
+    """Return what a captured request acknowledges, without its offsets."""
+    found: Acknowledgements = {}
     for name, each in _partitions(body["topics"], names):
         for batch in each["acknowledgement_batches"]:
             types = batch["acknowledge_types"]
             count = batch["last_offset"] - batch["first_offset"] + 1
-            runs = [(count, types[0])] if len(types) == 1 and count > 0 else [(1, kind) for kind in types]
+            if len(types) == 1 and count > 0:
+                runs = [AcknowledgedRun(count, types[0])]
+            else:
+                runs = [AcknowledgedRun(1, kind) for kind in types]
             found.setdefault((name, each["partition_index"]), []).extend(runs)
     return found
 

@@ -4,13 +4,12 @@ import crc32c
 import pytest
 from kafka.record import MemoryRecords, MemoryRecordsBuilder
 
-from kdissect.replay.disposition import Disposition
+from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.rewrite.batch_rewrite import (
     batches_of,
     modern,
     rewritten,
 )
-from kdissect.replay.rewrite.roles import SkipRequest
 
 RECORDS = [(1_700_000_000_000 + number, b"key-%d" % number, b"value-%d" % number * 9) for number in range(12)]
 

@@ -5,22 +5,17 @@ from contextlib import suppress
 from functools import partial
 from typing import ClassVar, NamedTuple
 
-from kdissect.replay.disposition import Disposition
-from kdissect.replay.effects import Answer, Part
+from kdissect.replay.disposition import Disposition, SkipRequest
+from kdissect.replay.effects import CONTROL, Answer, Part
 from kdissect.replay.engine.connection_queue import ConnectionQueue
 from kdissect.replay.engine.fast_path.answer_cache import AnswerCache
 from kdissect.replay.engine.fast_path.prepared_requests import PreparedPart, PreparedRequest
-from kdissect.replay.handlers.fetch import learn, parts_now
-from kdissect.replay.handlers.produce import (
-    Sending,
-    delivered,
-    learn_taken,
-    numbered_now,
-)
+from kdissect.replay.handlers.fetch import fetch_parts, learn_fetched
+from kdissect.replay.handlers.produce_batches import OutgoingBatch, numbered_now
+from kdissect.replay.handlers.produce_delivery import deliver, learn_taken
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.load.analysis import ReplayItem
 from kdissect.replay.net.pool import UNEXPECTED, ConnectionPool
-from kdissect.replay.rewrite.roles import SkipRequest
 
 OFFSET = 8  # bytes
 
@@ -28,7 +23,7 @@ OFFSET = 8  # bytes
 class FastPath(NamedTuple):
     """What all flights of a run have in common; `landed` hears when all answers of one are in."""
 
-    stage: ReplayContext
+    context: ReplayContext
     board: ConnectionPool
     familiar: AnswerCache
     landed: Callable[["InFlightRequest"], None]
@@ -92,7 +87,7 @@ class InFlightFetch(InFlightRequest):
         question = self.ready.question
         assert question is not None
         try:
-            parts = parts_now(self.tower.stage, self.item, question)
+            parts = fetch_parts(self.tower.context, self.item, question)
         except (SkipRequest, *UNEXPECTED):
             return False  # its course says why
         self.ask([(part, self._take) for part in parts])
@@ -104,7 +99,8 @@ class InFlightFetch(InFlightRequest):
         self.missing -= 1
         if not self.missing:
             with suppress(*UNEXPECTED):  # an answer that makes no sense teaches nothing
-                learn(self.tower.stage, self.item, self.answers)
+                for following in learn_fetched(self.tower.context, self.item, self.answers):
+                    self.tower.board.spawn(following, CONTROL)
             self.good = all(each.bucket is Disposition.ANSWERED and not each.errors for each in self.answers)
             self.tower.landed(self)
 
@@ -122,7 +118,7 @@ class InFlightProduce(InFlightRequest):
             return True
         sendings = [each for frame in frames for each in frame.sendings]
         version = frames[0].part.version
-        numbered = numbered_now(self.tower.stage, self.item, version, sendings, self.ready.nodes)
+        numbered = numbered_now(self.tower.context, self.item, version, sendings, self.ready.nodes)
         if numbered is None:
             return False
         asked, begin = [], 0
@@ -134,16 +130,16 @@ class InFlightProduce(InFlightRequest):
         self.ask(asked)
         return True
 
-    def _take(self, frame: PreparedPart, sendings: tuple[Sending, ...], answer: Answer) -> None:
-        said, hoped, stage = answer.frame, frame.expected, self.tower.stage
+    def _take(self, frame: PreparedPart, sendings: tuple[OutgoingBatch, ...], answer: Answer) -> None:
+        said, hoped, context = answer.frame, frame.expected, self.tower.context
         if said is not None and hoped is not None and hoped.holds(said):
             bases = [int.from_bytes(said[at : at + OFFSET], "big", signed=True) for at in hoped.offsets]
-            learn_taken(stage, self.item, sendings, bases, self.ready.offsets)
+            learn_taken(context, self.item, sendings, bases, self.ready.offsets)
             return self._land([answer])
         self.good = False
         self.tower.board.heed(answer)
-        course = delivered(stage, self.item, sendings, [answer], self.ready.offsets)
-        return self.tower.board.run(course, self.line.connection, partial(self._delivered, answer))
+        delivery = deliver(context, self.item, sendings, [answer], self.ready.offsets)
+        return self.tower.board.run(delivery, self.line.connection, partial(self._delivered, answer))
 
     def _delivered(self, answer: Answer, answers: list[Answer] | None, _failed: Exception | None) -> None:
         self._land(answers or [answer])

@@ -13,43 +13,38 @@ from typing import NamedTuple
 from kdissect.protocol.api_keys import READ, ApiKey
 from kdissect.protocol.codec.messages import encode_request
 from kdissect.protocol.records.summary import BATCH_HEADER
-from kdissect.replay.disposition import Disposition
+from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, Part
 from kdissect.replay.engine.fast_path.expected_answer import (
     Expected,
     Topic,
     expected,
 )
-from kdissect.replay.handlers.fetch import Question, question_of
-from kdissect.replay.handlers.metadata import metadata_tree
-from kdissect.replay.handlers.produce import (
-    Sending,
-    captured_offsets,
+from kdissect.replay.handlers.fetch import FetchQuestion, fetch_question
+from kdissect.replay.handlers.metadata import metadata_body
+from kdissect.replay.handlers.produce import chosen_now
+from kdissect.replay.handlers.produce_batches import (
+    OutgoingBatch,
     make_parts,
-    told,
+    route_of,
+    sent_batches,
     version_of,
-    wanted_now,
-    way_of,
 )
-from kdissect.replay.handlers.replay_context import (
-    LEAST_METADATA,
-    OF_GROUP,
-    OF_GROUPS,
-    OF_TRANSACTION,
-    ReplayContext,
-)
+from kdissect.replay.handlers.produce_delivery import captured_offsets
+from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.analysis import ReplayItem
 from kdissect.replay.net.pool import UNEXPECTED
 from kdissect.replay.rewrite.batch_rewrite import Batch, rewritten
-from kdissect.replay.rewrite.roles import SkipRequest
 from kdissect.replay.rewrite.versions import FIRST_BATCH_VERSION
 from kdissect.replay.settings import Timestamps
-from kdissect.replay.target.cluster import CUTS
-from kdissect.replay.target.producers import Where
+from kdissect.replay.target.cluster import PARTITIONS_OF
+from kdissect.replay.target.coordinators import GROUP_FIELD, GROUPS_FIELD, TRANSACTION_FIELD
+from kdissect.replay.target.leaders import LEAST_METADATA
 
 MOST_BYTES, MOST_REQUESTS = 256 << 20, 100_000  # ready at one time; a request takes 2 KB beside its bytes
 PARTITION_BYTES = 500  # that a fetch waits with
-EMPTY: dict[Where, int] = {}
+EMPTY: dict[TopicPartition, int] = {}
 
 _LATER = (Disposition.POLICY, "takes its ordinary course")
 
@@ -58,7 +53,7 @@ class PreparedPart(NamedTuple):
     """An encoded part; of Produce also its batches, and what its answer looks like if all is well."""
 
     part: Part
-    sendings: tuple[Sending, ...] = ()
+    sendings: tuple[OutgoingBatch, ...] = ()
     places: tuple[int, ...] = ()  # for each batch its position in the bytes
     expected: Expected | None = None
 
@@ -67,8 +62,8 @@ class PreparedRequest(NamedTuple):
     """A request that can be sent at once: in frames, or a fetch, whose frames need its positions and session."""
 
     frames: tuple[PreparedPart, ...]
-    question: Question | None = None
-    offsets: dict[Where, int] = EMPTY  # where the captured cluster put its batches
+    question: FetchQuestion | None = None
+    offsets: dict[TopicPartition, int] = EMPTY  # where the captured cluster put its batches
     produced: list[tuple[str, int]] | None = None
     nodes: tuple[int, ...] = ()  # where each batch goes, and of a fetch its first partition
     size: int = 0  # of all frames
@@ -87,11 +82,11 @@ class PreparedRequests:
     made ready takes its ordinary course.
     """
 
-    def __init__(self, stage: ReplayContext, items: Iterable[ReplayItem]) -> None:
-        self._stage, self._items = stage, iter(items)
+    def __init__(self, context: ReplayContext, items: Iterable[ReplayItem]) -> None:
+        self._context, self._items = context, iter(items)
         self._found: dict[int, PreparedRequest] = {}
         self._begun: set[int] = set()  # requests that had their turn before they were looked at
-        self._turn = stage.topology.turn
+        self._turn = context.cluster.turn
         self._bytes = 0
         self._at = -1
         self._ended = False
@@ -106,7 +101,7 @@ class PreparedRequests:
 
     def make(self, requests: int = 1 << 62, most_bytes: int = MOST_BYTES) -> None:
         """Make some more ready: so many requests are looked at, unless so many bytes are made of fewer."""
-        if self._turn != self._stage.topology.turn:
+        if self._turn != self._context.cluster.turn:
             self._forget()
         stop = self._bytes + most_bytes
         while requests and self._bytes < stop and self.wanting:
@@ -119,7 +114,7 @@ class PreparedRequests:
                 self._begun.discard(self._at)
                 continue
             requests -= 1
-            ready = _made(self._stage, item)
+            ready = _made(self._context, item)
             if ready is not None:
                 self._found[self._at] = ready
                 self._bytes += ready.size
@@ -130,7 +125,7 @@ class PreparedRequests:
 
     def take(self, index: int) -> PreparedRequest | None:
         """Give what is ready of a request whose turn it is; None if nothing is, or if leaders have moved since."""
-        if self._turn != self._stage.topology.turn:
+        if self._turn != self._context.cluster.turn:
             self._forget()
         found = self._found.pop(index, None)
         if found is not None:
@@ -142,116 +137,120 @@ class PreparedRequests:
 
     def _forget(self) -> None:
         """Make nothing of what was ready for other leaders."""
-        self._turn = self._stage.topology.turn
+        self._turn = self._context.cluster.turn
         for index in self._found:
-            self._stage.notes.pop(index, None)  # what is rewritten anew is noted anew
+            self._context.notes.forget(index)  # what is rewritten anew is noted anew
         self._found.clear()
         self._bytes = 0
 
 
-def prepare_requests(stage: ReplayContext, items: Iterable[ReplayItem]) -> PreparedRequests:
+def prepare_requests(context: ReplayContext, items: Iterable[ReplayItem]) -> PreparedRequests:
     """Prepare as many requests as there is room for."""
-    ahead = PreparedRequests(stage, items)
+    ahead = PreparedRequests(context, items)
     ahead.make()
     return ahead
 
 
-def _made(stage: ReplayContext, item: ReplayItem) -> PreparedRequest | None:
-    if item.refusal is not None or not can_be_prepared(stage, item):
+def _made(context: ReplayContext, item: ReplayItem) -> PreparedRequest | None:
+    if item.refusal is not None or not can_be_prepared(context, item):
         return None
     try:
-        ready = PREPARERS.get(item.request.key, _ready_read)(stage, item)
+        ready = PREPARERS.get(item.request.key, _ready_read)(context, item)
     except (SkipRequest, *UNEXPECTED):
-        stage.notes.pop(item.request.index, None)
+        context.notes.forget(item.request.index)
         return None  # said when its turn comes
     return (
         ready if ready.question else ready._replace(size=sum(len(each.part.ready) for each in ready.frames))
     )
 
 
-def can_be_prepared(stage: ReplayContext, item: ReplayItem) -> bool:
+def can_be_prepared(context: ReplayContext, item: ReplayItem) -> bool:
     """Tell whether a request needs nothing that only the run can tell."""
     key = item.request.key
     if key == ApiKey.PRODUCE:
-        moves = stage.settings.timestamps is not Timestamps.KEEP
+        moves = context.settings.timestamps is not Timestamps.KEEP
         return not (
-            item.request.index in stage.loaded.retries
-            or item.request.index in stage.loaded.repeats
-            or item.request.index in stage.loaded.after
+            item.request.index in context.loaded.retries
+            or item.request.index in context.loaded.repeats
+            or item.request.index in context.loaded.after
             or moves
         )
-    return key in (ApiKey.FETCH, ApiKey.METADATA) or key in PLAIN
+    return key == ApiKey.FETCH or key == ApiKey.METADATA or (key in PLAIN)
 
 
 PLAIN = (
     READ
-    - OF_GROUP.keys()
-    - OF_GROUPS.keys()
-    - OF_TRANSACTION.keys()
-    - CUTS.keys()
+    - GROUP_FIELD.keys()
+    - GROUPS_FIELD.keys()
+    - TRANSACTION_FIELD.keys()
+    - PARTITIONS_OF.keys()
     - {ApiKey.METADATA, ApiKey.STREAMS_GROUP_DESCRIBE}
 )
 
 
-def _ready_read(stage: ReplayContext, item: ReplayItem) -> PreparedRequest:
-    body = stage.body(item)
+def _ready_read(context: ReplayContext, item: ReplayItem) -> PreparedRequest:
+    body = context.captured.request(item.request)
     if item.request.key == ApiKey.METADATA:
-        version = stage.version(item, least=LEAST_METADATA)
-        body = metadata_tree(stage, item, body, version)
+        version = context.rewriter.version(item, least=LEAST_METADATA)
+        body = metadata_body(context, item, body, version)
     else:
-        version = stage.version(item)
-        body = stage.carried(item, body, version)
+        version = context.rewriter.version(item)
+        body = context.rewriter.rewrite(item, body, version)
     return PreparedRequest(
-        (PreparedPart(_encoded(Part(item.request.key, version, body, client_id=stage.client_id(item)))),)
+        (
+            PreparedPart(
+                _encoded(Part(item.request.key, version, body, client_id=context.rewriter.client_id(item)))
+            ),
+        )
     )
 
 
-def _ready_fetch(stage: ReplayContext, item: ReplayItem) -> PreparedRequest:
-    question = question_of(stage, item, stage.body(item))
-    led = (stage.topology.leader(stage.names.topic(name), each) for name, each in question.told.said)
+def _ready_fetch(context: ReplayContext, item: ReplayItem) -> PreparedRequest:
+    question = fetch_question(context, item, context.captured.request(item.request))
+    led = (context.cluster.leader(context.names.topic(name), each) for name, each in question.request.named)
     nodes = tuple(node for node in islice(led, 1) if node != ANY)
-    return PreparedRequest((), question, nodes=nodes, size=PARTITION_BYTES * len(question.told.said))
+    return PreparedRequest((), question, nodes=nodes, size=PARTITION_BYTES * len(question.request.named))
 
 
-def _ready_produce(stage: ReplayContext, item: ReplayItem) -> PreparedRequest:
-    body = stage.body(item)
-    version = version_of(stage, item)
+def _ready_produce(context: ReplayContext, item: ReplayItem) -> PreparedRequest:
+    body = context.captured.request(item.request)
+    version = version_of(context, item)
     if version < FIRST_BATCH_VERSION:
         raise SkipRequest(*_LATER)
-    chosen = wanted_now(stage, item, body, version)
+    chosen = chosen_now(context, item, body, version)
     sendings = {
-        (stage.names.topic(where[0]), where[1]): _as_sent(where, batch)
+        (context.names.topic(where[0]), where[1]): _outgoing(where, batch)
         for where, batches in chosen
         for batch in batches
     }
     if len(sendings) < sum(len(batches) for _, batches in chosen):
         raise SkipRequest(*_LATER)  # several batches for one partition go one after another
-    if any(way_of(stage, item, where)[1] == ANY for where, _ in chosen):
+    if any(route_of(context, item, where)[1] == ANY for where, _ in chosen):
         raise SkipRequest(*_LATER)  # there is no leader yet
     if item.transaction and any(each.batch.producer_id < 0 for each in sendings.values()):
         raise SkipRequest(*_LATER)  # which makes no sense, and so waits for its turn
-    parts = make_parts(stage, item, body, version, list(sendings.values()))
-    frames = tuple(_frame(stage, part, sendings) for part in parts)
+    parts = make_parts(context, item, body, version, list(sendings.values()))
+    frames = tuple(_frame(context, part, sendings) for part in parts)
     in_order = [sending for frame in frames for sending in frame.sendings]
     nodes = tuple(frame.part.node for frame in frames for _ in frame.sendings)
     numbered = in_order[0].batch.producer_id >= 0
-    offsets = captured_offsets(stage, item) or EMPTY
-    return PreparedRequest(frames, None, offsets, told(stage, in_order), nodes, numbered=numbered)
+    offsets = captured_offsets(context, item) or EMPTY
+    return PreparedRequest(frames, None, offsets, sent_batches(context, in_order), nodes, numbered=numbered)
 
 
-def _as_sent(where: Where, batch: Batch) -> Sending:
+def _outgoing(where: TopicPartition, batch: Batch) -> OutgoingBatch:
     """Give a batch as a client sends it; an idempotent one gets its header when its turn comes."""
     same = batch.producer_id, batch.producer_epoch, batch.base_sequence
-    return Sending(where, batch, None, -1, rewritten(batch, *same))
+    return OutgoingBatch(where, batch, None, -1, rewritten(batch, *same))
 
 
-def _frame(stage: ReplayContext, part: Part, sendings: dict[Where, Sending]) -> PreparedPart:
+def _frame(context: ReplayContext, part: Part, sendings: dict[TopicPartition, OutgoingBatch]) -> PreparedPart:
     """Encode a part, and find its batches in it: they stand in its order, with little between them."""
     whole = _encoded(part)
     asked: list[tuple[Topic, tuple[int, ...]]] = []
     inside, places, at = [], [], 0
     for topic in part.body["topic_data"]:
-        name = topic.get("name") or stage.names.name_of(topic["topic_id"]) or ""
+        name = topic.get("name") or context.names.name_of(topic["topic_id"]) or ""
         indices = tuple(each["index"] for each in topic["partition_data"])
         asked.append((topic.get("name") or topic["topic_id"], indices))
         for index in indices:

@@ -1,0 +1,253 @@
+"""What became of batches, and those that are sent again.
+
+The captured cluster took a batch that the target refuses for the moment only (its leader moved, a transaction is still
+ending): it is sent again, as any client would. Numbers go on behind what the target took, and the offset that the target
+gave stands for the captured one.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from kdissect.protocol.codec.messages import decode_response
+from kdissect.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
+from kdissect.replay.disposition import Disposition, SkipRequest
+from kdissect.replay.effects import Answer, Coroutine, ask, pause
+from kdissect.replay.handlers.produce_batches import (
+    OutgoingBatch,
+    PartitionBatches,
+    make_parts,
+    numbered,
+    sent_batches,
+    until_free,
+    version_of,
+)
+from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.identifiers import TopicPartition
+from kdissect.replay.load.analysis import ReplayItem
+from kdissect.replay.rewrite.batch_rewrite import Batch, batches_of
+from kdissect.replay.rewrite.names import Tree
+from kdissect.replay.target.coordinators import pause_ns
+from kdissect.replay.target.leaders import REFRESH_NS
+from kdissect.replay.target.producers import Numbering
+
+TRANSACTION_ENDING = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS})
+"""Errors while the last transaction is ending (KIP-890); older clients get the latter."""
+
+NOT_WRITTEN_YET = LEADER_ERRORS | TRANSACTION_ENDING
+OUT_OF_ORDER_TRIES = 2  # how often a batch is sent again because one in front of it failed
+UNKNOWN_OFFSET = (
+    -1
+)  # the captured cluster took the batch; its offset says nothing, since records were left out
+
+
+class BatchOutcome(NamedTuple):
+    """What became of a batch; no error means that no response tells."""
+
+    error: int | None
+    offset: int
+    taken: bool | None  # None: nobody knows
+
+
+def captured_offsets(context: ReplayContext, item: ReplayItem) -> dict[TopicPartition, int]:
+    """Return the offsets at which the captured cluster wrote a request, for each partition that it acknowledged."""
+    request = item.request
+    response = context.captured.frame(request.answer) if request.answer_whole else None
+    if response is None:
+        return {}
+    body = decode_response(response, request.key, request.version or 0).body or {}
+    return {
+        (context.names.captured_topic(topic) or "", each["index"]): each["base_offset"]
+        for topic in body.get("responses") or ()
+        for each in topic["partition_responses"]
+        if not each["error_code"] and each["base_offset"] >= 0
+    }
+
+
+def deliver(
+    context: ReplayContext,
+    item: ReplayItem,
+    sent: Sequence[OutgoingBatch],
+    answers: list[Answer],
+    captured: Mapping[TopicPartition, int],
+) -> Coroutine[list[Answer]]:
+    """Take in the answers to batches, send those again that were refused for the moment only, and return all answers.
+
+    `captured` has the offsets that the captured cluster gave. A batch that it refused too is left to the captured client's
+    own retries. The exception is a transaction that is still ending, since everything behind waits for it.
+    """
+    context.notes.produced[item.request.index] = sent_batches(context, sent)
+    first = {each.partition: each.batch[1:] for each in reversed(sent)}  # batch by its header
+    every, out_of_order, tries = list(answers), 0, 0
+    deadline_ns = context.clock.deadline_ns(context.settings.dependency_deadline_s)
+    while True:
+        outcomes = _outcomes(context, sent, answers)
+        passing: list[tuple[OutgoingBatch, int]] = []
+        if context.clock.now_ns() < deadline_ns:
+            passing = _passing(item, sent, outcomes, captured, out_of_order)
+        held = {id(each.numbering): each.numbering for each, _ in passing if each.numbering is not None}
+        for numbering in held.values():  # before others are told that something ended
+            numbering.again.add(item.request.index)
+        for outgoing, outcome in zip(sent, outcomes, strict=True):
+            is_first = outcome.taken and first.get(outgoing.partition) == outgoing.batch[1:]
+            offset = captured.get(outgoing.partition) if is_first else None
+            _learn(context, item, outgoing, outcome, offset)
+            if is_first:
+                del first[outgoing.partition]
+        yield from context.leaders.refresh_if_moved(answers)
+        if not passing:
+            return every
+        errors = {error for _, error in passing}
+        out_of_order += ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER in errors
+        wait_ns = pause_ns(tries) if LEADER_ERRORS.isdisjoint(errors) else 2 * REFRESH_NS
+        tries += 1
+        context.notes.counts["sent again"] += 1
+        context.notes.add(item, f"sent again after {error_name(passing[0][1])}")
+        refused = [outgoing for outgoing, _ in passing]
+        try:
+            sent, answers = yield from _send_again(context, item, refused, list(held.values()), wait_ns)
+        except SkipRequest:
+            return every
+        every += answers
+
+
+def _passing(
+    item: ReplayItem,
+    sent: Sequence[OutgoingBatch],
+    outcomes: Sequence[BatchOutcome],
+    captured: Collection[TopicPartition],
+    out_of_order: int,
+) -> list[tuple[OutgoingBatch, int]]:
+    """Return the batches to send again, each with its error. `out_of_order`: how often that was the error before."""
+    found = []
+    for outgoing, outcome in zip(sent, outcomes, strict=True):
+        error = outcome.error
+        if error is None:
+            continue
+        expected = outgoing.partition in captured or (item.transaction and error in TRANSACTION_ENDING)
+        if expected and _passes(outgoing, error, out_of_order):
+            found.append((outgoing, error))
+    return found
+
+
+def _passes(outgoing: OutgoingBatch, error: int, out_of_order: int) -> bool:
+    """Return whether an error says no more than that it is too early, or that a batch in front failed."""
+    if error != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        return error in NOT_WRITTEN_YET
+    numbering = outgoing.numbering
+    if out_of_order >= OUT_OF_ORDER_TRIES or numbering is None:
+        return False
+    return numbering.broken or numbering.under_way > 1
+
+
+def _send_again(
+    context: ReplayContext,
+    item: ReplayItem,
+    refused: Sequence[OutgoingBatch],
+    held: Sequence[Numbering],
+    wait_ns: int,
+) -> Coroutine[tuple[list[OutgoingBatch], list[Answer]]]:
+    """Send batches again, in front of everything that waits for their partitions; return them and the answers."""
+    try:
+        yield from pause(wait_ns)
+        body = context.captured.request(item.request)
+        chosen = _as_captured(context, body, {(each.partition, each.batch[1:]) for each in refused})
+        yield from until_free(context, item, chosen)
+        rounds = numbered(context, item, chosen)
+    finally:
+        for numbering in held:
+            numbering.again.discard(item.request.index)
+            if not numbering.under_way:
+                numbering.look_again()
+    version = version_of(context, item)
+    parts = [part for batches in rounds for part in make_parts(context, item, body, version, batches)]
+    answers = yield from ask([part._replace(again=True) for part in parts], synthetic=True)
+    return [outgoing for batches in rounds for outgoing in batches], answers
+
+
+def _as_captured(
+    context: ReplayContext, body: Tree, headers: Collection[tuple[TopicPartition, tuple[object, ...]]]
+) -> list[PartitionBatches]:
+    """Return the captured batches that have these headers: of batches that were prepared ahead nothing else was kept."""
+    chosen: dict[TopicPartition, list[Batch]] = {}
+    for topic in body["topic_data"]:
+        for fields in topic["partition_data"]:
+            partition = (context.names.captured_topic(topic) or "", fields["index"])
+            for batch in batches_of(fields["records"] or b""):
+                if (partition, batch[1:]) in headers:
+                    chosen.setdefault(partition, []).append(batch)
+    return [PartitionBatches(*each) for each in chosen.items()]
+
+
+def _outcomes(
+    context: ReplayContext, sent: Sequence[OutgoingBatch], answers: Sequence[Answer]
+) -> list[BatchOutcome]:
+    """Return what the answers say about each batch; those of one partition are answered in the order of the sending."""
+    responses: dict[TopicPartition, list[tuple[int, int]]] = {}
+    for topic in (topic for answer in answers for topic in answer.body.get("responses") or ()):
+        name = topic.get("name") or context.names.name_of(topic.get("topic_id", b"")) or ""
+        for each in topic["partition_responses"]:
+            responses.setdefault((name, each["index"]), []).append((each["error_code"], each["base_offset"]))
+    dispositions = {answer.bucket for answer in answers}
+    without_response: bool | None = None
+    if not dispositions & {Disposition.TIMED_OUT, Disposition.CLOSED}:
+        without_response = Disposition.NO_ANSWER_DUE in dispositions
+    outcomes = []
+    for outgoing in sent:
+        known = responses.get((context.names.topic(outgoing.partition[0]), outgoing.partition[1]))
+        if known:
+            error, offset = known.pop(0)
+            taken = error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+            outcomes.append(BatchOutcome(error, offset, taken))
+        else:
+            outcomes.append(BatchOutcome(None, -1, without_response))
+    return outcomes
+
+
+def _learn(
+    context: ReplayContext,
+    item: ReplayItem,
+    outgoing: OutgoingBatch,
+    outcome: BatchOutcome,
+    captured: int | None,
+) -> None:
+    """Note what the target took: numbers go on from there, and a captured offset gets its place."""
+    partition, batch = outgoing.partition, outgoing.batch
+    if outgoing.numbering is not None:
+        context.producers.ended(outgoing.numbering, outgoing.sequence, batch.records, outcome.taken)
+    if outcome.error is not None:
+        context.producers.note_attempt(item.request.index, partition, bool(outcome.taken))
+    if outcome.error != ErrorCode.NONE or outcome.offset < 0:
+        return
+    if captured is not None and captured != UNKNOWN_OFFSET:
+        context.positions.add_written(partition, captured, batch.records, outcome.offset)
+    context.positions.set_bounds(partition, end=outcome.offset + batch.records)
+    _note_open(context, item, batch)
+
+
+def learn_taken(
+    context: ReplayContext,
+    item: ReplayItem,
+    sent: Sequence[OutgoingBatch],
+    offsets: Sequence[int],
+    captured: Mapping[TopicPartition, int],
+) -> None:
+    """Note the same of a response without errors: `offsets` are those that it gives, batch by batch."""
+    producers, positions = context.producers, context.positions
+    for (partition, batch, numbering, sequence, _), offset in zip(sent, offsets, strict=True):
+        if numbering is not None:
+            producers.ended(numbering, sequence, batch.records, True)
+        producers.note_attempt(item.request.index, partition, True)
+        known = captured.get(partition)
+        if known is not None and offset >= 0:
+            positions.add_written(partition, known, batch.records, offset)
+        if offset >= 0:
+            positions.set_bounds(partition, end=offset + batch.records)
+            _note_open(context, item, batch)
+
+
+def _note_open(context: ReplayContext, item: ReplayItem, batch: Batch) -> None:
+    """Note that the transaction of a batch is open on the target."""
+    if item.transaction and batch.producer_id >= 0:
+        identity = context.producers.identity((batch.producer_id, batch.producer_epoch))
+        if identity is not None:
+            context.transactions.note_open(item.transaction, identity)

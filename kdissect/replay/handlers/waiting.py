@@ -1,0 +1,67 @@
+"""What handlers wait for before they send: earlier requests, leaders, their turn in a partition.
+
+Every rule has a deadline, and raises SkipRequest when it passes.
+"""
+
+from collections.abc import Callable, Iterable
+
+from kdissect.replay.disposition import Disposition, SkipRequest
+from kdissect.replay.effects import ANY, CONTROL, Coroutine, pause, spawn, until
+from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.identifiers import Route, TopicPartition
+from kdissect.replay.load.analysis import ReplayItem
+from kdissect.replay.target.leaders import REFRESH_NS
+from kdissect.replay.target.producers import Numbering
+
+EARLIER_BATCH = "a batch before this one"
+
+
+def until_ended(context: ReplayContext, index: int, what: str) -> Coroutine[None]:
+    """Wait for an earlier request to end. Raise SkipRequest if that takes too long."""
+    gate = context.gates.gate(index)
+    if gate is not None and not gate.opened:
+        opened = yield from until(gate)
+        if not opened:
+            raise SkipRequest(Disposition.DEPENDENCY, f"{what} did not end in time")
+
+
+def until_transaction_allows(
+    context: ReplayContext, item: ReplayItem, conflicts: Callable[[int], bool]
+) -> Coroutine[None]:
+    """Wait for the earlier requests of its transactional id that conflict with a request, by API key."""
+    for index in context.transactions.earlier(item, conflicts):
+        yield from until_ended(context, index, f"an earlier request of transactional id {item.transaction}")
+
+
+def until_led(context: ReplayContext, partitions: Iterable[TopicPartition]) -> Coroutine[None]:
+    """Wait until partitions have leaders. Raise SkipRequest if that takes too long.
+
+    A partition that stays without a leader delays only the first request that needs it.
+    """
+    for partition in partitions:
+        name = context.names.topic(partition[0])
+        while context.cluster.leader(name, partition[1]) == ANY:
+            if not context.leaders.may_appear(partition):
+                why = f"{name}-{partition[1]} has no leader on the target"
+                raise SkipRequest(Disposition.DEPENDENCY, why)
+            yield from spawn(context.leaders.refresh(), CONTROL)
+            yield from pause(2 * REFRESH_NS)
+        context.leaders.appeared(partition)
+
+
+def until_numbered(
+    context: ReplayContext,
+    item: ReplayItem,
+    numberings: Iterable[tuple[TopicPartition, Numbering]],
+    route: Callable[[TopicPartition], Route],
+) -> Coroutine[None]:
+    """Wait until all partitions take batches by the routes that these would go. Raise SkipRequest if that takes too long."""
+    numberings = list(numberings)
+    deadline_ns = context.clock.deadline_ns(context.settings.dependency_deadline_s)
+    while waiting := [
+        numbering
+        for partition, numbering in numberings
+        if not numbering.takes(route(partition), item.request.index)
+    ]:
+        if context.clock.now_ns() >= deadline_ns or not (yield from until(waiting[0].gate)):
+            raise SkipRequest(Disposition.DEPENDENCY, f"{EARLIER_BATCH} did not end in time")
