@@ -75,10 +75,10 @@ def time_grid(run: AnalysisRun) -> "Grid":
     """Return the time steps of the page: those of the span of the captures, or of --since and --until within it."""
     from kdissect.report.timeline.grid import grid_over
 
-    found, choice = run.index, run.work.treatment.choice
+    found, selected = run.index, run.work.treatment.filter
     first, last = found.earliest_time_ns or 0, found.latest_time_ns or 0
-    if choice.since_ns is not None:
-        first = min(max(first, choice.since_ns), last)
-    if choice.until_ns is not None:
-        last = max(min(last, choice.until_ns - 1), first)
+    if selected.since_ns is not None:
+        first = min(max(first, selected.since_ns), last)
+    if selected.until_ns is not None:
+        last = max(min(last, selected.until_ns - 1), first)
     return grid_over(first, last)

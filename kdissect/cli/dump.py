@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 from kdissect.cli.filter_options import (
@@ -25,7 +24,7 @@ from kdissect.text import escape_control
 
 if TYPE_CHECKING:
     from kdissect.capture.index.index import CaptureIndex
-    from kdissect.exchanges.filter import MessageFilter
+    from kdissect.exchanges.filter import ExchangeFilter
     from kdissect.tables.anonymize import Pseudonyms
 
 SPLIT_BYTES = 2 << 20  # read at a time
@@ -132,7 +131,6 @@ def _lines(
     from kdissect.exchanges.prescan import look_ahead
     from kdissect.exchanges.reader import Follower
     from kdissect.streams.tls.keylog import keys_for
-    from kdissect.tables.filters import Known
 
     selection = _message_filter(arguments, found.earliest_time_ns or 0)
     keys = keys_for(arguments.keylog, found.files)
@@ -141,10 +139,9 @@ def _lines(
     names = hidden_topics(prescan.names, pseudonyms) if pseudonyms else prescan.names
     showing = Showing(names, arguments.records, arguments.show_secrets)
     left = arguments.limit
-    rows = partial(selection.rows, known=Known({}, prescan.nodes))
-    for exchange in follower.exchanges(rows, selection.until_ns):
+    for exchange in follower.exchanges(selection.header_mask, selection.until_ns):
         decoded = DecodedExchange(exchange)
-        if not selection.message(decoded, prescan.names):
+        if not selection.selects(decoded, prescan.names):
             continue
         header = heading(decoded, follower)
         if pseudonyms:
@@ -161,10 +158,10 @@ def _lines(
                 return
 
 
-def _message_filter(arguments: argparse.Namespace, start_ns: int) -> "MessageFilter":
-    from kdissect.exchanges.filter import MessageFilter
+def _message_filter(arguments: argparse.Namespace, start_ns: int) -> "ExchangeFilter":
+    from kdissect.exchanges.filter import ExchangeFilter
 
-    return MessageFilter(
+    return ExchangeFilter(
         **filter_fields(arguments, start_ns),
         connections=frozenset(arguments.connection),
         slower_than_ns=arguments.slower_than,

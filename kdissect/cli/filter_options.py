@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from kdissect.tables.filters import TableFilter
+    from kdissect.tables.filters import Filter
 
 NS_OF = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 TIMES = "2026-05-01T12:00:00Z, 2026-05-01T14:00:00+02:00, +30s and 5m"
@@ -78,11 +78,11 @@ def filter_fields(arguments: argparse.Namespace, start_ns: int) -> dict[str, Any
     }
 
 
-def table_filter(arguments: argparse.Namespace, start_ns: int) -> "TableFilter":
+def table_filter(arguments: argparse.Namespace, start_ns: int) -> "Filter":
     """Return the filter that the options describe."""
-    from kdissect.tables.filters import TableFilter
+    from kdissect.tables.filters import Filter
 
-    return TableFilter(**filter_fields(arguments, start_ns))
+    return Filter(**filter_fields(arguments, start_ns))
 
 
 def given_filters(arguments: argparse.Namespace) -> list[tuple[str, tuple[str, ...]]]:

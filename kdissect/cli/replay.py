@@ -20,7 +20,7 @@ from kdissect.cli.context import notify, silent
 from kdissect.cli.filter_options import filter_fields
 from kdissect.cli.replay_options import PASSWORD_VARIABLE
 from kdissect.errors import ExitCode, UsageError, UserError
-from kdissect.exchanges.filter import MessageFilter
+from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.files import write_atomically
 from kdissect.replay.create_topics import CREATED, CreatedTopic, create_topics, missing_topics
 from kdissect.replay.engine.run import Replay
@@ -173,8 +173,8 @@ def settings_of(chosen: argparse.Namespace) -> ReplaySettings:
     )
 
 
-def _filter(chosen: argparse.Namespace, start_ns: int) -> MessageFilter:
-    return MessageFilter(**filter_fields(chosen, start_ns))
+def _filter(chosen: argparse.Namespace, start_ns: int) -> ExchangeFilter:
+    return ExchangeFilter(**filter_fields(chosen, start_ns))
 
 
 def _caps(chosen: argparse.Namespace) -> Caps:

@@ -46,7 +46,7 @@ from kdissect.streams.processor import ExchangeBatch, FlowProcessor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.tables.connections import host_text
 
-Chooser = Callable[
+HeaderFilter = Callable[
     [Int64s, "Follower"], NDArray[np.bool_]
 ]  # rows of EXCHANGE columns -> which of them are wanted
 
@@ -60,11 +60,12 @@ class Follower:
         self._splits = splits
         self._ports = tuple(ports)
         self._foresight = foresight
+        self.nodes = foresight.nodes
         self._conversations: FlowProcessor = new_conversations(splits, keys)
         self._count = 0
         self._addresses: dict[int, tuple[str, str]] = {}
 
-    def exchanges(self, chosen: Chooser, until_ns: int | None = None) -> Iterator[Exchange]:
+    def exchanges(self, chosen: HeaderFilter, until_ns: int | None = None) -> Iterator[Exchange]:
         """Give the exchanges that `chosen` chooses, in the order of their first bytes; read no further than `until_ns`."""
         order = TimeOrder()
         conversations = self._conversations
@@ -109,7 +110,7 @@ class Follower:
         """Give the name of the capture that a split is of."""
         return self._splits[split].name
 
-    def _add(self, order: TimeOrder, harvest: ExchangeBatch, chosen: Chooser) -> None:
+    def _add(self, order: TimeOrder, harvest: ExchangeBatch, chosen: HeaderFilter) -> None:
         wanted = harvest.exchanges[chosen(harvest.exchanges, self)]
         for row in wanted.tolist():
             side = RESPONSE_SIDE if row[STATUS] == ORPHAN_RESPONSE else REQUEST_SIDE

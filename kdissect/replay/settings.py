@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kdissect.exchanges.filter import MessageFilter
+from kdissect.exchanges.filter import ExchangeFilter
 
 Address = tuple[str, int]
 
@@ -59,9 +59,9 @@ class Tls:
     insecure: bool = False
 
 
-def everything(_start_ns: int) -> MessageFilter:
+def everything(_start_ns: int) -> ExchangeFilter:
     """Return the filter that selects all requests of a capture."""
-    return MessageFilter()
+    return ExchangeFilter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class ReplaySettings:
     loops: int = 1
     processes: int = 0  # that play; 0: one for each core, as far as there is work for them
     max_gap_ns: int | None = None
-    filter: Callable[[int], MessageFilter] = (
+    filter: Callable[[int], ExchangeFilter] = (
         everything  # which requests are sent, given the capture's start in ns
     )
     caps: Caps = Caps()

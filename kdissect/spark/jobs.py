@@ -186,10 +186,10 @@ def _rows_of(
 
 def _with_filter_names(pieces: Rows, work: AnalysisWork) -> tuple[Rows, AnalysisWork]:
     """Return the work with the names that its filters need, learnt by a job; its descriptors are kept for the next job."""
-    if not work.treatment.choice.rests_on_names:
+    if not work.treatment.filter.needs_names:
         return pieces, work
     pieces = pieces.kept()
     step = partial(tasks.known_step, splits=work.splits, keys=work.treatment.keys)
     found = pieces.through(partial(_named_blobs, step=step)).collected()
-    known = tasks.collect_known((name, batch) for name, blob in found for batch in from_blob(blob))
-    return pieces, replace(work, treatment=replace(work.treatment, known=known))
+    names = tasks.collect_known((name, batch) for name, blob in found for batch in from_blob(blob))
+    return pieces, replace(work, treatment=replace(work.treatment, names=names))

@@ -38,11 +38,11 @@ from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.tables.anonymize import Pseudonyms
 from kdissect.tables.build import dissect_batches
 from kdissect.tables.filters import (
-    NOTHING_KNOWN,
-    Chooser,
-    Known,
-    TableFilter,
-    Tables,
+    NO_NAMES,
+    BatchFilter,
+    CaptureNames,
+    Filter,
+    TableBatches,
 )
 from kdissect.tables.schemas import (
     BROKERS,
@@ -64,9 +64,9 @@ class TableOptions:
     `keys` decrypt TLS. They travel to the workers with the tasks, and nowhere else.
     """
 
-    choice: TableFilter = TableFilter()  # noqa: RUF009 - frozen
+    filter: Filter = Filter()  # noqa: RUF009 - frozen
     pseudonyms: Pseudonyms | None = None
-    known: Known = NOTHING_KNOWN
+    names: CaptureNames = NO_NAMES
     keys: KeyLog = NO_KEYS
 
 
@@ -78,12 +78,12 @@ def build_tables(
     splits: Sequence[Split],
     treatment: TableOptions,
     wanted: Sequence[str] = (),
-) -> Iterator[Tables]:
+) -> Iterator[TableBatches]:
     """Return batches of the tables from segment descriptors, with the optional tables that are `wanted`."""
-    chooser = Chooser(treatment.choice, treatment.known)
-    on_request = {*wanted, *(("ends",) if treatment.choice.brokers else ())}
+    batch_filter = BatchFilter(treatment.filter, treatment.names)
+    on_request = {*wanted, *(("ends",) if treatment.filter.brokers else ())}
     for tables in dissect_batches(batches, splits, treatment.keys, on_request):
-        kept = chooser.narrowed(tables)
+        kept = batch_filter.select(tables)
         yield treatment.pseudonyms.tables(kept) if treatment.pseudonyms else kept
 
 
@@ -169,7 +169,7 @@ def known_step(
             yield name, batch
 
 
-def collect_known(found: Iterable[tuple[str, pa.RecordBatch]]) -> Known:
+def collect_known(found: Iterable[tuple[str, pa.RecordBatch]]) -> CaptureNames:
     """Return what filters need, from the results of all tasks of `known_step`."""
     topics: list[tuple[str, str]] = []
     nodes: dict[int, set[tuple[str, int]]] = {}
@@ -179,7 +179,7 @@ def collect_known(found: Iterable[tuple[str, pa.RecordBatch]]) -> Known:
             continue
         for row in batch.to_pylist():
             nodes.setdefault(row["node_id"], set()).add((row["host"], row["port"]))
-    return Known(topic_names(topics), {node: frozenset(ends) for node, ends in nodes.items()})
+    return CaptureNames(topic_names(topics), {node: frozenset(ends) for node, ends in nodes.items()})
 
 
 def topic_names(topics: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -217,9 +217,9 @@ def _counting(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[
         yield batch
 
 
-def coalesce_batches(batches: Iterable[Tables]) -> Iterator[Tables]:
+def coalesce_batches(batches: Iterable[TableBatches]) -> Iterator[TableBatches]:
     """Join small batches, since figures cost time per batch, and a split of large messages has few exchanges."""
-    held: list[Tables] = []
+    held: list[TableBatches] = []
     for tables in batches:
         held.append(tables)
         if any(_rows(held, table) >= most for table, most in BATCH_ROWS.items()):
@@ -229,11 +229,11 @@ def coalesce_batches(batches: Iterable[Tables]) -> Iterator[Tables]:
         yield _joined(held)
 
 
-def _rows(held: Sequence[Tables], table: str) -> int:
+def _rows(held: Sequence[TableBatches], table: str) -> int:
     return sum(tables[table].num_rows for tables in held if table in tables)
 
 
-def _joined(held: Sequence[Tables]) -> Tables:
+def _joined(held: Sequence[TableBatches]) -> TableBatches:
     if len(held) == 1:
         return held[0]
     rows: dict[str, list[pa.RecordBatch]] = {}

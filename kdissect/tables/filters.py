@@ -1,50 +1,57 @@
-"""Which exchanges are wanted: the one meaning of `--api`, `--client`, `--topic`, `--group`, `--broker`, `--error`, `--since`, `--until`.
+"""The filters of every command: what `--api`, `--client` and the others mean, and their application to the tables.
 
-All filters must agree; of several values for one filter one is enough. Names may be patterns as in a shell: * ? [abc].
-An exchange is wanted or not as a whole:
+Different filters are ANDed; several values of one filter are ORed. Names may be patterns as in a shell: * ? [abc].
+An exchange is selected or not as a whole:
 
-    api      its API, by key; traffic of Kafka 0.7 by the API that asks the same today
-    client   its request's client id
+    api      the API of its request; a request of Kafka 0.7 goes by the API that asks the same today
+    client   the client id of its request
     topic    a topic that it names, by name or by an id that the capture gives a name
-    group    the group that its request is for
+    group    the group of its request
     broker   the server of its connection: host, host:port, or a node id that the capture gives an address
     error    an error code anywhere in its response; None stands for any but 0
-    since    its request's first byte is not before this time (a response's, where the request was not captured)
-    until    … and is before this one
+    since    the first byte of its request (of its response, if the request was not captured) is not before this time
+    until    and is before this time
 
-Tables stay consistent: partition rows come with their exchange, and a connection comes with any exchange of its own. One
-that has none comes only if nothing was asked that an exchange alone could answer (API, topic, group, error), and its own
-client id, server and time agree: so refused connections are not lost.
+`Filter` holds the values and the functions below it decide about one value each. `BatchFilter` applies them to batches of
+the tables, and `exchanges.filter` to single exchanges, which it sees with their whole messages: it also finds groups in
+lists, and topics inside the subscriptions and assignments that members of a group exchange.
 
-`dump`, which sees whole messages, takes the same choice (`exchanges.filter`); it also finds groups that stand in lists, and
-topics inside the subscriptions and assignments that members of a group exchange.
+Tables stay consistent. Rows of partitions and events come with their exchange, and a connection comes with any of its
+exchanges. A connection without exchanges comes only if no filter is given that an exchange alone can answer (API, topic,
+group, error), and its own client id, server and times agree: so refused connections are not lost.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from kdissect.protocol.kafka07.message_codec import KEYS_NOW
+from kdissect.streams.flow_state import Int64s
+from kdissect.tables.exchange_keys import ExchangeKeys, find_exchanges
 
-Mask: TypeAlias = npt.NDArray[np.bool_]
-Tables: TypeAlias = Mapping[str, pa.RecordBatch]
+Mask: TypeAlias = NDArray[np.bool_]
+TableBatches: TypeAlias = Mapping[str, pa.RecordBatch]
+Nodes: TypeAlias = Mapping[int, frozenset[tuple[str, int]]]
+"""Addresses (host, port) of the brokers of a capture, by node id."""
 
-EVENTS = frozenset(("group_events", "transaction_events"))
+EVENT_TABLES = frozenset(("group_events", "transaction_events"))
 """Tables whose rows come with their exchanges, as those of `partitions` do."""
 
 ANY_ERROR = None
-"""In `error_rows`: every error code but 0."""
+"""In `Filter.errors`: every error code but 0."""
+
+_KAFKA07_KEYS = np.array([KEYS_NOW[kind] for kind in sorted(KEYS_NOW)])
 
 
 @dataclass(frozen=True, slots=True)
-class TableFilter:
-    """What was asked for; empty means everything."""
+class Filter:
+    """The filters that a user gave; an empty one selects everything."""
 
     apis: frozenset[int] = frozenset()
     clients: tuple[str, ...] = ()
@@ -56,195 +63,186 @@ class TableFilter:
     until_ns: int | None = None
 
     @property
-    def everything(self) -> bool:
-        """Whether nothing was asked for in particular."""
-        return self == TableFilter()
+    def selects_everything(self) -> bool:
+        """Whether no filter is given."""
+        return self == Filter()
 
     @property
-    def rests_on_names(self) -> bool:
+    def needs_names(self) -> bool:
         """Whether names and addresses from anywhere in the capture must be known first."""
         return bool(self.topics) or any(broker.isdecimal() for broker in self.brokers)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What a whole capture tells of names: topics by id, and the addresses of nodes."""
+class CaptureNames:
+    """What a whole capture tells of names: those of topics by id (as Kafka prints it), and the addresses of nodes."""
 
     topics: Mapping[str, str]
-    nodes: Mapping[int, frozenset[tuple[str, int]]]
+    nodes: Nodes
 
 
-NOTHING_KNOWN = Known({}, {})
+NO_NAMES = CaptureNames({}, {})
 
 
 def matches(name: str | None, patterns: Iterable[str]) -> bool:
-    """Tell whether a name is one of those asked for."""
+    """Return whether a name matches one of the patterns; None matches nothing."""
     return name is not None and any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def is_server(host: str | None, port: int | None, brokers: Iterable[str], known: Known) -> bool:
-    """Tell whether an address is one of the brokers asked for; a node also goes by a port that it alone has."""
+def matches_broker(host: str | None, port: int | None, brokers: Iterable[str], nodes: Nodes) -> bool:
+    """Return whether an address is that of one of the brokers, each a host, a host:port or a node id.
+
+    A node is known by its advertised address, and by a port that it alone advertises.
+    """
     if host is None:
         return False
-    asked = list(brokers)
-    if matches(host, asked) or matches(f"{host}:{port}", asked) or f"[{host}]:{port}" in asked:
+    patterns = list(brokers)
+    if matches(host, patterns) or matches(f"{host}:{port}", patterns) or f"[{host}]:{port}" in patterns:
         return True
-    for node in (int(broker) for broker in asked if broker.isdecimal()):
-        for advertised, at in known.nodes.get(node, ()):
-            sharing = sum((any(port == at for _, port in ends)) for ends in known.nodes.values())
-            if at == port and (advertised == host or sharing == 1):
+    for node in (int(broker) for broker in patterns if broker.isdecimal()):
+        for advertised_host, advertised_port in nodes.get(node, ()):
+            sharing = sum(any(other == advertised_port for _, other in ends) for ends in nodes.values())
+            if advertised_port == port and (advertised_host == host or sharing == 1):
                 return True
     return False
 
 
-class Chooser:
-    """A choice at work on the batches of some connections, in the order in which they are made: exchanges, then connections."""
+def matches_error(code: int | None, errors: frozenset[int | None]) -> bool:
+    """Return whether an error code is one of those wanted; None, a response without a code, is not."""
+    return code is not None and (code in errors or (ANY_ERROR in errors and code != 0))
 
-    def __init__(self, choice: TableFilter, known: Known = NOTHING_KNOWN) -> None:
-        self.choice, self.known = choice, known
-        self._connections: set[int] = set()
 
-    def narrowed(self, tables: Tables) -> Tables:
-        """Keep what is wanted of the tables; names and addresses stay as they are."""
-        if self.choice.everything:
+def in_window(first_ns: Int64s, last_ns: Int64s, wanted: Filter) -> Mask:
+    """Return where the span from first to last time (ns) reaches into the window of `--since` and `--until`."""
+    mask = np.ones(len(first_ns), bool)
+    if wanted.since_ns is not None:
+        mask &= last_ns >= wanted.since_ns
+    if wanted.until_ns is not None:
+        mask &= first_ns < wanted.until_ns
+    return mask
+
+
+def current_api_keys(api_keys: Int64s, is_kafka07: Mask) -> Int64s:
+    """Return API keys in which a request type of Kafka 0.7 is the key of the API that asks the same today."""
+    types = np.where(is_kafka07 & (api_keys >= 0) & (api_keys < len(_KAFKA07_KEYS)), api_keys, -1)
+    return np.where(types >= 0, _KAFKA07_KEYS[types], api_keys)
+
+
+class BatchFilter:
+    """A filter applied to the batches of some connections, in the order of `tables.build`: exchanges, then connections."""
+
+    def __init__(self, wanted: Filter, names: CaptureNames = NO_NAMES) -> None:
+        self._wanted, self._names = wanted, names
+        self._connections: set[int] = set()  # with a selected exchange
+
+    def select(self, tables: TableBatches) -> TableBatches:
+        """Return the tables with the selected rows; the tables of names and addresses stay as they are."""
+        if self._wanted.selects_everything:
             return tables
         kept = dict(tables)
         if "exchanges" in tables:
-            exchanges, partitions = tables["exchanges"], tables["partitions"]
-            wanted = self._exchanges(exchanges, partitions, tables.get("ends"))
-            of_exchange = located(partitions, exchanges)
-            kept["exchanges"] = exchanges.filter(pa.array(wanted))
-            kept["partitions"] = partitions.filter(pa.array((of_exchange >= 0) & wanted[of_exchange]))
-            for name in EVENTS & tables.keys():
-                of_event = located(tables[name], exchanges)
-                kept[name] = tables[name].filter(pa.array((of_event >= 0) & wanted[of_event]))
+            exchanges = tables["exchanges"]
+            rows_of = {name: _rows_of(tables[name], exchanges) for name in self._tables_beside(tables)}
+            selected = self._select_exchanges(tables, rows_of["partitions"])
+            kept["exchanges"] = exchanges.filter(pa.array(selected))
+            for name, rows in rows_of.items():
+                kept[name] = tables[name].filter(pa.array((rows >= 0) & selected[rows]))
             self._connections.update(kept["exchanges"]["connection"].to_pylist())
         if "connections" in tables:
             connections = tables["connections"]
-            kept["connections"] = connections.filter(pa.array(self._of_connections(connections), pa.bool_()))
+            kept["connections"] = connections.filter(pa.array(self._select_connections(connections)))
         return kept
 
-    def _exchanges(
-        self, exchanges: pa.RecordBatch, partitions: pa.RecordBatch, ends: pa.RecordBatch | None
-    ) -> Mask:
-        choice = self.choice
-        wanted = np.ones(exchanges.num_rows, bool)
-        if choice.apis:
-            wanted &= np.isin(keys_now(exchanges), list(choice.apis))
-        if choice.clients:
-            wanted &= _named(exchanges["client_id"], choice.clients)
-        if choice.groups:
-            wanted &= _named(exchanges["group_id"], choice.groups)
-        if choice.since_ns is not None or choice.until_ns is not None:
-            began = pc.coalesce(exchanges["request_first_ns"], exchanges["response_first_ns"])
-            wanted &= _within(began, began, choice)
-        if choice.brokers:
-            wanted &= self._served(exchanges["connection"], ends)
-        if choice.topics:
-            topic = pc.coalesce(partitions["topic"], _topics_of(partitions["topic_id"], self.known.topics))
-            wanted &= _any_of(_named(topic, choice.topics), partitions, exchanges)
-        if choice.errors:
-            wanted &= _failed(exchanges["error_code"], choice.errors) | _any_of(
-                _failed(partitions["error_code"], choice.errors), partitions, exchanges
+    @staticmethod
+    def _tables_beside(tables: TableBatches) -> list[str]:
+        return ["partitions", *sorted(EVENT_TABLES & tables.keys())]
+
+    def _select_exchanges(self, tables: TableBatches, exchange_of_partition: Int64s) -> Mask:
+        """Return the mask of `exchanges`; `exchange_of_partition` has the exchange's row of each partition."""
+        wanted, exchanges, partitions = self._wanted, tables["exchanges"], tables["partitions"]
+
+        def with_partition(mask: Mask) -> Mask:
+            rows = exchange_of_partition[mask]
+            marked = np.zeros(exchanges.num_rows, bool)
+            marked[rows[rows >= 0]] = True
+            return marked
+
+        selected = np.ones(exchanges.num_rows, bool)
+        if wanted.apis:
+            selected &= np.isin(_api_keys(exchanges), list(wanted.apis))
+        if wanted.clients:
+            selected &= _mask(exchanges["client_id"], lambda name: matches(name, wanted.clients))
+        if wanted.groups:
+            selected &= _mask(exchanges["group_id"], lambda name: matches(name, wanted.groups))
+        if wanted.since_ns is not None or wanted.until_ns is not None:
+            first_ns = pc.coalesce(exchanges["request_first_ns"], exchanges["response_first_ns"])
+            selected &= _window_mask(first_ns, first_ns, wanted)
+        if wanted.brokers:
+            selected &= self._is_served(exchanges["connection"], tables.get("ends"))
+        if wanted.topics:
+            topic = pc.coalesce(partitions["topic"], _mapped(partitions["topic_id"], self._names.topics))
+            selected &= with_partition(_mask(topic, lambda name: matches(name, wanted.topics)))
+        if wanted.errors:
+            failed, failed_partitions = (
+                _mask(table["error_code"], lambda code: matches_error(code, wanted.errors))
+                for table in (exchanges, partitions)
             )
-        return wanted
+            selected &= failed | with_partition(failed_partitions)
+        return selected
 
-    def _served(self, connection: pa.Array, ends: pa.RecordBatch | None) -> Mask:
-        rows = ends.to_pylist() if ends is not None else []
-        asked = [
-            row["connection"]
-            for row in rows
-            if is_server(row["server_host"], row["server_port"], self.choice.brokers, self.known)
-        ]
-        found: Mask = np.isin(connection.to_numpy(), np.array(asked, np.int64))
-        return found
+    def _is_served(self, connection: pa.Array, ends: pa.RecordBatch | None) -> Mask:
+        """Return where the server of a connection, as the table ENDS has it, is one of the brokers."""
+        if ends is None:
+            return np.zeros(len(connection), bool)
+        return np.isin(connection.to_numpy(), ends["connection"].to_numpy()[self._is_broker(ends)])
 
-    def _of_connections(self, connections: pa.RecordBatch) -> Mask:
-        choice = self.choice
+    def _is_broker(self, connections: pa.RecordBatch) -> Mask:
+        ends = zip(*(connections[name].to_pylist() for name in ("server_host", "server_port")), strict=True)
+        brokers, nodes = self._wanted.brokers, self._names.nodes
+        return np.array([matches_broker(host, port, brokers, nodes) for host, port in ends], bool)
+
+    def _select_connections(self, connections: pa.RecordBatch) -> Mask:
+        wanted = self._wanted
         own: Mask = np.isin(connections["connection"].to_numpy(), np.array(list(self._connections), np.int64))
-        if choice.apis or choice.topics or choice.groups or choice.errors:
+        if wanted.apis or wanted.topics or wanted.groups or wanted.errors:
             return own
-        idle = (pc.add(connections["requests"], connections["orphan_responses"]).fill_null(0)).to_numpy(
-            False
-        ) == 0
-        agrees = _within(connections["first_time_ns"], connections["last_time_ns"], choice)
-        if choice.clients:
-            agrees &= _named(connections["client_id"], choice.clients)
-        if choice.brokers:
-            ends = zip(
-                *(connections[name].to_pylist() for name in ("server_host", "server_port")), strict=True
-            )
-            asked = [is_server(host, port, choice.brokers, self.known) for host, port in ends]
-            agrees &= np.array(asked, np.bool_)
-        found: Mask = own | (idle & agrees)
-        return found
+        messages = pc.add(connections["requests"], connections["orphan_responses"]).fill_null(0)
+        agrees = _window_mask(connections["first_time_ns"], connections["last_time_ns"], wanted)
+        if wanted.clients:
+            agrees &= _mask(connections["client_id"], lambda name: matches(name, wanted.clients))
+        if wanted.brokers:
+            agrees &= self._is_broker(connections)
+        return own | ((messages.to_numpy(zero_copy_only=False) == 0) & agrees)
 
 
-def keys_now(exchanges: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """Give API keys, those of Kafka 0.7 as the key of today that asks the same; -1 for a response without request."""
-    key = exchanges["api_key"].fill_null(-1).to_numpy(False).astype(np.int64)
-    old = np.array([KEYS_NOW[kind] for kind in sorted(KEYS_NOW)])
-    before = exchanges["api_version"].is_null().to_numpy(False) & (key >= 0) & (key < len(old))
-    return np.where(before, old[np.where(before, key, 0)], key)
+def _rows_of(batch: pa.RecordBatch, exchanges: pa.RecordBatch) -> Int64s:
+    return find_exchanges(ExchangeKeys.of(batch), ExchangeKeys.of(exchanges))
 
 
-def located(partitions: pa.RecordBatch, exchanges: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """Give the row of each partition's exchange in the same batch, -1 where there is none."""
-    places = pa.table(
-        {
-            "connection": exchanges["connection"],
-            "ordinal": exchanges["ordinal"],
-            "row": np.arange(exchanges.num_rows),
-        }
-    ).filter(exchanges["ordinal"].is_valid())
-    asked = pa.table(
-        {
-            "connection": partitions["connection"],
-            "ordinal": partitions["ordinal"],
-            "at": np.arange(partitions.num_rows),
-        }
+def _api_keys(exchanges: pa.RecordBatch) -> Int64s:
+    """Return the keys of today; -1 for a response without request. Only requests of Kafka 0.7 have no version."""
+    key = exchanges["api_key"].fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return current_api_keys(key, exchanges["api_version"].is_null().to_numpy(zero_copy_only=False))
+
+
+def _mask(column: pa.Array, is_wanted: Callable[[Any], bool]) -> Mask:
+    """Return where a value of a column is wanted, asking once for each distinct value; null is not."""
+    coded = column.dictionary_encode()
+    wanted = np.array([*map(is_wanted, coded.dictionary.to_pylist()), False], bool)
+    mask: Mask = wanted[coded.indices.fill_null(len(wanted) - 1).to_numpy(zero_copy_only=False)]
+    return mask
+
+
+def _mapped(column: pa.Array, values: Mapping[str, str]) -> pa.Array:
+    """Return what the values of a text column map to; null where they map to nothing."""
+    coded = column.dictionary_encode()
+    return pa.array([values.get(key) for key in coded.dictionary.to_pylist()], pa.string()).take(
+        coded.indices
     )
-    found = asked.join(places, ["connection", "ordinal"], join_type="inner")
-    rows = np.full(partitions.num_rows, -1, np.int64)
-    rows[found["at"].to_numpy()] = found["row"].to_numpy()
-    return rows
 
 
-def _any_of(mask: Mask, partitions: pa.RecordBatch, exchanges: pa.RecordBatch) -> Mask:
-    """Mark the exchanges with a partition that is marked."""
-    rows = located(partitions, exchanges)[mask]
-    marked = np.zeros(exchanges.num_rows, bool)
-    marked[rows[rows >= 0]] = True
-    return marked
-
-
-def _named(names: pa.Array, patterns: Iterable[str]) -> Mask:
-    patterns = tuple(patterns)
-    coded = names.dictionary_encode()
-    fits = np.array([matches(name, patterns) for name in coded.dictionary.to_pylist()] + [False], bool)
-    found: Mask = fits[coded.indices.fill_null(len(fits) - 1).to_numpy(False)]
-    return found
-
-
-def _topics_of(ids: pa.Array, topics: Mapping[str, str]) -> pa.Array:
-    coded = ids.dictionary_encode()
-    names = pa.array([topics.get(value) for value in coded.dictionary.to_pylist()], pa.string())
-    return names.take(coded.indices)
-
-
-def _failed(codes: pa.Array, errors: frozenset[int | None]) -> Mask:
-    numbers = codes.fill_null(0).to_numpy(False)
-    there = codes.is_valid().to_numpy(False)
-    asked = [code for code in errors if code is not ANY_ERROR]
-    found: Mask = there & (np.isin(numbers, asked) | ((ANY_ERROR in errors) & (numbers != 0)))
-    return found
-
-
-def _within(first: pa.Array, last: pa.Array, choice: TableFilter) -> Mask:
-    """Mark what reaches into the window; a time that is not known is outside of every window."""
-    wanted: Mask = first.is_valid().to_numpy(False)
-    if choice.since_ns is not None:
-        wanted &= last.fill_null(0).to_numpy(False) >= choice.since_ns
-    if choice.until_ns is not None:
-        wanted &= first.fill_null(0).to_numpy(False) < choice.until_ns
-    return wanted
+def _window_mask(first: pa.Array, last: pa.Array, wanted: Filter) -> Mask:
+    """Return where two columns of times reach into the window; a time that is not known is outside every window."""
+    known: Mask = first.is_valid().to_numpy(zero_copy_only=False)
+    first_ns, last_ns = (column.fill_null(0).to_numpy(zero_copy_only=False) for column in (first, last))
+    return known & in_window(first_ns, last_ns, wanted)

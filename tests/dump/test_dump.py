@@ -16,7 +16,7 @@ import pytest
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.cli.main import main
-from kdissect.exchanges.filter import MessageFilter
+from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.exchanges.prescan import look_ahead
 from kdissect.exchanges.reader import Follower
 from kdissect.protocol.codec.messages import encode_request, encode_response
@@ -87,7 +87,7 @@ def test_nothing_is_wrong_with_what_real_clients_and_brokers_say(dump: Dump) -> 
 def test_what_the_objects_say_encodes_to_the_captured_bytes(steady: list[dict[str, Any]]) -> None:
     splits = index_captures(open_inputs([STEADY], "").files).splits
     follower = Follower(splits, (), look_ahead(splits))
-    for exchange, said in zip(follower.exchanges(MessageFilter().rows), steady, strict=True):
+    for exchange, said in zip(follower.exchanges(ExchangeFilter().header_mask), steady, strict=True):
         key, version = exchange.api_key, exchange.api_version
         assert key is not None
         assert version is not None

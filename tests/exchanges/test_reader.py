@@ -8,7 +8,7 @@ import pytest
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.exchanges.exchange import Exchange
-from kdissect.exchanges.filter import MessageFilter
+from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.exchanges.prescan import look_ahead
 from kdissect.exchanges.reader import Follower
 from kdissect.exchanges.watermark import NEVER
@@ -23,7 +23,7 @@ def followed(split_bytes: int, *names: str) -> list[tuple[int, str, Exchange]]:
     follower = Follower(splits, (), look_ahead(splits))
     return [
         (follower.identity(each.connection), follower.addresses(each.connection)[0], _placeless(each))
-        for each in follower.exchanges(MessageFilter().rows)
+        for each in follower.exchanges(ExchangeFilter().header_mask)
     ]
 
 
@@ -63,7 +63,7 @@ def test_what_is_still_to_come_is_never_earlier_than_foreseen() -> None:
 def test_filters_do_not_change_the_order() -> None:
     splits = index_captures(open_inputs([str(CAPTURES / "steady.pcapng")], "").files, 100_000).splits
     follower = Follower(splits, (), look_ahead(splits))
-    slow = list(follower.exchanges(MessageFilter(slower_than_ns=20_000_000).rows))
+    slow = list(follower.exchanges(ExchangeFilter(slower_than_ns=20_000_000).header_mask))
     assert slow
     assert all((each.latency_ns or 0) > 20_000_000 for each in slow)
     assert [each.first_ns for each in slow] == sorted(each.first_ns for each in slow)

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from kdissect.cli.arguments import parse
 from kdissect.cli.replay import replay
-from kdissect.exchanges.filter import MessageFilter
+from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.load.prior_fetch_sessions import UNTOLD
 from kdissect.replay.net.auth import HandshakeFailed
@@ -231,7 +231,7 @@ def test_topics_are_prepared(target: SecuredCluster, capfd: pytest.CaptureFixtur
 
 
 def test_share_groups(target: SecuredCluster, tmp_path: Path) -> None:
-    asked = settings(target, "share-", groups=Groups.FULL, pace=Pace.SCHEDULE, speed=3.0, filter=lambda _start_ns: MessageFilter(clients=("sharer", "bank")))  # fmt: skip
+    asked = settings(target, "share-", groups=Groups.FULL, pace=Pace.SCHEDULE, speed=3.0, filter=lambda _start_ns: ExchangeFilter(clients=("sharer", "bank")))  # fmt: skip
     played = play(asked, "cluster-life.pcapng", tmp_path / "run")
     # The first share group of a cluster may find that the topic with its state is still being made.
     made = ("ShareFetch", "NONE", "UNKNOWN_SERVER_ERROR")
@@ -261,7 +261,7 @@ def test_login_and_tls(target: SecuredCluster, authority: Path, tmp_path: Path, 
     asked = settings(
         target,
         f"secure-{mechanism.lower()}-",
-        filter=lambda _start_ns: MessageFilter(clients=("payments-lz4",)),
+        filter=lambda _start_ns: ExchangeFilter(clients=("payments-lz4",)),
         credentials=Credentials(mechanism, USER, PASSWORD),
         tls=Tls(str(authority)),
     )
@@ -325,7 +325,7 @@ def test_a_replayer_that_is_killed_leaves_what_it_knew(
 ) -> None:
     name = f"killed-{processes}-"
     play(
-        settings(target, name, filter=lambda start_ns: MessageFilter(until_ns=start_ns + 1)),
+        settings(target, name, filter=lambda start_ns: ExchangeFilter(until_ns=start_ns + 1)),
         "steady.pcapng",
         tmp_path / "begun",
     )

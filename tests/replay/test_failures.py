@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kdissect.exchanges.filter import MessageFilter
+from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.engine.fast_path import prepared_requests
 from kdissect.replay.handlers import HANDLERS, produce, produce_batches, transactions
@@ -111,7 +111,7 @@ def without(
     asked = settings(
         target,
         f"off-{name or '-'.join(sorted(off))}-",
-        filter=lambda _start_ns: MessageFilter(apis=frozenset(apis)),
+        filter=lambda _start_ns: ExchangeFilter(apis=frozenset(apis)),
         answer_deadline_s=20.0,
         **more,
     )

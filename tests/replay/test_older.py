@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kdissect.exchanges.filter import MessageFilter
+from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.protocol.codec.messages import decode_embedded, encode_embedded
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.settings import Groups
@@ -195,7 +195,7 @@ def test_a_session_opened_before_the_chosen_time_is_known_in_full() -> None:
     fetch(script, 20, 900, 1, {("orders", 0): 11})
     fetch(script, 40, 900, 2, {})
     script.exclude(lambda request: request.first_ns < START + 30 * MS, "--since")
-    orders_only = settings(offsets="identity", filter=lambda _start_ns: MessageFilter(topics=("orders",)))
+    orders_only = settings(offsets="identity", filter=lambda _start_ns: ExchangeFilter(topics=("orders",)))
     done = replay(script, Cluster(), orders_only, target=topology({"t-orders": 4, "t-bills": 1}))  # fmt: skip
     assert fetched(done) == [{0: 11, 1: 20}]
     assert done.buckets() == {"policy": 2, "answered": 1}

@@ -27,7 +27,7 @@ from kdissect.tables.anonymize import (
     OWN_TOPICS,
     Pseudonyms,
 )
-from kdissect.tables.filters import TableFilter
+from kdissect.tables.filters import Filter
 from kdissect.tables.schemas import TABLES
 from tests.spark.conftest import CAPTURES
 
@@ -153,9 +153,9 @@ def test_filters_and_warnings_do_not_tell_either() -> None:
 
 def test_filters_go_by_the_real_names(splits_of: SplitsOf) -> None:
     splits = splits_of(CAPTURES / "broker-restart.pcapng")
-    choice = TableFilter(clients=("orders-aio",))
+    wanted = Filter(clients=("orders-aio",))
     plain, hidden = (
-        rows_of(splits, TableOptions(choice, pseudonyms))["exchanges"]
+        rows_of(splits, TableOptions(wanted, pseudonyms))["exchanges"]
         for pseudonyms in (None, Pseudonyms.new())
     )
     assert len(plain) == len(hidden) > 0

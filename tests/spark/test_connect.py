@@ -19,7 +19,7 @@ from kdissect.spark.jobs import AnalysisWork
 from kdissect.spark.queries import check_syntax, run_query
 from kdissect.spark.session import Engine, SparkSettings
 from kdissect.spark.tasks import TableOptions
-from kdissect.tables.filters import TableFilter
+from kdissect.tables.filters import Filter
 from kdissect.tables.schemas import TABLES
 from tests.helpers.command import kdissect
 from tests.helpers.spark_cluster import ConnectServer
@@ -71,12 +71,12 @@ def test_the_same_tables(far: ConnectEngine, whole: Whole) -> None:
     assert produced == whole(SMALL)["exchanges"]["api_key"].to_pylist().count(0) > 0
 
 
-def test_a_filter_that_rests_on_names(
+def test_a_filter_that_needs_names(
     far: ConnectEngine, engine: Engine, splits_of: SplitsOf, whole: Whole
 ) -> None:
     topic = next(filter(None, whole(SMALL)["partitions"]["topic"].to_pylist()))
-    treatment = TableOptions(TableFilter(topics=(topic,)))
-    assert treatment.choice.rests_on_names
+    treatment = TableOptions(Filter(topics=(topic,)))
+    assert treatment.filter.needs_names
     splits = splits_of(SMALL, split_bytes=SMALL.stat().st_size // 3)
     work = AnalysisWork(splits, partitions=5, treatment=treatment)
     there, here = (

@@ -1,8 +1,7 @@
-"""A choice means the same to the tables, to a dump and to whoever reads the rows one by one."""
+"""A filter means the same to the tables, to a dump and to a reader of single rows."""
 
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +9,14 @@ import pyarrow as pa
 import pytest
 
 from kdissect.capture.index.splits import Split
-from kdissect.exchanges import filter as dumped
 from kdissect.exchanges.decoded import DecodedExchange
+from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.exchanges.prescan import look_ahead
 from kdissect.exchanges.reader import Follower
 from kdissect.spark import tasks
 from kdissect.spark.tasks import TableOptions
 from kdissect.tables.filters import (
-    Known,
-    TableFilter,
-    is_server,
+    Filter,
 )
 from kdissect.tables.schemas import TABLES
 from tests.spark.conftest import CAPTURES
@@ -38,28 +35,25 @@ def pieces_of(splits: tuple[Split, ...]) -> list[pa.RecordBatch]:
     ]
 
 
-def narrowed(splits: tuple[Split, ...], choice: TableFilter) -> dict[str, list[dict[str, Any]]]:
-    """Give the rows of the tables under a choice."""
+def selected(splits: tuple[Split, ...], wanted: Filter) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of the tables that a filter selects."""
     pieces = pieces_of(splits)
-    known = tasks.collect_known(tasks.known_step(pieces, splits))
+    names = tasks.collect_known(tasks.known_step(pieces, splits))
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
-    for name, batch in tasks.tables_step(pieces, splits, list(TABLES), TableOptions(choice, known=known)):
+    for name, batch in tasks.tables_step(pieces, splits, list(TABLES), TableOptions(wanted, names=names)):
         if name in found:
-            rows = tasks.with_topics(batch, known.topics) if name == "partitions" else batch
+            rows = tasks.with_topics(batch, names.topics) if name == "partitions" else batch
             found[name] += rows.to_pylist()
     return found
 
 
-def of_dump(splits: tuple[Split, ...], **asked: Any) -> Iterator[tuple[int, int]]:
-    """Give connection and ordinal of what a dump shows."""
-    choice = dumped.MessageFilter(**asked)
-    foresight = look_ahead(splits)
-    follower = Follower(splits, (), foresight)
-    for exchange in follower.exchanges(
-        partial(choice.rows, known=Known({}, foresight.nodes)), choice.until_ns
-    ):
-        spoken = DecodedExchange(exchange)
-        if choice.message(spoken, foresight.names):
+def dumped(splits: tuple[Split, ...], **options: Any) -> Iterator[tuple[int, int]]:
+    """Yield connection and ordinal of what a dump shows."""
+    wanted = ExchangeFilter(**options)
+    prescan = look_ahead(splits)
+    follower = Follower(splits, (), prescan)
+    for exchange in follower.exchanges(wanted.header_mask, wanted.until_ns):
+        if wanted.selects(DecodedExchange(exchange), prescan.names):
             yield follower.identity(exchange.connection), exchange.ordinal
 
 
@@ -79,12 +73,12 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("asked", CASES.values(), ids=CASES)
-def test_tables_and_dump_choose_the_same_exchanges(splits_of: SplitsOf, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+def test_tables_and_dump_select_the_same_exchanges(splits_of: SplitsOf, options: dict[str, Any]) -> None:
     splits = splits_of(RESTART)
-    rows = narrowed(splits, TableFilter(**asked))["exchanges"]
+    rows = selected(splits, Filter(**options))["exchanges"]
     assert rows
-    assert sorted((row["connection"], row["ordinal"]) for row in rows) == sorted(of_dump(splits, **asked))
+    assert sorted((row["connection"], row["ordinal"]) for row in rows) == sorted(dumped(splits, **options))
 
 
 @pytest.fixture(scope="module")
@@ -111,55 +105,36 @@ def test_a_window_and_names_against_single_rows(
     groups = {row["group_id"] for row in everything["exchanges"]} - {None}
     topics = {row["topic"] for row in everything["partitions"]} - {None}
     group, topic = min(groups), max(topics)
-    for choice, wanted in (
+    for options, is_wanted in (
         (
-            TableFilter(since_ns=since, until_ns=until),
+            Filter(since_ns=since, until_ns=until),
             lambda row, _: since <= row["request_first_ns"] < until,
         ),
-        (TableFilter(groups=(group,)), lambda row, _: row["group_id"] == group),
+        (Filter(groups=(group,)), lambda row, _: row["group_id"] == group),
         (
-            TableFilter(topics=(topic[:3] + "*",)),
+            Filter(topics=(topic[:3] + "*",)),
             lambda _, parts: any(fnmatchcase(part["topic"] or "", topic[:3] + "*") for part in parts),
         ),
     ):
-        found = narrowed(splits_of(TRANSACTIONS), choice)
+        found = selected(splits_of(TRANSACTIONS), options)
         keys = {(row["connection"], row["ordinal"]) for row in found["exchanges"]}
         assert keys
-        assert keys == by_hand(everything, wanted)
+        assert keys == by_hand(everything, is_wanted)
         connections = {connection for connection, _ in keys}
         assert {(row["connection"], row["ordinal"]) for row in found["partitions"]} <= keys
         assert connections <= {row["connection"] for row in found["connections"]}
         rest = [row for row in found["connections"] if row["connection"] not in connections]
         assert not any(row["requests"] for row in rest)
-        assert not rest or not choice.groups + choice.topics
+        assert not rest or not options.groups + options.topics
 
 
-def test_refused_connections_stay_when_their_server_is_asked_for(splits_of: SplitsOf) -> None:
+def test_refused_connections_stay_when_their_server_is_options_for(splits_of: SplitsOf) -> None:
     splits = splits_of(RESTART)
-    whole = narrowed(splits, TableFilter())["connections"]
+    whole = selected(splits, Filter())["connections"]
     silent = [row for row in whole if not row["bytes_to_server"] and row["closed"] == "rst"]
     server = f"{silent[0]['server_host']}:{silent[0]['server_port']}"
-    kept = narrowed(splits, TableFilter(brokers=(server,)))["connections"]
+    kept = selected(splits, Filter(brokers=(server,)))["connections"]
     assert {row["connection"] for row in kept} == {
         row["connection"] for row in whole if f"{row['server_host']}:{row['server_port']}" == server
     }
-    assert not narrowed(splits, TableFilter(brokers=(server,), apis=frozenset({999})))["connections"]
-
-
-def test_brokers_go_by_host_address_and_node() -> None:
-    known = Known(
-        {},
-        {
-            1: frozenset({("kafka-1", 9092)}),
-            2: frozenset({("kafka-2", 9093)}),
-            3: frozenset({("kafka-3", 9093)}),
-        },
-    )
-    assert is_server("10.0.0.1", 9092, ["10.0.0.1"], known)
-    assert is_server("10.0.0.1", 9092, ["10.0.0.1:9092"], known)
-    assert is_server("10.0.0.1", 9092, ["10.0.0.?:9092"], known)
-    assert is_server("::1", 9092, ["[::1]:9092"], known)
-    assert is_server("10.0.0.1", 9092, ["1"], known)  # the port is that of node 1 alone
-    assert not is_server("10.0.0.1", 9093, ["2"], known)  # two nodes have it
-    assert is_server("kafka-2", 9093, ["2"], known)
-    assert not is_server("10.0.0.1", 9092, ["2"], known)
+    assert not selected(splits, Filter(brokers=(server,), apis=frozenset({999})))["connections"]

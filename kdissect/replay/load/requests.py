@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
-from kdissect.exchanges.filter import MessageFilter
+from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.exchanges.prescan import look_ahead
 from kdissect.exchanges.reader import Follower
 from kdissect.replay.load.selection import Selection
@@ -71,7 +71,7 @@ def read(
     spool: str,
     shelf: Spool,
     keylog: str | None = None,
-    wanted: Callable[[int], MessageFilter] = everything,
+    wanted: Callable[[int], ExchangeFilter] = everything,
     topic_names: Mapping[bytes, str] | None = None,
 ) -> Capture:
     """Return all requests of some captures, in time order, each marked with the filter that excludes it.
@@ -91,7 +91,7 @@ def read(
         latest_ns=found.latest_time_ns or 0,
     )
     follower = Follower(found.splits, ports, foresight, keys)
-    selection = Selection(wanted(capture.earliest_ns), capture.names, foresight.nodes)
+    selection = Selection(wanted(capture.earliest_ns), capture.names)
     for request in _requests(follower, selection, capture, shelf):
         capture.requests.append(request)
     return capture

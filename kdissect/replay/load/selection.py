@@ -1,6 +1,6 @@
 """Which captured requests the filters of the command line select: the filters that every command has.
 
-In: the filters as one `MessageFilter`, and exchanges in the order of the capture. Out: for each exchange the option that
+In: the filters as one `ExchangeFilter`, and exchanges in the order of the capture. Out: for each exchange the option that
 excludes it, or nothing. The whole capture is read even so, since an excluded request still tells what a selected one
 needs: names of topics, sessions and members that began earlier.
 
@@ -17,7 +17,11 @@ from numpy.typing import NDArray
 
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.exchange import Exchange
-from kdissect.exchanges.filter import MessageFilter, mentioned_groups, mentioned_topics
+from kdissect.exchanges.filter import (
+    ExchangeFilter,
+    mentioned_groups,
+    mentioned_topics,
+)
 from kdissect.exchanges.reader import Follower
 from kdissect.streams.flow_state import (
     CONNECTION,
@@ -27,7 +31,6 @@ from kdissect.streams.flow_state import (
     STATUS,
     Int64s,
 )
-from kdissect.tables.filters import Known
 
 BY_HEADER = {"--api": "apis", "--since": "since_ns", "--until": "until_ns", "--broker": "brokers"}
 BY_MESSAGE = {"--client": "clients", "--topic": "topics", "--group": "groups", "--error": "errors"}
@@ -36,25 +39,24 @@ BY_MESSAGE = {"--client": "clients", "--topic": "topics", "--group": "groups", "
 class Selection:
     """The filters at work on one reading of a capture.
 
-    `names` are the topics by id, `nodes` the addresses of each node id, both as the whole capture tells them.
+    `names` are the topics by id, as the whole capture tells them.
     """
 
     def __init__(
         self,
-        wanted: MessageFilter,
+        wanted: ExchangeFilter,
         names: Mapping[bytes, str],
-        nodes: Mapping[int, frozenset[tuple[str, int]]],
     ) -> None:
         self._by_header = dict(_alone(wanted, BY_HEADER))
         self._by_message = dict(_alone(wanted, BY_MESSAGE))
-        self._names, self._known = dict(names), Known({}, nodes)
+        self._names = dict(names)
         self._excluded: dict[tuple[int, int], str] = {}  # (row of the connection, ordinal) -> option
 
     def rows(self, exchanges: Int64s, follower: Follower) -> NDArray[np.bool_]:
         """Decide by headers, and return a mask that keeps every row: `excluded` returns what was decided."""
         for option, wanted in self._by_header.items():
             requests = ~np.isin(exchanges[:, STATUS], (ORPHAN_RESPONSE, SASL_TOKEN))
-            out = exchanges[requests & ~wanted.rows(exchanges, follower, self._known)]
+            out = exchanges[requests & ~wanted.header_mask(exchanges, follower)]
             for connection, ordinal in out[:, (CONNECTION, ORDINAL)].tolist():
                 self._excluded.setdefault((connection, ordinal), option)
         return np.ones(len(exchanges), bool)
@@ -66,7 +68,7 @@ class Selection:
             return option
         decoded = DecodedExchange(exchange)
         for option, wanted in self._by_message.items():
-            if not wanted.message(decoded, self._names) and self._can_tell(option, decoded):
+            if not wanted.selects(decoded, self._names) and self._can_tell(option, decoded):
                 return option
         return ""
 
@@ -77,9 +79,9 @@ class Selection:
         return option != "--group" or next(mentioned_groups(decoded), None) is not None
 
 
-def _alone(wanted: MessageFilter, options: Mapping[str, str]) -> Iterator[tuple[str, MessageFilter]]:
+def _alone(wanted: ExchangeFilter, options: Mapping[str, str]) -> Iterator[tuple[str, ExchangeFilter]]:
     """Return for each option with a value a filter that has nothing else."""
     for option, field in options.items():
         value = getattr(wanted, field)
         if value not in (None, (), frozenset()):
-            yield option, replace(MessageFilter(), **{field: value})
+            yield option, replace(ExchangeFilter(), **{field: value})

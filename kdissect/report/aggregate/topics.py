@@ -30,26 +30,18 @@ from kdissect.report.aggregate.partial_tables import (
     make_table,
     take_rows,
 )
+from kdissect.tables.exchange_keys import ExchangeKeys, find_exchanges
 
 AMOUNTS = ("records", "batches", "record_bytes", "sampled_bytes", "sampled_lz4_bytes")
 
 
 def rows_of_exchanges(partitions: TableColumns, exchanges: TableColumns) -> Ints:
     """Give, for each partition row, the row of its exchange, or -1."""
-    rows = np.flatnonzero(exchanges.known("ordinal"))
-    if not len(rows) or not partitions.rows:
-        return np.full(partitions.rows, -1, np.int64)
-    connection = encode_runs(
-        np.concatenate([exchanges.ints("connection")[rows], partitions.ints("connection")])
+    keys, known = (
+        ExchangeKeys(rows.ints("connection"), rows.ints("ordinal"), rows.known("ordinal"))
+        for rows in (partitions, exchanges)
     )
-    ordinal = encode_range(np.concatenate([exchanges.ints("ordinal")[rows], partitions.ints("ordinal")]))
-    place = connection.numbers * ordinal.bound + ordinal.numbers
-    there, wanted = place[: len(rows)], place[len(rows) :]
-    if not (there[1:] >= there[:-1]).all():
-        order = np.argsort(there, kind="stable")
-        there, rows = there[order], rows[order]
-    found = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
-    return np.where((there[found] == wanted) & partitions.known("ordinal"), rows[found], -1)
+    return find_exchanges(keys, known)
 
 
 def count_topics(

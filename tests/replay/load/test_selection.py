@@ -12,12 +12,11 @@ from kdissect.cli.arguments import parse
 from kdissect.cli.filter_options import filter_fields
 from kdissect.cli.replay import settings_of
 from kdissect.exchanges.decoded import DecodedExchange
-from kdissect.exchanges.filter import MessageFilter
+from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.exchanges.prescan import look_ahead
 from kdissect.exchanges.reader import Follower
 from kdissect.replay.load.requests import Request, read
 from kdissect.replay.load.spool import Spool
-from kdissect.tables.filters import Known
 
 CAPTURES = Path(__file__).parents[3] / "captures"
 
@@ -33,14 +32,13 @@ def dumped(capture: str, folder: Path, *options: str) -> set[tuple[int, int | No
     """Return connection and ordinal of each exchange that `kdissect dump` shows with these options."""
     path = str(CAPTURES / capture)
     found = index_captures(open_inputs([path], str(folder)).files, 4 << 20)
-    wanted = MessageFilter(**filter_fields(parse(["dump", path, *options]), found.earliest_time_ns or 0))
+    wanted = ExchangeFilter(**filter_fields(parse(["dump", path, *options]), found.earliest_time_ns or 0))
     prescan = look_ahead(found.splits)
     follower = Follower(found.splits, (), prescan)
-    known = Known({}, prescan.nodes)
     return {
         (follower.identity(each.connection), each.ordinal)
-        for each in follower.exchanges(lambda rows, reader: wanted.rows(rows, reader, known))
-        if each.request is not None and wanted.message(DecodedExchange(each), prescan.names)
+        for each in follower.exchanges(wanted.header_mask)
+        if each.request is not None and wanted.selects(DecodedExchange(each), prescan.names)
     }
 
 

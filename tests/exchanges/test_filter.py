@@ -1,0 +1,78 @@
+"""Which exchanges of a recorded capture a filter selects, by what headers tell and by what messages tell."""
+
+from pathlib import Path
+
+import pytest
+
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import open_inputs
+from kdissect.exchanges.decoded import DecodedExchange
+from kdissect.exchanges.exchange import Exchange
+from kdissect.exchanges.filter import ExchangeFilter, error_codes, mentioned_groups, mentioned_topics
+from kdissect.exchanges.prescan import PrescanResult, look_ahead
+from kdissect.exchanges.reader import Follower
+from kdissect.protocol.api_keys import ApiKey
+
+CAPTURE = Path(__file__).parents[2] / "captures" / "rebalances.pcapng"
+SPLITS = index_captures(open_inputs([str(CAPTURE)], "").files, 2 << 20).splits
+
+
+@pytest.fixture(scope="module")
+def prescan() -> PrescanResult:
+    return look_ahead(SPLITS)
+
+
+def selected(wanted: ExchangeFilter, prescan: PrescanResult) -> list[Exchange]:
+    exchanges = Follower(SPLITS, (), prescan).exchanges(wanted.header_mask, wanted.until_ns)
+    return [each for each in exchanges if wanted.selects(DecodedExchange(each), prescan.names)]
+
+
+@pytest.fixture(scope="module")
+def everything(prescan: PrescanResult) -> list[Exchange]:
+    return selected(ExchangeFilter(), prescan)
+
+
+def test_headers_decide_about_api_time_and_latency(
+    everything: list[Exchange], prescan: PrescanResult
+) -> None:
+    middle = everything[len(everything) // 2].first_ns
+    assert selected(ExchangeFilter(since_ns=middle), prescan) == [
+        each for each in everything if each.first_ns >= middle
+    ]
+    joins = selected(ExchangeFilter(apis=frozenset({ApiKey.JOIN_GROUP}), slower_than_ns=10**8), prescan)
+    assert joins
+    assert joins == [
+        each for each in everything if each.api_key == ApiKey.JOIN_GROUP and (each.latency_ns or 0) > 10**8
+    ]
+
+
+def test_a_connection_goes_by_its_number_or_either_end(
+    everything: list[Exchange], prescan: PrescanResult
+) -> None:
+    reader = Follower(SPLITS, (), prescan)
+    first = next(iter(reader.exchanges(ExchangeFilter().header_mask)))
+    expected = [each for each in everything if each.connection == first.connection]
+    client, server = reader.addresses(first.connection)
+    for name in (str(reader.identity(first.connection)), client):
+        assert selected(ExchangeFilter(connections=frozenset({name})), prescan) == expected
+    at_server = selected(ExchangeFilter(connections=frozenset({server})), prescan)
+    assert at_server == selected(ExchangeFilter(brokers=(server,)), prescan)
+    assert len(at_server) >= len(expected)
+
+
+def test_messages_decide_about_client_topic_group_and_error(
+    everything: list[Exchange], prescan: PrescanResult
+) -> None:
+    decoded = [DecodedExchange(each) for each in everything]
+    group = next(name for each in decoded for name in mentioned_groups(each))
+    topic = next(name for each in decoded for name in mentioned_topics(each, prescan.names))
+    client = next(each.client_id for each in decoded if each.client_id)
+    for wanted, holds in (
+        (ExchangeFilter(groups=(group,)), lambda each: group in mentioned_groups(each)),
+        (ExchangeFilter(topics=(topic,)), lambda each: topic in mentioned_topics(each, prescan.names)),
+        (ExchangeFilter(clients=(client,)), lambda each: each.client_id == client),
+        (ExchangeFilter(errors=frozenset({None})), lambda each: any(error_codes(each))),
+    ):
+        expected = [each.exchange for each in decoded if holds(each)]
+        assert expected
+        assert selected(wanted, prescan) == expected
