@@ -65,7 +65,7 @@ def add_filters(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 
 
 def filter_fields(arguments: argparse.Namespace, start_ns: int) -> dict[str, Any]:
-    """Return the fields of a TableFilter; relative times count from the start of the capture."""
+    """Return the fields of a Filter; relative times count from the start of the capture."""
     return {
         "apis": frozenset(one.key for one in arguments.api),
         "clients": tuple(arguments.client),
