@@ -1,29 +1,24 @@
 """The facts of a capture in a report, from its index and the counts of pass one."""
 
 from kdissect.capture.index.index import CaptureIndex
+from kdissect.capture.packets.link_layer import LINK_TYPES
 from kdissect.capture.segment_index import Counts
 from kdissect.report.model.summary import CaptureFacts, Location
 
-LINK_NAMES = {
-    0: "loopback (BSD)",
-    1: "Ethernet",
-    12: "raw IP",
-    14: "raw IP",
-    101: "raw IP",
-    108: "loopback (OpenBSD)",
-    113: "Linux cooked",
-    228: "raw IPv4",
-    229: "raw IPv6",
-    276: "Linux cooked 2",
-    -1: "not described",
-}
-"""Names of link types (https://www.tcpdump.org/linktypes.html) that are common; others keep their number."""
+NOT_DESCRIBED = -1
+"""The link type of a packet whose interface the capture file does not describe."""
 
 
 def link_names(index: CaptureIndex) -> tuple[str, ...]:
-    """Return the names of the link types of all files."""
+    """Return the names of the link types of all files, each name once."""
     kinds = sorted({kind for file in index.files for kind in file.link_types})
-    return tuple(dict.fromkeys(LINK_NAMES.get(kind, f"link type {kind}") for kind in kinds))
+    return tuple(dict.fromkeys(_link_name(kind) for kind in kinds))
+
+
+def _link_name(kind: int) -> str:
+    if kind == NOT_DESCRIBED:
+        return "not described"
+    return LINK_TYPES[kind].name if kind in LINK_TYPES else f"link type {kind}"
 
 
 def _largest_step(index: CaptureIndex) -> tuple[int, Location | None]:

@@ -192,7 +192,7 @@ class LinkType(NamedTuple):
 
 # https://www.tcpdump.org/linktypes.html
 LINK_TYPES = {
-    0: LinkType("BSD loopback", BY_FAMILY, 0, 4),
+    0: LinkType("loopback (BSD)", BY_FAMILY, 0, 4),
     1: LinkType("Ethernet", BY_ETHERTYPE, 12, 14),
     9: LinkType("PPP", BY_PPP, 0, 0),
     12: LinkType("raw IP", BY_VERSION, 0, 0),
@@ -201,11 +201,11 @@ LINK_TYPES = {
     51: LinkType("PPP over Ethernet", BY_PPP, 0, 6),
     101: LinkType("raw IP", BY_VERSION, 0, 0),
     104: LinkType("Cisco HDLC", BY_ETHERTYPE, 2, 4),
-    108: LinkType("OpenBSD loopback", BY_FAMILY, 0, 4),
+    108: LinkType("loopback (OpenBSD)", BY_FAMILY, 0, 4),
     113: LinkType("Linux cooked", BY_ETHERTYPE, 14, 16),
     228: LinkType("raw IPv4", BY_VERSION, 0, 0),
     229: LinkType("raw IPv6", BY_VERSION, 0, 0),
-    276: LinkType("Linux cooked v2", BY_ETHERTYPE, 0, 20),
+    276: LinkType("Linux cooked 2", BY_ETHERTYPE, 0, 20),
 }
 
 
