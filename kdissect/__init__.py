@@ -9,9 +9,9 @@
 
 Each package is a stage, and its name says what comes out of it:
 
-- `capture` reads files and returns segments by connection; `streams` makes them request and response exchanges.
+- `capture` reads files and returns segments by connection; `streams` makes exchanges of them.
 - `tables` makes rows of the public tables of exchanges; `report` explains them as text, JSON or a page.
-- `count_exchanges` decodes exchanges in the order in which they began; `dump` writes them, `replay` resends them.
+- `exchanges` decodes exchanges in the order in which they began; `dump` writes and `replay` resends them.
 - `protocol` knows what Kafka's bytes mean. `jit` compiles the loops that touch every packet.
 - `spark` runs both passes on Spark and is the only package that imports it; `cli` is the command line.
 
@@ -38,10 +38,10 @@ FOR_NOTEBOOKS = ("load_tables", "register")
 
 
 def __getattr__(name: str) -> Any:
-    """Return a function for notebooks, loaded when it is first used, so that the import of the package costs nothing.
+    """Return a function for notebooks, which is loaded only when it is used.
 
-    The module is imported by name and not by a statement: every module imports this package, and only `spark` may need
-    Spark.
+    The module is imported by name and not by a statement: every module imports this package, and only `spark`
+    may need Spark.
     """
     if name in FOR_NOTEBOOKS:
         return getattr(import_module("kdissect.spark.notebook"), name)

@@ -1,8 +1,11 @@
-"""What can go wrong for the user, and the exit codes of the command: one base class and one table for all packages.
+"""What can go wrong for the user, and the exit codes of the command.
 
-A `UserError` is something that the user can put right: a wrong option, an unusable file, a full disk. Its message is one
-sentence, which the command prints without a traceback; the command then exits with `ExitCode.USER_ERROR`. Any other
-exception that reaches the command is a failure of kdissect or of the machine.
+One base class and one table for all packages.
+
+A `UserError` is something that the user can put right: a wrong option, an unusable file, a full disk. Its
+message is one sentence, which the command prints without a traceback; the command then exits with
+`ExitCode.USER_ERROR`. Any other exception that reaches the command is a failure of kdissect or of the
+machine.
 """
 
 from enum import IntEnum
@@ -16,7 +19,10 @@ class ExitCode(IntEnum):
     FAILED = 1
     USER_ERROR = 2
     CONDITION_MET = 3
-    """The work is done, and it shows what the user did not want: a `--fail-on` condition holds, or clients would break."""
+    """The work is done, and it shows what the user did not want.
+
+    A `--fail-on` condition holds, or clients would break.
+    """
     INTERRUPTED = 130
     TERMINATED = 143
 

@@ -1,9 +1,12 @@
-"""Files and directories of kdissect's own: written atomically, temporary, or cached; and what the machine offers.
+"""Files and directories of kdissect's own: written atomically, temporary, or cached.
 
-Output is written under a hidden name beside its place, `.NAME.PID.part`, and renamed when it is complete, so that it is
-never half a file. Temporary files lie in `kdissect-*` in the directory for temporary files. A process locks what it works
-on (flock(2)), and the lock ends with the process. A part or a directory without a lock was left by a run that was killed;
-the next run removes it. What can be made again (compiled kernels, Spark's class archive) lies in the user's cache.
+And what the machine offers.
+
+Output is written under a hidden name beside its place, `.NAME.PID.part`, and renamed when it is complete, so
+that it is never half a file. Temporary files lie in `kdissect-*` in the directory for temporary files. A
+process locks what it works on (flock(2)), and the lock ends with the process. A part or a directory without a
+lock was left by a run that was killed; the next run removes it. What can be made again (compiled kernels,
+Spark's class archive) lies in the user's cache.
 """
 
 import errno
@@ -31,7 +34,10 @@ def processor_count() -> int:
 
 
 def is_full(folder: Path) -> bool:
-    """Return whether nothing more can be written to a folder, by writing: only that covers bytes, inodes and quotas."""
+    """Return whether nothing more can be written to a folder, by writing.
+
+    Only that covers bytes, inodes and quotas.
+    """
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             return file.write(bytes(PROBED)) < PROBED
@@ -56,7 +62,7 @@ class FileLock:
 
 
 def part_path(path: Path) -> Path:
-    """Return the name under which `path` is written, after parts that killed runs left for it were removed."""
+    """Return the name under which `path` is written. Remove the parts that killed runs left for it."""
     for stray in _named(path, "part"):
         _remove_stray(stray, stray)
     return path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -65,7 +71,8 @@ def part_path(path: Path) -> Path:
 def move_into_place(part: Path, path: Path, replace: bool) -> None:
     """Rename a complete directory to its place; with `replace`, over an older one.
 
-    These are two renames: a run that is killed between them leaves the older one as `.NAME.PID.old` (`recover_replaced`).
+    These are two renames: a run that is killed between them leaves the older one as `.NAME.PID.old`
+    (`recover_replaced`).
     """
     old = part.with_suffix(".old")
     if replace and path.is_dir():
@@ -97,7 +104,10 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 class ScratchDirectory:
-    """A directory for temporary files at `path`, until `end` or the end of a `with`. Those of killed runs are removed first."""
+    """A directory for temporary files at `path`, until `end` or the end of a `with`.
+
+    Those of killed runs are removed first.
+    """
 
     def __init__(self) -> None:
         for stray in Path(tempfile.gettempdir()).glob("kdissect-*"):
@@ -129,7 +139,10 @@ def _named(path: Path, kind: str) -> list[Path]:
 
 
 def _empty(folder: Path, last: Path) -> None:
-    """Remove what is in a folder, `last` when nothing else is left: a killed run may have children that still write."""
+    """Remove what is in a folder, `last` when nothing else is left.
+
+    A killed run may have children that still write.
+    """
     for inside in folder.iterdir():
         if inside.is_dir() and not inside.is_symlink():
             shutil.rmtree(inside, ignore_errors=True)

@@ -1,8 +1,8 @@
 """Upper bounds on the memory and work that captured bytes can cause.
 
-The environment variable KDISSECT_LIMITS overrides them, as in `frame=512m ahead=64m`; k, m and g are powers of 1024. Data
-beyond a limit is left out, and the report counts it. Limits are constants of compiled kernels, so other limits compile
-kernels anew.
+The environment variable KDISSECT_LIMITS overrides them, as in `frame=512m ahead=64m`; k, m and g are powers
+of 1024. Data beyond a limit is left out, and the report counts it. Limits are constants of compiled kernels,
+so other limits compile kernels anew.
 """
 
 import os
@@ -29,14 +29,16 @@ class Limit(NamedTuple):
 LIMITS = {
     # Bytes of one message. Kafka's own limit, socket.request.max.bytes, is 100 MiB unless raised.
     "frame": Limit(256 << 20, (1 << 31) - 1),
-    # Bytes of one direction that wait for a packet before them: more than the receive window of any usual host.
+    # Bytes of one direction that wait for a packet before them: more than the receive window of any usual
+    # host.
     "ahead": Limit(16 << 20, 1 << 30),
-    # Bytes that all connections of a task hold together of what waits for more, twice `frame` at least. A worker takes up to
-    # three times as much.
+    # Bytes that all connections of a task hold together of what waits for more, twice `frame` at least. A
+    # worker takes up to three times as much.
     "held": Limit(512 << 20, 1 << 40),
     # Bytes that the records of one partition in one message are decompressed to.
     "decompressed": Limit(64 << 20, 1 << 40),
-    # Topics and partitions, or in a dump elements of arrays, of one message: each takes a hundred times its bytes.
+    # Topics and partitions, or in a dump elements of arrays, of one message: each takes a hundred times its
+    # bytes.
     "elements": Limit(1 << 20, 1 << 30),
     # Connections in one part of a capture of which nothing is there but unanswered attempts to open them.
     "attempts": Limit(50_000, 1 << 40),

@@ -1,12 +1,14 @@
-"""Text for people: what captures hold made safe for a terminal; figures, times, sizes and addresses written and read.
+"""Text for people: what captures hold made safe for a terminal.
 
-Nothing that came from a capture may move the cursor, change colours or reorder a line. Control characters (C0, C1),
-bidirectional overrides and other format characters, line and paragraph separators, combining marks without a letter,
-private and unassigned code points are written as escapes. What remains is measured in terminal columns, of which East
-Asian wide characters take two (Unicode Standard Annex 11).
+Figures, times, sizes and addresses written and read.
 
-Figures have three significant digits and a unit. Sizes are in powers of 1024 (IEC 80000-13), times of day are in UTC.
-Importing this module loads nothing that takes time.
+Nothing that came from a capture may move the cursor, change colours or reorder a line. Control characters
+(C0, C1), bidirectional overrides and other format characters, line and paragraph separators, combining marks
+without a letter, private and unassigned code points are written as escapes. What remains is measured in
+terminal columns, of which East Asian wide characters take two (Unicode Standard Annex 11).
+
+Figures have three significant digits and a unit. Sizes are in powers of 1024 (IEC 80000-13), times of day are
+in UTC. Importing this module loads nothing that takes time.
 """
 
 import re
@@ -17,7 +19,10 @@ HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Mn", "Me", "Mc"})
 """Unicode general categories that are never sent to a terminal."""
 
 OBEYED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Categories that may move the cursor or turn the line round. Marks are missing: they belong to the letter before them."""
+"""Categories that may move the cursor or turn the line round.
+
+Marks are missing: they belong to the letter before them.
+"""
 
 NANOSECOND_UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
 BYTE_UNITS = tuple(
@@ -30,7 +35,10 @@ LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def escape(text: str, *, ascii_only: bool = False) -> str:
-    r"""Return text with everything unprintable as \x1b or \u202e; with `ascii_only` also everything beyond ASCII."""
+    r"""Return text with everything unprintable as \x1b or \u202e.
+
+    With `ascii_only` also everything beyond ASCII.
+    """
     return "".join(_shown(character, ascii_only) for character in unicodedata.normalize("NFC", text))
 
 
@@ -46,7 +54,9 @@ def _shown(character: str, ascii_only: bool) -> str:
 
 
 def escape_control(text: str) -> str:
-    r"""Return text in which only what a terminal obeys is written as \x1b or \u202e; for sentences, whose words are ours.
+    r"""Return text in which only what a terminal obeys is written as \x1b or \u202e.
+
+    For sentences, whose words are ours.
 
     >>> visible("no such file: a\x9b31m")
     'no such file: a\\x9b31m'
@@ -64,7 +74,10 @@ def display_width(text: str) -> int:
 
 
 def truncate(text: str, width: int, ellipsis: str) -> str:
-    """Return text in at most `width` columns. Longer text keeps both ends, since names often differ in the last part."""
+    """Return text in at most `width` columns.
+
+    Longer text keeps both ends, since names often differ in the last part.
+    """
     if display_width(text) <= width:
         return text
     room = max(width - display_width(ellipsis), 0)
@@ -109,7 +122,9 @@ def format_size(count: int) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes of a size such as 33554432, 32m or 1G, at least one. Raise ValueError for anything else.
+    """Return the bytes of a size such as 33554432, 32m or 1G, at least one.
+
+    Raise ValueError for anything else.
 
     >>> parse_size("32m"), parse_size("1Gb")
     (33554432, 1073741824)
@@ -138,7 +153,10 @@ def format_share(part: float) -> str:
 
 
 def format_clock(time_ns: int | None, *, date: bool = False) -> str:
-    """Return the time of day in UTC with milliseconds, rounded down; with `date`, the date before it; a dash for None."""
+    """Return the time of day in UTC with milliseconds, rounded down.
+
+    With `date`, the date before it; a dash for None.
+    """
     if time_ns is None:
         return "-"
     try:
@@ -153,7 +171,10 @@ def _three_digits(value: float) -> str:
 
 
 def format_address(host: str | None, port: int | None) -> str:
-    """Return host and port as 10.1.0.3:9092 or [::1]:9092; a part that is None is left out, and a dash stands for neither."""
+    """Return host and port as 10.1.0.3:9092 or [::1]:9092.
+
+    A part that is None is left out, and a dash stands for neither.
+    """
     shown = f"[{host}]" if host and ":" in host else host
     return ":".join(str(part) for part in (shown, port) if part is not None) or "-"
 

@@ -69,7 +69,7 @@ def is_copy(
 ) -> bool:
     """Say whether a packet was seen before, and remember it.
 
-    `who` stands for 4-tuple and direction, the packet lies at data[at:] and at `connection_location` in the file.
+    `who` stands for 4-tuple and direction, the packet lies at data[at:] and at `place` in the file.
     """
     options = _options_hash(data, at, segment)
     length = segment[PAYLOAD_CAPTURED] + segment[PAYLOAD_MISSING]

@@ -1,7 +1,7 @@
 """Gather the segments of one split by connection: the loop of pass one that touches every packet.
 
 Connections are found by their canonical 4-tuple (A is the lower endpoint) in an open-addressing hash table of piece
-numbers. Everything lies in arrays that grow outside the compiled loop: `add_up` stops where something is full and is called
+numbers. Everything lies in arrays that grow outside the compiled loop: `gather` stops where something is full and is called
 again from there.
 
 Before the packets of the split come those that it recalls: they are read so that copies and fragments find what they
@@ -261,7 +261,7 @@ def _differ(pieces: Int64s, row: int, other: int) -> bool:
 
 @jit_inner
 def _slot_of(slots: Int32s, pieces: Int64s, key: int, row: int) -> int:
-    """Give the slot that holds a piece with the key of `profile_row`, whose hash is `key`, or the free one where it belongs."""
+    """Give the slot that holds a piece with the key of `row`, whose hash is `key`, or the free one where it belongs."""
     last = len(slots) - 1
     slot = key & last
     while slots[slot] >= 0 and _differ(pieces, slots[slot], row):
@@ -346,7 +346,7 @@ def _describe(
     tables: FlowArrays,
     segment: Int64s,
 ) -> None:
-    """Take one segment: `connection_location` is the file offset of what PAYLOAD counts from, which lies at data[at:]."""
+    """Take one segment: `place` is the file offset of what PAYLOAD counts from, which lies at data[at:]."""
     pieces, state, counts = tables.pieces, tables.state, tables.counts
     backwards = _b_to_a(segment)
     new = state[PIECES]

@@ -1,7 +1,7 @@
 """The command line: arguments in, output and an exit code out (`kdissect.errors.ExitCode` has the table).
 
-`main` runs a command, `arguments`, `options` and `filter_options` define what may be given, `context` prepares a run on
-Spark, and each command has a module of its own.
+`main` runs a command, `arguments`, `options` and `filter_options` define what may be given, `context`
+prepares a run on Spark, and each command has a module of its own.
 """
 
 from kdissect.cli.main import main

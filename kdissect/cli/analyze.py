@@ -72,7 +72,10 @@ def fail_conditions(texts: Sequence[str]) -> "tuple[Condition[Summary], ...]":
 
 
 def time_grid(run: AnalysisRun) -> "Grid":
-    """Return the time steps of the page: those of the span of the captures, or of --since and --until within it."""
+    """Return the time steps of the page.
+
+    Those of the span of the captures, or of --since and --until within it.
+    """
     from kdissect.report.timeline.grid import grid_over
 
     found, selected = run.index, run.work.treatment.filter

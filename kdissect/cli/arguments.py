@@ -78,7 +78,8 @@ def _add_analyze(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="CONDITION",
-        help="exit with 3 if this condition is met: finding=severity (slow_broker=warning, any=critical) or a limit ('produce.p99>50ms')",
+        help="exit with 3 if this condition is met: finding=severity (slow_broker=warning, "
+        "any=critical) or a limit ('produce.p99>50ms')",
     )
     parser.add_argument(
         "--out",
@@ -91,7 +92,10 @@ def _add_analyze(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Write the tables behind the report: connections, exchanges, partitions, and events of groups and transactions."
+    parser.description = (
+        "Write the tables behind the report: connections, exchanges, "
+        "partitions, and events of groups and transactions."
+    )
     add_common(parser)
     parser.add_argument(
         "--table",
@@ -142,7 +146,10 @@ def _add_who(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_diff(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Compare two captures, or two JSON reports of analyze: what got slower, what fails now, which clients changed."
+    parser.description = (
+        "Compare two captures, or two JSON reports of analyze: what got "
+        "slower, what fails now, which clients changed."
+    )
     parser.add_argument("before", metavar="BEFORE", help="capture, directory of captures, or JSON report")
     parser.add_argument("after", metavar="AFTER", help="capture, directory of captures, or JSON report")
     add_common(parser, paths=False)
@@ -157,7 +164,10 @@ def _add_diff(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_ready(parser: argparse.ArgumentParser) -> None:
-    parser.description = "List what a newer Kafka would break: API versions and message formats it no longer serves, and who uses them."
+    parser.description = (
+        "List what a newer Kafka would break: API versions and message "
+        "formats it no longer serves, and who uses them."
+    )
     add_common(parser)
     parser.add_argument(
         "--for",

@@ -1,4 +1,7 @@
-"""The first lines on standard error: what is read, and what the index of the captures holds, while Spark starts."""
+"""The first lines on standard error.
+
+What is read, and what the index of the captures holds, while Spark starts.
+"""
 
 import os
 from collections.abc import Iterator, Sequence

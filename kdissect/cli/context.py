@@ -1,4 +1,7 @@
-"""What every command on Spark does before its own work: start Spark, open and index the captures, plan the run."""
+"""What every command on Spark does before its own work.
+
+Start Spark, open and index the captures, plan the run.
+"""
 
 import argparse
 import sys
@@ -58,7 +61,7 @@ def silent(_line: str) -> None:
 
 @contextmanager
 def spark_engine(arguments: argparse.Namespace, paths: Sequence[str]) -> Iterator[Engine | ConnectEngine]:
-    """Start Spark, unless the first bytes of the paths show that there is nothing to read, and end it afterwards."""
+    """Start Spark, unless the first bytes of the paths are not those of captures, and end it afterwards."""
     refuse_at_once(paths)
     notice = _notice(arguments)
     with (
@@ -112,7 +115,8 @@ def _open(
     unpacked_here = [file.name for file in inputs.files if file.spooled and not arguments.spool]
     if unpacked_here and not engine.settings.local:
         raise InputError(
-            f"{unpacked_here[0]}: a cluster cannot read compressed captures or standard input without --spool DIR, "
+            f"{unpacked_here[0]}: a cluster cannot read compressed captures or standard input "
+            "without --spool DIR, "
             "a directory that all executors share"
         )
     for reason in inputs.skipped:
@@ -135,7 +139,10 @@ def _plan(
     pseudonyms: "Pseudonyms | None",
     scratch: "Path",
 ) -> "AnalysisWork":
-    """Return the work on indexed captures; a local engine that is still starting gets splits scanned ahead."""
+    """Return the work on indexed captures.
+
+    A local engine that is still starting gets splits scanned ahead.
+    """
     from kdissect.capture.index.sampling import take_sample
     from kdissect.spark.jobs import AnalysisWork
     from kdissect.spark.startup.local_scan import FEW_CONNECTIONS, scan_locally
@@ -165,7 +172,10 @@ def _shared_scratch(engine: Engine | ConnectEngine, place: str) -> str:
 
 
 def _range_runner(engine: Engine | ConnectEngine) -> "Run":
-    """Return what scans ranges of captures: this process while a local Spark starts, or the executors of a cluster."""
+    """Return what scans ranges of captures.
+
+    This process while a local Spark starts, or the executors of a cluster.
+    """
     from kdissect.capture.index.index import in_threads
     from kdissect.spark.jobs import scan_ranges
 
@@ -208,7 +218,8 @@ def reason_for_no_report(
     if not kafka and encrypted:
         noun = "connection is" if encrypted == 1 else "connections are"
         return (
-            f"{_captures_hold(index)} no Kafka traffic{where} that can be read: {encrypted:,} of {connections:,} TCP {noun} TLS "
+            f"{_captures_hold(index)} no Kafka traffic{where} that can be read: {encrypted:,} "
+            f"of {connections:,} TCP {noun} TLS "
             "without secrets (--keylog FILE gives them)"
         )
     if not kafka:
@@ -217,7 +228,8 @@ def reason_for_no_report(
         noun = "connection" if connections == 1 else "connections"
         if counts.missing_bytes > MOSTLY * counts.payload_bytes:
             return (
-                f"{_captures_hold(index)} no Kafka traffic{where} that can be recognised: of {connections:,} TCP {noun} "
+                f"{_captures_hold(index)} no Kafka traffic{where} that can be recognised: of "
+                f"{connections:,} TCP {noun} "
                 f"{format_share(counts.missing_bytes / counts.payload_bytes)} of the payload is cut off "
                 "(a snap length of 128 keeps the headers of requests)"
             )

@@ -75,7 +75,10 @@ def _check_saved(
 
 
 def _saved_report(path: str) -> Mapping[str, Any] | None:
-    """Return the report in a JSON file; None if the path is not a JSON object. Raise UsageError for another one."""
+    """Return the report in a JSON file; None if the path is not a JSON object.
+
+    Raise UsageError for another one.
+    """
     file = Path(path)
     try:
         with file.open("rb") as opened:

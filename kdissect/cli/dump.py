@@ -83,7 +83,8 @@ def dump(arguments: argparse.Namespace) -> None:
     pseudonyms = pseudonyms_of(arguments)
     if pseudonyms and (arguments.records or arguments.show_secrets):
         raise UsageError(
-            "--anonymize cannot be combined with --records or --show-secrets: their contents have no pseudonyms"
+            "--anonymize cannot be combined with --records or --show-secrets: their contents "
+            "have no pseudonyms"
         )
     with ScratchDirectory() as spool:
         inputs = open_inputs(arguments.paths, str(spool))

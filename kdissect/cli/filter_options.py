@@ -1,4 +1,7 @@
-"""The options that select exchanges, the same for every command. `kdissect.tables.filters` defines what they mean."""
+"""The options that select exchanges, the same for every command.
+
+`kdissect.tables.filters` defines what they mean.
+"""
 
 import argparse
 import re

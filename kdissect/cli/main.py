@@ -40,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         if uncompiled and kernel_cache.compile_in_background() and not getattr(arguments, "quiet", False):
             sys.stderr.write(
-                "kdissect: first run: compiling in the background, once, for a minute; later runs are faster\n"
+                "kdissect: first run: compiling in the background, once, for a minute; later "
+                "runs are faster\n"
             )
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED

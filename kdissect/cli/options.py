@@ -54,7 +54,8 @@ def add_common(parser: argparse.ArgumentParser, *, paths: bool = True) -> None:
     parser.add_argument(
         "--spool",
         metavar="DIR",
-        help="directory or URI into which compressed captures and standard input are unpacked; on a cluster, executors must share it (default: TMPDIR)",
+        help="directory or URI into which compressed captures and standard input are unpacked; "
+        "on a cluster, executors must share it (default: TMPDIR)",
     )
     parser.add_argument(
         "--split-bytes", type=size_argument, metavar="N", help="bytes of a capture for each task, such as 32m"
@@ -90,7 +91,8 @@ def add_anonymize(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--anonymize",
         action="store_true",
-        help="replace names of hosts, clients, topics, groups, transactions and files by pseudonyms that differ in each run",
+        help="replace names of hosts, clients, topics, groups, transactions and files by "
+        "pseudonyms that differ in each run",
     )
     parser.add_argument(
         "--anonymize-key",

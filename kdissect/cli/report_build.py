@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 
 class ReportInput(NamedTuple):
-    """What a report is built from: the merged figures, the facts of the capture, and the filters that were set."""
+    """What a report is built from.
+
+    The merged figures, the facts of the capture, and the filters that were set.
+    """
 
     partial: "Partial"
     facts: "CaptureFacts"
@@ -43,8 +46,8 @@ def report_input(
 ) -> ReportInput:
     """Return what a report is built from, with figures by steps of time if there is a `grid`.
 
-    Spark ends as soon as it has returned its figures, before they are added up, unless there is `more_to_come`.
-    Raise NothingToReportError if the captures hold no Kafka traffic.
+    Spark ends as soon as it has returned its figures, before they are added up, unless there is
+    `more_to_come`. Raise NothingToReportError if the captures hold no Kafka traffic.
     """
     from kdissect.report.render import terminal  # noqa: F401 - loaded here, while Spark is still starting
     from kdissect.spark import jobs

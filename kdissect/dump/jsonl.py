@@ -1,6 +1,6 @@
 """An exchange as one object: what `--format jsonl` writes, and what the texts are made from.
 
-The keys in front are the columns of the table `count_exchanges`, and for raw SASL tokens (status `sasl_token`, no API) their
+The keys in front are the columns of the table `exchanges`, and for raw SASL tokens (status `sasl_token`, no API) their
 `sasl_mechanism`; `request` and `response` have `header`, `body` and, if
 something in them is wrong, `fault` with field path, byte offset (from the first byte after the length) and reason.
 Fields have the names of the schema; see `meaning` for those with an underscore in front. Bytes are base64, 64-bit
@@ -49,7 +49,7 @@ def exchange_object(spoken: DecodedExchange, above: dict[str, Any], showing: Sho
 
 
 def heading(spoken: DecodedExchange, follower: Follower) -> dict[str, Any]:
-    """Give what the table `count_exchanges` would say, as far as headers tell it."""
+    """Give what the table `exchanges` would say, as far as headers tell it."""
     exchange = spoken.exchange
     request, response = exchange.request, exchange.response
     first = request or response

@@ -55,7 +55,7 @@ ALL_TABLES = PARTIAL_TABLES | TIMELINE_TABLES
 
 
 def summarise(tables: Mapping[str, pa.RecordBatch | pa.Table], grid: Grid | None = None) -> Partial:
-    """Give the partial summary of batches of `connections`, `count_exchanges`, `partitions`, `names` and `brokers`; any may be absent.
+    """Give the partial summary of batches of `connections`, `exchanges`, `partitions`, `names` and `brokers`; any may be absent.
 
     A grid asks for the course of events too, for which there may be `ends`, `group_events` and `transaction_events`.
     """

@@ -1,7 +1,8 @@
 """Segment descriptors on their way through Spark: Arrow batches as bytes, and in order of splits on arrival.
 
-A shuffle delivers the descriptors of a partition in any order, and pass two takes them split by split. They are small
-beside the payload that they describe, but grow with the capture, so most of them wait in a temporary file.
+A shuffle delivers the descriptors of a partition in any order, and pass two takes them split by split. They
+are small beside the payload that they describe, but grow with the capture, so most of them wait in a
+temporary file.
 """
 
 import os

@@ -1,8 +1,8 @@
 """What carries rows between the steps of a job: RDDs, or DataFrames for Spark Connect, which has no RDDs.
 
-A row is a key and a blob: before pass two the ordinal of a split and its descriptors, after it the name of a table and
-rows of that table. Steps are functions from iterators of rows to iterators of rows, the same for both backends. RDDs start
-1.5 to 2.5 s sooner, since they need no plan.
+A row is a key and a blob: before pass two the ordinal of a split and its descriptors, after it the name of a
+table and rows of that table. Steps are functions from iterators of rows to iterators of rows, the same for
+both backends. RDDs start 1.5 to 2.5 s sooner, since they need no plan.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -45,7 +45,7 @@ class Rows(Protocol):
         """Return all rows to the driver."""
 
     def frame(self, session: "SparkSession", step: ArrowStep, schema: pa.Schema) -> "DataFrame":
-        """Return the DataFrame that a step makes of the blobs, which it receives as batches of one column, `rows`."""
+        """Return the DataFrame that a step makes of batches of blobs (one column, `rows`)."""
 
 
 class Backend(Protocol):
@@ -61,7 +61,10 @@ class Backend(Protocol):
     def scan_and_shuffle(
         self, scan: Scan, ordinals: range, tasks: int, partitions: int, ahead: "LocalScan | None"
     ) -> Rows:
-        """Scan splits in a number of tasks. Return the rows by partition of pass two, with those of `ahead`."""
+        """Scan splits in a number of tasks.
+
+        Return the rows by partition of pass two, with those of `ahead`.
+        """
 
 
 def backend_of(spark: Any) -> Backend:

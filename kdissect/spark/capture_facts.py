@@ -26,9 +26,8 @@ def _largest_step(index: CaptureIndex) -> tuple[int, Location | None]:
     file = max(index.files, key=lambda one: one.step_back.ns, default=None)
     if file is None or not file.step_back.ns:
         return 0, None
-    nothing = dict.fromkeys(
-        ("connection", "client_host", "client_port", "server_host", "server_port", "client_id", "topic", "partition", "detail")
-    )  # fmt: skip
+    others = ("connection", "client_host", "client_port", "server_host", "server_port", "client_id", "topic")
+    nothing = dict.fromkeys((*others, "partition", "detail"))
     place = Location(
         time_ns=file.step_back.at_ns, capture_file=file.file.name, request_packet=file.step_back.packet,
         response_packet=None, **nothing,

@@ -1,4 +1,6 @@
-"""A session of a Spark Connect server: the engine of a run whose master is `sc://…`, as `session.Engine` is for others.
+"""A session of a Spark Connect server.
+
+The engine of a run whose master is `sc://…`, as `session.Engine` is for others.
 
 The session carries the package to the executors, and the server forgets it when the session ends.
 """
@@ -28,7 +30,10 @@ if TYPE_CHECKING:
 SCHEME = "sc://"
 REACHED_SECONDS = 15.0
 MOST_RETRIES, RETRY_MS = 8, 8_000
-"""How often a server that does not answer is tried again, and the longest pause: half a minute in all, not ten."""
+"""How often a server that does not answer is tried again, and the longest pause.
+
+Half a minute in all, not ten.
+"""
 
 OLDEST = (4, 1)  # the first Spark that puts rows into the partition that they name
 
@@ -45,7 +50,10 @@ class ConnectError(UserError):
 
 
 class ConnectEngine:
-    """A session of a Spark Connect server. It is a context manager, and closing it ends the session, not the server."""
+    """A session of a Spark Connect server.
+
+    It is a context manager, and closing it ends the session, not the server.
+    """
 
     log: Path | None = None  # the server keeps its own log
     may_be_helped = False  # executors cannot read files of this machine
@@ -87,7 +95,8 @@ class ConnectEngine:
         send_package(self._session)
         if limits.LIMITS_VARIABLE in os.environ:
             self.settings.notice(
-                f"{limits.LIMITS_VARIABLE} does not reach the executors of a Spark Connect server; their own value counts"
+                f"{limits.LIMITS_VARIABLE} does not reach the executors of a Spark Connect "
+                "server; their own value counts"
             )
 
     def is_up(self) -> bool:

@@ -2,8 +2,8 @@
 
     range of ordinals ─► mapInArrow(scan) ─► repartitionById ─► mapInArrow(step) ─► toArrow
 
-`repartitionById` puts a row into the partition of its number, as the partitioner of an RDD does. Hashing the number would
-put several partitions into one task and none into others.
+`repartitionById` puts a row into the partition of its number, as the partitioner of an RDD does. Hashing the
+number would put several partitions into one task and none into others.
 """
 
 import pickle
@@ -42,7 +42,10 @@ class DataFrameBackend:
 
     @cached_property
     def cores(self) -> int:
-        """The number of tasks that run at a time: the number of parts into which the server divides a range by default."""
+        """The number of tasks that run at a time.
+
+        The number of parts into which the server divides a range by default.
+        """
         parts = self._session.range(MOST_CORES).selectExpr("spark_partition_id() AS part")
         return int(parts.selectExpr("max(part) + 1 AS parts").toArrow()["parts"][0].as_py())
 
@@ -56,7 +59,10 @@ class DataFrameBackend:
     def scan_and_shuffle(
         self, scan: Scan, ordinals: range, tasks: int, partitions: int, ahead: LocalScan | None
     ) -> "DataFrameRows":
-        """Scan and shuffle. There is nothing scanned ahead, since executors cannot read files of this machine."""
+        """Scan and shuffle.
+
+        There is nothing scanned ahead, since executors cannot read files of this machine.
+        """
         assert ahead is None, "executors of a server cannot read files of this machine"
         frame = self._mapped(ordinals, tasks, partial(_with_partition, scan=scan), ADDRESSED)
         return DataFrameRows(frame.repartitionById(partitions, "partition").select("key", ROWS))
@@ -81,8 +87,8 @@ class DataFrameRows:
     def kept(self) -> "DataFrameRows":
         """Return the rows, made now and kept as long as this session refers to them.
 
-        A cache would be found by comparing plans, which fails for a function whose plan the server has forgotten, and it
-        would outlive the session. A job that needs rows of an executor that was lost fails.
+        A cache would be found by comparing plans, which fails for a function whose plan the server has
+        forgotten, and it would outlive the session. A job that needs rows of an executor that was lost fails.
         """
         from pyspark import StorageLevel
 
@@ -97,7 +103,7 @@ class DataFrameRows:
         found = self._frame.toArrow()
         return list(zip(found["key"].to_pylist(), found[ROWS].to_pylist(), strict=True))
 
-    def frame(self, session: "SparkSession", step: ArrowStep, schema: pa.Schema) -> "DataFrame":  # noqa: ARG002
+    def frame(self, _session: "SparkSession", step: ArrowStep, schema: pa.Schema) -> "DataFrame":
         """Return the DataFrame that a step makes of the blobs."""
         return self._frame.select(ROWS).mapInArrow(step, _spark_schema(schema))
 

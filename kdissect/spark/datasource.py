@@ -1,9 +1,10 @@
 """The data source of `spark.read.format("kdissect")`: one public table of captures.
 
 Options: `table` (any of `tables.TABLES`; exchanges if nothing is said), `path` (a capture or a directory) and
-`port` (only this TCP port). Pass one runs once, in the process that plans; each partition gets the descriptors of some connections,
-a few bytes for each packet, and reads payload by offset from the captures, which every worker must see under the same path.
-Topic ids get names from the whole capture: for the table `partitions` planning goes through pass two once to learn them.
+`port` (only this TCP port). Pass one runs once, in the process that plans; each partition gets the
+descriptors of some connections, a few bytes for each packet, and reads payload by offset from the captures,
+which every worker must see under the same path. Topic ids get names from the whole capture: for the table
+`partitions` planning goes through pass two once to learn them.
 """
 
 import tempfile

@@ -1,4 +1,7 @@
-"""Failures of Spark in one sentence: those of Python workers, of the JVM and of connections, without stack traces."""
+"""Failures of Spark in one sentence.
+
+Those of Python workers, of the JVM and of connections, without stack traces.
+"""
 
 import re
 from collections import deque
@@ -96,7 +99,10 @@ def last_python_error(text: str) -> str:
             if kind == "ModuleNotFoundError":
                 return f"a worker's Python lacks a package that kdissect needs ({message}): {PYTHON_ADVICE}"
             if kind in _UNREADABLE:
-                return f"a worker cannot read a capture ({message}): captures must lie where every executor sees them"
+                return (
+                    f"a worker cannot read a capture ({message}): captures must lie where "
+                    "every executor sees them"
+                )
             if "PYTHON_VERSION_MISMATCH" in message:
                 return f"a worker's Python is of another version than this one: {PYTHON_ADVICE}"
             return f"a worker failed ({f'{kind}: {message}'.rstrip(': ')}); {DEBUGGING}"

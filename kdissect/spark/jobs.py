@@ -3,12 +3,13 @@
     splits ─► scan ─► shuffle by partition ─► ordered by split ─► dissect ─► figures, or rows of tables
     splits ─► scanned by the driver (`startup.local_scan`) ──┘
 
-All segments of a connection meet in one partition. Descriptors cross the shuffle, payload never does: one blob (an Arrow
-IPC stream) for each split and partition, however many connections there are, so Spark handles few rows. `analyze` uses no
-SQL, whose plan would take longer than dissecting a small capture.
+All segments of a connection meet in one partition. Descriptors cross the shuffle, payload never does: one
+blob (an Arrow IPC stream) for each split and partition, however many connections there are, so Spark handles
+few rows. `analyze` uses no SQL, whose plan would take longer than dissecting a small capture.
 
-All tables come from one run of pass two, which leaves their rows as blobs on the disks of the workers, together with the
-names of topics. Each table is a DataFrame over its own blobs, in which mapInArrow fills in the names.
+All tables come from one run of pass two, which leaves their rows as blobs on the disks of the workers,
+together with the names of topics. Each table is a DataFrame over its own blobs, in which mapInArrow fills in
+the names.
 
 `spark` is a Spark context or a session of any kind. `backend` decides what carries the blobs.
 """
@@ -63,10 +64,12 @@ Finish: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True)
 class AnalysisWork:
-    """What to dissect: every split of the captures in order, the partitions of pass two, and the options of the tables.
+    """What to dissect.
 
-    `sample` estimates the size of the connections. `partitions` fixes the number of partitions; 0 derives it from sample
-    and cores. `ahead` holds the splits that were scanned before Spark was ready.
+    Every split of the captures in order, the partitions of pass two, and the options of the tables.
+
+    `sample` estimates the size of the connections. `partitions` fixes the number of partitions; 0 derives it
+    from sample and cores. `ahead` holds the splits that were scanned before Spark was ready.
     """
 
     splits: tuple[Split, ...]
@@ -99,7 +102,9 @@ def scan_ranges(spark: "SparkContext | SparkSession", ranges: Sequence[Task]) ->
 def figures(
     spark: "SparkContext | SparkSession", work: AnalysisWork, grid: Grid | None = None
 ) -> list[bytes]:
-    """Return the figures of all partitions and the counts of pass one as blobs; with a grid, also figures by time step.
+    """Return the figures of all partitions and the counts of pass one as blobs.
+
+    With a grid, also figures by time step.
 
     Only this needs Spark: one job, and another one before it if filters need names from the whole capture.
     """
@@ -119,8 +124,8 @@ def tables(
 ) -> "dict[str, DataFrame]":
     """Return public tables as DataFrames, with topic names learnt from anywhere in the captures.
 
-    The captures are dissected now, once for all tables. Their rows stay on disk as long as the session has them. `finish`
-    is applied to each batch last.
+    The captures are dissected now, once for all tables. Their rows stay on disk as long as the session has
+    them. `finish` is applied to each batch last.
     """
     pieces, work = _with_filter_names(_shuffle(backend_of(session), work), work)
     step = partial(tasks.tables_step, splits=work.splits, wanted=tuple(wanted), treatment=work.treatment)
@@ -164,7 +169,8 @@ def _scan(
 def _over_blobs(blobs: Iterable[Blob], step: ArrowStep) -> Iterator[tuple[str, bytes]]:
     for batch in step(ordered_by_split(blobs)):
         yield "figures", to_blob(batch)
-    pa.default_memory_pool().release_unused()  # the worker should not hold memory while it waits for another task
+    # The worker should not hold memory while it waits for another task.
+    pa.default_memory_pool().release_unused()
 
 
 def _named_blobs(
@@ -185,7 +191,10 @@ def _rows_of(
 
 
 def _with_filter_names(pieces: Rows, work: AnalysisWork) -> tuple[Rows, AnalysisWork]:
-    """Return the work with the names that its filters need, learnt by a job; its descriptors are kept for the next job."""
+    """Return the work with the names that its filters need, learnt by a job.
+
+    Its descriptors are kept for the next job.
+    """
     if not work.treatment.filter.needs_names:
         return pieces, work
     pieces = pieces.kept()

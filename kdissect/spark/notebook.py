@@ -1,8 +1,8 @@
-"""The tables in a notebook, with the Spark session of the user: `load_tables`, and `spark.read.format("kdissect")`.
+"""The tables in a notebook, with the Spark session of the user.
 
-`load_tables` runs both passes on the executors of the session, as the commands do. The data source runs pass one in the
-planning process and gives each of its partitions the descriptors of some connections, which that partition dissects. It
-needs no shuffle, and serves captures that one process can index.
+`kdissect.load_tables` runs both passes on the executors of the session, as the commands do. The data source
+runs pass one in the planning process and gives each of its partitions the descriptors of some connections,
+which that partition dissects. It needs no shuffle, and serves captures that one process can index.
 """
 
 import tempfile
@@ -46,9 +46,10 @@ def load_tables(
 ) -> LoadedTables:
     """Return the tables of captures (files, plain or compressed, and directories of them), dissected now.
 
-    The rows stay on the disks of the executors as long as the session has the DataFrames. kdissect must be installed there;
-    a session of Spark Connect carries it along. `keylog` names a file with secrets of TLS sessions; secrets inside captures
-    are used in any case. Raise InputError for a path that is not a capture, or a file that is not a key log.
+    The rows stay on the disks of the executors as long as the session has the DataFrames. kdissect must be
+    installed there; a session of Spark Connect carries it along. `keylog` names a file with secrets of TLS
+    sessions; secrets inside captures are used in any case. Raise InputError for a path that is not a capture,
+    or a file that is not a key log.
     """
     index = index_paths([path] if isinstance(path, str | Path) else path)
     keys = keys_for(None if keylog is None else str(keylog), index.files)

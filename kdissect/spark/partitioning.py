@@ -1,8 +1,9 @@
 """How connections are divided among the partitions of pass two.
 
-All segments of a connection must meet, and a partition is one task. Pass one sorts connections into buckets, and whole
-buckets are assigned to partitions: the heaviest first, each to the partition with the least so far. So a connection that
-carries most of a capture gets a partition of its own, and others do not wait for it. The assignment changes no result.
+All segments of a connection must meet, and a partition is one task. Pass one sorts connections into buckets,
+and whole buckets are assigned to partitions: the heaviest first, each to the partition with the least so far.
+So a connection that carries most of a capture gets a partition of its own, and others do not wait for it. The
+assignment changes no result.
 """
 
 import heapq
@@ -15,7 +16,9 @@ from kdissect.capture.flow_table import BUCKETS
 from kdissect.capture.index.sampling import Sample
 
 PARTITION_BYTES = 4 << 30
-"""Capture bytes for one partition. Each partition reads most of the capture, so few are better. The memory of a task does
+"""Capture bytes for one partition.
+
+Each partition reads most of the capture, so few are better. The memory of a task does
 not grow with it (see `arrow_ipc`)."""
 PARTITION_CONNECTIONS = 5_000  # by estimate; the state of each takes more than 10 kB in a task
 MOST_PARTITIONS = 4096
@@ -31,7 +34,10 @@ class Partitioning(NamedTuple):
 
 
 def partitions_for(sample: Sample, cores: int) -> int:
-    """Return the number of partitions of pass two: a multiple of `cores`, if more than one bucket is in use."""
+    """Return the number of partitions of pass two.
+
+    A multiple of `cores`, if more than one bucket is in use.
+    """
     needed = max(-(-sample.bytes // PARTITION_BYTES), -(-sample.connections // PARTITION_CONNECTIONS))
     return min(-(-max(1, needed) // cores) * cores, max(cores, MOST_PARTITIONS))
 
@@ -52,7 +58,7 @@ def partition_buckets(sample: Sample, partitions: int) -> Partitioning:
 def tasks_for(splits: int, cores: int) -> int:
     """Return how many tasks scan a number of splits.
 
-    A task costs Spark and its worker about 0.1 s, as much as scanning a gigabyte of large packets. A task with many splits
-    loses all of them with its executor, and leaves other cores idle at the end.
+    A task costs Spark and its worker about 0.1 s, as much as scanning a gigabyte of large packets. A task
+    with many splits loses all of them with its executor, and leaves other cores idle at the end.
     """
     return min(splits, max(cores * TASKS_A_CORE, -(-splits // MOST_SPLITS)))

@@ -1,4 +1,7 @@
-"""Progress of indexing and of Spark jobs on standard error: one updated line on a terminal, a rare line elsewhere."""
+"""Progress of indexing and of Spark jobs on standard error.
+
+One updated line on a terminal, a rare line elsewhere.
+"""
 
 import sys
 import threading

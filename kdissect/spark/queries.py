@@ -1,6 +1,7 @@
 """Spark SQL over the public tables: views, one query, and one sentence for a wrong query.
 
-A wrong query raises ValueError: a syntax error before anything is dissected, an unknown name when the tables exist.
+A wrong query raises ValueError: a syntax error before anything is dissected, an unknown name when the tables
+exist.
 """
 
 import re
@@ -21,7 +22,8 @@ def check_syntax(session: "SparkSession", query: str) -> None:
         if is_connect(session):
             session.sql(f"EXPLAIN {query}")
         else:
-            session._jsparkSession.sessionState().sqlParser().parsePlan(query)  # noqa: SLF001 - no public function only parses
+            # No public function only parses.
+            session._jsparkSession.sessionState().sqlParser().parsePlan(query)  # noqa: SLF001
     except ParseException as error:
         raise ValueError(_sentence(error)) from None
     except AnalysisException:

@@ -61,7 +61,10 @@ class RddRows:
         return RddRows(self._rdd.mapPartitions(step))
 
     def kept(self) -> "RddRows":
-        """Return the rows, kept on disk while this process refers to them. Rows lost with an executor are made again."""
+        """Return the rows, kept on disk while this process refers to them.
+
+        Rows lost with an executor are made again.
+        """
         from pyspark import StorageLevel
 
         return RddRows(self._rdd.persist(StorageLevel.DISK_ONLY))
@@ -75,7 +78,10 @@ class RddRows:
         return self._rdd.collect()
 
     def frame(self, session: "SparkSession", step: ArrowStep, schema: pa.Schema) -> "DataFrame":
-        """Return what a step makes of the blobs: DataFrame.mapInArrow without its check for pandas, which it does not use."""
+        """Return what a step makes of the blobs.
+
+        DataFrame.mapInArrow without its check for pandas, which it does not use.
+        """
         from pyspark.sql import DataFrame
         from pyspark.sql.pandas.types import from_arrow_schema
         from pyspark.sql.udf import UserDefinedFunction

@@ -1,9 +1,10 @@
 """Spark, which starts in the background while the captures are indexed.
 
-`Engine.start` returns at once, while a JVM starts. `Engine.build`, called when this process has loaded what it needs for
-itself, forks the daemon of the Python workers (see `startup.prefork`) and builds the Spark context in a thread.
-`Engine.context` waits for that. A local engine stays on the loopback interface and in one temporary directory, which it
-removes when it is closed. `start -> build -> context -> rest -> close` is the order of calls.
+`Engine.start` returns at once, while a JVM starts. `Engine.build`, called when this process has loaded what
+it needs for itself, forks the daemon of the Python workers (see `startup.prefork`) and builds the Spark
+context in a thread. `Engine.context` waits for that. A local engine stays on the loopback interface and in
+one temporary directory, which it removes when it is closed. `start -> build -> context -> rest -> close` is
+the order of calls.
 """
 
 import os
@@ -78,7 +79,10 @@ EXECUTOR_PATH = (
 )
 
 YARN_HADOOP_SETTINGS = ("spark.executorEnv.HADOOP_CONF_DIR", "__spark_conf__/__hadoop_conf__")
-"""Where Spark unpacks the Hadoop settings of the driver in a container; what reads hdfs:// there needs them too."""
+"""Where Spark unpacks the Hadoop settings of the driver in a container.
+
+What reads hdfs:// there needs them too.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +199,10 @@ class Engine:
         self._end_spark(finished=True)
 
     def close(self, finished: bool = False) -> None:
-        """End everything. The first run of its kind that has `finished` its job keeps the JVM's classes for later runs."""
+        """End everything.
+
+        The first run of its kind that has `finished` its job keeps the JVM's classes for later runs.
+        """
         try:
             self._end_spark(finished)
         finally:
@@ -231,14 +238,18 @@ class Engine:
             self._context = None
 
     def _end_spark(self, finished: bool) -> None:
-        """End Spark if it runs. A JVM that recorded its classes continues in the background until they are kept."""
+        """End Spark if it runs.
+
+        A JVM that recorded its classes continues in the background until they are kept.
+        """
         keeps = finished and self._records
         self._forget_context()
         if self._gateway is None:
             return
         if keeps and self._archive:
             self.settings.notice(
-                f"first run: storing Spark's classes in {self._archive.path.parent} in the background, for faster starts"
+                f"first run: storing Spark's classes in {self._archive.path.parent} in the "
+                "background, for faster starts"
             )
             self._gateway.end()
             self._archive.keep_in_background(self._gateway.process.pid)
@@ -253,7 +264,10 @@ class Engine:
             self._failure = error
 
     def _connect(self) -> Any:
-        """Return the Py4J gateway of the JVM. A JVM that fails, perhaps on its class archive, is started again without it."""
+        """Return the Py4J gateway of the JVM.
+
+        A JVM that fails, perhaps on its class archive, is started again without it.
+        """
         import pyspark.java_gateway as py4j
 
         assert self._gateway is not None
@@ -300,7 +314,7 @@ class Engine:
 
 
 def _detach_pyspark(context: "SparkContext") -> None:
-    """Make PySpark forget a JVM that is about to end, so that it prints no traceback when the connection is cut."""
+    """Make PySpark forget a JVM that is about to end, so that it prints no traceback about the connection."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 

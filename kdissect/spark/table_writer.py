@@ -1,11 +1,12 @@
 """Public tables are written completely or not at all.
 
-Spark's writers fill a hidden directory beside the target, which takes the name of the target by one rename when every
-table is written. Each table is a directory of part files, one for each partition of the job that made it.
+Spark's writers fill a hidden directory beside the target, which takes the name of the target by one rename
+when every table is written. Each table is a directory of part files, one for each partition of the job that
+made it.
 
-Object stores cannot rename, so at a URI a table is complete when `_SUCCESS` is in its directory. A local run writes to
-this machine and copies through the file systems of pyarrow, which also read captures. The executors of a cluster write
-themselves, through the Hadoop file systems of the cluster.
+Object stores cannot rename, so at a URI a table is complete when `_SUCCESS` is in its directory. A local run
+writes to this machine and copies through the file systems of pyarrow, which also read captures. The executors
+of a cluster write themselves, through the Hadoop file systems of the cluster.
 """
 
 import shutil
@@ -100,7 +101,7 @@ class TableStore:
     """The target of an export at a URI."""
 
     def __init__(self, uri: str, overwrite: bool, near: bool) -> None:
-        """Raise OutputError, before any work, for a target that a local run (`near`) cannot write or would overwrite."""
+        """Raise OutputError for a target that a local run (`near`) cannot write or would overwrite."""
         self._uri, self._overwrite, self._near = uri.rstrip("/"), overwrite, near
         self._spool = ScratchDirectory()
         if not near:

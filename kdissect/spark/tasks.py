@@ -1,7 +1,7 @@
 """What Spark's workers run: functions from Arrow batches to Arrow batches, the same with and without Spark.
 
-A step takes the batches of one task, cut anywhere, with rows in order of (split, connection in the split). It holds at
-most the descriptors of one split, the state of open connections, and one merged partial.
+A step takes the batches of one task, cut anywhere, with rows in order of (split, connection in the split). It
+holds at most the descriptors of one split, the state of open connections, and one merged partial.
 
     scan_step      ordinals of splits        -> segment descriptors
     summary_step   segment descriptors       -> one partial summary, and the counts of pass one
@@ -113,7 +113,10 @@ def summary_step(
     treatment: TableOptions = DEFAULT,
     grid: Grid | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Return one partial summary (PARTIAL) and the counts of pass one; with a grid, also figures by time step."""
+    """Return one partial summary (PARTIAL) and the counts of pass one.
+
+    With a grid, also figures by time step.
+    """
     counts = [0] * len(Counts._fields)
     pending, merged = [], EMPTY
     tables_of_splits = build_tables(
@@ -134,7 +137,7 @@ def tables_step(
     wanted: Sequence[str],
     treatment: TableOptions = DEFAULT,
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Return batches of public tables, each with the name of its table, and one of NAMES with each pair once."""
+    """Return batches of public tables, each with the name of its table, and one batch of NAMES."""
     seen: set[tuple[str, str]] = set()
     for tables in build_tables(batches, splits, treatment, wanted):
         for name in wanted:
@@ -183,7 +186,10 @@ def collect_known(found: Iterable[tuple[str, pa.RecordBatch]]) -> CaptureNames:
 
 
 def topic_names(topics: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the topic of each topic id. If an id had several names, the first one in alphabetical order counts."""
+    """Return the topic of each topic id.
+
+    If an id had several names, the first one in alphabetical order counts.
+    """
     return dict(sorted(topics, reverse=True))
 
 
@@ -218,7 +224,7 @@ def _counting(batches: Iterable[pa.RecordBatch], counts: list[int]) -> Iterator[
 
 
 def coalesce_batches(batches: Iterable[TableBatches]) -> Iterator[TableBatches]:
-    """Join small batches, since figures cost time per batch, and a split of large messages has few exchanges."""
+    """Join small batches: figures cost time per batch, and a split of large messages has few exchanges."""
     held: list[TableBatches] = []
     for tables in batches:
         held.append(tables)

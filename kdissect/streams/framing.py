@@ -290,7 +290,7 @@ def _is_cut(state: State, node: int) -> bool:
 
 @jit_inner
 def _ids_rise(state: State, node: int, position: int, following: int, by: int = 1 << 31) -> bool:
-    """Say whether the header at a position, in this chunk, has a correlation id lower than the following one, at most `group_connections` so much."""
+    """Say whether the header at a position, in this chunk, has a correlation id lower than the following one, at most `by` so much."""
     offset, _ = view_from(state, node, position, 12)
     first = int32_at(state.arena, offset + 8)
     offset, _ = view_from(state, node, following, 12)

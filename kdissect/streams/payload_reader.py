@@ -26,7 +26,7 @@ def plan(offsets: Int64s, lengths: Int64s, streams: Int64s) -> tuple[Int64s, Int
     """Give (starts, stops, positions): file ranges to read, and for each segment where its bytes will lie in them.
 
     `streams` numbers the direction of a connection that each segment belongs to. The ranges are read one behind another
-    into one buffer; `find_positions` count from its beginning. Segments without payload get position 0.
+    into one buffer; `positions` count from its beginning. Segments without payload get position 0.
     """
     filled = np.flatnonzero(lengths)
     if len(filled) == 0:

@@ -1,7 +1,7 @@
 """Pass two as one function: pieces of connections in, rows of the public tables out.
 
 `dissect_batches` is pure and knows nothing of Spark. It takes the pieces of some connections, complete and ordered by split and
-piece, and gives batches of the tables `count_exchanges`, `partitions` and, at the end, `connections`; beside them the side
+piece, and gives batches of the tables `exchanges`, `partitions` and, at the end, `connections`; beside them the side
 tables `names` (which topic an id means) and `brokers` (where a node listens), learnt from whatever answers say so. The
 partition rows of an exchange come with it. What a row says does not depend on how the capture was split.
 """

@@ -167,7 +167,7 @@ STEPS = {
 def event_rows(
     table: str, harvest: ExchangeBatch, request: Side, response: Side, exchanges: pa.RecordBatch
 ) -> pa.RecordBatch:
-    """Give the rows of a table of events for a harvest; `count_exchanges` are its rows of that table, in the same order."""
+    """Give the rows of a table of events for a harvest; `exchanges` are its rows of that table, in the same order."""
     rows = _steps(STEPS[table], harvest, request, response, exchanges)
     schema = STEPS[table].schema
     batches = [pa.RecordBatch.from_pylist(list(islice(rows, TOGETHER)), schema=schema)]

@@ -1,4 +1,4 @@
-"""Rows of the table `count_exchanges`: what headers, times and message-level fields say of each exchange."""
+"""Rows of the table `exchanges`: what headers, times and message-level fields say of each exchange."""
 
 from collections.abc import Sequence
 

@@ -81,7 +81,7 @@ def is_old(harvest: ExchangeBatch) -> Bools:
 def old_rows(
     harvest: ExchangeBatch, identities: Int64s, splits: Sequence[Split]
 ) -> tuple[pa.RecordBatch, pa.RecordBatch, Bools]:
-    """Give the rows of `count_exchanges` and of `partitions` for a harvest that is all Kafka 0.7, and which exchanges have a fault."""
+    """Give the rows of `exchanges` and of `partitions` for a harvest that is all Kafka 0.7, and which exchanges have a fault."""
     talks = [_talk(row, harvest) for row in harvest.exchanges.tolist()]
     partitions: list[dict[str, Any]] = []
     faults = []

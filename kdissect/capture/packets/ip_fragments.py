@@ -97,7 +97,7 @@ def _row_of(firsts: Int64s, datagram: int) -> int:
 
 @jit_inner
 def remember_first(firsts: Int64s, segment: Int64s, time_ns: int, packet: int, place: int) -> None:
-    """Keep what the first fragment says; `connection_location` is the file offset of the packet."""
+    """Keep what the first fragment says; `place` is the file offset of the packet."""
     row = _row_of(firsts, segment[DATAGRAM])
     for column in range(SEGMENT_FIELDS):
         firsts[row, column] = segment[column]
@@ -127,7 +127,7 @@ def first_of(firsts: Int64s, datagram: int, time_ns: int, packet: int, place: in
 def hold(
     held: Int64s, count: int, segment: Int64s, captured: int, what: int, time_ns: int, packet: int, place: int
 ) -> None:
-    """Let a fragment wait as number `count`; `captured` bytes of its packet are in the file at `connection_location`."""
+    """Let a fragment wait as number `count`; `captured` bytes of its packet are in the file at `place`."""
     row = count & (HELD - 1)
     held[row, HELD_DATAGRAM] = segment[DATAGRAM]
     held[row, HELD_TIME] = time_ns

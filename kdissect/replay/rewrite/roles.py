@@ -1,7 +1,7 @@
 """Rewriting by role: one rule for a topic name, wherever in 93 APIs one stands.
 
 A message at one version is compiled, once, to closures that go over a decoded tree in place and give every value that has a
-rule to the `PageNames` of this run. What the schema cannot say stands in `QUALITY_RULES` beside what it can: coordinator keys and
+rule to the `Names` of this run. What the schema cannot say stands in `RULES` beside what it can: coordinator keys and
 resources are what the type beside them says, epochs and racks of one cluster mean nothing in another and become
 the schema's "don't know", the id of the cluster is left out.
 

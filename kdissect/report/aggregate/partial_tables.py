@@ -50,7 +50,7 @@ class PartialTable:
     first: tuple[tuple[str, pa.DataType], ...] = ()
     """Columns taken from the row that comes first."""
     most: int = 0
-    """Rows that are kept apart, 0 for any number; see `bucket_bounds`."""
+    """Rows that are kept apart, 0 for any number; see `row_limits`."""
     spare: tuple[tuple[str, ...], ...] = ()
     """Keys that become null, group by group, for the lightest rows when there are too many."""
     earliest: str = ""
@@ -281,7 +281,7 @@ PARTIAL_TABLES = {
 def make_table(
     part: PartialTable, groups: RowGroups, taken: Mapping[str, AnyColumn], measures: Mapping[str, Measure]
 ) -> pa.Table:
-    """Make one row per group of `taken`, which has keys and `first` by group, and of `activity_measures` by row.
+    """Make one row per group of `taken`, which has keys and `first` by group, and of `measures` by row.
 
     A measure is a column of whole numbers, a mask to count, or numbers with a mask of those that are there.
     """

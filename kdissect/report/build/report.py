@@ -40,7 +40,7 @@ def build_report(
     by: ProfileBy = ProfileBy.API,
     filters: tuple[AppliedFilter, ...] = (),
 ) -> Summary:
-    """Give the whole report: its profile ranked `group_connections` what was asked for, of a partial that `filters` have narrowed."""
+    """Give the whole report: its profile ranked `by` what was asked for, of a partial that `filters` have narrowed."""
     facts, names = read_connection_facts(partial.part(CONNECTION_FACTS)), topic_names(partial)
     found, faults_left = locations.first_seen_rows(partial, facts, names, MOST_ROWS)
     ranking = CallTable(partial, facts)

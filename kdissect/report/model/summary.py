@@ -181,7 +181,7 @@ class TopicClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicUse:
-    """What one API did with a topic; `error_rows` counts partitions, `codecs` record bytes by codec.
+    """What one API did with a topic; `errors` counts partitions, `codecs` record bytes by codec.
 
     `sampled_bytes` of what was written without compression were tried with LZ4, which made `sampled_lz4_bytes` of them.
     """

@@ -72,7 +72,7 @@ TOPIC_ACTIVITY = PartialTable(
     most=100_000,
     spare=(CLIENT, SERVER, ("topic", "topic_id")),
 )  # fmt: skip
-"""Exchanges by the topics that they name, with the columns of MOMENTS; `error_rows` are partitions of the topic."""
+"""Exchanges by the topics that they name, with the columns of MOMENTS; `errors` are partitions of the topic."""
 
 POSITIONS = PartialTable(
     "positions",
@@ -108,7 +108,7 @@ PRODUCERS = PartialTable(
     most=20_000,
     spare=(("producer_epoch",), ("transactional_id", "producer_id")),
 )
-"""Who wrote under which identity; `error_rows` are partitions."""
+"""Who wrote under which identity; `errors` are partitions."""
 
 SEQUENCES = PartialTable(
     "sequences",

@@ -1,4 +1,4 @@
-"""Keep PyArrow and PySpark from importing pandas, which takes half a second where it is installed and is not used here."""
+"""Keep PyArrow and PySpark from importing pandas, which takes half a second and is not used here."""
 
 import sys
 from collections.abc import Sequence

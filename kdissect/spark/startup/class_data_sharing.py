@@ -1,12 +1,15 @@
-"""Java's class archive: the classes that the JVM would load, verify and link at every start, in their form in memory.
+"""Java's class archive.
 
-The first run on a machine records the archive (application class-data sharing, JEP 350); later runs map it, which halves
-the processor time of Spark's start. It lies in the user's cache, under a name made of everything it depends on: the Java,
-the jars, the options. One run at a time records, under a lock that ends with the process. The archive appears by a rename,
-sealed by its size and a checksum of its ends. An archive that does not fit its seal is recorded again.
+The classes that the JVM would load, verify and link at every start, in their form in memory.
 
-The JVM writes the recording when it ends, which takes seconds. No run waits for that: this module, as a program of its
-own, inherits the lock, waits for the end of the JVM, and moves the recording to its place.
+The first run on a machine records the archive (application class-data sharing, JEP 350); later runs map it,
+which halves the processor time of Spark's start. It lies in the user's cache, under a name made of everything
+it depends on: the Java, the jars, the options. One run at a time records, under a lock that ends with the
+process. The archive appears by a rename, sealed by its size and a checksum of its ends. An archive that does
+not fit its seal is recorded again.
+
+The JVM writes the recording when it ends, which takes seconds. No run waits for that: this module, as a
+program of its own, inherits the lock, waits for the end of the JVM, and moves the recording to its place.
 """
 
 import fcntl
@@ -61,7 +64,7 @@ class ClassArchive:
         return ()
 
     def keep_in_background(self, jvm: int) -> None:
-        """Keep what the JVM of a process id records, when that JVM has ended, by a process that may outlive this one."""
+        """Start a process that keeps the recording of the JVM (its process id) when that JVM has ended."""
         assert self._lock is not None
         with suppress(OSError):  # then the next run records again
             subprocess.Popen(

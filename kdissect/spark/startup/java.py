@@ -1,7 +1,8 @@
 """Find a Java that Spark can run on (version 17 or newer), if possible without starting it.
 
-`JAVA_HOME` comes first, then `java` on the PATH, then the places where systems install Java. The first one that is new
-enough is taken. The file `release` in the home of a Java states its version; a Java without that file is started for it.
+`JAVA_HOME` comes first, then `java` on the PATH, then the places where systems install Java. The first one
+that is new enough is taken. The file `release` in the home of a Java states its version; a Java without that
+file is started for it.
 """
 
 import os
@@ -59,7 +60,8 @@ def find_java(environment: Mapping[str, str] = os.environ, installed: Sequence[s
         seen.append(java)
     if seen:
         raise JavaMissingError(
-            f"Java {seen[0].version or 'of unknown version'} ({seen[0].program}) is too old for Spark: {ADVICE}"
+            f"Java {seen[0].version or 'of unknown version'} ({seen[0].program}) is too old for "
+            f"Spark: {ADVICE}"
         )
     raise JavaMissingError(f"Java was not found, and Spark needs it: {ADVICE}")
 

@@ -1,8 +1,8 @@
-"""Spark's JVM as a child process, started without the scripts of spark-submit and without the second JVM that they run.
+"""Spark's JVM as a child process, started without the scripts of spark-submit and their second JVM.
 
-A local Spark needs only the class path and a few options from spark-submit. The rest of spark-submit serves clusters, so
-for any other master this JVM runs Spark's own submit class. The JVM ends when its standard input closes, which happens
-when this process ends, in whatever way.
+A local Spark needs only the class path and a few options from spark-submit. The rest of spark-submit serves
+clusters, so for any other master this JVM runs Spark's own submit class. The JVM ends when its standard input
+closes, which happens when this process ends, in whatever way.
 """
 
 import os
@@ -70,7 +70,10 @@ LOG_ROOM = 16 << 10  # bytes
 MAIN_DIED = re.compile(rb'Exception in thread "main" [^\n]+\n')
 
 _FOREIGN = ("SPARK_", "PYSPARK_")
-"""Prefixes of variables that belong to another Spark. A local run ignores them, so that it is the same everywhere."""
+"""Prefixes of variables that belong to another Spark.
+
+A local run ignores them, so that it is the same everywhere.
+"""
 
 
 class GatewayError(Exception):
@@ -132,7 +135,8 @@ class JvmLaunch:
             for name, value in self.environment.items()
             if not (self.local and name.startswith(_FOREIGN))
         }
-        # SPARK_HOME stays unset: with it, workers import pyspark from a zip of sources and compile it at every start.
+        # SPARK_HOME stays unset: with it, workers import pyspark from a zip of sources and compile it at
+        # every start.
         kept.pop("SPARK_HOME", None)
         kept.pop("SPARK_REMOTE", None)  # Spark refuses this beside a master
         if self.confs.get("spark.master") == "yarn":
@@ -141,17 +145,15 @@ class JvmLaunch:
         package = Path(__file__).parents[3]
         if package.name not in ("site-packages", "dist-packages"):
             kept["PYTHONPATH"] = os.pathsep.join(filter(None, [str(package), kept.get("PYTHONPATH", "")]))
-        return (
-            kept
-            | {
-                "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self.port_file),
-                "SPARK_CONNECT_MODE": "0",
-                ADDRESS: str(self.home / SOCKET),
-                "MALLOC_ARENA_MAX": "2",  # every arena that glibc adds for a thread keeps the memory that was freed in it
-                "OPENBLAS_NUM_THREADS": "1",
-                "OMP_NUM_THREADS": "1",
-            }
-        )
+        return kept | {
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self.port_file),
+            "SPARK_CONNECT_MODE": "0",
+            ADDRESS: str(self.home / SOCKET),
+            # Every arena that glibc adds for a thread keeps the memory that was freed in it.
+            "MALLOC_ARENA_MAX": "2",
+            "OPENBLAS_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+        }
 
     def _settings_folders(self) -> list[str]:
         names = () if self.local else ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
@@ -193,7 +195,8 @@ class JvmGateway:
         deadline = time.monotonic() + START_SECONDS
         while not self.launch.port_file.exists():
             ended = self.process.poll() is not None
-            # A JVM whose main thread died, on a full disk for example, does not end: the thread of the gateway runs on.
+            # A JVM whose main thread died, on a full disk for example, does not end: the thread of the
+            # gateway runs on.
             died = MAIN_DIED.search(self.launch.log.read_bytes())
             if ended or died:
                 kind = GatewayError if died else JavaEndedError

@@ -1,8 +1,9 @@
 """Pass one while Spark starts: this process scans splits that Spark would scan later.
 
-Reading the packet headers of a gigabyte takes less time than Spark needs to start, and this process is idle meanwhile. The
-scanned splits lie in one file, partitioned as a shuffle would do it, which the tasks of pass two read. Spark scans the
-remaining splits. If none remain, it runs one stage instead of two, which saves another third of a second.
+Reading the packet headers of a gigabyte takes less time than Spark needs to start, and this process is idle
+meanwhile. The scanned splits lie in one file, partitioned as a shuffle would do it, which the tasks of pass
+two read. Spark scans the remaining splits. If none remain, it runs one stage instead of two, which saves
+another third of a second.
 
 This serves local runs only, whose tasks see the files of this machine.
 """

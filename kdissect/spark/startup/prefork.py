@@ -1,11 +1,13 @@
 """The daemon of the Python workers, forked and loaded before Spark asks for it.
 
-Spark makes its Python workers by forking a daemon, which it starts with the first job. Only then would that daemon import
-NumPy, PyArrow and Numba and load the compiled kernels, while the job waits. This process has loaded most of that for
-itself, so it forks a child while the JVM starts. The child loads the rest and waits. The program that Spark starts as its
-daemon (`worker_daemon`) hands its pipes and its environment over to the child, which then is the daemon.
+Spark makes its Python workers by forking a daemon, which it starts with the first job. Only then would that
+daemon import NumPy, PyArrow and Numba and load the compiled kernels, while the job waits. This process has
+loaded most of that for itself, so it forks a child while the JVM starts. The child loads the rest and waits.
+The program that Spark starts as its daemon (`worker_daemon`) hands its pipes and its environment over to the
+child, which then is the daemon.
 
-On the executors of a cluster there is no such child; there, and if anything here fails, the daemon loads everything.
+On the executors of a cluster there is no such child; there, and if anything here fails, the daemon loads
+everything.
 """
 
 import gc
@@ -39,7 +41,10 @@ PRELOADED = (
 
 
 def preload() -> None:
-    """Load what a worker needs. A warm-up that fails is ignored: the job would fail in the same way and report it."""
+    """Load what a worker needs.
+
+    A warm-up that fails is ignored: the job would fail in the same way and report it.
+    """
     for name in PRELOADED:
         importlib.import_module(name)
     # Uncompiled kernels have nothing to load.
@@ -83,7 +88,10 @@ class PreforkedDaemon:
 
 
 def _close_all_but(*kept: int) -> None:
-    """Close what a fork inherits: locks, the pipe to the parent, the JVM's standard input (whose end ends the JVM)."""
+    """Close what a fork inherits.
+
+    Locks, the pipe to the parent, the JVM's standard input (whose end ends the JVM).
+    """
     edges = [len(PIPES) - 1, *sorted(kept), os.sysconf("SC_OPEN_MAX")]
     for below, above in pairwise(edges):
         os.closerange(below + 1, above)
@@ -125,7 +133,10 @@ def _become_daemon(listener: socket.socket) -> None:  # noqa: TID251
 
 
 def hand_over() -> bool:
-    """Hand pipes and environment of this process to the child and wait for its end. Return False if there is no child."""
+    """Hand pipes and environment of this process to the child and wait for its end.
+
+    Return False if there is no child.
+    """
     address = os.environ.get(ADDRESS)
     if not address:
         return False

@@ -1,8 +1,9 @@
 """The one switch of all start-up shortcuts: the environment variable KDISSECT_STARTUP.
 
-Every module beside this one saves a part of the start-up time, and each asks here whether it may. `KDISSECT_STARTUP=plain`
-turns all of them off, for whoever looks for a fault; `KDISSECT_STARTUP=-prefork,-local_scan` turns off those that are
-named. Results are the same in every case. docs/startup.md says what each one saves.
+Every module beside this one saves a part of the start-up time, and each asks here whether it may.
+`KDISSECT_STARTUP=plain` turns all of them off, for whoever looks for a fault;
+`KDISSECT_STARTUP=-prefork,-local_scan` turns off those that are named. Results are the same in every case.
+docs/startup.md says what each one saves.
 """
 
 import os

@@ -1,9 +1,10 @@
 """Both passes over a capture of a few packets, which loads everything that the real work needs.
 
-Compiled kernels are read from their cache, or compiled on the first run, when they are first called. That takes as long as
-dissecting tens of thousands of exchanges. The worker daemon does it once, while Spark starts, for all workers that it
-forks. Run as a program, this module compiles the kernels for later runs (see `kdissect.jit.kernel_cache`). `warmup.pcap`
-holds the first packets of a producer and of a group member, `warmup.pcapng` the same, since each format has its kernels.
+Compiled kernels are read from their cache, or compiled on the first run, when they are first called. That
+takes as long as dissecting tens of thousands of exchanges. The worker daemon does it once, while Spark
+starts, for all workers that it forks. Run as a program, this module compiles the kernels for later runs (see
+`kdissect.jit.kernel_cache`). `warmup.pcap` holds the first packets of a producer and of a group member,
+`warmup.pcapng` the same, since each format has its kernels.
 """
 
 import os

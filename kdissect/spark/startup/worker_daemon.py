@@ -1,7 +1,9 @@
-"""The program that Spark starts to make Python workers. It hands over to the child of `prefork`, or does the work itself.
+"""The program that Spark starts to make Python workers.
 
-Spark's own daemon imports nothing, so every worker would import NumPy, PyArrow and Numba and read the compiled kernels
-again. Here all of that is loaded once, and workers are forked from it.
+It hands over to the child of `prefork`, or does the work itself.
+
+Spark's own daemon imports nothing, so every worker would import NumPy, PyArrow and Numba and read the
+compiled kernels again. Here all of that is loaded once, and workers are forked from it.
 """
 
 from kdissect.spark.startup.block_pandas import block_pandas
