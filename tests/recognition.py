@@ -16,7 +16,7 @@ import numpy as np
 from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
-from kdissect.capture.scan import scan
+from kdissect.capture.scan import scan_split
 from kdissect.files import ScratchDirectory
 from kdissect.protocol.schema.registry import highest_versions
 from kdissect.streams.flow_state import (
@@ -44,7 +44,7 @@ def look(path: Path) -> Seen:
         conversations = FlowProcessor(splits, np.array(highest_versions(), np.int64))
         exchanges = sum(
             len(harvest.exchanges)
-            for pieces in by_split(scan(split) for split in splits)
+            for pieces in by_split(scan_split(split) for split in splits)
             for harvest in conversations.feed(pieces)
         )
         exchanges += sum(len(harvest.exchanges) for harvest in conversations.close())

@@ -16,7 +16,7 @@ from kdissect.capture.formats.decompress import DECOMPRESSORS
 from kdissect.capture.formats.file_types import (
     BEGINNINGS,
     InputError,
-    refuse_at_once,
+    check_paths,
 )
 from kdissect.capture.formats.pcap import MAGICS
 from kdissect.capture.formats.pcapng import SECTION_MAGIC
@@ -71,11 +71,11 @@ def test_beginnings_are_those_that_the_readers_know(tmp_path: Path) -> None:
     path = tmp_path / "some.pcap"
     for begin in BEGINNINGS:
         path.write_bytes(begin + bytes(30))
-        refuse_at_once([str(path), "-", str(tmp_path)])
+        check_paths([str(path), "-", str(tmp_path)])
     for contents, words in ((b"", "is empty"), (b"PK\x03\x04" + bytes(9), "a zip archive")):
         path.write_bytes(contents)
         with pytest.raises(InputError, match=words):
-            refuse_at_once([str(path)])
+            check_paths([str(path)])
 
 
 def test_a_glance_at_paths_loads_nothing_that_takes_time() -> None:

@@ -192,7 +192,7 @@ class FlowTable:
         """Take the packets of `records`, whose bytes lie in `data` from file offset `base` on."""
         done = 0
         while True:
-            done = gather(data, base, records, done, self._tables(), self._segment)
+            done = collect_segments(data, base, records, done, self._tables(), self._segment)
             if done == len(records):
                 return
             self._pieces = np.concatenate([self._pieces, np.empty_like(self._pieces)])
@@ -433,7 +433,9 @@ def _next_held(
 
 
 @jit_flat
-def gather(data: Bytes, base: int, records: Int64s, first: int, tables: FlowArrays, segment: Int64s) -> int:
+def collect_segments(
+    data: Bytes, base: int, records: Int64s, first: int, tables: FlowArrays, segment: Int64s
+) -> int:
     """Take the packets of records[first:]; give the number of the first one for which there was no room."""
     state, counts, held, ports = tables.state, tables.counts, tables.held, tables.ports
     for i in range(first, len(records)):

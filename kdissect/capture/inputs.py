@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from kdissect.capture.formats import pcap, pcapng
-from kdissect.capture.formats.decompress import DECOMPRESSORS, BrokenStream
+from kdissect.capture.formats.decompress import DECOMPRESSORS, BrokenStreamError
 from kdissect.capture.formats.file_types import (
     STANDARD_INPUT,
     InputError,
-    no_capture,
+    not_a_capture,
 )
 from kdissect.capture.storage import (
-    created,
+    create_file,
     file_system,
     is_uri,
     local_path,
@@ -187,17 +187,17 @@ def _spool(name: str, chunks: Iterator[bytes], spool: str) -> tuple[str, ...]:
             first += chunk
             if len(first) >= SNIFFED_BYTES:
                 break
-    except BrokenStream as error:
+    except BrokenStreamError as error:
         warnings, chunks = (f"{error}; what came before was read",), iter(())
     if not first:
         raise InputError(f"{name}: {warnings[0].split(';')[0]}" if warnings else f"{name} is empty")
     check_magic(name, first)
-    with created(spool) as file:
+    with create_file(spool) as file:
         try:
             file.write(first)
             for chunk in chunks:
                 file.write(chunk)
-        except BrokenStream as error:
+        except BrokenStreamError as error:
             warnings = (f"{error}; what came before was read",)
     return warnings
 
@@ -208,4 +208,4 @@ def check_magic(name: str, first: bytes) -> None:
         return
     if first[:4] in pcap.MAGICS or first[:4] == pcapng.SECTION_MAGIC:
         raise InputError(f"{name}: the header of this capture is cut off or damaged")
-    raise no_capture(name, first)
+    raise not_a_capture(name, first)

@@ -37,9 +37,9 @@ from kdissect.capture.flow_table import (
 )
 from kdissect.capture.formats.record_reader import (
     CHUNK_BYTES,
-    Layout,
-    Outcome,
-    Walk,
+    ReadOutcome,
+    RecordLayout,
+    RecordReader,
 )
 from kdissect.capture.formats.record_table import Int64s
 from kdissect.capture.index.splits import Split, interface_table
@@ -52,13 +52,13 @@ from kdissect.capture.segment_index import (
     pack_counts,
     pack_rows,
 )
-from kdissect.capture.storage import opened
+from kdissect.capture.storage import open_storage
 
 MOST_ATTEMPTS = limits.ATTEMPTS  # in one split
 ROW_SEGMENTS = 1 << 20  # descriptors in one row: about 12 MiB; a longer piece goes on in the next rows
 
 
-def scan(
+def scan_split(
     split: Split,
     ports: Iterable[int] = (),
     chunk_bytes: int = CHUNK_BYTES,
@@ -71,22 +71,24 @@ def scan(
     A `gathering` made for the same ports is used again; that saves its memory from being made anew.
     """
     found = gathering or FlowTable(ports)
-    gather_split(split, found, chunk_bytes)
+    read_split(split, found, chunk_bytes)
     return pa.concat_batches(
         [_piece_rows(split.index, found, row_segments, most_attempts), _counts_row(split.index, found)]
     )
 
 
-def gather_split(split: Split, found: FlowTable, chunk_bytes: int = CHUNK_BYTES) -> None:
+def read_split(split: Split, found: FlowTable, chunk_bytes: int = CHUNK_BYTES) -> None:
     """Read one split into `found`, as far as its records go."""
     found.begin(split.first_packet, split.packets, split.recalled_packets)
-    with opened(split.path) as source:
-        walk = Walk(source, split.recall_start, split.stop, HEAD_BYTES, chunk_bytes, split.time_before_ns)
-        layout = Layout(
+    with open_storage(split.path) as source:
+        walk = RecordReader(
+            source, split.recall_start, split.stop, HEAD_BYTES, chunk_bytes, split.time_before_ns
+        )
+        layout = RecordLayout(
             split.format, split.big_endian, split.record_header, interface_table(split.interfaces)
         )
-        outcome = Outcome.MORE
-        while outcome in (Outcome.MORE, Outcome.FULL):
+        outcome = ReadOutcome.MORE
+        while outcome in (ReadOutcome.MORE, ReadOutcome.FULL):
             outcome = walk.advance(layout)
             found.add(walk.buffer, walk.base, walk.records)
 
@@ -98,7 +100,7 @@ def scan_batches(
     gathering = FlowTable(ports)
     for batch in batches:
         for ordinal in batch.column("split").to_pylist():
-            yield scan(splits[ordinal], gathering=gathering)
+            yield scan_split(splits[ordinal], gathering=gathering)
 
 
 def _piece_rows(split: int, found: FlowTable, row_segments: int, most_attempts: int) -> pa.RecordBatch:

@@ -92,7 +92,7 @@ def _hdfs_by_java(uri: str) -> tuple[Any, str]:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[CaptureStorage]:
+def open_storage(path: str) -> Iterator[CaptureStorage]:
     """Open a capture for the length of a block. Raises OSError for one that cannot be read."""
     source: CaptureStorage = _Remote(path) if is_uri(path) else _File(path)
     try:
@@ -102,7 +102,7 @@ def opened(path: str) -> Iterator[CaptureStorage]:
 
 
 @contextmanager
-def created(path: str) -> Iterator[BinaryIO]:
+def create_file(path: str) -> Iterator[BinaryIO]:
     """Make a file, here or where a URI says, for the length of a block. Raises OSError if that cannot be."""
     if not is_uri(path):
         with Path(path).open("wb") as file:

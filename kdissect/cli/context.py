@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kdissect.capture.formats.file_types import refuse_at_once
+from kdissect.capture.formats.file_types import check_paths
 from kdissect.cli.banner import index_lines, reading_line
 from kdissect.cli.filter_options import table_filter
 from kdissect.cli.options import pseudonyms_of
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kdissect.capture.index.index import CaptureIndex
-    from kdissect.capture.index.range_merge import Run
-    from kdissect.capture.index.range_scan import RangeScan, Task
+    from kdissect.capture.index.range_merge import RunRanges
+    from kdissect.capture.index.range_scan import RangeScan, RangeTask
     from kdissect.capture.inputs import Inputs
     from kdissect.spark.jobs import AnalysisWork
     from kdissect.tables.anonymize import Pseudonyms
@@ -62,7 +62,7 @@ def silent(_line: str) -> None:
 @contextmanager
 def spark_engine(arguments: argparse.Namespace, paths: Sequence[str]) -> Iterator[Engine | ConnectEngine]:
     """Start Spark, unless the first bytes of the paths are not those of captures, and end it afterwards."""
-    refuse_at_once(paths)
+    check_paths(paths)
     notice = _notice(arguments)
     with (
         engine_for(SparkSettings(master=arguments.master, notice=notice)) as engine,
@@ -171,7 +171,7 @@ def _shared_scratch(engine: Engine | ConnectEngine, place: str) -> str:
         raise InputError.of(place, error) from None
 
 
-def _range_runner(engine: Engine | ConnectEngine) -> "Run":
+def _range_runner(engine: Engine | ConnectEngine) -> "RunRanges":
     """Return what scans ranges of captures.
 
     This process while a local Spark starts, or the executors of a cluster.
@@ -179,7 +179,7 @@ def _range_runner(engine: Engine | ConnectEngine) -> "Run":
     from kdissect.capture.index.index import in_threads
     from kdissect.spark.jobs import scan_ranges
 
-    def run(tasks: "Sequence[Task]") -> "Iterable[RangeScan]":
+    def run(tasks: "Sequence[RangeTask]") -> "Iterable[RangeScan]":
         here = engine.settings.local or len(tasks) == 1
         return in_threads(tasks) if here else scan_ranges(engine.context(), tasks)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kdissect.capture.flow_table import FlowTable
 from kdissect.capture.index.splits import Split
-from kdissect.capture.scan import MOST_ATTEMPTS, scan
+from kdissect.capture.scan import MOST_ATTEMPTS, scan_split
 from kdissect.capture.segment_index import TIME, unpack
 from kdissect.exchanges.sasl_tokens import asked_mechanism, token_mechanism
 from kdissect.exchanges.watermark import NEVER
@@ -67,7 +67,7 @@ def pieces_of(splits: Sequence[Split], ports: Iterable[int]) -> Iterator[pa.Reco
     """Give each split's pieces, in the order of the splits."""
     gathering = FlowTable(ports)
     for split in splits:
-        pieces = scan(split, gathering=gathering, most_attempts=ATTEMPTS)
+        pieces = scan_split(split, gathering=gathering, most_attempts=ATTEMPTS)
         yield pieces.slice(0, pieces.num_rows - 1)  # the last row is that of the counts
 
 

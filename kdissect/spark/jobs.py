@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from kdissect.capture.index.range_scan import (
     RangeScan,
-    Task,
-    look_over,
+    RangeTask,
+    scan_range,
 )
 from kdissect.capture.index.sampling import NO_SAMPLE, Sample
 from kdissect.capture.index.splits import Split
@@ -94,9 +94,9 @@ class Analysis:
     counts: Counts
 
 
-def scan_ranges(spark: "SparkContext | SparkSession", ranges: Sequence[Task]) -> list[RangeScan]:
+def scan_ranges(spark: "SparkContext | SparkSession", ranges: Sequence[RangeTask]) -> list[RangeScan]:
     """Return the scans of ranges of captures, made by the executors: the `run` of an index on a cluster."""
-    return backend_of(spark).each(look_over, ranges)
+    return backend_of(spark).each(scan_range, ranges)
 
 
 def figures(

@@ -8,7 +8,7 @@ being copied again. Nothing is mapped: resident memory stays at the size of the 
 
 import numpy as np
 
-from kdissect.capture.storage import opened
+from kdissect.capture.storage import open_storage
 from kdissect.streams.flow_state import Bytes, Int64s
 
 # Bytes: a hole up to this size costs less than another system call and a lost read-ahead.
@@ -64,7 +64,7 @@ def read_ranges(path: str, starts: Int64s, stops: Int64s, out: Bytes) -> None:
     """Read the file's ranges one behind another into `out`. Raises CaptureChanged when the file is shorter by now."""
     view = memoryview(out.data)
     at = 0
-    with opened(path) as source:
+    with open_storage(path) as source:
         for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
             end = at + stop - start
             while at < end:

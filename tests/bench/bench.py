@@ -28,7 +28,7 @@ from typing import Any
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
-from kdissect.capture.scan import scan
+from kdissect.capture.scan import scan_split
 from kdissect.files import (
     write_atomically,
 )
@@ -99,7 +99,7 @@ def capture(folder: Path, name: str) -> Path:
 def server_ports(path: Path) -> list[int]:
     """Return the ports that servers use in a capture: the lower one of each connection of its first part."""
     split = index_captures(open_inputs([str(path)], ".").files).splits[0]
-    pieces = scan(split).to_pylist()
+    pieces = scan_split(split).to_pylist()
     return sorted({min(row["a_port"], row["b_port"]) for row in pieces if row["piece"] >= 0})
 
 

@@ -14,18 +14,18 @@ import time
 from kdissect.capture.flow_table import FlowTable
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import CaptureFile
-from kdissect.capture.scan import scan
+from kdissect.capture.scan import scan_split
 
 
 def main(path: str, runs: int) -> None:
     splits = index_captures([CaptureFile(path, path)]).splits
     gathering = FlowTable()
-    scan(splits[0], gathering=gathering)  # compiles, or loads what was compiled
+    scan_split(splits[0], gathering=gathering)  # compiles, or loads what was compiled
     seconds = []
     for _ in range(runs):
         began = time.process_time()
         for split in splits:
-            scan(split, gathering=gathering)
+            scan_split(split, gathering=gathering)
         seconds.append(time.process_time() - began)
     packets = sum(split.packets for split in splits)
     print(

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from kdissect.capture.formats import pcap
 from kdissect.capture.formats.record_reader import (
-    Layout,
-    Outcome,
-    Walk,
+    ReadOutcome,
+    RecordLayout,
+    RecordReader,
 )
 from kdissect.capture.formats.record_table import (
     AT,
@@ -34,9 +34,9 @@ from kdissect.capture.formats.record_table import (
     TIME_NS,
 )
 from kdissect.capture.index.index import index_captures
-from kdissect.capture.index.splits import Format, interface_table
+from kdissect.capture.index.splits import CaptureFormat, interface_table
 from kdissect.capture.inputs import CaptureFile
-from kdissect.capture.storage import opened
+from kdissect.capture.storage import open_storage
 
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -91,11 +91,11 @@ def read_packets(path: Path) -> Packets:
         or header.interface.link_type != 1
     ):
         raise SystemExit(f"{path} is not a little-endian pcap file of Ethernet packets")
-    layout = Layout(Format.PCAP, False, RECORD, interface_table((header.interface,)))
-    with opened(str(path)) as source:
-        walk = Walk(source, pcap.HEADER_BYTES, len(data))
-        parts, outcome = [], Outcome.MORE
-        while outcome in (Outcome.MORE, Outcome.FULL):
+    layout = RecordLayout(CaptureFormat.PCAP, False, RECORD, interface_table((header.interface,)))
+    with open_storage(str(path)) as source:
+        walk = RecordReader(source, pcap.HEADER_BYTES, len(data))
+        parts, outcome = [], ReadOutcome.MORE
+        while outcome in (ReadOutcome.MORE, ReadOutcome.FULL):
             outcome = walk.advance(layout)
             parts.append(walk.records.copy())
     records = np.concatenate(parts)

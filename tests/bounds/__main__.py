@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import CaptureFile
-from kdissect.capture.scan import scan
+from kdissect.capture.scan import scan_split
 from kdissect.cli import main
 from kdissect.tables.build import dissect_batches
 from tests.bounds.hazards import CROWDS, GOOD_HOST, HAZARDS, make
@@ -54,7 +54,7 @@ def analysed(path: Path) -> dict:
     faults: Counter[str] = Counter()
     hosts: dict[int, str] = {}
     of: Counter[int] = Counter()
-    for tables in dissect_batches((scan(split) for split in splits), splits):
+    for tables in dissect_batches((scan_split(split) for split in splits), splits):
         if "exchanges" in tables:
             rows = tables["exchanges"]
             of.update(rows["connection"].to_pylist())

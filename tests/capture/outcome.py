@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import CaptureFile
-from kdissect.capture.scan import scan
+from kdissect.capture.scan import scan_split
 from kdissect.capture.segment_index import (
     FLAG_BARE_ACK,
     FLAGS,
@@ -46,7 +46,7 @@ def outcome(path: Path, ports: Iterable[int] = (), bare: bool = True, **options:
     packets: dict[str, list[int]] = {}
     counts = np.zeros(len(Counts._fields), dtype=np.int64)
     for split in found.splits:
-        batch = scan(split, ports, **reading)
+        batch = scan_split(split, ports, **reading)
         rows = batch.to_pylist()
         counts += unpack_counts(rows[-1]["segments"])
         for row, described in zip(rows[:-1], descriptors(batch.slice(0, len(rows) - 1)), strict=True):

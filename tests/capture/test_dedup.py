@@ -9,7 +9,7 @@ from scapy.layers.l2 import Ether
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Raw
 
-from kdissect.capture.scan import scan
+from kdissect.capture.scan import scan_split
 from tests.capture.outcome import descriptors
 from tests.helpers.crafted_packets import ACK, SYN, ethernet, pcap, survey_bytes, tcp
 
@@ -31,7 +31,7 @@ def counted(folder: Path, *frames: tuple[int, bytes], split_bytes: int = 1 << 20
     data = pcap([(1 + at // 10**9, at % 10**9, frame) for at, frame in frames], magic=0xA1B23C4D)
     packets = duplicates = described = 0
     for split in survey_bytes(folder, data, split_bytes=split_bytes).splits:
-        batch = scan(split)
+        batch = scan_split(split)
         for row in batch.slice(0, len(batch) - 1).to_pylist():
             packets += row["packets_ab"] + row["packets_ba"]
             duplicates += row["duplicates"]

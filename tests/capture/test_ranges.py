@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from kdissect.capture.formats import pcapng_sections
-from kdissect.capture.formats.pcapng_sections import InForce
+from kdissect.capture.formats.pcapng_sections import SectionState
 from kdissect.capture.index.index import CaptureIndex, index_captures
 from kdissect.capture.index.range_scan import (
     RangeScan,
-    Task,
-    look_over,
+    RangeTask,
+    scan_range,
 )
 from kdissect.capture.index.resync import CHAIN, guessed
-from kdissect.capture.index.splits import Format, Interface
+from kdissect.capture.index.splits import CaptureFormat, Interface
 from kdissect.capture.inputs import CaptureFile
-from kdissect.capture.storage import opened
+from kdissect.capture.storage import open_storage
 from tests.capture.outcome import outcome
 from tests.helpers.crafted_packets import (
     block,
@@ -58,19 +58,19 @@ MADE: dict[str, Callable[[], bytes]] = {
 }
 
 
-def looked(path: Path, range_bytes: int, split_bytes: int = 1) -> tuple[CaptureIndex, list[Task]]:
+def looked(path: Path, range_bytes: int, split_bytes: int = 1) -> tuple[CaptureIndex, list[RangeTask]]:
     """Survey a file in ranges; give also what was looked over, again or not."""
-    tasks: list[Task] = []
+    tasks: list[RangeTask] = []
 
-    def run(some: Sequence[Task]) -> Iterable[RangeScan]:
+    def run(some: Sequence[RangeTask]) -> Iterable[RangeScan]:
         tasks.extend(some)
-        return map(look_over, some)
+        return map(scan_range, some)
 
     file = CaptureFile(str(path), path.name)
     return index_captures([file], split_bytes, range_bytes=range_bytes, run=run), tasks
 
 
-def assert_same(path: Path, range_bytes: int) -> list[Task]:
+def assert_same(path: Path, range_bytes: int) -> list[RangeTask]:
     """Compare with one look at the whole, packet by packet; give what was looked over."""
     whole, _ = looked(path, 1 << 40)
     found, tasks = looked(path, range_bytes)
@@ -132,10 +132,10 @@ def test_a_capture_within_a_capture(tmp_path: Path, kind: str) -> None:
     path = tmp_path / kind
     path.write_bytes(within(inner, kind))
     starts = {split.start for split in looked(path, 1 << 40)[0].splits}
-    in_force = InForce(False, (Interface(1, 0),))
-    layout, header = (Format.PCAP, 16) if kind == "pcap" else (Format.PCAPNG, 0)
+    in_force = SectionState(False, (Interface(1, 0),))
+    layout, header = (CaptureFormat.PCAP, 16) if kind == "pcap" else (CaptureFormat.PCAPNG, 0)
     size = path.stat().st_size
-    with opened(str(path)) as source:
+    with open_storage(str(path)) as source:
         guesses = [guessed(source, at, size, layout, header, in_force) for at in range(500, size, 3000)]
     deceived = [guess for guess in guesses if guess not in starts]
     assert len(deceived) > len(guesses) // 2  # the guesses are as wrong as they are meant to be …
@@ -243,6 +243,6 @@ def test_a_chain_is_more_than_one_header(tmp_path: Path) -> None:
     fake = struct.pack("<IIII", 7, 0, 50, 50) + bytes([255]) * 50
     path = tmp_path / "x"
     path.write_bytes(noise + fake * (CHAIN - 1) + noise + fake * CHAIN + noise)
-    with opened(str(path)) as source:
-        found = guessed(source, 0, 1 << 30, Format.PCAP, 16, InForce(False, (Interface(1, 0),)))
+    with open_storage(str(path)) as source:
+        found = guessed(source, 0, 1 << 30, CaptureFormat.PCAP, 16, SectionState(False, (Interface(1, 0),)))
     assert found == 2 * len(noise) + (CHAIN - 1) * len(fake)

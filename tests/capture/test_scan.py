@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from kdissect.capture.formats.file_types import InputError
-from kdissect.capture.scan import scan, scan_batches
+from kdissect.capture.scan import scan_batches, scan_split
 from kdissect.capture.segment_index import (
     FLAG_ACK,
     FLAG_B_TO_A,
@@ -63,7 +63,7 @@ def rows_of(
     """Scan frames one microsecond apart; give the rows of pieces, their descriptors, and the counts."""
     packets: list[Packet] = [(1, number, frame) for number, frame in enumerate(frames)]
     (split,) = survey_bytes(folder, pcap(packets)).splits
-    batch = scan(split, **options)  # type: ignore[arg-type]
+    batch = scan_split(split, **options)  # type: ignore[arg-type]
     assert batch.schema == PIECES
     batch.validate(full=True)
     rows = batch.to_pylist()
@@ -186,7 +186,7 @@ def test_unknown_link_types(tmp_path: Path) -> None:
     data = section() + interface(link_type=105) + interface(link_type=60000) + interface()
     data += b"".join(enhanced(1, to_broker(payload=b"x"), number=number) for number in range(4))
     (split,) = survey_bytes(tmp_path, data).splits
-    rows = scan(split).to_pylist()
+    rows = scan_split(split).to_pylist()
     assert len(rows) == 2
     assert unpack_counts(rows[-1]["segments"]) == Counts(packets=4, tcp=1, unknown_link=3, payload_bytes=1)
 
@@ -196,7 +196,7 @@ def test_what_the_snap_length_cut_off(tmp_path: Path) -> None:
     (split,) = survey_bytes(
         tmp_path, section() + interface() + enhanced(1, frame[:100], original=len(frame))
     ).splits
-    batch = scan(split)
+    batch = scan_split(split)
     assert descriptors(batch.slice(0, 1))[0][0][3:5] == [46, 954]
     counts = unpack_counts(batch.column("segments")[1].as_py())
     assert counts == Counts(packets=1, tcp=1, truncated=1, payload_bytes=1000, missing_bytes=954)
@@ -245,7 +245,7 @@ def test_batches_of_ordinals(tmp_path: Path) -> None:
     scanned = list(scan_batches(batches, splits, [9092]))
     assert [batch.column("split")[0].as_py() for batch in scanned] == [3, 0, 5]
     for batch in scanned:
-        assert batch.equals(scan(splits[batch.column("split")[0].as_py()], [9092]))
+        assert batch.equals(scan_split(splits[batch.column("split")[0].as_py()], [9092]))
 
 
 TRAFFIC = {

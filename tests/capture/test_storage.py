@@ -10,7 +10,7 @@ import pytest
 from kdissect.capture import storage
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import InputError, open_inputs
-from kdissect.capture.storage import opened, shared_scratch
+from kdissect.capture.storage import open_storage, shared_scratch
 from tests.helpers.random_traffic import pcap_traffic
 
 DATA = pcap_traffic(5, 3000)
@@ -36,7 +36,10 @@ def test_the_same_bytes_in_any_order(
     monkeypatch.setattr(storage, "BLOCKS_KEPT", 3)
     (tmp_path / "a.pcap").write_bytes(DATA)
     chance = random.Random(1)
-    with opened(str(tmp_path / "a.pcap")) as near, opened(f"{scheme}://captures/day/a.pcap{bucket}") as far:
+    with (
+        open_storage(str(tmp_path / "a.pcap")) as near,
+        open_storage(f"{scheme}://captures/day/a.pcap{bucket}") as far,
+    ):
         assert near.size == far.size == len(DATA)
         for _ in range(200):
             at, length = chance.randrange(len(DATA) + 100), chance.randrange(30_000)
@@ -82,7 +85,7 @@ def test_what_is_compressed_is_unpacked_where_others_see_it(bucket: str, tmp_pat
         found = index_captures([file], 50_000)
         near = index_captures(open_inputs([str(tmp_path / "a.pcap")], "").files, 50_000)
         assert [split.start for split in found.splits] == [split.start for split in near.splits]
-    with pytest.raises(FileNotFoundError), opened(file.path):
+    with pytest.raises(FileNotFoundError), open_storage(file.path):
         pass
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
-from kdissect.capture.scan import scan
+from kdissect.capture.scan import scan_split
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import merge, summarise
@@ -38,7 +38,7 @@ def outputs(name: str) -> dict[str, str]:
     """Everything that can be made of a capture, by name."""
     found = index_captures(open_inputs([str(CAPTURES / name)], "").files)
     keys = keys_for(None, found.files)
-    tables = list(dissect_batches([scan(split) for split in found.splits], found.splits, keys))
+    tables = list(dissect_batches([scan_split(split) for split in found.splits], found.splits, keys))
     summary = build_report(merge([summarise(batches) for batches in tables]), CaptureFacts())
     return {
         "text dump": dumped(name, "--records"),

@@ -24,7 +24,7 @@ from kdissect.capture.inputs import (
     InputError,
     open_inputs,
 )
-from kdissect.capture.scan import scan
+from kdissect.capture.scan import scan_split
 from kdissect.capture.segment_index import (
     FLAG_BARE_ACK,
     FLAGS,
@@ -149,7 +149,7 @@ def _described(files: tuple[CaptureFile, ...], split_bytes: int) -> dict[tuple, 
     described: dict[tuple, list[bytes]] = {}
     packets = 0
     for split in seen.splits:
-        batch = scan(split)
+        batch = scan_split(split)
         rows = batch.slice(0, len(batch) - 1)
         packets += sum(unpack_counts(batch["segments"][-1].as_py())[1:7])
         counts = rows["count"].to_numpy()
@@ -173,7 +173,7 @@ def check_capture(case: Case) -> None:
 
 def _rows(files: tuple[CaptureFile, ...], split_bytes: int) -> list[tuple]:
     seen = index_captures(files, split_bytes, range_bytes=split_bytes, run=one_by_one)
-    pieces = [scan(split) for split in seen.splits]
+    pieces = [scan_split(split) for split in seen.splits]
     counts = [unpack_counts(batch["segments"][-1].as_py()) for batch in pieces]
     assert sum(sum(one[1:7]) for one in counts) == seen.packets
     rows = []

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.capture.index.splits import (
-    Format,
+    CaptureFormat,
     Interface,
     Split,
 )
@@ -121,7 +121,7 @@ class Wire:
         for index, (first, stop) in enumerate(itertools.pairwise(edges), first_index):
             splits.append(
                 Split(index, str(self.path), self.path.name, 0, offset, int(first) + 1, int(stop - first),
-                      Format.PCAP, False, 16, (Interface(1, 0),), 0)
+                      CaptureFormat.PCAP, False, 16, (Interface(1, 0),), 0)
             )  # fmt: skip
             if stop > first:
                 pieces.append(self._piece(index, np.ascontiguousarray(columns[:, first:stop])))

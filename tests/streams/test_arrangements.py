@@ -14,7 +14,7 @@ import pytest
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import CaptureFile
-from kdissect.capture.scan import scan
+from kdissect.capture.scan import scan_split
 from kdissect.protocol.schema.registry import highest_versions
 from kdissect.streams.flow_state import (
     ANSWERED,
@@ -99,7 +99,7 @@ def found(folder: Path, files: Arranged, split_bytes: int = 1 << 26) -> Counter[
         for one, values in zip(ends, np.stack(columns, 1).tolist(), strict=True):
             rows[(one.a_port, one.b_port, *values)] += 1
 
-    for pieces in by_split(scan(split) for split in splits):
+    for pieces in by_split(scan_split(split) for split in splits):
         for harvest in conversations.feed(pieces):
             take(harvest.exchanges)
     for harvest in conversations.close():
@@ -111,7 +111,7 @@ def counted(folder: Path, packets: Sequence[Packet], split_bytes: int = 1 << 26)
     """Give what the connections count, in all."""
     splits = index_captures(write(folder, [packets]), split_bytes).splits
     conversations = FlowProcessor(splits, np.array(highest_versions(), np.int64))
-    for pieces in by_split(scan(split) for split in splits):
+    for pieces in by_split(scan_split(split) for split in splits):
         for _ in conversations.feed(pieces):
             pass
     connections, ways = conversations.state.connections, conversations.state.ways

@@ -17,7 +17,7 @@ import pytest
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import CaptureFile
-from kdissect.capture.scan import scan
+from kdissect.capture.scan import scan_split
 from kdissect.protocol.schema.registry import highest_versions
 from kdissect.streams.flow_state import (
     CONNECTION,
@@ -117,7 +117,7 @@ def analyse(path: Path, split_bytes: int) -> dict[int, list[Found]]:
             port = ends.a_port if ends.b_port == 9092 else ends.b_port
             found.setdefault(port, []).append(found_of(row, harvest.arena))
 
-    for pieces in by_split(scan(split) for split in splits):
+    for pieces in by_split(scan_split(split) for split in splits):
         for harvest in conversations.feed(pieces):
             take(harvest)
     for harvest in conversations.close():

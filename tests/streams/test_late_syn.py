@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kdissect.capture.scan import scan
+from kdissect.capture.scan import scan_split
 from kdissect.tables.build import dissect_batches
 from tests.helpers.crafted_packets import ACK, SYN, ethernet, pcap, survey_bytes, tcp
 
@@ -62,5 +62,5 @@ def test_each_case(tmp_path: Path, case: str, parts: int) -> None:
     frames, packets = CASES[case]
     data = pcap([(number, 0, ethernet(frame)) for number, frame in enumerate(frames)])
     splits = survey_bytes(tmp_path, data, split_bytes=1 + len(data) // parts).splits
-    *_, last = dissect_batches([scan(split) for split in splits], splits)
+    *_, last = dissect_batches([scan_split(split) for split in splits], splits)
     assert sorted(last["connections"]["packets"].to_pylist(), reverse=True) == packets

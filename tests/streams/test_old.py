@@ -10,7 +10,7 @@ import pytest
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
-from kdissect.capture.scan import scan
+from kdissect.capture.scan import scan_split
 from kdissect.protocol.kafka07.message_codec import (
     OldType,
 )
@@ -265,7 +265,7 @@ def test_mutations_never_raise(wire: Wire, tmp_path: Path) -> None:
 def test_no_newer_traffic_is_taken_for_it(capture: Path) -> None:
     splits = index_captures(open_inputs([str(capture)], "").files).splits
     protocols = set()
-    for batches in dissect_batches((scan(split) for split in splits), splits):
+    for batches in dissect_batches((scan_split(split) for split in splits), splits):
         if "connections" in batches:
             protocols.update(batches["connections"]["protocol"].to_pylist())
     assert protocols & {"kafka", "tls"}

@@ -24,7 +24,7 @@ from scapy.utils import EDecimal, PcapNgWriter, PcapWriter
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
-from kdissect.capture.scan import scan
+from kdissect.capture.scan import scan_split
 from kdissect.tables.build import dissect_batches
 from tests.helpers.segment_wire import request, response
 
@@ -110,7 +110,7 @@ def tables(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, pa.Table
     paper().write(path, request.param)
     splits = index_captures(open_inputs([str(path)], str(tmp_path)).files).splits
     found: dict[str, list[pa.RecordBatch]] = {}
-    for batches in dissect_batches([scan(split) for split in splits], splits):
+    for batches in dissect_batches([scan_split(split) for split in splits], splits):
         for name, batch in batches.items():
             found.setdefault(name, []).append(batch)
     return {name: pa.Table.from_batches(batches) for name, batches in found.items()}

@@ -10,7 +10,7 @@ import pytest
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import CaptureFile
-from kdissect.capture.scan import scan
+from kdissect.capture.scan import scan_split
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import summarise
@@ -31,7 +31,7 @@ pytestmark = [
 def tables(path: Path, split_bytes: int) -> dict[str, pa.Table]:
     found = index_captures([CaptureFile(str(path), path.name)], split_bytes)
     batches: dict[str, list[pa.RecordBatch]] = {}
-    for rows in dissect_batches((scan(split) for split in found.splits), found.splits):
+    for rows in dissect_batches((scan_split(split) for split in found.splits), found.splits):
         for name, batch in rows.items():
             batches.setdefault(name, []).append(batch)
     return {name: pa.Table.from_batches(some) for name, some in batches.items()}

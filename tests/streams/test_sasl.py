@@ -8,7 +8,7 @@ import pytest
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
-from kdissect.capture.scan import scan
+from kdissect.capture.scan import scan_split
 from kdissect.tables.build import dissect_batches
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, frame, request, response
 
@@ -161,7 +161,7 @@ def test_the_recorded_clients() -> None:
     """By client, what each was made to do (tests/lab/scenarios/sasl.py)."""
     found = index_captures(open_inputs([str(CAPTURES / "sasl.pcapng")], "").files)
     by_client: dict[str, list[dict[str, Any]]] = {}
-    for batches in dissect_batches([scan(split) for split in found.splits], found.splits):
+    for batches in dissect_batches([scan_split(split) for split in found.splits], found.splits):
         for row in batches["connections"].to_pylist() if "connections" in batches else []:
             if row["client_id"] and row["sasl_outcome"]:
                 by_client.setdefault(row["client_id"], []).append(row)

@@ -7,7 +7,7 @@ import pytest
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
-from kdissect.capture.scan import scan
+from kdissect.capture.scan import scan_split
 from kdissect.tables import message_columns
 from kdissect.tables.build import dissect_batches
 
@@ -20,7 +20,7 @@ def tables(folder: Path) -> tuple[dict[str, list], int, int]:
     splits = index_captures(open_inputs([str(CAPTURE)], str(folder)).files).splits
     rows: dict[str, list] = {name: [] for name in TABLES}
     batches: list[pa.RecordBatch] = []
-    for found in dissect_batches((scan(split) for split in splits), splits, wanted=("ends",)):
+    for found in dissect_batches((scan_split(split) for split in splits), splits, wanted=("ends",)):
         batches += [found["partitions"]] if "partitions" in found else []
         for name in TABLES:
             rows[name] += found[name].to_pylist() if name in found else []

@@ -1,6 +1,6 @@
 """Decompress whole files piece by piece: gzip and zstd, several members one after another, in bounded memory.
 
-Whatever is readable comes out; then, if the stream is cut off or damaged, `BrokenStream` says so.
+Whatever is readable comes out; then, if the stream is cut off or damaged, `BrokenStreamError` says so.
 """
 
 import zlib
@@ -12,7 +12,7 @@ PIECE_BYTES = 1 << 20  # most that comes out at once of gzip
 ZSTD_INPUT_BYTES = 1 << 10  # a zstd block of 4 bytes may stand for 128 KiB: little is given in at a time
 
 
-class BrokenStream(Exception):
+class BrokenStreamError(Exception):
     """A compressed stream that ends too early or makes no sense; the message says which."""
 
 
@@ -29,7 +29,7 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
             try:
                 piece = inflate.decompress(rest, PIECE_BYTES)
             except zlib.error:
-                raise BrokenStream("the compressed data is damaged") from None
+                raise BrokenStreamError("the compressed data is damaged") from None
             if piece:
                 yield piece
             rest = inflate.unconsumed_tail
@@ -37,7 +37,7 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
                 rest, inflate, begun = inflate.unused_data, zlib.decompressobj(wbits=31), False
     if begun:
         yield from _last_of(inflate)
-        raise BrokenStream("the compressed data is cut off")
+        raise BrokenStreamError("the compressed data is cut off")
 
 
 def _last_of(inflate: "zlib._Decompress") -> Iterator[bytes]:
@@ -58,14 +58,14 @@ def unzstd(chunks: Iterable[bytes]) -> Iterator[bytes]:
                 try:
                     piece = frame.decompress(rest)
                 except zstandard.ZstdError:
-                    raise BrokenStream("the compressed data is damaged") from None
+                    raise BrokenStreamError("the compressed data is damaged") from None
                 if piece:
                     yield piece
                 rest = b""
                 if frame.eof:
                     rest, frame, begun = frame.unused_data, decompressor.decompressobj(), False
     if begun:
-        raise BrokenStream("the compressed data is cut off")
+        raise BrokenStreamError("the compressed data is cut off")
 
 
 DECOMPRESSORS: dict[bytes, Callable[[Iterable[bytes]], Iterator[bytes]]] = {

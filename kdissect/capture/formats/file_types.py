@@ -1,6 +1,6 @@
 """What is no capture, told from its first bytes and in one sentence; importing this loads nothing that takes time.
 
-`refuse_at_once` looks at the paths of a command before anything is started for them: it refuses what `files.open_inputs`
+`check_paths` looks at the paths of a command before anything is started for them: it refuses what `files.open_inputs`
 would refuse later, as far as a glance can tell. Directories, URIs and standard input are left to it.
 """
 
@@ -26,7 +26,7 @@ class InputError(UserError):
         return cls(f"{name}: {REASONS.get(number) or said[:1].lower() + said[1:]}")
 
 
-def refuse_at_once(paths: Iterable[str]) -> None:
+def check_paths(paths: Iterable[str]) -> None:
     """Raise InputError for a path that is not there, cannot be read, is empty or begins like no capture."""
     for path in paths:
         if path == STANDARD_INPUT or "://" in path:  # a URI: see `source`
@@ -44,10 +44,10 @@ def refuse_at_once(paths: Iterable[str]) -> None:
         if not first:
             raise InputError(f"{path} is empty")
         if not first.startswith(BEGINNINGS):
-            raise no_capture(path, first)
+            raise not_a_capture(path, first)
 
 
-def no_capture(name: str, first: bytes) -> InputError:
+def not_a_capture(name: str, first: bytes) -> InputError:
     """Say that a file is no capture, and what it looks like."""
     kind = next((kind for magic, kind in LOOKS_LIKE.items() if first.startswith(magic)), None)
     return InputError(

@@ -43,7 +43,7 @@ HEADER_BYTES = 24
 LARGEST_USUAL = 262144  # libpcap's MAXIMUM_SNAPLEN: writers keep to it whatever snaplen they declare
 
 
-class Header(NamedTuple):
+class PcapHeader(NamedTuple):
     """What the file header fixes for every record."""
 
     big_endian: bool
@@ -51,7 +51,7 @@ class Header(NamedTuple):
     interface: Interface
 
 
-def read_header(first: bytes) -> Header | None:
+def read_header(first: bytes) -> PcapHeader | None:
     """Read the first 24 bytes of a file; None when they are not a pcap header."""
     variant = MAGICS.get(first[:4])
     if variant is None or len(first) < HEADER_BYTES:
@@ -59,7 +59,7 @@ def read_header(first: bytes) -> Header | None:
     big_endian, resolution, record_header = variant
     snap_length, network = struct.unpack_from(">II" if big_endian else "<II", first, 16)
     # The upper half of the link type tells of frame check sequences; IP lengths make them harmless.
-    return Header(big_endian, record_header, Interface(network & 0xFFFF, snap_length, resolution))
+    return PcapHeader(big_endian, record_header, Interface(network & 0xFFFF, snap_length, resolution))
 
 
 @jit_flat
@@ -69,7 +69,7 @@ def longest_packet(snap: int) -> int:
 
 
 @jit_flat
-def walk(
+def read_records(
     data: Bytes,
     base: int,
     stop: int,

@@ -68,7 +68,7 @@ SIMPLE_HEADER = 12
 FRACTION_BITS = 33  # more would overflow when multiplied by 10^9; what is dropped is less than a nanosecond
 
 
-class Block(NamedTuple):
+class PcapngBlock(NamedTuple):
     """A block that the survey reads: its kind, its place, the order of its bytes and its body."""
 
     kind: int
@@ -92,7 +92,7 @@ class Block(NamedTuple):
             at += 4 + (length + 3 & ~3)
 
 
-class Statistics(NamedTuple):
+class InterfaceStatistics(NamedTuple):
     """Packets that the capture itself says it lost on an interface: by the interface, by the operating system."""
 
     interface: int
@@ -100,7 +100,7 @@ class Statistics(NamedTuple):
     system_drops: int
 
 
-class Secrets(NamedTuple):
+class SecretsBlock(NamedTuple):
     """Where decryption secrets lie in the file. kind 0x544c534b: a TLS key log."""
 
     kind: int
@@ -120,7 +120,7 @@ def section_order(first: bytes) -> bool | None:
     return big_endian if major == 1 and SECTION_BYTES <= length <= MOST_RECORD_BYTES else None
 
 
-def read_interface(block: Block) -> Interface:
+def read_interface(block: PcapngBlock) -> Interface:
     """Read an interface description block."""
     link_type, _, snap_length = block.unpack("HHI")
     resolution, offset_s = 6, 0
@@ -132,21 +132,21 @@ def read_interface(block: Block) -> Interface:
     return Interface(link_type, snap_length, resolution, offset_s, block.start)
 
 
-def read_statistics(block: Block) -> Statistics:
+def read_statistics(block: PcapngBlock) -> InterfaceStatistics:
     """Read an interface statistics block."""
     counts = {
         code: int.from_bytes(value, "big" if block.big_endian else "little")
         for code, value in block.options(12)
         if len(value) == 8
     }
-    return Statistics(block.unpack("I")[0], counts.get(5, 0), counts.get(7, 0))
+    return InterfaceStatistics(block.unpack("I")[0], counts.get(5, 0), counts.get(7, 0))
 
 
-def read_secrets(block: Block) -> Secrets:
+def read_secrets(block: PcapngBlock) -> SecretsBlock:
     """Read where the secrets of a decryption secrets block lie."""
     kind, length = block.unpack("II")
     begin = block.start + BLOCK_HEADER + 8
-    return Secrets(kind, begin, max(0, min(length, block.stop - 4 - begin)))
+    return SecretsBlock(kind, begin, max(0, min(length, block.stop - 4 - begin)))
 
 
 @jit_inner
@@ -180,7 +180,7 @@ def time_ns(high: int, low: int, interfaces: Int64s, number: int) -> int:
 
 
 @jit_flat
-def walk(
+def read_blocks(
     data: Bytes,
     base: int,
     stop: int,

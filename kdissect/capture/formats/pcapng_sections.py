@@ -1,6 +1,6 @@
 """What a pcapng file says of itself on the way: sections, interfaces, statistics, secrets.
 
-The walk stops at such blocks; `Sections` reads them one by one and holds what is in force. Hostile files may hold nothing
+The walk stops at such blocks; `SectionReader` reads them one by one and holds what is in force. Hostile files may hold nothing
 but descriptions, so there is a limit to their number.
 """
 
@@ -24,7 +24,7 @@ MOST_BLOCKS = 100_000  # descriptions in one file: far more than any capture too
 MOST_BLOCK_BYTES = 1 << 20  # read of one description; options behind that are not looked at
 
 
-class Reading(Enum):
+class BlockOutcome(Enum):
     """What became of a block."""
 
     WHOLE = auto()
@@ -34,21 +34,21 @@ class Reading(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
+class SectionState:
     """What must be known to read records from some place on: the byte order, and the interfaces described so far."""
 
     big_endian: bool
     interfaces: tuple[Interface, ...]
 
 
-class Sections:
+class SectionReader:
     """The section in force and its interfaces, as they change on the way from some place on; what is told there besides."""
 
-    def __init__(self, in_force: InForce, blocks: int = 0) -> None:
+    def __init__(self, in_force: SectionState, blocks: int = 0) -> None:
         """Begin with what is in force; `blocks` descriptions came before."""
         self.big_endian = in_force.big_endian
-        self.secrets: list[pcapng.Secrets] = []
-        self.statistics: dict[tuple[int, int], pcapng.Statistics] = {}
+        self.secrets: list[pcapng.SecretsBlock] = []
+        self.statistics: dict[tuple[int, int], pcapng.InterfaceStatistics] = {}
         """The last of each interface: by the ordinal of the section (0: the one in force at the beginning), and its number."""
         self.begun = 0
         """Sections that began on the way."""
@@ -71,9 +71,9 @@ class Sections:
         return self._frozen
 
     @property
-    def in_force(self) -> InForce:
+    def in_force(self) -> SectionState:
         """What is in force now."""
-        return InForce(self.big_endian, self.interfaces)
+        return SectionState(self.big_endian, self.interfaces)
 
     @property
     def table(self) -> Int64s:
@@ -82,7 +82,7 @@ class Sections:
 
     def read(
         self, source: CaptureStorage, position: int, size: int, before_section: Callable[[], None]
-    ) -> tuple[Reading, int]:
+    ) -> tuple[BlockOutcome, int]:
         """Read the block at `position` of a file of `size` bytes; give what became of it and the position after it.
 
         Calls `before_section` when the block ends the section in force, as long as that still is in force.
@@ -91,26 +91,26 @@ class Sections:
         opens = first[:4] == pcapng.SECTION_MAGIC
         if opens:
             if len(first) < pcapng.SECTION_BYTES:
-                return Reading.CUT, position
+                return BlockOutcome.CUT, position
             order = pcapng.section_order(first)
             if order is None:
-                return Reading.DAMAGED, position
+                return BlockOutcome.DAMAGED, position
             before_section()
             self.big_endian = order
         kind, length = struct.unpack_from(">II" if self.big_endian else "<II", first)
         stop = position + (length + 3 & ~3)
         self.blocks += 1
         if stop > size:
-            return Reading.CUT, position
+            return BlockOutcome.CUT, position
         if self.blocks > MOST_BLOCKS:
-            return Reading.TOO_MANY, position
+            return BlockOutcome.TOO_MANY, position
         if opens:
             self._open_section(position)
-            return Reading.WHOLE, stop
+            return BlockOutcome.WHOLE, stop
         wanted = min(length - pcapng.BLOCK_OVERHEAD, MOST_BLOCK_BYTES)
         body = source.read(wanted, position + pcapng.BLOCK_HEADER)
-        self._take(pcapng.Block(kind, position, stop, self.big_endian, body))
-        return Reading.WHOLE, stop
+        self._take(pcapng.PcapngBlock(kind, position, stop, self.big_endian, body))
+        return BlockOutcome.WHOLE, stop
 
     def _open_section(self, position: int) -> None:
         self.begun += 1
@@ -120,7 +120,7 @@ class Sections:
         self._interfaces = []
         self._frozen = ()
 
-    def _take(self, block: pcapng.Block) -> None:
+    def _take(self, block: pcapng.PcapngBlock) -> None:
         if block.kind == pcapng.INTERFACE:
             self.described = True
             self._add(pcapng.read_interface(block))

@@ -1,7 +1,7 @@
 """Hop from packet record to packet record through a capture file, reading it in chunks of bounded size.
 
 The kernels of `pcap` and `pcapng` know how records are laid out; both fill the same record table, so that nobody behind
-them needs to care. A `Walk` keeps the place, reads the next chunk when a kernel asks for more, and passes over packet
+them needs to care. A `RecordReader` keeps the place, reads the next chunk when a kernel asks for more, and passes over packet
 bytes that nobody wants: only the first `head` bytes of each packet are sure to be in the buffer. What comes out does not
 depend on the chunk size.
 """
@@ -25,7 +25,7 @@ from kdissect.capture.formats.record_table import (
     RECORD_COLUMNS,
     WALK_FIELDS,
 )
-from kdissect.capture.index.splits import Format
+from kdissect.capture.index.splits import CaptureFormat
 from kdissect.capture.storage import CaptureStorage
 
 Int64s = NDArray[np.int64]
@@ -35,16 +35,16 @@ SMALLEST_CHUNK = 64  # any record header fits
 BYTES_PER_RECORD = 64  # the record table has room for a chunk of such records
 
 
-class Layout(NamedTuple):
+class RecordLayout(NamedTuple):
     """How to read records: what a split says of its bytes, the interfaces as `splits.interface_table` gives them."""
 
-    format: Format
+    format: CaptureFormat
     big_endian: bool
     record_header: int
     interfaces: Int64s
 
 
-class Walk:
+class RecordReader:
     """A place in a capture file between `start` and `stop`, with the buffer and the records found from there on.
 
     Records that begin at `limit` or later are not passed; without one, all before `stop` are.
@@ -69,7 +69,7 @@ class Walk:
             (max(16, len(self.buffer) // BYTES_PER_RECORD), RECORD_COLUMNS), dtype=np.int64
         )
         self._state = np.zeros(WALK_FIELDS, dtype=np.int64)
-        self._state[POSITION], self._state[OUTCOME], self._state[CLOCK_NS] = start, Outcome.MORE, clock_ns
+        self._state[POSITION], self._state[OUTCOME], self._state[CLOCK_NS] = start, ReadOutcome.MORE, clock_ns
 
     @property
     def position(self) -> int:
@@ -95,13 +95,13 @@ class Walk:
         """Go on from there, after a block that was looked at."""
         self._state[POSITION] = position
 
-    def advance(self, layout: Layout, look: bool = False) -> "Outcome":
+    def advance(self, layout: RecordLayout, look: bool = False) -> "ReadOutcome":
         """Find the next records and give why it stopped. With `look`, stop at blocks that describe others."""
-        refilled = self._state[OUTCOME] == Outcome.MORE
+        refilled = self._state[OUTCOME] == ReadOutcome.MORE
         if refilled:
             self._refill()
         kernel, extent = _KERNELS[layout.format], self.buffer[: self._filled]
-        options = layout.record_header if layout.format is Format.PCAP else int(look)
+        options = layout.record_header if layout.format is CaptureFormat.PCAP else int(look)
         kernel(
             extent,
             self.base,
@@ -114,9 +114,9 @@ class Walk:
             self._table,
             self._state,
         )
-        outcome = Outcome(self._state[OUTCOME])
-        if outcome is Outcome.MORE and refilled and self.position == self.base:
-            return Outcome.CUT  # a full chunk was not enough: the file has become shorter
+        outcome = ReadOutcome(self._state[OUTCOME])
+        if outcome is ReadOutcome.MORE and refilled and self.position == self.base:
+            return ReadOutcome.CUT  # a full chunk was not enough: the file has become shorter
         return outcome
 
     def _refill(self) -> None:
@@ -132,7 +132,7 @@ class Walk:
             self._filled += got
 
 
-class Outcome(IntEnum):
+class ReadOutcome(IntEnum):
     """Why a walk stopped."""
 
     END = record_table.END  # nothing is left
@@ -143,4 +143,4 @@ class Outcome(IntEnum):
     BLOCK = record_table.BLOCK  # a pcapng block that says how to read what follows
 
 
-_KERNELS = {Format.PCAP: pcap.walk, Format.PCAPNG: pcapng.walk}
+_KERNELS = {CaptureFormat.PCAP: pcap.read_records, CaptureFormat.PCAPNG: pcapng.read_blocks}

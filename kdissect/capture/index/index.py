@@ -15,25 +15,25 @@ from itertools import islice
 
 from kdissect.capture.formats import pcap, pcapng
 from kdissect.capture.formats.file_types import InputError
-from kdissect.capture.formats.pcapng_sections import InForce
+from kdissect.capture.formats.pcapng_sections import SectionState
 from kdissect.capture.formats.record_reader import CHUNK_BYTES
 from kdissect.capture.index.range_merge import (
-    Joined,
-    Plan,
-    Run,
-    join,
+    FilePlan,
+    MergedScans,
+    RunRanges,
+    merge_scans,
 )
 from kdissect.capture.index.range_scan import (
-    Entry,
-    Range,
+    ByteRange,
     RangeScan,
-    Task,
-    look_over,
+    RangeTask,
+    ScanStart,
+    scan_range,
 )
 from kdissect.capture.index.split_stats import StepBack
-from kdissect.capture.index.splits import Format, Split
+from kdissect.capture.index.splits import CaptureFormat, Split
 from kdissect.capture.inputs import CaptureFile
-from kdissect.capture.storage import opened
+from kdissect.capture.storage import open_storage
 from kdissect.files import processor_count
 
 SPLIT_BYTES = 32 << 20
@@ -49,7 +49,7 @@ class FileIndex:
     """What one capture file holds. Times are None when it holds no packet."""
 
     file: CaptureFile
-    format: Format
+    format: CaptureFormat
     size: int  # bytes of the file, decompressed
     packets: int
     first_time_ns: int | None  # of the first packet in the file
@@ -64,7 +64,7 @@ class FileIndex:
     link_types: tuple[int, ...]  # -1: packets of an interface that the file never described
     interface_drops: int  # packets lost in capturing, as the capture itself says (pcapng statistics)
     system_drops: int
-    secrets: tuple[pcapng.Secrets, ...]
+    secrets: tuple[pcapng.SecretsBlock, ...]
     warnings: tuple[str, ...]
     splits: tuple[Split, ...]
 
@@ -122,7 +122,7 @@ def index_captures(
     progress: Progress | None = None,
     chunk_bytes: int = CHUNK_BYTES,
     range_bytes: int = RANGE_BYTES,
-    run: Run | None = None,
+    run: RunRanges | None = None,
 ) -> CaptureIndex:
     """Look over all files. `progress` hears of bytes passed. Raises InputError for a file that cannot be read.
 
@@ -133,9 +133,9 @@ def index_captures(
     range_bytes = split_bytes * max(1, range_bytes // split_bytes)
     plans = [_plan(file, split_bytes, chunk_bytes, range_bytes) for file in files]
     tasks = [task for plan in plans for task in plan.tasks()]
-    looks = _heard(zip(tasks, run(tasks), strict=True), sum(plan.size for plan in plans), progress)
+    looks = _with_progress(zip(tasks, run(tasks), strict=True), sum(plan.size for plan in plans), progress)
     found = [
-        _told(file, plan, join(plan, list(islice(looks, len(plan.ranges))), run))
+        _file_index(file, plan, merge_scans(plan, list(islice(looks, len(plan.ranges))), run))
         for file, plan in zip(files, plans, strict=True)
     ]
     found.sort(key=lambda one: (one.first_time_ns is None, one.first_time_ns, one.file.name))
@@ -145,8 +145,8 @@ def index_captures(
     return CaptureIndex(ordered, tuple(split for one in ordered for split in one.splits))
 
 
-def _heard(
-    done: Iterable[tuple[Task, RangeScan]], size: int, progress: Progress | None
+def _with_progress(
+    done: Iterable[tuple[RangeTask, RangeScan]], size: int, progress: Progress | None
 ) -> Iterator[RangeScan]:
     """Pass looks on, and tell how many of `size` bytes they make together."""
     passed = 0
@@ -157,7 +157,7 @@ def _heard(
         yield look
 
 
-def in_threads(tasks: Sequence[Task]) -> Iterator[RangeScan]:
+def in_threads(tasks: Sequence[RangeTask]) -> Iterator[RangeScan]:
     """Look over ranges on all cores of this machine: the loops that do it do not hold the interpreter's lock."""
     cores = processor_count()
     workers = min(len(tasks), cores)
@@ -165,44 +165,46 @@ def in_threads(tasks: Sequence[Task]) -> Iterator[RangeScan]:
         yield from one_by_one(tasks)
         return
     with ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(look_over, tasks)
+        yield from pool.map(scan_range, tasks)
 
 
-def one_by_one(tasks: Sequence[Task]) -> Iterator[RangeScan]:
+def one_by_one(tasks: Sequence[RangeTask]) -> Iterator[RangeScan]:
     """Look over ranges here and now."""
-    return map(look_over, tasks)
+    return map(scan_range, tasks)
 
 
-def _plan(file: CaptureFile, split_bytes: int, chunk_bytes: int, range_bytes: int) -> Plan:
+def _plan(file: CaptureFile, split_bytes: int, chunk_bytes: int, range_bytes: int) -> FilePlan:
     """Read the beginning of a file; raise InputError for what is no capture."""
     try:
-        with opened(file.path) as source:
+        with open_storage(file.path) as source:
             size, first = source.size, source.read(pcapng.SECTION_BYTES, 0)
     except OSError as error:
         raise InputError.of(file.name, error) from None
     header = pcap.read_header(first)
     if header is not None:
-        format, record_header, start = Format.PCAP, header.record_header, pcap.HEADER_BYTES
-        in_force = InForce(header.big_endian, (header.interface,))
+        format, record_header, start = CaptureFormat.PCAP, header.record_header, pcap.HEADER_BYTES
+        in_force = SectionState(header.big_endian, (header.interface,))
     elif pcapng.section_order(first) is not None:
-        format, record_header, start, in_force = Format.PCAPNG, 0, 0, InForce(False, ())
+        format, record_header, start, in_force = CaptureFormat.PCAPNG, 0, 0, SectionState(False, ())
     else:
         raise InputError(f"{file.name} is not a packet capture")
 
-    def part(start: int, limit: int) -> Range:
-        return Range(
+    def part(start: int, limit: int) -> ByteRange:
+        return ByteRange(
             file.path, file.name, size, format, record_header, start, limit, split_bytes, chunk_bytes
         )
 
     starts = range(0, max(1, size), range_bytes)
     ranges = tuple(part(start, min(size, start + range_bytes)) for start in starts)
-    entry = Entry(start, in_force)
-    if format is Format.PCAPNG and len(ranges) > 1:  # interfaces are mostly described before the first packet
-        in_force = look_over(Task(part(0, FORESEEN_BYTES), entry)).in_force
-    return Plan(ranges, entry, in_force)
+    entry = ScanStart(start, in_force)
+    if (
+        format is CaptureFormat.PCAPNG and len(ranges) > 1
+    ):  # interfaces are mostly described before the first packet
+        in_force = scan_range(RangeTask(part(0, FORESEEN_BYTES), entry)).in_force
+    return FilePlan(ranges, entry, in_force)
 
 
-def _told(file: CaptureFile, plan: Plan, joined: Joined) -> FileIndex:
+def _file_index(file: CaptureFile, plan: FilePlan, joined: MergedScans) -> FileIndex:
     warnings = list(file.warnings)
     if text := ENDS.get(joined.ended):
         position = joined.entry.position

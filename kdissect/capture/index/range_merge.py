@@ -12,46 +12,46 @@ import numpy as np
 
 from kdissect.capture.dedup import RECALLED_BYTES, RECALLED_PACKETS
 from kdissect.capture.formats import pcapng, pcapng_sections
-from kdissect.capture.formats.pcapng_sections import InForce
+from kdissect.capture.formats.pcapng_sections import SectionState
 from kdissect.capture.index import split_stats
 from kdissect.capture.index.range_scan import (
     END,
     NO_CLOCK,
-    Entry,
-    Range,
+    ByteRange,
     RangeScan,
-    Task,
+    RangeTask,
+    ScanStart,
 )
 from kdissect.capture.index.splits import Split
 
-Run = Callable[[Sequence[Task]], Iterable[RangeScan]]
+RunRanges = Callable[[Sequence[RangeTask]], Iterable[RangeScan]]
 """Looks over some ranges, in parallel or not; gives what was found in the order of the tasks."""
 
 MOST_AGAIN = 3  # times that ranges are guessed again; after that, those that do not fit are read one by one
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FilePlan:
     """How a file is to be looked over: the ranges, where the first begins, and what is foreseen to be in force behind it."""
 
-    ranges: tuple[Range, ...]
-    entry: Entry
-    foreseen: InForce
+    ranges: tuple[ByteRange, ...]
+    entry: ScanStart
+    foreseen: SectionState
 
     @property
     def size(self) -> int:
         """Bytes of the file."""
         return self.ranges[0].size
 
-    def tasks(self) -> list[Task]:
+    def tasks(self) -> list[RangeTask]:
         """Give what there is to look over; all but the first range are guesses."""
         first, *others = self.ranges
-        return [Task(first, self.entry), *(_guess(part, self.foreseen) for part in others)]
+        return [RangeTask(first, self.entry), *(_guess(part, self.foreseen) for part in others)]
 
 
-def join(plan: Plan, looks: list[RangeScan], run: Run) -> "Joined":
+def merge_scans(plan: FilePlan, looks: list[RangeScan], run: RunRanges) -> "MergedScans":
     """Put the looks over a file together; `run` does again what must be."""
-    joined = Joined(plan.entry)
+    joined = MergedScans(plan.entry)
     for number, part in enumerate(plan.ranges):
         entry = joined.entry
         if not _holds(looks[number], entry):
@@ -60,7 +60,7 @@ def join(plan: Plan, looks: list[RangeScan], run: Run) -> "Joined":
             if joined.again == MOST_AGAIN:
                 wrong = []
             joined.again += bool(wrong)
-            tasks = [Task(part, entry), *(_guess(plan.ranges[later], entry.in_force) for later in wrong)]
+            tasks = [RangeTask(part, entry), *(_guess(plan.ranges[later], entry.in_force) for later in wrong)]
             for which, look in zip([number, *wrong], run(tasks), strict=True):
                 looks[which] = look
         joined.add(looks[number])
@@ -69,11 +69,11 @@ def join(plan: Plan, looks: list[RangeScan], run: Run) -> "Joined":
     return joined
 
 
-def _guess(part: Range, in_force: InForce) -> Task:
-    return Task(part, Entry(part.start, in_force, NO_CLOCK), guess=True)
+def _guess(part: ByteRange, in_force: SectionState) -> RangeTask:
+    return RangeTask(part, ScanStart(part.start, in_force, NO_CLOCK), guess=True)
 
 
-def _holds(look: RangeScan, entry: Entry) -> bool:
+def _holds(look: RangeScan, entry: ScanStart) -> bool:
     """Say whether a look found what it would have found from the true beginning."""
     clock_known = look.entry.clock_ns == entry.clock_ns or look.counts[split_stats.EARLIEST_NS] != NO_CLOCK
     few_blocks = (
@@ -83,7 +83,7 @@ def _holds(look: RangeScan, entry: Entry) -> bool:
     return at_home and clock_known and few_blocks and _suits(look, entry.in_force)
 
 
-def _suits(look: RangeScan, in_force: InForce) -> bool:
+def _suits(look: RangeScan, in_force: SectionState) -> bool:
     """Say whether what a look took to be in force is, or differs by interfaces only that do not matter there."""
     taken = look.entry.in_force
     if taken == in_force:
@@ -93,10 +93,10 @@ def _suits(look: RangeScan, in_force: InForce) -> bool:
     return unmoved and taken.big_endian == in_force.big_endian and taken.interfaces == first
 
 
-class Joined:
+class MergedScans:
     """What is known of a file up to some place. Times are None before the first packet."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: ScanStart) -> None:
         self.entry = entry  # of the next look
         self.again = 0
         self.ended = END
@@ -107,10 +107,10 @@ class Joined:
         self.earliest_ns: int | None = None
         self.latest_ns: int | None = None
         self.link_types: set[int] = set()
-        self.secrets: list[pcapng.Secrets] = []
+        self.secrets: list[pcapng.SecretsBlock] = []
         self.splits: list[Split] = []
         self._sections = 0
-        self._statistics: dict[tuple[int, int], pcapng.Statistics] = {}
+        self._statistics: dict[tuple[int, int], pcapng.InterfaceStatistics] = {}
         self._last = split_stats.new_last()[:0]
 
     @property
@@ -131,7 +131,7 @@ class Joined:
             self._statistics[self._sections + section, interface] = statistics
         self._sections += look.sections
         self.ended = look.ended
-        self.entry = Entry(look.stop, in_force, self.last_ns or 0, self.entry.blocks + look.blocks)
+        self.entry = ScanStart(look.stop, in_force, self.last_ns or 0, self.entry.blocks + look.blocks)
 
     def _count(self, counts: Sequence[int]) -> None:
         if not counts[split_stats.PACKETS]:

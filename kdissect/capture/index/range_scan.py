@@ -1,7 +1,7 @@
 """One look over a byte range of a capture: every record that begins there, counted and cut into splits.
 
 What a look finds depends on where its first record begins and on what is in force there. For the first range of a file
-both are known; for any other one they are taken to be so (`Entry`), and `joining` finds out. Packet numbers count from the range's
+both are known; for any other one they are taken to be so (`ScanStart`), and `joining` finds out. Packet numbers count from the range's
 first packet, sections from the one in force at its beginning.
 """
 
@@ -13,20 +13,20 @@ import numpy as np
 from kdissect.capture.formats import pcapng
 from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.formats.pcapng_sections import (
-    InForce,
-    Reading,
-    Sections,
+    BlockOutcome,
+    SectionReader,
+    SectionState,
 )
 from kdissect.capture.formats.record_reader import (
-    Layout,
-    Outcome,
-    Walk,
+    ReadOutcome,
+    RecordLayout,
+    RecordReader,
 )
 from kdissect.capture.formats.record_table import Int64s
 from kdissect.capture.index import split_stats
 from kdissect.capture.index.resync import guessed
-from kdissect.capture.index.splits import Format, Split
-from kdissect.capture.storage import CaptureStorage, opened
+from kdissect.capture.index.splits import CaptureFormat, Split
+from kdissect.capture.storage import CaptureStorage, open_storage
 
 LINK_TYPES = 1 << 16
 NOWHERE = -1
@@ -35,12 +35,12 @@ END = "END"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ScanStart:
     """Where a look begins, and what came before."""
 
     position: int
     """Of the first record or block; NOWHERE: none was found."""
-    in_force: InForce
+    in_force: SectionState
     clock_ns: int = 0
     """Time of the packet before; 0: there is none."""
     blocks: int = 0
@@ -48,13 +48,13 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class ByteRange:
     """A part of a file: all records that begin at `start` or later and before `limit`."""
 
     path: str
     name: str
     size: int  # of the file
-    format: Format
+    format: CaptureFormat
     record_header: int
     start: int
     limit: int
@@ -66,10 +66,10 @@ class Range:
 class RangeScan:
     """What one range holds, if it begins with `entry`."""
 
-    entry: Entry
+    entry: ScanStart
     stop: int  # file offset of the first record or block that was not passed
     ended: str  # why: END, or Outcome or Reading
-    in_force: InForce  # at `stop`
+    in_force: SectionState  # at `stop`
     counts: tuple[int, ...]  # columns of `tally`
     link_types: frozenset[int]  # -1: packets of an interface that was not described
     last: Int64s  # rows of LAST_START, LAST_CLOCK_NS: the last packets of the section in force at `stop`
@@ -78,39 +78,39 @@ class RangeScan:
     blocks: int  # descriptions of any kind
     sections: int  # that begin here
     first_section: int | None  # where the first of them does
-    statistics: dict[tuple[int, int], pcapng.Statistics]
-    secrets: tuple[pcapng.Secrets, ...]
+    statistics: dict[tuple[int, int], pcapng.InterfaceStatistics]
+    secrets: tuple[pcapng.SecretsBlock, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class RangeTask:
     """A range to be looked over. A guess has the range's start for its position and is given a better one."""
 
-    range: Range
-    entry: Entry
+    range: ByteRange
+    entry: ScanStart
     guess: bool = False
 
 
-def look_over(task: Task) -> RangeScan:
+def scan_range(task: RangeTask) -> RangeScan:
     """Look over one range. Raises InputError for a file that cannot be read."""
     part, entry = task.range, task.entry
     try:
-        with opened(part.path) as source:
+        with open_storage(part.path) as source:
             if task.guess:
                 begin = guessed(
                     source, part.start, part.size, part.format, part.record_header, entry.in_force
                 )
-                entry = Entry(NOWHERE if begin is None else begin, entry.in_force, NO_CLOCK)
-            return _Looking(part, entry, source).result()
+                entry = ScanStart(NOWHERE if begin is None else begin, entry.in_force, NO_CLOCK)
+            return _RangeScanner(part, entry, source).result()
     except OSError as error:
         raise InputError.of(part.name, error) from None
 
 
-class _Looking:
-    def __init__(self, part: Range, entry: Entry, source: CaptureStorage) -> None:
+class _RangeScanner:
+    def __init__(self, part: ByteRange, entry: ScanStart, source: CaptureStorage) -> None:
         self._part, self._entry, self._source = part, entry, source
-        self._sections = Sections(entry.in_force, entry.blocks)
-        self._counts = split_stats.new_tally()
+        self._sections = SectionReader(entry.in_force, entry.blocks)
+        self._counts = split_stats.new_counts()
         self._links = np.zeros(LINK_TYPES + 1, dtype=np.int64)
         self._last = split_stats.new_last()
         self._splits: list[Split] = []
@@ -139,33 +139,33 @@ class _Looking:
     def _pass(self) -> tuple[int, str]:
         """Go through the range; give where and why it ends."""
         part, entry = self._part, self._entry
-        walk = Walk(
+        walk = RecordReader(
             self._source, entry.position, part.size, 0, part.chunk_bytes, entry.clock_ns, limit=part.limit
         )
         cuts = np.empty((walk.room, split_stats.CUT_FIELDS), dtype=np.int64)
-        layout, outcome, ended = self._layout(), Outcome.MORE, ""
+        layout, outcome, ended = self._layout(), ReadOutcome.MORE, ""
         while not ended:
             outcome = walk.advance(layout, look=True)
-            finished = split_stats.tally(
+            finished = split_stats.count_records(
                 walk.records, part.split_bytes, self._counts, self._links, self._last, cuts
             )
             self._splits.extend(self._made_of(cuts[:finished]))
-            if outcome is Outcome.BLOCK:
+            if outcome is ReadOutcome.BLOCK:
                 reading, after = self._sections.read(
                     self._source, walk.position, part.size, self._close_split
                 )
                 walk.skip_to(after)
                 layout = self._layout()
-                ended = "" if reading is Reading.WHOLE else reading.name
-            elif outcome not in (Outcome.MORE, Outcome.FULL):
+                ended = "" if reading is BlockOutcome.WHOLE else reading.name
+            elif outcome not in (ReadOutcome.MORE, ReadOutcome.FULL):
                 ended = outcome.name
         stop = walk.position
         self._splits.extend(self._made_of(split_stats.last_cut(self._counts)))
         return stop, ended
 
-    def _layout(self) -> Layout:
+    def _layout(self) -> RecordLayout:
         part, sections = self._part, self._sections
-        return Layout(part.format, sections.big_endian, part.record_header, sections.table)
+        return RecordLayout(part.format, sections.big_endian, part.record_header, sections.table)
 
     def _close_split(self) -> None:
         self._splits.extend(self._made_of(split_stats.last_cut(self._counts)))

@@ -8,13 +8,13 @@ believes it when the records before it have been passed and end there.
 import numpy as np
 
 from kdissect.capture.formats import pcap, pcapng
-from kdissect.capture.formats.pcapng_sections import InForce
+from kdissect.capture.formats.pcapng_sections import SectionState
 from kdissect.capture.formats.record_table import (
     MOST_RECORD_BYTES,
     Bytes,
     u32,
 )
-from kdissect.capture.index.splits import Format
+from kdissect.capture.index.splits import CaptureFormat
 from kdissect.capture.storage import CaptureStorage
 from kdissect.jit.decorators import jit_flat
 
@@ -25,15 +25,20 @@ SECOND_NS = 1_000_000_000
 
 
 def guessed(
-    source: CaptureStorage, at: int, size: int, layout: Format, record_header: int, in_force: InForce
+    source: CaptureStorage,
+    at: int,
+    size: int,
+    layout: CaptureFormat,
+    record_header: int,
+    in_force: SectionState,
 ) -> int | None:
     """Give where a record probably begins, at or after byte `at` of a file of `size` bytes; None: no idea."""
-    if layout is Format.PCAPNG:
+    if layout is CaptureFormat.PCAPNG:
         at = at + 3 & ~3  # blocks are multiples of four bytes long
     for length in READ_BYTES:
         data = np.frombuffer(source.read(length, at), np.uint8)
         whole = at + len(data) >= size
-        if layout is Format.PCAPNG:
+        if layout is CaptureFormat.PCAPNG:
             found = find_block(data, whole, in_force.big_endian)
         else:
             (interface,) = in_force.interfaces

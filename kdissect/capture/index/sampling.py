@@ -17,7 +17,7 @@ from kdissect.capture.flow_table import (
 )
 from kdissect.capture.formats.record_table import Int64s
 from kdissect.capture.index.splits import Split
-from kdissect.capture.scan import gather_split
+from kdissect.capture.scan import read_split
 from kdissect.capture.segment_index import FLAG_SYN, FLAGS
 
 MOST_LOOKS = 16
@@ -47,7 +47,7 @@ def take_sample(splits: Sequence[Split], ports: Iterable[int] = ()) -> Sample:
     for split in splits[:: -(-len(splits) // MOST_LOOKS)]:
         look = replace(split, stop=min(split.stop, split.start + LOOK_BYTES))
         looked += look.stop - look.start
-        gather_split(look, found)
+        read_split(look, found)
         pieces = found.pieces
         np.add.at(segments, pieces[:, BUCKET], pieces[:, COUNT])
         handshakes = found.segments[:, FLAGS] & FLAG_SYN != 0

@@ -64,7 +64,7 @@ class StepBack(NamedTuple):
     at_ns: int = 0
 
 
-def new_tally() -> Int64s:
+def new_counts() -> Int64s:
     """Give a tally of nothing."""
     counts = np.zeros(TALLY_FIELDS, dtype=np.int64)
     counts[OPEN_START] = -1
@@ -109,7 +109,7 @@ def _open(counts: Int64s, last: Int64s, start: int) -> None:
 
 
 @jit_flat
-def tally(
+def count_records(
     records: Int64s, split_bytes: int, counts: Int64s, links: Int64s, last: Int64s, cuts: Int64s
 ) -> int:
     """Count `records` into `counts` and, by link type, into `links` (the last of them for link type -1).

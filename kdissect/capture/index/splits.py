@@ -16,7 +16,7 @@ BINARY_RESOLUTION = 0x80  # high bit of if_tsresol: the rest is a negative power
 LATEST_NS = (1 << 62) - 1  # times are kept within 0 .. 2116 so that any difference of two fits an int64
 
 
-class Format(StrEnum):
+class CaptureFormat(StrEnum):
     """How records are laid out in the file."""
 
     PCAP = "pcap"
@@ -81,7 +81,7 @@ class Split:
     stop: int  # file offset after the last record
     first_packet: int
     packets: int
-    format: Format
+    format: CaptureFormat
     big_endian: bool
     record_header: int  # bytes before the packet in pcap: 16, or 24 in the "modified" format; 0 in pcapng
     interfaces: tuple[Interface, ...]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.index.index import FileIndex
-from kdissect.capture.storage import opened
+from kdissect.capture.storage import open_storage
 
 MASTER_SECRET = "CLIENT_RANDOM"  # noqa: S105 - the label of TLS 1.2 and before
 EARLY_TRAFFIC = "CLIENT_EARLY_TRAFFIC_SECRET"
@@ -124,7 +124,7 @@ def _read(path: str) -> bytes:
 
 def _inside(capture: FileIndex, offset: int, length: int) -> bytes:
     try:
-        with opened(capture.file.path) as source:
+        with open_storage(capture.file.path) as source:
             return source.read(min(length, MOST_BYTES), offset)
     except OSError as error:
         raise InputError.of(capture.file.name, error) from None

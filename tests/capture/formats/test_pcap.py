@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kdissect.capture.formats import pcap as module
-from kdissect.capture.index.splits import Format
+from kdissect.capture.index.splits import CaptureFormat
 from tests.helpers.crafted_packets import ethernet, pcap, survey_bytes, tcp
 
 FRAME = ethernet(tcp(payload=b"hello"))
@@ -19,7 +19,7 @@ def test_every_magic_number_in_both_orders(tmp_path: Path, order: str, magic: in
     data = pcap([(1_700_000_000, 123_456, FRAME), (1_700_000_001, 7, FRAME)], order, magic)
     found = survey_bytes(tmp_path, data)
     (file,) = found.files
-    assert file.format is Format.PCAP
+    assert file.format is CaptureFormat.PCAP
     assert file.packets == 2
     assert file.first_time_ns == 1_700_000_000_000_000_000 + 123_456 * MAGICS[magic]
     assert file.last_time_ns == 1_700_000_001_000_000_000 + 7 * MAGICS[magic]

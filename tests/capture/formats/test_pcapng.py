@@ -7,7 +7,7 @@ import pytest
 
 from kdissect.capture.formats import pcapng, pcapng_sections
 from kdissect.capture.index.index import FileIndex
-from kdissect.capture.index.splits import LATEST_NS, Format
+from kdissect.capture.index.splits import LATEST_NS, CaptureFormat
 from tests.helpers.crafted_packets import (
     block,
     enhanced,
@@ -25,7 +25,7 @@ SECOND = 10**9
 
 def only(folder: Path, data: bytes) -> FileIndex:
     (file,) = survey_bytes(folder, data).files
-    assert file.format is Format.PCAPNG
+    assert file.format is CaptureFormat.PCAPNG
     return file
 
 

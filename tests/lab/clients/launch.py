@@ -1,7 +1,7 @@
 """Starts client programs, each in its own process, and reads back what they did.
 
 In: a `Job`, the library that is to do it, and a folder. Out: a running `Client` with its log and, at the end,
-its `Outcome`. Java programs are compiled once against the jars of the release they speak for.
+its `ReadOutcome`. Java programs are compiled once against the jars of the release they speak for.
 """
 
 from __future__ import annotations
