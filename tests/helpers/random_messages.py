@@ -1,9 +1,9 @@
 """Random messages made from the schema: the same for tests that use a fixed seed and for Hypothesis.
 
 `random_message` fills every field that a message has in a version, with the values that go wrong most: the
-ends of a type, empty and null, strings whose length takes two bytes, text that is not UTF-8, unknown tags.
-`tame` keeps to what every Kafka client can represent: error codes that exist, times that fit a calendar,
-valid UTF-8, no null in a tagged field.
+ends of a type, empty and null, strings and arrays whose length takes two bytes, text that is not UTF-8,
+unknown tags. `tame` keeps to what every Kafka client can represent: error codes that exist, times that fit a
+calendar, valid UTF-8, no null in a tagged field.
 """
 
 from random import Random
@@ -25,6 +25,7 @@ INTEGERS = {
     "uint16": (0, 2**16),
     "int32": (-(2**31), 2**31),
 }
+MANY = 130  # elements, of which a compact length takes two bytes
 TEXTS = ("", "orders", "Łódź-漢字-🎈", "long " * 30)
 WILD_TEXTS = (*TEXTS, "\udcff\udc80 not UTF-8", "nul\0")
 WILD_INT64 = (0, 1, -1, 2**63 - 1, -(2**63))
@@ -39,8 +40,10 @@ def messages(message: Message, version: int) -> st.SearchStrategy[dict[str, Any]
 def random_message(
     rng: Random, owner: Message | Field, version: int, tame: bool = False, tags: bool = True
 ) -> Any:
-    """Make one value for a message or a struct; `tags` allows unknown tagged fields where the version is
-    flexible."""
+    """Return one value for a message or a struct.
+
+    `tags` allows unknown tagged fields where the version is flexible.
+    """
     flexible = isinstance(owner, Message) and version in owner.flexible
     return _struct(rng, owner, version, tame, tags and flexible)
 
@@ -61,8 +64,14 @@ def _value(rng: Random, field: Field, version: int, tame: bool, tags: bool) -> A
     if null_allowed and rng.random() < 0.25:
         return None
     if field.array:
-        return [_one(rng, field, version, tame, tags) for _ in range(rng.choice((0, 1, 1, 2)))]
+        return [_one(rng, field, version, tame, tags) for _ in range(_count(rng, field))]
     return _one(rng, field, version, tame, tags)
+
+
+def _count(rng: Random, field: Field) -> int:
+    count = rng.choice((0, 1, 1, 2))
+    many = count == 2 and field.type != "struct" and rng.random() < 0.1
+    return MANY if many else count
 
 
 def _one(rng: Random, field: Field, version: int, tame: bool, tags: bool) -> Any:

@@ -99,10 +99,11 @@ def check_round(peer: Peer, pairs: list[Pair], rng: Random, result: Result, mess
 
 
 def batch_of(rng: Random, pair: Pair, messages: int) -> Iterator[bytes]:
-    """Make random messages of a pair, each followed by damaged copies of it."""
+    """Yield random messages of a pair, every other one tame, each followed by damaged copies of it."""
     other = b""
-    for _ in range(messages):
-        data = encode(pair.message, pair.version, random_message(rng, pair.message, pair.version))
+    for index in range(messages):
+        value = random_message(rng, pair.message, pair.version, tame=index % 2 == 1)
+        data = encode(pair.message, pair.version, value)
         yield data
         for _ in range(DAMAGED):
             yield damaged(rng, data, other)
