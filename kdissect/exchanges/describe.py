@@ -27,9 +27,10 @@ from kdissect.exchanges.describe_records import (
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.body import Fault
 from kdissect.protocol.codec.messages import DecodedMessage, decode_embedded, decode_request, decode_response
-from kdissect.protocol.enums import COMPRESSION, words_of
+from kdissect.protocol.enums import words_of
 from kdissect.protocol.metadata_records import TOPIC as METADATA_TOPIC
 from kdissect.protocol.metadata_records import TOPIC_ID as METADATA_TOPIC_ID
+from kdissect.protocol.records.batches import CODEC_NAMES
 from kdissect.protocol.records.compression import Damage, decompress
 from kdissect.protocol.redact import REDACTED, redact
 from kdissect.protocol.schema.definition import (
@@ -262,7 +263,7 @@ def _tell_metrics(said: Tree, name: str, item: Any, _context: _Context) -> None:
     """Say how large metrics are as sent and as meant (KIP-714); they are OpenTelemetry's, and not opened."""
     codec = said.get("compression_type", 0)
     said[name] = item
-    sizes: Tree = {"codec": COMPRESSION.get(codec, f"codec {codec}"), "bytes": len(item)}
+    sizes: Tree = {"codec": CODEC_NAMES.get(codec, f"codec {codec}"), "bytes": len(item)}
     plain = decompress(codec, item)
     if isinstance(plain, Damage):
         sizes["_fault"] = plain.reason

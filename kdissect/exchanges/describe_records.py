@@ -14,43 +14,22 @@ from typing import Any
 import numpy as np
 
 from kdissect.protocol.codec.messages import decode_embedded
-from kdissect.protocol.enums import COMPRESSION, TIMESTAMP_TYPES
+from kdissect.protocol.enums import TIMESTAMP_TYPES
 from kdissect.protocol.metadata_records import RECORD_TYPES, metadata_header
-from kdissect.protocol.records.crc32c import checksum_holds
-from kdissect.protocol.records.record_codec import (
-    CONTROL_NAMES,
-    SMALLEST,
-    Record,
-    RecordFault,
-    read_records,
-)
-from kdissect.protocol.records.summary import (
-    BATCH_HEADER,
+from kdissect.protocol.records.batches import (
     CODEC_BITS,
-    CONTROL,
-    FIRST_KEY,
+    CODEC_NAMES,
     LOG_APPEND_TIME,
-    PREFIX,
-    TRANSACTIONAL,
+    PREFIX_BYTES,
+    FieldRest,
+    read_header,
+    rest_of_field,
+    whole_batches,
 )
+from kdissect.protocol.records.crc32c import checksum_holds
+from kdissect.protocol.records.record_decoder import CONTROL_NAMES, Record, RecordFault, read_records
 from kdissect.protocol.redact import REDACTED
 
-BATCH = Struct(">qiibIhiqqqhii")
-BATCH_FIELDS = (
-    "base_offset",
-    "batch_length",
-    "partition_leader_epoch",
-    "magic",
-    "crc",
-    "attributes",
-    "last_offset_delta",
-    "base_timestamp",
-    "max_timestamp",
-    "producer_id",
-    "producer_epoch",
-    "base_sequence",
-    "record_count",
-)
 MESSAGE = Struct(">qiIbb")
 MESSAGE_FIELDS = ("offset", "message_size", "crc", "magic", "attributes")
 TIMESTAMP = Struct(">q")
@@ -97,42 +76,39 @@ def describe(data: bytes, with_records: bool, kind: Kind = Kind.PLAIN) -> dict[s
 
 
 def _headers(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Give position and header of every batch; the last may be only what is left of one."""
-    at, whole = 0, np.frombuffer(data, np.uint8)
-    while at < len(data):
-        left = len(data) - at
-        if left < FIRST_KEY:
-            yield at, {"cut": f"{left} bytes of a batch"}
-            return
-        magic = data[at + PREFIX + 4]
-        size = PREFIX + int.from_bytes(data[at + 8 : at + PREFIX], "big", signed=True)
-        if magic not in SMALLEST or size - PREFIX < SMALLEST[magic]:
-            yield at, {"fault": f"no batch at byte {at}: magic {magic}, length {size - PREFIX}"}
-            return
-        if size > left:
-            yield at, {"cut": f"{left} of {size} bytes of a batch"}
-            return
-        batch = _batch(data, at) if magic == 2 else _message(data, at, magic)
-        if checksum_holds(whole, at, at + size) is False:
+    """Yield position and header of every batch; the last may be only what is left of one."""
+    end, array = 0, np.frombuffer(data, np.uint8)
+    for start, stop, magic in whole_batches(data):
+        batch = _batch(data, start) if magic == 2 else _message(data, start, magic)
+        if checksum_holds(array, start, stop) is False:
             batch["_crc"] = "wrong"
-        yield at, batch
-        at += size
+        yield start, batch
+        end = stop
+    rest = rest_of_field(data, end)
+    if rest is not None:
+        yield end, _rest(rest)
 
 
-def _batch(data: bytes, at: int) -> dict[str, Any]:
-    batch: dict[str, Any] = dict(zip(BATCH_FIELDS, BATCH.unpack_from(data, at), strict=True))
-    attributes = batch["attributes"]
-    words = [COMPRESSION.get(attributes & CODEC_BITS, f"codec {attributes & CODEC_BITS}")]
-    words.append(TIMESTAMP_TYPES[bool(attributes & LOG_APPEND_TIME)])
-    words += ["transactional"] if attributes & TRANSACTIONAL else []
-    words += ["control"] if attributes & CONTROL else []
-    return batch | {"_attributes": ", ".join(words)}
+def _rest(rest: FieldRest) -> dict[str, Any]:
+    if not rest.is_cut:
+        return {"fault": f"no batch at byte {rest.start}: magic {rest.magic}, length {rest.length}"}
+    size = "" if rest.length is None else f" of {PREFIX_BYTES + rest.length}"
+    return {"cut": f"{rest.left}{size} bytes of a batch"}
+
+
+def _batch(data: bytes, start: int) -> dict[str, Any]:
+    header = read_header(data, start)
+    words = [CODEC_NAMES.get(header.codec, f"codec {header.codec}")]
+    words.append(TIMESTAMP_TYPES[header.log_append_time])
+    words += ["transactional"] if header.transactional else []
+    words += ["control"] if header.control else []
+    return header._asdict() | {"_attributes": ", ".join(words)}
 
 
 def _message(data: bytes, at: int, magic: int) -> dict[str, Any]:
     message: dict[str, Any] = dict(zip(MESSAGE_FIELDS, MESSAGE.unpack_from(data, at), strict=True))
     attributes = message["attributes"]
-    words = [COMPRESSION.get(attributes & CODEC_BITS, f"codec {attributes & CODEC_BITS}")]
+    words = [CODEC_NAMES.get(attributes & CODEC_BITS, f"codec {attributes & CODEC_BITS}")]
     if magic == 1:
         message["timestamp"] = TIMESTAMP.unpack_from(data, at + MESSAGE.size)[0]
         words.append(TIMESTAMP_TYPES[bool(attributes & LOG_APPEND_TIME)])
@@ -188,6 +164,3 @@ def _control(record: Record) -> dict[str, Any]:
         decoded = decode_embedded(CONTROL_VALUES[kind], record.value)
         said["_value"] = decoded.value | ({"_fault": str(decoded.fault)} if decoded.fault else {})
     return said
-
-
-assert BATCH.size == BATCH_HEADER

@@ -10,7 +10,6 @@ from typing import Any
 from kdissect.exchanges.describe import fault_tree
 from kdissect.exchanges.field_search import Mention
 from kdissect.protocol.codec.messages import DecodedMessage
-from kdissect.protocol.enums import COMPRESSION
 from kdissect.protocol.kafka07.message_codec import (
     ANSWERS,
     PARTS,
@@ -26,7 +25,8 @@ from kdissect.protocol.kafka07.message_sets import (
     old_frames,
     read_old_records,
 )
-from kdissect.protocol.records.record_codec import RecordFault
+from kdissect.protocol.records.batches import CODEC_NAMES
+from kdissect.protocol.records.record_decoder import RecordFault
 
 TIMES = {-1: "latest", -2: "earliest"}
 MOST_RECORDS = 1 << 18  # shown of one field: a small compressed message may hold millions
@@ -96,7 +96,7 @@ def _frame(frame: OldFrame) -> Tree:
         "magic": frame.magic,
         "attributes": frame.attributes,
     }
-    said["_attributes"] = COMPRESSION.get(frame.codec, f"codec {frame.codec}")
+    said["_attributes"] = CODEC_NAMES.get(frame.codec, f"codec {frame.codec}")
     return said if frame.checksum_holds else said | {"_crc": "wrong"}
 
 

@@ -8,6 +8,7 @@ that it uses twice (resource types of ACLs and of configs) by the message too.
 from collections.abc import Callable, Mapping
 
 from kdissect.protocol.error_codes import error_name
+from kdissect.protocol.records.batches import CODEC_NAMES
 from kdissect.protocol.schema.definition import Field, Message
 from kdissect.protocol.schema.registry import api_name
 
@@ -96,7 +97,6 @@ CONFIG_TYPES = {
     8: "class",
     9: "password",
 }
-COMPRESSION = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 TIMESTAMP_TYPES = {0: "create_time", 1: "log_append_time"}
 ISOLATION_LEVELS = {0: "read_uncommitted", 1: "read_committed"}
 COORDINATOR_TYPES = {0: "group", 1: "transaction", 2: "share"}
@@ -137,8 +137,8 @@ TABLES: Mapping[str, Mapping[int, str]] = {
     "election_type": {0: "preferred", 1: "unclean"},
     "upgrade_type": {0: "unknown", 1: "upgrade", 2: "safe_downgrade", 3: "unsafe_downgrade"},
     "endpoint_type": {0: "unknown", 1: "broker", 2: "controller"},
-    "compression_type": COMPRESSION,
-    "accepted_compression_types": COMPRESSION,
+    "compression_type": CODEC_NAMES,
+    "accepted_compression_types": CODEC_NAMES,
     "acknowledge_types": ACKNOWLEDGE_TYPES,
     "delivery_state": DELIVERY_STATES,
     "share_acquire_mode": {0: "batch_optimized", 1: "record_limit"},

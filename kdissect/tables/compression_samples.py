@@ -8,7 +8,7 @@ to a bound: that costs about what reading them did. What LZ4 saves the others sa
 import numpy as np
 import pyarrow as pa
 
-from kdissect.protocol.records.summary import BATCH_HEADER
+from kdissect.protocol.records.batches import HEADER_BYTES
 from kdissect.streams.flow_state import Bytes, Int64s
 from kdissect.tables.message_columns import Bools
 
@@ -29,7 +29,7 @@ def compressed(arena: Bytes, start: Int64s, stop: Int64s) -> tuple[Int64s, Int64
     The header of the first batch is left out: Kafka does not compress it. 0 and 0 where that is all there is.
     """
     tried, made = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
-    begin = start + BATCH_HEADER
+    begin = start + HEADER_BYTES
     end = np.minimum(stop, begin + SAMPLE_BYTES)
     for row in np.flatnonzero(end > begin).tolist():
         sample = arena[begin[row] : end[row]]

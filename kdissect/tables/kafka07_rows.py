@@ -25,6 +25,7 @@ from kdissect.protocol.kafka07.message_codec import (
     parts_of,
 )
 from kdissect.protocol.kafka07.message_sets import summarise_old
+from kdissect.protocol.records.batches import CODEC_NAMES
 from kdissect.streams.flow_state import (
     API_KEY,
     API_VERSION,
@@ -48,7 +49,6 @@ from kdissect.tables.exchanges import (
     times,
 )
 from kdissect.tables.message_columns import Bools
-from kdissect.tables.partitions import CODECS
 from kdissect.tables.schemas import EXCHANGES, PARTITIONS
 
 SINGLE: dict[int, int] = {OldType.MULTI_FETCH: OldType.FETCH, OldType.MULTI_PRODUCE: OldType.PRODUCE}
@@ -136,7 +136,7 @@ def _partitions(talk: _Talk) -> tuple[list[dict[str, Any]], str | None]:
         if messages is not None:
             held = summarise_old(messages)
             row |= {"records": held.records, "batches": held.batches, "record_bytes": len(messages)}
-            row["codec"] = CODECS.get(held.codec)
+            row["codec"] = CODEC_NAMES.get(held.codec)
             if held.fault and fault is None:
                 half = "request" if "messages" in ours else "response"
                 fault = (

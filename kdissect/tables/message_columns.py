@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kdissect.protocol.columnar import batch_reader
-from kdissect.protocol.records.summary import FAULT_TEXTS, RecordSetFault
+from kdissect.protocol.records.batch_summary import FAULT_TEXTS, RecordSetFault
 from kdissect.streams.flow_state import (
     ANSWERED,
     API_KEY,

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.jit.decorators import jit, jit_inner
+from kdissect.protocol.records.batches import CODEC_NAMES
 from kdissect.streams.flow_state import (
     API_KEY,
     ORDINAL,
@@ -30,7 +31,6 @@ from kdissect.tables.message_columns import Bools, Side
 from kdissect.tables.schemas import PARTITIONS
 
 TOPIC, TOPIC_LENGTH, TOPIC_ID, PARTITION = range(4)
-CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 BATCH_MAGIC = 2
 
 
@@ -245,7 +245,7 @@ def _batch(
         "records": int_column(record("records"), has_records & (record("records") >= 0), pa.int64()),
         "batches": int_column(record("batches"), has_records, pa.int64()),
         "record_bytes": int_column(size, has_records, pa.int64()),
-        "codec": name_column(CODECS, record("codec"), has_records),
+        "codec": name_column(CODEC_NAMES, record("codec"), has_records),
         "offset": int_column(*first_of("offset", *requests_first), pa.int64()),
         "high_watermark": int_column(*first_of("high_watermark", *answers_first), pa.int64()),
         "log_start_offset": int_column(*first_of("log_start_offset", *answers_first), pa.int64()),

@@ -19,7 +19,7 @@ from functools import lru_cache
 import uvloop
 
 from kdissect.protocol.codec.messages import decode_request, encode_response
-from kdissect.protocol.records.summary import PREFIX
+from kdissect.protocol.records.batches import PREFIX_BYTES
 from kdissect.protocol.schema.definition import (
     Field,
     Message,
@@ -75,7 +75,7 @@ def _canned_fetch(version: int, session: int, more: int) -> tuple[bytes, bytes]:
     whole = encode_response(FETCH, version, {"correlation_id": 0}, body)[4:]
     if not more:
         return whole, b""
-    at = whole.index(RECORDS[:PREFIX])
+    at = whole.index(RECORDS[:PREFIX_BYTES])
     return whole[:at], whole[at + 8 :]
 
 

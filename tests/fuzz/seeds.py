@@ -19,7 +19,7 @@ from kdissect.protocol.codec.messages import (
 from kdissect.protocol.kafka07.message_codec import (
     OldType,
 )
-from kdissect.protocol.records.record_codec import read_records
+from kdissect.protocol.records.record_decoder import read_records
 from kdissect.protocol.schema.registry import (
     APIS,
     MESSAGES,

@@ -28,13 +28,13 @@ from kdissect.protocol.kafka07.message_codec import (
     decode_old_request,
     decode_old_response,
 )
+from kdissect.protocol.records.batch_summary import summary_of
 from kdissect.protocol.records.compression import Damage, decompress
-from kdissect.protocol.records.record_codec import (
+from kdissect.protocol.records.record_decoder import (
     RecordFault,
     count_records,
     read_records,
 )
-from kdissect.protocol.records.summary import summary_of
 from kdissect.protocol.schema.registry import (
     APIS,
     MESSAGES,

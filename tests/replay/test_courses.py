@@ -7,9 +7,9 @@ import pytest
 from kafka.record import MemoryRecordsBuilder
 
 from kdissect.protocol.codec.messages import decode_embedded, encode_embedded
-from kdissect.protocol.records.record_codec import (
-    Header,
+from kdissect.protocol.records.record_decoder import (
     Record,
+    RecordHeader,
     read_records,
 )
 from kdissect.replay.disposition import Disposition
@@ -203,7 +203,7 @@ def written(done: OnPaper) -> list[bytes]:
         record.value
         for _, _, body in done.sent(PRODUCE)
         for record in read_records(body["topic_data"][0]["partition_data"][0]["records"])
-        if isinstance(record, Record) and record.headers == (Header(b"h", record.value),)
+        if isinstance(record, Record) and record.headers == (RecordHeader(b"h", record.value),)
     ]  # fmt: skip
 
 

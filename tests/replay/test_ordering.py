@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from kdissect.protocol.records.record_codec import read_records
+from kdissect.protocol.records.record_decoder import read_records
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.handlers.replay_context import new_context
 from kdissect.replay.load.analysis import load

@@ -11,7 +11,7 @@ import pytest
 
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
-from kdissect.protocol.records.summary import BATCH_HEADER
+from kdissect.protocol.records.batches import HEADER_BYTES
 from kdissect.spark import tasks
 from kdissect.tables.build import dissect_batches
 from kdissect.tables.compression_samples import (
@@ -35,7 +35,7 @@ def test_only_so_much_behind_the_header_is_tried() -> None:
     noise = np.random.default_rng(1).integers(0, 256, len(text), np.uint8)
     arena = np.concatenate([text, noise])
     start = np.array([0, len(text), 10, 10])
-    stop = np.array([len(text), len(arena), 10 + BATCH_HEADER, 10 + BATCH_HEADER + 3])
+    stop = np.array([len(text), len(arena), 10 + HEADER_BYTES, 10 + HEADER_BYTES + 3])
     tried, made = compressed(arena, start, stop)
     assert tried.tolist() == [SAMPLE_BYTES, SAMPLE_BYTES, 0, 3]
     assert made[0] < SAMPLE_BYTES / 50
@@ -57,7 +57,7 @@ def test_in_a_recorded_capture_only_plain_writes_are_tried() -> None:
     assert rows
     for row in rows:
         assert (row["api_key"], row["codec"], row["topic"]) == (0, "none", "clicks")
-        assert 0 < row["sampled_lz4_bytes"] < row["sampled_bytes"] <= row["record_bytes"] - BATCH_HEADER
+        assert 0 < row["sampled_lz4_bytes"] < row["sampled_bytes"] <= row["record_bytes"] - HEADER_BYTES
         assert is_tried(np.array([row["ordinal"]]))[0]
 
 

@@ -46,15 +46,15 @@ from kdissect.protocol.columnar.vm_state import (
     VERDICT_WIDTH,
     Reason,
 )
-from kdissect.protocol.records.record_codec import RecordFault, count_records
-from kdissect.protocol.records.summary import FAULT as SET_FAULT
-from kdissect.protocol.records.summary import (
+from kdissect.protocol.records.batch_summary import FAULT as SET_FAULT
+from kdissect.protocol.records.batch_summary import (
     FAULT_POSITION,
     RECORDS,
     SUMMARY,
     WRAPPERS,
     RecordSetFault,
 )
+from kdissect.protocol.records.record_decoder import RecordFault, count_records
 
 Ints = NDArray[np.int64]
 FIRST_ROOM = 1024  # rows; at least doubled when they do not suffice

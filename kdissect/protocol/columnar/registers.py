@@ -7,7 +7,7 @@ the value's bytes start, and how many they are. To keep another role, add a line
 
 from typing import NamedTuple
 
-from kdissect.protocol.records.summary import SUMMARY
+from kdissect.protocol.records.batch_summary import SUMMARY
 
 
 class Register(NamedTuple):

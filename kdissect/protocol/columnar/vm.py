@@ -65,10 +65,10 @@ from kdissect.protocol.columnar.vm_state import (
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.protocol.integers import ENDS_EARLY as VARINT_ENDS
 from kdissect.protocol.integers import int8_at, int16_at, int32_at, int64_at, uint16_at, uvarint_at
-from kdissect.protocol.records.summary import MAGIC, summarise
-from kdissect.protocol.records.summary import PRODUCER_EPOCH as SUMMARY_EPOCH
-from kdissect.protocol.records.summary import PRODUCER_ID as SUMMARY_PRODUCER
-from kdissect.protocol.records.summary import WIDTH as SUMMARY_WIDTH
+from kdissect.protocol.records.batch_summary import MAGIC, summarise
+from kdissect.protocol.records.batch_summary import PRODUCER_EPOCH as SUMMARY_EPOCH
+from kdissect.protocol.records.batch_summary import PRODUCER_ID as SUMMARY_PRODUCER
+from kdissect.protocol.records.batch_summary import WIDTH as SUMMARY_WIDTH
 
 # Kernels know plain numbers only; a test holds these against Op.
 OP_SKIP, OP_FIXED, OP_INTEGER, OP_ERROR, OP_SIZED, OP_STEP, OP_RECORDS = range(7)

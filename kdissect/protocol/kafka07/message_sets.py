@@ -18,7 +18,7 @@ from kdissect.protocol.records.compression import (
     Damage,
     decompress,
 )
-from kdissect.protocol.records.record_codec import RecordFault
+from kdissect.protocol.records.record_decoder import RecordFault
 
 LENGTH = 4
 CHECKSUM = 4

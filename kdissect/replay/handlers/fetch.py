@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kdissect.protocol.error_codes import FETCH_SESSION_ERRORS, ErrorCode
+from kdissect.protocol.records.batches import following_offset
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, CONTROL, Answer, Coroutine, Part, ask, spawn
 from kdissect.replay.handlers.fetch_encoding import (
@@ -21,7 +22,7 @@ from kdissect.replay.handlers.fetch_encoding import (
     fetch_part,
     fetch_template,
 )
-from kdissect.replay.handlers.fetch_scan import FetchedRecords, after_last_record, scan_fetch_response
+from kdissect.replay.handlers.fetch_scan import FetchedRecords, scan_fetch_response
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.analysis import ReplayItem
@@ -253,7 +254,7 @@ def _learn_decoded(context: ReplayContext, item: ReplayItem, answer: Answer) -> 
             if not each["error_code"]:
                 records = each["records"] or b""
                 number, end = each["partition_index"], each["high_watermark"]
-                following = after_last_record(records, 0, len(records))
+                following = following_offset(records)
                 start = each.get("log_start_offset", -1)
                 partitions.append(FetchedRecords(target, number, end, start, following))
     _learn_partitions(context, item, partitions)

@@ -15,7 +15,7 @@ from kdissect.protocol.codec.wire import (
     DecodeError,
     count_length,
 )
-from kdissect.protocol.records.summary import PREFIX
+from kdissect.protocol.records.batches import following_offset
 from kdissect.protocol.schema.registry import APIS, response_header_version
 from kdissect.replay.rewrite.versions import TOPIC_IDS_IN_FETCH
 
@@ -23,7 +23,6 @@ SESSIONS, REPLICAS = 7, 11
 HEAD = struct.Struct(">ihi")  # throttle time, error, session
 PARTITION = struct.Struct(">ihqqq")  # number, error, high watermark, last stable offset, start of the log
 ABORTED_BYTES, REPLICA_BYTES, ID_BYTES = 16, 4, 16
-DELTA = slice(23, 27)  # of the last record's offset, in a batch
 
 
 class FetchedRecords(NamedTuple):
@@ -83,7 +82,7 @@ def _scan(frame: bytes, version: int) -> ScannedFetch | None:
             stop = at + max(size, 0)
             if stop > end:
                 return None
-            found.append(FetchedRecords(topic, number, high, start, after_last_record(frame, at, stop)))
+            found.append(FetchedRecords(topic, number, high, start, following_offset(frame, at, stop)))
             at = stop
             if flexible:
                 if frame[at]:
@@ -101,16 +100,3 @@ def _topic(frame: bytes, at: int, end: int, version: int, flexible: bool) -> tup
         return frame[at : at + ID_BYTES], at + ID_BYTES
     size, at = SIZED["string"][flexible].read(frame, at, end)
     return frame[at : at + size].decode("utf-8", "surrogateescape"), at + size
-
-
-def after_last_record(data: bytes, at: int, end: int) -> int | None:
-    """Return the offset behind the last whole batch between two positions; None if there is none."""
-    following = None
-    while end - at >= PREFIX + 15:
-        stop = at + PREFIX + int.from_bytes(data[at + 8 : at + PREFIX], "big", signed=True)
-        if stop > end or stop <= at + PREFIX:
-            break
-        base = int.from_bytes(data[at : at + 8], "big", signed=True)
-        delta = int.from_bytes(data[at + DELTA.start : at + DELTA.stop], "big", signed=True)
-        following, at = base + (delta if data[at + 16] == 2 else 0) + 1, stop
-    return following

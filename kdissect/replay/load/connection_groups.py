@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 
 from kdissect.protocol.api_keys import GROUP_MEMBERSHIP, OFFSET_COMMITS, ApiKey
+from kdissect.protocol.records.batches import read_header, whole_batches
 from kdissect.replay.load.requests import Request
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.references import groups_of, topics_of
@@ -25,8 +26,6 @@ READING = frozenset(
         ApiKey.TXN_OFFSET_COMMIT,
     }
 )
-PRODUCER_ID = slice(43, 51)  # in the header of a batch
-MAGIC = 16
 
 
 class ConnectionGroups:
@@ -61,8 +60,9 @@ class ConnectionGroups:
                 self.unite(connection, ("producer", producer))
         if request.key == ApiKey.PRODUCE:
             for records in _records(body):
-                if len(records) >= PRODUCER_ID.stop and records[MAGIC] == 2:
-                    producer = int.from_bytes(records[PRODUCER_ID], "big", signed=True)
+                first = next(whole_batches(records), None)
+                if first is not None and first.magic == 2:
+                    producer = read_header(records).producer_id
                     if producer >= 0:
                         self.unite(connection, ("producer", producer))
             for topic in topics_of(ApiKey.PRODUCE, version, body, names):

@@ -8,6 +8,7 @@ played, is known in full.
 
 from collections.abc import Callable, Iterator
 
+from kdissect.protocol.records.batches import first_offset
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.identifiers import FetchSessionKey, TopicPartition
 from kdissect.replay.load.captured_fetch_sessions import (
@@ -98,8 +99,9 @@ class OlderSessions:
 
 def _as_asked(answered: Tree) -> Tree:
     """Say how a partition was asked for that was answered so."""
-    records = answered["records"] or b""
-    offset = int.from_bytes(records[:8], "big") if len(records) > 8 else answered["high_watermark"]
+    offset = first_offset(answered["records"] or b"")
+    if offset is None:
+        offset = answered["high_watermark"]
     return {
         "partition": answered["partition_index"],
         "fetch_offset": max(offset, 0),

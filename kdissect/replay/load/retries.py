@@ -9,7 +9,7 @@ import hashlib
 import struct
 from collections.abc import Iterator, Sequence
 
-from kdissect.protocol.records.record_codec import (
+from kdissect.protocol.records.record_decoder import (
     Record,
     RecordFault,
     read_records,

@@ -10,7 +10,7 @@ from typing import Any
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_embedded
-from kdissect.protocol.records.summary import BATCH_HEADER, PREFIX
+from kdissect.protocol.records.batches import claimed_records
 from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.rewrite.names import Tree
 
@@ -69,7 +69,7 @@ def _fetch(body: Tree, naming: Naming) -> Iterator[Entry]:
             yield {
                 "where": f"{name}-{each['partition_index']}",
                 "error": each["error_code"],
-                "records": count_records(records),
+                "records": claimed_records(records),
                 "bytes": len(records),
                 "high_watermark": each["high_watermark"],
                 "preferred": each.get("preferred_read_replica", -1),
@@ -79,25 +79,12 @@ def _fetch(body: Tree, naming: Naming) -> Iterator[Entry]:
 def produced_records(body: Tree, naming: Naming) -> dict[str, int]:
     """Return the number of records that a Produce request has for each partition."""
     return {
-        f"{topic.get('name') or naming(topic.get('topic_id', b''))}-{each['index']}": count_records(
+        f"{topic.get('name') or naming(topic.get('topic_id', b''))}-{each['index']}": claimed_records(
             each["records"] or b""
         )
         for topic in body["topic_data"]
         for each in topic["partition_data"]
     }
-
-
-def count_records(data: bytes) -> int:
-    """Return how many records whole batches have by their headers; a message of magic 0 or 1 is one."""
-    at, count = 0, 0
-    while len(data) - at > PREFIX + 5:
-        stop = at + PREFIX + int.from_bytes(data[at + 8 : at + PREFIX], "big", signed=True)
-        if stop > len(data) or stop <= at + PREFIX:
-            break
-        modern = data[at + 16] == 2 and stop - at >= BATCH_HEADER
-        count += int.from_bytes(data[at + 57 : at + 61], "big", signed=True) if modern else 1
-        at = stop
-    return count
 
 
 def _sync(body: Tree, _naming: Naming) -> Iterator[Entry]:

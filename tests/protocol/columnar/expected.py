@@ -14,7 +14,7 @@ from kdissect.protocol.columnar.registers import (
     MESSAGE,
     ROW,
 )
-from kdissect.protocol.records.summary import summary_of
+from kdissect.protocol.records.batch_summary import summary_of
 from kdissect.protocol.schema.definition import (
     Field,
     Message,

@@ -34,7 +34,7 @@ from kdissect.protocol.columnar.registers import (
     Register,
 )
 from kdissect.protocol.columnar.vm_state import Reason
-from kdissect.protocol.records.summary import (
+from kdissect.protocol.records.batch_summary import (
     SUMMARY,
     RecordSetFault,
     summary_of,

@@ -22,7 +22,7 @@ from kdissect.protocol.kafka07.message_sets import (
     read_old_records,
     summarise_old,
 )
-from kdissect.protocol.records.record_codec import RecordFault
+from kdissect.protocol.records.record_decoder import RecordFault
 from tests.helpers.kafka07_messages import encode_old_request, encode_old_response
 
 

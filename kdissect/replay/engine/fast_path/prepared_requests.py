@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kdissect.protocol.api_keys import READ, ApiKey
 from kdissect.protocol.codec.messages import encode_request
-from kdissect.protocol.records.summary import BATCH_HEADER
+from kdissect.protocol.records.batches import HEADER_BYTES
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, Part
 from kdissect.replay.engine.fast_path.expected_answer import (
@@ -255,10 +255,10 @@ def _frame(context: ReplayContext, part: Part, sendings: dict[TopicPartition, Ou
         asked.append((topic.get("name") or topic["topic_id"], indices))
         for index in indices:
             sending = sendings[name, index]
-            at = whole.ready.index(sending.data[:BATCH_HEADER], at)
+            at = whole.ready.index(sending.data[:HEADER_BYTES], at)
             places.append(at)
             at += len(sending.data)
-            head = sending.batch._replace(data=sending.batch.data[:BATCH_HEADER])
+            head = sending.batch._replace(data=sending.batch.data[:HEADER_BYTES])
             inside.append(sending._replace(batch=head, data=b""))
     return PreparedPart(whole, tuple(inside), tuple(places), expected(part.version, tuple(asked)))
 

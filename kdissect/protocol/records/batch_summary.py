@@ -17,6 +17,22 @@ import numpy as np
 from kdissect import limits
 from kdissect.jit.decorators import jit_flat, jit_inner
 from kdissect.protocol.integers import int8_at, int16_at, int32_at, int64_at
+from kdissect.protocol.records.batches import (
+    ATTRIBUTES_AT,
+    BASE_SEQUENCE_AT,
+    CODEC_BITS,
+    CONTROL,
+    FIRST_KEY,
+    HEADER_BYTES,
+    LENGTH_AT,
+    MAGIC_AT,
+    MAX_TIMESTAMP_AT,
+    PREFIX_BYTES,
+    PRODUCER_EPOCH_AT,
+    PRODUCER_ID_AT,
+    RECORD_COUNT_AT,
+    TRANSACTIONAL,
+)
 
 SUMMARY = (
     "records",  # in whole batches; those inside compressed messages of magic 0 and 1 are not counted
@@ -54,11 +70,7 @@ WIDTH = len(SUMMARY)
     FAULT_POSITION,
 ) = range(WIDTH)
 
-PREFIX = 12  # offset and length stand before what the length counts
-BATCH_HEADER = 61
 SMALLEST_RECORD = 7  # every part of a record of magic 2 takes a byte at least
-FIRST_KEY = 18  # of a message of magic 0; magic 1 has a timestamp in front
-CODEC_BITS, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
 
 
 class RecordSetFault(IntEnum):
@@ -90,7 +102,7 @@ NO_FAULT, BAD_MAGIC, BAD_LENGTH, BAD_CODEC, BAD_COUNT, BAD_FILL = range(6)
 def summarise(data: Any, start: int, stop: int, field_stop: int, summary: Any) -> None:
     """Fill `summary` (int64, one element per name in SUMMARY) from the records field data[start:stop].
 
-    `field_stop` is where the field ends by its own length: beyond `stop` if the the rest of the frame is missing.
+    `field_stop` is where the field ends by its own length: beyond `stop` if the rest of the frame is missing.
     """
     for index in range(WIDTH):
         summary[index] = -1
@@ -98,8 +110,8 @@ def summarise(data: Any, start: int, stop: int, field_stop: int, summary: Any) -
         summary[index] = 0
     at = start
     while at + FIRST_KEY <= stop:
-        magic = int8_at(data, at + 16)
-        if magic == 2 and at + BATCH_HEADER > stop:
+        magic = int8_at(data, at + MAGIC_AT)
+        if magic == 2 and at + HEADER_BYTES > stop:
             break
         if magic < 0 or magic > 2:
             summary[FAULT] = BAD_MAGIC
@@ -112,7 +124,7 @@ def summarise(data: Any, start: int, stop: int, field_stop: int, summary: Any) -
         if summary[FAULT] != NO_FAULT:
             summary[FAULT_POSITION] = at - start
             return
-        at += PREFIX + int32_at(data, at + 8)
+        at += PREFIX_BYTES + int32_at(data, at + LENGTH_AT)
         if at > field_stop:
             break
     if at != field_stop:
@@ -122,40 +134,40 @@ def summarise(data: Any, start: int, stop: int, field_stop: int, summary: Any) -
 @jit_inner
 def _read_batch(data: Any, at: int, field_stop: int, summary: Any) -> int:
     """Take in the batch of magic 2 whose whole header is at `at`."""
-    length = int32_at(data, at + 8)
-    attributes = int16_at(data, at + 21)
-    records = int32_at(data, at + 57)
+    length = int32_at(data, at + LENGTH_AT)
+    attributes = int16_at(data, at + ATTRIBUTES_AT)
+    records = int32_at(data, at + RECORD_COUNT_AT)
     codec = attributes & CODEC_BITS
-    if length < BATCH_HEADER - PREFIX:
+    if length < HEADER_BYTES - PREFIX_BYTES:
         return BAD_LENGTH
     if codec > 4:
         return BAD_CODEC
-    if records < 0 or (codec == 0 and records * SMALLEST_RECORD > length - (BATCH_HEADER - PREFIX)):
+    if records < 0 or (codec == 0 and records * SMALLEST_RECORD > length - (HEADER_BYTES - PREFIX_BYTES)):
         return BAD_COUNT
     if summary[MAGIC] < 0:
         summary[MAGIC] = 2
         summary[CODEC] = codec
         summary[BASE_OFFSET] = int64_at(data, at)
-        summary[PRODUCER_ID] = int64_at(data, at + 43)
-        summary[PRODUCER_EPOCH] = int16_at(data, at + 51)
-        summary[BASE_SEQUENCE] = int32_at(data, at + 53)
-    if at + PREFIX + length <= field_stop:
+        summary[PRODUCER_ID] = int64_at(data, at + PRODUCER_ID_AT)
+        summary[PRODUCER_EPOCH] = int16_at(data, at + PRODUCER_EPOCH_AT)
+        summary[BASE_SEQUENCE] = int32_at(data, at + BASE_SEQUENCE_AT)
+    if at + PREFIX_BYTES + length <= field_stop:
         summary[BATCHES] += 1
         summary[RECORDS] += records
         summary[CONTROL_BATCHES] += (attributes & CONTROL) // CONTROL
         summary[TRANSACTIONAL_BATCHES] += (attributes & TRANSACTIONAL) // TRANSACTIONAL
-        summary[MAX_TIMESTAMP] = max(summary[MAX_TIMESTAMP], int64_at(data, at + 35))
+        summary[MAX_TIMESTAMP] = max(summary[MAX_TIMESTAMP], int64_at(data, at + MAX_TIMESTAMP_AT))
     return NO_FAULT
 
 
 @jit_inner
 def _read_message(data: Any, at: int, stop: int, field_stop: int, magic: int, summary: Any) -> int:
     """Take in the message of magic 0 or 1 whose offset, size, checksum, attributes and timestamp are at `at`."""
-    size = int32_at(data, at + 8)
+    size = int32_at(data, at + LENGTH_AT)
     codec = int8_at(data, at + 17) & CODEC_BITS
     key = at + FIRST_KEY + 8 * magic
-    end = at + PREFIX + size
-    if size < FIRST_KEY - PREFIX + 8 * magic + 8:
+    end = at + PREFIX_BYTES + size
+    if size < FIRST_KEY - PREFIX_BYTES + 8 * magic + 8:
         return BAD_LENGTH
     if codec > 3:
         return BAD_CODEC

@@ -16,22 +16,22 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kdissect.protocol.records.batch_summary import summary_of
+from kdissect.protocol.records.batches import (
+    CODEC_BITS,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    BatchFrame,
+    read_header,
+    rest_of_field,
+    whole_batches,
+)
 from kdissect.protocol.records.compression import (
     LIMIT,
     Damage,
     decompress,
 )
 from kdissect.protocol.records.crc32c import checksum_holds
-from kdissect.protocol.records.summary import (
-    BATCH_HEADER,
-    CODEC_BITS,
-    CONTROL,
-    FIRST_KEY,
-    LOG_APPEND_TIME,
-    PREFIX,
-    TRANSACTIONAL,
-    summary_of,
-)
 
 CONTROL_NAMES = {  # the type in the key of a record in a control batch
     0: "abort",
@@ -45,7 +45,7 @@ CONTROL_NAMES = {  # the type in the key of a record in a control batch
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RecordBatch:
     """What the header of a record batch says of all its records; a message of magic 0 or 1 is its own batch."""
 
     position: int  # of its first byte, from the start of the records field
@@ -61,7 +61,7 @@ class Batch:
     base_sequence: int = -1
 
 
-class Header(NamedTuple):
+class RecordHeader(NamedTuple):
     """A record's header. Its key is text by convention only."""
 
     key: bytes
@@ -72,12 +72,12 @@ class Header(NamedTuple):
 class Record:
     """One record. Magic 0 has no timestamp; only magic 2 has headers and control records (see CONTROL_NAMES)."""
 
-    batch: Batch
+    batch: RecordBatch
     offset: int
     timestamp_ms: int | None
     key: bytes | None
     value: bytes | None
-    headers: tuple[Header, ...] = ()
+    headers: tuple[RecordHeader, ...] = ()
     control: int | None = None
 
 
@@ -124,14 +124,6 @@ class _TooLarge(_Malformed):
     """It becomes more than may be decompressed."""
 
 
-class _Frame(NamedTuple):
-    """Where one whole batch or message stands."""
-
-    start: int
-    stop: int
-    magic: int
-
-
 class _Room:
     """How many bytes may still be decompressed."""
 
@@ -146,23 +138,15 @@ class _Room:
         return plain
 
 
-def _frames(data: bytes) -> Iterator[_Frame | RecordFault]:
-    """Follow the lengths from batch to batch; stop at one that is cut, or after a fault, as then the next is not known."""
-    start = 0
-    while start + FIRST_KEY <= len(data):
-        magic = data[start + 16]
-        length = int.from_bytes(data[start + 8 : start + PREFIX], signed=True)
-        if magic not in SMALLEST:
-            yield RecordFault(start, f"magic {magic} is not known")
-            return
-        if length < SMALLEST[magic]:
-            yield RecordFault(start, f"length {length} is too small")
-            return
-        stop = start + PREFIX + length
-        if stop > len(data):
-            return
-        yield _Frame(start, stop, magic)
-        start = stop
+def _frames(data: bytes) -> Iterator[BatchFrame | RecordFault]:
+    """Yield the whole batches of a field, and a fault for bytes behind them that are no batch."""
+    end = 0
+    for frame in whole_batches(data):
+        yield frame
+        end = frame.stop
+    rest = rest_of_field(data, end)
+    if rest is not None and rest.reason is not None:
+        yield RecordFault(end, rest.reason)
 
 
 class _Cursor:
@@ -202,37 +186,31 @@ class _Cursor:
             raise _Malformed(f"{self.stop - self.at} bytes left at the end of a {what}")
 
 
-def _read_batch(data: bytes, frame: _Frame, room: _Room) -> Iterator[Record]:
-    header = _Cursor(data, frame.start, frame.stop)
-    base_offset = header.integer(8)
-    header.take(4 + 4 + 1 + 4)  # length, leader epoch, magic, checksum
-    attributes = header.integer(2)
-    header.take(4)  # last offset delta
-    base_time, max_time = header.integer(8), header.integer(8)
-    batch = Batch(
+def _read_batch(data: bytes, frame: BatchFrame, room: _Room) -> Iterator[Record]:
+    header = read_header(data, frame.start)
+    batch = RecordBatch(
         position=frame.start,
         magic=frame.magic,
-        codec=attributes & CODEC_BITS,
-        base_offset=base_offset,
-        log_append_time=bool(attributes & LOG_APPEND_TIME),
+        codec=header.codec,
+        base_offset=header.base_offset,
+        log_append_time=header.log_append_time,
         checksum_holds=_checksum(data, frame),
-        transactional=bool(attributes & TRANSACTIONAL),
-        control=bool(attributes & CONTROL),
-        producer_id=header.integer(8),
-        producer_epoch=header.integer(2),
-        base_sequence=header.integer(4),
+        transactional=header.transactional,
+        control=header.control,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
     )
-    count = header.integer(4)
-    plain = room.decompress(batch.codec, data[header.at : frame.stop])
-    if count < 0:
-        raise _Malformed(f"{count} records")
+    plain = room.decompress(batch.codec, data[frame.start + HEADER_BYTES : frame.stop])
+    if header.record_count < 0:
+        raise _Malformed(f"{header.record_count} records")
     cursor = _Cursor(plain, 0, len(plain))
-    for _ in range(count):
-        yield _read_record(cursor, batch, base_time, max_time)
+    for _ in range(header.record_count):
+        yield _read_record(cursor, batch, header.base_timestamp, header.max_timestamp)
     cursor.require_end("batch")
 
 
-def _read_record(outer: _Cursor, batch: Batch, base_time: int, max_time: int) -> Record:
+def _read_record(outer: _Cursor, batch: RecordBatch, base_time: int, max_time: int) -> Record:
     size = outer.varint()
     outer.take(size)
     record = _Cursor(outer.data, outer.at - size, outer.at)
@@ -260,8 +238,8 @@ def _header_count(record: _Cursor) -> int:
     return count
 
 
-def _read_header(record: _Cursor) -> Header:
-    return Header(record.take(record.varint()), record.sized(record.varint()))
+def _read_header(record: _Cursor) -> RecordHeader:
+    return RecordHeader(record.take(record.varint()), record.sized(record.varint()))
 
 
 def _control_type(key: bytes | None) -> int:
@@ -280,7 +258,7 @@ class _Message(NamedTuple):
     value: bytes | None
 
 
-def _message(data: bytes, frame: _Frame) -> _Message:
+def _message(data: bytes, frame: BatchFrame) -> _Message:
     cursor = _Cursor(data, frame.start, frame.stop)
     offset = cursor.integer(8)
     cursor.take(4 + 4 + 1)  # size, checksum, magic
@@ -291,7 +269,7 @@ def _message(data: bytes, frame: _Frame) -> _Message:
     return _Message(offset, attributes, timestamp, key, value)
 
 
-def _read_message(data: bytes, frame: _Frame, room: _Room) -> Iterator[Record]:
+def _read_message(data: bytes, frame: BatchFrame, room: _Room) -> Iterator[Record]:
     outer = _message(data, frame)
     batch = _message_batch(data, frame, outer)
     if not batch.codec:
@@ -307,8 +285,8 @@ def _read_message(data: bytes, frame: _Frame, room: _Room) -> Iterator[Record]:
         yield Record(batch, message.offset + shift, timestamp, message.key, message.value)
 
 
-def _message_batch(data: bytes, frame: _Frame, message: _Message) -> Batch:
-    return Batch(
+def _message_batch(data: bytes, frame: BatchFrame, message: _Message) -> RecordBatch:
+    return RecordBatch(
         position=frame.start,
         magic=frame.magic,
         codec=message.attributes & CODEC_BITS,
@@ -324,7 +302,7 @@ def _wrapped(message: _Message) -> bytes:
     return message.value
 
 
-def _inner_frames(plain: bytes) -> list[_Frame]:
+def _inner_frames(plain: bytes) -> list[BatchFrame]:
     frames, reached = [], 0
     for frame in _frames(plain):
         if isinstance(frame, RecordFault):
@@ -338,9 +316,9 @@ def _inner_frames(plain: bytes) -> list[_Frame]:
     return frames
 
 
-def _count(data: bytes, frame: _Frame, room: _Room) -> int:
+def _count(data: bytes, frame: BatchFrame, room: _Room) -> int:
     if frame.magic == 2:
-        return int.from_bytes(data[frame.start + BATCH_HEADER - 4 : frame.start + BATCH_HEADER], signed=True)
+        return read_header(data, frame.start).record_count
     message = _message(data, frame)
     codec = message.attributes & CODEC_BITS
     if not codec:
@@ -351,12 +329,11 @@ def _count(data: bytes, frame: _Frame, room: _Room) -> int:
     return inside["records"]
 
 
-def _checksum(data: bytes, frame: _Frame) -> bool | None:
+def _checksum(data: bytes, frame: BatchFrame) -> bool | None:
     return checksum_holds(np.frombuffer(data, np.uint8), frame.start, frame.stop)
 
 
-SMALLEST = {0: FIRST_KEY - PREFIX + 8, 1: FIRST_KEY - PREFIX + 16, 2: BATCH_HEADER - PREFIX}
-READERS: dict[int, Callable[[bytes, _Frame, _Room], Iterator[Record]]] = {
+READERS: dict[int, Callable[[bytes, BatchFrame, _Room], Iterator[Record]]] = {
     0: _read_message,
     1: _read_message,
     2: _read_batch,

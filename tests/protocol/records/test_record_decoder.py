@@ -7,11 +7,11 @@ from random import Random
 import pytest
 
 from kdissect.protocol.records.compression import LIMIT
-from kdissect.protocol.records.record_codec import (
+from kdissect.protocol.records.record_decoder import (
     CONTROL_NAMES,
-    Header,
     Record,
     RecordFault,
+    RecordHeader,
     count_records,
     read_records,
 )
@@ -150,5 +150,5 @@ def test_random_changes_never_raise() -> None:
 
 def test_records_are_values() -> None:
     first, *_ = records_in(record_set(2, 0))
-    assert first.headers == (Header(b"trace", b"1"), Header(b"empty", b""))
+    assert first.headers == (RecordHeader(b"trace", b"1"), RecordHeader(b"empty", b""))
     assert replace(first, offset=5) != first

@@ -5,8 +5,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from kdissect.protocol.records import summary as record_sets
-from kdissect.protocol.records.summary import (
+from kdissect.protocol.records import batch_summary as record_sets
+from kdissect.protocol.records.batch_summary import (
     FAULT_TEXTS,
     SUMMARY,
     WIDTH,
