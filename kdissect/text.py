@@ -13,7 +13,9 @@ in UTC. Importing this module loads nothing that takes time.
 
 import re
 import unicodedata
-from datetime import UTC, datetime
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from datetime import UTC, datetime, timedelta
+from socket import AF_INET, AF_INET6, inet_ntop
 
 HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Mn", "Me", "Mc"})
 """Unicode general categories that are never sent to a terminal."""
@@ -30,6 +32,13 @@ BYTE_UNITS = tuple(
 )
 COUNT_UNITS = ((10**12, "T"), (10**9, "G"), (10**6, "M"))
 SIZE_SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+IPV4_PREFIX = bytes(10) + b"\xff\xff"  # RFC 4291, section 2.5.5.2: an IPv4 address in IPv6 form
+UUID_CHARACTERS = 22  # 16 bytes in base64url without padding
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""Characters with which a formula of a spreadsheet begins."""
+
+LINE_PARTS = re.compile(r"([\t\n\r]+)")
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 """Names and addresses that mean the machine itself, on whatever machine they are read."""
 
@@ -58,7 +67,7 @@ def escape_control(text: str) -> str:
 
     For sentences, whose words are ours.
 
-    >>> visible("no such file: a\x9b31m")
+    >>> escape_control("no such file: a\x9b31m")
     'no such file: a\\x9b31m'
     """
     if text.isascii() and text.isprintable():
@@ -166,8 +175,25 @@ def format_clock(time_ns: int | None, *, date: bool = False) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S") + f".{time_ns // 10**6 % 1000:03d}"
 
 
+def format_timestamp(time_ns: int, *, digits: int = 9) -> str:
+    """Return a time in UTC as 2026-05-01T12:00:00.123456789Z (RFC 3339), cut to `digits` digits of the second.
+
+    >>> format_timestamp(1_000_000_001, digits=3)
+    '1970-01-01T00:00:01.000Z'
+    """
+    seconds, fraction_ns = divmod(time_ns, 10**9)
+    return f"{EPOCH + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{f'{fraction_ns:09d}'[:digits]}Z"
+
+
 def _three_digits(value: float) -> str:
     return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
+
+
+def format_ip(address: bytes) -> str:
+    """Return a 16-byte IP address as people write it; an IPv4 address in IPv6 form as IPv4."""
+    if address.startswith(IPV4_PREFIX):
+        return inet_ntop(AF_INET, address[len(IPV4_PREFIX) :])
+    return inet_ntop(AF_INET6, address)
 
 
 def format_address(host: str | None, port: int | None) -> str:
@@ -198,3 +224,37 @@ def parse_address(text: str) -> tuple[str, int | None]:
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
         raise ValueError(f"{port!r} is not a port: 1 to 65535 are")
     return host, int(port)
+
+
+def format_uuid(raw: bytes) -> str:
+    """Return the 16 bytes of an id as Kafka prints them: 22 characters of base64url (org.apache.kafka.common.Uuid)."""
+    return urlsafe_b64encode(raw)[:UUID_CHARACTERS].decode()
+
+
+def parse_uuid(text: str) -> bytes:
+    """Return the 16 bytes of an id that Kafka printed. Raise ValueError for text that is not such an id.
+
+    >>> parse_uuid(format_uuid(bytes(range(16)))) == bytes(range(16))
+    True
+    """
+    try:
+        raw = urlsafe_b64decode(f"{text}==")
+    except ValueError:
+        raw = b""
+    if len(raw) != 16 or format_uuid(raw) != text:
+        raise ValueError(f"{text!r} is not an id; it has {UUID_CHARACTERS} characters of base64url")
+    return raw
+
+
+def escape_cell(text: str) -> str:
+    r"""Return text for a cell of a CSV file that no spreadsheet takes for a formula and no terminal obeys.
+
+    A formula gets an apostrophe in front, which a spreadsheet takes for "this is text" and does not show. Control and
+    format characters are written as escapes, apart from tabs and ends of lines.
+
+    >>> escape_cell("=1+1"), escape_cell("a\x1bb\n")
+    ("'=1+1", 'a\\x1bb\n')
+    """
+    parts = (part if LINE_PARTS.match(part) else escape_control(part) for part in LINE_PARTS.split(text))
+    shown = "".join(parts)
+    return f"'{shown}" if text.startswith(FORMULA_STARTS) else shown

@@ -33,8 +33,8 @@ from kdissect.report.render import terminal
 from kdissect.report.render.html.page import render_page
 from kdissect.report.render.json import to_json, to_plain
 from kdissect.report.render.table import Terminal
-from kdissect.tables.spreadsheet import FORMULAS, csv_batch
-from kdissect.text import OBEYED
+from kdissect.tables.arrow_columns import escape_csv_batch
+from kdissect.text import FORMULA_STARTS, OBEYED
 from tests.helpers import recorded
 from tests.helpers.handmade_capture import write_capture
 from tests.replay.results.test_run_comparison import error, pair, run
@@ -126,7 +126,7 @@ def of_export(_: object) -> str:
     writer = csv.writer(out)
     for some in tables():
         for batch in some.values():
-            for row in csv_batch(batch).to_pylist():
+            for row in escape_csv_batch(batch).to_pylist():
                 writer.writerow("" if value is None else value for value in row.values())
     return out.getvalue()
 
@@ -315,7 +315,7 @@ def test_no_spreadsheet_runs(name: str, capsys: pytest.CaptureFixture[str]) -> N
     hostile = [cell for cell in cells if cell.startswith("'")]
     assert len({cell[1] for cell in hostile}) >= 5
     for cell in cells:
-        assert not cell.startswith(FORMULAS) or is_number(cell), cell
+        assert not cell.startswith(FORMULA_STARTS) or is_number(cell), cell
         assert not {one for one in cell if unicodedata.category(one) in OBEYED} - {"\n", "\t", "\r"}
 
 

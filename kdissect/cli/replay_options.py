@@ -48,11 +48,11 @@ def mapping(text: str) -> tuple[str, str]:
 
 def topic_id(text: str) -> tuple[bytes, str]:
     """Read a topic id, as Kafka prints it, and the name of the topic."""
-    from kdissect.exchanges.describe import uuid_from
+    from kdissect.text import parse_uuid
 
     identity = text.partition("=")[0]
     try:
-        return uuid_from(identity), mapping(text)[1]
+        return parse_uuid(identity), mapping(text)[1]
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"{identity!r} is not a topic id; example: kV3-SCzWQrWjOQGfzQwfXg=orders"

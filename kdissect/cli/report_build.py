@@ -97,7 +97,8 @@ def filters_shown(arguments: argparse.Namespace, run: AnalysisRun) -> "tuple[App
     hidden = run.pseudonyms
     return tuple(
         AppliedFilter(
-            option=option, values=tuple(hidden.asked(option, value) if hidden else value for value in values)
+            option=option,
+            values=tuple(hidden.filter_value(option, value) if hidden else value for value in values),
         )
         for option, values in given_filters(arguments)
     )

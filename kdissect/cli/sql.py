@@ -78,12 +78,12 @@ def as_text(columns: list[str], rows: Iterator[list[Any]], arguments: argparse.N
 
 def as_csv(columns: list[str], rows: Iterator[list[Any]], arguments: argparse.Namespace) -> None:
     """Write CSV (RFC 4180) without anything that a spreadsheet would run. Null is an empty cell."""
-    from kdissect.tables.spreadsheet import csv_text
+    from kdissect.text import escape_cell
 
     writer = csv.writer(sys.stdout)
-    writer.writerow([csv_text(name) for name in columns])
+    writer.writerow([escape_cell(name) for name in columns])
     for row in _limited(rows, arguments):
-        writer.writerow(["" if value is None else _plain(value, csv_text) for value in row])
+        writer.writerow(["" if value is None else _plain(value, escape_cell) for value in row])
 
 
 def as_jsonl(columns: list[str], rows: Iterator[list[Any]], arguments: argparse.Namespace) -> None:

@@ -7,7 +7,6 @@ fields that nobody can read are left out, and so is what an Envelope carries. Nu
 """
 
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -29,6 +28,7 @@ from kdissect.protocol.schema.definition import (
 )
 from kdissect.protocol.schema.registry import APIS, MESSAGES
 from kdissect.tables.anonymize import Pseudonyms
+from kdissect.text import format_address, format_uuid, parse_address, parse_uuid
 
 Tree = dict[str, Any]
 
@@ -137,15 +137,14 @@ def hidden_topics(names: Mapping[bytes, str], pseudonyms: Pseudonyms) -> dict[by
 
 
 def _end(text: str, pseudonyms: Pseudonyms) -> str:
-    host, _, port = text.rpartition(":")
-    return f"{pseudonyms.name('host', host.strip('[]'))}:{port}"
+    host, port = parse_address(text)
+    return format_address(pseudonyms.name("host", host), port)
 
 
 def _topic_id(raw: bytes, pseudonyms: Pseudonyms) -> bytes:
     if not any(raw):
         return raw
-    text = pseudonyms.name("topic_id", urlsafe_b64encode(raw)[:22].decode()) or ""
-    return urlsafe_b64decode(text + "==")
+    return parse_uuid(pseudonyms.name("topic_id", format_uuid(raw)) or "")
 
 
 @cache

@@ -1,7 +1,6 @@
 """Exchanges as text: one line each, alone (`brief`) or leading the tree of all that was said (`full`)."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 from kdissect.dump.tree import lines, quoted, safe
@@ -13,6 +12,7 @@ from kdissect.exchanges.filter import (
 )
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.kafka07.message_codec import old_error_name
+from kdissect.text import format_timestamp
 
 NAMES_SHOWN = 3
 STATUSES = {
@@ -53,7 +53,7 @@ def _about(said: dict[str, Any], half: str) -> str:
 
 
 def _parts(spoken: DecodedExchange, said: dict[str, Any], names: dict[bytes, str]) -> Iterator[str]:
-    yield moment(spoken.exchange.first_ns)
+    yield format_timestamp(spoken.exchange.first_ns)
     yield f"{said['client']} > {said['server']}"
     if said["api_name"] is not None:
         yield said["api_name"] + _version(spoken, said)
@@ -94,9 +94,3 @@ def _some(names: Iterator[str]) -> str:
     known = list(dict.fromkeys(names))
     more = f" and {len(known) - NAMES_SHOWN} more" if len(known) > NAMES_SHOWN else ""
     return ", ".join(map(safe, known[:NAMES_SHOWN])) + more
-
-
-def moment(time_ns: int) -> str:
-    """Write a time in UTC, to the nanosecond."""
-    seconds, nanoseconds = divmod(time_ns, 10**9)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09d}Z"

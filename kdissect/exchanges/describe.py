@@ -13,7 +13,6 @@ on as they are.
 """
 
 import math
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -40,6 +39,7 @@ from kdissect.protocol.schema.definition import (
     fields_at,
 )
 from kdissect.protocol.schema.registry import APIS, MESSAGES
+from kdissect.text import format_uuid
 
 Tree = dict[str, Any]
 
@@ -219,28 +219,15 @@ def _words_teller(words: Callable[[int], str | None], array: bool) -> _Teller:
     return tell_all if array else tell
 
 
-def uuid_words(raw: bytes) -> str:
-    """Write an id as Kafka does: 22 characters of base64url."""
-    return urlsafe_b64encode(raw)[:22].decode()
-
-
-def uuid_from(words: str) -> bytes:
-    """Read an id as Kafka writes it. Raises ValueError for what is none."""
-    raw = urlsafe_b64decode(f"{words}==")
-    if uuid_words(raw) != words:
-        raise ValueError(f"{words!r} is no id")
-    return raw
-
-
 def _tell_uuid(said: Tree, name: str, item: Any, context: _Context) -> None:
     names = context.showing.names
     if isinstance(item, list):
-        said[name] = [uuid_words(raw) for raw in item]
+        said[name] = [format_uuid(raw) for raw in item]
         known = [names.get(raw) for raw in item]
         if any(known):
             said[f"_{name}"] = known
         return
-    said[name] = uuid_words(item)
+    said[name] = format_uuid(item)
     if item in names:
         said[f"_{name}"] = names[item]
 

@@ -6,7 +6,6 @@ records are decoded. What is wrong with a batch is its `fault`; a last batch tha
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from enum import Enum
 from struct import Struct
 from typing import Any
@@ -29,13 +28,13 @@ from kdissect.protocol.records.batches import (
 from kdissect.protocol.records.crc32c import checksum_holds
 from kdissect.protocol.records.record_decoder import CONTROL_NAMES, Record, RecordFault, read_records
 from kdissect.protocol.redact import REDACTED
+from kdissect.text import format_timestamp
 
 MESSAGE = Struct(">qiIbb")
 MESSAGE_FIELDS = ("offset", "message_size", "crc", "magic", "attributes")
 TIMESTAMP = Struct(">q")
 
 MOST_RECORDS = 1 << 18  # shown of one field: a small compressed batch may hold millions
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST_MS = 253_402_300_799_999  # the end of the year 9999
 
 CONTROL_VALUES = {
@@ -50,10 +49,10 @@ CONTROL_VALUES = {
 
 
 def moment(time_ms: int) -> str | None:
-    """Write a time in ms in UTC; None for what is no time."""
+    """Return a time in ms as text in UTC, None for a number that is not a time after 1970 and before 10000."""
     if not 0 < time_ms <= LATEST_MS:
         return None
-    return f"{EPOCH + timedelta(milliseconds=time_ms):%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z"
+    return format_timestamp(time_ms * 10**6, digits=3)
 
 
 class Kind(Enum):

@@ -5,7 +5,6 @@ the nodes of the cluster listen; and how early the packets are that are still to
 and clocks may step back. Only messages that can tell names or addresses are read; everything else is just followed.
 """
 
-from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -45,6 +44,7 @@ from kdissect.tables.topic_ids import (
     listening_nodes,
     named_topics,
 )
+from kdissect.text import parse_uuid
 
 ATTEMPTS = MOST_ATTEMPTS // 16  # in one split, which are as much smaller here
 
@@ -114,7 +114,7 @@ class _Learner:
     def _keep(self, named: pa.RecordBatch) -> None:
         for identity, name in zip(named["topic_id"].to_pylist(), named["topic"].to_pylist(), strict=True):
             if name:
-                self.names.setdefault(urlsafe_b64decode(f"{identity}=="), name)
+                self.names.setdefault(parse_uuid(identity), name)
 
     def _keep_nodes(self, nodes: pa.RecordBatch) -> None:
         for node, host, port in zip(*(nodes[name].to_pylist() for name in BROKERS.names), strict=True):

@@ -44,7 +44,7 @@ from kdissect.streams.flow_state import (
 )
 from kdissect.streams.processor import ExchangeBatch, FlowProcessor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
-from kdissect.tables.connections import host_text
+from kdissect.text import format_address, format_ip
 
 HeaderFilter = Callable[
     [Int64s, "Follower"], NDArray[np.bool_]
@@ -93,7 +93,10 @@ class Follower:
         known = self._addresses.get(connection)
         if known is None:
             ends = self._conversations.endpoints[connection]
-            a, b = address(ends.a_host, ends.a_port), address(ends.b_host, ends.b_port)
+            a, b = (
+                format_address(format_ip(ends.a_host), ends.a_port),
+                format_address(format_ip(ends.b_host), ends.b_port),
+            )
             client_is_b = int(self._conversations.state.connections[connection, CLIENT_WAY]) == 1
             known = self._addresses[connection] = (b, a) if client_is_b else (a, b)
         return known
@@ -123,9 +126,3 @@ class Follower:
                 self._count,  # several orphans in one packet: as they came
             )
             order.add(key, pack(row, harvest.arena))
-
-
-def address(host: bytes, port: int) -> str:
-    """Write an endpoint: 127.0.0.1:9092, or [::1]:9092."""
-    text = host_text(host)
-    return f"[{text}]:{port}" if ":" in text else f"{text}:{port}"

@@ -7,7 +7,6 @@ attempt that failed) is said to depend on it.
 from collections import Counter, defaultdict
 from typing import Any
 
-from kdissect.exchanges.describe import uuid_words
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_request
 from kdissect.protocol.schema.registry import api_name
@@ -37,6 +36,7 @@ from kdissect.replay.settings import (
 )
 from kdissect.replay.target.cluster import PARTITIONS_OF
 from kdissect.replay.target.leaders import LEAST_METADATA
+from kdissect.text import format_uuid
 
 LIMITS: dict[
     int, tuple[int, int]
@@ -198,7 +198,7 @@ def _names(replay: Replay, groups: set[str]) -> dict[str, Any]:
     return {
         "prefix": replay.settings.prefix,
         "topics": {name: loaded.names.topic(name) for name in sorted(loaded.source.topics)},
-        "topic_ids": {uuid_words(each): name for each, name in replay.settings.topic_ids.items()},
+        "topic_ids": {format_uuid(each): name for each, name in replay.settings.topic_ids.items()},
         "groups": {group: loaded.names.group(group) for group in sorted(groups) if group},
         "transactional_ids": {name: loaded.names.transactional(name) for name in sorted(transactional)},
     }
@@ -323,7 +323,7 @@ def _settings(settings: ReplaySettings) -> dict[str, Any]:
 
 def _unnamed(nameless: Counter[bytes]) -> list[str]:
     """Say which topic ids want a name."""
-    told = [f"{uuid_words(each)} ({count:,} requests)" for each, count in nameless.most_common(MOST_IDS)]
+    told = [f"{format_uuid(each)} ({count:,} requests)" for each, count in nameless.most_common(MOST_IDS)]
     more = [f"{len(nameless) - MOST_IDS} others"] if len(nameless) > MOST_IDS else []
     return [f"the capture names no topic of id {', '.join([*told, *more])}: --topic-id ID=NAME does"] * bool(
         told

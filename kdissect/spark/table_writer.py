@@ -30,7 +30,7 @@ from kdissect.files import (
     part_path,
     recover_replaced,
 )
-from kdissect.tables.spreadsheet import csv_batch
+from kdissect.tables.arrow_columns import escape_csv_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter
@@ -53,7 +53,7 @@ _WRITERS: Mapping[TableFormat, Callable[["DataFrameWriter", str], None]] = {
     ),
 }
 
-FINISH: Mapping[TableFormat, Callable[[pa.RecordBatch], pa.RecordBatch]] = {TableFormat.CSV: csv_batch}
+FINISH: Mapping[TableFormat, Callable[[pa.RecordBatch], pa.RecordBatch]] = {TableFormat.CSV: escape_csv_batch}
 """The last step for batches of a format."""
 
 COMPLETE = "_SUCCESS"

@@ -1,13 +1,16 @@
-"""Names replaced so that a report can be given away: hosts, client ids, topics, groups, transactional ids, capture files.
+"""Names replaced by pseudonyms, so that a report can be given away: hosts, clients, topics, groups, transactions, files.
 
-A name becomes its kind and eight hexadecimal digits of a keyed hash, `topic-3f2a91c0`: the same wherever it stands, so that
-everything that belongs together still does, and without the key nobody can try names until one fits. The key is random in
-each run unless one is given. It is done to the batches of the tables, before anything is added up or written: what comes
-after never sees the names. What no name of the user's stays: ports, sizes, times, packet numbers, errors, versions, client
-software, Kafka's own topics. Faults and findings are made of those and of replaced names.
+In come batches of the tables as soon as they are made, out go the same batches under other names: nothing that is added
+up or written later has seen the names.
+
+A pseudonym is the kind of the name and eight hexadecimal digits of a keyed hash, such as `topic-3f2a91c0`. It is the same
+wherever the name stands, so what belongs together still does. Without the key nobody can try names until one fits. The
+key is random in each run unless the user gives one.
+
+What is not a name of the user stays: ports, sizes, times, packet numbers, errors, versions, client software and the
+topics of Kafka itself. Faults and findings are made of those and of pseudonyms.
 """
 
-import base64
 import hashlib
 import secrets
 from collections.abc import Iterable, Mapping
@@ -16,14 +19,14 @@ from pathlib import PurePath
 
 import pyarrow as pa
 
+from kdissect.text import LOOPBACK_HOSTS, format_address, format_uuid, parse_address
+
 DIGITS = 8
 OWN_TOPICS = frozenset(
     ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
 )
 OWN_TOPIC_IDS = frozenset(("AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAA"))
 MECHANISMS = frozenset(("PLAIN", "GSSAPI", "OAUTHBEARER", "SCRAM-SHA-256", "SCRAM-SHA-512"))
-LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
-"""Three names of one host: brokers advertise one and are reached by another."""
 
 KINDS: Mapping[str, Mapping[str, str]] = {
     "connections": {
@@ -58,46 +61,52 @@ KINDS: Mapping[str, Mapping[str, str]] = {
         "capture_file": "capture",
     },
 }
-"""Columns with names, by table, and what kind of name they hold."""
+"""Columns with names, by table, and the kind of name that they hold."""
 
+KEPT: Mapping[str, frozenset[str]] = {"topic": OWN_TOPICS, "topic_id": OWN_TOPIC_IDS, "mechanism": MECHANISMS}
+"""Names that stay, by kind."""
+
+FILTER_KINDS = {"--client": "client", "--topic": "topic", "--group": "group", "--broker": "host"}
+"""Kinds of name by the filter that takes one."""
+
+CAPTURE_SUFFIXES = frozenset((".pcap", ".pcapng", ".cap"))
 NUMBER = "connection"
 
 
 @dataclass(frozen=True, slots=True)
 class Pseudonyms:
-    """The replacements under one key."""
+    """The pseudonyms under one key."""
 
     key: bytes
 
     @classmethod
     def new(cls, key: str | None = None) -> "Pseudonyms":
-        """Take a key, or make one that nobody knows."""
+        """Return pseudonyms under the key that a user gave, or under a random one."""
         return cls(secrets.token_bytes(32) if key is None else hashlib.blake2b(key.encode()).digest())
 
     def name(self, kind: str, name: str | None) -> str | None:
-        """Give what stands for a name."""
-        if not name or _stays(kind, name):
+        """Return the pseudonym of a name; None, an empty name and a name of Kafka itself stay."""
+        if not name or name in KEPT.get(kind, ()):
             return name
-        if kind == "host" and name in LOOPBACK:
-            name = min(LOOPBACK)
+        if kind == "host" and name in LOOPBACK_HOSTS:
+            name = min(LOOPBACK_HOSTS)  # brokers advertise one and are reached by another
         digest = hashlib.blake2b(
             f"{kind}\0{name}".encode("utf-8", "surrogatepass"), key=self.key[:64], digest_size=16
         )
         if kind == "topic_id":
-            return base64.urlsafe_b64encode(digest.digest()).decode().rstrip("=")
-        suffix = "".join(PurePath(name).suffixes[-2:]) if kind == "capture" else ""
-        known = (
-            suffix if suffix.removesuffix(".gz").removesuffix(".zst") in (".pcap", ".pcapng", ".cap") else ""
-        )
-        return f"{kind}-{digest.hexdigest()[:DIGITS]}{known}"
+            return format_uuid(digest.digest())
+        return f"{kind}-{digest.hexdigest()[:DIGITS]}{_capture_suffix(name) if kind == 'capture' else ''}"
 
     def number(self, number: int) -> int:
-        """Give what stands for the number of a connection, which is a hash of addresses and so would tell them to who tries."""
+        """Return the pseudonym of the number of a connection.
+
+        The number is a hash of addresses, so it would tell them to whoever tries addresses until one fits.
+        """
         digest = hashlib.blake2b(f"connection\0{number}".encode(), key=self.key[:64], digest_size=8)
         return int.from_bytes(digest.digest()) >> 12
 
     def tables(self, tables: Mapping[str, pa.RecordBatch]) -> dict[str, pa.RecordBatch]:
-        """Replace the names in batches of the tables."""
+        """Return batches of the tables with pseudonyms in place of names; other columns stay."""
         return {name: self._batch(batch, KINDS.get(name, {})) for name, batch in tables.items()}
 
     def _batch(self, batch: pa.RecordBatch, kinds: Mapping[str, str]) -> pa.RecordBatch:
@@ -115,7 +124,7 @@ class Pseudonyms:
         return batch
 
     def texts(self, texts: Iterable[str], files: Iterable[str]) -> tuple[str, ...]:
-        """Replace the names of capture files in sentences about them."""
+        """Return sentences about capture files with pseudonyms in place of the names of the files."""
         names = sorted(
             {part for file in files for part in (file, PurePath(file).name)}, key=len, reverse=True
         )
@@ -126,24 +135,27 @@ class Pseudonyms:
             replaced.append(text)
         return tuple(replaced)
 
-    def asked(self, option: str, value: str) -> str:
-        """Give what stands for the value of a filter; a pattern is not told."""
-        kind = {"--client": "client", "--topic": "topic", "--group": "group", "--broker": "host"}.get(option)
+    def filter_value(self, option: str, value: str) -> str:
+        """Return the pseudonym of the value of a filter, such as that of a topic for --topic; a pattern is withheld."""
+        kind = FILTER_KINDS.get(option)
         if kind is None or (kind == "host" and value.isdecimal()):
             return value
         if any(sign in value for sign in "*?["):
             return "(a pattern)"
-        host, colon, port = value.rpartition(":")
-        if kind == "host" and colon and port.isdecimal():
-            return f"{self.name(kind, host.strip('[]'))}:{port}"
-        return self.name(kind, value) or ""
+        if kind != "host":
+            return self.name(kind, value) or ""
+        try:
+            host, port = parse_address(value)
+        except ValueError:
+            host, port = value, None
+        return format_address(self.name(kind, host), port)
 
 
 def _with(batch: pa.RecordBatch, column: str, values: pa.Array) -> pa.RecordBatch:
     return batch.set_column(batch.schema.get_field_index(column), batch.schema.field(column), values)
 
 
-def _stays(kind: str, name: str) -> bool:
-    return name in {"topic": OWN_TOPICS, "topic_id": OWN_TOPIC_IDS, "mechanism": MECHANISMS}.get(
-        kind, frozenset()
-    )
+def _capture_suffix(name: str) -> str:
+    """Return the suffix of a capture file, such as .pcap.gz; nothing if it has another one, which may be a name."""
+    suffix = "".join(PurePath(name).suffixes[-2:])
+    return suffix if suffix.removesuffix(".gz").removesuffix(".zst") in CAPTURE_SUFFIXES else ""

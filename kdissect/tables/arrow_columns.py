@@ -1,14 +1,21 @@
-"""Spans of bytes in an arena become Arrow text columns, without an object per value."""
+"""Arrow columns of what pass two holds as numbers: spans of bytes in an arena, codes, numbers with a mask.
+
+Bytes become columns of text without an object for each value. What is absent becomes null. Text columns that go to a
+CSV file are made harmless here as well.
+"""
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kdissect.jit.decorators import jit_flat
 from kdissect.streams.flow_state import Bytes, Int64s
+from kdissect.text import UUID_CHARACTERS, escape_cell
 
 UUID_BYTES = 16
-UUID_TEXT = 22  # base64url without padding, as Kafka prints ids (org.apache.kafka.common.Uuid)
+FORMULA = r"^([=+\-@\t\r])"
+PERHAPS_CONTROL = r"[^\t\n\r\x20-\x7e]"  # the Unicode of Arrow may be another than that of Python
 _ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8)
 
 
@@ -40,10 +47,10 @@ def text_column(arena: Bytes, start: Int64s, length: Int64s) -> pa.Array:
 
 def uuid_column(arena: Bytes, start: Int64s) -> pa.Array:
     """Give the 16 bytes at each `start` as Kafka's text form; null where it is -1 or the id is all zeros."""
-    text = np.empty(len(start) * UUID_TEXT, np.uint8)
+    text = np.empty(len(start) * UUID_CHARACTERS, np.uint8)
     there = np.zeros(len(start), np.bool_)
     _write_uuids(arena, start, _ALPHABET, text, there)
-    offsets = (np.arange(len(start) + 1) * UUID_TEXT).astype(np.int32)
+    offsets = (np.arange(len(start) + 1) * UUID_CHARACTERS).astype(np.int32)
     buffers = [_validity(there), pa.py_buffer(offsets), pa.py_buffer(text)]
     return pa.Array.from_buffers(pa.string(), len(start), buffers)
 
@@ -53,7 +60,7 @@ def _write_uuids(arena: Bytes, start: Int64s, alphabet: Bytes, text: Bytes, ther
     for row in range(len(start)):
         bits = np.int64(0)  # read and not yet written
         held = 0
-        at = row * UUID_TEXT
+        at = row * UUID_CHARACTERS
         for index in range(UUID_BYTES):
             byte = np.int64(arena[start[row] + index]) if start[row] >= 0 else np.int64(0)
             there[row] = there[row] or byte != 0
@@ -90,3 +97,16 @@ def name_column(
 
 def _validity(present: NDArray[np.bool_]) -> pa.Buffer | None:
     return None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
+
+
+def escape_csv_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch with every text column as `text.escape_cell` makes it; numbers stay as they are."""
+    columns = [_escaped(column) if pa.types.is_string(column.type) else column for column in batch.columns]
+    return pa.record_batch(columns, schema=batch.schema)
+
+
+def _escaped(column: pa.Array) -> pa.Array:
+    if pc.any(pc.match_substring_regex(column, PERHAPS_CONTROL)).as_py():
+        cells = [None if text is None else escape_cell(text) for text in column.to_pylist()]
+        return pa.array(cells, pa.string())
+    return pc.replace_substring_regex(column, FORMULA, r"'\1")

@@ -1,6 +1,5 @@
 """Rows of the table `connections`: what was seen of each TCP connection from its first packet to its last."""
 
-import socket
 from collections.abc import Sequence
 
 import numpy as np
@@ -55,21 +54,14 @@ from kdissect.tables.arrow_columns import (
 )
 from kdissect.tables.message_columns import Bools, Side
 from kdissect.tables.schemas import CONNECTIONS, ENDS
+from kdissect.text import format_ip
 
-MAPPED = bytes(10) + b"\xff\xff"  # RFC 4291, section 2.5.5.2: an IPv4 address in IPv6 form
 LEARNT = {
     "client_id": "client_id",
     "client_software_name": "client_software_name",
     "client_software_version": "client_software_version",
     "sasl_mechanism": "sasl_mechanism",
 }
-
-
-def host_text(address: bytes) -> str:
-    """Write a 16-byte address as people do."""
-    if address.startswith(MAPPED):
-        return socket.inet_ntop(socket.AF_INET, address[len(MAPPED) :])
-    return socket.inet_ntop(socket.AF_INET6, address)
 
 
 class Learnt:
@@ -178,7 +170,7 @@ def _client_ways(facts: Int64s) -> Int64s:
 
 def _endpoints(endpoints: Sequence[Endpoints], client: Int64s) -> dict[str, pa.Array]:
     swapped = client.tolist()
-    hosts = [(host_text(ends.a_host), host_text(ends.b_host)) for ends in endpoints]
+    hosts = [(format_ip(ends.a_host), format_ip(ends.b_host)) for ends in endpoints]
     ports = [(ends.a_port, ends.b_port) for ends in endpoints]
     return {
         "client_host": pa.array([pair[way] for pair, way in zip(hosts, swapped, strict=True)], pa.string()),

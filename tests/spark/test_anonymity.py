@@ -141,11 +141,11 @@ def test_the_same_key_gives_the_same_names_and_another_key_others() -> None:
 
 def test_filters_and_warnings_do_not_tell_either() -> None:
     names = Pseudonyms.new("a")
-    assert names.asked("--topic", "orders") == names.name("topic", "orders")
-    assert names.asked("--topic", "ord*") == "(a pattern)"
-    assert names.asked("--broker", "10.0.0.1:9092") == f"{names.name('host', '10.0.0.1')}:9092"
-    assert names.asked("--broker", "2") == "2"
-    assert names.asked("--api", "Fetch") == "Fetch"
+    assert names.filter_value("--topic", "orders") == names.name("topic", "orders")
+    assert names.filter_value("--topic", "ord*") == "(a pattern)"
+    assert names.filter_value("--broker", "10.0.0.1:9092") == f"{names.name('host', '10.0.0.1')}:9092"
+    assert names.filter_value("--broker", "2") == "2"
+    assert names.filter_value("--api", "Fetch") == "Fetch"
     path = "/captures/acme.pcapng"
     (told,) = names.texts([f"{path} is cut off; acme.pcapng ends early"], [path])
     assert "acme" not in told

@@ -1,17 +1,20 @@
-"""Spans of bytes as Arrow columns: text, ids, and what is not there."""
+"""Spans of bytes and numbers as Arrow columns: text, ids, names, and what is absent."""
 
-import base64
 import random
 
 import numpy as np
 import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kdissect.tables.arrow_columns import (
+    escape_csv_batch,
     int_column,
     name_column,
     text_column,
     uuid_column,
 )
+from kdissect.text import escape_cell, format_uuid
 
 
 def test_text_is_gathered_and_null_where_absent() -> None:
@@ -29,7 +32,7 @@ def test_bytes_that_are_not_utf_8_are_replaced() -> None:
 def test_ids_are_written_as_kafka_prints_them() -> None:
     raw = random.Random(1).randbytes(48) + bytes(16)
     arena = np.frombuffer(raw, np.uint8)
-    expected = [base64.urlsafe_b64encode(raw[at : at + 16]).decode().rstrip("=") for at in (0, 16, 7)]
+    expected = [format_uuid(raw[start : start + 16]) for start in (0, 16, 7)]
     assert uuid_column(arena, np.array([0, 16, 7, -1, 48])).to_pylist() == [*expected, None, None]
 
 
@@ -39,3 +42,14 @@ def test_numbers_and_names() -> None:
     assert name_column({1: "one", 3: "three"}, np.array([3, 2, 1])).to_pylist() == ["three", None, "one"]
     assert name_column({1: "one"}, np.array([1, 1]), np.array([False, True])).to_pylist() == [None, "one"]
     assert name_column({}, np.array([1])).to_pylist() == [None]
+
+
+@given(st.lists(st.one_of(st.none(), st.text(), st.sampled_from(["=1", "@x", "\r\n", "-"]))))
+def test_cells_of_a_batch_are_escaped_like_single_ones(texts):
+    batch = pa.record_batch(
+        {"name": pa.array(texts, pa.string()), "offset": pa.array([-1] * len(texts), pa.int64())}
+    )
+    escaped = escape_csv_batch(batch)
+    assert escaped["name"].to_pylist() == [None if text is None else escape_cell(text) for text in texts]
+    assert escaped["offset"].equals(batch["offset"])
+    assert escaped.schema == batch.schema

@@ -7,9 +7,9 @@ the target's own, learnt from its metadata; a captured id has a name if any mess
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from kdissect.exchanges.describe import uuid_words
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.settings import ReplaySettings
+from kdissect.text import format_uuid
 
 Tree: TypeAlias = dict[str, Any]
 """A decoded message, or a struct in one, by field names."""
@@ -60,7 +60,7 @@ class Names:
         name = self.captured_ids.get(captured)
         if name is None:
             raise SkipRequest(
-                Disposition.HEADLESS, f"topic id {uuid_words(captured)} has no name in the capture"
+                Disposition.HEADLESS, f"topic id {format_uuid(captured)} has no name in the capture"
             )
         return self.id_of(self.topic(name))
 

@@ -5,7 +5,6 @@ Generations are not mapped one by one, since a group of the target may rebalance
 each request of a member carries what the target told it last.
 """
 
-from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
 from uuid import NAMESPACE_OID, uuid5
 
@@ -14,6 +13,7 @@ from kdissect.protocol.error_codes import EPOCH_MEMBER_LOST
 from kdissect.replay.effects import Gate
 from kdissect.replay.identifiers import MemberKey
 from kdissect.replay.rewrite.names import Tree
+from kdissect.text import format_uuid
 
 JOINING = 0  # the epoch of one who is not in yet
 
@@ -67,7 +67,7 @@ class LiveMember:
 
 def own_member_id(run: str, group: str, captured: str) -> str:
     """Return the id of a member that chooses it itself (KIP-1082), in the form that share groups demand."""
-    return urlsafe_b64encode(uuid5(NAMESPACE_OID, f"{run} {group} {captured}").bytes).decode().rstrip("=")
+    return format_uuid(uuid5(NAMESPACE_OID, f"{run} {group} {captured}").bytes)
 
 
 class Members:
