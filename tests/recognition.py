@@ -18,12 +18,9 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.scan import scan_split
 from kdissect.files import ScratchDirectory
+from kdissect.jit.rows import array_of
 from kdissect.protocol.schema.registry import highest_versions
-from kdissect.streams.flow_state import (
-    KAFKA,
-    KAFKA_0_7,
-    PROTOCOL,
-)
+from kdissect.streams.flow_state import KAFKA, KAFKA_0_7
 from kdissect.streams.processor import FlowProcessor
 from kdissect.tables.build import by_split
 
@@ -49,7 +46,7 @@ def look(path: Path) -> Seen:
         )
         exchanges += sum(len(harvest.exchanges) for harvest in conversations.close())
         protocols = np.concatenate(
-            [state.connections[:count, PROTOCOL] for state, count in conversations.states()]
+            [array_of(state.connections)["protocol"][:count] for state, count in conversations.states()]
         )
         return Seen(len(protocols), int(np.isin(protocols, (KAFKA, KAFKA_0_7)).sum()), exchanges)
     finally:

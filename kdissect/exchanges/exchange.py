@@ -3,34 +3,20 @@
 An exchange travels through `sorting` as bytes: a row of numbers (the columns of `streams.flow_state`), then its frames.
 """
 
-from struct import Struct
 from typing import NamedTuple
 
+from kdissect.jit.rows import row_bytes, row_of_bytes, row_size
 from kdissect.streams.flow_state import (
-    API_KEY,
-    API_VERSION,
     BEFORE_VERSIONS,
-    BYTE_PACKET,
-    CONNECTION,
-    CORRELATION_ID,
-    EXCHANGE_FIELDS,
-    FIRST_BYTE_NS,
-    FRAME_STOP,
-    IN_FLIGHT,
-    LAST_BYTE_NS,
-    ORDINAL,
     ORPHAN_RESPONSE,
-    REQUEST_SIDE,
-    RESPONSE_SIDE,
     SASL_TOKEN,
-    START,
-    STATUS,
     STATUS_NAMES,
-    STOP,
     Bytes,
+    ExchangeRow,
+    FrameRow,
 )
 
-_ROW = Struct(f">{EXCHANGE_FIELDS}q")
+_ROW_BYTES = row_size(ExchangeRow)
 
 
 class Frame(NamedTuple):
@@ -73,41 +59,41 @@ class Exchange(NamedTuple):
         return latency if latency >= 0 else None
 
 
-def pack(row: list[int], arena: Bytes) -> bytes:
-    """Pack a finished row of EXCHANGE columns with the bytes that it points to."""
-    start, stop = row[REQUEST_SIDE + START], row[REQUEST_SIDE + STOP]
-    answer, end = row[RESPONSE_SIDE + START], row[RESPONSE_SIDE + STOP]
-    return _ROW.pack(*row) + arena[start:stop].tobytes() + arena[answer:end].tobytes()
+def pack(row: ExchangeRow, arena: Bytes) -> bytes:
+    """Return a finished exchange as bytes: its row, then the bytes of its frames, which lie in the arena."""
+    request, response = row.request, row.response
+    frames = arena[request.start : request.stop].tobytes() + arena[response.start : response.stop].tobytes()
+    return row_bytes(row) + frames
 
 
 def unpack(packed: bytes) -> Exchange:
     """Read back what `pack` wrote."""
-    row = _ROW.unpack_from(packed)
-    middle = _ROW.size + row[REQUEST_SIDE + STOP] - row[REQUEST_SIDE + START]
-    orphan, token = row[STATUS] == ORPHAN_RESPONSE, row[STATUS] == SASL_TOKEN
+    row = row_of_bytes(ExchangeRow, packed)
+    middle = _ROW_BYTES + row.request.stop - row.request.start
+    orphan, token = row.status == ORPHAN_RESPONSE, row.status == SASL_TOKEN
     bare = orphan or token
-    old = row[API_VERSION] == BEFORE_VERSIONS
+    old = row.api_version == BEFORE_VERSIONS
     return Exchange(
-        connection=row[CONNECTION],
-        ordinal=None if bare else row[ORDINAL],
-        status=STATUS_NAMES[row[STATUS]],
-        api_key=None if bare else row[API_KEY],
-        api_version=None if bare or old else row[API_VERSION],
-        correlation_id=None if token or old else row[CORRELATION_ID],
-        in_flight=None if bare else row[IN_FLIGHT],
-        request=None if orphan else _frame(row, REQUEST_SIDE, packed[_ROW.size : middle]),
-        response=_frame(row, RESPONSE_SIDE, packed[middle:]) if row[RESPONSE_SIDE + START] > 0 else None,
+        connection=row.connection,
+        ordinal=None if bare else row.ordinal,
+        status=STATUS_NAMES[row.status],
+        api_key=None if bare else row.api_key,
+        api_version=None if bare or old else row.api_version,
+        correlation_id=None if token or old else row.correlation_id,
+        in_flight=None if bare else row.in_flight,
+        request=None if orphan else _frame(row.request, packed[_ROW_BYTES:middle]),
+        response=_frame(row.response, packed[middle:]) if row.response.start > 0 else None,
         old=old,
         token=token,
     )
 
 
-def _frame(row: tuple[int, ...], side: int, data: bytes) -> Frame:
-    last_ns = row[side + LAST_BYTE_NS]
+def _frame(row: FrameRow, data: bytes) -> Frame:
+    last_ns = row.last_byte_ns
     return Frame(
         data=data,
-        size=row[side + FRAME_STOP] - row[side + START],
-        first_ns=row[side + FIRST_BYTE_NS],
+        size=row.frame_stop - row.start,
+        first_ns=row.first_byte_ns,
         last_ns=None if last_ns < 0 else last_ns,
-        packet=row[side + BYTE_PACKET],
+        packet=row.packet,
     )

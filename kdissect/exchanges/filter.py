@@ -13,18 +13,10 @@ import numpy as np
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.field_search import Mention
 from kdissect.exchanges.reader import Follower
+from kdissect.jit.rows import Records
 from kdissect.streams.flow_state import (
-    API_KEY,
-    API_VERSION,
     BEFORE_VERSIONS,
-    CONNECTION,
-    FIRST_BYTE_NS,
-    LAST_BYTE_NS,
     ORPHAN_RESPONSE,
-    REQUEST_SIDE,
-    RESPONSE_SIDE,
-    START,
-    STATUS,
     Int64s,
 )
 from kdissect.tables.filters import (
@@ -52,27 +44,27 @@ class ExchangeFilter(Filter):
     connections: frozenset[str] = frozenset()  # a connection's number, or host:port of either end
     slower_than_ns: int | None = None
 
-    def header_mask(self, exchanges: Int64s, follower: Follower) -> Mask:
-        """Return which exchanges, rows of EXCHANGE columns, are selected as far as headers tell."""
-        orphan = exchanges[:, STATUS] == ORPHAN_RESPONSE
+    def header_mask(self, exchanges: Records, follower: Follower) -> Mask:
+        """Return which exchanges, rows of `flow_state.ExchangeRow`, are selected as far as headers tell."""
+        orphan = exchanges["status"] == ORPHAN_RESPONSE
         began = np.where(
-            orphan, exchanges[:, RESPONSE_SIDE + FIRST_BYTE_NS], exchanges[:, REQUEST_SIDE + FIRST_BYTE_NS]
+            orphan, exchanges["response"]["first_byte_ns"], exchanges["request"]["first_byte_ns"]
         )
         wanted = np.ones(len(exchanges), bool)
         if self.apis:
-            old = exchanges[:, API_VERSION] == BEFORE_VERSIONS
-            keys = current_api_keys(exchanges[:, API_KEY], old)
+            old = exchanges["api_version"] == BEFORE_VERSIONS
+            keys = current_api_keys(exchanges["api_key"], old)
             wanted &= np.isin(keys, list(self.apis)) & ~orphan
         wanted &= in_window(began, began, self)
         if self.slower_than_ns is not None:
-            sent = exchanges[:, REQUEST_SIDE + LAST_BYTE_NS]
-            latency = exchanges[:, RESPONSE_SIDE + FIRST_BYTE_NS] - sent
-            measured = ~orphan & (exchanges[:, RESPONSE_SIDE + START] > 0) & (sent >= 0)
+            sent = exchanges["request"]["last_byte_ns"]
+            latency = exchanges["response"]["first_byte_ns"] - sent
+            measured = ~orphan & (exchanges["response"]["start"] > 0) & (sent >= 0)
             wanted &= measured & (latency > self.slower_than_ns)
         if self.connections:
-            wanted &= self._on_connections(exchanges[:, CONNECTION], follower)
+            wanted &= self._on_connections(exchanges["connection"], follower)
         if self.brokers:
-            wanted &= self._at_brokers(exchanges[:, CONNECTION], follower)
+            wanted &= self._at_brokers(exchanges["connection"], follower)
         return wanted
 
     def _on_connections(self, connection: Int64s, follower: Follower) -> Mask:

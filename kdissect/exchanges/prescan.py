@@ -18,22 +18,18 @@ from kdissect.capture.scan import MOST_ATTEMPTS, scan_split
 from kdissect.capture.segment_index import TIME, unpack
 from kdissect.exchanges.sasl_tokens import asked_mechanism, token_mechanism
 from kdissect.exchanges.watermark import NEVER
+from kdissect.jit.rows import rows_of
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.schema.definition import Field, Message
 from kdissect.protocol.schema.registry import APIS, highest_versions
 from kdissect.streams.flow_state import (
     ANSWERED,
-    API_KEY,
-    API_VERSION,
     BEFORE_VERSIONS,
-    CONNECTION,
     ORPHAN_RESPONSE,
     REQUEST_SIDE,
     RESPONSE_SIDE,
     SASL_TOKEN,
-    START,
-    STATUS,
-    STOP,
+    ExchangeRow,
 )
 from kdissect.streams.processor import ExchangeBatch, FlowProcessor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
@@ -98,9 +94,9 @@ class _Learner:
         self._keep(KNOWN_NAMES)
 
     def learn(self, harvest: ExchangeBatch) -> None:
-        status = harvest.exchanges[:, STATUS]
-        old = harvest.exchanges[:, API_VERSION] == BEFORE_VERSIONS
-        key = np.where(old, -1, harvest.exchanges[:, API_KEY])
+        status = harvest.exchanges["status"]
+        old = harvest.exchanges["api_version"] == BEFORE_VERSIONS
+        key = np.where(old, -1, harvest.exchanges["api_key"])
         asks = np.flatnonzero((status != ORPHAN_RESPONSE) & np.isin(key, NAMING_REQUESTS))
         tells = np.flatnonzero((status == ANSWERED) & np.isin(key, NAMING_RESPONSES))
         for side, rows in ((REQUEST_SIDE, asks), (RESPONSE_SIDE, tells)):
@@ -108,8 +104,9 @@ class _Learner:
                 read = Side(harvest, side, rows)
                 self._keep(named_topics(harvest, read))
                 self._keep_nodes(listening_nodes(harvest, read))
-        for row in np.flatnonzero((key == ApiKey.SASL_HANDSHAKE) | (status == SASL_TOKEN)).tolist():
-            self._take_mechanism(harvest, harvest.exchanges[row].tolist())
+        chosen = harvest.exchanges[(key == ApiKey.SASL_HANDSHAKE) | (status == SASL_TOKEN)]
+        for row in rows_of(ExchangeRow, chosen):
+            self._take_mechanism(harvest, row)
 
     def _keep(self, named: pa.RecordBatch) -> None:
         for identity, name in zip(named["topic_id"].to_pylist(), named["topic"].to_pylist(), strict=True):
@@ -121,13 +118,13 @@ class _Learner:
             if host:
                 self.nodes.setdefault(node, set()).add((host, port))
 
-    def _take_mechanism(self, harvest: ExchangeBatch, row: list[int]) -> None:
-        if row[CONNECTION] in self.mechanisms:
+    def _take_mechanism(self, harvest: ExchangeBatch, row: ExchangeRow) -> None:
+        if row.connection in self.mechanisms:
             return
-        tell = token_mechanism if row[STATUS] == SASL_TOKEN else asked_mechanism
-        mechanism = tell(harvest.arena[row[REQUEST_SIDE + START] : row[REQUEST_SIDE + STOP]].tobytes())
+        tell = token_mechanism if row.status == SASL_TOKEN else asked_mechanism
+        mechanism = tell(harvest.arena[row.request.start : row.request.stop].tobytes())
         if mechanism is not None:
-            self.mechanisms[row[CONNECTION]] = mechanism
+            self.mechanisms[row.connection] = mechanism
 
 
 @cache

@@ -29,26 +29,15 @@ from kdissect.exchanges.prescan import (
     pieces_of,
 )
 from kdissect.exchanges.watermark import earliest_unfinished
-from kdissect.streams.flow_state import (
-    BYTE_PACKET,
-    CLIENT_WAY,
-    CONNECTION,
-    FIRST_BYTE_NS,
-    HANDSHAKE,
-    ORDINAL,
-    ORPHAN_RESPONSE,
-    REQUEST_SIDE,
-    RESPONSE_SIDE,
-    STATUS,
-    Int64s,
-)
+from kdissect.jit.rows import Records, rows_of
+from kdissect.streams.flow_state import ORPHAN_RESPONSE, ExchangeRow
 from kdissect.streams.processor import ExchangeBatch, FlowProcessor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.text import format_address, format_ip
 
 HeaderFilter = Callable[
-    [Int64s, "Follower"], NDArray[np.bool_]
-]  # rows of EXCHANGE columns -> which of them are wanted
+    [Records, "Follower"], NDArray[np.bool_]
+]  # rows of `flow_state.ExchangeRow` -> which of them are wanted
 
 
 class Follower:
@@ -97,13 +86,13 @@ class Follower:
                 format_address(format_ip(ends.a_host), ends.a_port),
                 format_address(format_ip(ends.b_host), ends.b_port),
             )
-            client_is_b = int(self._conversations.state.connections[connection, CLIENT_WAY]) == 1
+            client_is_b = int(self._conversations.state.connections[connection].client_side) == 1
             known = self._addresses[connection] = (b, a) if client_is_b else (a, b)
         return known
 
     def began(self, connection: int) -> bool:
         """Tell whether the capture has the beginning of a connection."""
-        return bool(self._conversations.state.connections[connection, HANDSHAKE])
+        return bool(self._conversations.state.connections[connection].handshake)
 
     def mechanism(self, connection: int) -> str | None:
         """Give the SASL mechanism of a connection with raw tokens; None where the capture does not tell."""
@@ -115,14 +104,14 @@ class Follower:
 
     def _add(self, order: TimeOrder, harvest: ExchangeBatch, chosen: HeaderFilter) -> None:
         wanted = harvest.exchanges[chosen(harvest.exchanges, self)]
-        for row in wanted.tolist():
-            side = RESPONSE_SIDE if row[STATUS] == ORPHAN_RESPONSE else REQUEST_SIDE
+        for row in rows_of(ExchangeRow, wanted):
+            frame = row.response if row.status == ORPHAN_RESPONSE else row.request
             self._count += 1
             key = (
-                row[side + FIRST_BYTE_NS],
-                row[side + BYTE_PACKET],
-                self._conversations.identities[row[CONNECTION]],
-                row[ORDINAL],
+                frame.first_byte_ns,
+                frame.packet,
+                self._conversations.identities[row.connection],
+                row.ordinal,
                 self._count,  # several orphans in one packet: as they came
             )
             order.add(key, pack(row, harvest.arena))

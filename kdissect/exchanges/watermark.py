@@ -4,22 +4,8 @@ Held are stream bytes that no frame has taken yet, requests that wait for their 
 their request. The first byte of whatever exchange they become is among them.
 """
 
-import numpy as np
-
 from kdissect.jit.decorators import jit
-from kdissect.streams.flow_state import (
-    AHEAD,
-    FIRST_BYTE_NS,
-    FIRST_EARLY,
-    FIRST_WAITING,
-    HEAD,
-    NEXT_CHUNK,
-    NEXT_WAITING,
-    REQUEST_SIDE,
-    RESPONSE_SIDE,
-    TIME,
-    State,
-)
+from kdissect.streams.flow_state import State
 
 NEVER = (1 << 63) - 1
 
@@ -27,22 +13,23 @@ NEVER = (1 << 63) - 1
 @jit
 def earliest_unfinished(state: State, connections: int) -> int:
     """Give the earliest time of what the first `connections` connections hold; NEVER when they hold nothing."""
-    earliest = np.int64(NEVER)
-    for way in range(2 * connections):
-        for column in (HEAD, AHEAD):
-            node = state.ways[way, column]
+    earliest = NEVER
+    for number in range(2 * connections):
+        direction = state.directions[number]
+        for first in (direction.head, direction.ahead):
+            node = first
             while node >= 0:
-                time = state.chunks[node, TIME]
+                time = state.chunks[node].time_ns
                 if 0 <= time < earliest:
                     earliest = time
-                node = state.chunks[node, NEXT_CHUNK]
+                node = state.chunks[node].next
     for connection in range(connections):
-        node = state.connections[connection, FIRST_WAITING]
+        node = state.connections[connection].first_waiting
         while node >= 0:
-            earliest = min(earliest, state.waiting[node, REQUEST_SIDE + FIRST_BYTE_NS])
-            node = state.waiting[node, NEXT_WAITING]
-        node = state.connections[connection, FIRST_EARLY]
+            earliest = min(earliest, state.waiting[node].request.first_byte_ns)
+            node = state.waiting[node].next
+        node = state.connections[connection].first_early
         while node >= 0:
-            earliest = min(earliest, state.waiting[node, RESPONSE_SIDE + FIRST_BYTE_NS])
-            node = state.waiting[node, NEXT_WAITING]
-    return earliest  # type: ignore[return-value]
+            earliest = min(earliest, state.waiting[node].response.first_byte_ns)
+            node = state.waiting[node].next
+    return earliest

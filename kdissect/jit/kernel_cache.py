@@ -49,7 +49,7 @@ def kernel_home() -> Path:
         digest.update(name.encode())
     for source in sorted(PACKAGE.rglob("*.py")):
         text = source.read_bytes()
-        if b"@jit" in text:
+        if b"@jit" in text or b"@row_type" in text:
             digest.update(b"%d" % source.stat().st_mtime_ns)  # Numba compiles anew when that changes
             digest.update(text)
     return cache_home() / f"kernels-{digest.hexdigest()[:16]}"

@@ -16,13 +16,13 @@ ENDS_EARLY, TOO_LONG = -1, -2  # what stands in place of the next position when 
 @jit_flat
 def int8_at(data: Any, at: int) -> Any:
     """Read a signed byte."""
-    return (np.int64(data[at]) ^ 0x80) - 0x80
+    return int((np.int64(data[at]) ^ 0x80) - 0x80)
 
 
 @jit_flat
 def uint16_at(data: Any, at: int) -> Any:
     """Read 2 bytes without a sign."""
-    return np.int64(data[at]) << 8 | np.int64(data[at + 1])
+    return int(np.int64(data[at]) << 8 | np.int64(data[at + 1]))
 
 
 @jit_flat
@@ -35,7 +35,7 @@ def int16_at(data: Any, at: int) -> Any:
 def uint32_at(data: Any, at: int) -> Any:
     """Read 4 bytes without a sign."""
     high = np.int64(data[at]) << 24 | np.int64(data[at + 1]) << 16
-    return high | np.int64(data[at + 2]) << 8 | np.int64(data[at + 3])
+    return int(high | np.int64(data[at + 2]) << 8 | np.int64(data[at + 3]))
 
 
 @jit_flat
@@ -53,14 +53,14 @@ def int64_at(data: Any, at: int) -> Any:
 @jit_flat
 def uvarint_at(data: Any, at: int, stop: int) -> Any:
     """Read an unsigned varint of at most 32 bits: give its value and the position after it, or why there is none."""
-    value = np.int64(0)
+    value = 0
     for index in range(5):
         if at + index >= stop:
-            return np.int64(0), ENDS_EARLY
-        byte = np.int64(data[at + index])
+            return 0, ENDS_EARLY
+        byte = int(np.int64(data[at + index]))
         value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             if value > 0xFFFFFFFF:
-                return np.int64(0), TOO_LONG
+                return 0, TOO_LONG
             return value, at + index + 1
-    return np.int64(0), TOO_LONG
+    return 0, TOO_LONG

@@ -6,8 +6,6 @@ caller makes room and calls again with the number of the next segment. `finish` 
 what they wait for. `carry_over` moves what is not consumed to the front of a new arena, so that the bytes of a slab can be let go.
 """
 
-import numpy as np
-
 from kdissect.capture.segment_index import (
     ACK,
     CAPTURED,
@@ -32,79 +30,28 @@ from kdissect.jit.decorators import (
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.integers import int16_at, int32_at
 from kdissect.streams.flow_state import (
-    ACK_NS,
-    ACKED,
-    AHEAD,
-    ASSEMBLY,
-    AT,
-    BYTE_PACKET,
-    CLIENT_WAY,
-    CLOCK_NS,
     CONSUME,
     CONSUME_OTHER,
     DONE,
-    ENDED,
-    ENDING,
-    EXCHANGE_COUNT,
     FIN_SEEN,
-    FIRST_AGREED,
-    FIRST_BYTE_NS,
-    FIRST_EARLY,
-    FIRST_SENT,
-    FIRST_WAITING,
-    FOREIGN,
-    FRAME,
-    FRAME_STOP,
-    FREE_CHUNK_COUNT,
-    FREE_WAITING_COUNT,
     FULL_ARENA,
     FULL_CHUNKS,
     FULL_EXCHANGES,
     FULL_WAITING,
-    HANDSHAKE,
-    HEAD,
-    HELD,
-    HIGH,
     KAFKA,
     KAFKA_0_7,
-    LAST_BYTE_NS,
-    LENGTH,
-    MOST_HELD,
-    NEXT,
-    NEXT_CHUNK,
-    NEXT_WAITING,
     OPEN,
-    OPENED_BY,
     OTHER,
-    OVERSIZED,
-    PACKET,
     PORTS_REUSED,
-    POSITION,
-    PROTOCOL,
-    RAW_SASL,
-    RECOGNISED,
-    REQUEST_SIDE,
-    RESPONSE_SIDE,
     RST_SEEN,
-    SCANNED,
     SCRATCH,
-    SERVER_PORT_WAY,
-    SKIPPED,
-    SKIPPED_BEFORE,
-    START,
-    STEP,
-    STOP,
-    SYN_ACK_NS,
-    SYN_NS,
-    SYNCED,
     TAKE_IN,
-    TIME,
     TLS,
     TLS_READY,
     TOO_MUCH_HELD,
     UNDECIDED,
-    WHOLE,
     Bytes,
+    FrameRow,
     Int64s,
     State,
 )
@@ -182,66 +129,66 @@ def _in_one_place(state: State, node: int, begin: int, end: int) -> tuple[int, i
 
     And the time of the packet with the byte before that position.
     """
-    at = state.chunks[node, AT] + begin - state.chunks[node, POSITION]
+    at = state.chunks[node].offset + begin - state.chunks[node].position
     position = begin
-    time = np.int64(-1)
+    time = -1
     while node >= 0 and position < end:
         chunks = state.chunks
         if (
-            chunks[node, AT] < 0
-            or chunks[node, AT] + position - chunks[node, POSITION] != at + position - begin
+            chunks[node].offset < 0
+            or chunks[node].offset + position - chunks[node].position != at + position - begin
         ):
             break
-        time = chunks[node, TIME]
-        position = min(end, chunks[node, POSITION] + chunks[node, LENGTH])
-        node = chunks[node, NEXT_CHUNK]
-    return position, time  # type: ignore[return-value]
+        time = chunks[node].time_ns
+        position = min(end, chunks[node].position + chunks[node].length)
+        node = chunks[node].next
+    return position, time
 
 
 @jit_inner
-def _take_frame(state: State, way: int, size: int, side: Int64s) -> bool:
+def _take_frame(state: State, way: int, size: int, frame: FrameRow) -> bool:
     """Take the frame at FRAME, with a body of `size` bytes, off the stream; False when the arena has no room for it.
 
     Fills `side` (SIDE columns). A frame that lies in one place of the arena stays there, another is assembled; after a
     gap the rest of a frame is of no use, so STOP is where the first gap begins.
     """
-    ways = state.ways
+    directions = state.directions
     arena = state.arena
-    begin = ways[way, FRAME]
-    end = min(begin + 4 + size, ways[way, NEXT])
-    node = ways[way, HEAD]
-    side[FIRST_BYTE_NS] = state.chunks[node, TIME]
-    side[BYTE_PACKET] = state.chunks[node, PACKET]
+    begin = directions[way].frame
+    end = min(begin + 4 + size, directions[way].next)
+    node = directions[way].head
+    frame.first_byte_ns = state.chunks[node].time_ns
+    frame.packet = state.chunks[node].packet
     reaches, last_ns = _in_one_place(state, node, begin, end)
     if reaches == begin + 4 + size:
-        side[START] = state.chunks[node, AT] + begin - state.chunks[node, POSITION] + 4
-        side[STOP] = side[START] + size
-        side[LAST_BYTE_NS] = last_ns
+        frame.start = state.chunks[node].offset + begin - state.chunks[node].position + 4
+        frame.stop = frame.start + size
+        frame.last_byte_ns = last_ns
     else:
-        at = state.counters[ASSEMBLY]
+        at = state.counters.assembly
         if at + end - begin + SCRATCH > len(arena):
             return False
         contiguous = True
-        last_ns = np.int64(-1)
+        last_ns = -1
         position = begin
         filled = at
         while node >= 0 and position < end:
             chunks = state.chunks
-            inside = position - chunks[node, POSITION]
-            take = min(end - position, chunks[node, LENGTH] - inside)
-            contiguous = contiguous and chunks[node, AT] >= 0
+            inside = position - chunks[node].position
+            take = min(end - position, chunks[node].length - inside)
+            contiguous = contiguous and chunks[node].offset >= 0
             if contiguous:
-                source = chunks[node, AT] + inside
+                source = chunks[node].offset + inside
                 copy_bytes(arena, source, arena, filled, take)
                 filled += take
-            last_ns = chunks[node, TIME]
+            last_ns = chunks[node].time_ns
             position += take
-            node = chunks[node, NEXT_CHUNK]
-        side[START] = at + 4
-        side[STOP] = max(filled, at + 4)
-        side[LAST_BYTE_NS] = last_ns if end == begin + 4 + size else -1
-        state.counters[ASSEMBLY] = filled
-    side[FRAME_STOP] = side[START] + size
+            node = chunks[node].next
+        frame.start = at + 4
+        frame.stop = max(filled, at + 4)
+        frame.last_byte_ns = last_ns if end == begin + 4 + size else -1
+        state.counters.assembly = filled
+    frame.frame_stop = frame.start + size
     discard(state, way, end)
     return True
 
@@ -249,22 +196,22 @@ def _take_frame(state: State, way: int, size: int, side: Int64s) -> bool:
 @jit_inner
 def _lose_place(state: State, way: int, bytes_on: int) -> None:
     """The stream is out of step: search for the next frame `bytes_on` bytes further on."""
-    ways = state.ways
-    ways[way, SYNCED] = 0
+    directions = state.directions
+    directions[way].in_step = 0
     forget_order(state, way)
-    skip(state, way, min(ways[way, FRAME] + bytes_on, ways[way, NEXT]))
+    skip(state, way, min(directions[way].frame + bytes_on, directions[way].next))
 
 
 @jit_inner
 def _drop_leading_gaps(state: State, way: int) -> None:
     """Leave gaps behind where a frame should begin."""
-    ways = state.ways
-    in_step = ways[way, SYNCED]
-    while ways[way, HEAD] >= 0 and state.chunks[ways[way, HEAD], AT] < 0:
-        ways[way, SYNCED] = 0
-        gap = ways[way, HEAD]
-        discard(state, way, state.chunks[gap, POSITION] + state.chunks[gap, LENGTH])
-    if in_step and ways[way, SYNCED] == 0:
+    directions = state.directions
+    in_step = directions[way].in_step
+    while directions[way].head >= 0 and state.chunks[directions[way].head].offset < 0:
+        directions[way].in_step = 0
+        gap = directions[way].head
+        discard(state, way, state.chunks[gap].position + state.chunks[gap].length)
+    if in_step and directions[way].in_step == 0:
         forget_order(state, way)
 
 
@@ -272,20 +219,20 @@ def _drop_leading_gaps(state: State, way: int) -> None:
 def _recognise(state: State, connection: int, way: int) -> None:
     """Decide from the first bytes of a direction whether this connection speaks Kafka, and who is the client."""
     connections = state.connections
-    ways = state.ways
+    directions = state.directions
     _drop_leading_gaps(state, way)
-    offset, length = view(state, way, ways[way, FRAME], TLS_VIEW)
+    offset, length = view(state, way, directions[way].frame, TLS_VIEW)
     if length == 0:
         return
     if is_tls_record(state.arena, offset, length):
-        record = 5 + ((np.int64(state.arena[offset + 3]) << 8) | np.int64(state.arena[offset + 4]))
-        behind, more = view(state, way, ways[way, FRAME] + record, TLS_VIEW)
+        record = 5 + ((int(state.arena[offset + 3]) << 8) | int(state.arena[offset + 4]))
+        behind, more = view(state, way, directions[way].frame + record, TLS_VIEW)
         if more < TLS_VIEW or is_tls_record(state.arena, behind, more):
-            connections[connection, PROTOCOL] = TLS
+            connections[connection].protocol = TLS
             for side in range(2 * connection, 2 * connection + 2):
-                ways[side, SCANNED] = ways[side, FRAME]  # of TLS: what has been looked at
+                directions[side].scanned.position = directions[side].frame  # of TLS: what has been looked at
             return
-    client = connections[connection, CLIENT_WAY]
+    client = connections[connection].client_side
     if client >= 0 and client != way - 2 * connection:
         return
     protocol = KAFKA
@@ -294,43 +241,43 @@ def _recognise(state: State, connection: int, way: int) -> None:
         return
     if old == YES:
         protocol = KAFKA_0_7
-    elif ways[way, WHOLE] and ways[way, FRAME] == 0:
+    elif directions[way].from_start and directions[way].frame == 0:
         # The search before has used the scratch that the header may lie in.
-        offset, length = view(state, way, ways[way, FRAME], HEADER_VIEW)
+        offset, length = view(state, way, directions[way].frame, HEADER_VIEW)
         evidence = header_evidence(state.arena, offset, length, state.max_versions) if length >= 14 else 0
         produces = int16_at(state.arena, offset + 4) == ApiKey.PRODUCE
         if evidence > 0 and not (produces and evidence == PLAIN_BODY):
-            short = ways[way, FRAME] + 4 + int32_at(state.arena, offset) - ways[way, NEXT]
-            to_come = connections[connection, ENDING] == 0
-            if short > 0 and to_come and ways[way, NEXT] - ways[way, FRAME] <= LONE_REQUEST:
+            short = directions[way].frame + 4 + int32_at(state.arena, offset) - directions[way].next
+            to_come = connections[connection].ending == 0
+            if short > 0 and to_come and directions[way].next - directions[way].frame <= LONE_REQUEST:
                 return  # the first request is small: it will soon be whole, what only looks like one hardly ever
             evidence *= short <= 0 or evidence >= PLAIN_ID
         if evidence > 0:
-            ways[way, SYNCED] = 1
+            directions[way].in_step = 1
         elif (
             length >= 5
             and 0 < int32_at(state.arena, offset) < TOKEN_LIMIT
             and state.arena[offset + 4] == 0x60
         ):
             # Kafka 0.9 sent GSSAPI tokens (RFC 2743, section 3.1: tag 0x60) without any handshake before them.
-            ways[way, SYNCED] = 1
-            connections[connection, RAW_SASL] = 1
+            directions[way].in_step = 1
+            connections[connection].raw_sasl = 1
         elif (
             length < 14
-            and ways[way, NEXT] == ways[way, FRAME] + length
+            and directions[way].next == directions[way].frame + length
             and (length < 4 or 8 <= int32_at(state.arena, offset) <= MAX_FRAME)
         ):
             return
-        elif length >= 14 and connections[connection, OPENED_BY] >= 0:
-            ways[way, FOREIGN] = 1  # a SYN-ACK alone would not tell where the data of its SYN began
-    if ways[way, SYNCED] == 0 and not find_request(state, connection, way):
+        elif length >= 14 and connections[connection].opened_by >= 0:
+            directions[way].foreign = 1  # a SYN-ACK alone would not tell where the data of its SYN began
+    if directions[way].in_step == 0 and not find_request(state, connection, way):
         return
-    connections[connection, PROTOCOL] = protocol
-    connections[connection, CLIENT_WAY] = way - 2 * connection
+    connections[connection].protocol = protocol
+    connections[connection].client_side = way - 2 * connection
     other = 4 * connection + 1 - way
     search_anew(state, other)  # it was searched for requests so far
-    if ways[other, WHOLE] and ways[other, FRAME] == 0:
-        ways[other, SYNCED] = 1
+    if directions[other].from_start and directions[other].frame == 0:
+        directions[other].in_step = 1
 
 
 @jit_inner
@@ -338,12 +285,12 @@ def _recognise_lone(state: State, connection: int, way: int) -> bool:
     """Decide whether a direction without the other one holds responses: of many captures only one route is seen."""
     connections = state.connections
     other = 4 * connection + 1 - way
-    if state.ways[other, HIGH] != 0 or connections[connection, CLIENT_WAY] == way - 2 * connection:
+    if state.directions[other].highest != 0 or connections[connection].client_side == way - 2 * connection:
         return False
     if not find_chain(state, way):
         return False
-    connections[connection, PROTOCOL] = KAFKA
-    connections[connection, CLIENT_WAY] = other - 2 * connection
+    connections[connection].protocol = KAFKA
+    connections[connection].client_side = other - 2 * connection
     return True
 
 
@@ -351,14 +298,18 @@ def _recognise_lone(state: State, connection: int, way: int) -> bool:
 def _forget_what_cannot_be_kafka(state: State, connection: int, way: int) -> None:
     """Bound what is kept of a connection in which no frame was found so far."""
     connections = state.connections
-    ways = state.ways
-    if ways[way, NEXT] - ways[way, FRAME] > MAX_HELD:
+    directions = state.directions
+    if directions[way].next - directions[way].frame > MAX_HELD:
         if _recognise_lone(state, connection, way):
             return
-        skip(state, way, max(ways[way, SCANNED], ways[way, NEXT] - LONE_REQUEST - HEADER_VIEW))
-    limit = NOT_KAFKA_AFTER if connections[connection, HANDSHAKE] else NOT_KAFKA_AFTER_MIDSTREAM
-    if ways[way, SKIPPED] - ways[way, SKIPPED_BEFORE] > limit:
-        connections[connection, PROTOCOL] = OTHER
+        skip(
+            state,
+            way,
+            max(directions[way].scanned.position, directions[way].next - LONE_REQUEST - HEADER_VIEW),
+        )
+    limit = NOT_KAFKA_AFTER if connections[connection].handshake else NOT_KAFKA_AFTER_MIDSTREAM
+    if directions[way].skipped_bytes - directions[way].skipped_before > limit:
+        connections[connection].protocol = OTHER
 
 
 @jit_inner
@@ -377,61 +328,61 @@ def _shortest(protocol: int, client: bool) -> int:
 @jit_inner
 def _is_searched(state: State, way: int) -> bool:
     """Say whether a direction holds bytes behind a hole, or some in which the next frame is still to be found."""
-    ways = state.ways
-    return bool(ways[way, AHEAD] >= 0 or (ways[way, SYNCED] == 0 and ways[way, HEAD] >= 0))
+    directions = state.directions
+    return bool(directions[way].ahead >= 0 or (directions[way].in_step == 0 and directions[way].head >= 0))
 
 
 @jit_inner
 def _waits_for_requests(state: State, connection: int, way: int) -> bool:
     """Say whether a search for responses waits for their requests, which tell where they begin; or without any, for more."""
-    ways = state.ways
+    directions = state.directions
     other = 4 * connection + 1 - way
-    is_lone = ways[other, HIGH] == 0 and state.connections[connection, ENDING] == 0
+    is_lone = directions[other].highest == 0 and state.connections[connection].ending == 0
     return bool(is_lone or _is_searched(state, other))
 
 
 @jit_inner
 def _find_frame(state: State, connection: int, way: int, client: bool) -> bool:
     """Search a direction that is out of step; of what is not found, keep only what may be the start of a frame."""
-    ways = state.ways
-    held = ways[way, NEXT] - ways[way, FRAME]
-    if ways[way, WHOLE] and ways[way, FRAME] == 0:
-        ways[way, SYNCED] = 1  # it was not known before that this is the beginning
+    directions = state.directions
+    held = directions[way].next - directions[way].frame
+    if directions[way].from_start and directions[way].frame == 0:
+        directions[way].in_step = 1  # it was not known before that this is the beginning
         return True
-    if state.connections[connection, PROTOCOL] == KAFKA_0_7:
+    if state.connections[connection].protocol == KAFKA_0_7:
         keep = HEADER_VIEW if client else RESPONSE_VIEW
         if client:
             found = find_old_request(state, way, state.max_versions) == YES
         else:
             found = find_old_response(state, way)
         if not found and held > keep:
-            skip(state, way, ways[way, NEXT] - keep)
+            skip(state, way, directions[way].next - keep)
     elif not client and held <= MAX_HELD and _waits_for_requests(state, connection, way):
         found = False
     else:
         found = find_request(state, connection, way) if client else find_response(state, connection, way)
         if not found:
-            skip(state, way, ways[way, SCANNED])
+            skip(state, way, directions[way].scanned.position)
     return bool(found)
 
 
 @jit_inner
-def _take_request(state: State, connection: int, way: int, side: Int64s) -> int:
+def _take_request(state: State, connection: int, way: int, frame: FrameRow) -> int:
     """Take one request off the stream; 1: taken or place lost, 0: nothing complete is there, -1: no room in the arena."""
-    ways = state.ways
-    offset, length = view(state, way, ways[way, FRAME], HEADER_VIEW)
+    directions = state.directions
+    offset, length = view(state, way, directions[way].frame, HEADER_VIEW)
     if length < 4:
-        if ways[way, NEXT] - ways[way, FRAME] < 4:
+        if directions[way].next - directions[way].frame < 4:
             return 0
         _lose_place(state, way, length)
         return 1
     size = int32_at(state.arena, offset)
-    raw = state.connections[connection, RAW_SASL] != 0
+    raw = state.connections[connection].raw_sasl != 0
     token = raw and 0 <= size < TOKEN_LIMIT
-    protocol = state.connections[connection, PROTOCOL]
+    protocol = state.connections[connection].protocol
     shortest = _shortest(protocol, True)
     if not token and (size < shortest or size > MAX_FRAME):
-        ways[way, OVERSIZED] += size > MAX_FRAME
+        directions[way].oversized_frames += size > MAX_FRAME
         _lose_place(state, way, 1)
         return 1
     if protocol == KAFKA_0_7:
@@ -443,19 +394,23 @@ def _take_request(state: State, connection: int, way: int, side: Int64s) -> int:
             pass
         elif can_be_request(state.arena, offset, min(length, 4 + size)):
             token = False
-            if raw and ways[way, NEXT] - ways[way, FRAME] >= 4 + size and not _is_handshake(state, offset):
-                state.connections[connection, RAW_SASL] = 0
+            if (
+                raw
+                and directions[way].next - directions[way].frame >= 4 + size
+                and not _is_handshake(state, offset)
+            ):
+                state.connections[connection].raw_sasl = 0
         elif not token:
             _lose_place(state, way, 1)
             return 1
-    if ways[way, NEXT] - ways[way, FRAME] < 4 + size:
+    if directions[way].next - directions[way].frame < 4 + size:
         return 0
-    if not _take_frame(state, way, size, side):
+    if not _take_frame(state, way, size, frame):
         return -1
     if token:
-        on_token(state, connection, side)
-    elif side[STOP] - side[START] >= shortest:
-        on_request(state, connection, side)
+        on_token(state, connection, frame)
+    elif frame.stop - frame.start >= shortest:
+        on_request(state, connection, frame)
     return 1
 
 
@@ -465,21 +420,21 @@ def _is_handshake(state: State, offset: int) -> bool:
 
 
 @jit_inner
-def _take_response(state: State, connection: int, way: int, side: Int64s) -> int:
+def _take_response(state: State, connection: int, way: int, frame: FrameRow) -> int:
     """Take one response off the stream; the result is as in `_take_request`."""
-    ways = state.ways
-    offset, length = view(state, way, ways[way, FRAME], 8)
+    directions = state.directions
+    offset, length = view(state, way, directions[way].frame, 8)
     if length < 4:
-        if ways[way, NEXT] - ways[way, FRAME] < 4:
+        if directions[way].next - directions[way].frame < 4:
             return 0
         _lose_place(state, way, length)
         return 1
     size = int32_at(state.arena, offset)
-    shortest = _shortest(state.connections[connection, PROTOCOL], False)
+    shortest = _shortest(state.connections[connection].protocol, False)
     if expects_token(state, connection):
         shortest = 0
     if size < shortest or size > MAX_FRAME:
-        ways[way, OVERSIZED] += size > MAX_FRAME
+        directions[way].oversized_frames += size > MAX_FRAME
         _lose_place(state, way, 1)
         return 1
     if length == 8 and shortest == SHORTEST_RESPONSE:
@@ -487,46 +442,46 @@ def _take_response(state: State, connection: int, way: int, side: Int64s) -> int
         if correlation_id < 0 and waiting_request(state, connection, correlation_id) < 0:
             _lose_place(state, way, 1)  # clients count from 0
             return 1
-    if ways[way, NEXT] - ways[way, FRAME] < 4 + size:
+    if directions[way].next - directions[way].frame < 4 + size:
         return 0
-    if not _take_frame(state, way, size, side):
+    if not _take_frame(state, way, size, frame):
         return -1
-    if side[STOP] - side[START] >= shortest:
-        on_response(state, connection, side)
+    if frame.stop - frame.start >= shortest:
+        on_response(state, connection, frame)
     return 1
 
 
 @jit_inner
-def _consume(state: State, connection: int, way: int, side: Int64s) -> int:
+def _consume(state: State, connection: int, way: int, frame: FrameRow) -> int:
     """Take all frames off one direction that are complete by now."""
     connections = state.connections
-    ways = state.ways
-    while ways[way, HEAD] >= 0:
-        if not _is_kafka(connections[connection, PROTOCOL]):
-            if connections[connection, PROTOCOL] == UNDECIDED:
+    directions = state.directions
+    while directions[way].head >= 0:
+        if not _is_kafka(connections[connection].protocol):
+            if connections[connection].protocol == UNDECIDED:
                 _recognise(state, connection, way)
-            if connections[connection, PROTOCOL] == UNDECIDED:
+            if connections[connection].protocol == UNDECIDED:
                 _forget_what_cannot_be_kafka(state, connection, way)
-            if connections[connection, PROTOCOL] == TLS:
+            if connections[connection].protocol == TLS:
                 return TLS_READY if tls_is_ready(state, way) else DONE
-            if not _is_kafka(connections[connection, PROTOCOL]):
-                if connections[connection, PROTOCOL] != UNDECIDED:
-                    skip(state, way, ways[way, NEXT])
+            if not _is_kafka(connections[connection].protocol):
+                if connections[connection].protocol != UNDECIDED:
+                    skip(state, way, directions[way].next)
                 return DONE
-        client = way - 2 * connection == connections[connection, CLIENT_WAY]
-        if state.counters[EXCHANGE_COUNT] + rows_needed(state, connection) > len(state.exchanges):
+        client = way - 2 * connection == connections[connection].client_side
+        if state.counters.exchange_count + rows_needed(state, connection) > len(state.exchanges):
             return FULL_EXCHANGES
-        if state.counters[FREE_WAITING_COUNT] < 2:
+        if state.counters.free_waiting_count < 2:
             return FULL_WAITING
         _drop_leading_gaps(state, way)
-        if ways[way, HEAD] < 0:
+        if directions[way].head < 0:
             return DONE
-        if ways[way, SYNCED] == 0 and not _find_frame(state, connection, way, client):
+        if directions[way].in_step == 0 and not _find_frame(state, connection, way, client):
             return DONE
         taken = (
-            _take_request(state, connection, way, side)
+            _take_request(state, connection, way, frame)
             if client
-            else _take_response(state, connection, way, side)
+            else _take_response(state, connection, way, frame)
         )
         if taken < 0:
             return FULL_ARENA
@@ -536,17 +491,17 @@ def _consume(state: State, connection: int, way: int, side: Int64s) -> int:
 
 
 @jit_inner
-def _consume_both(state: State, connection: int, way: int, side: Int64s) -> int:
+def _consume_both(state: State, connection: int, way: int, frame: FrameRow) -> int:
     """Take frames off the direction that just grew, and off the other one if it was only now recognised."""
     counters = state.counters
-    undecided = state.connections[connection, PROTOCOL] == UNDECIDED
-    code = _consume(state, connection, way, side)
-    if undecided and state.connections[connection, PROTOCOL] != UNDECIDED:
-        counters[RECOGNISED] = 1
-    if code == DONE and counters[RECOGNISED]:
-        code = _consume(state, connection, 4 * connection + 1 - way, side)
+    undecided = state.connections[connection].protocol == UNDECIDED
+    code = _consume(state, connection, way, frame)
+    if undecided and state.connections[connection].protocol != UNDECIDED:
+        counters.recognised = 1
+    if code == DONE and counters.recognised:
+        code = _consume(state, connection, 4 * connection + 1 - way, frame)
         if code == DONE:
-            counters[RECOGNISED] = 0
+            counters.recognised = 0
     return code
 
 
@@ -559,29 +514,29 @@ def _note_flags(
     side = way - 2 * connection
     if flags & FLAG_SYN:
         begin_at(state, way, (sequence + 1) & 0xFFFFFFFF, False)
-        connections[connection, HANDSHAKE] = 1
+        connections[connection].handshake = 1
         if flags & FLAG_ACK:
             begin_at(state, 4 * connection + 1 - way, ack, True)
-            if connections[connection, SYN_ACK_NS] == 0:
-                connections[connection, SYN_ACK_NS] = time
-            connections[connection, CLIENT_WAY] = 1 - side
+            if connections[connection].syn_ack_ns == 0:
+                connections[connection].syn_ack_ns = time
+            connections[connection].client_side = 1 - side
         else:
-            if connections[connection, SYN_ACK_NS] == 0:
-                connections[connection, SYN_NS] = time
-            connections[connection, OPENED_BY] = side << 32 | sequence
-            connections[connection, CLIENT_WAY] = side
+            if connections[connection].syn_ack_ns == 0:
+                connections[connection].syn_ns = time
+            connections[connection].opened_by = side << 32 | sequence
+            connections[connection].client_side = side
     elif (
         flags & FLAG_ACK
-        and connections[connection, SYN_ACK_NS] != 0
-        and connections[connection, ACK_NS] == 0
-        and side == connections[connection, CLIENT_WAY]
+        and connections[connection].syn_ack_ns != 0
+        and connections[connection].ack_ns == 0
+        and side == connections[connection].client_side
     ):
-        connections[connection, ACK_NS] = time
-    if connections[connection, ENDED] == OPEN:
+        connections[connection].ack_ns = time
+    if connections[connection].ended == OPEN:
         if flags & FLAG_RST:
-            connections[connection, ENDED] = RST_SEEN
+            connections[connection].ended = RST_SEEN
         elif flags & FLAG_FIN:
-            connections[connection, ENDED] = FIN_SEEN
+            connections[connection].ended = FIN_SEEN
 
 
 @jit_flat
@@ -595,115 +550,118 @@ def advance(
     so the next call goes on in the same order as if there had been room. TLS_READY says of the segment's connection that
     the caller must take its records of TLS first, PORTS_REUSED that it is over and its row is to begin anew.
     """
-    side = state.side
+    frame = state.frame
     counters = state.counters
     count = segments.shape[1]
     for index in range(first, count):
         prefetch(state.arena, at_of[min(index + FETCHED_AHEAD, count - 1)])
-        connection = connection_of[index]
-        flags = segments[FLAGS, index]
+        connection = int(connection_of[index])
+        flags = int(segments[FLAGS, index])
         way = 2 * connection + (1 if flags & FLAG_B_TO_A else 0)
         other = 4 * connection + 1 - way
-        time = segments[SEGMENT_TIME, index]
-        if counters[STEP] == TAKE_IN:
-            if counters[HELD] > counters[MOST_HELD]:
+        time = int(segments[SEGMENT_TIME, index])
+        if counters.step == TAKE_IN:
+            if counters.held > counters.most_held:
                 return TOO_MUCH_HELD, index
-            if counters[FREE_CHUNK_COUNT] < chunks_needed(state, way) + chunks_needed(state, other):
+            if counters.free_chunk_count < chunks_needed(state, way) + chunks_needed(state, other):
                 return FULL_CHUNKS, index
-            sequence = segments[SEQ, index]
+            sequence = int(segments[SEQ, index])
+            acknowledgment = int(segments[ACK, index])
             begins = (sequence + 1) & 0xFFFFFFFF if flags & FLAG_SYN else sequence
-            length = segments[CAPTURED, index] + segments[MISSING, index]
+            captured = int(segments[CAPTURED, index])
+            missing = int(segments[MISSING, index])
+            length = captured + missing
             talks = (length > 0 or flags & FLAG_SYN) and flags & (FLAG_ACK | FLAG_RST) == FLAG_ACK
-            if talks and is_elsewhere(state, way, other, begins, segments[ACK, index]):
+            if talks and is_elsewhere(state, way, other, begins, acknowledgment):
                 return PORTS_REUSED, index
-            if talks and state.ways[other, FIRST_AGREED] < 0:
-                state.ways[other, FIRST_AGREED] = segments[ACK, index]
+            if talks and state.directions[other].first_expected < 0:
+                state.directions[other].first_expected = acknowledgment
             if (
                 flags & (FLAG_SYN | FLAG_FIN | FLAG_RST | FLAG_BARE_ACK)
-                or state.connections[connection, ACK_NS] == 0
+                or state.connections[connection].ack_ns == 0
             ):
-                _note_flags(state, connection, way, flags, time, sequence, segments[ACK, index])
+                _note_flags(state, connection, way, flags, time, sequence, acknowledgment)
             if flags & FLAG_BARE_ACK:
                 continue  # described for the handshake alone, once in every split: nothing else may hang on it
-            if state.ways[way, CLOCK_NS] - time > CLOCK_STEP_NS:
-                latest = max(state.ways[way, CLOCK_NS], state.ways[other, CLOCK_NS])
+            if state.directions[way].clock_ns - time > CLOCK_STEP_NS:
+                latest = max(state.directions[way].clock_ns, state.directions[other].clock_ns)
                 set_clock_back(state, connection, way, latest - time)
-            state.ways[way, CLOCK_NS] = time
+            state.directions[way].clock_ns = time
             if length > 0 and not flags & FLAG_RST:
-                if state.ways[way, FIRST_SENT] < 0:
-                    state.ways[way, FIRST_SENT] = begins
+                if state.directions[way].first_sent < 0:
+                    state.directions[way].first_sent = begins
                 if flags & FLAG_ACK:
-                    state.ways[way, ACKED] = segments[ACK, index]
+                    state.directions[way].acked = acknowledgment
                 segments[FLAGS, index] |= receive(
                     state,
                     way,
                     time,
-                    segments[SEGMENT_PACKET, index],
-                    at_of[index],
-                    segments[CAPTURED, index],
-                    segments[MISSING, index],
+                    int(segments[SEGMENT_PACKET, index]),
+                    int(at_of[index]),
+                    captured,
+                    missing,
                     begins,
                 )
-            counters[STEP] = CONSUME
-            if state.ways[other, AHEAD] >= 0:
+            counters.step = CONSUME
+            if state.directions[other].ahead >= 0:
                 if flags & FLAG_ACK:
-                    acknowledge(state, other, segments[ACK, index], time)
+                    acknowledge(state, other, acknowledgment, time)
                 if settle(state, other, time):
-                    counters[STEP] = CONSUME_OTHER
-        if counters[STEP] == CONSUME_OTHER:
-            code = _consume_both(state, connection, other, side)
+                    counters.step = CONSUME_OTHER
+        if counters.step == CONSUME_OTHER:
+            code = _consume_both(state, connection, other, frame)
             if code != DONE:
                 return code, index
-            counters[STEP] = CONSUME
-        if state.ways[way, AHEAD] >= 0:
+            counters.step = CONSUME
+        if state.directions[way].ahead >= 0:
             settle(state, way, time)
-        code = _consume_both(state, connection, way, side)
+        code = _consume_both(state, connection, way, frame)
         if code != DONE:
             return code, index
-        counters[STEP] = TAKE_IN
+        counters.step = TAKE_IN
     return DONE, count
 
 
 @jit_inner
-def _take_rest(state: State, connection: int, way: int, side: Int64s) -> int:
+def _take_rest(state: State, connection: int, way: int, frame: FrameRow) -> int:
     """Take the last frame of a direction, which the capture has only the beginning of."""
     connections = state.connections
-    ways = state.ways
-    client = way - 2 * connection == connections[connection, CLIENT_WAY]
+    directions = state.directions
+    client = way - 2 * connection == connections[connection].client_side
     if (
-        _is_kafka(connections[connection, PROTOCOL])
-        and ways[way, SYNCED]
-        and ways[way, HEAD] >= 0
-        and not connections[connection, RAW_SASL]
+        _is_kafka(connections[connection].protocol)
+        and directions[way].in_step
+        and directions[way].head >= 0
+        and not connections[connection].raw_sasl
     ):
-        offset, length = view(state, way, ways[way, FRAME], HEADER_VIEW)
-        if length >= 4 + _shortest(connections[connection, PROTOCOL], client):
-            if state.counters[EXCHANGE_COUNT] + rows_needed(state, connection) > len(state.exchanges):
+        offset, length = view(state, way, directions[way].frame, HEADER_VIEW)
+        if length >= 4 + _shortest(connections[connection].protocol, client):
+            if state.counters.exchange_count + rows_needed(state, connection) > len(state.exchanges):
                 return FULL_EXCHANGES
-            if state.counters[FREE_WAITING_COUNT] < 2:
+            if state.counters.free_waiting_count < 2:
                 return FULL_WAITING
-            if not _take_frame(state, way, int32_at(state.arena, offset), side):
+            if not _take_frame(state, way, int32_at(state.arena, offset), frame):
                 return FULL_ARENA
             if client:
-                on_request(state, connection, side)
+                on_request(state, connection, frame)
             else:
-                on_response(state, connection, side)
-    skip(state, way, ways[way, NEXT])
+                on_response(state, connection, frame)
+    skip(state, way, directions[way].next)
     return DONE
 
 
 @jit_inner
 def _give_up_rest(state: State, way: int) -> None:
     """Keep only the beginning of a frame, which has what pairs it; of records of TLS, and where no frame was found, nothing."""
-    protocol = state.connections[way // 2, PROTOCOL]
+    protocol = state.connections[way // 2].protocol
     if protocol == TLS:
         leave_gap(state, way, 0)
         search_anew(state, way)
-    elif _is_kafka(protocol) and state.ways[way, SYNCED]:
+    elif _is_kafka(protocol) and state.directions[way].in_step:
         leave_gap(state, way, BEGINNING)
         search_anew(state, way)
     else:
-        skip(state, way, state.ways[way, NEXT])
+        skip(state, way, state.directions[way].next)
 
 
 @jit_flat
@@ -713,43 +671,43 @@ def finish(state: State, connections: Int64s, how: int) -> tuple[int, int]:
     Or let them go on with less: without what waits behind holes (HOLES), or without anything that waits (ALL_THAT_WAITS).
     The result is as in `advance`, but for the number: it is that of the connection to go on with.
     """
-    side = state.side
+    frame = state.frame
     for index in range(len(connections)):
-        connection = connections[index]
+        connection = int(connections[index])
         # The client's direction comes first: the server's last frames may answer requests that only now complete.
-        client = state.connections[connection, CLIENT_WAY]
+        client = state.connections[connection].client_side
         if client < 0:
-            client = state.connections[connection, SERVER_PORT_WAY]
+            client = state.connections[connection].likely_client_side
         for turn in range(TURNS if how == THE_END else 2):
             way = 2 * connection + (client if turn % 2 == 0 else 1 - client)
             if how == THE_END:
-                state.connections[connection, ENDING] = 1 if turn < 2 else 2
+                state.connections[connection].ending = 1 if turn < 2 else 2
             elif how == ALL_THAT_WAITS:  # what is there must say what this connection is
-                state.connections[connection, ENDING] = state.connections[connection, PROTOCOL] == UNDECIDED
-            if state.counters[FREE_CHUNK_COUNT] < chunks_needed(state, way):
+                state.connections[connection].ending = state.connections[connection].protocol == UNDECIDED
+            if state.counters.free_chunk_count < chunks_needed(state, way):
                 return FULL_CHUNKS, index
-            while state.ways[way, AHEAD] >= 0:
+            while state.directions[way].ahead >= 0:
                 give_up_hole(state, way)
             undecided = (
-                how == THE_END and turn < TURNS - 2 and state.connections[connection, PROTOCOL] == UNDECIDED
+                how == THE_END and turn < TURNS - 2 and state.connections[connection].protocol == UNDECIDED
             )
             if undecided and not _recognise_lone(state, connection, way) and turn >= 2:
                 search_anew(state, way)
-            code = _consume_both(state, connection, way, side)
+            code = _consume_both(state, connection, way, frame)
             if code == DONE and turn >= TURNS - 2:
-                code = _take_rest(state, connection, way, side)
+                code = _take_rest(state, connection, way, frame)
             if code != DONE:
                 return code, index
             if how == ALL_THAT_WAITS:
                 _give_up_rest(state, way)
         if how != THE_END:
-            state.connections[connection, ENDING] = 0
+            state.connections[connection].ending = 0
         if how == HOLES:
             continue
-        if how == ALL_THAT_WAITS and state.connections[connection, PROTOCOL] == KAFKA_0_7:
+        if how == ALL_THAT_WAITS and state.connections[connection].protocol == KAFKA_0_7:
             shorten_waiting(state, connection, BEGINNING)  # the order of what waits is all that pairs
             continue
-        if state.counters[EXCHANGE_COUNT] + rows_needed(state, connection) > len(state.exchanges):
+        if state.counters.exchange_count + rows_needed(state, connection) > len(state.exchanges):
             return FULL_EXCHANGES, index
         give_up_all(state, connection)
     return DONE, len(connections)
@@ -759,29 +717,24 @@ def finish(state: State, connections: Int64s, how: int) -> tuple[int, int]:
 def _carried_chunks(state: State, node: int, arena: Bytes, at: int, copy: bool) -> int:
     while node >= 0:
         chunks = state.chunks
-        if chunks[node, AT] >= 0:
+        if chunks[node].offset >= 0:
             if copy:
-                copy_bytes(state.arena, chunks[node, AT], arena, at, chunks[node, LENGTH])
-                chunks[node, AT] = at
-            at += chunks[node, LENGTH]
-        node = chunks[node, NEXT_CHUNK]
+                copy_bytes(state.arena, chunks[node].offset, arena, at, chunks[node].length)
+                chunks[node].offset = at
+            at += chunks[node].length
+        node = chunks[node].next
     return at
 
 
 @jit_inner
-def _carried_side(state: State, node: int, column: int, arena: Bytes, at: int, copy: bool) -> int:
-    waiting = state.waiting
-    while node >= 0:
-        start = waiting[node, column + START]
-        length = waiting[node, column + STOP] - start
-        if copy:
-            copy_bytes(state.arena, start, arena, at, length)
-            waiting[node, column + START] = at
-            waiting[node, column + STOP] = at + length
-            waiting[node, column + FRAME_STOP] += at - start
-        at += length
-        node = waiting[node, NEXT_WAITING]
-    return at
+def _carried_frame(state: State, frame: FrameRow, arena: Bytes, at: int, copy: bool) -> int:
+    length = frame.stop - frame.start
+    if copy:
+        copy_bytes(state.arena, frame.start, arena, at, length)
+        frame.frame_stop += at - frame.start
+        frame.start = at
+        frame.stop = at + length
+    return at + length
 
 
 @jit_flat
@@ -794,9 +747,14 @@ def carry_over(state: State, count: int, arena: Bytes, copy: bool) -> int:
     at = 1
     for connection in range(count):
         for way in range(2 * connection, 2 * connection + 2):
-            at = _carried_chunks(state, state.ways[way, HEAD], arena, at, copy)
-            at = _carried_chunks(state, state.ways[way, AHEAD], arena, at, copy)
-        connections = state.connections
-        at = _carried_side(state, connections[connection, FIRST_WAITING], REQUEST_SIDE, arena, at, copy)
-        at = _carried_side(state, connections[connection, FIRST_EARLY], RESPONSE_SIDE, arena, at, copy)
+            at = _carried_chunks(state, state.directions[way].head, arena, at, copy)
+            at = _carried_chunks(state, state.directions[way].ahead, arena, at, copy)
+        node = state.connections[connection].first_waiting
+        while node >= 0:
+            at = _carried_frame(state, state.waiting[node].request, arena, at, copy)
+            node = state.waiting[node].next
+        node = state.connections[connection].first_early
+        while node >= 0:
+            at = _carried_frame(state, state.waiting[node].response, arena, at, copy)
+            node = state.waiting[node].next
     return at

@@ -22,34 +22,10 @@ from kdissect.jit.decorators import jit_inner
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.integers import int16_at, int32_at, uvarint_at
 from kdissect.streams.flow_state import (
-    AHEAD,
-    API_KEY,
-    AT,
-    CLIENT_WAY,
-    CLOCK_NS,
-    CORRELATION_ID,
-    ENDING,
-    FIRST_WAITING,
-    FOREIGN,
-    FRAME,
-    HEAD,
-    LENGTH,
-    NEXT,
-    NEXT_CHUNK,
-    NEXT_WAITING,
-    PACKET,
-    POSITION,
-    PROTOCOL,
-    SCAN_CHUNK,
-    SCANNED,
-    SEEN,
-    SEEN_CHUNK,
-    SERVER_PORT_WAY,
-    SYNCED,
-    TIME,
     UNDECIDED,
     Bytes,
     Int64s,
+    SearchMark,
     State,
 )
 from kdissect.streams.reassembly import (
@@ -217,7 +193,7 @@ def is_tls_record(data: Bytes, offset: int, length: int) -> bool:
         return False
     if data[offset] < 20 or data[offset] > 23 or data[offset + 1] != 3 or data[offset + 2] > 4:
         return False
-    size = (np.int64(data[offset + 3]) << 8) | np.int64(data[offset + 4])
+    size = (int(data[offset + 3]) << 8) | int(data[offset + 4])
     if size == 0 or size > (1 << 14) + 2048:
         return False
     return bool(data[offset] != 22 or data[offset + 5] <= 24)
@@ -226,53 +202,52 @@ def is_tls_record(data: Bytes, offset: int, length: int) -> bool:
 @jit_inner
 def tls_is_ready(state: State, way: int) -> bool:
     """Say whether a direction under TLS holds, since it was last looked at, a whole record, a gap, or no record at all."""
-    ways = state.ways
-    node = ways[way, HEAD]
-    if node < 0 or ways[way, NEXT] <= ways[way, SCANNED]:
+    directions = state.directions
+    node = directions[way].head
+    if node < 0 or directions[way].next <= directions[way].scanned.position:
         return False
-    offset, length = view(state, way, ways[way, FRAME], 5)
+    offset, length = view(state, way, directions[way].frame, 5)
     if length < 5:
-        return bool(state.chunks[node, AT] < 0 or ways[way, NEXT] - ways[way, FRAME] >= 5)
+        return bool(state.chunks[node].offset < 0 or directions[way].next - directions[way].frame >= 5)
     arena = state.arena
     size = (np.int64(arena[offset + 3]) << 8) | np.int64(arena[offset + 4])
     if arena[offset] < 20 or arena[offset] > 23 or arena[offset + 1] != 3 or size > (1 << 14) + 2048:
         return True
-    return bool(ways[way, NEXT] - ways[way, FRAME] >= 5 + size)
+    return bool(directions[way].next - directions[way].frame >= 5 + size)
 
 
 @jit_inner
-def search_from(state: State, way: int, mark: int, chunk: int) -> int:
-    """Give the chunk in which a search goes on from a mark (SCANNED or SEEN, and its chunk), -1 when there is nothing new."""
-    ways = state.ways
+def search_from(state: State, way: int, mark: SearchMark) -> int:
+    """Return the node of the chunk in which a search goes on from a mark, -1 when there is nothing new."""
     chunks = state.chunks
-    node = ways[way, chunk]
-    if node < 0 or chunks[node, POSITION] > ways[way, mark]:
-        node = ways[way, HEAD]
-    while node >= 0 and chunks[node, POSITION] + chunks[node, LENGTH] <= ways[way, mark]:
-        ways[way, chunk] = node
-        node = chunks[node, NEXT_CHUNK]
+    node = mark.chunk
+    if node < 0 or chunks[node].position > mark.position:
+        node = state.directions[way].head
+    while node >= 0 and chunks[node].position + chunks[node].length <= mark.position:
+        mark.chunk = node
+        node = chunks[node].next
     return node
 
 
 @jit_inner
 def search_anew(state: State, way: int) -> None:
     """Forget what a search has found out: from now on something else is looked for, or by other rules."""
-    ways = state.ways
-    ways[way, SCANNED] = ways[way, SEEN] = ways[way, FRAME]
-    ways[way, SCAN_CHUNK] = ways[way, SEEN_CHUNK] = -1
+    directions = state.directions
+    directions[way].scanned.position = directions[way].doubtful.position = directions[way].frame
+    directions[way].scanned.chunk = directions[way].doubtful.chunk = -1
 
 
 @jit_inner
 def _found(state: State, way: int, position: int) -> bool:
     skip(state, way, position)
-    state.ways[way, SYNCED] = 1
+    state.directions[way].in_step = 1
     return True
 
 
 @jit_inner
 def _request_follows(state: State, way: int, node: int, position: int) -> int:
     """Say whether what lies at a position, behind this chunk, may be the next request: YES, NO, or UNSURE as nothing is there."""
-    if position >= state.ways[way, NEXT]:
+    if position >= state.directions[way].next:
         return UNSURE
     offset, length = view_from(state, node, position, HEADER_VIEW)
     if length < SHORTEST_SURE:
@@ -284,8 +259,8 @@ def _request_follows(state: State, way: int, node: int, position: int) -> int:
 @jit_inner
 def _is_cut(state: State, node: int) -> bool:
     """Say whether the capture cut off what followed this chunk in its packet."""
-    cut = state.chunks[node, NEXT_CHUNK]
-    return cut >= 0 and state.chunks[cut, AT] < 0 and state.chunks[cut, PACKET] == state.chunks[node, PACKET]
+    cut = state.chunks[node].next
+    return cut >= 0 and state.chunks[cut].offset < 0 and state.chunks[cut].packet == state.chunks[node].packet
 
 
 @jit_inner
@@ -303,15 +278,15 @@ def _is_request(state: State, connection: int, way: int, node: int, position: in
 
     MAYBE: it will tell what comes behind it, within LONE_REQUEST.
     """
-    ways = state.ways
-    ending = state.connections[connection, ENDING]
+    directions = state.directions
+    ending = state.connections[connection].ending
     offset, length = view_from(state, node, position, SHORTEST_SURE)
     evidence = header_evidence(state.arena, offset, length, state.max_versions)
     if evidence > 0:
         offset, length = view_from(state, node, position, HEADER_VIEW)
         evidence = header_evidence(state.arena, offset, length, state.max_versions)
     if evidence == 0:
-        cut_off = ending != 0 or length >= SHORTEST_SURE or position + length < ways[way, NEXT]
+        cut_off = ending != 0 or length >= SHORTEST_SURE or position + length < directions[way].next
         return NO if cut_off else UNSURE
     end = position + 4 + int32_at(state.arena, offset)
     produces = int16_at(state.arena, offset + 4) == ApiKey.PRODUCE
@@ -319,16 +294,16 @@ def _is_request(state: State, connection: int, way: int, node: int, position: in
     follows = _request_follows(state, way, node, end)
     if follows == NO:
         return NO
-    known = state.connections[connection, CLIENT_WAY] >= 0
-    begins = position == state.chunks[node, POSITION] and state.chunks[node, LENGTH] >= SHORTEST_SURE
-    to_come = ending == 0 and ways[way, NEXT] < end + SHORTEST_SURE
+    known = state.connections[connection].client_side >= 0
+    begins = position == state.chunks[node].position and state.chunks[node].length >= SHORTEST_SURE
+    to_come = ending == 0 and directions[way].next < end + SHORTEST_SURE
     # A Produce header is told by its body: without that it must wait, or begin a packet; a faint one must be cut off there.
     whole = begins and (evidence > FAINT or _is_cut(state, node))
     if (bare and follows == UNSURE and not whole) or (evidence == FAINT and not known):
-        return UNSURE if to_come and position + length == ways[way, NEXT] else NO
+        return UNSURE if to_come and position + length == directions[way].next else NO
     if to_come:
         to_come = end - position <= LONE_REQUEST
-    if ways[way, FOREIGN] and state.connections[connection, PROTOCOL] == UNDECIDED:
+    if directions[way].foreign and state.connections[connection].protocol == UNDECIDED:
         # Behind a proxy's greeting Kafka may follow; in the data of another protocol anything does, so one is not enough.
         if evidence < PLAIN_ID:
             return NO
@@ -336,13 +311,13 @@ def _is_request(state: State, connection: int, way: int, node: int, position: in
             return YES if _ids_rise(state, node, position, end, CHAIN_STEP) else NO
         return MAYBE if to_come else NO
     usual = produces and evidence == PLAIN_BODY and end - position <= LARGEST_WITHOUT_RECORDS
-    there = usual or ways[way, NEXT] >= end
+    there = usual or directions[way].next >= end
     # Without a client id it is weak, zeros look like one: then it must be confirmed by its surroundings.
     if known:
         if follows == YES or evidence >= PLAIN_ID or begins:
             return YES
-        return MAYBE if to_come else (YES if end == ways[way, NEXT] else NO)
-    if way - 2 * connection == state.connections[connection, SERVER_PORT_WAY]:
+        return MAYBE if to_come else (YES if end == directions[way].next else NO)
+    if way - 2 * connection == state.connections[connection].likely_client_side:
         if follows == YES:
             # Two without client ids, as zeros are, must come one after the other.
             in_order = ending != 1 and _ids_rise(state, node, position, end, CHAIN_STEP)
@@ -351,7 +326,7 @@ def _is_request(state: State, connection: int, way: int, node: int, position: in
             return YES
         if to_come or ending == 1:
             return MAYBE if to_come else NO
-        return YES if (begins and there) or end == ways[way, NEXT] else NO
+        return YES if (begins and there) or end == directions[way].next else NO
     # Where no client is expected a response looks like a request by chance: [size, id below 14, count, topic] is a Produce
     # response and reads as a Produce request. The ids of two requests tell, or the body of one.
     if follows == YES:
@@ -366,11 +341,11 @@ def _is_request(state: State, connection: int, way: int, node: int, position: in
 @jit_inner
 def _chain_begins(state: State, node: int, position: int) -> bool:
     """Say whether lengths lead from a position in this chunk through LONE_CHAIN frames whose correlation ids count upwards."""
-    count, last = 0, np.int64(-1)
+    count, last = 0, -1
     chunks = state.chunks
     for _ in range(CHAIN_CHUNKS):
-        if chunks[node, POSITION] + chunks[node, LENGTH] <= position:
-            node = chunks[node, NEXT_CHUNK]
+        if chunks[node].position + chunks[node].length <= position:
+            node = chunks[node].next
             if node < 0:
                 return False
             continue
@@ -394,27 +369,27 @@ def find_chain(state: State, way: int) -> bool:
 
     A chain of them must begin where a packet does; what lies before it is skipped.
     """
-    ways = state.ways
-    node = ways[way, HEAD]
+    directions = state.directions
+    node = directions[way].head
     while node >= 0:
         chunks = state.chunks
-        position = max(ways[way, FRAME], chunks[node, POSITION])
+        position = max(directions[way].frame, chunks[node].position)
         if (
-            chunks[node, AT] >= 0
-            and chunks[node, LENGTH] >= RESPONSE_VIEW
+            chunks[node].offset >= 0
+            and chunks[node].length >= RESPONSE_VIEW
             and _chain_begins(state, node, position)
         ):
             return _found(state, way, position)
-        node = chunks[node, NEXT_CHUNK]
+        node = chunks[node].next
     return False
 
 
 @jit_inner
 def waiting_request(state: State, connection: int, correlation_id: int) -> int:
     """Give the node of the request that waits for a response with this id, -1 if none does."""
-    node = state.connections[connection, FIRST_WAITING]
-    while node >= 0 and state.waiting[node, CORRELATION_ID] != correlation_id:
-        node = state.waiting[node, NEXT_WAITING]
+    node = state.connections[connection].first_waiting
+    while node >= 0 and state.waiting[node].correlation_id != correlation_id:
+        node = state.waiting[node].next
     return node
 
 
@@ -422,16 +397,16 @@ def waiting_request(state: State, connection: int, correlation_id: int) -> int:
 def _awaits(state: State, connection: int, correlation_id: int, size: int) -> bool:
     """Say whether a request waits for a response with this id, and that may have this size."""
     node = waiting_request(state, connection, correlation_id)
-    return node >= 0 and (size <= LONGEST_VERSIONS or state.waiting[node, API_KEY] != ApiKey.API_VERSIONS)
+    return node >= 0 and (size <= LONGEST_VERSIONS or state.waiting[node].api_key != ApiKey.API_VERSIONS)
 
 
 @jit_inner
 def _ends_with_packet(state: State, node: int, position: int) -> bool:
     """Say whether lengths lead from a position in this chunk exactly to where the payload of its packet ends."""
     chunks = state.chunks
-    stop = chunks[node, POSITION] + chunks[node, LENGTH]
+    stop = chunks[node].position + chunks[node].length
     if _is_cut(state, node):
-        stop += chunks[chunks[node, NEXT_CHUNK], LENGTH]
+        stop += chunks[chunks[node].next].length
     while position < stop:
         offset, length = view_from(state, node, position, RESPONSE_VIEW)
         if length < RESPONSE_VIEW:
@@ -461,12 +436,12 @@ def _response_follows(
     """
     offset, length = view_from(state, node, position, RESPONSE_VIEW)
     if length < RESPONSE_VIEW:
-        return begins or position == state.ways[way, NEXT] or _ends_a_packet(state, node, position)
+        return begins or position == state.directions[way].next or _ends_a_packet(state, node, position)
     size = int32_at(state.arena, offset)
     following = int32_at(state.arena, offset + 4)
     if size < SHORTEST_RESPONSE or size > MAX_FRAME or following < 0 or following == correlation_id:
         return False
-    if sure and size > LONE_RESPONSE and state.ways[way, NEXT] < position + 4 + size:
+    if sure and size > LONE_RESPONSE and state.directions[way].next < position + 4 + size:
         return False
     step = following - correlation_id
     close = 0 < step <= CHAIN_STEP if sure else abs(step) <= FAR_STEP
@@ -480,10 +455,10 @@ def _ends_a_packet(state: State, node: int, position: int) -> bool:
     for _ in range(CHAIN_CHUNKS):
         if node < 0:
             return False
-        end = chunks[node, POSITION] + chunks[node, LENGTH]
+        end = chunks[node].position + chunks[node].length
         if end >= position:
-            return bool(end == position and (chunks[node, AT] >= 0 or chunks[node, PACKET] >= 0))
-        node = chunks[node, NEXT_CHUNK]
+            return bool(end == position and (chunks[node].offset >= 0 or chunks[node].packet >= 0))
+        node = chunks[node].next
     return False
 
 
@@ -492,35 +467,35 @@ def _has_hole(state: State, node: int, position: int) -> bool:
     """Say whether bytes were lost between this chunk and a position."""
     chunks = state.chunks
     for _ in range(CHAIN_CHUNKS):
-        if node < 0 or chunks[node, POSITION] >= position:
+        if node < 0 or chunks[node].position >= position:
             return False
-        if chunks[node, AT] < 0 and chunks[node, PACKET] < 0:
+        if chunks[node].offset < 0 and chunks[node].packet < 0:
             return True
-        node = chunks[node, NEXT_CHUNK]
+        node = chunks[node].next
     return False
 
 
 @jit_inner
 def _is_response(state: State, connection: int, way: int, node: int, position: int) -> int:
     """Say whether a response begins at a position, in this chunk, of a stream that is out of step; as in `_is_request`."""
-    ways = state.ways
-    ending = state.connections[connection, ENDING] != 0
+    directions = state.directions
+    ending = state.connections[connection].ending != 0
     offset, length = view_from(state, node, position, RESPONSE_VIEW)
     if length < RESPONSE_VIEW:
-        return NO if ending or position + length < ways[way, NEXT] else UNSURE
+        return NO if ending or position + length < directions[way].next else UNSURE
     size = int32_at(state.arena, offset)
     correlation_id = int32_at(state.arena, offset + 4)
     if size < SHORTEST_RESPONSE or size > MAX_FRAME or correlation_id < 0:
         return NO
-    begins = position == state.chunks[node, POSITION] and state.chunks[node, LENGTH] >= RESPONSE_VIEW
+    begins = position == state.chunks[node].position and state.chunks[node].length >= RESPONSE_VIEW
     end = position + 4 + size
     if (begins or size <= LONE_RESPONSE) and _awaits(state, connection, correlation_id, size):
         # Small ids stand everywhere: what comes behind its frame must confirm one within a packet, or before a hole.
-        beyond = ways[way, AHEAD] >= 0 and ways[way, NEXT] < end
+        beyond = directions[way].ahead >= 0 and directions[way].next < end
         likely = begins and not beyond and not _has_hole(state, node, end)
-        if not likely and ways[way, NEXT] < end + RESPONSE_VIEW and ways[way, NEXT] != end:
+        if not likely and directions[way].next < end + RESPONSE_VIEW and directions[way].next != end:
             if ending:
-                return YES if ways[way, NEXT] > end else NO
+                return YES if directions[way].next > end else NO
             return MAYBE
         if _response_follows(state, connection, way, node, end, correlation_id, not likely, begins):
             return YES
@@ -532,41 +507,39 @@ def _is_response(state: State, connection: int, way: int, node: int, position: i
 @jit_inner
 def _is_early(state: State, connection: int, way: int, node: int) -> bool:
     """Say whether the request of a response in this chunk may be captured later than that."""
-    ways = state.ways
-    age = ways[way, CLOCK_NS] - state.chunks[node, TIME]
-    held = ways[way, NEXT] - ways[way, FRAME]
-    return bool(0 <= age <= EARLY_NS and held <= MAX_HELD and state.connections[connection, ENDING] == 0)
+    directions = state.directions
+    age = directions[way].clock_ns - state.chunks[node].time_ns
+    held = directions[way].next - directions[way].frame
+    return bool(0 <= age <= EARLY_NS and held <= MAX_HELD and state.connections[connection].ending == 0)
 
 
 @jit_inner
-def _look_on(
-    state: State, connection: int, way: int, requests: bool, mark: int, chunk: int, limit: int
-) -> int:
+def _look_on(state: State, connection: int, way: int, requests: bool, mark: SearchMark, limit: int) -> int:
     """Look on from a mark for something that may be a frame, and set the mark there, or to the limit; give the verdict."""
-    ways = state.ways
+    directions = state.directions
     arena = state.arena
-    node = search_from(state, way, mark, chunk)
-    while node >= 0 and state.chunks[node, POSITION] < limit:
+    node = search_from(state, way, mark)
+    while node >= 0 and state.chunks[node].position < limit:
         chunks = state.chunks
-        is_new = chunks[node, POSITION] >= ways[way, SEEN]
+        is_new = chunks[node].position >= directions[way].doubtful.position
         if not requests and is_new and _is_early(state, connection, way, node):
-            ways[way, mark] = max(ways[way, mark], ways[way, FRAME], chunks[node, POSITION])
+            mark.position = max(mark.position, directions[way].frame, chunks[node].position)
             return NO
-        if chunks[node, AT] >= 0:
-            begin = max(ways[way, FRAME], ways[way, mark], chunks[node, POSITION])
-            for position in range(begin, min(limit, chunks[node, POSITION] + chunks[node, LENGTH])):
-                if arena[chunks[node, AT] + position - chunks[node, POSITION]] > MAX_FRAME >> 24:
+        if chunks[node].offset >= 0:
+            begin = max(directions[way].frame, mark.position, chunks[node].position)
+            for position in range(begin, min(limit, chunks[node].position + chunks[node].length)):
+                if arena[chunks[node].offset + position - chunks[node].position] > MAX_FRAME >> 24:
                     continue
                 if requests:
                     verdict = _is_request(state, connection, way, node, position)
                 else:
                     verdict = _is_response(state, connection, way, node, position)
                 if verdict != NO:
-                    ways[way, mark] = position
+                    mark.position = position
                     return verdict
-        ways[way, chunk] = node
-        node = chunks[node, NEXT_CHUNK]
-    ways[way, mark] = max(ways[way, mark], limit)
+        mark.chunk = node
+        node = chunks[node].next
+    mark.position = max(mark.position, limit)
     return NO
 
 
@@ -576,25 +549,29 @@ def _search(state: State, connection: int, way: int, requests: bool) -> bool:
 
     Of what is doubtful the first one is looked at again when more has come, until it is no longer doubtful.
     """
-    ways = state.ways
+    directions = state.directions
     doubtful = False
-    if ways[way, SEEN] > max(ways[way, SCANNED], ways[way, FRAME]):
-        verdict = _look_on(state, connection, way, requests, SCANNED, SCAN_CHUNK, ways[way, SEEN])
+    if directions[way].doubtful.position > max(directions[way].scanned.position, directions[way].frame):
+        verdict = _look_on(
+            state, connection, way, requests, directions[way].scanned, directions[way].doubtful.position
+        )
         if verdict == YES:
-            return _found(state, way, ways[way, SCANNED])
+            return _found(state, way, directions[way].scanned.position)
         doubtful = verdict != NO
-    ways[way, SEEN] = max(ways[way, SEEN], ways[way, SCANNED])
+    directions[way].doubtful.position = max(
+        directions[way].doubtful.position, directions[way].scanned.position
+    )
     verdict = MAYBE
     while verdict == MAYBE:
-        verdict = _look_on(state, connection, way, requests, SEEN, SEEN_CHUNK, ways[way, NEXT])
+        verdict = _look_on(state, connection, way, requests, directions[way].doubtful, directions[way].next)
         if verdict == YES:
-            return _found(state, way, ways[way, SEEN])
+            return _found(state, way, directions[way].doubtful.position)
         if not doubtful:
-            ways[way, SCANNED] = ways[way, SEEN]
-            ways[way, SCAN_CHUNK] = ways[way, SEEN_CHUNK]
+            directions[way].scanned.position = directions[way].doubtful.position
+            directions[way].scanned.chunk = directions[way].doubtful.chunk
         if verdict == MAYBE:
             doubtful = True
-            ways[way, SEEN] += 1
+            directions[way].doubtful.position += 1
     return False
 
 

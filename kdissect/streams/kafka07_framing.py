@@ -10,20 +10,7 @@ What is searched for begins where a packet's payload begins; nothing in the byte
 
 from kdissect.jit.decorators import jit_inner
 from kdissect.protocol.integers import int16_at, int32_at
-from kdissect.streams.flow_state import (
-    AT,
-    FRAME,
-    HEAD,
-    NEXT,
-    NEXT_CHUNK,
-    POSITION,
-    SEEN,
-    SEEN_CHUNK,
-    SYNCED,
-    Bytes,
-    Int64s,
-    State,
-)
+from kdissect.streams.flow_state import Bytes, Int64s, State
 from kdissect.streams.framing import (
     HEADER_VIEW,
     MAX_FRAME,
@@ -147,12 +134,12 @@ def find_old_request(state: State, way: int, max_versions: Int64s) -> int:
 
     UNSURE: the last packets may be the start of one, and more has to come.
     """
-    ways = state.ways
-    node = search_from(state, way, SEEN, SEEN_CHUNK)
+    directions = state.directions
+    node = search_from(state, way, directions[way].doubtful)
     while node >= 0:
         chunks = state.chunks
-        position = chunks[node, POSITION]
-        if chunks[node, AT] >= 0 and position >= ways[way, FRAME]:
+        position = chunks[node].position
+        if chunks[node].offset >= 0 and position >= directions[way].frame:
             offset, length = view_from(state, node, position, SHORTEST_SAYING)
             evidence = old_request_evidence(state.arena, offset, length)
             if evidence != NO:
@@ -165,30 +152,30 @@ def find_old_request(state: State, way: int, max_versions: Int64s) -> int:
                 offset, length = view_from(state, node, after, HEADER_VIEW)
                 if length < SHORTEST_SAYING or old_request_evidence(state.arena, offset, length) != NO:
                     skip(state, way, position)
-                    ways[way, SYNCED] = 1
+                    directions[way].in_step = 1
                     return YES
-            elif evidence == UNSURE and position + length == ways[way, NEXT]:
+            elif evidence == UNSURE and position + length == directions[way].next:
                 return UNSURE
-        node = chunks[node, NEXT_CHUNK]
+        node = chunks[node].next
     return NO
 
 
 @jit_inner
 def find_old_response(state: State, way: int) -> bool:
     """Search a stream that is out of step for a response where packets begin; skip what lies before it."""
-    ways = state.ways
-    node = ways[way, HEAD]
+    directions = state.directions
+    node = directions[way].head
     while node >= 0:
         chunks = state.chunks
-        position = chunks[node, POSITION]
-        if chunks[node, AT] >= 0 and position >= ways[way, FRAME]:
+        position = chunks[node].position
+        if chunks[node].offset >= 0 and position >= directions[way].frame:
             offset, length = view_from(state, node, position, RESPONSE_VIEW)
             if old_response_evidence(state.arena, offset, length):
                 after = position + 4 + int32_at(state.arena, offset)
                 offset, length = view_from(state, node, after, RESPONSE_VIEW)
                 if length < 6 or old_response_evidence(state.arena, offset, length):
                     skip(state, way, position)
-                    ways[way, SYNCED] = 1
+                    directions[way].in_step = 1
                     return True
-        node = chunks[node, NEXT_CHUNK]
+        node = chunks[node].next
     return False

@@ -14,22 +14,7 @@ all connections is rare then.
 import numpy as np
 
 from kdissect.jit.decorators import jit_flat
-from kdissect.streams.flow_state import (
-    AHEAD,
-    AT,
-    FIRST_EARLY,
-    FIRST_WAITING,
-    HEAD,
-    LENGTH,
-    NEXT_CHUNK,
-    NEXT_WAITING,
-    REQUEST_SIDE,
-    RESPONSE_SIDE,
-    START,
-    STOP,
-    Int64s,
-    State,
-)
+from kdissect.streams.flow_state import Int64s, State
 from kdissect.streams.pairing import WAITING_BYTES
 from kdissect.streams.reassembly import CHUNK_BYTES
 
@@ -46,16 +31,20 @@ def _add_up(state: State, held: Int64s) -> None:
     chunks, waiting = state.chunks, state.waiting
     for connection in range(len(held)):
         for way in range(2 * connection, 2 * connection + 2):
-            for first in (HEAD, AHEAD):
-                node = state.ways[way, first]
+            direction = state.directions[way]
+            for first in (direction.head, direction.ahead):
+                node = first
                 while node >= 0:
-                    held[connection] += CHUNK_BYTES + (chunks[node, LENGTH] if chunks[node, AT] >= 0 else 0)
-                    node = chunks[node, NEXT_CHUNK]
-        for first, side in ((FIRST_WAITING, REQUEST_SIDE), (FIRST_EARLY, RESPONSE_SIDE)):
-            node = state.connections[connection, first]
-            while node >= 0:
-                held[connection] += WAITING_BYTES + waiting[node, side + STOP] - waiting[node, side + START]
-                node = waiting[node, NEXT_WAITING]
+                    held[connection] += CHUNK_BYTES + (chunks[node].length if chunks[node].offset >= 0 else 0)
+                    node = chunks[node].next
+        node = state.connections[connection].first_waiting
+        while node >= 0:
+            held[connection] += WAITING_BYTES + waiting[node].request.stop - waiting[node].request.start
+            node = waiting[node].next
+        node = state.connections[connection].first_early
+        while node >= 0:
+            held[connection] += WAITING_BYTES + waiting[node].response.stop - waiting[node].response.start
+            node = waiting[node].next
 
 
 def heaviest(held: Int64s, least: int) -> Int64s:

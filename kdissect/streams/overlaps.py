@@ -25,17 +25,12 @@ from kdissect.capture.segment_index import (
     SEQ,
 )
 from kdissect.jit.decorators import jit_flat
+from kdissect.jit.rows import array_of
 from kdissect.streams.flow_state import (
-    CONFLICTS,
-    CUT,
     DIFFERS,
-    DUPLICATES,
     PACKET_BITS,
-    PACKETS,
-    PAYLOAD,
     PROBES,
     REPEATS,
-    RETRANSMITTED,
     Bytes,
     Int64s,
     State,
@@ -94,11 +89,11 @@ class Conflicts:
         self._seen = np.empty((0, COMPARED_FIELDS), np.int64)  # of the file so far, if they are near
 
     def count(self, path: str, segments: Int64s, streams: Int64s, at_of: Int64s, state: State) -> None:
-        """Add the conflicts of a split, which was advanced over, to CONFLICTS of ways; count copies as such.
+        """Add the conflicts of a split, which was advanced over, of directions; count copies as such.
 
         `streams` has the way of each segment, `at_of` the place of its payload in the arena.
         """
-        ways = state.ways
+        connections, directions = array_of(state.connections), array_of(state.directions)
         if segments.shape[1] == 0:
             return
         seen = self._seen if path == self._path else self._seen[:0]
@@ -106,23 +101,25 @@ class Conflicts:
         whole = (segments[CAPTURED] > 0) & (flags & (FLAG_RST | PROBES) == 0)
         again = whole & (flags & REPEATS != 0)
         if again.any():
-            touched = np.zeros(len(ways), np.bool_)
+            touched = np.zeros(len(directions), np.bool_)
             touched[streams[again]] = True
             here = np.flatnonzero(whole & touched[streams])
             rows = np.concatenate([seen[touched[seen[:, STREAM]]], _rows(segments, streams, at_of, here)])
             copies = here[_copies(path, rows)[len(rows) - len(here) :]]
-            np.subtract.at(ways[:, RETRANSMITTED], streams[copies], 1)
+            np.subtract.at(directions["retransmitted"], streams[copies], 1)
             np.subtract.at(
-                ways[:, PAYLOAD], streams[copies], segments[CAPTURED, copies] + segments[MISSING, copies]
+                directions["payload_bytes"],
+                streams[copies],
+                segments[CAPTURED, copies] + segments[MISSING, copies],
             )
-            np.subtract.at(ways[:, CUT], streams[copies], segments[MISSING, copies])
-            np.subtract.at(state.connections[:, PACKETS], streams[copies] >> 1, 1)
-            np.add.at(state.connections[:, DUPLICATES], streams[copies] >> 1, 1)
+            np.subtract.at(directions["cut_bytes"], streams[copies], segments[MISSING, copies])
+            np.subtract.at(connections["packets"], streams[copies] >> 1, 1)
+            np.add.at(connections["duplicates"], streams[copies] >> 1, 1)
             order = np.argsort(rows[:, STREAM], kind="stable")
             differs = np.empty(len(rows), np.bool_)
             differs[order] = _differs(path, rows[order], state.arena)
             conflicts = here[differs[len(rows) - len(here) :]]
-            np.add.at(ways[:, CONFLICTS], streams[conflicts], 1)
+            np.add.at(directions["conflicts"], streams[conflicts], 1)
             flags[conflicts] |= DIFFERS
         numbers = segments[PACKET] & IN_FILE
         # The numbers of fragments that waited are lower than those before them.

@@ -13,58 +13,18 @@ a response never waits for its request (it would take the place of the next one'
 either direction forgets which requests wait (`forget_order`). Its Produce and MultiProduce get no response at all.
 """
 
-import numpy as np
-
 from kdissect.jit.decorators import jit_inner
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.integers import int16_at, int32_at
 from kdissect.streams.flow_state import (
-    AHEAD,
     ANSWERED,
-    API_KEY,
-    API_VERSION,
     BEFORE_VERSIONS,
-    BYTE_PACKET,
-    CLIENT_WAY,
-    CONNECTION,
-    CORRELATION_ID,
-    EARLY_COUNT,
-    EXCHANGE_COUNT,
-    EXCHANGE_FIELDS,
-    FIRST_BYTE_NS,
-    FIRST_EARLY,
-    FIRST_WAITING,
-    FREE_WAITING,
-    FREE_WAITING_COUNT,
-    HEAD,
-    HELD,
-    IN_FLIGHT,
     KAFKA_0_7,
-    LAST_WAITING,
-    NEXT_ORDINAL,
-    NEXT_WAITING,
     NO_ANSWER,
     NO_RESPONSE_EXPECTED,
-    ORDINAL,
     ORPHAN_RESPONSE,
-    ORPHANS,
-    PROTOCOL,
-    RAW_SASL,
-    REQUEST_SIDE,
-    REQUESTS,
-    RESPONSE_SIDE,
-    RESPONSES,
     SASL_TOKEN,
-    SIDE_FIELDS,
-    START,
-    STATUS,
-    STEPPED_NS,
-    STOP,
-    TIME,
-    UNANSWERED,
-    WAITING_COUNT,
-    WAITING_FIELDS,
-    Int64s,
+    FrameRow,
     State,
 )
 from kdissect.streams.framing import EARLY_NS, produce_acks
@@ -78,86 +38,90 @@ MAX_WAITING = 4096
 
 @jit_inner
 def _new_waiting(state: State) -> int:
-    node = state.counters[FREE_WAITING]
-    state.counters[FREE_WAITING] = state.waiting[node, NEXT_WAITING]
-    state.counters[FREE_WAITING_COUNT] -= 1
-    state.counters[HELD] += WAITING_BYTES
-    for column in range(WAITING_FIELDS):
-        state.waiting[node, column] = 0
-    state.waiting[node, NEXT_WAITING] = -1
+    node = state.counters.free_waiting
+    state.counters.free_waiting = state.waiting[node].next
+    state.counters.free_waiting_count -= 1
+    state.counters.held += WAITING_BYTES
+    state.waiting[node] = state.blank
+    state.waiting[node].next = -1
     return node
 
 
 @jit_inner
-def _set_side(state: State, node: int, first: int, side: Int64s) -> None:
-    for column in range(SIDE_FIELDS):
-        state.waiting[node, first + column] = side[column]
-    state.counters[HELD] += side[STOP] - side[START]
+def _set_request(state: State, node: int, frame: FrameRow) -> None:
+    state.waiting[node].request = frame
+    state.counters.held += frame.stop - frame.start
+
+
+@jit_inner
+def _set_response(state: State, node: int, frame: FrameRow) -> None:
+    state.waiting[node].response = frame
+    state.counters.held += frame.stop - frame.start
 
 
 @jit_inner
 def _free_waiting(state: State, node: int) -> int:
-    following = state.waiting[node, NEXT_WAITING]
-    for side in (REQUEST_SIDE, RESPONSE_SIDE):
-        state.counters[HELD] -= state.waiting[node, side + STOP] - state.waiting[node, side + START]
-    state.counters[HELD] -= WAITING_BYTES
-    state.waiting[node, NEXT_WAITING] = state.counters[FREE_WAITING]
-    state.counters[FREE_WAITING] = node
-    state.counters[FREE_WAITING_COUNT] += 1
+    exchange = state.waiting[node]
+    following = exchange.next
+    state.counters.held -= exchange.request.stop - exchange.request.start
+    state.counters.held -= exchange.response.stop - exchange.response.start
+    state.counters.held -= WAITING_BYTES
+    exchange.next = state.counters.free_waiting
+    state.counters.free_waiting = node
+    state.counters.free_waiting_count += 1
     return following
 
 
 @jit_inner
 def _finish(state: State, node: int, status: int) -> None:
     """Turn a waiting row into a finished exchange."""
-    row = state.counters[EXCHANGE_COUNT]
-    for column in range(EXCHANGE_FIELDS):
-        state.exchanges[row, column] = state.waiting[node, column]
-    state.exchanges[row, STATUS] = status
-    state.counters[EXCHANGE_COUNT] += 1
+    row = state.counters.exchange_count
+    state.exchanges[row] = state.waiting[node]
+    state.exchanges[row].status = status
+    state.counters.exchange_count += 1
 
 
 @jit_inner
 def _drop_first_waiting(state: State, connection: int) -> None:
     connections = state.connections
-    connections[connection, FIRST_WAITING] = _free_waiting(state, connections[connection, FIRST_WAITING])
-    connections[connection, WAITING_COUNT] -= 1
-    if connections[connection, FIRST_WAITING] < 0:
-        connections[connection, LAST_WAITING] = -1
+    connections[connection].first_waiting = _free_waiting(state, connections[connection].first_waiting)
+    connections[connection].waiting_count -= 1
+    if connections[connection].first_waiting < 0:
+        connections[connection].last_waiting = -1
 
 
 @jit_inner
 def _give_up_first_waiting(state: State, connection: int) -> None:
-    node = state.connections[connection, FIRST_WAITING]
-    if state.waiting[node, STATUS] == SASL_TOKEN:
+    node = state.connections[connection].first_waiting
+    if state.waiting[node].status == SASL_TOKEN:
         _finish(state, node, SASL_TOKEN)
     else:
         _finish(state, node, NO_ANSWER)
-        state.connections[connection, UNANSWERED] += 1
+        state.connections[connection].unanswered += 1
     _drop_first_waiting(state, connection)
 
 
 @jit_inner
 def _give_up_first_early(state: State, connection: int) -> None:
     connections = state.connections
-    _finish(state, connections[connection, FIRST_EARLY], ORPHAN_RESPONSE)
-    connections[connection, FIRST_EARLY] = _free_waiting(state, connections[connection, FIRST_EARLY])
-    connections[connection, EARLY_COUNT] -= 1
-    connections[connection, ORPHANS] += 1
+    _finish(state, connections[connection].first_early, ORPHAN_RESPONSE)
+    connections[connection].first_early = _free_waiting(state, connections[connection].first_early)
+    connections[connection].early_count -= 1
+    connections[connection].orphans += 1
 
 
 @jit_inner
 def rows_needed(state: State, connection: int) -> int:
     """Give an upper bound of the finished exchanges that the next frame of this connection may bring."""
     connections = state.connections
-    return connections[connection, WAITING_COUNT] + connections[connection, EARLY_COUNT] + 2
+    return connections[connection].waiting_count + connections[connection].early_count + 2
 
 
 @jit_inner
 def _is_too_early(state: State, connection: int, node: int, request_ns: int) -> bool:
     """Say whether an early response was captured too long before a request to be its answer."""
-    age = request_ns - state.waiting[node, RESPONSE_SIDE + FIRST_BYTE_NS]
-    return bool(age > EARLY_NS + state.connections[connection, STEPPED_NS])
+    age = request_ns - state.waiting[node].response.first_byte_ns
+    return bool(age > EARLY_NS + state.connections[connection].clock_stepped_ns)
 
 
 @jit_inner
@@ -168,75 +132,72 @@ def _take_early(state: State, connection: int, correlation_id: int, request_ns: 
     packet that was captured late, requests among them may be older than this one.
     """
     connections = state.connections
-    ways = state.ways
-    client = 2 * connection + connections[connection, CLIENT_WAY]
-    if ways[client, HEAD] < 0 and ways[client, AHEAD] < 0:
-        while connections[connection, FIRST_EARLY] >= 0 and _is_too_early(
-            state, connection, connections[connection, FIRST_EARLY], request_ns
+    directions = state.directions
+    client = 2 * connection + connections[connection].client_side
+    if directions[client].head < 0 and directions[client].ahead < 0:
+        while connections[connection].first_early >= 0 and _is_too_early(
+            state, connection, connections[connection].first_early, request_ns
         ):
             _give_up_first_early(state, connection)
     before = -1
-    node = connections[connection, FIRST_EARLY]
+    node = connections[connection].first_early
     while node >= 0 and (
-        state.waiting[node, CORRELATION_ID] != correlation_id
+        state.waiting[node].correlation_id != correlation_id
         or _is_too_early(state, connection, node, request_ns)
     ):
         before = node
-        node = state.waiting[node, NEXT_WAITING]
+        node = state.waiting[node].next
     if node >= 0:
-        following = state.waiting[node, NEXT_WAITING]
+        following = state.waiting[node].next
         if before < 0:
-            connections[connection, FIRST_EARLY] = following
+            connections[connection].first_early = following
         else:
-            state.waiting[before, NEXT_WAITING] = following
-        connections[connection, EARLY_COUNT] -= 1
+            state.waiting[before].next = following
+        connections[connection].early_count -= 1
     return node
 
 
 @jit_inner
 def _gets_no_response(state: State, node: int) -> bool:
-    key = state.waiting[node, API_KEY]
-    version = state.waiting[node, API_VERSION]
+    key = state.waiting[node].api_key
+    version = state.waiting[node].api_version
     if version == BEFORE_VERSIONS:
         return bool(key == ApiKey.PRODUCE or key == MULTI_PRODUCE)
-    start = state.waiting[node, REQUEST_SIDE + START]
-    stop = state.waiting[node, REQUEST_SIDE + STOP]
+    start = state.waiting[node].request.start
+    stop = state.waiting[node].request.stop
     return bool(key == ApiKey.PRODUCE and produce_acks(state.arena, start, stop, version) == 0)
 
 
 @jit_inner
-def on_request(state: State, connection: int, side: Int64s) -> None:
-    """Take in one request frame; `side` holds the SIDE columns of its bytes, at least 8 of them (2 in Kafka 0.7)."""
+def on_request(state: State, connection: int, frame: FrameRow) -> None:
+    """Take in one request frame; `frame` has at least 8 of them (2 in Kafka 0.7)."""
     connections = state.connections
-    start = side[START]
+    start = frame.start
     node = _new_waiting(state)
     waiting = state.waiting
-    _set_side(state, node, REQUEST_SIDE, side)
-    waiting[node, CONNECTION] = connection
-    waiting[node, ORDINAL] = connections[connection, NEXT_ORDINAL]
-    waiting[node, API_KEY] = int16_at(state.arena, start)
-    if connections[connection, PROTOCOL] == KAFKA_0_7:
-        waiting[node, API_VERSION] = BEFORE_VERSIONS
+    _set_request(state, node, frame)
+    waiting[node].connection = connection
+    waiting[node].ordinal = connections[connection].next_ordinal
+    waiting[node].api_key = int16_at(state.arena, start)
+    if connections[connection].protocol == KAFKA_0_7:
+        waiting[node].api_version = BEFORE_VERSIONS
     else:
-        waiting[node, API_VERSION] = int16_at(state.arena, start + 2)
-        waiting[node, CORRELATION_ID] = int32_at(state.arena, start + 4)
-    waiting[node, IN_FLIGHT] = connections[connection, WAITING_COUNT] + 1
-    connections[connection, NEXT_ORDINAL] += 1
-    connections[connection, REQUESTS] += 1
+        waiting[node].api_version = int16_at(state.arena, start + 2)
+        waiting[node].correlation_id = int32_at(state.arena, start + 4)
+    waiting[node].in_flight = connections[connection].waiting_count + 1
+    connections[connection].next_ordinal += 1
+    connections[connection].requests += 1
     if _gets_no_response(state, node):
         _finish(state, node, NO_RESPONSE_EXPECTED)
         _free_waiting(state, node)
         return
-    if waiting[node, API_KEY] == ApiKey.SASL_HANDSHAKE and waiting[node, API_VERSION] == 0:
-        connections[connection, RAW_SASL] = 1
-    if connections[connection, FIRST_EARLY] >= 0:
-        early = _take_early(state, connection, waiting[node, CORRELATION_ID], side[FIRST_BYTE_NS])
+    if waiting[node].api_key == ApiKey.SASL_HANDSHAKE and waiting[node].api_version == 0:
+        connections[connection].raw_sasl = 1
+    if connections[connection].first_early >= 0:
+        early = _take_early(state, connection, waiting[node].correlation_id, frame.first_byte_ns)
         if early >= 0:
-            for column in range(RESPONSE_SIDE, RESPONSE_SIDE + SIDE_FIELDS):
-                waiting[node, column] = waiting[early, column]
-            waiting[early, RESPONSE_SIDE + STOP] = waiting[
-                early, RESPONSE_SIDE + START
-            ]  # they are the other's now
+            waiting[node].response = waiting[early].response
+            waiting[early].response.stop = waiting[early].response.start  # they are the other's now
             _free_waiting(state, early)
             _finish(state, node, ANSWERED)
             _free_waiting(state, node)
@@ -247,90 +208,90 @@ def on_request(state: State, connection: int, side: Int64s) -> None:
 @jit_inner
 def _wait(state: State, connection: int, node: int) -> None:
     connections = state.connections
-    if connections[connection, WAITING_COUNT] >= MAX_WAITING:
+    if connections[connection].waiting_count >= MAX_WAITING:
         _give_up_first_waiting(state, connection)
-    if connections[connection, LAST_WAITING] < 0:
-        connections[connection, FIRST_WAITING] = node
+    if connections[connection].last_waiting < 0:
+        connections[connection].first_waiting = node
     else:
-        state.waiting[connections[connection, LAST_WAITING], NEXT_WAITING] = node
-    connections[connection, LAST_WAITING] = node
-    connections[connection, WAITING_COUNT] += 1
+        state.waiting[connections[connection].last_waiting].next = node
+    connections[connection].last_waiting = node
+    connections[connection].waiting_count += 1
 
 
 @jit_inner
-def on_token(state: State, connection: int, side: Int64s) -> None:
+def on_token(state: State, connection: int, frame: FrameRow) -> None:
     """Take in a client's raw SASL token: its answer is the next frame of the other direction."""
     node = _new_waiting(state)
     waiting = state.waiting
-    _set_side(state, node, REQUEST_SIDE, side)
-    waiting[node, CONNECTION] = connection
-    waiting[node, STATUS] = SASL_TOKEN
-    waiting[node, ORDINAL] = -1
-    waiting[node, API_KEY] = -1
-    waiting[node, API_VERSION] = -1
+    _set_request(state, node, frame)
+    waiting[node].connection = connection
+    waiting[node].status = SASL_TOKEN
+    waiting[node].ordinal = -1
+    waiting[node].api_key = -1
+    waiting[node].api_version = -1
     _wait(state, connection, node)
 
 
 @jit_inner
 def expects_token(state: State, connection: int) -> bool:
     """Say whether the next frame from the server answers a raw SASL token."""
-    node = state.connections[connection, FIRST_WAITING]
-    return node >= 0 and state.waiting[node, STATUS] == SASL_TOKEN
+    node = state.connections[connection].first_waiting
+    return node >= 0 and state.waiting[node].status == SASL_TOKEN
 
 
 @jit_inner
-def _answers_token(state: State, connection: int, side: Int64s) -> bool:
+def _answers_token(state: State, connection: int, frame: FrameRow) -> bool:
     """Say whether a frame answers a raw token: then no request behind that has the id with which the frame begins.
 
     The last token of GSSAPI gets no answer, unlike those of all other mechanisms: the client goes on by itself.
     """
     if not expects_token(state, connection):
         return False
-    if side[STOP] - side[START] < 4:
+    if frame.stop - frame.start < 4:
         return True
-    correlation_id = int32_at(state.arena, side[START])
-    node = state.connections[connection, FIRST_WAITING]
+    correlation_id = int32_at(state.arena, frame.start)
+    node = state.connections[connection].first_waiting
     while node >= 0 and (
-        state.waiting[node, STATUS] == SASL_TOKEN or state.waiting[node, CORRELATION_ID] != correlation_id
+        state.waiting[node].status == SASL_TOKEN or state.waiting[node].correlation_id != correlation_id
     ):
-        node = state.waiting[node, NEXT_WAITING]
+        node = state.waiting[node].next
     return bool(node < 0)
 
 
 @jit_inner
-def on_response(state: State, connection: int, side: Int64s) -> None:
-    """Take in one response frame; `side` holds the SIDE columns of its bytes, at least 4 of them (2 in Kafka 0.7)."""
+def on_response(state: State, connection: int, frame: FrameRow) -> None:
+    """Take in one response frame; `frame` has at least 4 of them (2 in Kafka 0.7)."""
     connections = state.connections
-    if _answers_token(state, connection, side):
-        node = connections[connection, FIRST_WAITING]
-        _set_side(state, node, RESPONSE_SIDE, side)
+    if _answers_token(state, connection, frame):
+        node = connections[connection].first_waiting
+        _set_response(state, node, frame)
         _finish(state, node, SASL_TOKEN)
         _drop_first_waiting(state, connection)
         return
-    connections[connection, RESPONSES] += 1
-    in_order = connections[connection, PROTOCOL] == KAFKA_0_7
-    correlation_id = np.int64(0) if in_order else int32_at(state.arena, side[START])
-    node = connections[connection, FIRST_WAITING]
-    if in_order and node >= 0 and side[FIRST_BYTE_NS] < state.waiting[node, REQUEST_SIDE + FIRST_BYTE_NS]:
-        node = np.int64(-1)
-    latest = side[FIRST_BYTE_NS] + EARLY_NS + connections[connection, STEPPED_NS]
+    connections[connection].responses += 1
+    in_order = connections[connection].protocol == KAFKA_0_7
+    correlation_id = 0 if in_order else int32_at(state.arena, frame.start)
+    node = connections[connection].first_waiting
+    if in_order and node >= 0 and frame.first_byte_ns < state.waiting[node].request.first_byte_ns:
+        node = -1
+    latest = frame.first_byte_ns + EARLY_NS + connections[connection].clock_stepped_ns
     while node >= 0 and (
-        state.waiting[node, CORRELATION_ID] != correlation_id
-        or state.waiting[node, STATUS] == SASL_TOKEN
+        state.waiting[node].correlation_id != correlation_id
+        or state.waiting[node].status == SASL_TOKEN
         or (
-            state.waiting[node, REQUEST_SIDE + FIRST_BYTE_NS] > latest
-            and state.waiting[node, REQUEST_SIDE + BYTE_PACKET] > side[BYTE_PACKET]
+            state.waiting[node].request.first_byte_ns > latest
+            and state.waiting[node].request.packet > frame.packet
         )
     ):
-        node = state.waiting[node, NEXT_WAITING]
+        node = state.waiting[node].next
     if node >= 0:
-        while connections[connection, FIRST_WAITING] != node:
+        while connections[connection].first_waiting != node:
             _give_up_first_waiting(state, connection)
-        _set_side(state, node, RESPONSE_SIDE, side)
+        _set_response(state, node, frame)
         _finish(state, node, ANSWERED)
         _drop_first_waiting(state, connection)
         return
-    _keep_early(state, connection, correlation_id, side)
+    _keep_early(state, connection, correlation_id, frame)
     if in_order:
         _give_up_first_early(state, connection)
 
@@ -339,62 +300,62 @@ def on_response(state: State, connection: int, side: Int64s) -> None:
 def forget_order(state: State, way: int) -> None:
     """Bytes of a direction were lost; where order alone pairs, requests sent before it goes on may have had their answer."""
     connection = way // 2
-    if state.connections[connection, PROTOCOL] != KAFKA_0_7:
+    if state.connections[connection].protocol != KAFKA_0_7:
         return
-    following = state.ways[way, HEAD]
-    node = state.connections[connection, FIRST_WAITING]
+    following = state.directions[way].head
+    node = state.connections[connection].first_waiting
     while node >= 0 and (
-        following < 0 or state.waiting[node, REQUEST_SIDE + FIRST_BYTE_NS] <= state.chunks[following, TIME]
+        following < 0 or state.waiting[node].request.first_byte_ns <= state.chunks[following].time_ns
     ):
         _give_up_first_waiting(state, connection)
-        node = state.connections[connection, FIRST_WAITING]
+        node = state.connections[connection].first_waiting
 
 
 @jit_inner
-def _keep_early(state: State, connection: int, correlation_id: int, side: Int64s) -> None:
+def _keep_early(state: State, connection: int, correlation_id: int, frame: FrameRow) -> None:
     connections = state.connections
-    if connections[connection, EARLY_COUNT] >= MAX_EARLY:
+    if connections[connection].early_count >= MAX_EARLY:
         _give_up_first_early(state, connection)
     node = _new_waiting(state)
     waiting = state.waiting
-    _set_side(state, node, RESPONSE_SIDE, side)
-    waiting[node, CONNECTION] = connection
-    waiting[node, ORDINAL] = -1
-    waiting[node, API_KEY] = -1
-    waiting[node, API_VERSION] = BEFORE_VERSIONS if connections[connection, PROTOCOL] == KAFKA_0_7 else -1
-    waiting[node, CORRELATION_ID] = correlation_id
-    last = connections[connection, FIRST_EARLY]
+    _set_response(state, node, frame)
+    waiting[node].connection = connection
+    waiting[node].ordinal = -1
+    waiting[node].api_key = -1
+    waiting[node].api_version = BEFORE_VERSIONS if connections[connection].protocol == KAFKA_0_7 else -1
+    waiting[node].correlation_id = correlation_id
+    last = connections[connection].first_early
     if last < 0:
-        connections[connection, FIRST_EARLY] = node
+        connections[connection].first_early = node
     else:
-        while state.waiting[last, NEXT_WAITING] >= 0:
-            last = state.waiting[last, NEXT_WAITING]
-        state.waiting[last, NEXT_WAITING] = node
-    connections[connection, EARLY_COUNT] += 1
+        while state.waiting[last].next >= 0:
+            last = state.waiting[last].next
+        state.waiting[last].next = node
+    connections[connection].early_count += 1
 
 
 @jit_inner
 def give_up_waiting(state: State, connection: int) -> None:
     """Nothing that waits gets an answer any more."""
-    while state.connections[connection, FIRST_WAITING] >= 0:
+    while state.connections[connection].first_waiting >= 0:
         _give_up_first_waiting(state, connection)
 
 
 @jit_inner
 def shorten_waiting(state: State, connection: int, most: int) -> None:
     """Keep the first bytes of every request that waits."""
-    node = state.connections[connection, FIRST_WAITING]
+    node = state.connections[connection].first_waiting
     while node >= 0:
-        over = state.waiting[node, REQUEST_SIDE + STOP] - state.waiting[node, REQUEST_SIDE + START] - most
+        over = state.waiting[node].request.stop - state.waiting[node].request.start - most
         if over > 0:
-            state.waiting[node, REQUEST_SIDE + STOP] -= over
-            state.counters[HELD] -= over
-        node = state.waiting[node, NEXT_WAITING]
+            state.waiting[node].request.stop -= over
+            state.counters.held -= over
+        node = state.waiting[node].next
 
 
 @jit_inner
 def give_up_all(state: State, connection: int) -> None:
     """The connection is over: what still waits gets no answer, what came early has no request."""
     give_up_waiting(state, connection)
-    while state.connections[connection, FIRST_EARLY] >= 0:
+    while state.connections[connection].first_early >= 0:
         _give_up_first_early(state, connection)

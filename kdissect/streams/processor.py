@@ -29,6 +29,7 @@ from kdissect.capture.segment_index import (
     SEQ,
     unpack,
 )
+from kdissect.jit.rows import Records, array_of
 from kdissect.streams.engine import (
     ALL_THAT_WAITS,
     HOLES,
@@ -38,32 +39,17 @@ from kdissect.streams.engine import (
     finish,
 )
 from kdissect.streams.flow_state import (
-    ASSEMBLY,
     DONE,
-    DUPLICATES,
-    EXCHANGE_COUNT,
-    FIRST_AGREED,
-    FIRST_NS,
-    FIRST_SENT,
     FULL_ARENA,
     FULL_CHUNKS,
     FULL_EXCHANGES,
     FULL_WAITING,
-    HELD,
-    LAST_NS,
-    MOST_HELD,
-    OPENED_BY,
-    OVERHELD,
     PACKET_BITS,
-    PACKETS,
     PORTS_REUSED,
     SASL_TOKEN,
     SCRATCH,
-    SERVER_PORT_WAY,
-    STATUS,
     TLS_READY,
     TOO_MUCH_HELD,
-    ZERO_WINDOWS,
     Bytes,
     Int64s,
     State,
@@ -97,9 +83,9 @@ class Endpoints(NamedTuple):
 
 
 class ExchangeBatch(NamedTuple):
-    """Finished exchanges, one row of EXCHANGE columns (see `state`) each, and the arena that they point into."""
+    """Finished exchanges, rows of `flow_state.Exchange`, and the arena that they point into."""
 
-    exchanges: Int64s
+    exchanges: Records
     arena: Bytes
 
 
@@ -129,7 +115,7 @@ class FlowProcessor:
         self._splits = splits
         self._current: dict[Endpoints, int] = {}
         self.state = new_state(max_versions)
-        self.state.counters[MOST_HELD] = most_held
+        self.state.counters.most_held = most_held
         self._other_arena = self.state.arena[:0]  # used in turn: memory that was touched before is cheap
         self._conflicts = Conflicts()
         self.endpoints: list[Endpoints] = []
@@ -200,12 +186,12 @@ class FlowProcessor:
         while len(rows := heaviest(held, int(held.sum()) - self._most_held // 2)):
             yield from self._finish(rows, how)
             before, held = held, held_by_each(self.state, count)
-            self.state.connections[:count][held < before, OVERHELD] += 1
+            array_of(self.state.connections)["overheld"][:count][held < before] += 1
             if how == ALL_THAT_WAITS and (held == before).all():
                 break
             how = ALL_THAT_WAITS
         # A great many connections may hold more than that, a little each.
-        self.state.counters[MOST_HELD] = max(self._most_held, 2 * self.state.counters[HELD])
+        self.state.counters.most_held = max(self._most_held, 2 * int(self.state.counters.held))
 
     def states(self) -> list[tuple[State, int]]:
         """Give all that is held at present: states, each with its number of connections."""
@@ -229,15 +215,15 @@ class FlowProcessor:
             if row is None or used_again:
                 row = self.new_connection(ends, first_ns)
             of_row.setdefault(row, []).append(part)
-            if opening >= 0 and self.state.connections[row, OPENED_BY] < 0:
-                self.state.connections[row, OPENED_BY] = opening
+            if opening >= 0 and self.state.connections[row].opened_by < 0:
+                self.state.connections[row].opened_by = opening
             rows[piece] = row
-        connections = self.state.connections
+        connections = array_of(self.state.connections)
         packets = pieces["packets_ab"].to_numpy() + pieces["packets_ba"].to_numpy()
-        np.add.at(connections[:, PACKETS], rows, packets)
-        np.add.at(connections[:, ZERO_WINDOWS], rows, pieces["zero_windows"].to_numpy())
-        np.add.at(connections[:, DUPLICATES], rows, pieces["duplicates"].to_numpy())
-        np.maximum.at(connections[:, LAST_NS], rows, pieces["last_time_ns"].to_numpy())
+        np.add.at(connections["packets"], rows, packets)
+        np.add.at(connections["zero_windows"], rows, pieces["zero_windows"].to_numpy())
+        np.add.at(connections["duplicates"], rows, pieces["duplicates"].to_numpy())
+        np.maximum.at(connections["last_ns"], rows, pieces["last_time_ns"].to_numpy())
         return rows
 
     def _is_used_again(self, row: int, opening: int, parts: list[Int64s]) -> bool:
@@ -246,10 +232,11 @@ class FlowProcessor:
         `parts` are segments of that one which were not advanced over yet. If it has no SYN, this one may be captured late:
         then it comes shortly before what its sender was captured to send first, or what the other end first expects.
         """
-        if self.state.connections[row, OPENED_BY] >= 0:
-            return bool(self.state.connections[row, OPENED_BY] != opening)
+        if self.state.connections[row].opened_by >= 0:
+            return bool(self.state.connections[row].opened_by != opening)
         way = opening >> 32
-        begins = self.state.ways[2 * row + way, [FIRST_SENT, FIRST_AGREED]].tolist()
+        direction = self.state.directions[2 * row + way]
+        begins = [int(direction.first_sent), int(direction.first_expected)]
         for part in parts:
             for which, find in enumerate((_first_sent, _first_agreed)):
                 begins[which] = find(part, way) if begins[which] < 0 else begins[which]
@@ -261,8 +248,9 @@ class FlowProcessor:
         """Begin a connection; give its row."""
         row = len(self.endpoints)
         self.state = with_more_connections(self.state, row + 1)
-        self.state.connections[row, SERVER_PORT_WAY] = 0 if ends.b_port < ends.a_port else 1
-        self.state.connections[row, [FIRST_NS, LAST_NS]] = first_ns
+        connection = self.state.connections[row]
+        connection.likely_client_side = 0 if ends.b_port < ends.a_port else 1
+        connection.first_ns = connection.last_ns = first_ns
         self.endpoints.append(ends)
         self.identities.append(connection_identity(ends, first_ns))
         self._current[ends] = row
@@ -285,7 +273,7 @@ class FlowProcessor:
             arena = np.empty(needed + needed // 2, np.uint8)
         carry_over(self.state, count, arena, True)
         self.state, self._other_arena = self.state._replace(arena=arena), self.state.arena
-        self.state.counters[ASSEMBLY] = carried + size
+        self.state.counters.assembly = carried + size
         return carried
 
     def _make_room(self, code: int) -> Iterator[ExchangeBatch]:
@@ -302,13 +290,13 @@ class FlowProcessor:
                 self.state = with_more_exchanges(self.state, len(self.state.exchanges))
 
     def _flush(self) -> Iterator[ExchangeBatch]:
-        count = int(self.state.counters[EXCHANGE_COUNT])
+        count = int(self.state.counters.exchange_count)
         if count:
-            exchanges = self.state.exchanges[:count]
+            exchanges = array_of(self.state.exchanges)[:count]
             if not self._tokens:
-                exchanges = exchanges[exchanges[:, STATUS] != SASL_TOKEN]
+                exchanges = exchanges[exchanges["status"] != SASL_TOKEN]
             yield ExchangeBatch(exchanges, self.state.arena)
-            self.state.counters[EXCHANGE_COUNT] = 0
+            self.state.counters.exchange_count = 0
 
 
 def _opening(part: Int64s) -> int:

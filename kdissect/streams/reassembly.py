@@ -22,50 +22,13 @@ along.
 A packet that the capture cut short (snaplen) leaves a gap at once, whose time and packet number are known.
 """
 
-import numpy as np
-
 from kdissect import limits
 from kdissect.jit.decorators import copy_bytes, jit_inner
 from kdissect.streams.flow_state import (
-    ACKED,
-    AHEAD,
-    AHEAD_COUNT,
-    AT,
-    BASE,
-    CLOCK_NS,
-    CUT,
-    FRAME,
-    FREE_CHUNK,
-    FREE_CHUNK_COUNT,
-    HEAD,
-    HELD,
-    HELD_NS,
-    HIGH,
-    HOLE_ACKED_NS,
-    HOLE_NS,
-    LATEST_AHEAD,
-    LENGTH,
-    LOST,
-    NEXT,
-    NEXT_CHUNK,
-    OVERFULL,
-    PACKET,
-    PAYLOAD,
-    POSITION,
+    GAP,
     PROBES,
-    REORDERED,
     REPEATS,
-    RETRANSMITTED,
-    SCAN_CHUNK,
-    SCANNED,
-    SEEN,
-    SEEN_CHUNK,
-    SKIPPED,
-    STARTED,
-    STEPPED_NS,
-    TAIL,
-    TIME,
-    WHOLE,
+    SCRATCH,
     State,
 )
 
@@ -77,7 +40,6 @@ HELD_CHUNKS = 1 << 12
 HOLE_MAX_AGE_NS = 120_000_000_000
 MAX_AHEAD_BYTES = limits.AHEAD_BYTES
 MAX_AHEAD_CHUNKS = max(1 << 10, MAX_AHEAD_BYTES >> 12)
-GAP = -1
 CHUNK_BYTES = 64  # that a chunk takes beside those of the stream
 FAR_BYTES = 16 << 20  # more than lies between two segments of one connection, unless much was lost
 
@@ -93,57 +55,57 @@ def unwrap(sequence: int, base: int, near: int) -> int:
 
 @jit_inner
 def _new_chunk(state: State, position: int, at: int, length: int, time: int, packet: int) -> int:
-    node = state.counters[FREE_CHUNK]
+    node = state.counters.free_chunk
     chunks = state.chunks
-    state.counters[FREE_CHUNK] = chunks[node, NEXT_CHUNK]
-    state.counters[FREE_CHUNK_COUNT] -= 1
-    state.counters[HELD] += CHUNK_BYTES + (length if at >= 0 else 0)
-    chunks[node, POSITION] = position
-    chunks[node, AT] = at
-    chunks[node, LENGTH] = length
-    chunks[node, TIME] = time
-    chunks[node, PACKET] = packet
-    chunks[node, NEXT_CHUNK] = -1
+    state.counters.free_chunk = chunks[node].next
+    state.counters.free_chunk_count -= 1
+    state.counters.held += CHUNK_BYTES + (length if at >= 0 else 0)
+    chunks[node].position = position
+    chunks[node].offset = at
+    chunks[node].length = length
+    chunks[node].time_ns = time
+    chunks[node].packet = packet
+    chunks[node].next = -1
     return node
 
 
 @jit_inner
 def free_chunk(state: State, node: int) -> int:
     """Put a chunk back into the pool and return the one that followed it."""
-    following = state.chunks[node, NEXT_CHUNK]
-    state.counters[HELD] -= CHUNK_BYTES + (state.chunks[node, LENGTH] if state.chunks[node, AT] >= 0 else 0)
-    state.chunks[node, NEXT_CHUNK] = state.counters[FREE_CHUNK]
-    state.counters[FREE_CHUNK] = node
-    state.counters[FREE_CHUNK_COUNT] += 1
+    following = state.chunks[node].next
+    state.counters.held -= CHUNK_BYTES + (state.chunks[node].length if state.chunks[node].offset >= 0 else 0)
+    state.chunks[node].next = state.counters.free_chunk
+    state.counters.free_chunk = node
+    state.counters.free_chunk_count += 1
     return following
 
 
 @jit_inner
 def _append(state: State, way: int, node: int) -> None:
-    ways = state.ways
-    if ways[way, TAIL] < 0:
-        ways[way, HEAD] = node
+    directions = state.directions
+    if directions[way].tail < 0:
+        directions[way].head = node
     else:
-        state.chunks[ways[way, TAIL], NEXT_CHUNK] = node
-    ways[way, TAIL] = node
-    ways[way, NEXT] = state.chunks[node, POSITION] + state.chunks[node, LENGTH]
+        state.chunks[directions[way].tail].next = node
+    directions[way].tail = node
+    directions[way].next = state.chunks[node].position + state.chunks[node].length
 
 
 @jit_inner
 def _append_ready(state: State, way: int) -> None:
     """Move what no longer lies beyond a hole from AHEAD to the stream."""
-    ways = state.ways
-    while ways[way, AHEAD] >= 0 and state.chunks[ways[way, AHEAD], POSITION] <= ways[way, NEXT]:
-        node = ways[way, AHEAD]
-        if node == ways[way, LATEST_AHEAD]:
-            ways[way, LATEST_AHEAD] = -1
-        ways[way, AHEAD] = state.chunks[node, NEXT_CHUNK]
-        state.chunks[node, NEXT_CHUNK] = -1
-        ways[way, AHEAD_COUNT] -= 1
+    directions = state.directions
+    while directions[way].ahead >= 0 and state.chunks[directions[way].ahead].position <= directions[way].next:
+        node = directions[way].ahead
+        if node == directions[way].latest_ahead:
+            directions[way].latest_ahead = -1
+        directions[way].ahead = state.chunks[node].next
+        state.chunks[node].next = -1
+        directions[way].ahead_count -= 1
         _append(state, way, node)
-    if ways[way, AHEAD] < 0:
-        ways[way, HOLE_NS] = 0
-    ways[way, HOLE_ACKED_NS] = 0
+    if directions[way].ahead < 0:
+        directions[way].hole_ns = 0
+    directions[way].hole_acked_ns = 0
 
 
 @jit_inner
@@ -153,94 +115,94 @@ def begin_at(state: State, way: int, sequence: int, acknowledged: bool) -> None:
     A SYN counts more than the acknowledgment in a SYN-ACK that was captured before it (`acknowledged`): that covers the
     data of the SYN.
     """
-    ways = state.ways
-    if acknowledged and ways[way, WHOLE] != 0:
+    directions = state.directions
+    if acknowledged and directions[way].from_start != 0:
         return
-    if ways[way, STARTED] != 0 and ways[way, HELD_NS] == 0 and ways[way, HIGH] != 0:
+    if directions[way].started != 0 and directions[way].held_ns == 0 and directions[way].highest != 0:
         return
-    if ways[way, HELD_NS] != 0:
-        first = unwrap(sequence, ways[way, BASE], 0)
-        if first > state.chunks[ways[way, AHEAD], POSITION] or first < -MAX_AHEAD_BYTES:
+    if directions[way].held_ns != 0:
+        first = unwrap(sequence, directions[way].first_sequence, 0)
+        if first > state.chunks[directions[way].ahead].position or first < -MAX_AHEAD_BYTES:
             return
-        node = ways[way, AHEAD]
+        node = directions[way].ahead
         while node >= 0:
-            state.chunks[node, POSITION] -= first
-            node = state.chunks[node, NEXT_CHUNK]
-        ways[way, HIGH] -= first
+            state.chunks[node].position -= first
+            node = state.chunks[node].next
+        directions[way].highest -= first
         if not acknowledged:
-            ways[way, HELD_NS] = 0
-        ways[way, STARTED] = 1
+            directions[way].held_ns = 0
+        directions[way].started = 1
     else:
-        ways[way, STARTED] = 2 if acknowledged else 1
-    ways[way, WHOLE] = 1
-    ways[way, BASE] = sequence
-    if ways[way, HELD_NS] != 0:
+        directions[way].started = 2 if acknowledged else 1
+    directions[way].from_start = 1
+    directions[way].first_sequence = sequence
+    if directions[way].held_ns != 0:
         return
-    if ways[way, AHEAD] >= 0 and state.chunks[ways[way, AHEAD], POSITION] <= 0:
+    if directions[way].ahead >= 0 and state.chunks[directions[way].ahead].position <= 0:
         _append_ready(state, way)
 
 
 @jit_inner
 def _release(state: State, way: int, time: int) -> None:
     """Let a direction without SYN begin with the first byte that came in time."""
-    ways = state.ways
-    first = state.chunks[ways[way, AHEAD], POSITION]
-    if ways[way, WHOLE] == 0 or first < 0:
-        ways[way, WHOLE] = 0
-        ways[way, NEXT] = first
-        ways[way, FRAME] = first
-        ways[way, SCANNED] = ways[way, SEEN] = first
-    ways[way, HELD_NS] = 0
+    directions = state.directions
+    first = state.chunks[directions[way].ahead].position
+    if directions[way].from_start == 0 or first < 0:
+        directions[way].from_start = 0
+        directions[way].next = first
+        directions[way].frame = first
+        directions[way].scanned.position = directions[way].doubtful.position = first
+    directions[way].held_ns = 0
     _append_ready(state, way)
-    if ways[way, AHEAD] >= 0:
-        ways[way, HOLE_NS] = time
+    if directions[way].ahead >= 0:
+        directions[way].hole_ns = time
 
 
 @jit_inner
 def give_up_hole(state: State, way: int) -> None:
     """Replace the hole after NEXT by a gap and go on behind it."""
-    ways = state.ways
-    if ways[way, HELD_NS] != 0:
-        _release(state, way, ways[way, HELD_NS])
+    directions = state.directions
+    if directions[way].held_ns != 0:
+        _release(state, way, directions[way].held_ns)
         return
-    missing = state.chunks[ways[way, AHEAD], POSITION] - ways[way, NEXT]
-    ways[way, LOST] += missing
-    _append(state, way, _new_chunk(state, ways[way, NEXT], GAP, missing, -1, -1))
+    missing = state.chunks[directions[way].ahead].position - directions[way].next
+    directions[way].lost_bytes += missing
+    _append(state, way, _new_chunk(state, directions[way].next, GAP, missing, -1, -1))
     _append_ready(state, way)
 
 
 @jit_inner
 def _insert_ahead(state: State, way: int, begin: int, at: int, end: int, time: int, packet: int) -> int:
     """Keep bytes begin..end for later, as far as they are new; return how many were."""
-    ways = state.ways
+    directions = state.directions
     added = 0
-    before = np.int64(-1)
-    after = ways[way, AHEAD]
-    latest = ways[way, LATEST_AHEAD]
-    if latest >= 0 and state.chunks[latest, POSITION] + state.chunks[latest, LENGTH] <= begin:
+    before = -1
+    after = directions[way].ahead
+    latest = directions[way].latest_ahead
+    if latest >= 0 and state.chunks[latest].position + state.chunks[latest].length <= begin:
         before = latest
-        after = state.chunks[latest, NEXT_CHUNK]
+        after = state.chunks[latest].next
     while begin < end:
-        while after >= 0 and state.chunks[after, POSITION] + state.chunks[after, LENGTH] <= begin:
+        while after >= 0 and state.chunks[after].position + state.chunks[after].length <= begin:
             before = after
-            after = state.chunks[after, NEXT_CHUNK]
-        if after >= 0 and state.chunks[after, POSITION] <= begin:
-            known_to = state.chunks[after, POSITION] + state.chunks[after, LENGTH]
+            after = state.chunks[after].next
+        if after >= 0 and state.chunks[after].position <= begin:
+            known_to = state.chunks[after].position + state.chunks[after].length
             if at >= 0:
                 at += known_to - begin
             begin = known_to
             continue
         stop = end
-        if after >= 0 and state.chunks[after, POSITION] < end:
-            stop = state.chunks[after, POSITION]
+        if after >= 0 and state.chunks[after].position < end:
+            stop = state.chunks[after].position
         node = _new_chunk(state, begin, at, stop - begin, time, packet)
-        state.chunks[node, NEXT_CHUNK] = after
+        state.chunks[node].next = after
         if before < 0:
-            ways[way, AHEAD] = node
+            directions[way].ahead = node
         else:
-            state.chunks[before, NEXT_CHUNK] = node
-        ways[way, AHEAD_COUNT] += 1
-        ways[way, LATEST_AHEAD] = node
+            state.chunks[before].next = node
+        directions[way].ahead_count += 1
+        directions[way].latest_ahead = node
         before = node
         added += stop - begin
         if at >= 0:
@@ -251,31 +213,34 @@ def _insert_ahead(state: State, way: int, begin: int, at: int, end: int, time: i
 
 @jit_inner
 def _is_near(state: State, way: int, sequence: int) -> bool:
-    ways = state.ways
-    return bool(abs(unwrap(sequence, ways[way, BASE], ways[way, NEXT]) - ways[way, NEXT]) <= FAR_BYTES)
+    directions = state.directions
+    return bool(
+        abs(unwrap(sequence, directions[way].first_sequence, directions[way].next) - directions[way].next)
+        <= FAR_BYTES
+    )
 
 
 @jit_inner
 def is_elsewhere(state: State, way: int, other: int, sequence: int, acknowledgment: int) -> bool:
     """Say whether a segment's numbers are all far from what both directions have said of theirs so far."""
-    ways = state.ways
-    if ways[way, STARTED] != 0 and _is_near(state, way, sequence):
+    directions = state.directions
+    if directions[way].started != 0 and _is_near(state, way, sequence):
         return False
-    agreed = ways[other, ACKED]
+    agreed = directions[other].acked
     if agreed >= 0 and abs(unwrap(sequence, agreed, 0)) <= FAR_BYTES:
         return False
-    if ways[way, STARTED] == 0 and agreed < 0:
+    if directions[way].started == 0 and agreed < 0:
         return False
-    before = ways[way, ACKED]
+    before = directions[way].acked
     if before >= 0 and abs(unwrap(acknowledgment, before, 0)) <= FAR_BYTES:
         return False
-    return ways[other, STARTED] == 0 or not _is_near(state, other, acknowledgment)
+    return directions[other].started == 0 or not _is_near(state, other, acknowledgment)
 
 
 @jit_inner
 def chunks_needed(state: State, way: int) -> int:
     """Give an upper bound of the nodes that the next segment of this direction may take from the pool."""
-    return 2 * state.ways[way, AHEAD_COUNT] + 8
+    return 2 * state.directions[way].ahead_count + 8
 
 
 @jit_inner
@@ -286,49 +251,49 @@ def receive(
 
     Gives flags for it: REPEATS when some of them were there before, PROBES for a keep-alive probe.
     """
-    ways = state.ways
+    directions = state.directions
     length = captured + missing
-    ways[way, PAYLOAD] += length
-    ways[way, CUT] += missing
-    if ways[way, STARTED] == 0:
-        ways[way, STARTED] = 1
-        ways[way, BASE] = sequence
-        ways[way, HELD_NS] = time
-    elif ways[way, STARTED] == 2:
-        ways[way, STARTED] = 1
-        ways[way, HELD_NS] = time
-    held = ways[way, HELD_NS] != 0
-    begin = unwrap(sequence, ways[way, BASE], ways[way, NEXT])
+    directions[way].payload_bytes += length
+    directions[way].cut_bytes += missing
+    if directions[way].started == 0:
+        directions[way].started = 1
+        directions[way].first_sequence = sequence
+        directions[way].held_ns = time
+    elif directions[way].started == 2:
+        directions[way].started = 1
+        directions[way].held_ns = time
+    held = directions[way].held_ns != 0
+    begin = unwrap(sequence, directions[way].first_sequence, directions[way].next)
     middle = begin + captured
     end = begin + length
-    if end <= ways[way, NEXT] and not held:
+    if end <= directions[way].next and not held:
         # A keep-alive probe repeats one byte by design (RFC 9293, section 3.8.4); it is no sign of loss.
-        if length == 1 and end == ways[way, NEXT]:
+        if length == 1 and end == directions[way].next:
             return PROBES
-        ways[way, RETRANSMITTED] += 1
+        directions[way].retransmitted += 1
         return REPEATS
     repeats = 0
-    high = ways[way, HIGH]
-    if begin < ways[way, NEXT] and not held:
-        skip = ways[way, NEXT] - begin
-        ways[way, RETRANSMITTED] += 1
+    high = directions[way].highest
+    if begin < directions[way].next and not held:
+        skip = directions[way].next - begin
+        directions[way].retransmitted += 1
         repeats = REPEATS
         begin += skip
         at += skip
         middle = max(middle, begin)
     if (
-        begin == ways[way, NEXT]
+        begin == directions[way].next
         and not held
-        and (ways[way, AHEAD] < 0 or end <= state.chunks[ways[way, AHEAD], POSITION])
+        and (directions[way].ahead < 0 or end <= state.chunks[directions[way].ahead].position)
     ):
         if end < high:
-            ways[way, REORDERED] += 1
+            directions[way].reordered += 1
         if middle > begin:
             _append(state, way, _new_chunk(state, begin, at, middle - begin, time, packet))
         if end > middle:
-            ways[way, LOST] += end - middle
+            directions[way].lost_bytes += end - middle
             _append(state, way, _new_chunk(state, middle, GAP, end - middle, time, packet))
-        if ways[way, AHEAD] >= 0:
+        if directions[way].ahead >= 0:
             _append_ready(state, way)
     else:
         added = 0
@@ -336,84 +301,88 @@ def receive(
             added = _insert_ahead(state, way, begin, at, middle, time, packet)
         if end > middle:
             cut = _insert_ahead(state, way, middle, GAP, end, time, packet)
-            ways[way, LOST] += cut
+            directions[way].lost_bytes += cut
             added += cut
         if added < end - begin:
             repeats = REPEATS
         if added == 0:
-            ways[way, RETRANSMITTED] += 1
+            directions[way].retransmitted += 1
         elif end < high:
-            ways[way, REORDERED] += 1
-        if ways[way, HOLE_NS] == 0:
-            ways[way, HOLE_NS] = time
-        if not held and state.chunks[ways[way, AHEAD], POSITION] <= ways[way, NEXT]:
+            directions[way].reordered += 1
+        if directions[way].hole_ns == 0:
+            directions[way].hole_ns = time
+        if not held and state.chunks[directions[way].ahead].position <= directions[way].next:
             _append_ready(state, way)
-    ways[way, HIGH] = max(high, end)
+    directions[way].highest = max(high, end)
     return repeats
 
 
 @jit_inner
 def acknowledge(state: State, way: int, acknowledgment: int, time: int) -> None:
     """Take note that the receiver of this direction has all bytes before a 32-bit acknowledgment number."""
-    ways = state.ways
-    if ways[way, AHEAD] < 0 or ways[way, HOLE_ACKED_NS] != 0:
+    directions = state.directions
+    if directions[way].ahead < 0 or directions[way].hole_acked_ns != 0:
         return
-    if unwrap(acknowledgment, ways[way, BASE], ways[way, NEXT]) >= state.chunks[ways[way, AHEAD], POSITION]:
-        ways[way, HOLE_ACKED_NS] = time
+    if (
+        unwrap(acknowledgment, directions[way].first_sequence, directions[way].next)
+        >= state.chunks[directions[way].ahead].position
+    ):
+        directions[way].hole_acked_ns = time
 
 
 @jit_inner
 def set_clock_back(state: State, connection: int, way: int, by_ns: int) -> None:
     """Go on with what waits as if the time were still the one before the clock was set back, as one direction shows."""
-    ways = state.ways
-    state.connections[connection, STEPPED_NS] += by_ns
-    ways[4 * connection + 1 - way, CLOCK_NS] -= by_ns
+    directions = state.directions
+    state.connections[connection].clock_stepped_ns += by_ns
+    directions[4 * connection + 1 - way].clock_ns -= by_ns
     for either in range(2 * connection, 2 * connection + 2):
-        for since in (HELD_NS, HOLE_NS, HOLE_ACKED_NS):
-            if ways[either, since] != 0:
-                ways[either, since] -= by_ns
+        row = directions[either]
+        row.held_ns -= by_ns if row.held_ns != 0 else 0
+        row.hole_ns -= by_ns if row.hole_ns != 0 else 0
+        row.hole_acked_ns -= by_ns if row.hole_acked_ns != 0 else 0
 
 
 @jit_inner
 def _may_begin_earlier(state: State, way: int, time: int) -> bool:
     """Say whether bytes before the first ones of a direction may still come."""
-    ways = state.ways
-    if ways[way, WHOLE] != 0:
-        return bool(time - ways[way, HELD_NS] <= ACK_GRACE_NS)
-    first = state.chunks[ways[way, AHEAD], POSITION]
-    acknowledged = ways[way, HOLE_ACKED_NS] != 0 and time - ways[way, HOLE_ACKED_NS] > ACK_GRACE_NS
+    directions = state.directions
+    if directions[way].from_start != 0:
+        return bool(time - directions[way].held_ns <= ACK_GRACE_NS)
+    first = state.chunks[directions[way].ahead].position
+    acknowledged = directions[way].hole_acked_ns != 0 and time - directions[way].hole_acked_ns > ACK_GRACE_NS
     return bool(
         not acknowledged
-        and time - ways[way, HELD_NS] <= HELD_MAX_NS
-        and ways[way, HIGH] - first <= HELD_BYTES
-        and ways[way, AHEAD_COUNT] <= HELD_CHUNKS
+        and time - directions[way].held_ns <= HELD_MAX_NS
+        and directions[way].highest - first <= HELD_BYTES
+        and directions[way].ahead_count <= HELD_CHUNKS
     )
 
 
 @jit_inner
 def settle(state: State, way: int, time: int) -> bool:
     """Give up the hole of this direction when nothing can fill it any more; say whether that happened."""
-    ways = state.ways
+    directions = state.directions
     given_up = False
-    if ways[way, HELD_NS] != 0:
+    if directions[way].held_ns != 0:
         if _may_begin_earlier(state, way, time):
             return False
         _release(state, way, time)
         given_up = True
-    while ways[way, AHEAD] >= 0:
+    while directions[way].ahead >= 0:
         if not (
-            (ways[way, HOLE_ACKED_NS] != 0 and time - ways[way, HOLE_ACKED_NS] > ACK_GRACE_NS)
-            or time - ways[way, HOLE_NS] > HOLE_MAX_AGE_NS
+            (directions[way].hole_acked_ns != 0 and time - directions[way].hole_acked_ns > ACK_GRACE_NS)
+            or time - directions[way].hole_ns > HOLE_MAX_AGE_NS
         ):
             if (
-                ways[way, HIGH] - ways[way, NEXT] <= MAX_AHEAD_BYTES
-                and ways[way, AHEAD_COUNT] <= MAX_AHEAD_CHUNKS
+                directions[way].highest - directions[way].next <= MAX_AHEAD_BYTES
+                and directions[way].ahead_count <= MAX_AHEAD_CHUNKS
             ):
                 break
-            ways[way, OVERFULL] += 1
+            directions[way].overfull_holes += 1
         give_up_hole(state, way)
-        if ways[way, AHEAD] >= 0:
-            ways[way, HOLE_NS] = time
+        if directions[way].ahead >= 0:
+            directions[way].hole_ns = time
         given_up = True
     return given_up
 
@@ -421,66 +390,68 @@ def settle(state: State, way: int, time: int) -> bool:
 @jit_inner
 def discard(state: State, way: int, position: int) -> None:
     """Forget the chunks of this direction before a position: they are consumed."""
-    ways = state.ways
-    while ways[way, HEAD] >= 0:
+    directions = state.directions
+    while directions[way].head >= 0:
         chunks = state.chunks
-        node = ways[way, HEAD]
-        if chunks[node, POSITION] + chunks[node, LENGTH] > position:
+        node = directions[way].head
+        if chunks[node].position + chunks[node].length > position:
             break
-        if node == ways[way, SCAN_CHUNK]:
-            ways[way, SCAN_CHUNK] = -1
-        if node == ways[way, SEEN_CHUNK]:
-            ways[way, SEEN_CHUNK] = -1
-        ways[way, HEAD] = free_chunk(state, node)
-    if ways[way, HEAD] < 0:
-        ways[way, TAIL] = -1
-    ways[way, FRAME] = position
+        if node == directions[way].scanned.chunk:
+            directions[way].scanned.chunk = -1
+        if node == directions[way].doubtful.chunk:
+            directions[way].doubtful.chunk = -1
+        directions[way].head = free_chunk(state, node)
+    if directions[way].head < 0:
+        directions[way].tail = -1
+    directions[way].frame = position
 
 
 @jit_inner
 def leave_gap(state: State, way: int, keep: int) -> None:
     """Put a gap in the place of all that is not consumed but its first bytes."""
-    ways = state.ways
+    directions = state.directions
     chunks = state.chunks
-    first = ways[way, FRAME] + keep
-    end = ways[way, NEXT]
-    if ways[way, HEAD] < 0 or first >= end:
+    first = directions[way].frame + keep
+    end = directions[way].next
+    if directions[way].head < 0 or first >= end:
         return
-    last = ways[way, TAIL]
-    time, packet = chunks[last, TIME], chunks[last, PACKET]
-    before = np.int64(-1)
-    node = ways[way, HEAD]
-    while chunks[node, POSITION] + chunks[node, LENGTH] <= first:
+    last = directions[way].tail
+    time, packet = chunks[last].time_ns, chunks[last].packet
+    before = -1
+    node = directions[way].head
+    while chunks[node].position + chunks[node].length <= first:
         before = node
-        node = chunks[node, NEXT_CHUNK]
-    if chunks[node, POSITION] < first:
-        if chunks[node, AT] >= 0:
-            state.counters[HELD] -= chunks[node, POSITION] + chunks[node, LENGTH] - first
-        chunks[node, LENGTH] = first - chunks[node, POSITION]
+        node = chunks[node].next
+    if chunks[node].position < first:
+        if chunks[node].offset >= 0:
+            state.counters.held -= chunks[node].position + chunks[node].length - first
+        chunks[node].length = first - chunks[node].position
         before = node
-        node = chunks[node, NEXT_CHUNK]
+        node = chunks[node].next
     while node >= 0:
         node = free_chunk(state, node)
     gap = _new_chunk(state, first, GAP, end - first, time, packet)
     if before < 0:
-        ways[way, HEAD] = gap
+        directions[way].head = gap
     else:
-        chunks[before, NEXT_CHUNK] = gap
-    ways[way, TAIL] = gap
-    discard(state, way, ways[way, FRAME])
+        chunks[before].next = gap
+    directions[way].tail = gap
+    discard(state, way, directions[way].frame)
 
 
 @jit_inner
 def skip(state: State, way: int, position: int) -> None:
     """Forget the chunks before a position as bytes that belong to no frame; gaps among them are counted as lost already."""
-    ways = state.ways
-    node = ways[way, HEAD]
-    while node >= 0 and state.chunks[node, POSITION] < position:
+    directions = state.directions
+    node = directions[way].head
+    while node >= 0 and state.chunks[node].position < position:
         chunks = state.chunks
-        if chunks[node, AT] >= 0:
-            begin = max(ways[way, FRAME], chunks[node, POSITION])
-            ways[way, SKIPPED] += min(position, chunks[node, POSITION] + chunks[node, LENGTH]) - begin
-        node = chunks[node, NEXT_CHUNK]
+        if chunks[node].offset >= 0:
+            begin = max(directions[way].frame, chunks[node].position)
+            directions[way].skipped_bytes += (
+                min(position, chunks[node].position + chunks[node].length) - begin
+            )
+        node = chunks[node].next
     discard(state, way, position)
 
 
@@ -491,31 +462,31 @@ def view(state: State, way: int, position: int, wanted: int) -> tuple[int, int]:
     The length stops at a gap and at the end of what is known. Bytes that are spread over chunks are put together in
     the arena's scratch, which the next call uses again; `wanted` may not exceed `SCRATCH`.
     """
-    return view_from(state, state.ways[way, HEAD], position, wanted)
+    return view_from(state, state.directions[way].head, position, wanted)
 
 
 @jit_inner
 def view_from(state: State, node: int, position: int, wanted: int) -> tuple[int, int]:
     """Give what `view` gives, of a position that lies in this chunk or behind it."""
     arena = state.arena
-    while node >= 0 and state.chunks[node, POSITION] + state.chunks[node, LENGTH] <= position:
-        node = state.chunks[node, NEXT_CHUNK]
-    if node < 0 or state.chunks[node, AT] < 0:
+    while node >= 0 and state.chunks[node].position + state.chunks[node].length <= position:
+        node = state.chunks[node].next
+    if node < 0 or state.chunks[node].offset < 0:
         return 0, 0
-    offset = state.chunks[node, AT] + position - state.chunks[node, POSITION]
-    length = state.chunks[node, POSITION] + state.chunks[node, LENGTH] - position
+    offset = state.chunks[node].offset + position - state.chunks[node].position
+    length = state.chunks[node].position + state.chunks[node].length - position
     if length >= wanted:
         return offset, wanted
-    following = state.chunks[node, NEXT_CHUNK]
-    if following < 0 or state.chunks[following, AT] < 0:
+    following = state.chunks[node].next
+    if following < 0 or state.chunks[following].offset < 0:
         return offset, length
-    scratch = len(arena) - np.int64(512)
-    filled = np.int64(0)
-    while node >= 0 and state.chunks[node, AT] >= 0 and filled < wanted:
+    scratch = len(arena) - SCRATCH
+    filled = 0
+    while node >= 0 and state.chunks[node].offset >= 0 and filled < wanted:
         chunks = state.chunks
-        inside = position + filled - chunks[node, POSITION]
-        take = min(wanted - filled, chunks[node, LENGTH] - inside)
-        copy_bytes(arena, chunks[node, AT] + inside, arena, scratch + filled, take)
+        inside = position + filled - chunks[node].position
+        take = min(wanted - filled, chunks[node].length - inside)
+        copy_bytes(arena, chunks[node].offset + inside, arena, scratch + filled, take)
         filled += take
-        node = chunks[node, NEXT_CHUNK]
-    return scratch, filled  # type: ignore[return-value]
+        node = chunks[node].next
+    return scratch, filled

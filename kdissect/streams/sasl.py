@@ -15,15 +15,9 @@ from enum import StrEnum
 import numpy as np
 import pyarrow as pa
 
+from kdissect.jit.rows import Records
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import error_name
-from kdissect.streams.flow_state import (
-    API_KEY,
-    CONNECTION,
-    RESPONSE_SIDE,
-    START,
-    Int64s,
-)
 
 STEPS = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
 """Answers to tokens until a client is known; of other mechanisms only what comes behind them tells."""
@@ -81,23 +75,24 @@ class Authentications:
     def __init__(self) -> None:
         self._clients: dict[int, _Client] = {}
 
-    def add_tokens(self, exchanges: Int64s, mechanisms: dict[int, str]) -> None:
+    def add_tokens(self, exchanges: Records, mechanisms: dict[int, str]) -> None:
         """Take in finished rows with status SASL_TOKEN; without a handshake before them they tell the mechanism."""
-        for connection, answer in exchanges[:, [CONNECTION, RESPONSE_SIDE + START]].tolist():
+        answers = exchanges["response"]["start"].tolist()
+        for connection, answer in zip(exchanges["connection"].tolist(), answers, strict=True):
             client = self._client(connection)
             client.mechanism = mechanisms.setdefault(connection, WITHOUT_HANDSHAKE)
             self._take_token(client, answer > 0)
 
-    def add(self, exchanges: Int64s, errors: pa.Array, mechanisms: dict[int, str]) -> None:
+    def add(self, exchanges: Records, errors: pa.Array, mechanisms: dict[int, str]) -> None:
         """Take in finished exchanges with their first error; `mechanisms` says what connections asked for."""
-        keys = exchanges[:, API_KEY]
+        keys = exchanges["api_key"]
         asks = (keys == ApiKey.SASL_HANDSHAKE) | (keys == ApiKey.SASL_AUTHENTICATE)
         waiting = [row for row, client in self._clients.items() if client.open]
         wanted = np.flatnonzero(
-            asks | (np.isin(exchanges[:, CONNECTION], [*waiting, *np.unique(exchanges[asks, CONNECTION])]))
+            asks | (np.isin(exchanges["connection"], [*waiting, *np.unique(exchanges["connection"][asks])]))
         )
         codes = errors.take(pa.array(wanted)).to_pylist()
-        for row, code in zip(exchanges[wanted][:, [CONNECTION, API_KEY]].tolist(), codes, strict=True):
+        for row, code in zip(exchanges[wanted][["connection", "api_key"]].tolist(), codes, strict=True):
             connection, key = row
             client = self._client(connection)
             if client.mechanism is None:

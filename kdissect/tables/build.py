@@ -13,12 +13,7 @@ import pyarrow as pa
 
 from kdissect.capture.index.splits import Split
 from kdissect.protocol.schema.registry import highest_versions
-from kdissect.streams.flow_state import (
-    CONNECTION,
-    SASL_TOKEN,
-    STATUS,
-    Int64s,
-)
+from kdissect.streams.flow_state import SASL_TOKEN, Int64s
 from kdissect.streams.processor import ExchangeBatch, FlowProcessor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.tables.connections import (
@@ -91,11 +86,11 @@ def _rows(
 ) -> Iterator[Batches]:
     beside = {}
     if "ends" in wanted:
-        beside["ends"] = end_rows(conversations, np.unique(harvest.exchanges[:, CONNECTION]))
-    tokens = harvest.exchanges[:, STATUS] == SASL_TOKEN
+        beside["ends"] = end_rows(conversations, np.unique(harvest.exchanges["connection"]))
+    tokens = harvest.exchanges["status"] == SASL_TOKEN
     if tokens.any():  # between the exchanges around them, and no rows of any table
         for rows in np.split(harvest.exchanges, np.flatnonzero(np.diff(tokens)) + 1):
-            if rows[0, STATUS] == SASL_TOKEN:
+            if rows["status"][0] == SASL_TOKEN:
                 learnt.authentications.add_tokens(rows, learnt.known("sasl_mechanism"))
             else:
                 part = harvest._replace(exchanges=rows)
@@ -113,7 +108,7 @@ def _rows(
 
 
 def _identities(harvest: ExchangeBatch, conversations: FlowProcessor) -> Int64s:
-    return np.array(conversations.identities, np.int64)[harvest.exchanges[:, CONNECTION]]
+    return np.array(conversations.identities, np.int64)[harvest.exchanges["connection"]]
 
 
 def _new_rows(

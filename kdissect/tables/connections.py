@@ -5,38 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from kdissect.jit.rows import Records, array_of
 from kdissect.streams.flow_state import (
-    ACK_NS,
-    CLIENT_WAY,
-    CONFLICTS,
-    CONNECTION,
-    CUT,
-    DUPLICATES,
-    ENDED,
     ENDED_NAMES,
-    FIRST_NS,
-    HANDSHAKE,
-    LAST_NS,
-    LOST,
     OPEN,
-    ORPHANS,
-    OVERFULL,
-    OVERHELD,
-    OVERSIZED,
-    PACKETS,
-    PAYLOAD,
-    PROTOCOL,
     PROTOCOL_NAMES,
-    REORDERED,
-    REQUESTS,
-    RESPONSES,
-    RETRANSMITTED,
-    SERVER_PORT_WAY,
-    SKIPPED,
-    SYN_ACK_NS,
-    SYN_NS,
-    UNANSWERED,
-    ZERO_WINDOWS,
     Int64s,
 )
 from kdissect.streams.processor import (
@@ -74,7 +47,7 @@ class Learnt:
 
     def add(self, harvest: ExchangeBatch, request: Side, faulty: Bools) -> None:
         """Learn from a batch of exchanges."""
-        connection = harvest.exchanges[:, CONNECTION]
+        connection = harvest.exchanges["connection"]
         for name, column in LEARNT.items():
             known = self._values[name]
             start, length = request.spans(column)
@@ -87,7 +60,7 @@ class Learnt:
 
     def add_faults(self, harvest: ExchangeBatch, faulty: Bools) -> None:
         """Count the exchanges that have a fault."""
-        where, counts = np.unique(harvest.exchanges[faulty, CONNECTION], return_counts=True)
+        where, counts = np.unique(harvest.exchanges["connection"][faulty], return_counts=True)
         for row, count in zip(where.tolist(), counts.tolist(), strict=True):
             self._faults[row] = self._faults.get(row, 0) + count
 
@@ -108,46 +81,49 @@ class Learnt:
 def connection_rows(conversations: FlowProcessor, learnt: Learnt) -> pa.RecordBatch:
     """Give one row per connection, in the order in which they were first seen."""
     count = len(conversations.endpoints)
-    facts, ways, tls = with_tls(conversations)
+    facts, directions, tls = with_tls(conversations)
     client = _client_ways(facts)
-    to_server = ways[2 * np.arange(count) + client]
-    to_client = ways[2 * np.arange(count) + 1 - client]
-    both = to_server + to_client
-    server_rtt = facts[:, SYN_ACK_NS] - facts[:, SYN_NS]
-    client_rtt = facts[:, ACK_NS] - facts[:, SYN_ACK_NS]
+    to_server = directions[2 * np.arange(count) + client]
+    to_client = directions[2 * np.arange(count) + 1 - client]
+
+    def both(field: str) -> pa.Array:
+        return pa.array(to_server[field] + to_client[field])
+
+    server_rtt = facts["syn_ack_ns"] - facts["syn_ns"]
+    client_rtt = facts["ack_ns"] - facts["syn_ack_ns"]
     columns = {
         "connection": pa.array(conversations.identities, pa.int64()),
         **_endpoints(conversations.endpoints, client),
-        "first_time_ns": pa.array(facts[:, FIRST_NS]),
-        "last_time_ns": pa.array(facts[:, LAST_NS]),
-        "opened": name_column({0: "midstream", 1: "handshake"}, facts[:, HANDSHAKE]),
-        "closed": name_column(dict(enumerate(ENDED_NAMES)), facts[:, ENDED]),
-        "protocol": name_column(dict(enumerate(PROTOCOL_NAMES)), facts[:, PROTOCOL]),
-        "packets": pa.array(facts[:, PACKETS]),
-        "bytes_to_server": pa.array(to_server[:, PAYLOAD]),
-        "bytes_to_client": pa.array(to_client[:, PAYLOAD]),
-        "cut_bytes": pa.array(both[:, CUT]),
-        "retransmitted_segments": pa.array(both[:, RETRANSMITTED]),
-        "conflicting_segments": pa.array(both[:, CONFLICTS]),
-        "out_of_order_segments": pa.array(both[:, REORDERED]),
-        "lost_bytes": pa.array(both[:, LOST]),
-        "skipped_bytes": pa.array(both[:, SKIPPED]),
-        "oversized_frames": pa.array(both[:, OVERSIZED]),
-        "overfull_holes": pa.array(both[:, OVERFULL]),
-        "overheld_waits": pa.array(facts[:, OVERHELD]),
-        "zero_windows": pa.array(facts[:, ZERO_WINDOWS]),
-        "duplicate_packets": pa.array(facts[:, DUPLICATES]),
+        "first_time_ns": pa.array(facts["first_ns"]),
+        "last_time_ns": pa.array(facts["last_ns"]),
+        "opened": name_column({0: "midstream", 1: "handshake"}, facts["handshake"]),
+        "closed": name_column(dict(enumerate(ENDED_NAMES)), facts["ended"]),
+        "protocol": name_column(dict(enumerate(PROTOCOL_NAMES)), facts["protocol"]),
+        "packets": pa.array(facts["packets"]),
+        "bytes_to_server": pa.array(to_server["payload_bytes"]),
+        "bytes_to_client": pa.array(to_client["payload_bytes"]),
+        "cut_bytes": both("cut_bytes"),
+        "retransmitted_segments": both("retransmitted"),
+        "conflicting_segments": both("conflicts"),
+        "out_of_order_segments": both("reordered"),
+        "lost_bytes": both("lost_bytes"),
+        "skipped_bytes": both("skipped_bytes"),
+        "oversized_frames": both("oversized_frames"),
+        "overfull_holes": both("overfull_holes"),
+        "overheld_waits": pa.array(facts["overheld"]),
+        "zero_windows": pa.array(facts["zero_windows"]),
+        "duplicate_packets": pa.array(facts["duplicates"]),
         "server_rtt_ns": int_column(
-            server_rtt, (facts[:, SYN_NS] > 0) & (facts[:, SYN_ACK_NS] > 0), pa.int64()
+            server_rtt, (facts["syn_ns"] > 0) & (facts["syn_ack_ns"] > 0), pa.int64()
         ),
-        "client_rtt_ns": int_column(client_rtt, facts[:, ACK_NS] > 0, pa.int64()),
+        "client_rtt_ns": int_column(client_rtt, facts["ack_ns"] > 0, pa.int64()),
         **{name: learnt.texts(name, count) for name in LEARNT},
-        "requests": pa.array(facts[:, REQUESTS]),
-        "responses": pa.array(facts[:, RESPONSES]),
-        "unanswered": pa.array(facts[:, UNANSWERED]),
-        "orphan_responses": pa.array(facts[:, ORPHANS]),
+        "requests": pa.array(facts["requests"]),
+        "responses": pa.array(facts["responses"]),
+        "unanswered": pa.array(facts["unanswered"]),
+        "orphan_responses": pa.array(facts["orphans"]),
         "faults": learnt.faults(count),
-        **learnt.authentications.columns((facts[:, ENDED] != OPEN).tolist()),
+        **learnt.authentications.columns((facts["ended"] != OPEN).tolist()),
         **tls_columns(tls, count),
     }
     return pa.record_batch([columns[name] for name in CONNECTIONS.names], schema=CONNECTIONS)
@@ -155,7 +131,7 @@ def connection_rows(conversations: FlowProcessor, learnt: Learnt) -> pa.RecordBa
 
 def end_rows(conversations: FlowProcessor, rows: Int64s) -> pa.RecordBatch:
     """Give who talks on some connections (ENDS), as far as is known by now; exchanges tell who the client is."""
-    client = _client_ways(conversations.state.connections[rows])
+    client = _client_ways(array_of(conversations.state.connections)[rows])
     ends = _endpoints([conversations.endpoints[row] for row in rows.tolist()], client)
     columns = ends | {
         "connection": pa.array([conversations.identities[row] for row in rows.tolist()], pa.int64())
@@ -163,9 +139,9 @@ def end_rows(conversations: FlowProcessor, rows: Int64s) -> pa.RecordBatch:
     return pa.record_batch([columns[name] for name in ENDS.names], schema=ENDS)
 
 
-def _client_ways(facts: Int64s) -> Int64s:
+def _client_ways(facts: Records) -> Int64s:
     """Tell which end is the client; without a handshake or a request nobody knows, and servers mostly have the lower port."""
-    return np.where(facts[:, CLIENT_WAY] >= 0, facts[:, CLIENT_WAY], facts[:, SERVER_PORT_WAY])
+    return np.where(facts["client_side"] >= 0, facts["client_side"], facts["likely_client_side"])
 
 
 def _endpoints(endpoints: Sequence[Endpoints], client: Int64s) -> dict[str, pa.Array]:

@@ -12,18 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kdissect.jit.rows import rows_of
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, ApiKey
 from kdissect.protocol.codec.messages import decode_request, decode_response
-from kdissect.streams.flow_state import (
-    API_KEY,
-    API_VERSION,
-    ORPHAN_RESPONSE,
-    REQUEST_SIDE,
-    RESPONSE_SIDE,
-    START,
-    STATUS,
-    STOP,
-)
+from kdissect.streams.flow_state import ORPHAN_RESPONSE, ExchangeRow, FrameRow
 from kdissect.streams.processor import ExchangeBatch
 from kdissect.tables.message_columns import Bools, Side
 from kdissect.tables.schemas import GROUP_EVENTS, TRANSACTION_EVENTS
@@ -184,18 +176,18 @@ def _steps(
     shared = zip(
         *(facts[name].to_pylist() for name in (*SHARED, "request_first_ns", "response_last_ns")), strict=True
     )
-    for row, about in zip(harvest.exchanges[picked].tolist(), shared, strict=True):
+    for row, about in zip(rows_of(ExchangeRow, harvest.exchanges[picked]), shared, strict=True):
         asked, told = _bodies(row, harvest)
         *same, asked_ns, told_ns = about
         times = {"asked_ns": asked_ns, "time_ns": asked_ns if told_ns is None else told_ns}
-        for step in steps.of_api[row[API_KEY]](asked, told):
+        for step in steps.of_api[row.api_key](asked, told):
             yield _fitting(dict(zip(SHARED, same, strict=True)) | times | step, steps.schema)
 
 
 def _are_steps(harvest: ExchangeBatch, request: Side, response: Side, keys: tuple[int, ...]) -> Bools:
     exchanges = harvest.exchanges
-    key = exchanges[:, API_KEY]
-    mask: Bools = np.isin(key, keys) & (exchanges[:, STATUS] != ORPHAN_RESPONSE)
+    key = exchanges["api_key"]
+    mask: Bools = np.isin(key, keys) & (exchanges["status"] != ORPHAN_RESPONSE)
     failed = response.spread(response.columns.error_code, 0) != 0
     before, after = request.integers("generation")[0], response.integers("generation")[0]
     changes = (before != after) | (before <= JOINING)
@@ -203,16 +195,16 @@ def _are_steps(harvest: ExchangeBatch, request: Side, response: Side, keys: tupl
     return mask & (failed | ~quiet)
 
 
-def _bodies(row: list[int], harvest: ExchangeBatch) -> tuple[Body, Body]:
-    asked = decode_request(_frame(row, REQUEST_SIDE, harvest)).body
-    if row[RESPONSE_SIDE + START] <= 0:
+def _bodies(row: ExchangeRow, harvest: ExchangeBatch) -> tuple[Body, Body]:
+    asked = decode_request(_frame(row.request, harvest)).body
+    if row.response.start <= 0:
         return asked or {}, {}
-    told = decode_response(_frame(row, RESPONSE_SIDE, harvest), row[API_KEY], row[API_VERSION])
+    told = decode_response(_frame(row.response, harvest), row.api_key, row.api_version)
     return asked or {}, told.body or {}
 
 
-def _frame(row: list[int], side: int, harvest: ExchangeBatch) -> bytes:
-    return harvest.arena[row[side + START] : row[side + STOP]].tobytes()
+def _frame(frame: FrameRow, harvest: ExchangeBatch) -> bytes:
+    return harvest.arena[frame.start : frame.stop].tobytes()
 
 
 def _fitting(row: Row, schema: pa.Schema) -> Row:

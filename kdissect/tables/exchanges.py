@@ -6,24 +6,14 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.capture.index.splits import Split
+from kdissect.jit.rows import Records
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.schema.registry import APIS, api_name
 from kdissect.streams.flow_state import (
-    API_KEY,
-    API_VERSION,
-    BYTE_PACKET,
-    CORRELATION_ID,
-    FIRST_BYTE_NS,
-    FRAME_STOP,
-    IN_FLIGHT,
-    LAST_BYTE_NS,
-    ORDINAL,
     ORPHAN_RESPONSE,
     PACKET_BITS,
     REQUEST_SIDE,
     RESPONSE_SIDE,
-    START,
-    STATUS,
     STATUS_NAMES,
     Int64s,
 )
@@ -56,22 +46,22 @@ def exchange_rows(
     `identities` is the public number of each exchange's connection.
     """
     exchanges = harvest.exchanges
-    asked = exchanges[:, STATUS] != ORPHAN_RESPONSE
-    answered = exchanges[:, RESPONSE_SIDE + START] > 0
+    asked = exchanges["status"] != ORPHAN_RESPONSE
+    answered = exchanges["response"]["start"] > 0
     faults = _faults(request, response, len(exchanges))
     code = response.spread(response.columns.error_code, 0).astype(np.int64)
     has_error = response.spread(response.columns.has_error, False)
     columns: dict[str, pa.Array] = {
         "connection": pa.array(identities),
-        "ordinal": int_column(exchanges[:, ORDINAL], asked, pa.int64()),
-        "status": name_column(STATUSES, exchanges[:, STATUS]),
-        "api_key": int_column(exchanges[:, API_KEY], asked, pa.int16()),
-        "api_name": _api_names(exchanges[:, API_KEY], asked),
-        "api_version": int_column(exchanges[:, API_VERSION], asked, pa.int16()),
-        "correlation_id": pa.array(exchanges[:, CORRELATION_ID].astype(np.int32)),
+        "ordinal": int_column(exchanges["ordinal"], asked, pa.int64()),
+        "status": name_column(STATUSES, exchanges["status"]),
+        "api_key": int_column(exchanges["api_key"], asked, pa.int16()),
+        "api_name": _api_names(exchanges["api_key"], asked),
+        "api_version": int_column(exchanges["api_version"], asked, pa.int16()),
+        "correlation_id": pa.array(exchanges["correlation_id"].astype(np.int32)),
         "client_id": text_column(harvest.arena, *request.spans("client_id")),
         "idle_wait": pa.array(idle_waits(harvest, request, response)),
-        "in_flight": int_column(exchanges[:, IN_FLIGHT], asked, pa.int32()),
+        "in_flight": int_column(exchanges["in_flight"], asked, pa.int32()),
         "error_code": int_column(code, has_error, pa.int16()),
         "error_name": error_names(code, has_error),
         "error_count": int_column(response.spread(response.columns.error_count, 0), has_error, pa.int32()),
@@ -94,33 +84,33 @@ def _api_names(keys: Int64s, asked: Bools) -> pa.Array:
     return name_column(names, keys, asked)
 
 
-def times(exchanges: Int64s, asked: Bools, answered: Bools) -> dict[str, pa.Array]:
+def times(exchanges: Records, asked: Bools, answered: Bools) -> dict[str, pa.Array]:
     """Give when requests and responses began and ended, and the latency between them."""
     columns = {}
     known = {}
     for name, side, field, there in (
-        ("request_first_ns", REQUEST_SIDE, FIRST_BYTE_NS, asked),
-        ("request_last_ns", REQUEST_SIDE, LAST_BYTE_NS, asked),
-        ("response_first_ns", RESPONSE_SIDE, FIRST_BYTE_NS, answered),
-        ("response_last_ns", RESPONSE_SIDE, LAST_BYTE_NS, answered),
+        ("request_first_ns", REQUEST_SIDE, "first_byte_ns", asked),
+        ("request_last_ns", REQUEST_SIDE, "last_byte_ns", asked),
+        ("response_first_ns", RESPONSE_SIDE, "first_byte_ns", answered),
+        ("response_last_ns", RESPONSE_SIDE, "last_byte_ns", answered),
     ):
-        known[name] = there & (exchanges[:, side + field] >= 0)
-        columns[name] = int_column(exchanges[:, side + field], known[name], pa.int64())
-    latency = exchanges[:, RESPONSE_SIDE + FIRST_BYTE_NS] - exchanges[:, REQUEST_SIDE + LAST_BYTE_NS]
+        known[name] = there & (exchanges[side][field] >= 0)
+        columns[name] = int_column(exchanges[side][field], known[name], pa.int64())
+    latency = exchanges["response"]["first_byte_ns"] - exchanges["request"]["last_byte_ns"]
     # A response that was captured before its request has a latency, but this capture cannot tell it.
     measured = known["response_first_ns"] & known["request_last_ns"] & (latency >= 0)
     return columns | {"latency_ns": int_column(latency, measured, pa.int64())}
 
 
-def places(exchanges: Int64s, asked: Bools, answered: Bools, splits: Sequence[Split]) -> dict[str, pa.Array]:
+def places(exchanges: Records, asked: Bools, answered: Bools, splits: Sequence[Split]) -> dict[str, pa.Array]:
     """Give sizes, and packet numbers with the file they count in."""
     columns = {}
     place = {}
     for name, side, there in (("request", REQUEST_SIDE, asked), ("response", RESPONSE_SIDE, answered)):
         columns[f"{name}_bytes"] = int_column(
-            exchanges[:, side + FRAME_STOP] - exchanges[:, side + START], there, pa.int64()
+            exchanges[side]["frame_stop"] - exchanges[side]["start"], there, pa.int64()
         )
-        place[name] = np.where(there, exchanges[:, side + BYTE_PACKET], -1)
+        place[name] = np.where(there, exchanges[side]["packet"], -1)
     file_of, names = _files(splits)
     at = {name: np.where(packet >= 0, file_of[packet >> PACKET_BITS], -1) for name, packet in place.items()}
     file = np.where(at["request"] >= 0, at["request"], at["response"])

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.capture.index.splits import Split
+from kdissect.jit.rows import rows_of
 from kdissect.protocol.codec.messages import DecodedMessage
 from kdissect.protocol.kafka07.message_codec import (
     ANSWERS,
@@ -27,18 +28,10 @@ from kdissect.protocol.kafka07.message_codec import (
 from kdissect.protocol.kafka07.message_sets import summarise_old
 from kdissect.protocol.records.batches import CODEC_NAMES
 from kdissect.streams.flow_state import (
-    API_KEY,
-    API_VERSION,
     BEFORE_VERSIONS,
-    FRAME_STOP,
-    IN_FLIGHT,
-    ORDINAL,
     ORPHAN_RESPONSE,
-    REQUEST_SIDE,
-    RESPONSE_SIDE,
-    START,
-    STATUS,
-    STOP,
+    ExchangeRow,
+    FrameRow,
     Int64s,
 )
 from kdissect.streams.processor import ExchangeBatch
@@ -74,7 +67,7 @@ class _Talk(NamedTuple):
 
 def is_old(harvest: ExchangeBatch) -> Bools:
     """Say which exchanges are of Kafka 0.7."""
-    old: Bools = harvest.exchanges[:, API_VERSION] == BEFORE_VERSIONS
+    old: Bools = harvest.exchanges["api_version"] == BEFORE_VERSIONS
     return old
 
 
@@ -82,12 +75,13 @@ def old_rows(
     harvest: ExchangeBatch, identities: Int64s, splits: Sequence[Split]
 ) -> tuple[pa.RecordBatch, pa.RecordBatch, Bools]:
     """Give the rows of `exchanges` and of `partitions` for a harvest that is all Kafka 0.7, and which exchanges have a fault."""
-    talks = [_talk(row, harvest) for row in harvest.exchanges.tolist()]
+    exchanges = rows_of(ExchangeRow, np.ascontiguousarray(harvest.exchanges))
+    talks = [_talk(row, harvest) for row in exchanges]
     partitions: list[dict[str, Any]] = []
     faults = []
-    for talk, row, identity in zip(talks, harvest.exchanges.tolist(), identities.tolist(), strict=True):
+    for talk, row, identity in zip(talks, exchanges, identities.tolist(), strict=True):
         key = SINGLE.get(talk.kind, talk.kind)
-        about = {"connection": identity, "ordinal": row[ORDINAL], "api_key": int(key)}
+        about = {"connection": identity, "ordinal": row.ordinal, "api_key": int(key)}
         found, wrong = _partitions(talk)
         partitions += [about | each for each in found]
         faults.append(_fault(talk, wrong))
@@ -95,21 +89,21 @@ def old_rows(
     return batch, _batch(partitions), np.array([fault is not None for fault in faults], bool)
 
 
-def _talk(row: list[int], harvest: ExchangeBatch) -> _Talk:
-    kind = row[API_KEY]
+def _talk(row: ExchangeRow, harvest: ExchangeBatch) -> _Talk:
+    kind = row.api_key
     request = response = None
     lost = False
-    if row[STATUS] != ORPHAN_RESPONSE:
-        request = decode_old_request(_frame(row, REQUEST_SIDE, harvest))
-        lost |= row[REQUEST_SIDE + STOP] < row[REQUEST_SIDE + FRAME_STOP]
-    if row[RESPONSE_SIDE + START] > 0:
-        response = decode_old_response(_frame(row, RESPONSE_SIDE, harvest), kind)
-        lost |= row[RESPONSE_SIDE + STOP] < row[RESPONSE_SIDE + FRAME_STOP]
+    if row.status != ORPHAN_RESPONSE:
+        request = decode_old_request(_frame(row.request, harvest))
+        lost |= row.request.stop < row.request.frame_stop
+    if row.response.start > 0:
+        response = decode_old_response(_frame(row.response, harvest), kind)
+        lost |= row.response.stop < row.response.frame_stop
     return _Talk(kind, request, response, lost, _details(request, response))
 
 
-def _frame(row: list[int], side: int, harvest: ExchangeBatch) -> bytes:
-    return harvest.arena[row[side + START] : row[side + STOP]].tobytes()
+def _frame(frame: FrameRow, harvest: ExchangeBatch) -> bytes:
+    return harvest.arena[frame.start : frame.stop].tobytes()
 
 
 def _details(request: DecodedMessage | None, response: DecodedMessage | None) -> list[tuple[Tree, Tree]]:
@@ -166,18 +160,18 @@ def _exchanges(
     faults: list[str | None],
 ) -> pa.RecordBatch:
     exchanges = harvest.exchanges
-    asked = exchanges[:, STATUS] != ORPHAN_RESPONSE
-    answered = exchanges[:, RESPONSE_SIDE + START] > 0
+    asked = exchanges["status"] != ORPHAN_RESPONSE
+    answered = exchanges["response"]["start"] > 0
     errors = [talk.errors for talk in talks]
     codes = [next((code for code in each if code), 0) if each else None for each in errors]
     columns: dict[str, pa.Array] = {
         "connection": pa.array(identities),
-        "ordinal": int_column(exchanges[:, ORDINAL], asked, pa.int64()),
-        "status": name_column(STATUSES, exchanges[:, STATUS]),
-        "api_key": int_column(exchanges[:, API_KEY], asked, pa.int16()),
+        "ordinal": int_column(exchanges["ordinal"], asked, pa.int64()),
+        "status": name_column(STATUSES, exchanges["status"]),
+        "api_key": int_column(exchanges["api_key"], asked, pa.int16()),
         "api_name": pa.array([old_name(talk.kind) if talk.request else None for talk in talks], pa.string()),
         "idle_wait": pa.array([False] * len(talks), pa.bool_()),
-        "in_flight": int_column(exchanges[:, IN_FLIGHT], asked, pa.int32()),
+        "in_flight": int_column(exchanges["in_flight"], asked, pa.int32()),
         "error_code": pa.array(codes, pa.int16()),
         "error_name": pa.array(
             [None if code is None else old_error_name(code) for code in codes], pa.string()

@@ -10,15 +10,7 @@ import numpy as np
 
 from kdissect.protocol.api_keys import FETCHES, ApiKey
 from kdissect.protocol.codec.messages import decode_request
-from kdissect.streams.flow_state import (
-    ANSWERED,
-    API_KEY,
-    LAST_BYTE_NS,
-    REQUEST_SIDE,
-    START,
-    STATUS,
-    STOP,
-)
+from kdissect.streams.flow_state import ANSWERED
 from kdissect.streams.processor import ExchangeBatch
 from kdissect.tables.message_columns import Bools, Side
 
@@ -28,8 +20,8 @@ NS_PER_MS = 1_000_000
 def idle_waits(harvest: ExchangeBatch, request: Side, response: Side) -> Bools:
     """Say for each exchange whether its latency is a wait by design."""
     exchanges = harvest.exchanges
-    key = exchanges[:, API_KEY]
-    succeeded = (exchanges[:, STATUS] == ANSWERED) & (response.spread(response.columns.error_code, 0) == 0)
+    key = exchanges["api_key"]
+    succeeded = (exchanges["status"] == ANSWERED) & (response.spread(response.columns.error_code, 0) == 0)
     idle: Bools = succeeded & (key == ApiKey.JOIN_GROUP)
     fetches = np.flatnonzero(succeeded & np.isin(key, [*FETCHES]))
     if len(fetches):
@@ -45,12 +37,12 @@ def _waited_for_data(harvest: ExchangeBatch, request: Side, response: Side) -> B
     sizes = response.columns.partitions.spans("record_set").length
     found = response.per_exchange(np.maximum(sizes, 0), np.add, 0)
     newest = response.per_exchange(response.columns.records["max_timestamp_ms"], np.maximum, -1)
-    asked_ms = harvest.exchanges[:, REQUEST_SIDE + LAST_BYTE_NS] // NS_PER_MS
+    asked_ms = harvest.exchanges["request"]["last_byte_ns"] // NS_PER_MS
     waited: Bools = (max_wait > 0) & (min_bytes > 0) & ((found == 0) | (newest >= asked_ms))
     return waited
 
 
 def _carries_assignment(harvest: ExchangeBatch, row: int) -> bool:
-    start, stop = harvest.exchanges[row, REQUEST_SIDE + START], harvest.exchanges[row, REQUEST_SIDE + STOP]
+    start, stop = harvest.exchanges["request"]["start"][row], harvest.exchanges["request"]["stop"][row]
     body = decode_request(harvest.arena[start:stop].tobytes()).body
     return bool(body and body.get("assignments"))

@@ -14,15 +14,9 @@ from kdissect.protocol.columnar import batch_reader
 from kdissect.protocol.records.batch_summary import FAULT_TEXTS, RecordSetFault
 from kdissect.streams.flow_state import (
     ANSWERED,
-    API_KEY,
-    API_VERSION,
-    FRAME_STOP,
     ORPHAN_RESPONSE,
     REQUEST_SIDE,
     RESPONSE_SIDE,
-    START,
-    STATUS,
-    STOP,
     Int64s,
 )
 from kdissect.streams.processor import ExchangeBatch
@@ -35,18 +29,18 @@ Number = TypeVar("Number", bound=np.generic)
 class Side:
     """One side of a batch of exchanges."""
 
-    def __init__(self, harvest: ExchangeBatch, side: int, rows: Int64s) -> None:
+    def __init__(self, harvest: ExchangeBatch, side: str, rows: Int64s) -> None:
         """Read side `side` (REQUEST_SIDE or RESPONSE_SIDE) of the exchanges `rows`, as many as can be read together."""
         exchanges = harvest.exchanges[rows]
         self.rows = rows
         self.count = len(harvest.exchanges)
         self.columns = batch_reader.read(
             harvest.arena,
-            exchanges[:, side + START],
-            exchanges[:, side + STOP],
-            exchanges[:, side + FRAME_STOP],
-            exchanges[:, API_KEY].astype(np.int16),
-            exchanges[:, API_VERSION].astype(np.int16),
+            exchanges[side]["start"],
+            exchanges[side]["stop"],
+            exchanges[side]["frame_stop"],
+            exchanges["api_key"].astype(np.int16),
+            exchanges["api_version"].astype(np.int16),
             np.full(len(rows), side == RESPONSE_SIDE),
             TOGETHER,
         )
@@ -100,7 +94,7 @@ def read_sides(harvest: ExchangeBatch) -> Iterator[tuple[ExchangeBatch, Side, Si
         reach, done = len(exchanges), -1
         while reach != done:  # the second time, if there is one, reads no more than both sides can
             done, part = reach, harvest._replace(exchanges=exchanges[:reach])
-            status = part.exchanges[:, STATUS]
+            status = part.exchanges["status"]
             request = Side(part, REQUEST_SIDE, np.flatnonzero(status != ORPHAN_RESPONSE))
             response = Side(part, RESPONSE_SIDE, np.flatnonzero(status == ANSWERED))
             reach = min(request.reach, response.reach)

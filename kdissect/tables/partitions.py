@@ -11,10 +11,6 @@ import pyarrow as pa
 from kdissect.jit.decorators import jit, jit_inner
 from kdissect.protocol.records.batches import CODEC_NAMES
 from kdissect.streams.flow_state import (
-    API_KEY,
-    ORDINAL,
-    REQUEST_SIDE,
-    STOP,
     Bytes,
     Int64s,
 )
@@ -162,10 +158,10 @@ def _tried(
     harvest: ExchangeBatch, asked: _Rows, ours: Int64s, exchange: Int64s, plain: Bools
 ) -> list[pa.Array]:
     """Give the sizes of samples of uncompressed records before and after LZ4; null where none was taken."""
-    rows = np.flatnonzero(plain & is_tried(harvest.exchanges[exchange, ORDINAL]))
+    rows = np.flatnonzero(plain & is_tried(harvest.exchanges["ordinal"][exchange]))
     span = asked.side.columns.partitions.spans("record_set")
     start = _at(span.start, ours[rows])
-    held = harvest.exchanges[exchange[rows], REQUEST_SIDE + STOP]  # of a frame that was cut off less is there
+    held = harvest.exchanges["request"]["stop"][exchange[rows]]  # of a frame that was cut off less is there
     sizes = compressed(harvest.arena, start, np.minimum(start + _at(span.length, ours[rows]), held))
     columns = []
     for values in sizes:
@@ -235,8 +231,8 @@ def _batch(
     sampled, sampled_lz4 = _tried(harvest, asked, ours, exchange, plain)
     columns = {
         "connection": pa.array(identities[exchange]),
-        "ordinal": pa.array(harvest.exchanges[exchange, ORDINAL]),
-        "api_key": pa.array(harvest.exchanges[exchange, API_KEY].astype(np.int16)),
+        "ordinal": pa.array(harvest.exchanges["ordinal"][exchange]),
+        "api_key": pa.array(harvest.exchanges["api_key"][exchange].astype(np.int16)),
         "topic": text_column(harvest.arena, key(TOPIC), key(TOPIC_LENGTH)),
         "topic_id": uuid_column(harvest.arena, key(TOPIC_ID)),
         "partition": int_column(partition, partition >= 0, pa.int32()),

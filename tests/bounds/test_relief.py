@@ -12,21 +12,9 @@ from kdissect.capture.segment_index import (
     FLAG_SYN,
     SEGMENT_COLUMNS,
 )
+from kdissect.jit.rows import array_of, rows_of
 from kdissect.protocol.schema.registry import highest_versions
-from kdissect.streams.flow_state import (
-    CONNECTION,
-    CORRELATION_ID,
-    FRAME_STOP,
-    HELD,
-    OVERFULL,
-    OVERHELD,
-    REQUEST_SIDE,
-    SKIPPED,
-    START,
-    STATUS,
-    STATUS_NAMES,
-    STOP,
-)
+from kdissect.streams.flow_state import STATUS_NAMES, ExchangeRow
 from kdissect.streams.processor import (
     Endpoints,
     ExchangeBatch,
@@ -103,15 +91,10 @@ def found(kind: Callable[[int, int], Iterator[Said]], slab: int) -> tuple[list, 
         add(row, side, position + 1, data, FLAG_ACK)
 
     def taken(harvest: ExchangeBatch) -> Iterator[tuple]:
-        for one in harvest.exchanges.tolist():
-            body = harvest.arena[one[START] : one[STOP]].tobytes()
-            yield (
-                one[CONNECTION],
-                one[CORRELATION_ID],
-                STATUS_NAMES[one[STATUS]],
-                len(body),
-                one[REQUEST_SIDE + FRAME_STOP] - one[START],
-            )
+        for one in rows_of(ExchangeRow, harvest.exchanges):
+            request = one.request
+            held, claimed = request.stop - request.start, request.frame_stop - request.start
+            yield one.connection, one.correlation_id, STATUS_NAMES[one.status], held, claimed
 
     segments = np.array(columns, np.int64).reshape(-1, SEGMENT_COLUMNS)
     exchanges, peak = [], 0
@@ -122,7 +105,7 @@ def found(kind: Callable[[int, int], Iterator[Said]], slab: int) -> tuple[list, 
         )
         for harvest in fed:
             exchanges += taken(harvest)
-        peak = max(peak, int(conversations.state.counters[HELD]))
+        peak = max(peak, int(conversations.state.counters.held))
     for harvest in conversations.close():
         exchanges += taken(harvest)
     return sorted(exchanges), conversations, peak
@@ -131,7 +114,7 @@ def found(kind: Callable[[int, int], Iterator[Said]], slab: int) -> tuple[list, 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_together_they_hold_no_more_than_they_may(kind: Callable[[int, int], Iterator[Said]]) -> None:
     exchanges, conversations, peak = found(kind, 101)
-    overheld = conversations.state.connections[: CROWD + 1, OVERHELD]
+    overheld = array_of(conversations.state.connections)["overheld"][: CROWD + 1]
     assert MOST_HELD // 2 < peak <= MOST_HELD + 2 * PART
     assert overheld[:CROWD].min() > 0
     assert overheld[MODEST] == 0
@@ -145,8 +128,16 @@ def test_together_they_hold_no_more_than_they_may(kind: Callable[[int, int], Ite
         assert sum(one[2] == "unanswered" for one in exchanges) == CROWD * ROUNDS
         assert all(one[3] == one[4] for one in exchanges)
     if kind is of_nobody_knows_what:
-        assert conversations.state.ways[: 2 * CROWD, SKIPPED].sum() == CROWD * ROUNDS * PART
+        assert (
+            array_of(conversations.state.directions)["skipped_bytes"][: 2 * CROWD].sum()
+            == CROWD * ROUNDS * PART
+        )
     whole, other, _ = found(kind, 1 << 20)
     assert whole == exchanges
-    assert (other.state.ways == conversations.state.ways)[:, [SKIPPED, OVERFULL]].all()
-    assert (other.state.connections[:, OVERHELD] == conversations.state.connections[:, OVERHELD]).all()
+    for field in ("skipped_bytes", "overfull_holes"):
+        assert (
+            array_of(other.state.directions)[field] == array_of(conversations.state.directions)[field]
+        ).all()
+    assert (
+        array_of(other.state.connections)["overheld"] == array_of(conversations.state.connections)["overheld"]
+    ).all()

@@ -22,30 +22,9 @@ from kdissect.capture.segment_index import (
     FLAG_SYN,
     SEGMENT_COLUMNS,
 )
+from kdissect.jit.rows import array_of
 from kdissect.protocol.schema.registry import highest_versions
-from kdissect.streams.flow_state import (
-    CONNECTION,
-    EXCHANGE_FIELDS,
-    FRAME_STOP,
-    HELD,
-    LOST,
-    ORPHANS,
-    PAYLOAD,
-    PROTOCOL,
-    REORDERED,
-    REQUEST_SIDE,
-    REQUESTS,
-    RESPONSE_SIDE,
-    RESPONSES,
-    RETRANSMITTED,
-    SIDE_FIELDS,
-    SKIPPED,
-    START,
-    STOP,
-    TLS,
-    TLS_PASSED,
-    UNANSWERED,
-)
+from kdissect.streams.flow_state import TLS, TLS_PASSED
 from kdissect.streams.memory_budget import held_by_each
 from kdissect.streams.processor import (
     Endpoints,
@@ -64,8 +43,8 @@ BEGAN_NS = 1_700_000_000_000_000_000
 MOST_SEGMENTS = 400
 LITTLE = 3_000  # bytes that may be held, so that there is not enough for all
 VERSIONS = np.array(highest_versions(), np.int64)
-COUNTED = (PROTOCOL, REQUESTS, RESPONSES, UNANSWERED, ORPHANS)
-COUNTED_OF_WAY = (LOST, SKIPPED, RETRANSMITTED, REORDERED, PAYLOAD)
+COUNTED = ["protocol", "requests", "responses", "unanswered", "orphans"]
+COUNTED_BY_DIRECTION = ["lost_bytes", "skipped_bytes", "retransmitted", "reordered", "payload_bytes"]
 RECORDED = ("sasl.pcapng", "old-broker.pcap", "transactions.pcapng")
 
 
@@ -200,7 +179,7 @@ def _same_in_slabs(found: Segments, connections: int) -> None:
 
 def _outcome(found: Segments, connections: int, slab: int, most_held: int) -> tuple[list, list, list]:
     """Return what is found when so many segments are handed over at a time: exchanges, counts of connections
-    and of ways."""
+    and of directions."""
     conversations = FlowProcessor((), VERSIONS, tokens=True, most_held=most_held)
     for number in range(connections):
         conversations.new_connection(Endpoints(bytes(16), 40_000 + number, bytes(16), 9092), BEGAN_NS)
@@ -215,35 +194,43 @@ def _outcome(found: Segments, connections: int, slab: int, most_held: int) -> tu
         ):
             exchanges += _rows(harvest)
         held = held_by_each(conversations.state, connections)
-        assert held.sum() == conversations.state.counters[HELD]
+        assert held.sum() == conversations.state.counters.held
     for harvest in conversations.close():
         exchanges += _rows(harvest)
     state = conversations.state
-    assert state.counters[HELD] == 0
-    facts = state.connections[:connections, COUNTED].tolist()
-    ways = state.ways[: 2 * connections, COUNTED_OF_WAY].tolist()
+    assert state.counters.held == 0
+    facts = array_of(state.connections)[:connections][COUNTED].tolist()
+    directions = array_of(state.directions)[: 2 * connections][COUNTED_BY_DIRECTION].tolist()
     framed = [0] * connections
     for row in exchanges:
         framed[row[0]] += sum(len(data) for data in row[-2:])
     for number, fact in enumerate(facts):
         if fact[0] not in (TLS, TLS_PASSED):
-            sent = sum(way[COUNTED_OF_WAY.index(PAYLOAD)] for way in ways[2 * number : 2 * number + 2])
-            skipped = sum(way[COUNTED_OF_WAY.index(SKIPPED)] for way in ways[2 * number : 2 * number + 2])
-            assert framed[number] + skipped <= sent
-    assert all(count >= 0 for way in ways for count in way)
-    return exchanges, facts, ways
+            both = array_of(state.directions)[2 * number : 2 * number + 2]
+            assert framed[number] + both["skipped_bytes"].sum() <= both["payload_bytes"].sum()
+    assert all(count >= 0 for direction in directions for count in direction)
+    return exchanges, facts, directions
 
 
 def _rows(harvest: ExchangeBatch) -> Iterator[tuple]:
     """Yield each exchange without its places in the arena: its connection first, the bytes of its sides
     last."""
     arena = harvest.arena
-    for row in harvest.exchanges.tolist():
+    for (
+        *frames,
+        connection,
+        ordinal,
+        status,
+        key,
+        version,
+        correlation,
+        in_flight,
+        _,
+    ) in harvest.exchanges.tolist():
         sides, facts = [], []
-        for first in (REQUEST_SIDE, RESPONSE_SIDE):
-            start, stop, end = row[first + START], row[first + STOP], row[first + FRAME_STOP]
+        for start, stop, end, *when in frames:
             assert 0 <= start <= stop <= len(arena)
             assert stop <= end or not start
             sides.append(arena[start:stop].tobytes())
-            facts += [end - start, *row[first + FRAME_STOP + 1 : first + SIDE_FIELDS]]
-        yield (row[CONNECTION], *facts, *row[CONNECTION + 1 : EXCHANGE_FIELDS], *sides)
+            facts += [end - start, *when]
+        yield (connection, *facts, ordinal, status, key, version, correlation, in_flight, *sides)

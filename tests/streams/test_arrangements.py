@@ -15,26 +15,15 @@ import pytest
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import CaptureFile
 from kdissect.capture.scan import scan_split
+from kdissect.jit.rows import array_of
 from kdissect.protocol.schema.registry import highest_versions
 from kdissect.streams.flow_state import (
     ANSWERED,
-    API_KEY,
-    CONNECTION,
-    CORRELATION_ID,
-    DUPLICATES,
-    FIRST_BYTE_NS,
-    FRAME_STOP,
-    LAST_BYTE_NS,
     NO_ANSWER,
     NO_RESPONSE_EXPECTED,
     ORPHAN_RESPONSE,
-    PACKETS,
-    PAYLOAD,
     REQUEST_SIDE,
     RESPONSE_SIDE,
-    RETRANSMITTED,
-    START,
-    STATUS,
 )
 from kdissect.streams.processor import FlowProcessor
 from kdissect.tables.build import by_split
@@ -89,13 +78,12 @@ def found(folder: Path, files: Arranged, split_bytes: int = 1 << 26) -> Counter[
 
     def take(exchanges: np.ndarray) -> None:
         sizes = [
-            exchanges[:, side + FRAME_STOP] - exchanges[:, side + START]
-            for side in (REQUEST_SIDE, RESPONSE_SIDE)
+            exchanges[side]["frame_stop"] - exchanges[side]["start"] for side in (REQUEST_SIDE, RESPONSE_SIDE)
         ]
-        latency = exchanges[:, RESPONSE_SIDE + FIRST_BYTE_NS] - exchanges[:, REQUEST_SIDE + LAST_BYTE_NS]
-        latency[exchanges[:, STATUS] != ANSWERED] = 0
-        columns = (exchanges[:, STATUS], exchanges[:, API_KEY], exchanges[:, CORRELATION_ID], latency, *sizes)
-        ends = [conversations.endpoints[row] for row in exchanges[:, CONNECTION]]
+        latency = exchanges["response"]["first_byte_ns"] - exchanges["request"]["last_byte_ns"]
+        latency[exchanges["status"] != ANSWERED] = 0
+        columns = (exchanges["status"], exchanges["api_key"], exchanges["correlation_id"], latency, *sizes)
+        ends = [conversations.endpoints[row] for row in exchanges["connection"]]
         for one, values in zip(ends, np.stack(columns, 1).tolist(), strict=True):
             rows[(one.a_port, one.b_port, *values)] += 1
 
@@ -114,9 +102,10 @@ def counted(folder: Path, packets: Sequence[Packet], split_bytes: int = 1 << 26)
     for pieces in by_split(scan_split(split) for split in splits):
         for _ in conversations.feed(pieces):
             pass
-    connections, ways = conversations.state.connections, conversations.state.ways
-    sums = {"packets": connections[:, PACKETS], "copies": connections[:, DUPLICATES],
-            "sent again": ways[:, RETRANSMITTED], "bytes": ways[:, PAYLOAD]}  # fmt: skip
+    connections = array_of(conversations.state.connections)
+    directions = array_of(conversations.state.directions)
+    sums = {"packets": connections["packets"], "copies": connections["duplicates"],
+            "sent again": directions["retransmitted"], "bytes": directions["payload_bytes"]}  # fmt: skip
     return Counter({name: int(column.sum()) for name, column in sums.items()})
 
 

@@ -18,17 +18,9 @@ import pytest
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import CaptureFile
 from kdissect.capture.scan import scan_split
+from kdissect.jit.rows import rows_of
 from kdissect.protocol.schema.registry import highest_versions
-from kdissect.streams.flow_state import (
-    CONNECTION,
-    FRAME_STOP,
-    REQUEST_SIDE,
-    RESPONSE_SIDE,
-    START,
-    STATUS,
-    STATUS_NAMES,
-    STOP,
-)
+from kdissect.streams.flow_state import STATUS_NAMES, ExchangeRow, FrameRow
 from kdissect.streams.processor import ExchangeBatch, FlowProcessor
 from kdissect.tables.build import by_split
 from tests.helpers.conversations import CLIENT, SERVER, Talk, made_up, recorded
@@ -112,8 +104,8 @@ def analyse(path: Path, split_bytes: int) -> dict[int, list[Found]]:
     found: dict[int, list[Found]] = {}
 
     def take(harvest: ExchangeBatch) -> None:
-        for row in harvest.exchanges:
-            ends = conversations.endpoints[row[CONNECTION]]
+        for row in rows_of(ExchangeRow, harvest.exchanges):
+            ends = conversations.endpoints[row.connection]
             port = ends.a_port if ends.b_port == 9092 else ends.b_port
             found.setdefault(port, []).append(found_of(row, harvest.arena))
 
@@ -125,12 +117,11 @@ def analyse(path: Path, split_bytes: int) -> dict[int, list[Found]]:
     return found
 
 
-def found_of(row: np.ndarray, arena: np.ndarray) -> Found:
-    def side(first: int) -> tuple[bytes, int]:
-        start, stop, frame_stop = (int(row[first + field]) for field in (START, STOP, FRAME_STOP))
-        return arena[start:stop].tobytes(), frame_stop - start
+def found_of(row: ExchangeRow, arena: np.ndarray) -> Found:
+    def side(frame: FrameRow) -> tuple[bytes, int]:
+        return arena[frame.start : frame.stop].tobytes(), frame.frame_stop - frame.start
 
-    return Found(STATUS_NAMES[row[STATUS]], *side(REQUEST_SIDE), *side(RESPONSE_SIDE))
+    return Found(STATUS_NAMES[row.status], *side(row.request), *side(row.response))
 
 
 def judge(wrecks: list[Wreck], found: list[Found], tally: Counter[str]) -> list[str]:

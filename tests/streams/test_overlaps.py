@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kdissect.jit.rows import array_of
 from kdissect.protocol.schema.registry import highest_versions
-from kdissect.streams.flow_state import CONFLICTS, RETRANSMITTED
 from kdissect.streams.processor import FlowProcessor
 from kdissect.tables.build import dissect_batches
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response
@@ -55,8 +55,8 @@ def test_each_case(tmp_path: Path, case: str, splits: int) -> None:
     for piece in pieces:
         for _ in conversations.feed(piece):
             pass
-    assert conversations.state.ways[:2, CONFLICTS].tolist() == [conflicts, 0]
-    assert conversations.state.ways[0, RETRANSMITTED] == repeats
+    assert array_of(conversations.state.directions)["conflicts"][:2].tolist() == [conflicts, 0]
+    assert array_of(conversations.state.directions)["retransmitted"][0] == repeats
 
 
 def test_bytes_that_wait_behind_a_hole(tmp_path: Path) -> None:

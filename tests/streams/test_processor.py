@@ -8,28 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from kdissect.streams.flow_state import (
-    API_KEY,
-    CORRELATION_ID,
-    CUT,
-    FIRST_BYTE_NS,
-    FRAME_STOP,
-    IN_FLIGHT,
-    LAST_BYTE_NS,
-    LOST,
-    ORDINAL,
-    PROTOCOL,
-    PROTOCOL_NAMES,
-    REORDERED,
-    REQUEST_SIDE,
-    RESPONSE_SIDE,
-    RETRANSMITTED,
-    SKIPPED,
-    START,
-    STATUS,
-    STATUS_NAMES,
-    STOP,
-)
+from kdissect.jit.rows import array_of, rows_of
+from kdissect.streams.flow_state import PROTOCOL_NAMES, STATUS_NAMES, ExchangeRow
 from kdissect.streams.processor import FlowProcessor
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, frame, request, response
 
@@ -49,29 +29,38 @@ class Found(NamedTuple):
     latency_ns: int
 
 
+CONNECTION_COUNTS = ["first_ns", "last_ns", "packets", "duplicates", "requests", "responses", "unanswered"]
+DIRECTION_COUNTS = ["lost_bytes", "skipped_bytes", "reordered", "retransmitted"]
+
+
 def follow(wire: Wire, splits: int = 1, tokens: bool = False) -> tuple[list[Found], FlowProcessor]:
     made, pieces = wire.splits(splits)
     conversations = FlowProcessor(made, VERSIONS, tokens=tokens)
     found = []
     for piece in pieces:
         for harvest in conversations.feed(piece):
-            found += [row(exchange, harvest.arena) for exchange in harvest.exchanges]
+            found += [row(exchange, harvest.arena) for exchange in rows_of(ExchangeRow, harvest.exchanges)]
     for harvest in conversations.close():
-        found += [row(exchange, harvest.arena) for exchange in harvest.exchanges]
+        found += [row(exchange, harvest.arena) for exchange in rows_of(ExchangeRow, harvest.exchanges)]
     return sorted(found), conversations
 
 
 def row(exchange, arena) -> Found:
     def side(first):
-        return arena[exchange[first + START] : exchange[first + STOP]].tobytes()
+        return arena[first.start : first.stop].tobytes()
 
     return Found(
-        int(exchange[ORDINAL]), STATUS_NAMES[exchange[STATUS]], int(exchange[API_KEY]),
-        int(exchange[CORRELATION_ID]), int(exchange[IN_FLIGHT]), side(REQUEST_SIDE), side(RESPONSE_SIDE),
-        int(exchange[REQUEST_SIDE + FRAME_STOP] - exchange[REQUEST_SIDE + STOP]),
-        int(exchange[RESPONSE_SIDE + FRAME_STOP] - exchange[RESPONSE_SIDE + STOP]),
-        int(exchange[RESPONSE_SIDE + FIRST_BYTE_NS] - exchange[REQUEST_SIDE + LAST_BYTE_NS]),
-    )  # fmt: skip
+        exchange.ordinal,
+        STATUS_NAMES[exchange.status],
+        exchange.api_key,
+        exchange.correlation_id,
+        exchange.in_flight,
+        side(exchange.request),
+        side(exchange.response),
+        exchange.request.frame_stop - exchange.request.stop,
+        exchange.response.frame_stop - exchange.response.stop,
+        exchange.response.first_byte_ns - exchange.request.last_byte_ns,
+    )
 
 
 def brief(found: list[Found]) -> list[tuple[str, int]]:
@@ -98,7 +87,7 @@ def test_one_after_another(either: Wire) -> None:
     assert {one.in_flight for one in found} == {1}
     assert found[0].request == request(3, 5, 0, b"ask")[4:]
     assert found[4].response == response(4, b"tell")[4:]
-    assert PROTOCOL_NAMES[conversations.state.connections[0, PROTOCOL]] == "kafka"
+    assert PROTOCOL_NAMES[array_of(conversations.state.connections)["protocol"][0]] == "kafka"
 
 
 def test_pipelined_requests_count_themselves_in_flight(wire: Wire) -> None:
@@ -202,10 +191,10 @@ def test_retransmission_reordering_and_overlap(wire: Wire) -> None:
     found, conversations = follow(wire.send(SERVER, response(1)))
     assert brief(found) == [("answered", 1)]
     assert found[0].request == ask[4:]
-    client = conversations.state.ways[0]
-    assert client[LOST] == client[SKIPPED] == 0
-    assert client[REORDERED] == 1
-    assert client[RETRANSMITTED] == 3
+    client = conversations.state.directions[0]
+    assert client.lost_bytes == client.skipped_bytes == 0
+    assert client.reordered == 1
+    assert client.retransmitted == 3
 
 
 def test_the_first_copy_wins(wire: Wire) -> None:
@@ -224,7 +213,7 @@ def test_a_gap_inside_a_frame_costs_its_tail_but_not_the_pair(wire: Wire) -> Non
     assert brief(found) == [("answered", number) for number in range(3)]
     assert found[1].request == asks[1][4:100]
     assert found[1].request_cut == len(asks[1]) - 100
-    assert conversations.state.ways[0, LOST] == 300
+    assert array_of(conversations.state.directions)["lost_bytes"][0] == 300
 
 
 def test_a_gap_over_a_length_is_left_behind_at_the_next_header(wire: Wire) -> None:
@@ -252,7 +241,7 @@ def test_lost_responses_leave_requests_unanswered(wire: Wire) -> None:
     found, conversations = follow(wire)
     assert [one.correlation_id for one in found if one.status == "unanswered"] == [3, 4]
     assert sum(one.status == "answered" for one in found) == 8
-    assert conversations.state.ways[1, LOST] == 2 * len(response(0, b"tell"))
+    assert array_of(conversations.state.directions)["lost_bytes"][1] == 2 * len(response(0, b"tell"))
 
 
 def test_a_start_in_the_middle_of_frames(wire: Wire) -> None:
@@ -262,8 +251,8 @@ def test_a_start_in_the_middle_of_frames(wire: Wire) -> None:
         wire.send(CLIENT, request(3, 1, number)).send(SERVER, response(number, b"!"))
     found, conversations = follow(wire)
     assert brief(found) == [("answered", number) for number in range(2, 6)]
-    assert conversations.state.ways[0, SKIPPED] == len(ask) - 150
-    assert conversations.state.ways[1, SKIPPED] == len(tell) - 77
+    assert array_of(conversations.state.directions)["skipped_bytes"][0] == len(ask) - 150
+    assert array_of(conversations.state.directions)["skipped_bytes"][1] == len(tell) - 77
 
 
 @pytest.mark.parametrize("name", [b"a\tb", b"\x1b[31m", "\u202e\u00e9".encode(), b"\x7f"])
@@ -286,8 +275,14 @@ def test_packets_cut_by_the_capture_keep_pairs_and_latency(wire: Wire) -> None:
         wire.send(SERVER, tell[:60], missing=len(tell) - 60, after_ms=5)
     found, conversations = follow(wire)
     assert brief(found) == [("answered", number) for number in range(4)]
-    assert conversations.state.ways[:2, CUT].tolist() == [4 * (len(ask) - 60), 4 * (len(tell) - 60)]
-    assert (conversations.state.ways[:2, LOST] <= conversations.state.ways[:2, CUT]).all()
+    assert array_of(conversations.state.directions)["cut_bytes"][:2].tolist() == [
+        4 * (len(ask) - 60),
+        4 * (len(tell) - 60),
+    ]
+    assert (
+        array_of(conversations.state.directions)["lost_bytes"][:2]
+        <= array_of(conversations.state.directions)["cut_bytes"][:2]
+    ).all()
     assert [one.latency_ns for one in found] == [5_000_000] * 4
     assert {len(one.response) for one in found} == {56}
     assert {one.response_cut for one in found} == {len(response(0, b"r" * 400)) - 60}
@@ -307,7 +302,11 @@ def test_raw_sasl_tokens_after_handshake_0(wire: Wire) -> None:
     wire.send(CLIENT, request(3, 1, 2)).send(SERVER, response(2, b"x"))
     found, conversations = follow(wire)
     assert brief(found) == [("answered", 1), ("answered", 2)]
-    assert conversations.state.ways[0, SKIPPED] == conversations.state.ways[1, SKIPPED] == 0
+    assert (
+        array_of(conversations.state.directions)["skipped_bytes"][0]
+        == array_of(conversations.state.directions)["skipped_bytes"][1]
+        == 0
+    )
     for splits in (1, 3, 9):
         found, _ = follow(wire, splits, tokens=True)
         assert brief(found) == [("sasl_token", 0), ("answered", 1), ("answered", 2)]
@@ -322,10 +321,10 @@ def test_a_response_captured_before_its_request_is_kept_from_split_to_split(wire
         made, pieces = wire.splits(splits)
         conversations = FlowProcessor(made, VERSIONS)
         rows = [
-            (row(exchange, harvest.arena).response, bool(exchange[RESPONSE_SIDE + START] > 0))
+            (row(exchange, harvest.arena).response, exchange.response.start > 0)
             for piece in pieces
             for harvest in conversations.feed(piece)
-            for exchange in harvest.exchanges
+            for exchange in rows_of(ExchangeRow, harvest.exchanges)
         ]
         assert rows == [(response(1, b"first")[4:], True), (response(2, b"early")[4:], True)]
 
@@ -348,9 +347,9 @@ def test_a_port_pair_used_again_is_another_connection(tmp_path: Path) -> None:
     rows = []
     for pieces in (piece, next_piece):
         for harvest in conversations.feed(pieces):
-            rows += [row(exchange, harvest.arena) for exchange in harvest.exchanges]
+            rows += [row(exchange, harvest.arena) for exchange in rows_of(ExchangeRow, harvest.exchanges)]
     for harvest in conversations.close():
-        rows += [row(exchange, harvest.arena) for exchange in harvest.exchanges]
+        rows += [row(exchange, harvest.arena) for exchange in rows_of(ExchangeRow, harvest.exchanges)]
     assert len(conversations.endpoints) == len(set(conversations.identities)) == 2
     assert sorted(brief(rows)) == [("answered", 1), ("unanswered", 1)]
 
@@ -386,7 +385,8 @@ def test_a_port_pair_used_again_without_its_opening(wire: Wire, answers: str) ->
         ],
         key=lambda one: one[1:],
     )
-    assert conversations.state.ways[:2, [LOST, SKIPPED]].sum() == 0
+    directions = array_of(conversations.state.directions)[:2]
+    assert (directions["lost_bytes"] + directions["skipped_bytes"]).sum() == 0
     for splits in (2, 3, 5, 9):
         assert follow(wire, splits)[0] == whole
 
@@ -415,7 +415,7 @@ def test_what_is_not_kafka_gives_no_frames(wire: Wire, talk: bytes, handshake: b
         wire.send(CLIENT, talk[start : start + 1000]).send(SERVER, talk[start : start + 1000][::-1])
     found, conversations = follow(wire)
     assert found == []
-    assert PROTOCOL_NAMES[conversations.state.connections[0, PROTOCOL]] == "unknown"
+    assert PROTOCOL_NAMES[array_of(conversations.state.connections)["protocol"][0]] == "unknown"
 
 
 def test_tls_is_recognised(wire: Wire) -> None:
@@ -423,7 +423,7 @@ def test_tls_is_recognised(wire: Wire) -> None:
     data = b"\x17\x03\x03\x01\x00" + random.Random(2).randbytes(256)
     found, conversations = follow(wire.open().send(CLIENT, hello).send(SERVER, hello).send(CLIENT, data * 5))
     assert found == []
-    assert PROTOCOL_NAMES[conversations.state.connections[0, PROTOCOL]] == "tls"
+    assert PROTOCOL_NAMES[array_of(conversations.state.connections)["protocol"][0]] == "tls"
 
 
 def test_a_long_conversation_is_the_same_in_any_number_of_splits(either: Wire) -> None:
@@ -451,11 +451,10 @@ def test_a_long_conversation_is_the_same_in_any_number_of_splits(either: Wire) -
         parts, again = follow(either, splits)
         assert parts == whole
         count = len(conversations.endpoints)
-        assert (again.state.connections[:count, 8:] == conversations.state.connections[:count, 8:])[
-            :, [0, 1, 2, 4, 5, 6, 7]
-        ].all()
-        assert (again.state.ways[:2, [LOST, SKIPPED, REORDERED, RETRANSMITTED]]
-                == conversations.state.ways[:2, [LOST, SKIPPED, REORDERED, RETRANSMITTED]]).all()  # fmt: skip
+        connections, others = (array_of(one.state.connections)[:count] for one in (conversations, again))
+        assert (connections[CONNECTION_COUNTS] == others[CONNECTION_COUNTS]).all()
+        directions, others = (array_of(one.state.directions)[:2] for one in (conversations, again))
+        assert (directions[DIRECTION_COUNTS] == others[DIRECTION_COUNTS]).all()
 
 
 def test_large_segments_of_both_sides_at_once(wire: Wire) -> None:

@@ -12,16 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from kdissect.streams.flow_state import (
-    CORRELATION_ID,
-    LAST_BYTE_NS,
-    REQUEST_SIDE,
-    RESPONSE_SIDE,
-    START,
-    STATUS,
-    STATUS_NAMES,
-    STOP,
-)
+from kdissect.jit.rows import rows_of
+from kdissect.streams.flow_state import STATUS_NAMES, ExchangeRow
 from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.tls.keylog import (
     NO_KEYS,
@@ -83,13 +75,12 @@ def read(wire: Wire, keys: KeyLog = NO_KEYS, splits: int = 1) -> Found:
 
     def take(harvests: Iterator[Any]) -> None:
         for harvest in harvests:
-            for row in harvest.exchanges:
+            for row in rows_of(ExchangeRow, harvest.exchanges):
                 sides = (
-                    harvest.arena[row[side + START] : row[side + STOP]].tobytes()
-                    for side in (REQUEST_SIDE, RESPONSE_SIDE)
+                    harvest.arena[frame.start : frame.stop].tobytes() for frame in (row.request, row.response)
                 )
-                exchanges.append((int(row[CORRELATION_ID]), STATUS_NAMES[row[STATUS]], *sides))
-                times.append((int(row[REQUEST_SIDE + LAST_BYTE_NS]), int(row[RESPONSE_SIDE + LAST_BYTE_NS])))
+                exchanges.append((row.correlation_id, STATUS_NAMES[row.status], *sides))
+                times.append((row.request.last_byte_ns, row.response.last_byte_ns))
 
     for piece in pieces:
         take(conversations.feed(piece))

@@ -23,13 +23,10 @@ from kdissect.exchanges.filter import (
     mentioned_topics,
 )
 from kdissect.exchanges.reader import Follower
+from kdissect.jit.rows import Records
 from kdissect.streams.flow_state import (
-    CONNECTION,
-    ORDINAL,
     ORPHAN_RESPONSE,
     SASL_TOKEN,
-    STATUS,
-    Int64s,
 )
 
 BY_HEADER = {"--api": "apis", "--since": "since_ns", "--until": "until_ns", "--broker": "brokers"}
@@ -52,12 +49,12 @@ class Selection:
         self._names = dict(names)
         self._excluded: dict[tuple[int, int], str] = {}  # (row of the connection, ordinal) -> option
 
-    def rows(self, exchanges: Int64s, follower: Follower) -> NDArray[np.bool_]:
+    def rows(self, exchanges: Records, follower: Follower) -> NDArray[np.bool_]:
         """Decide by headers, and return a mask that keeps every row: `excluded` returns what was decided."""
         for option, wanted in self._by_header.items():
-            requests = ~np.isin(exchanges[:, STATUS], (ORPHAN_RESPONSE, SASL_TOKEN))
+            requests = ~np.isin(exchanges["status"], (ORPHAN_RESPONSE, SASL_TOKEN))
             out = exchanges[requests & ~wanted.header_mask(exchanges, follower)]
-            for connection, ordinal in out[:, (CONNECTION, ORDINAL)].tolist():
+            for connection, ordinal in out[["connection", "ordinal"]].tolist():
                 self._excluded.setdefault((connection, ordinal), option)
         return np.ones(len(exchanges), bool)
 

@@ -4,20 +4,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kdissect.jit.rows import Records, array_of
 from kdissect.streams.flow_state import (
     KAFKA,
     KAFKA_0_7,
-    ORPHANS,
-    OVERHELD,
-    OVERSIZED,
-    PROTOCOL,
-    REQUESTS,
-    RESPONSES,
-    SKIPPED,
     TLS,
     TLS_PASSED,
-    UNANSWERED,
-    Int64s,
 )
 from kdissect.streams.tls.tls_columns import NOTHING_SAID
 from kdissect.streams.tls.tls_session import TlsFacts
@@ -25,35 +17,38 @@ from kdissect.streams.tls.tls_session import TlsFacts
 if TYPE_CHECKING:
     from kdissect.streams.processor import FlowProcessor
 
-FROM_PLAINTEXT = (REQUESTS, RESPONSES, UNANSWERED, ORPHANS)
+FROM_PLAINTEXT = ("requests", "responses", "unanswered", "orphans")
 
 
-def with_tls(conversations: "FlowProcessor") -> tuple[Int64s, Int64s, dict[int, TlsFacts]]:
+def with_tls(conversations: "FlowProcessor") -> tuple[Records, Records, dict[int, TlsFacts]]:
     """Give the connections, their ways, and the facts of those under TLS, all by row.
 
     A connection under TLS whose plaintext is Kafka counts as Kafka. Bytes that could not be decrypted count as skipped.
     """
     count = len(conversations.endpoints)
-    connections = conversations.state.connections[:count].copy()
-    ways = conversations.state.ways[: 2 * count].copy()
+    connections = array_of(conversations.state.connections)[:count].copy()
+    directions = array_of(conversations.state.directions)[: 2 * count].copy()
     seen = conversations.tls.facts()
-    under_tls = np.flatnonzero(np.isin(connections[:, PROTOCOL], (TLS, TLS_PASSED))).tolist()
+    under_tls = np.flatnonzero(np.isin(connections["protocol"], (TLS, TLS_PASSED))).tolist()
     facts = {}
     for row in under_tls:
         known = seen.get(row, NOTHING_SAID)
-        later = int(ways[2 * row : 2 * row + 2, SKIPPED].sum())  # nobody looked at these any more
+        later = int(
+            directions["skipped_bytes"][2 * row : 2 * row + 2].sum()
+        )  # nobody looked at these any more
         facts[row] = known._replace(undecrypted=known.undecrypted + later)
-        ways[2 * row, SKIPPED] += known.undecrypted
+        directions["skipped_bytes"][2 * row] += known.undecrypted
     inner, outer = conversations.tls.rows()
     if conversations.tls.inner is not None:
         state = conversations.tls.inner.state
-        protocol = state.connections[inner, PROTOCOL]
+        decrypted, plain = array_of(state.connections), array_of(state.directions)
+        protocol = decrypted["protocol"][inner]
         kafka = np.isin(protocol, (KAFKA, KAFKA_0_7))
-        connections[outer[kafka], PROTOCOL] = protocol[kafka]
+        connections["protocol"][outer[kafka]] = protocol[kafka]
         for column in FROM_PLAINTEXT:
-            connections[outer, column] = state.connections[inner, column]
-        connections[outer, OVERHELD] += state.connections[inner, OVERHELD]
+            connections[column][outer] = decrypted[column][inner]
+        connections["overheld"][outer] += decrypted["overheld"][inner]
         for side in (0, 1):
-            for column in (SKIPPED, OVERSIZED):
-                ways[2 * outer + side, column] += state.ways[2 * inner + side, column]
-    return connections, ways, facts
+            for column in ("skipped_bytes", "oversized_frames"):
+                directions[column][2 * outer + side] += plain[column][2 * inner + side]
+    return connections, directions, facts

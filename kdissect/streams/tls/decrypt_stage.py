@@ -24,14 +24,7 @@ from kdissect.capture.segment_index import (
     SEQ,
     TIME,
 )
-from kdissect.streams.flow_state import (
-    CLIENT_WAY,
-    CONNECTION,
-    PROTOCOL,
-    TLS_PASSED,
-    Int64s,
-    State,
-)
+from kdissect.streams.flow_state import TLS_PASSED, Int64s, State
 from kdissect.streams.tls.held_records import held_chunks, let_go
 from kdissect.streams.tls.keylog import KeyLog
 from kdissect.streams.tls.tls_session import (
@@ -93,9 +86,9 @@ class TlsStage:
                     for part in plain:
                         self._add(connection, session, ends, part)
         if session.client is not None:
-            state.connections[connection, CLIENT_WAY] = session.client
+            state.connections[connection].client_side = session.client
         if session.settled:
-            state.connections[connection, PROTOCOL] = TLS_PASSED
+            state.connections[connection].protocol = TLS_PASSED
             self._facts[connection] = self._sessions.pop(connection).facts()
         if self._size >= BATCH_BYTES or len(self._segments) >= BATCH_SEGMENTS:
             yield from self.flush()
@@ -128,7 +121,7 @@ class TlsStage:
 
     def _outer(self, harvest: "ExchangeBatch") -> "ExchangeBatch":
         outer = np.array(self._outer_rows, np.int64)
-        harvest.exchanges[:, CONNECTION] = outer[harvest.exchanges[:, CONNECTION]]
+        harvest.exchanges["connection"] = outer[harvest.exchanges["connection"]]
         return harvest
 
     def _add(self, connection: int, session: Session, ends: "Endpoints", part: Plain) -> None:

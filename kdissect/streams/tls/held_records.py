@@ -7,20 +7,7 @@ forgets what a session is done with. The loop stops for a direction again when m
 import numpy as np
 
 from kdissect.jit.decorators import jit_flat
-from kdissect.streams.flow_state import (
-    AT,
-    FRAME,
-    HEAD,
-    LENGTH,
-    NEXT,
-    NEXT_CHUNK,
-    PACKET,
-    POSITION,
-    SCANNED,
-    TIME,
-    Int64s,
-    State,
-)
+from kdissect.streams.flow_state import Int64s, State
 from kdissect.streams.reassembly import discard
 from kdissect.streams.tls.record_layer import Chunk
 from kdissect.streams.tls.tls_session import MOST_HELD
@@ -33,25 +20,25 @@ FEW = 64
 def _list_chunks(state: State, way: int, rows: Int64s) -> int:
     """Fill rows (at, length, time, packet); give how many were filled."""
     count = 0
-    node = state.ways[way, HEAD]
+    node = state.directions[way].head
     while node >= 0 and count < len(rows):
         chunks = state.chunks
-        inside = max(np.int64(0), state.ways[way, FRAME] - chunks[node, POSITION])
-        rows[count, 0] = chunks[node, AT] + inside if chunks[node, AT] >= 0 else -1
-        rows[count, 1] = chunks[node, LENGTH] - inside
-        rows[count, 2] = chunks[node, TIME]
-        rows[count, 3] = chunks[node, PACKET]
+        inside = max(0, state.directions[way].frame - chunks[node].position)
+        rows[count, 0] = chunks[node].offset + inside if chunks[node].offset >= 0 else -1
+        rows[count, 1] = chunks[node].length - inside
+        rows[count, 2] = chunks[node].time_ns
+        rows[count, 3] = chunks[node].packet
         count += 1
-        node = chunks[node, NEXT_CHUNK]
+        node = chunks[node].next
     return count
 
 
 @jit_flat
 def _let_go(state: State, way: int, count: int, wait_for: int) -> None:
-    ways = state.ways
+    directions = state.directions
     if count > 0:
-        discard(state, way, ways[way, FRAME] + count)
-    ways[way, SCANNED] = ways[way, NEXT] + wait_for
+        discard(state, way, directions[way].frame + count)
+    directions[way].scanned.position = directions[way].next + wait_for
 
 
 def held_chunks(state: State, way: int) -> list[Chunk]:
