@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from kdissect.text import format_size
+
 if TYPE_CHECKING:  # nothing large is loaded before the first line is written
     from kdissect.capture.index.index import CaptureIndex, FileIndex
 
@@ -20,7 +22,7 @@ def reading_line(paths: Sequence[str]) -> str:
     if not sizes:
         return ""
     named = paths[0] if len(sizes) == 1 else f"{len(sizes)} captures"
-    return f"reading {named}, {size(sum(sizes))}"
+    return f"reading {named}, {format_size(sum(sizes))}"
 
 
 def index_lines(found: "CaptureIndex") -> Iterator[str]:
@@ -33,7 +35,7 @@ def index_lines(found: "CaptureIndex") -> Iterator[str]:
         yield f"… and {len(found.files) - FILES_LISTED} more captures"
     if found.packets:
         yield (
-            f"{found.packets:,} packets, {size(found.captured_bytes)}, {', '.join(link_names(found))}"
+            f"{found.packets:,} packets, {format_size(found.captured_bytes)}, {', '.join(link_names(found))}"
             f"{span(found.earliest_time_ns, found.latest_time_ns)}"
         )
 
@@ -42,15 +44,7 @@ def _contents(file: "FileIndex") -> str:
     if not file.packets:
         return f"{file.format}, no packets"
     cut = f", {file.truncated_packets:,} of them cut short by the capture" if file.truncated_packets else ""
-    return f"{file.format}, {size(file.size)}, {file.packets:,} packets{cut}"
-
-
-def size(count: int) -> str:
-    """Write a number of bytes for people (powers of ten)."""
-    for power, unit in ((9, "GB"), (6, "MB"), (3, "kB")):
-        if count >= 10**power:
-            return f"{count / 10**power:.1f} {unit}"
-    return f"{count} bytes"
+    return f"{file.format}, {format_size(file.size)}, {file.packets:,} packets{cut}"
 
 
 def span(first_ns: int | None, last_ns: int | None) -> str:
