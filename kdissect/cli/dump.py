@@ -117,18 +117,18 @@ def _lines(
     arguments: argparse.Namespace, found: "CaptureIndex", pseudonyms: "Pseudonyms | None"
 ) -> Iterator[str]:
     from kdissect.dump.anonymize_messages import (
-        Hidden,
-        hidden_heading,
-        hidden_topics,
+        AnonymizedExchange,
+        anonymize_heading,
+        anonymize_topic_names,
     )
+    from kdissect.dump.exchange_text import brief_line, full_lines
     from kdissect.dump.jsonl import (
+        exchange_heading,
         exchange_object,
-        heading,
-        to_json,
+        json_line,
     )
-    from kdissect.dump.lines import brief, full
     from kdissect.exchanges.decoded import DecodedExchange
-    from kdissect.exchanges.describe import Showing
+    from kdissect.exchanges.describe import DescribeOptions
     from kdissect.exchanges.prescan import look_ahead
     from kdissect.exchanges.reader import Follower
     from kdissect.streams.tls.keylog import keys_for
@@ -137,22 +137,22 @@ def _lines(
     keys = keys_for(arguments.keylog, found.files)
     prescan = look_ahead(found.splits, arguments.port, keys)
     follower = Follower(found.splits, arguments.port, prescan, keys)
-    names = hidden_topics(prescan.names, pseudonyms) if pseudonyms else prescan.names
-    showing = Showing(names, arguments.records, arguments.show_secrets)
+    names = anonymize_topic_names(prescan.names, pseudonyms) if pseudonyms else prescan.names
+    showing = DescribeOptions(names, arguments.records, arguments.show_secrets)
     left = arguments.limit
     for exchange in follower.exchanges(selection.header_mask, selection.until_ns):
         decoded = DecodedExchange(exchange)
         if not selection.selects(decoded, prescan.names):
             continue
-        header = heading(decoded, follower)
+        header = exchange_heading(decoded, follower)
         if pseudonyms:
-            decoded, header = Hidden(decoded, pseudonyms), hidden_heading(header, pseudonyms)
+            decoded, header = AnonymizedExchange(decoded, pseudonyms), anonymize_heading(header, pseudonyms)
         if arguments.brief and arguments.format == "text":
-            yield brief(decoded, header, names)
+            yield brief_line(decoded, header, names)
         elif arguments.format == "text":
-            yield from full(decoded, exchange_object(decoded, header, showing), names)
+            yield from full_lines(decoded, exchange_object(decoded, header, showing), names)
         else:
-            yield to_json(exchange_object(decoded, header, showing))
+            yield json_line(exchange_object(decoded, header, showing))
         if left is not None:
             left -= 1
             if not left:

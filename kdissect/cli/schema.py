@@ -25,31 +25,31 @@ def schema(arguments: argparse.Namespace) -> None:
 
 
 def _answer(api: str | None, version: int | str | None) -> list[str]:
-    from kdissect.dump.kafka07_schema import (
+    from kdissect.dump.kafka07_schema_text import (
         RELEASE,
-        find_old,
-        old_coverage,
-        one_old,
+        find_request,
+        request_fields,
+        request_table,
     )
     from kdissect.dump.schema_text import (
-        coverage,
+        api_fields,
+        api_table,
         is_api,
-        one_api,
     )
 
     if api is None and version is None:
-        return [*coverage(), "", *old_coverage()]
+        return [*api_table(), "", *request_table()]
     if version == RELEASE:
-        return old_coverage() if api is None else one_old(api)
+        return request_table() if api is None else request_fields(api)
     if api is None:
         raise UsageError("--version needs an API")
-    if version is None and not is_api(api) and find_old(api) is not None:
-        return one_old(api)
-    return one_api(api, None if version is None else int(version))
+    if version is None and not is_api(api) and find_request(api) is not None:
+        return request_fields(api)
+    return api_fields(api, None if version is None else int(version))
 
 
 def _version(text: str) -> int | str:
-    from kdissect.dump.kafka07_schema import RELEASE
+    from kdissect.dump.kafka07_schema_text import RELEASE
 
     if text == RELEASE:
         return text

@@ -77,7 +77,7 @@ _Hider = Callable[[Tree, _Context], Tree]
 _Step = Callable[[Any, Tree, _Context], Any]  # (value, struct around it, context) -> what stands for it
 
 
-class Hidden(DecodedExchange):
+class AnonymizedExchange(DecodedExchange):
     """An exchange under other names."""
 
     __slots__ = ("_pseudonyms", "_shown")
@@ -123,7 +123,7 @@ class Hidden(DecodedExchange):
         return _hider(message, whole.version)(whole.body, _Context(self._pseudonyms, asked, protocol))
 
 
-def hidden_heading(said: Tree, pseudonyms: Pseudonyms) -> Tree:
+def anonymize_heading(said: Tree, pseudonyms: Pseudonyms) -> Tree:
     """Give what stands above an exchange under other names."""
     kinds = {"client_id": "client", "capture_file": "capture", "sasl_mechanism": "mechanism"}
     ends = {end: _end(said[end], pseudonyms) for end in ("client", "server")}
@@ -131,7 +131,7 @@ def hidden_heading(said: Tree, pseudonyms: Pseudonyms) -> Tree:
     return said | {"connection": pseudonyms.number(said["connection"])} | ends | names
 
 
-def hidden_topics(names: Mapping[bytes, str], pseudonyms: Pseudonyms) -> dict[bytes, str]:
+def anonymize_topic_names(names: Mapping[bytes, str], pseudonyms: Pseudonyms) -> dict[bytes, str]:
     """Give the names of topics by their ids, both replaced."""
     return {_topic_id(raw, pseudonyms): pseudonyms.name("topic", name) or "" for raw, name in names.items()}
 

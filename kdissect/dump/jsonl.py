@@ -13,15 +13,15 @@ from typing import Any
 
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.describe import (
-    Showing,
-    explain_request,
-    explain_response,
+    DescribeOptions,
+    describe_request,
+    describe_response,
 )
 from kdissect.exchanges.exchange import Exchange, Frame
-from kdissect.exchanges.kafka07_describe import explain_old
+from kdissect.exchanges.kafka07_describe import describe_kafka07_message
 from kdissect.exchanges.reader import Follower
 from kdissect.exchanges.sasl_tokens import NAME as TOKEN_NAME
-from kdissect.exchanges.sasl_tokens import explain_token
+from kdissect.exchanges.sasl_tokens import describe_token
 from kdissect.protocol.kafka07.message_codec import old_name
 from kdissect.protocol.schema.registry import api_name
 from kdissect.streams.flow_state import PACKET_BITS
@@ -29,26 +29,28 @@ from kdissect.streams.flow_state import PACKET_BITS
 PACKET_MASK = (1 << PACKET_BITS) - 1
 
 
-def exchange_object(spoken: DecodedExchange, above: dict[str, Any], showing: Showing) -> dict[str, Any]:
+def exchange_object(
+    spoken: DecodedExchange, above: dict[str, Any], showing: DescribeOptions
+) -> dict[str, Any]:
     """Give all that is known of an exchange below its heading; bytes are still bytes."""
     said = above | {"request": None, "response": None}
     if spoken.exchange.token:
         for half, frame in (("request", spoken.exchange.request), ("response", spoken.exchange.response)):
-            said[half] = explain_token(frame, showing.secrets) if frame else None
+            said[half] = describe_token(frame, showing.secrets) if frame else None
         return said
     if spoken.exchange.old:
         for half, whole in (("request", spoken.request), ("response", spoken.response)):
-            said[half] = explain_old(whole, showing.records) if whole else None
+            said[half] = describe_kafka07_message(whole, showing.records) if whole else None
         return said
     if spoken.request:
-        said["request"] = explain_request(spoken.request, showing)
+        said["request"] = describe_request(spoken.request, showing)
     if spoken.response:
         asked = spoken.request.body if spoken.request else None
-        said["response"] = explain_response(spoken.response, spoken.exchange.api_key, asked, showing)
+        said["response"] = describe_response(spoken.response, spoken.exchange.api_key, asked, showing)
     return said
 
 
-def heading(spoken: DecodedExchange, follower: Follower) -> dict[str, Any]:
+def exchange_heading(spoken: DecodedExchange, follower: Follower) -> dict[str, Any]:
     """Give what the table `exchanges` would say, as far as headers tell it."""
     exchange = spoken.exchange
     request, response = exchange.request, exchange.response
@@ -106,7 +108,7 @@ def _lost(exchange: Exchange) -> int:
     return sum(frame.size - len(frame.data) for frame in frames if frame)
 
 
-def to_json(said: dict[str, Any]) -> str:
+def json_line(said: dict[str, Any]) -> str:
     """Write an object as one line of ASCII: whatever is in it, a terminal can show it."""
     text = _ENCODER.encode(said)
     return text.replace("\x7f", "\\u007f") if "\x7f" in text else text

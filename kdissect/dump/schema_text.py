@@ -20,15 +20,15 @@ COLUMNS = ("KEY", "API", "VERSIONS", "FLEXIBLE", "LIVE", "PAIRS", "FORMER NAME")
 GAP = "  "
 
 
-def coverage() -> list[str]:
+def api_table() -> list[str]:
     """Write the table of all API keys, and what they add up to."""
     rows = [
         (
             str(api.key),
             api.name,
-            span(api.versions),
+            version_range(api.versions),
             f"{api.flexible.start}+" if api.flexible else "-",
-            span(api.live),
+            version_range(api.live),
             str(len(api.versions)),
             api.former_name or "",
         )
@@ -37,29 +37,29 @@ def coverage() -> list[str]:
     pairs = sum(len(api.versions) for api in APIS.values())
     live = sum(len(api.live) for api in APIS.values())
     return [
-        *aligned([COLUMNS, *rows]),
+        *align([COLUMNS, *rows]),
         "",
         f"{len(APIS)} API keys, {pairs} versions of them, {live} live in Kafka {RELEASES[-1]}",
     ]
 
 
-def one_api(asked: str, version: int | None) -> list[str]:
+def api_fields(asked: str, version: int | None) -> list[str]:
     """Write request and response of an API in one version: field, type, role and what else the schema says."""
     api = find_api(asked)
     if version is None:
         version = api.versions[-1]
     if version not in api.versions:
-        raise UsageError(f"{api.name} has no version {version}; known are {span(api.versions)}")
+        raise UsageError(f"{api.name} has no version {version}; known are {version_range(api.versions)}")
     kind = "flexible" if version in api.flexible else "not flexible"
     live = f"{'live' if version in api.live else 'not live'} in Kafka {RELEASES[-1]}"
     return [
-        f"{api.name}  key {api.key}, version {version} of {span(api.versions)}, {kind}, {live}",
+        f"{api.name}  key {api.key}, version {version} of {version_range(api.versions)}, {kind}, {live}",
         "",
         f"request, after header {request_header_version(api.key, version)}",
-        *aligned(list(field_rows(api.request, version, 1))),
+        *align(list(field_rows(api.request, version, 1))),
         "",
         f"response, after header {response_header_version(api.key, version)}",
-        *aligned(list(field_rows(api.response, version, 1))),
+        *align(list(field_rows(api.response, version, 1))),
     ]
 
 
@@ -80,7 +80,7 @@ def _names(api: Api) -> tuple[str, ...]:
     return str(api.key), api.name.lower(), (api.former_name or api.name).lower()
 
 
-def span(versions: range) -> str:
+def version_range(versions: range) -> str:
     """Write a range of versions."""
     if not versions:
         return "none"
@@ -116,7 +116,7 @@ def _remarks(field: Field) -> Iterator[str]:
         yield f"holds {field.embedded}"
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def align(rows: Sequence[Sequence[str]]) -> list[str]:
     """Put cells below each other; no blanks at the ends of lines."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.field_search import Mention, finder
-from kdissect.exchanges.kafka07_describe import old_mentions
+from kdissect.exchanges.kafka07_describe import kafka07_mentions
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import DecodedMessage, decode_request, decode_response, enveloped_api
 from kdissect.protocol.kafka07.message_codec import decode_old_request, decode_old_response
@@ -52,7 +52,7 @@ class DecodedExchange:
     def mentions(self, roles: frozenset[str], responses_only: bool = False) -> Iterator[Mention]:
         """Give all values of these roles, those of the request first."""
         if self.exchange.old:
-            yield from old_mentions(None if responses_only else self.request, self.response, roles)
+            yield from kafka07_mentions(None if responses_only else self.request, self.response, roles)
             return
         api = APIS.get(NO_KEY if self.exchange.api_key is None else self.exchange.api_key)
         version = self.exchange.api_version

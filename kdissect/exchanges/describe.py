@@ -19,9 +19,9 @@ from functools import cache
 from typing import Any
 
 from kdissect.exchanges.describe_records import (
-    Kind,
-    describe,
-    moment,
+    RecordsKind,
+    describe_records,
+    timestamp_text,
 )
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.body import Fault
@@ -45,7 +45,7 @@ Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Showing:
+class DescribeOptions:
     """What the user wants to see, and what is known besides the message itself."""
 
     names: Mapping[bytes, str]  # topic id -> name
@@ -55,7 +55,7 @@ class Showing:
 
 @dataclass(slots=True)
 class _Context:
-    showing: Showing
+    showing: DescribeOptions
     protocol_type: str | None  # of the group that the message, or the struct being read, is about
     metadata: bool = False  # whether the topic being read is the cluster's metadata log
 
@@ -64,13 +64,15 @@ _Explainer = Callable[[Tree, _Context], Tree]
 _Teller = Callable[[Tree, str, Any, _Context], None]  # (where to put it, field name, value, context)
 
 
-def explain_request(whole: DecodedMessage, showing: Showing) -> Tree:
+def describe_request(whole: DecodedMessage, showing: DescribeOptions) -> Tree:
     """Give header, body and fault of a decoded request."""
     api = APIS.get(whole.header.get("request_api_key", -1))
     return _explain(whole, api.request if api else None, whole.body or {}, showing)
 
 
-def explain_response(whole: DecodedMessage, key: int | None, asked: Tree | None, showing: Showing) -> Tree:
+def describe_response(
+    whole: DecodedMessage, key: int | None, asked: Tree | None, showing: DescribeOptions
+) -> Tree:
     """Give header, body and fault of a decoded response to `key`; `asked` is the request's body, if there is one."""
     api = None if key is None else APIS.get(key)
     return _explain(whole, api.response if api else None, asked or {}, showing)
@@ -81,14 +83,14 @@ def fault_tree(fault: Fault | None) -> Tree | None:
     return None if fault is None else {"path": fault.path, "offset": fault.offset, "reason": fault.reason}
 
 
-def _explain(whole: DecodedMessage, message: Message | None, asked: Tree, showing: Showing) -> Tree:
+def _explain(whole: DecodedMessage, message: Message | None, asked: Tree, showing: DescribeOptions) -> Tree:
     said: Tree = {"header": _plain(whole.header), "body": None}
     if message is not None and whole.body is not None and whole.version is not None:
         body = whole.body
         protocol = body.get("protocol_type", asked.get("protocol_type"))
         context = _Context(showing, protocol)
         shown = body if showing.secrets else redact(message, whole.version, body)
-        said["body"] = explainer(message, whole.version)(shown, context)
+        said["body"] = message_describer(message, whole.version)(shown, context)
         if message.name in ENVELOPES:
             _add_enveloped(said["body"], body, asked, showing)
     if whole.fault:
@@ -103,7 +105,7 @@ def _plain(header: Tree) -> Tree:
     return header | {UNKNOWN_TAGS: [list(pair) for pair in header[UNKNOWN_TAGS]]}
 
 
-def _add_enveloped(said: Tree, body: Tree, asked: Tree, showing: Showing) -> None:
+def _add_enveloped(said: Tree, body: Tree, asked: Tree, showing: DescribeOptions) -> None:
     """Add what the whole messages inside an Envelope say (KIP-590); an Envelope in one, which Kafka refuses, stays closed."""
     if REDACTED in (body.get("request_data"), body.get("response_data"), asked.get("request_data")):
         return
@@ -112,14 +114,14 @@ def _add_enveloped(said: Tree, body: Tree, asked: Tree, showing: Showing) -> Non
     if key == ApiKey.ENVELOPE:
         return
     if body.get("request_data"):
-        said["_request_data"] = explain_request(request, showing)
+        said["_request_data"] = describe_request(request, showing)
     if body.get("response_data"):
         whole = decode_response(body["response_data"], key, version)
-        said["_response_data"] = explain_response(whole, key, request.body, showing)
+        said["_response_data"] = describe_response(whole, key, request.body, showing)
 
 
 @cache
-def explainer(message: Message, version: int) -> _Explainer:
+def message_describer(message: Message, version: int) -> _Explainer:
     """Compile the function that explains a message in one version."""
     return _struct_explainer(message, message, version) or _unchanged
 
@@ -177,7 +179,7 @@ def _teller(message: Message, field: Field, version: int) -> _Teller | None:
     if words:
         return _words_teller(words, field.array)
     if field.role == "timestamp" and field.type == "int64":
-        return _words_teller(moment, field.array)
+        return _words_teller(timestamp_text, field.array)
     if field.embedded:
         return _embedded_teller(field.embedded)
     if field.role in ("secret", "config_value"):
@@ -239,11 +241,11 @@ def _tell_float(said: Tree, name: str, item: Any, _context: _Context) -> None:
 
 
 def _tell_records(said: Tree, name: str, item: Any, context: _Context) -> None:
-    showing, kind = context.showing, Kind.PLAIN
+    showing, kind = context.showing, RecordsKind.PLAIN
     if context.metadata:
-        kind = Kind.METADATA if showing.secrets else Kind.METADATA_REDACTED
-    said[name] = item if showing.records and kind is not Kind.METADATA_REDACTED else None
-    said[f"_{name}"] = describe(item, showing.records, kind)
+        kind = RecordsKind.METADATA if showing.secrets else RecordsKind.METADATA_REDACTED
+    said[name] = item if showing.records and kind is not RecordsKind.METADATA_REDACTED else None
+    said[f"_{name}"] = describe_records(item, showing.records, kind)
 
 
 def _tell_metrics(said: Tree, name: str, item: Any, _context: _Context) -> None:
@@ -270,7 +272,7 @@ def _embedded_teller(embedded: str) -> _Teller:
         decoded = decode_embedded(embedded, item)
         message = MESSAGES[embedded]
         version = min(int.from_bytes(item[:2], "big"), message.versions[-1])
-        inside = explainer(message, version)(decoded.value, context) if decoded.value else {}
+        inside = message_describer(message, version)(decoded.value, context) if decoded.value else {}
         said[f"_{name}"] = inside | ({"_fault": str(decoded.fault)} if decoded.fault else {})
 
     return tell

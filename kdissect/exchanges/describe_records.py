@@ -48,14 +48,14 @@ CONTROL_VALUES = {
 }
 
 
-def moment(time_ms: int) -> str | None:
+def timestamp_text(time_ms: int) -> str | None:
     """Return a time in ms as text in UTC, None for a number that is not a time after 1970 and before 10000."""
     if not 0 < time_ms <= LATEST_MS:
         return None
     return format_timestamp(time_ms * 10**6, digits=3)
 
 
-class Kind(Enum):
+class RecordsKind(Enum):
     """What the records of a field are."""
 
     PLAIN = "what producers wrote"
@@ -63,7 +63,9 @@ class Kind(Enum):
     METADATA_REDACTED = "a cluster's metadata, without what may be secret"
 
 
-def describe(data: bytes, with_records: bool, kind: Kind = Kind.PLAIN) -> dict[str, Any]:
+def describe_records(
+    data: bytes, with_records: bool, kind: RecordsKind = RecordsKind.PLAIN
+) -> dict[str, Any]:
     """Say what a records field holds."""
     batches = dict(_headers(data))
     if with_records:
@@ -114,7 +116,7 @@ def _message(data: bytes, at: int, magic: int) -> dict[str, Any]:
     return message | {"_attributes": ", ".join(words)}
 
 
-def _add_records(data: bytes, batches: dict[int, dict[str, Any]], kind: Kind) -> None:
+def _add_records(data: bytes, batches: dict[int, dict[str, Any]], kind: RecordsKind) -> None:
     for number, found in enumerate(read_records(data)):
         if number >= MOST_RECORDS:
             list(batches.values())[-1]["fault"] = (
@@ -127,7 +129,7 @@ def _add_records(data: bytes, batches: dict[int, dict[str, Any]], kind: Kind) ->
             batches[found.batch.position]["records"].append(_record(found, kind))
 
 
-def _record(record: Record, kind: Kind) -> dict[str, Any]:
+def _record(record: Record, kind: RecordsKind) -> dict[str, Any]:
     said: dict[str, Any] = {
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
@@ -136,21 +138,21 @@ def _record(record: Record, kind: Kind) -> dict[str, Any]:
     }
     if record.control is not None:
         said |= _control(record)
-    elif kind is not Kind.PLAIN and record.value is not None:
+    elif kind is not RecordsKind.PLAIN and record.value is not None:
         said |= _metadata(record.value, kind)
     if record.headers:
         said["headers"] = [{"key": header.key, "value": header.value} for header in record.headers]
     return said
 
 
-def _metadata(value: bytes, kind: Kind) -> dict[str, Any]:
+def _metadata(value: bytes, kind: RecordsKind) -> dict[str, Any]:
     """Say what a metadata record is, and no more than that of one that may hold a secret."""
     header = metadata_header(value)
     said: dict[str, Any] = {}
     inside: dict[str, Any] = {"bytes": len(value)}
     if header is not None:
         inside |= header._asdict() | {"_type": RECORD_TYPES.get(header.type, "unknown")}
-    if kind is Kind.METADATA_REDACTED and (header is None or header.secretive):
+    if kind is RecordsKind.METADATA_REDACTED and (header is None or header.secretive):
         said["value"] = None
         inside["body"] = REDACTED.value
     return said | {"_value": inside}

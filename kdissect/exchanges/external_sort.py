@@ -27,7 +27,7 @@ class _Run(NamedTuple):
     stop: int
 
 
-class TimeOrder:
+class ExternalSort:
     """Entries on their way into order."""
 
     def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:

@@ -32,7 +32,7 @@ TIMES = {-1: "latest", -2: "earliest"}
 MOST_RECORDS = 1 << 18  # shown of one field: a small compressed message may hold millions
 
 
-def explain_old(message: DecodedMessage, with_records: bool) -> Tree:
+def describe_kafka07_message(message: DecodedMessage, with_records: bool) -> Tree:
     """Give header, body and fault of a decoded request or response."""
     header = dict(message.header)
     if "request_type" in header:
@@ -48,7 +48,7 @@ def explain_old(message: DecodedMessage, with_records: bool) -> Tree:
     return said
 
 
-def old_mentions(
+def kafka07_mentions(
     request: DecodedMessage | None, response: DecodedMessage | None, roles: frozenset[str]
 ) -> Iterator[Mention]:
     """Give the topics that a request names and the error codes of its response, as far as these roles want them."""
@@ -66,7 +66,7 @@ def _body(body: Tree, with_records: bool) -> Tree:
             said[name] = [_body(part, with_records) for part in value]
         elif name == "messages" and value is not None:
             said[name] = value if with_records else None
-            said["_messages"] = describe_old(value, with_records)
+            said["_messages"] = describe_message_set(value, with_records)
         else:
             said[name] = value
     if "error_code" in said:
@@ -76,7 +76,7 @@ def _body(body: Tree, with_records: bool) -> Tree:
     return said
 
 
-def describe_old(data: bytes, with_records: bool) -> Tree:
+def describe_message_set(data: bytes, with_records: bool) -> Tree:
     """Say what a message set holds: its messages, and what is wrong with them."""
     batches: dict[int, dict[str, Any]] = {}
     for frame in old_frames(data):

@@ -16,7 +16,7 @@ from kdissect.capture.flow_table import FlowTable
 from kdissect.capture.index.splits import Split
 from kdissect.capture.scan import MOST_ATTEMPTS, scan_split
 from kdissect.capture.segment_index import TIME, unpack
-from kdissect.exchanges.sasl_tokens import asked_mechanism, token_mechanism
+from kdissect.exchanges.sasl_tokens import requested_mechanism, token_mechanism
 from kdissect.exchanges.watermark import NEVER
 from kdissect.jit.rows import rows_of
 from kdissect.protocol.api_keys import ApiKey
@@ -121,7 +121,7 @@ class _Learner:
     def _take_mechanism(self, harvest: ExchangeBatch, row: ExchangeRow) -> None:
         if row.connection in self.mechanisms:
             return
-        tell = token_mechanism if row.status == SASL_TOKEN else asked_mechanism
+        tell = token_mechanism if row.status == SASL_TOKEN else requested_mechanism
         mechanism = tell(harvest.arena[row.request.start : row.request.stop].tobytes())
         if mechanism is not None:
             self.mechanisms[row.connection] = mechanism

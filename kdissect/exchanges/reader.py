@@ -22,7 +22,7 @@ from kdissect.exchanges.exchange import (
     pack,
     unpack,
 )
-from kdissect.exchanges.external_sort import TimeOrder
+from kdissect.exchanges.external_sort import ExternalSort
 from kdissect.exchanges.prescan import (
     PrescanResult,
     new_conversations,
@@ -56,7 +56,7 @@ class Follower:
 
     def exchanges(self, chosen: HeaderFilter, until_ns: int | None = None) -> Iterator[Exchange]:
         """Give the exchanges that `chosen` chooses, in the order of their first bytes; read no further than `until_ns`."""
-        order = TimeOrder()
+        order = ExternalSort()
         conversations = self._conversations
         try:
             for index, pieces in enumerate(pieces_of(self._splits, self._ports)):
@@ -102,7 +102,7 @@ class Follower:
         """Give the name of the capture that a split is of."""
         return self._splits[split].name
 
-    def _add(self, order: TimeOrder, harvest: ExchangeBatch, chosen: HeaderFilter) -> None:
+    def _add(self, order: ExternalSort, harvest: ExchangeBatch, chosen: HeaderFilter) -> None:
         wanted = harvest.exchanges[chosen(harvest.exchanges, self)]
         for row in rows_of(ExchangeRow, wanted):
             frame = row.response if row.status == ORPHAN_RESPONSE else row.request

@@ -16,7 +16,7 @@ GSSAPI_TAG = 0x60  # RFC 2743, section 3.1: how the first token begins
 WITHOUT_HANDSHAKE = "GSSAPI"  # the only mechanism that needs none
 
 
-def asked_mechanism(frame: bytes) -> str | None:
+def requested_mechanism(frame: bytes) -> str | None:
     """Give the mechanism that a SaslHandshake request asks for."""
     mechanism: str | None = (decode_request(frame).body or {}).get("mechanism")
     return mechanism
@@ -27,7 +27,7 @@ def token_mechanism(frame: bytes) -> str | None:
     return WITHOUT_HANDSHAKE if frame[:1] == bytes([GSSAPI_TAG]) else None
 
 
-def explain_token(frame: Frame, secrets: bool) -> dict[str, Any]:
+def describe_token(frame: Frame, secrets: bool) -> dict[str, Any]:
     """Give a token as the half of an exchange."""
     body: dict[str, Any] = {"token": frame.data}
     if frame.data and not secrets:

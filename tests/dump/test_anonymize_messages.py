@@ -12,14 +12,14 @@ from kdissect.cli.main import main
 from kdissect.dump.anonymize_messages import (
     OWN_ROLES,
     OWN_WORDS,
-    Hidden,
+    AnonymizedExchange,
 )
-from kdissect.dump.jsonl import to_json
+from kdissect.dump.jsonl import json_line
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.describe import (
-    Showing,
-    explain_request,
-    explain_response,
+    DescribeOptions,
+    describe_request,
+    describe_response,
 )
 from kdissect.exchanges.exchange import Exchange, Frame
 from kdissect.protocol.codec.messages import (
@@ -106,16 +106,16 @@ def test_no_text_of_any_message_is_told_but_the_protocol_s_own_words(key: int) -
         told = encode_response(key, version, {"correlation_id": 1}, filled(api.response, version))
         frames = [Frame(data, len(data), 0, 0, 1) for data in (asked, told)]
         spoken = DecodedExchange(Exchange(0, 0, "answered", key, version, 1, 1, *frames))
-        hidden = Hidden(spoken, Pseudonyms.new("key"))
+        hidden = AnonymizedExchange(spoken, Pseudonyms.new("key"))
         assert hidden.request
         assert hidden.response
         said = (
-            explain_request(hidden.request, Showing({})),
-            explain_response(hidden.response, key, hidden.request.body, Showing({})),
+            describe_request(hidden.request, DescribeOptions({})),
+            describe_response(hidden.response, key, hidden.request.body, DescribeOptions({})),
         )
         for message, one in zip((api.request, api.response), said, strict=True):
             assert one["body"] is not None
-            left = {name for name, text in leaves(json.loads(to_json(one))) if isinstance(text, str) and "acme" in text}  # fmt: skip
+            left = {name for name, text in leaves(json.loads(json_line(one))) if isinstance(text, str) and "acme" in text}  # fmt: skip
             assert left <= own_texts(message), message.name
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kdissect.cli.main import main
-from kdissect.exchanges.describe import Showing, explain_request
+from kdissect.exchanges.describe import DescribeOptions, describe_request
 from kdissect.protocol.codec.messages import decode_request, encode_request
 
 CLUSTER_LIFE = str(Path(__file__).parents[2] / "captures" / "cluster-life.pcapng")
@@ -64,7 +64,7 @@ def test_telemetry_is_said_by_codec_and_size() -> None:
 
     def metrics(codec: int, data: bytes) -> Any:
         frame = encode_request(header, body | {"compression_type": codec, "metrics": data})
-        return explain_request(decode_request(frame), Showing({}))["body"]["_metrics"]
+        return describe_request(decode_request(frame), DescribeOptions({}))["body"]["_metrics"]
 
     packed = gzip.compress(b"m" * 5000)
     assert metrics(1, packed) == {"codec": "gzip", "bytes": len(packed), "plain_bytes": 5000}

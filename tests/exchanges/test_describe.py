@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from kdissect.dump.jsonl import to_json
-from kdissect.dump.tree import lines, scalar
+from kdissect.dump.jsonl import json_line
+from kdissect.dump.tree_text import format_scalar, tree_lines
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.describe import (
-    Showing,
-    explain_request,
-    explain_response,
+    DescribeOptions,
+    describe_request,
+    describe_response,
 )
 from kdissect.exchanges.exchange import Exchange, Frame
 from kdissect.exchanges.filter import mentioned_groups, mentioned_topics
@@ -36,16 +36,20 @@ def header(key: int, version: int) -> dict[str, Any]:
     return said | ({"client_id": "c"} if request_header_version(key, version) else {})
 
 
-def asked(key: int, version: int, body: dict[str, Any], showing: Showing | None = None) -> dict[str, Any]:
+def asked(
+    key: int, version: int, body: dict[str, Any], showing: DescribeOptions | None = None
+) -> dict[str, Any]:
     frame = encode_request(header(key, version), body)
-    return explain_request(decode_request(frame), showing or Showing(NAMES))["body"]
+    return describe_request(decode_request(frame), showing or DescribeOptions(NAMES))["body"]
 
 
 def answered(
     key: int, version: int, body: dict[str, Any], request: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     frame = encode_response(key, version, {"correlation_id": 1}, body)
-    return explain_response(decode_response(frame, key, version), key, request, Showing(NAMES))["body"]
+    return describe_response(decode_response(frame, key, version), key, request, DescribeOptions(NAMES))[
+        "body"
+    ]
 
 
 def test_ids_become_names_and_numbers_get_words() -> None:
@@ -161,7 +165,7 @@ def test_bytes_that_do_not_hold_what_they_should_say_so() -> None:
 
 def test_the_fault_of_a_cut_message_stands_beside_what_could_be_read() -> None:
     frame = encode_request(header(3, 4), {"topics": [{"name": "aaaa"}, {"name": "bbbb"}]})[:-4]
-    said = explain_request(decode_request(frame), Showing(NAMES))
+    said = describe_request(decode_request(frame), DescribeOptions(NAMES))
     assert said["body"]["topics"] == [{"name": "aaaa"}, {}]
     assert said["fault"] == {"path": "topics[1].name", "offset": 21, "reason": "length 4, but 1 bytes left"}
 
@@ -182,15 +186,17 @@ def test_hostile_text_never_reaches_a_terminal_raw() -> None:
                 else encode_request(header(key, version), body)
             )
             said = (
-                explain_response(decode_response(frame, key, version), key, None, Showing({}, True, True))
+                describe_response(
+                    decode_response(frame, key, version), key, None, DescribeOptions({}, True, True)
+                )
                 if response
-                else explain_request(decode_request(frame), Showing({}, True, True))
+                else describe_request(decode_request(frame), DescribeOptions({}, True, True))
             )
-            text = to_json(said)
+            text = json_line(said)
             assert text.isascii()
             assert text.isprintable()
             json.loads(text)
-            shown = list(lines(said["body"] or {}))
+            shown = list(tree_lines(said["body"] or {}))
             assert not HIDDEN & set("".join(shown))
             assert not any("\n" in line for line in shown)
 
@@ -204,21 +210,21 @@ def _poisoned(value: Any) -> Any:
 
 
 def test_bytes_are_text_where_they_are_text() -> None:
-    assert scalar(b'{"a": 1}') == '"{\\"a\\": 1}"'
-    assert scalar(b"\x1b[2J") == "0x1b5b324a"
-    assert scalar(b"\xff\xfe") == "0xfffe"
-    assert scalar(b"") == '""'
-    assert scalar(b"x" * 5000).endswith(" … 3,976 bytes more")
+    assert format_scalar(b'{"a": 1}') == '"{\\"a\\": 1}"'
+    assert format_scalar(b"\x1b[2J") == "0x1b5b324a"
+    assert format_scalar(b"\xff\xfe") == "0xfffe"
+    assert format_scalar(b"") == '""'
+    assert format_scalar(b"x" * 5000).endswith(" … 3,976 bytes more")
 
 
 def test_numbers_keep_all_their_digits_and_what_is_no_number_is_said() -> None:
     said = answered(
         2, 1, {"topics": [{"name": "t", "partitions": [{"offset": 2**63 - 1, "timestamp": -(2**63)}]}]}
     )
-    partition = json.loads(to_json(said))["topics"][0]["partitions"][0]
+    partition = json.loads(json_line(said))["topics"][0]["partitions"][0]
     assert (partition["offset"], partition["timestamp"]) == (2**63 - 1, -(2**63))
     entry = {"entity": [], "values": [{"key": "rate", "value": float("nan")}]}
-    said = json.loads(to_json(answered(48, 0, {"entries": [entry]})))
+    said = json.loads(json_line(answered(48, 0, {"entries": [entry]})))
     assert said["entries"][0]["values"] == [{"key": "rate", "value": None, "_value": "nan"}]
 
 
@@ -233,17 +239,17 @@ def test_damaged_messages_are_shown_as_far_as_they_can_be_read() -> None:
                 answer = random_message(rng, api.response, version)
                 response = _damaged(rng, encode_response(key, version, {"correlation_id": 1}, answer))
                 spoken = DecodedExchange(_exchange(key, version, request, response))
-                for showing in (Showing(NAMES), Showing(NAMES, records=True, secrets=True)):
+                for showing in (DescribeOptions(NAMES), DescribeOptions(NAMES, records=True, secrets=True)):
                     said = {"request": None, "response": None}
                     if spoken.request:
-                        said["request"] = explain_request(spoken.request, showing)
+                        said["request"] = describe_request(spoken.request, showing)
                     if spoken.response:
-                        said["response"] = explain_response(
+                        said["response"] = describe_response(
                             spoken.response, key, spoken.request.body, showing
                         )
-                    json.loads(to_json(said))
+                    json.loads(json_line(said))
                     for half in said.values():
-                        list(lines(half["body"] or {}))
+                        list(tree_lines(half["body"] or {}))
                 list(mentioned_topics(spoken, NAMES))
                 list(mentioned_groups(spoken))
 

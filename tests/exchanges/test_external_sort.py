@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from kdissect.exchanges.external_sort import ENTRY_BYTES, TimeOrder
+from kdissect.exchanges.external_sort import ENTRY_BYTES, ExternalSort
 
 
 def key(number: int) -> tuple[int, int, int, int, int]:
@@ -14,7 +14,7 @@ def key(number: int) -> tuple[int, int, int, int, int]:
 @pytest.mark.parametrize("memory_bytes", [0, 5_000, 1 << 20])
 def test_what_comes_almost_in_order_leaves_in_order(memory_bytes: int) -> None:
     rng = Random(5)
-    order = TimeOrder(memory_bytes)
+    order = ExternalSort(memory_bytes)
     numbers = sorted(range(3000), key=lambda number: number + rng.randrange(200))
     given: list[int] = []
     for at, number in enumerate(numbers):
@@ -28,7 +28,7 @@ def test_what_comes_almost_in_order_leaves_in_order(memory_bytes: int) -> None:
 
 
 def test_one_entry_that_blocks_all_others_costs_disk_and_not_memory() -> None:
-    order = TimeOrder(memory_bytes=20_000)
+    order = ExternalSort(memory_bytes=20_000)
     payload = b"x" * 600
     for number in range(1, 2001):
         order.add(key(number), payload)
@@ -43,7 +43,7 @@ def test_one_entry_that_blocks_all_others_costs_disk_and_not_memory() -> None:
 
 
 def test_the_file_is_emptied_when_nothing_waits_in_it() -> None:
-    order = TimeOrder(memory_bytes=0)
+    order = ExternalSort(memory_bytes=0)
     for round in range(3):
         order.add(key(round), b"payload")
         assert list(order.before(None)) == [b"payload"]
@@ -53,7 +53,7 @@ def test_the_file_is_emptied_when_nothing_waits_in_it() -> None:
 
 
 def test_an_equal_time_is_not_before() -> None:
-    order = TimeOrder()
+    order = ExternalSort()
     order.add(key(5), b"five")
     assert not list(order.before(5))
     assert list(order.before(6)) == [b"five"]

@@ -4,18 +4,18 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from kdissect.dump.jsonl import to_json
-from kdissect.dump.tree import lines
+from kdissect.dump.jsonl import json_line
+from kdissect.dump.tree_text import tree_lines
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.describe import (
-    Showing,
-    explain_request,
-    explain_response,
+    DescribeOptions,
+    describe_request,
+    describe_response,
 )
-from kdissect.exchanges.describe_records import describe
+from kdissect.exchanges.describe_records import describe_records
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.exchange import Frame as Captured
-from kdissect.exchanges.kafka07_describe import explain_old
+from kdissect.exchanges.kafka07_describe import describe_kafka07_message
 from kdissect.protocol.codec.body import Fault, encode
 from kdissect.protocol.codec.messages import (
     DecodedMessage,
@@ -69,19 +69,21 @@ def plain_codec(case: Case) -> None:
             assert len(again) < len(case.data)
             same = _decoded(case._replace(data=again))
             assert repr((same.header, same.body)) == repr((whole.header, whole.body))
-    for showing in (Showing({}), Showing({bytes(16): "zero"}, records=True, secrets=True)):
+    for showing in (DescribeOptions({}), DescribeOptions({bytes(16): "zero"}, records=True, secrets=True)):
         key = case.key if case.key in APIS else None
         said = (
-            explain_response(whole, key, None, showing) if case.response else explain_request(whole, showing)
+            describe_response(whole, key, None, showing)
+            if case.response
+            else describe_request(whole, showing)
         )
         check_shown(said)
 
 
 def check_shown(said: dict[str, Any]) -> None:
     """Both writers can write it, and a terminal can show it."""
-    assert json.loads(to_json(said))
+    assert json.loads(json_line(said))
     for half in ("header", "body"):
-        assert all(line.isprintable() for line in lines(said.get(half) or {}))
+        assert all(line.isprintable() for line in tree_lines(said.get(half) or {}))
 
 
 def _decoded(case: Case) -> DecodedMessage:
@@ -130,7 +132,7 @@ def records(case: Case) -> None:
     summary = summary_of(case.data)
     if good and not summary["wrappers"] and not summary["fault"]:
         assert summary["records"] == len(found)
-    assert json.loads(to_json(describe(case.data, True)))
+    assert json.loads(json_line(describe_records(case.data, True)))
 
 
 def compression(case: Case) -> None:
@@ -144,7 +146,7 @@ def old(case: Case) -> None:
     """Messages of Kafka 0.7 are shown, and encode to the same bytes where nothing is wrong."""
     whole = decode_old_response(case.data, case.key) if case.response else decode_old_request(case.data)
     check_fault(whole.fault, case.data)
-    check_shown(explain_old(whole, True))
+    check_shown(describe_kafka07_message(whole, True))
     if whole.fault is None and whole.body is not None and len(case.data) > 2:
         if case.response:
             again = encode_old_response(case.key, whole.header["error_code"], whole.body)

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from kdissect.dump.jsonl import to_json
-from kdissect.dump.tree import lines
+from kdissect.dump.jsonl import json_line
+from kdissect.dump.tree_text import tree_lines
 from kdissect.exchanges.describe import (
-    Showing,
-    explain_request,
-    explain_response,
+    DescribeOptions,
+    describe_request,
+    describe_response,
 )
 from kdissect.protocol.codec.messages import (
     decode_request,
@@ -76,17 +76,19 @@ def test_planted_secrets_never_come_out(key: int, response: bool) -> None:
             body = random_message(rng, message, version)
             planted += plant(rng, message, version, body)
             assert MARK not in repr(redact(message, version, body))
-            for shown in _shown(key, version, response, body, Showing({})):
+            for shown in _shown(key, version, response, body, DescribeOptions({})):
                 assert MARK not in shown
                 assert MARK.encode().hex() not in shown
                 assert "aHVzaC1odXNo" not in shown  # the same in base64
     assert planted
 
 
-def _shown(key: int, version: int, response: bool, body: dict[str, Any], showing: Showing) -> tuple[str, str]:
+def _shown(
+    key: int, version: int, response: bool, body: dict[str, Any], showing: DescribeOptions
+) -> tuple[str, str]:
     if response:
         frame = encode_response(key, version, {"correlation_id": 1}, body)
-        said = explain_response(decode_response(frame, key, version), key, None, showing)
+        said = describe_response(decode_response(frame, key, version), key, None, showing)
     else:
         header = {
             "request_api_key": key,
@@ -94,8 +96,8 @@ def _shown(key: int, version: int, response: bool, body: dict[str, Any], showing
             "correlation_id": 1,
             "client_id": "c",
         }
-        said = explain_request(decode_request(encode_request(header, body)), showing)
-    return to_json(said), "\n".join(lines(said["body"]))
+        said = describe_request(decode_request(encode_request(header, body)), showing)
+    return json_line(said), "\n".join(tree_lines(said["body"]))
 
 
 def test_every_secret_of_the_schema_is_tried() -> None:
@@ -110,9 +112,9 @@ def test_every_secret_of_the_schema_is_tried() -> None:
 
 def test_secrets_are_shown_when_asked_for() -> None:
     body = {"auth_bytes": b"\0alice\0wonderland"}
-    as_json, as_text = _shown(36, 2, False, body, Showing({}, secrets=True))
+    as_json, as_text = _shown(36, 2, False, body, DescribeOptions({}, secrets=True))
     assert "AGFsaWNlAHdvbmRlcmxhbmQ=" in as_json
-    as_json, as_text = _shown(36, 2, False, body, Showing({}))
+    as_json, as_text = _shown(36, 2, False, body, DescribeOptions({}))
     assert '"auth_bytes":null,"_auth_bytes":"redacted"' in as_json
     assert as_text == "auth_bytes: redacted"
 
@@ -133,7 +135,7 @@ def test_what_an_envelope_carries_is_redacted_on_its_own() -> None:
     }
     inner = encode_request(inner_header, {"deletions": [], "upsertions": [upsertion]})
     body = {"request_data": inner, "request_principal": None, "client_host_address": b"\x7f\0\0\1"}
-    as_json, as_text = _shown(58, 0, False, body, Showing({}))
+    as_json, as_text = _shown(58, 0, False, body, DescribeOptions({}))
     assert '"name":"alice"' in as_json
     assert 'name: "alice"' in as_text
     for shown in (as_json, as_text):

@@ -17,9 +17,13 @@ from typing import IO, Any
 
 from kdissect import __version__
 from kdissect.capture.formats.file_types import InputError
-from kdissect.dump.jsonl import to_json
+from kdissect.dump.jsonl import json_line
 from kdissect.errors import OutputError
-from kdissect.exchanges.describe import Showing, explain_request, explain_response
+from kdissect.exchanges.describe import (
+    DescribeOptions,
+    describe_request,
+    describe_response,
+)
 from kdissect.files import FileLock, part_path
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_request, decode_response
@@ -106,13 +110,13 @@ def run_summary(replay: Replay, played: PlayedPass, plan: dict[str, Any]) -> dic
 def pair_lines(replay: Replay, played: PlayedPass) -> Iterator[str]:
     """Yield each captured request of a pass as JSON, in the order of the capture, with what became of it."""
     results = sorted(played.outcome.results, key=lambda result: result.index)
-    showing = Showing(replay.capture.names)
+    showing = DescribeOptions(replay.capture.names)
     for result in results:
-        yield to_json(_pair(replay, played, replay.loaded.items[result.index], result, showing))
+        yield json_line(_pair(replay, played, replay.loaded.items[result.index], result, showing))
 
 
 def _pair(
-    replay: Replay, played: PlayedPass, item: ReplayItem, result: RequestResult, showing: Showing
+    replay: Replay, played: PlayedPass, item: ReplayItem, result: RequestResult, showing: DescribeOptions
 ) -> dict[str, Any]:
     request = item.request
     return {
@@ -163,7 +167,7 @@ def _sent(played: PlayedPass, result: RequestResult) -> dict[str, Any]:
     }
 
 
-def _captured(replay: Replay, item: ReplayItem, showing: Showing) -> dict[str, Any]:
+def _captured(replay: Replay, item: ReplayItem, showing: DescribeOptions) -> dict[str, Any]:
     """Return the captured request and response: bodies without secrets, the digest, and what was produced."""
     request, names = item.request, replay.capture.names
     found: dict[str, Any] = {"request": None, "answer": None, "digest": []}
@@ -173,12 +177,12 @@ def _captured(replay: Replay, item: ReplayItem, showing: Showing) -> dict[str, A
     if request.key == ApiKey.PRODUCE and asked.body is not None and asked.fault is None:
         found["produced"] = produced_records(asked.body, names.get)
     if request.frame.size <= LONGEST_BODY and not has_secrets(APIS[request.key].request):
-        found["request"] = explain_request(asked, showing).get("body")
+        found["request"] = describe_request(asked, showing).get("body")
     frame = replay.shelf.get(request.answer) if request.answer_whole else None
     if frame is not None:
         response = decode_response(frame, request.key, request.version)
         if len(frame) <= LONGEST_BODY and not has_secrets(APIS[request.key].response):
-            found["answer"] = explain_response(response, request.key, asked.body, showing).get("body")
+            found["answer"] = describe_response(response, request.key, asked.body, showing).get("body")
         if response.body is not None and response.fault is None:
             found["digest"] = digest(request.key, response.body, names.get)
     return found
@@ -191,7 +195,7 @@ def _replayed(replay: Replay, item: ReplayItem, version: int, frame: bytes) -> d
     found: dict[str, Any] = {"version": version, "bytes": len(frame), "body": None, "digest": []}
     if len(frame) <= LONGEST_BODY and not has_secrets(APIS[key].response):
         target_names = {identity: name for name, identity in names.target_ids.items()}
-        found["body"] = explain_response(response, key, None, Showing(target_names)).get("body")
+        found["body"] = describe_response(response, key, None, DescribeOptions(target_names)).get("body")
     if response.body is not None and response.fault is None:
         found["digest"] = digest(key, response.body, names.name_of)
     else:

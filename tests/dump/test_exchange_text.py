@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
+from kdissect.dump.exchange_text import brief_line, full_lines
 from kdissect.dump.jsonl import (
+    exchange_heading,
     exchange_object,
-    heading,
-    to_json,
+    json_line,
 )
-from kdissect.dump.lines import brief, full
 from kdissect.exchanges.decoded import DecodedExchange
-from kdissect.exchanges.describe import Showing
+from kdissect.exchanges.describe import DescribeOptions
 from kdissect.exchanges.exchange import Exchange, Frame
 from kdissect.protocol.codec.messages import encode_request, encode_response
 
@@ -37,10 +37,10 @@ def frame(data: bytes, first_ns: int, lost: int = 0) -> Frame:
 
 def shown(exchange: Exchange) -> tuple[list[str], dict[str, Any]]:
     spoken = DecodedExchange(exchange)
-    said = exchange_object(spoken, heading(spoken, Follower()), Showing({}))  # type: ignore[arg-type]
-    assert to_json(said)
-    text = list(full(spoken, said, {}))
-    assert text[0] == brief(spoken, said, {})
+    said = exchange_object(spoken, exchange_heading(spoken, Follower()), DescribeOptions({}))  # type: ignore[arg-type]
+    assert json_line(said)
+    text = list(full_lines(spoken, said, {}))
+    assert text[0] == brief_line(spoken, said, {})
     return text, said
 
 

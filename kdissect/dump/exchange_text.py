@@ -3,7 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from kdissect.dump.tree import lines, quoted, safe
+from kdissect.dump.tree_text import (
+    quote,
+    safe,
+    tree_lines,
+)
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.filter import (
     ERROR_ROLES,
@@ -22,14 +26,14 @@ STATUSES = {
 }
 
 
-def brief(spoken: DecodedExchange, said: dict[str, Any], names: dict[bytes, str]) -> str:
+def brief_line(spoken: DecodedExchange, said: dict[str, Any], names: dict[bytes, str]) -> str:
     """Write who asked whom for what, how long it took, and what came of it."""
     return "  ".join(part for part in _parts(spoken, said, names) if part)
 
 
-def full(spoken: DecodedExchange, said: dict[str, Any], names: dict[bytes, str]) -> Iterator[str]:
+def full_lines(spoken: DecodedExchange, said: dict[str, Any], names: dict[bytes, str]) -> Iterator[str]:
     """Write the brief line and, indented below it, request and response."""
-    yield brief(spoken, said, names)
+    yield brief_line(spoken, said, names)
     for half in ("request", "response"):
         if said[half] is None:
             continue
@@ -38,7 +42,7 @@ def full(spoken: DecodedExchange, said: dict[str, Any], names: dict[bytes, str])
         for tag, raw in header.get("_tags", ()):
             yield f"    unknown tagged field of the header: {tag}, {len(raw)} bytes"
         if body is not None:
-            yield from lines(body, 2)
+            yield from tree_lines(body, 2)
         if fault:
             where = f"{safe(fault['path'])} at byte" if fault["path"] else "at byte"
             yield f"    FAULT: {where} {fault['offset']}: {safe(fault['reason'])}"
@@ -60,7 +64,7 @@ def _parts(spoken: DecodedExchange, said: dict[str, Any], names: dict[bytes, str
     if said["correlation_id"] is not None:
         yield f"#{said['correlation_id']}"
     if said["client_id"] is not None:
-        yield quoted(said["client_id"])
+        yield quote(said["client_id"])
     yield STATUSES.get(said["status"], "")
     if said["latency_ns"] is not None:
         yield f"{said['latency_ns'] / 1e6:,.3f} ms"

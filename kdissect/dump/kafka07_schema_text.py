@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kdissect.dump.schema_text import (
     GAP,
-    aligned,
+    align,
     field_rows,
 )
 from kdissect.errors import UsageError
@@ -27,7 +27,7 @@ COLUMNS = ("TYPE", "REQUEST OF KAFKA 0.7", "ANSWERED")
 Row = tuple[str, ...]
 ERROR: Row = (f"{GAP}error_code", "int16", "@error", "")
 MESSAGES_OF_FETCH: Row = (f"{GAP}messages", "records", "", "to the end of the frame, without a length")
-TOLD: dict[OldType, tuple[Row, ...]] = {
+RESPONSES: dict[OldType, tuple[Row, ...]] = {
     OldType.FETCH: (ERROR, MESSAGES_OF_FETCH),
     OldType.MULTI_FETCH: (
         ERROR,
@@ -40,36 +40,38 @@ TOLD: dict[OldType, tuple[Row, ...]] = {
 }
 
 
-def old_coverage() -> list[str]:
+def request_table() -> list[str]:
     """Write the table of the requests of Kafka 0.7."""
-    rows = [(str(int(kind)), shape.name, "yes" if kind in TOLD else "no") for kind, shape in SHAPES.items()]
+    rows = [
+        (str(int(kind)), shape.name, "yes" if kind in RESPONSES else "no") for kind, shape in SHAPES.items()
+    ]
     return [
-        *aligned([COLUMNS, *rows]),
+        *align([COLUMNS, *rows]),
         "",
         f"Kafka {RELEASE} had {len(SHAPES)} types of requests, no versions, no correlation ids",
     ]
 
 
-def one_old(asked: str) -> list[str]:
+def request_fields(asked: str) -> list[str]:
     """Write request and response of a type of Kafka 0.7."""
-    kind = find_old(asked)
+    kind = find_request(asked)
     if kind is None:
         raise UsageError(
             f"{asked!r} is no request of Kafka {RELEASE}; 'kdissect schema --version {RELEASE}' lists them"
         )
-    told = aligned(TOLD[kind]) if kind in TOLD else [f"{GAP}(none: the broker does not answer)"]
+    told = align(RESPONSES[kind]) if kind in RESPONSES else [f"{GAP}(none: the broker does not answer)"]
     return [
         f"{old_name(kind)}  type {int(kind)} of Kafka {RELEASE}, which had no versions",
         "",
         "request, after its int16 type",
-        *aligned(list(_asked(kind))),
+        *align(list(_asked(kind))),
         "",
         "response, without a header",
         *told,
     ]
 
 
-def find_old(asked: str) -> OldType | None:
+def find_request(asked: str) -> OldType | None:
     """Find a type by its number or name."""
     return next(
         (kind for kind, shape in SHAPES.items() if asked.lower() in (str(int(kind)), shape.name.lower())),

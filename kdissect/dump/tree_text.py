@@ -7,7 +7,7 @@ capture can move the cursor, change colours or reorder a line; bytes are shown a
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kdissect.exchanges.describe_records import moment
+from kdissect.exchanges.describe_records import timestamp_text
 from kdissect.text import escape
 
 INDENT = "  "
@@ -19,7 +19,7 @@ def safe(text: str) -> str:
     return text if text.isascii() and text.isprintable() and "\\" not in text else escape(text)
 
 
-def lines(tree: dict[str, Any], depth: int = 0) -> Iterator[str]:
+def tree_lines(tree: dict[str, Any], depth: int = 0) -> Iterator[str]:
     """Write the fields of a struct, one per line, inner structs indented."""
     indent = INDENT * depth
     for name, value in tree.items():
@@ -27,7 +27,7 @@ def lines(tree: dict[str, Any], depth: int = 0) -> Iterator[str]:
             if name == "_fault":
                 yield f"{indent}FAULT: {safe(value)}"
             if name == "_tags" and value:
-                yield f"{indent}unknown tagged fields: {', '.join(f'{tag} = {scalar(raw)}' for tag, raw in value)}"
+                yield f"{indent}unknown tagged fields: {', '.join(f'{tag} = {format_scalar(raw)}' for tag, raw in value)}"
             continue
         yield from _field(indent, name, value, tree.get(f"_{name}"), depth)
 
@@ -40,10 +40,10 @@ def _field(indent: str, name: str, value: Any, words: Any, depth: int) -> Iterat
             yield from _items(batch.get("records", ()), depth + 2)
     elif isinstance(words, dict):
         yield f"{indent}{name}"
-        yield from lines(words, depth + 1)
+        yield from tree_lines(words, depth + 1)
     elif isinstance(value, dict):
         yield f"{indent}{name}"
-        yield from lines(value, depth + 1)
+        yield from tree_lines(value, depth + 1)
     elif isinstance(value, list) and value and isinstance(value[0], dict):
         yield f"{indent}{name}"
         yield from _items(value, depth + 1)
@@ -70,7 +70,7 @@ def _batch(batch: dict[str, Any]) -> str:
         parts.append(f"leader epoch {batch['partition_leader_epoch']}")
     time_ms = batch.get("max_timestamp", batch.get("timestamp"))
     if time_ms is not None:
-        parts.append(f"to {moment(time_ms) or time_ms}")
+        parts.append(f"to {timestamp_text(time_ms) or time_ms}")
     if "_crc" in batch:
         parts.append("WRONG CHECKSUM")
     if "fault" in batch:
@@ -82,7 +82,7 @@ def _items(items: Iterable[dict[str, Any]], depth: int) -> Iterator[str]:
     """Write the structs of an array, each led by a dash."""
     for item in items:
         first = True
-        for line in lines(item, depth + 1):
+        for line in tree_lines(item, depth + 1):
             yield f"{INDENT * depth}- {line[len(INDENT) * (depth + 1) :]}" if first else line
             first = False
         if first:
@@ -92,24 +92,24 @@ def _items(items: Iterable[dict[str, Any]], depth: int) -> Iterator[str]:
 def _list(values: list[Any], words: Any) -> str:
     if isinstance(words, list):
         return f"[{', '.join(map(_with_words, values, words))}]"
-    return f"[{', '.join(map(scalar, values))}]"
+    return f"[{', '.join(map(format_scalar, values))}]"
 
 
 def _with_words(value: Any, words: Any) -> str:
     if words is None:
-        return scalar(value)
-    return safe(str(words)) if value is None else f"{scalar(value)} ({safe(str(words))})"
+        return format_scalar(value)
+    return safe(str(words)) if value is None else f"{format_scalar(value)} ({safe(str(words))})"
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Write text in double quotes, those inside escaped."""
     return '"' + safe(text).replace('"', '\\"') + '"'
 
 
-def scalar(value: Any) -> str:
+def format_scalar(value: Any) -> str:
     """Write one value: text in quotes, bytes as text or hex."""
     if isinstance(value, str):
-        return quoted(value)
+        return quote(value)
     if isinstance(value, bytes):
         return _bytes(value)
     if value is None or isinstance(value, bool):
@@ -125,5 +125,5 @@ def _bytes(value: bytes) -> str:
     except UnicodeDecodeError:
         text = ""
     if text and text.isprintable():
-        return quoted(text) + more
+        return quote(text) + more
     return f"0x{shown.hex()}{more}" if shown else '""'
