@@ -1,11 +1,10 @@
 """Which files to read: PATH arguments become capture files that every worker can read at any offset.
 
-A path is a capture, a directory of captures (one level), or '-' for standard input; the former two may be URIs (see `source`).
-The last name of a URI may be a pattern (`*`, `[…]`), which no shell would have expanded.
-Captures may be compressed with gzip or zstd, told by their first bytes, not by their names. What cannot be read at an offset (compressed files,
-standard input, pipes) is spooled to a directory that the caller owns, in bounded memory. What is wrong with an
-argument is one `InputError` with one sentence; what is lost of a compressed file that was cut off is a warning on
-the file.
+A path is a capture, a directory of captures (one level), or '-' for standard input. Captures and directories
+may be URIs (see `storage`), whose last name may be a pattern (`*`, `[…]`). Captures may be compressed with
+gzip or zstd, which their first bytes show. What cannot be read at an offset (compressed files, standard
+input, pipes) is spooled to a directory of the caller, in bounded memory. A wrong argument raises InputError
+with one sentence. A compressed file that is cut off is read as far as possible, with a warning.
 """
 
 import os
@@ -39,7 +38,7 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class CaptureFile:
-    """One capture: where it can be read, how the user knows it, and what was lost in spooling it."""
+    """One capture: where it can be read, its name for the user, and what was lost in spooling it."""
 
     path: str
     name: str
@@ -49,17 +48,17 @@ class CaptureFile:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The captures that the arguments name, and why files in directories were left out."""
+    """The captures that the arguments name, and why files of directories were skipped."""
 
     files: tuple[CaptureFile, ...]
     skipped: tuple[str, ...] = ()
 
 
 def open_inputs(paths: Sequence[str], spool: str, stdin: BinaryIO | None = None) -> Inputs:
-    """Find the captures that `paths` name; put what must be spooled into the directory `spool`.
+    """Return the captures that `paths` name; files that must be spooled go into the directory `spool`.
 
-    Raises InputError for a path that does not exist, cannot be read or is no capture, and for a directory
-    without any. A file named twice is read once.
+    Raise InputError for a path that does not exist, cannot be read or is not a capture, and for a directory
+    without captures. A file that is named twice is read once.
     """
     found: dict[object, CaptureFile] = {}
     skipped: list[str] = []
@@ -116,7 +115,7 @@ def _is_directory(path: str) -> bool:
 
 
 def _files_in(directory: str) -> list[str]:
-    """Give the regular files in a directory, by name."""
+    """Return the regular files of a directory, sorted by name."""
     try:
         if is_uri(directory):
             from pyarrow.fs import FileSelector  # noqa: PLC0415 - as in `source`
@@ -141,7 +140,7 @@ def _identity(name: str) -> object:
 
 
 def _open(name: str, spool: str, stdin: BinaryIO | None) -> CaptureFile:
-    """Make one capture readable at any offset: as it is, or spooled to the path `spool`."""
+    """Return one capture, readable at any offset: as it is, or spooled to the path `spool`."""
     if name == STANDARD_INPUT:
         return _open_stream(stdin or sys.stdin.buffer, "standard input", None, spool)
     try:
@@ -171,7 +170,7 @@ def _open_stream(stream: BinaryIO, name: str, path: str | None, spool: str) -> C
 
 
 def _read_first(stream: BinaryIO) -> bytes:
-    """Read enough to tell what the stream is; a pipe may give less than asked for at a time."""
+    """Return the first SNIFFED_BYTES of a stream, in several reads if a pipe returns fewer bytes."""
     first = b""
     while len(first) < SNIFFED_BYTES and (more := stream.read(SNIFFED_BYTES - len(first))):
         first += more
@@ -179,7 +178,7 @@ def _read_first(stream: BinaryIO) -> bytes:
 
 
 def _spool(name: str, chunks: Iterator[bytes], spool: str) -> tuple[str, ...]:
-    """Write the chunks to `spool` once their first bytes are known to be a capture; give warnings."""
+    """Write the chunks to `spool` if their first bytes begin a capture. Return warnings."""
     warnings: tuple[str, ...] = ()
     first = b""
     try:

@@ -1,14 +1,15 @@
-"""Pieces: what pass one says of one connection in one split, and the packed form of its segment descriptors.
+"""The segment index, the result of pass one: all segments of one connection in one split, called a piece.
 
-One row of PIECES is one connection's part of one split: who talked, what was counted, and one descriptor for every
-packet that matters to reassembly. Payload stays in the capture file; a descriptor tells where it lies. Rows of one
-connection, ordered by (split, piece), hold its packets in capture order.
+One row of PIECES is one piece: the two endpoints, counts, and one descriptor for every packet that reassembly
+needs. Payload stays in the capture file, and a descriptor says where it lies. The rows of one connection,
+ordered by (split, piece), hold its packets in capture order.
 
-A descriptor is eight integers (the columns TIME … FLAGS below). Packed, they are variable-length integers (LEB128,
-signed ones zigzag) of differences to the descriptor before: about 12 bytes each. `seq` is the difference to the byte that its
-direction was expected to send next and `ack` to the one the other direction was: mostly a single zero byte.
+A descriptor is eight integers (the columns TIME … FLAGS below). Packed, they are variable-length integers
+(LEB128, signed ones zigzag) of differences to the previous descriptor, about 12 bytes in all. `seq` is the
+difference to the byte that its direction is expected to send next, `ack` to that of the other direction:
+mostly a single zero byte.
 
-Besides the pieces a split gives one row with bucket and piece -1: its `Counts`, for the quality of the capture.
+A split also has one row with bucket and piece -1: its `Counts`, for the quality of the capture.
 """
 
 from typing import NamedTuple
@@ -36,7 +37,7 @@ PIECES = pa.schema(
             "packets_ab": pa.int64(),
             "packets_ba": pa.int64(),
             "zero_windows": pa.int64(),  # packets with window 0 and neither SYN nor RST
-            "duplicates": pa.int64(),  # packets that the capture has twice, the first of them not counted here
+            "duplicates": pa.int64(),  # second copies of packets
             "first_time_ns": pa.int64(),
             "last_time_ns": pa.int64(),
             "count": pa.int32(),  # descriptors in `segments`
@@ -50,56 +51,57 @@ TIME = 0  # nanoseconds since the epoch
 PACKET = 1  # 1-based number in its capture file
 OFFSET = 2  # file offset of the first payload byte (of the packet's end when it has none)
 CAPTURED = 3  # payload bytes in the file
-MISSING = 4  # payload bytes that were on the wire and not kept (snaplen)
+MISSING = 4  # payload bytes on the wire that were not kept (snaplen)
 SEQ = 5  # sequence number as on the wire, 0..2^32-1: of the first payload byte, of the SYN in a SYN
 ACK = 6  # acknowledgement number as on the wire; 0 without FLAG_ACK
 FLAGS = 7
 SEGMENT_COLUMNS = 8
 
 FLAG_B_TO_A, FLAG_SYN, FLAG_ACK, FLAG_FIN, FLAG_RST = 1, 2, 4, 8, 16
-FLAG_BARE_ACK = 32  # no payload, SYN, FIN or RST: the first acknowledgement of its direction in the piece or after a SYN of it
+# No payload, SYN, FIN or RST: the first acknowledgement of its direction in the piece or after a SYN of it.
+FLAG_BARE_ACK = 32
 _HAS_MISSING = 64  # in the packed flags byte only
 
 MOST_PACKED = 56  # bytes: a descriptor never takes more
 
 
 class Counts(NamedTuple):
-    """What a split held, packet by packet; the classes from `tcp` to `malformed` add up to `packets`."""
+    """Counts of the packets of a split; the classes from `tcp` to `malformed` add up to `packets`."""
 
     packets: int = 0
     tcp: int = 0  # segments that went into pieces
-    filtered: int = 0  # TCP, on none of the ports asked for
+    filtered: int = 0  # TCP on other ports than the requested ones
     other: int = 0  # neither IP nor TCP
     fragments: int = 0  # IP fragments of TCP whose first fragment was not found
     unknown_link: int = 0  # of a link type (or interface) that is not known
     malformed: int = 0  # headers that are wrong or cut off
-    truncated: int = 0  # packets of any class of which the capture kept less than was on the wire
+    truncated: int = 0  # packets of any class that the capture kept only in part
     payload_bytes: int = 0  # TCP payload on the wire, retransmissions included
     missing_bytes: int = 0  # of these, not kept in the capture
     duplicates: int = 0  # of `tcp`: packets that the capture has twice
     tunnelled: int = 0  # of `tcp`: inside another IP packet
-    attempts: int = 0  # connections that never came to be, beyond as many as are followed
+    attempts: int = 0  # unanswered connection attempts beyond the limit
 
 
 def pack_counts(counts: Counts) -> bytes:
-    """Give the counts as they stand in `segments` of the row of counts."""
+    """Return the counts as bytes for the column `segments` of the row of counts."""
     return np.array(counts, dtype="<i8").tobytes()
 
 
 def unpack_counts(packed: bytes) -> Counts:
-    """Read back what `pack_counts` wrote."""
+    """Return the counts that `pack_counts` packed."""
     return Counts(*np.frombuffer(packed, dtype="<i8").tolist())
 
 
 def pack(columns: Int64s) -> bytes:
-    """Pack a descriptor table (SEGMENT_COLUMNS, n) into one blob. Differences must stay below 2**62."""
+    """Return a descriptor table (SEGMENT_COLUMNS, n) as one blob. Differences must stay below 2**62."""
     count = columns.shape[1]
     out = np.empty(count * MOST_PACKED, dtype=np.uint8)
     return out[: pack_into(np.ascontiguousarray(columns), np.arange(count), 0, count, out, 0)].tobytes()
 
 
 def pack_rows(columns: Int64s, order: Int64s, firsts: Int64s, stops: Int64s) -> pa.Array:
-    """Give a `segments` column whose blob i packs the descriptors order[firsts[i]:stops[i]] of `columns`."""
+    """Return a `segments` column; its blob i packs the descriptors order[firsts[i]:stops[i]] of `columns`."""
     out = np.empty(len(order) * MOST_PACKED, dtype=np.uint8)
     offsets = np.zeros(len(firsts) + 1, dtype=np.int32)
     pack_each(columns, order, firsts, stops, out, offsets)
@@ -108,7 +110,7 @@ def pack_rows(columns: Int64s, order: Int64s, firsts: Int64s, stops: Int64s) -> 
 
 
 def unpack(blobs: pa.Array, counts: Int64s) -> Int64s:
-    """Unpack a `segments` column (with its `count` column) into one descriptor table, rows one after another."""
+    """Return one descriptor table for a `segments` column and its `count` column, row after row."""
     _, offsets, data = blobs.buffers()
     starts = np.frombuffer(offsets, dtype=np.int32)[blobs.offset : blobs.offset + len(blobs)].astype(np.int64)
     counts = np.asarray(counts, dtype=np.int64)
@@ -160,7 +162,7 @@ def _sequence_distance(expected: int, seq: int) -> int:
 
 @jit_flat
 def pack_into(columns: Int64s, order: Int64s, first: int, stop: int, out: Bytes, at: int) -> int:
-    """Pack the descriptors order[first:stop] of `columns` to out[at:]; give the position after them."""
+    """Pack the descriptors order[first:stop] of `columns` into out[at:]. Return the position behind them."""
     time, packet, offset, expected_a, expected_b = 0, 0, 0, 0, 0
     for i in range(first, stop):
         row = order[i]
@@ -191,8 +193,8 @@ def pack_into(columns: Int64s, order: Int64s, first: int, stop: int, out: Bytes,
 def pack_each(
     columns: Int64s, order: Int64s, firsts: Int64s, stops: Int64s, out: Bytes, offsets: NDArray[np.int32]
 ) -> None:
-    """Pack order[firsts[i]:stops[i]] one after another to `out`; offsets[i + 1] is where the blob of i ends."""
-    at = np.int64(0)  # a plain 0 would have pack_into compiled twice, once for a literal
+    """Pack order[firsts[i]:stops[i]] into `out`, one after another; offsets[i + 1] is where blob i ends."""
+    at = np.int64(0)  # with a plain 0, pack_into would be compiled twice, once for a literal
     for i in range(len(firsts)):
         at = pack_into(columns, order, firsts[i], stops[i], out, at)
         offsets[i + 1] = at
@@ -200,7 +202,7 @@ def pack_each(
 
 @jit_inner
 def unpack_into(data: Bytes, at: int, count: int, columns: Int64s, first: int) -> int:
-    """Unpack `count` descriptors from data[at:] to columns[:, first:]; give the position after them."""
+    """Unpack `count` descriptors from data[at:] into columns[:, first:]. Return the position behind them."""
     time, packet, offset, expected_a, expected_b = 0, 0, 0, 0, 0
     for row in range(first, first + count):
         header = np.int64(data[at])

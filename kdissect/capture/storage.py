@@ -1,11 +1,12 @@
-"""Where the bytes of a capture come from: a file of this machine, or an object that a URI names, read by offset either way.
+"""The bytes of captures, read by offset: from local files, or from objects that a URI names.
 
-`s3://`, `s3a://`, `hdfs://`, `gs://` and `abfs://` go through the file systems of pyarrow, configured as they are (environment,
-profile, Hadoop's own settings). Each worker reads the ranges that it needs by itself. Since a request to such a system costs
-milliseconds, a worker fetches whole blocks and keeps the last few: as much as a split is long.
+`s3://`, `s3a://`, `hdfs://`, `gs://` and `abfs://` go through the file systems of pyarrow, which take their
+own settings (environment, profile, Hadoop's configuration). Each worker reads the ranges that it needs. A
+request to such a system costs milliseconds, so a worker fetches whole blocks and keeps the last few, about as
+much as one split.
 
-For HDFS pyarrow loads Hadoop's libhdfs, and with it a JVM into every worker; where the package hdfs-native is installed,
-which speaks HDFS's protocol by itself, it takes that place.
+For HDFS, pyarrow loads Hadoop's libhdfs, and with it a JVM into every worker. If the package hdfs-native is
+installed, which implements the protocol of HDFS itself, it is used instead.
 """
 
 import os
@@ -22,8 +23,11 @@ BLOCK_BYTES = 4 << 20
 BLOCKS_KEPT = 12
 LOCAL = "file://"
 HDFS = "hdfs://"
-NO_HDFS = "reading HDFS needs the package hdfs-native (pip install 'kdissect[hdfs]'), or Hadoop's libhdfs with JAVA_HOME, HADOOP_HOME and CLASSPATH"
-SAME_SYSTEM = {"s3a://": "s3://", "s3n://": "s3://"}  # Hadoop's names for it
+NO_HDFS = (
+    "reading HDFS needs the package hdfs-native (pip install 'kdissect[hdfs]'), or "
+    "Hadoop's libhdfs with JAVA_HOME, HADOOP_HOME and CLASSPATH"
+)
+SAME_SYSTEM = {"s3a://": "s3://", "s3n://": "s3://"}  # names that Hadoop uses
 
 
 class CaptureStorage(Protocol):
@@ -34,27 +38,27 @@ class CaptureStorage(Protocol):
         """Bytes in all."""
 
     def read_into(self, view: memoryview, offset: int) -> int:
-        """Fill the view, or some of it, from the offset on; give how many bytes there were, 0 at the end."""
+        """Fill the view, or a part of it, from the offset on. Return the number of bytes, 0 at the end."""
 
     def read(self, length: int, offset: int) -> bytes:
-        """Give up to `length` bytes."""
+        """Return up to `length` bytes."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the capture."""
 
 
 def is_uri(path: str) -> bool:
-    """Say whether a path names something on another file system."""
+    """Return whether a path is a URI of another file system."""
     return "://" in path and not path.startswith(LOCAL)
 
 
 def local_path(path: str) -> str:
-    """Give a path without the scheme that says nothing but that it is one."""
+    """Return a path without the scheme file://."""
     return path.removeprefix(LOCAL)
 
 
 def file_system(uri: str) -> tuple[Any, str]:
-    """Give pyarrow's file system for a URI, and the path there. Raises OSError when there is none."""
+    """Return the file system of pyarrow for a URI, and the path in it. Raise OSError if there is none."""
     from pyarrow import fs  # noqa: PLC0415 - takes time, and is seldom wanted
 
     for name, same in SAME_SYSTEM.items():
@@ -79,7 +83,10 @@ def _hdfs(uri: str) -> tuple[Any, str]:
 
 
 def _hdfs_by_java(uri: str) -> tuple[Any, str]:
-    """Give pyarrow's own file system, which needs an installed Hadoop. Without a class path libhdfs ends the process: ask first."""
+    """Return pyarrow's file system for HDFS, which needs Hadoop.
+
+    Without a class path libhdfs would end the process.
+    """
     from pyarrow import fs  # noqa: PLC0415
 
     if not os.environ.get("CLASSPATH"):
@@ -93,7 +100,7 @@ def _hdfs_by_java(uri: str) -> tuple[Any, str]:
 
 @contextmanager
 def open_storage(path: str) -> Iterator[CaptureStorage]:
-    """Open a capture for the length of a block. Raises OSError for one that cannot be read."""
+    """Open a capture for a `with` block. Raise OSError if it cannot be read."""
     source: CaptureStorage = _Remote(path) if is_uri(path) else _File(path)
     try:
         yield source
@@ -103,7 +110,7 @@ def open_storage(path: str) -> Iterator[CaptureStorage]:
 
 @contextmanager
 def create_file(path: str) -> Iterator[BinaryIO]:
-    """Make a file, here or where a URI says, for the length of a block. Raises OSError if that cannot be."""
+    """Create a local file or one at a URI, for a `with` block. Raise OSError if that fails."""
     if not is_uri(path):
         with Path(path).open("wb") as file:
             yield file
@@ -115,10 +122,10 @@ def create_file(path: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def shared_scratch(place: str) -> Iterator[str]:
-    """Make a folder in a folder that several machines see, here or where a URI says; its end removes it.
+    """Create a folder in a place that several machines share, local or at a URI, for a `with` block.
 
-    Others may read a file there if they know its name, which has 64 random bits: executors often run as another user. Raises
-    OSError if the folder cannot be made.
+    Other users may read a file there if they know its name, which has 64 random bits, since executors often
+    run as another user. Raise OSError if the folder cannot be created.
     """
     name = f"kdissect-{secrets.token_hex(8)}"
     if not is_uri(place):
@@ -139,7 +146,7 @@ def shared_scratch(place: str) -> Iterator[str]:
 
 
 def within(folder: str, name: str) -> str:
-    """Give the path of a file in a folder, which may be a URI with settings."""
+    """Return the path of a file in a folder, which may be a URI with settings."""
     place, mark, settings = folder.partition("?") if is_uri(folder) else (folder, "", "")
     return f"{place.rstrip('/')}/{name}{mark}{settings}"
 

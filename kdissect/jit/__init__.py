@@ -1,1 +1,4 @@
-"""Compiled loops: the decorators that compile them, and the cache that keeps the compiled code between runs."""
+"""Compiled loops.
+
+The decorators that compile them, and the cache that keeps the compiled code between runs.
+"""

@@ -1,9 +1,10 @@
-"""The compiler switch: the loops that touch every packet are compiled by Numba, or run as plain Python.
+"""The decorators of kernels.
 
-A kernel is a module-level function under `@jit`: NumPy arrays and integers in, arrays filled in place, no objects,
-no exceptions. With ``KDISSECT_JIT=0`` in the environment the same source runs uncompiled, which the tests do too.
+Loops over packets and messages that Numba compiles, or that run as plain Python.
 
-Where compiled code is kept, and when a run goes without, is the matter of `compiled`.
+A kernel is a module-level function: NumPy arrays and integers in, arrays filled in place, no objects, no
+exceptions. With `KDISSECT_JIT=0` in the environment the same source runs uncompiled, as some tests do.
+`kernel_cache` decides where compiled code is kept, and when a run does not compile.
 """
 
 import os
@@ -28,13 +29,14 @@ def _compiler(**options: Any) -> Callable[[Any], Any]:
 
 jit: Callable[[Any], Any] = _compiler(cache=True)
 
-# Numba counts a reference, atomically, for every array that is handed to another function: up to three quarters of the time
-# of a loop that calls many small ones. A flat kernel makes no arrays and keeps none, so nothing can die while
-# it runs: whoever calls it from Python holds its arrays. The compiler refuses a flat kernel that allocates.
+# Numba counts a reference, atomically, for every array that is passed to another function: up to three
+# quarters of the time of a kernel that calls many small functions. A flat kernel allocates no array and keeps
+# none, so no array can be freed while it runs: its caller in Python holds them. The compiler refuses a flat
+# kernel that allocates.
 jit_flat: Callable[[Any], Any] = _compiler(cache=True, _nrt=False)
 
-# A flat kernel that only other kernels call: it becomes part of them, so it needs no cache and has no way in from Python
-# (called from there it would crash: a test looks that nobody does).
+# A flat kernel that only other kernels call. It becomes part of them, so it needs no cache and no entry point
+# for Python (calling it from Python would crash; a test checks that nobody does).
 jit_inner: Callable[[Any], Any] = _compiler(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
@@ -93,10 +95,11 @@ def _copy_slices(source: Any, begin: int, target: Any, at: int, count: int) -> N
     target[at : at + count] = source[begin : begin + count]
 
 
-# copy_bytes(source, begin, target, at, count) copies bytes between arrays of uint8, or within one; the caller has checked the
-# bounds. Within one array the compiler must expect that the ranges overlap: a loop moved 0.6 GB/s there, this 28 GB/s.
+# copy_bytes(source, begin, target, at, count) copies bytes between arrays of uint8, or within one; the caller
+# checks the bounds. Within one array the compiler must assume that the ranges overlap: a loop moved 0.6 GB/s
+# there, this 28 GB/s.
 copy_bytes: Callable[..., None] = _copier()
 
-# prefetch(array, index) has the processor load a byte's line into its cache while it goes on; any index will do, since nothing is
-# read. Bytes that lie all over an arena cost more time to come than all that is done with them.
+# prefetch(array, index) loads the cache line of a byte in the background. Any index is allowed, since nothing
+# is read. Bytes that are spread over a large buffer take longer to arrive than to process.
 prefetch: Callable[..., None] = _prefetcher()

@@ -1,12 +1,13 @@
-"""Where compiled kernels are kept, and whether there are any: known without loading the compiler.
+"""The cache of compiled kernels, usable without loading the compiler.
 
-Compiling all kernels takes the better part of a minute, once for an installation. A small capture is done sooner by the
-same loops uncompiled; so the first runs on small captures go without, and have the kernels compiled when they are
-through, by a process of its own that works when nothing else wants to (`spark.startup.warmup`).
+Compiling all kernels takes most of a minute, once for an installation. The same loops uncompiled are faster
+for a small capture. So the first runs on small captures do not compile; they start a process with low
+priority that compiles all kernels afterwards (`spark.startup.warmup`).
 
-The directory is named after everything that compiled code depends on: the sources of the package and where they lie, the
-versions of Python, NumPy and Numba, the limits that are set. Numba's own cache looks only at the file of the outermost function; the name closes that
-hole, and makes two versions or two users never meet. Losing the cache costs time, nothing else.
+The name of the directory is derived from everything that compiled code depends on: the sources of the package
+and their location, the versions of Python, NumPy and Numba, and the limits. Numba's own cache checks only the
+file of the outermost function. The name also keeps versions and users apart. Losing the cache costs only
+time.
 """
 
 import fcntl
@@ -27,14 +28,14 @@ from kdissect.files import cache_home
 # As Numba names it: a path through `..` is the same place.
 PACKAGE = Path(os.path.abspath(__file__)).parents[1]
 SWITCH = "KDISSECT_JIT"  # environment variable; 0: kernels run uncompiled
-SMALL_BYTES = 6 << 20  # of captures: dissecting that much uncompiled takes about ten seconds
+SMALL_BYTES = 6 << 20  # of captures; dissecting that much uncompiled takes about ten seconds
 KEPT_SECONDS = 30 * 86400  # kernels of other versions are removed when they are older
-COMPRESSION = 6  # how much longer captures are, at a guess, when they are decompressed
+COMPRESSION = 6  # estimated growth of captures when they are decompressed
 
 
 @cache
 def kernel_home() -> Path:
-    """Give the directory of this installation's compiled kernels, which need not exist."""
+    """Return the directory of this installation's compiled kernels, which need not exist."""
     from kdissect.limits import LIMITS_VARIABLE  # the import raises LimitsError if the variable is wrong
 
     digest = hashlib.sha256()
@@ -56,12 +57,12 @@ def kernel_home() -> Path:
 
 
 def is_complete() -> bool:
-    """Say whether every kernel has been compiled and kept."""
+    """Return whether all kernels are in the cache."""
     return _seal().exists()
 
 
 def mark_complete() -> None:
-    """Take note that every kernel has been called, and so compiled and kept, unless this run goes without."""
+    """Record that all kernels have been called, and so cached, unless this run does not compile."""
     if os.environ.get(SWITCH) == "0":
         return
     with suppress(OSError):
@@ -73,7 +74,10 @@ def mark_complete() -> None:
 
 
 def run_uncompiled(paths: list[str]) -> bool:
-    """Decide for a run over these captures, before any kernel is loaded, that it goes without the compiler."""
+    """Switch the compiler off for a run over small captures, before any kernel is loaded.
+
+    Return whether it is off.
+    """
     if SWITCH in os.environ or "kdissect.jit.decorators" in sys.modules or is_complete():
         return False
     try:
@@ -86,9 +90,11 @@ def run_uncompiled(paths: list[str]) -> bool:
 
 
 def compile_in_background() -> bool:
-    """Have all kernels compiled by a process that outlives this one; False when that is being done, or cannot be.
+    """Compile all kernels in a process that outlives this one.
 
-    Whoever holds the lock compiles; the lock is handed to the process and goes with it.
+    Return False if that is running already, or fails.
+
+    The holder of the lock compiles. The process inherits the lock, which ends with it.
     """
     try:
         kernel_home().mkdir(parents=True, exist_ok=True)
@@ -104,7 +110,7 @@ def compile_in_background() -> bool:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C and the end of the terminal are not meant for it
+            start_new_session=True,  # Ctrl-C and the end of the terminal do not reach it
             pass_fds=[lock],
         )
     except OSError:
@@ -126,13 +132,13 @@ def _size(path: Path) -> int:
 
 
 def import_path() -> dict[str, str]:
-    """Give the environment in which a Python that is started finds this package."""
+    """Return the environment in which another Python finds this package."""
     known = os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": os.pathsep.join([str(PACKAGE.parent), *([known] if known else [])])}
 
 
 def forget_damaged_files(caching: Any) -> None:
-    """Make Numba's module `caching` treat a file that it cannot read as missing, so that the function is compiled again.
+    """Make Numba's module `caching` treat a file that it cannot read as missing, and compile again.
 
     Numba itself fails over a file that a full disk cut off.
     """

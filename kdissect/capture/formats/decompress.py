@@ -1,6 +1,6 @@
-"""Decompress whole files piece by piece: gzip and zstd, several members one after another, in bounded memory.
+"""Decompress whole files in bounded memory: gzip and zstd, with several members one after another.
 
-Whatever is readable comes out; then, if the stream is cut off or damaged, `BrokenStreamError` says so.
+All readable bytes are returned; then, if the stream is cut off or damaged, BrokenStreamError is raised.
 """
 
 import zlib
@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Iterator
 
 import zstandard
 
-PIECE_BYTES = 1 << 20  # most that comes out at once of gzip
-ZSTD_INPUT_BYTES = 1 << 10  # a zstd block of 4 bytes may stand for 128 KiB: little is given in at a time
+PIECE_BYTES = 1 << 20  # at most this much is decompressed at a time
+ZSTD_INPUT_BYTES = 1 << 10  # input at a time, since a zstd block of 4 bytes may stand for 128 KiB
 
 
 class BrokenStreamError(Exception):
-    """A compressed stream that ends too early or makes no sense; the message says which."""
+    """A compressed stream is cut off or damaged; the message says which."""
 
 
 def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Decompress gzip (RFC 1952). Zero padding after the last member is allowed."""
+    """Return the bytes of a gzip stream (RFC 1952). Zero padding after the last member is allowed."""
     inflate = zlib.decompressobj(wbits=31)
     begun = False
     for chunk in chunks:
@@ -46,7 +46,7 @@ def _last_of(inflate: "zlib._Decompress") -> Iterator[bytes]:
 
 
 def unzstd(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Decompress zstd (RFC 8878)."""
+    """Return the bytes of a zstd stream (RFC 8878)."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
     frame = decompressor.decompressobj()
     begun = False

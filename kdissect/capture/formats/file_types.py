@@ -1,7 +1,10 @@
-"""What is no capture, told from its first bytes and in one sentence; importing this loads nothing that takes time.
+"""Files that are not captures, recognised by their first bytes.
 
-`check_paths` looks at the paths of a command before anything is started for them: it refuses what `files.open_inputs`
-would refuse later, as far as a glance can tell. Directories, URIs and standard input are left to it.
+Importing this module loads nothing that takes time.
+
+`check_paths` checks the paths of a command before anything is started for them. It refuses what
+`inputs.open_inputs` would refuse later, as far as the first bytes show it. Directories, URIs and standard
+input are checked later.
 """
 
 import errno
@@ -16,20 +19,20 @@ GLANCE_BYTES = 12
 
 
 class InputError(UserError):
-    """An argument that cannot be used; the message is one sentence for the user."""
+    """A path that cannot be read as a capture; the message is one sentence."""
 
     @classmethod
     def of(cls, name: str, error: OSError) -> "InputError":
-        """Say what the operating system said of a file."""
-        said = error.strerror or str(error).partition("\n")[0]
+        """Return the error for a file that the operating system refused to read."""
+        reason = error.strerror or str(error).partition("\n")[0]
         number = error.errno or (errno.ENOENT if isinstance(error, FileNotFoundError) else 0)
-        return cls(f"{name}: {REASONS.get(number) or said[:1].lower() + said[1:]}")
+        return cls(f"{name}: {REASONS.get(number) or reason[:1].lower() + reason[1:]}")
 
 
 def check_paths(paths: Iterable[str]) -> None:
-    """Raise InputError for a path that is not there, cannot be read, is empty or begins like no capture."""
+    """Raise InputError for a path that cannot be read, is empty or does not begin like a capture."""
     for path in paths:
-        if path == STANDARD_INPUT or "://" in path:  # a URI: see `source`
+        if path == STANDARD_INPUT or "://" in path:  # a URI: see `storage`
             continue
         try:
             mode = os.stat(path).st_mode
@@ -48,7 +51,7 @@ def check_paths(paths: Iterable[str]) -> None:
 
 
 def not_a_capture(name: str, first: bytes) -> InputError:
-    """Say that a file is no capture, and what it looks like."""
+    """Return the error for a file that is not a capture, with what it looks like."""
     kind = next((kind for magic, kind in LOOKS_LIKE.items() if first.startswith(magic)), None)
     return InputError(
         f"{name} is not a packet capture (pcap or pcapng)" + (f": it looks like {kind}" if kind else "")
@@ -58,12 +61,13 @@ def not_a_capture(name: str, first: bytes) -> InputError:
 BEGINNINGS = tuple(
     bytes.fromhex(magic)
     for magic in (
-        "a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "a1b2cd34", "34cdb2a1", "a1b23c34", "343cb2a1",  # pcap, and its variants
+        # Pcap, and its variants.
+        "a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "a1b2cd34", "34cdb2a1", "a1b23c34", "343cb2a1",
         "0a0d0d0a",  # pcapng
         "1f8b", "28b52ffd",  # gzip, zstd
     )
 )  # fmt: skip
-"""How captures begin, and what they may be packed in; a test holds them against the readers' own."""
+"""The first bytes of captures and of compressed captures; a test compares them with those of the readers."""
 
 REASONS = {
     errno.ENOENT: "no such file or directory",
@@ -71,7 +75,7 @@ REASONS = {
     errno.ENOSPC: "no space left for decompressing it (set TMPDIR to a larger disk)",
 }
 
-# What people give by mistake; an alternative where there is one.
+# Files that people pass by mistake, with an alternative if there is one.
 LOOKS_LIKE = {
     b"PK\x03\x04": "a zip archive",
     b"BZh": "a bzip2 file (decompress it first)",

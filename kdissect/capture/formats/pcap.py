@@ -1,31 +1,16 @@
 """The pcap format: a file header that fixes byte order, resolution and link type, then one record per packet.
 
-Four magic numbers, each in both byte orders: microseconds, nanoseconds, and two of the "modified" format (Kuznetsov),
-whose record headers are 8 bytes longer. The length on the wire is only reported: some writers get it wrong, even
-smaller than what they captured. Layout: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-04.html
+Four magic numbers, each in both byte orders: microseconds, nanoseconds, and two of the "modified" format
+(Kuznetsov), whose record headers are 8 bytes longer. The length on the wire is only reported: some writers
+get it wrong, even smaller than what they captured. Layout:
+https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-04.html
 """
 
 import struct
 from typing import NamedTuple
 
+from kdissect.capture.formats import record_table
 from kdissect.capture.formats.record_table import (
-    AT,
-    CAPTURED,
-    CLOCK_NS,
-    COUNT,
-    CUT,
-    DAMAGED,
-    END,
-    FULL,
-    LINK_TYPE,
-    MORE,
-    MOST_RECORD_BYTES,
-    ORIGINAL,
-    OUTCOME,
-    POSITION,
-    START,
-    STOP,
-    TIME_NS,
     Bytes,
     Int64s,
     u32,
@@ -40,11 +25,11 @@ from kdissect.capture.index.splits import (
 from kdissect.jit.decorators import jit_flat
 
 HEADER_BYTES = 24
-LARGEST_USUAL = 262144  # libpcap's MAXIMUM_SNAPLEN: writers keep to it whatever snaplen they declare
+LARGEST_USUAL = 262144  # MAXIMUM_SNAPLEN of libpcap, which writers observe whatever snaplen they declare
 
 
 class PcapHeader(NamedTuple):
-    """What the file header fixes for every record."""
+    """What the file header defines for every record."""
 
     big_endian: bool
     record_header: int
@@ -52,20 +37,24 @@ class PcapHeader(NamedTuple):
 
 
 def read_header(first: bytes) -> PcapHeader | None:
-    """Read the first 24 bytes of a file; None when they are not a pcap header."""
+    """Return the header in the first 24 bytes of a file; None if they are not a pcap header."""
     variant = MAGICS.get(first[:4])
     if variant is None or len(first) < HEADER_BYTES:
         return None
     big_endian, resolution, record_header = variant
     snap_length, network = struct.unpack_from(">II" if big_endian else "<II", first, 16)
-    # The upper half of the link type tells of frame check sequences; IP lengths make them harmless.
+    # The upper half of the link type describes frame check sequences, which IP lengths exclude.
     return PcapHeader(big_endian, record_header, Interface(network & 0xFFFF, snap_length, resolution))
 
 
 @jit_flat
 def longest_packet(snap: int) -> int:
-    """Give how many bytes a record may hold; what claims to be longer is damage."""
-    return max(snap, LARGEST_USUAL) if 0 < snap <= MOST_RECORD_BYTES else MOST_RECORD_BYTES
+    """Return how many bytes a record may hold. A record that claims more is damaged."""
+    return (
+        max(snap, LARGEST_USUAL)
+        if 0 < snap <= record_table.MOST_RECORD_BYTES
+        else record_table.MOST_RECORD_BYTES
+    )
 
 
 @jit_flat
@@ -81,48 +70,56 @@ def read_records(
     records: Int64s,
     state: Int64s,
 ) -> None:
-    """Fill `records` from state[POSITION] on; data[0] is byte `base` of the file, nothing from `stop` on is read.
+    """Fill `records` from state[POSITION] on. data[0] is byte `base` of the file.
 
-    Records that begin at `limit` or later are left to others.
+    Nothing from `stop` on is read.
+
+    Records that begin at `limit` or later are not read.
     """
-    position, count, outcome = state[POSITION], 0, MORE
+    position, count, outcome = state[record_table.POSITION], 0, record_table.MORE
     link_type, multiply, snap = interfaces[0, LINK], interfaces[0, MULTIPLY], interfaces[0, SNAP]
     longest = longest_packet(snap)
     while True:
         if count == len(records):
-            outcome = FULL
+            outcome = record_table.FULL
             break
         at = position - base
         if position >= limit:
-            outcome = END
+            outcome = record_table.END
             break
         if stop - position < record_header:
-            outcome = CUT
+            outcome = record_table.CUT
             break
         if at + record_header > len(data):
             break
         captured = u32(data, at + 8, big_endian)
         if captured > longest:
-            outcome = DAMAGED
+            outcome = record_table.DAMAGED
             break
         if stop - position < record_header + captured:
-            outcome = CUT
+            outcome = record_table.CUT
             break
         if at + record_header + min(head, captured) > len(data):
             break
         ticks = u32(data, at + 4, big_endian)
-        records[count, START] = position
-        records[count, AT] = position + record_header
-        records[count, CAPTURED] = captured
-        records[count, ORIGINAL] = u32(data, at + 12, big_endian)
-        records[count, TIME_NS] = within_range(u32(data, at, big_endian) * 1_000_000_000 + ticks * multiply)
-        records[count, LINK_TYPE] = link_type
+        records[count, record_table.START] = position
+        records[count, record_table.AT] = position + record_header
+        records[count, record_table.CAPTURED] = captured
+        records[count, record_table.ORIGINAL] = u32(data, at + 12, big_endian)
+        records[count, record_table.TIME_NS] = within_range(
+            u32(data, at, big_endian) * 1_000_000_000 + ticks * multiply
+        )
+        records[count, record_table.LINK_TYPE] = link_type
         position += record_header + captured
-        records[count, STOP] = position
+        records[count, record_table.STOP] = position
         count += 1
     if count:
-        state[CLOCK_NS] = records[count - 1, TIME_NS]
-    state[POSITION], state[COUNT], state[OUTCOME] = position, count, outcome
+        state[record_table.CLOCK_NS] = records[count - 1, record_table.TIME_NS]
+    state[record_table.POSITION], state[record_table.COUNT], state[record_table.OUTCOME] = (
+        position,
+        count,
+        outcome,
+    )
 
 
 def _both_orders(magic: int, resolution: int, record_header: int) -> dict[bytes, tuple[bool, int, int]]:

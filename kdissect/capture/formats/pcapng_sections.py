@@ -1,7 +1,7 @@
-"""What a pcapng file says of itself on the way: sections, interfaces, statistics, secrets.
+"""The blocks of a pcapng file that describe others: sections, interfaces, statistics, secrets.
 
-The walk stops at such blocks; `SectionReader` reads them one by one and holds what is in force. Hostile files may hold nothing
-but descriptions, so there is a limit to their number.
+A record reader stops at such blocks. `SectionReader` reads them one by one and keeps the current section and
+interfaces. Hostile files may consist of descriptions only, so their number is limited.
 """
 
 import struct
@@ -20,12 +20,12 @@ from kdissect.capture.index.splits import (
 )
 from kdissect.capture.storage import CaptureStorage
 
-MOST_BLOCKS = 100_000  # descriptions in one file: far more than any capture tool writes
-MOST_BLOCK_BYTES = 1 << 20  # read of one description; options behind that are not looked at
+MOST_BLOCKS = 100_000  # descriptions in one file; capture tools write far fewer
+MOST_BLOCK_BYTES = 1 << 20  # read of one description; later options are ignored
 
 
 class BlockOutcome(Enum):
-    """What became of a block."""
+    """How reading a block ended."""
 
     WHOLE = auto()
     CUT = auto()
@@ -35,28 +35,37 @@ class BlockOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SectionState:
-    """What must be known to read records from some place on: the byte order, and the interfaces described so far."""
+    """What is needed to read records from a position on.
+
+    The byte order, and the interfaces described so far.
+    """
 
     big_endian: bool
     interfaces: tuple[Interface, ...]
 
 
 class SectionReader:
-    """The section in force and its interfaces, as they change on the way from some place on; what is told there besides."""
+    """The current section and its interfaces while a file is read from some position on.
+
+    Statistics and secrets too.
+    """
 
     def __init__(self, in_force: SectionState, blocks: int = 0) -> None:
-        """Begin with what is in force; `blocks` descriptions came before."""
+        """Begin with a section state; `blocks` descriptions came before."""
         self.big_endian = in_force.big_endian
         self.secrets: list[pcapng.SecretsBlock] = []
         self.statistics: dict[tuple[int, int], pcapng.InterfaceStatistics] = {}
-        """The last of each interface: by the ordinal of the section (0: the one in force at the beginning), and its number."""
+        """The last ones of each interface, by the ordinal of its section (0.
+
+        The initial one) and its number.
+        """
         self.begun = 0
-        """Sections that began on the way."""
+        """Number of sections that began since."""
         self.first_begun: int | None = None
-        """Where the first of them did."""
+        """File offset of the first of them."""
         self.blocks = blocks
         self.described = False
-        """Whether a section or an interface was described on the way."""
+        """Whether a section or an interface was described since."""
         self._interfaces: list[Interface] = []
         self._frozen: tuple[Interface, ...] = ()
         self._table = np.empty((4, INTERFACE_FIELDS), dtype=np.int64)
@@ -65,27 +74,29 @@ class SectionReader:
 
     @property
     def interfaces(self) -> tuple[Interface, ...]:
-        """The interfaces of this section that are described up to here."""
+        """The interfaces of this section that are described so far."""
         if len(self._frozen) != len(self._interfaces):
             self._frozen = tuple(self._interfaces)
         return self._frozen
 
     @property
     def in_force(self) -> SectionState:
-        """What is in force now."""
+        """The current state."""
         return SectionState(self.big_endian, self.interfaces)
 
     @property
     def table(self) -> Int64s:
-        """The same interfaces as `splits.interface_table` gives them."""
+        """The same interfaces as a table, as `splits.interface_table` returns it."""
         return self._table[: len(self._interfaces)]
 
     def read(
         self, source: CaptureStorage, position: int, size: int, before_section: Callable[[], None]
     ) -> tuple[BlockOutcome, int]:
-        """Read the block at `position` of a file of `size` bytes; give what became of it and the position after it.
+        """Read the block at `position` of a file of `size` bytes.
 
-        Calls `before_section` when the block ends the section in force, as long as that still is in force.
+        Return the outcome and the position behind the block.
+
+        `before_section` is called before a block that ends the current section takes effect.
         """
         first = source.read(pcapng.SECTION_BYTES, position)
         opens = first[:4] == pcapng.SECTION_MAGIC

@@ -1,9 +1,9 @@
-"""Hop from packet record to packet record through a capture file, reading it in chunks of bounded size.
+"""Read the packet records of a capture file in chunks of bounded size.
 
-The kernels of `pcap` and `pcapng` know how records are laid out; both fill the same record table, so that nobody behind
-them needs to care. A `RecordReader` keeps the place, reads the next chunk when a kernel asks for more, and passes over packet
-bytes that nobody wants: only the first `head` bytes of each packet are sure to be in the buffer. What comes out does not
-depend on the chunk size.
+The kernels of `pcap` and `pcapng` know the layout of records; both fill the same record table. A
+`RecordReader` keeps the position, reads the next chunk when a kernel needs more, and skips unneeded packet
+bytes: only the first `head` bytes of each packet are sure to be in the buffer. Results do not depend on the
+chunk size.
 """
 
 from enum import IntEnum
@@ -36,7 +36,10 @@ BYTES_PER_RECORD = 64  # the record table has room for a chunk of such records
 
 
 class RecordLayout(NamedTuple):
-    """How to read records: what a split says of its bytes, the interfaces as `splits.interface_table` gives them."""
+    """How records are laid out.
+
+    Format, byte order, and interfaces as `splits.interface_table` returns them.
+    """
 
     format: CaptureFormat
     big_endian: bool
@@ -45,9 +48,9 @@ class RecordLayout(NamedTuple):
 
 
 class RecordReader:
-    """A place in a capture file between `start` and `stop`, with the buffer and the records found from there on.
+    """A position in a capture file between `start` and `stop`, with a buffer and the records from there on.
 
-    Records that begin at `limit` or later are not passed; without one, all before `stop` are.
+    Records that begin at `limit` or later are not read; without a limit, all before `stop` are.
     """
 
     def __init__(
@@ -73,30 +76,36 @@ class RecordReader:
 
     @property
     def position(self) -> int:
-        """File offset of the first byte that is not passed."""
+        """File offset of the first byte that was not read."""
         return int(self._state[POSITION])
 
     @property
     def clock_ns(self) -> int:
-        """Time of the last packet passed."""
+        """Time of the last packet, in nanoseconds."""
         return int(self._state[CLOCK_NS])
 
     @property
     def room(self) -> int:
-        """Most records that one `advance` finds."""
+        """The most records that one `advance` returns."""
         return len(self._table)
 
     @property
     def records(self) -> Int64s:
-        """What the last `advance` found: rows of START … LINK_TYPE, their packet bytes in `buffer` from `base`."""
+        """The records of the last `advance`.
+
+        Rows of START … LINK_TYPE, with packet bytes in `buffer` from `base` on.
+        """
         return self._table[: self._state[COUNT]]
 
     def skip_to(self, position: int) -> None:
-        """Go on from there, after a block that was looked at."""
+        """Continue at a position, behind a block that was read."""
         self._state[POSITION] = position
 
     def advance(self, layout: RecordLayout, look: bool = False) -> "ReadOutcome":
-        """Find the next records and give why it stopped. With `look`, stop at blocks that describe others."""
+        """Read the next records.
+
+        Return why reading stopped; with `look`, also at blocks that describe others.
+        """
         refilled = self._state[OUTCOME] == ReadOutcome.MORE
         if refilled:
             self._refill()
@@ -133,14 +142,14 @@ class RecordReader:
 
 
 class ReadOutcome(IntEnum):
-    """Why a walk stopped."""
+    """Why reading stopped."""
 
-    END = record_table.END  # nothing is left
+    END = record_table.END  # no record is left
     MORE = record_table.MORE  # the buffer is used up
-    FULL = record_table.FULL  # the record table is
+    FULL = record_table.FULL  # the record table is full
     CUT = record_table.CUT  # the file ends within a record
-    DAMAGED = record_table.DAMAGED  # what should be a record header is none
-    BLOCK = record_table.BLOCK  # a pcapng block that says how to read what follows
+    DAMAGED = record_table.DAMAGED  # there is no valid record header
+    BLOCK = record_table.BLOCK  # a pcapng block that describes the following ones
 
 
 _KERNELS = {CaptureFormat.PCAP: pcap.read_records, CaptureFormat.PCAPNG: pcapng.read_blocks}

@@ -1,6 +1,6 @@
-"""The record table: what a packet record says, in the same form for every capture format.
+"""The record table: packet records in the same form for every capture format.
 
-Kernels that walk over a file fill it, the survey counts it, the scan reads the packets behind it.
+The kernels of `pcap` and `pcapng` fill it, the index counts it, and the scan reads the packets that it names.
 """
 
 import numpy as np
@@ -24,29 +24,32 @@ Int64s = NDArray[np.int64]
     RECORD_COLUMNS,
 ) = range(8)
 
-# The state of a walk.
+# The state of a reader.
 (
-    POSITION,  # file offset of the first byte not passed
+    POSITION,  # file offset of the first byte that was not read
     COUNT,  # rows filled
-    OUTCOME,  # walk.Outcome
-    CLOCK_NS,  # time of the last packet passed, for records that carry none
+    OUTCOME,  # record_reader.ReadOutcome
+    CLOCK_NS,  # time of the last packet, for records without a time
     WALK_FIELDS,
 ) = range(5)
 
 END, MORE, FULL, CUT, DAMAGED, BLOCK = range(6)
 
-MOST_RECORD_BYTES = 64 << 20  # a longer record is no record: the file is damaged there
+MOST_RECORD_BYTES = 64 << 20  # a longer record means that the file is damaged
 
 
 @jit_inner
 def u8(data: Bytes, at: int) -> int:
-    """Read a byte. An unsigned index spares the check for negative ones, and lets the compiler join neighbours."""
+    """Return a byte.
+
+    An unsigned index avoids the check for negative ones, and lets the compiler join reads.
+    """
     return int(np.int64(data[np.uint64(at)]))
 
 
 @jit_inner
 def u16(data: Bytes, at: int, big_endian: bool) -> int:
-    """Read two bytes."""
+    """Return two bytes as an unsigned integer."""
     a: int = u8(data, at)
     b: int = u8(data, at + 1)
     return a << 8 | b if big_endian else b << 8 | a
@@ -54,7 +57,7 @@ def u16(data: Bytes, at: int, big_endian: bool) -> int:
 
 @jit_inner
 def u32(data: Bytes, at: int, big_endian: bool) -> int:
-    """Read four bytes."""
+    """Return four bytes as an unsigned integer."""
     a: int = u8(data, at)
     b: int = u8(data, at + 1)
     c: int = u8(data, at + 2)
@@ -64,12 +67,15 @@ def u32(data: Bytes, at: int, big_endian: bool) -> int:
 
 @jit_inner
 def folded(value: int, salt: int) -> int:
-    """Mix a number below 2**32 with a small salt; 32 bits come out. Not against forgers: equal numbers meet everywhere."""
+    """Return 32 bits mixed of a number below 2**32 and a small salt.
+
+    This is no protection against forged collisions.
+    """
     product = ((value ^ salt << 24) & 0xFFFFFFFF) * 0x5851F42D
     return (product ^ product >> 29) & 0xFFFFFFFF
 
 
 @jit_inner
 def within_range(time_ns: int) -> int:
-    """Keep a time between 1970 and 2116, so that differences of times never overflow."""
+    """Return a time limited to 1970 to 2116, so that differences of times never overflow."""
     return min(max(time_ns, 0), LATEST_NS)

@@ -1,11 +1,12 @@
-"""The survey: one fast look at every record header of every capture, before anything is dissected.
+"""The index of captures: one fast pass over every record header, before anything is dissected.
 
-It says what is in the captures (packets, times, sizes, what the capture itself lost) and cuts them into splits. Packet
-bytes are not interpreted; every packet belongs to exactly one split.
+It holds what is in the captures (packets, times, sizes, losses that the capture reports) and cuts them into
+splits. Packet bytes are not interpreted. Every packet belongs to exactly one split.
 
-A large file is looked over in ranges, all at once: where the first record of a range begins is guessed from a chain of
-record headers (`guess`), and believed when the range before it ends there (`joining`). So whoever has many machines can
-look with all of them; the result is the same as from one look at the whole, but that splits end where ranges do.
+A large file is scanned in ranges, in parallel. The start of the first record of a range is guessed from a
+chain of record headers (`resync`), and accepted if the previous range ends there (`range_merge`). So many
+machines can index one file. The result is that of one scan of the whole file, except that splits end where
+ranges do.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,8 +38,8 @@ from kdissect.capture.storage import open_storage
 from kdissect.files import processor_count
 
 SPLIT_BYTES = 32 << 20
-LARGEST_SPLIT_BYTES = 256 << 20  # what pass one keeps in memory grows with the split
-RANGE_BYTES = 128 << 20  # small enough for many machines, large enough for guessing to cost nothing
+LARGEST_SPLIT_BYTES = 256 << 20  # the memory of pass one grows with the split
+RANGE_BYTES = 128 << 20  # small enough for many machines, large enough that guessing costs little
 FORESEEN_BYTES = 1 << 16
 
 Progress = Callable[[int, int], None]  # bytes passed, bytes in all
@@ -46,7 +47,7 @@ Progress = Callable[[int, int], None]  # bytes passed, bytes in all
 
 @dataclass(frozen=True, slots=True)
 class FileIndex:
-    """What one capture file holds. Times are None when it holds no packet."""
+    """What one capture file holds. Times are None if it holds no packet."""
 
     file: CaptureFile
     format: CaptureFormat
@@ -56,13 +57,13 @@ class FileIndex:
     last_time_ns: int | None
     earliest_time_ns: int | None
     latest_time_ns: int | None
-    backward_steps: int  # packets with a time before that of the packet before
+    backward_steps: int  # packets with an earlier time than the previous one
     step_back: StepBack  # the largest of them
     captured_bytes: int
     wire_bytes: int
-    truncated_packets: int  # of which the capture kept less than was on the wire
+    truncated_packets: int  # kept only in part
     link_types: tuple[int, ...]  # -1: packets of an interface that the file never described
-    interface_drops: int  # packets lost in capturing, as the capture itself says (pcapng statistics)
+    interface_drops: int  # packets lost in capturing, as the capture reports (pcapng statistics)
     system_drops: int
     secrets: tuple[pcapng.SecretsBlock, ...]
     warnings: tuple[str, ...]
@@ -88,12 +89,12 @@ class CaptureIndex:
 
     @property
     def wire_bytes(self) -> int:
-        """Packet bytes on the wire, as the captures tell."""
+        """Packet bytes on the wire, as the captures state."""
         return sum(file.wire_bytes for file in self.files)
 
     @property
     def truncated_packets(self) -> int:
-        """Packets in all files of which less was kept than was on the wire."""
+        """Packets in all files that were kept only in part."""
         return sum(file.truncated_packets for file in self.files)
 
     @property
@@ -112,7 +113,7 @@ class CaptureIndex:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is wrong with the files, each led by the file's name."""
+        """Warnings about the files, each with the name of its file."""
         return tuple(f"{file.file.name}: {warning}" for file in self.files for warning in file.warnings)
 
 
@@ -124,18 +125,18 @@ def index_captures(
     range_bytes: int = RANGE_BYTES,
     run: RunRanges | None = None,
 ) -> CaptureIndex:
-    """Look over all files. `progress` hears of bytes passed. Raises InputError for a file that cannot be read.
+    """Return the index of all files. Raise InputError for a file that cannot be read.
 
-    `run` looks over ranges, in threads of this process if nothing is said.
+    `progress` is called with the bytes scanned so far and in all. `run` scans ranges, by default in threads.
     """
     run = run or in_threads
     split_bytes = min(max(1, split_bytes), LARGEST_SPLIT_BYTES)
     range_bytes = split_bytes * max(1, range_bytes // split_bytes)
     plans = [_plan(file, split_bytes, chunk_bytes, range_bytes) for file in files]
     tasks = [task for plan in plans for task in plan.tasks()]
-    looks = _with_progress(zip(tasks, run(tasks), strict=True), sum(plan.size for plan in plans), progress)
+    scans = _with_progress(zip(tasks, run(tasks), strict=True), sum(plan.size for plan in plans), progress)
     found = [
-        _file_index(file, plan, merge_scans(plan, list(islice(looks, len(plan.ranges))), run))
+        _file_index(file, plan, merge_scans(plan, list(islice(scans, len(plan.ranges))), run))
         for file, plan in zip(files, plans, strict=True)
     ]
     found.sort(key=lambda one: (one.first_time_ns is None, one.first_time_ns, one.file.name))
@@ -148,17 +149,17 @@ def index_captures(
 def _with_progress(
     done: Iterable[tuple[RangeTask, RangeScan]], size: int, progress: Progress | None
 ) -> Iterator[RangeScan]:
-    """Pass looks on, and tell how many of `size` bytes they make together."""
+    """Pass scans on, and report how many of `size` bytes they cover."""
     passed = 0
-    for task, look in done:
+    for task, scan in done:
         passed += task.range.limit - task.range.start
         if progress:
             progress(passed, size)
-        yield look
+        yield scan
 
 
 def in_threads(tasks: Sequence[RangeTask]) -> Iterator[RangeScan]:
-    """Look over ranges on all cores of this machine: the loops that do it do not hold the interpreter's lock."""
+    """Return the scans of ranges, made on all cores: the kernels release the lock of the interpreter."""
     cores = processor_count()
     workers = min(len(tasks), cores)
     if workers < 2:
@@ -169,12 +170,12 @@ def in_threads(tasks: Sequence[RangeTask]) -> Iterator[RangeScan]:
 
 
 def one_by_one(tasks: Sequence[RangeTask]) -> Iterator[RangeScan]:
-    """Look over ranges here and now."""
+    """Return the scans of ranges, made one after another."""
     return map(scan_range, tasks)
 
 
 def _plan(file: CaptureFile, split_bytes: int, chunk_bytes: int, range_bytes: int) -> FilePlan:
-    """Read the beginning of a file; raise InputError for what is no capture."""
+    """Return how a file is scanned, from its first bytes. Raise InputError if it is not a capture."""
     try:
         with open_storage(file.path) as source:
             size, first = source.size, source.read(pcapng.SECTION_BYTES, 0)
@@ -199,7 +200,7 @@ def _plan(file: CaptureFile, split_bytes: int, chunk_bytes: int, range_bytes: in
     entry = ScanStart(start, in_force)
     if (
         format is CaptureFormat.PCAPNG and len(ranges) > 1
-    ):  # interfaces are mostly described before the first packet
+    ):  # interfaces are usually described before the first packet
         in_force = scan_range(RangeTask(part(0, FORESEEN_BYTES), entry)).in_force
     return FilePlan(ranges, entry, in_force)
 

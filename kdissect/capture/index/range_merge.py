@@ -1,8 +1,8 @@
-"""The looks over the ranges of one file become one: what each took for granted is checked against what came before it.
+"""Merge the scans of the ranges of one file, after checking the assumptions of each.
 
-The first range begins where the file says. Whatever a look began with, its findings hold if the look before it ended at that
-record with that in force: so by induction every look that is joined began rightly. One that did not is done again from the
-true place, and with it those behind that take for granted what is no longer in force.
+The first range begins where the file says. A scan is valid if the scan before it ended at the record, and in
+the section state, with which it began. So by induction every merged scan began correctly. A scan that is not
+valid is repeated from the true position, together with the later ones that assumed another section state.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,14 +25,17 @@ from kdissect.capture.index.range_scan import (
 from kdissect.capture.index.splits import Split
 
 RunRanges = Callable[[Sequence[RangeTask]], Iterable[RangeScan]]
-"""Looks over some ranges, in parallel or not; gives what was found in the order of the tasks."""
+"""Scans ranges, in parallel or not. Returns the scans in the order of the tasks."""
 
-MOST_AGAIN = 3  # times that ranges are guessed again; after that, those that do not fit are read one by one
+MOST_AGAIN = 3  # times that several ranges are scanned again; after that, invalid ones are scanned one by one
 
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """How a file is to be looked over: the ranges, where the first begins, and what is foreseen to be in force behind it."""
+    """How a file is scanned.
+
+    The ranges, where the first begins, and the section state that later ones assume.
+    """
 
     ranges: tuple[ByteRange, ...]
     entry: ScanStart
@@ -44,13 +47,13 @@ class FilePlan:
         return self.ranges[0].size
 
     def tasks(self) -> list[RangeTask]:
-        """Give what there is to look over; all but the first range are guesses."""
+        """Return the tasks; all but the first one guess where they begin."""
         first, *others = self.ranges
         return [RangeTask(first, self.entry), *(_guess(part, self.foreseen) for part in others)]
 
 
 def merge_scans(plan: FilePlan, looks: list[RangeScan], run: RunRanges) -> "MergedScans":
-    """Put the looks over a file together; `run` does again what must be."""
+    """Return the merged scans of a file; `run` repeats invalid scans."""
     joined = MergedScans(plan.entry)
     for number, part in enumerate(plan.ranges):
         entry = joined.entry
@@ -74,7 +77,7 @@ def _guess(part: ByteRange, in_force: SectionState) -> RangeTask:
 
 
 def _holds(look: RangeScan, entry: ScanStart) -> bool:
-    """Say whether a look found what it would have found from the true beginning."""
+    """Return whether a scan found what it would have found from the true start."""
     clock_known = look.entry.clock_ns == entry.clock_ns or look.counts[split_stats.EARLIEST_NS] != NO_CLOCK
     few_blocks = (
         entry.blocks + look.blocks <= pcapng_sections.MOST_BLOCKS or look.entry.blocks == entry.blocks
@@ -84,7 +87,7 @@ def _holds(look: RangeScan, entry: ScanStart) -> bool:
 
 
 def _suits(look: RangeScan, in_force: SectionState) -> bool:
-    """Say whether what a look took to be in force is, or differs by interfaces only that do not matter there."""
+    """Return whether a scan assumed the right section state, apart from interfaces that it did not use."""
     taken = look.entry.in_force
     if taken == in_force:
         return True
@@ -94,7 +97,7 @@ def _suits(look: RangeScan, in_force: SectionState) -> bool:
 
 
 class MergedScans:
-    """What is known of a file up to some place. Times are None before the first packet."""
+    """What is known about a file up to some position. Times are None before the first packet."""
 
     def __init__(self, entry: ScanStart) -> None:
         self.entry = entry  # of the next look
@@ -115,12 +118,15 @@ class MergedScans:
 
     @property
     def drops(self) -> tuple[int, int]:
-        """Packets lost by the interfaces and by the operating systems; statistics count from the start of a capture."""
+        """Packets lost by interfaces and by operating systems.
+
+        Statistics count from the start of a capture.
+        """
         last = self._statistics.values()
         return sum(each.interface_drops for each in last), sum(each.system_drops for each in last)
 
     def add(self, look: RangeScan) -> None:
-        """Take the next look, which holds."""
+        """Add the next scan, which is valid."""
         in_force = look.in_force if look.described else self.entry.in_force
         self.splits.extend(self._placed(look, split) for split in look.splits)
         self._remember(look)
@@ -156,7 +162,7 @@ class MergedScans:
         self.truncated += counts[split_stats.TRUNCATED]
 
     def _placed(self, look: RangeScan, split: Split) -> Split:
-        """Give a split with its place in the file, and with what it recalls of the looks before."""
+        """Return a split with its position in the file and the packets that it reads from earlier scans."""
         if not look.described:
             split = replace(split, interfaces=self.entry.in_force.interfaces)
         from_first = split.first_packet - split.recalled_packets == 1
@@ -178,7 +184,7 @@ class MergedScans:
         )
 
     def _remember(self, look: RangeScan) -> None:
-        """Keep the last packets of the section in force."""
+        """Remember the last packets of the current section."""
         last = look.last
         if len(last) and len(last) == look.counts[split_stats.PACKETS]:
             # The first packet of the range is among them.

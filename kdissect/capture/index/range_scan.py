@@ -1,8 +1,8 @@
-"""One look over a byte range of a capture: every record that begins there, counted and cut into splits.
+"""The scan of one byte range of a capture: every record that begins there is counted and assigned to a split.
 
-What a look finds depends on where its first record begins and on what is in force there. For the first range of a file
-both are known; for any other one they are taken to be so (`ScanStart`), and `joining` finds out. Packet numbers count from the range's
-first packet, sections from the one in force at its beginning.
+What a look finds depends on where its first record begins and on what is in force there. For the first range
+of a file both are known; for any other one they are taken to be so (`ScanStart`), and `joining` finds out.
+Packet numbers count from the range's first packet, sections from the one in force at its beginning.
 """
 
 from collections.abc import Iterator
@@ -36,20 +36,20 @@ END = "END"
 
 @dataclass(frozen=True, slots=True)
 class ScanStart:
-    """Where a look begins, and what came before."""
+    """Where a scan begins, and what came before."""
 
     position: int
-    """Of the first record or block; NOWHERE: none was found."""
+    """File offset of the first record or block; NOWHERE if none was found."""
     in_force: SectionState
     clock_ns: int = 0
-    """Time of the packet before; 0: there is none."""
+    """Time of the previous packet; 0 if there is none."""
     blocks: int = 0
-    """Descriptions before."""
+    """Number of descriptions before."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """A part of a file: all records that begin at `start` or later and before `limit`."""
+    """A part of a file: all records that begin at `start` or later, and before `limit`."""
 
     path: str
     name: str
@@ -84,7 +84,7 @@ class RangeScan:
 
 @dataclass(frozen=True, slots=True)
 class RangeTask:
-    """A range to be looked over. A guess has the range's start for its position and is given a better one."""
+    """A range to scan. A guess has the start of the range as its position, which the scan improves."""
 
     range: ByteRange
     entry: ScanStart
@@ -92,7 +92,7 @@ class RangeTask:
 
 
 def scan_range(task: RangeTask) -> RangeScan:
-    """Look over one range. Raises InputError for a file that cannot be read."""
+    """Return the scan of one range. Raise InputError for a file that cannot be read."""
     part, entry = task.range, task.entry
     try:
         with open_storage(part.path) as source:
@@ -137,7 +137,7 @@ class _RangeScanner:
         )
 
     def _pass(self) -> tuple[int, str]:
-        """Go through the range; give where and why it ends."""
+        """Scan the range. Return where and why the scan ends."""
         part, entry = self._part, self._entry
         walk = RecordReader(
             self._source, entry.position, part.size, 0, part.chunk_bytes, entry.clock_ns, limit=part.limit

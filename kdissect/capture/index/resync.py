@@ -1,8 +1,8 @@
-"""Where does the first record begin behind a place in the middle of a capture? A guess, from a chain of record headers.
+"""Guess where the first record behind a position in a capture begins, from a chain of record headers.
 
-Nothing in a capture marks the beginning of a record, but headers lead from one to the next: where CHAIN of them in a row
-make sense, there probably is one. A capture may hold a capture as payload, so a guess is never more than that: `index_captures`
-believes it when the records before it have been passed and end there.
+Nothing in a capture marks the beginning of a record, but headers lead from one to the next: where CHAIN of
+them in a row make sense, there probably is one. A capture may hold a capture as payload, so a guess is never
+more than that: `index_captures` believes it when the records before it have been passed and end there.
 """
 
 import numpy as np
@@ -32,7 +32,10 @@ def guessed(
     record_header: int,
     in_force: SectionState,
 ) -> int | None:
-    """Give where a record probably begins, at or after byte `at` of a file of `size` bytes; None: no idea."""
+    """Return where a record probably begins, at or behind byte `at` of a file of `size` bytes.
+
+    None if unknown.
+    """
     if layout is CaptureFormat.PCAPNG:
         at = at + 3 & ~3  # blocks are multiples of four bytes long
     for length in READ_BYTES:
@@ -56,9 +59,11 @@ def guessed(
 def find_record(
     data: Bytes, whole: bool, big_endian: bool, record_header: int, longest: int, most_ticks: int
 ) -> int:
-    """Give where the first chain of pcap record headers begins, -1 without one. With `whole`, the file ends with `data`.
+    """Return where the first chain of pcap record headers begins, or -1.
 
-    Records without any byte are no sign: zeros look like a chain of those.
+    With `whole`, the file ends with `data`.
+
+    Empty records do not count, since zeros look like a chain of them.
     """
     for first in range(len(data) - record_header + 1):
         at, links, before_s = first, 0, 0
@@ -80,9 +85,9 @@ def find_record(
 
 @jit_flat
 def find_block(data: Bytes, whole: bool, big_endian: bool) -> int:
-    """Give where the first chain of pcapng blocks begins, -1 without one: their length stands at both ends.
+    """Return where the first chain of pcapng blocks begins, or -1: their length stands at both ends.
 
-    `data` begins where a block may. With `whole`, the file ends with it.
+    `data` begins where a block may begin. With `whole`, the file ends with `data`.
     """
     for first in range(0, len(data) - pcapng.BLOCK_OVERHEAD + 1, 4):
         at, links = first, 0

@@ -1,6 +1,6 @@
-"""A look at some packets, spread over the captures, before all of them are read: which connections carry how much.
+"""A sample of packets from all over the captures, which estimates how much each connection carries.
 
-Work can then be shared out evenly. The look is cheap, so it is rough, and nothing that is reported may depend on it.
+Work is then divided evenly. The sample is cheap and rough, so no result may depend on it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,23 +22,23 @@ from kdissect.capture.segment_index import FLAG_SYN, FLAGS
 
 MOST_LOOKS = 16
 LOOK_BYTES = 2 << 20
-ENOUGH_LOOKS = 3  # to tell a burst of new connections from a steady stream of them
+ENOUGH_LOOKS = 3  # to distinguish a burst of new connections from a steady stream
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was seen, and what it lets expect."""
+    """What the sample holds, and what it estimates."""
 
     bytes: int
-    """Of all captures."""
+    """Bytes of all captures."""
     segments: Int64s
-    """How many segments were seen of each bucket of connections."""
+    """Number of sampled segments for each bucket of connections."""
     connections: int
-    """About so many connections will be found in all."""
+    """Estimated number of connections in all captures."""
 
 
 def take_sample(splits: Sequence[Split], ports: Iterable[int] = ()) -> Sample:
-    """Look at the beginnings of some splits. Raises OSError for a file that cannot be read."""
+    """Return a sample from the beginnings of some splits. Raise OSError for a file that cannot be read."""
     size = sum(split.stop - split.start for split in splits)
     segments = np.zeros(BUCKETS, np.int64)
     found = FlowTable(ports)
@@ -53,14 +53,14 @@ def take_sample(splits: Sequence[Split], ports: Iterable[int] = ()) -> Sample:
         handshakes = found.segments[:, FLAGS] & FLAG_SYN != 0
         opened.append(len(np.unique(found.segments[handshakes, PIECE])))
         going_on = max(going_on, len(pieces) - opened[-1])
-    # What a single look met need not go on at that rate: after an outage, or in a test, all clients come at once.
+    # The largest burst counts once: after an outage, or in a test, all clients connect at the same time.
     burst = max(opened) if len(opened) >= ENOUGH_LOOKS else 0
     opening = burst + (sum(opened) - burst) * size // max(1, looked)
     return Sample(size, segments, max(going_on + opening, distinct(segments)))
 
 
 def distinct(segments: Int64s) -> int:
-    """Estimate how many connections were seen from how many buckets they left empty (linear counting, Whang et al. 1990)."""
+    """Return an estimate of the number of sampled connections (linear counting, Whang et al. 1990)."""
     empty = int(np.count_nonzero(segments == 0))
     return int(-len(segments) * np.log(max(empty, 1) / len(segments)))
 

@@ -1,4 +1,4 @@
-"""Count packet records and mark where splits end: the part of the survey that touches every record."""
+"""Count packet records and mark where splits end: the kernel of the index that touches every record."""
 
 from typing import NamedTuple
 
@@ -57,7 +57,10 @@ LAST_START, LAST_CLOCK_NS, LAST_FIELDS = range(3)
 
 
 class StepBack(NamedTuple):
-    """How far the time went back from one packet to the next, the number of that packet and its time; all 0: never."""
+    """The largest step back in time between two packets, the number of the second one and its time.
+
+    0 if there is none.
+    """
 
     ns: int = 0
     packet: int = 0
@@ -65,14 +68,14 @@ class StepBack(NamedTuple):
 
 
 def new_counts() -> Int64s:
-    """Give a tally of nothing."""
+    """Return empty counts."""
     counts = np.zeros(TALLY_FIELDS, dtype=np.int64)
     counts[OPEN_START] = -1
     return counts
 
 
 def new_last() -> Int64s:
-    """Give room for the last packets."""
+    """Return an empty ring of the last packets."""
     return np.zeros((RECALLED_PACKETS, LAST_FIELDS), dtype=np.int64)
 
 
@@ -90,7 +93,7 @@ def _close(counts: Int64s, cut: Int64s) -> None:
 
 @jit_inner
 def _open(counts: Int64s, last: Int64s, start: int) -> None:
-    """Begin a split at file offset `start`, and find how many packets before it are near enough to be recalled."""
+    """Begin a split at file offset `start`, and count the earlier packets that its reader reads again."""
     packet = counts[PACKETS]
     counts[OPEN_START] = start
     counts[OPEN_FIRST_PACKET] = packet + 1
@@ -114,8 +117,8 @@ def count_records(
 ) -> int:
     """Count `records` into `counts` and, by link type, into `links` (the last of them for link type -1).
 
-    A split ends with the first record that makes it as long as `split_bytes`: finished splits become rows of `cuts`,
-    which has room for as many as there are records. Gives their number.
+    A split ends with the record that makes it `split_bytes` long. Finished splits become rows of `cuts`,
+    which has room for one per record. Return their number.
     """
     finished = 0
     for i in range(len(records)):
@@ -153,7 +156,7 @@ def count_records(
 
 
 def last_cut(counts: Int64s) -> Int64s:
-    """Finish the open split, if there is one; give it as rows of cuts."""
+    """Finish the open split. Return it as rows of cuts, none if no split is open."""
     cuts = np.empty((1, CUT_FIELDS), dtype=np.int64)
     if counts[OPEN_START] < 0:
         return cuts[:0]
@@ -162,12 +165,12 @@ def last_cut(counts: Int64s) -> Int64s:
 
 
 def begin_section(counts: Int64s) -> None:
-    """Let the next split recall nothing from before."""
+    """Begin a section: later splits read no packet before it."""
     counts[RECALLABLE] = 0
 
 
 def in_order(counts: Int64s, last: Int64s) -> Int64s:
-    """Give the last packets of the section, as many as are remembered, the earliest first."""
+    """Return the last packets of the section that are remembered, the earliest first."""
     packets, remembered = int(counts[PACKETS]), int(min(counts[RECALLABLE], RECALLED_PACKETS))
     rows: Int64s = last[np.arange(packets - remembered, packets) & (RECALLED_PACKETS - 1)]
     return rows

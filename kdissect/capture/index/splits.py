@@ -1,9 +1,9 @@
 """A split: an exact byte range of one capture file, with everything needed to read it alone.
 
-The survey cuts files into splits; a task reads one split alone. A split begins at the
-header of its first packet record and stops after its last one, a record is never cut, and a split never holds records
-of two byte orders or of two pcapng sections. A reader looks a little further back, to recognise copies and fragments of
-packets that came shortly before. Splits are small and picklable: they travel to the workers.
+The index cuts files into splits, and a task reads one split alone. A split begins at the header of its first
+packet record and ends behind its last one. A record is never cut, and a split never holds records of two byte
+orders or of two pcapng sections. A reader starts a little before the split, to recognise copies and fragments
+of recent packets. Splits are small and picklable, since they travel to the workers.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ LATEST_NS = (1 << 62) - 1  # times are kept within 0 .. 2116 so that any differe
 
 
 class CaptureFormat(StrEnum):
-    """How records are laid out in the file."""
+    """The format of a capture file."""
 
     PCAP = "pcap"
     PCAPNG = "pcapng"
@@ -25,7 +25,7 @@ class CaptureFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """What a capture says of the interface its packets were taken on (one for a pcap file, any number in pcapng)."""
+    """What a capture states about an interface (one in a pcap file, any number in pcapng)."""
 
     link_type: int
     snap_length: int  # longest packet kept, 0: no limit
@@ -49,7 +49,7 @@ class Interface:
 
 
 def interface_row(interface: Interface) -> tuple[int, ...]:
-    """Give what a kernel needs to turn ticks into nanoseconds: LINK … DEFINED_AT."""
+    """Return the row of an interface for kernels: LINK … DEFINED_AT."""
     power = interface.resolution & ~BINARY_RESOLUTION
     multiply, divide, shift = 1, 1, -1
     if interface.resolution & BINARY_RESOLUTION:
@@ -65,7 +65,7 @@ def interface_row(interface: Interface) -> tuple[int, ...]:
 
 
 def interface_table(interfaces: tuple[Interface, ...]) -> NDArray[np.int64]:
-    """Give one row (LINK … DEFINED_AT) for each interface."""
+    """Return one row (LINK … DEFINED_AT) for each interface."""
     rows = [interface_row(interface) for interface in interfaces]
     return np.array(rows, dtype=np.int64).reshape(len(rows), INTERFACE_FIELDS)
 
@@ -76,7 +76,7 @@ class Split:
 
     index: int  # ordinal among all splits: files by the time of their first packet, then by place in the file
     path: str  # where a worker reads it
-    name: str  # how the user knows the file
+    name: str  # name of the file for the user
     start: int  # file offset of the header of the first record
     stop: int  # file offset after the last record
     first_packet: int
@@ -85,9 +85,9 @@ class Split:
     big_endian: bool
     record_header: int  # bytes before the packet in pcap: 16, or 24 in the "modified" format; 0 in pcapng
     interfaces: tuple[Interface, ...]
-    time_before_ns: int  # of the first packet to be read, for pcapng simple packets, which carry none
-    recalled_packets: int = 0  # read before those of the split, for what these belong to; see `copies`
-    recalled_bytes: int = 0  # so far before `start` the first of them begins
+    time_before_ns: int  # before the first packet, for pcapng simple packets, which have no time
+    recalled_packets: int = 0  # packets read before those of the split; see `dedup`
+    recalled_bytes: int = 0  # distance from the first of them to `start`
 
     @property
     def recall_start(self) -> int:

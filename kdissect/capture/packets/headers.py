@@ -1,13 +1,14 @@
 """One packet: link layer, IP, tunnels, TCP, down to where the payload lies.
 
-`read_packet` is given the packet's bytes as far as they are in the buffer and fills one row of integers; it never looks
-further than HEAD_BYTES into a packet, so that headers longer than that are malformed, whatever the buffer holds. Lengths on
-the wire are taken from IP (Ethernet pads short packets); where IP gives none (a length of 0: segmentation offload), from
-the IP header around it or from the capture. Header checksums are not verified: offloading leaves them empty in captures.
+`read_packet` takes the bytes of a packet as far as they are in the buffer and fills one row of integers. It
+never reads beyond HEAD_BYTES of a packet, so longer headers are malformed, whatever the buffer holds. Lengths
+on the wire come from IP, since Ethernet pads short packets. If IP has none (a length of 0: segmentation
+offload), they come from the outer IP header or from the capture. Header checksums are not verified, since
+offloading leaves them empty in captures.
 
-IP in tunnels is followed down to TCP; addresses are those of the innermost IP header. A packet that is part of a
-fragmented datagram says which part (DATAGRAM … FRAGMENT_LENGTH): the first part is a segment whose payload goes on
-elsewhere, the others are FRAGMENT, for `fragments` to put in their place.
+IP in tunnels is followed down to TCP; addresses are those of the innermost IP header. A packet that is part
+of a fragmented datagram states which part (DATAGRAM … FRAGMENT_LENGTH). The first part is a segment whose
+payload continues elsewhere; the others are FRAGMENT, and `ip_fragments` makes segments of them.
 """
 
 from kdissect.capture.formats.record_table import (
@@ -29,8 +30,8 @@ from kdissect.jit.decorators import jit_flat, jit_inner
 
 HEAD_BYTES = 512  # link, VLAN, tunnel, IPv6 extension and TCP headers of any real packet
 
-# Columns of a segment. Addresses are four 32-bit words each, most significant first; IPv4 is ::ffff:a.b.c.d. Places
-# within the packet count from its first byte.
+# Columns of a segment. Addresses are four 32-bit words each, most significant first; IPv4 is ::ffff:a.b.c.d.
+# Places within the packet count from its first byte.
 (
     SOURCE,
     SOURCE_1,
@@ -52,9 +53,9 @@ HEAD_BYTES = 512  # link, VLAN, tunnel, IPv6 extension and TCP headers of any re
     OPTIONS,  # where TCP's options begin
     IP_ID,  # identification of the innermost IPv4 header; 0 in IPv6, which has none
     LAYERS,  # IP headers around the innermost one
-    INNER_STOP,  # where the innermost IP packet ends by its own length, also beyond a fragment; 0: it does not say
+    INNER_STOP,  # where the innermost IP packet ends by its own length, also beyond a fragment; 0: unknown
     DATAGRAM,  # hash of what the fragments of one datagram have in common; -1: the packet is whole
-    DATAGRAM_LAYER,  # LAYERS of the header that says so
+    DATAGRAM_LAYER,  # LAYERS of the fragmented header
     DATAGRAM_PROTOCOL,
     FRAGMENT_AT,  # where the fragment's part of the datagram begins
     FRAGMENT_OFFSET,  # its place in the datagram
@@ -62,7 +63,7 @@ HEAD_BYTES = 512  # link, VLAN, tunnel, IPv6 extension and TCP headers of any re
     SEGMENT_FIELDS,
 ) = range(28)
 
-# What a packet is. The order is that of `pieces.Counts` from `tcp` on.
+# The class of a packet, in the order of `segment_index.Counts` from `tcp` on.
 SEGMENT, FILTERED, NOT_TCP, FRAGMENT, UNKNOWN_LINK, MALFORMED = range(6)
 
 CONTROL_FIN, CONTROL_SYN, CONTROL_RST, CONTROL_ACK = 1, 2, 4, 16
@@ -87,10 +88,12 @@ FRAGMENTED = 0x3FFF  # more fragments follow, or not the first one
 def read_packet(
     data: Bytes, at: int, captured: int, original: int, kind: int, type_at: int, skip: int, out: Int64s
 ) -> int:
-    """Read the packet of `captured` bytes at data[at:] into `out` (SOURCE …); give what it is.
+    """Read the packet of `captured` bytes at data[at:] into `out` (SOURCE …).
 
-    `kind`, `type_at` and `skip` are of the packet's link type: how its header tells the network layer, where, and
-    the length of that header.
+    Return its class, such as SEGMENT.
+
+    `kind`, `type_at` and `skip` describe the link type: how its header names the network layer, at which
+    offset, and the length of that header.
     """
     end = at + min(captured, HEAD_BYTES)
     start = at + skip
@@ -104,7 +107,7 @@ def read_packet(
         and u16(data, start + 6, True) & FRAGMENTED == 0
         and u16(data, start + 2, True)
     ):
-        # Nearly every packet: what follows would come to the same, by a longer way.
+        # The fast path of nearly every packet; the code below would give the same result.
         _write_ipv4_ends(data, start, out)
         out[LAYERS] = 0
         wire = u16(data, start + 2, True) - 20
@@ -154,8 +157,8 @@ def _write_ipv4_ends(data: Bytes, start: int, out: Int64s) -> None:
     out[IP_ID] = u16(data, start + 4, True)
 
 
-# The next two functions are given where the bytes of the packet end on the wire, or are supposed to, and give the protocol
-# of what IP carries, where that begins, and where it ends on the wire.
+# The next two functions take where the packet ends on the wire. They return the protocol that IP carries,
+# where its header begins, and where it ends on the wire.
 
 
 @jit_inner
@@ -203,7 +206,10 @@ def _read_ipv6(data: Bytes, at: int, start: int, end: int, stop: int, out: Int64
 
 @jit_inner
 def _stop_of(length: int, at: int, start: int, stop: int, out: Int64s) -> int:
-    """Say where the IP packet at `start` ends by its length field, 0 if it has none; an inner one not behind the outer one."""
+    """Return where the IP packet at `start` ends by its length field.
+
+    An inner packet ends within the outer one.
+    """
     out[INNER_STOP] = start + length - at if length else 0
     if length and out[LAYERS]:
         return min(start + length, stop)
@@ -214,9 +220,9 @@ def _stop_of(length: int, at: int, start: int, stop: int, out: Int64s) -> int:
 def _note_fragment(
     at: int, position: int, stop: int, offset: int, more: int, identification: int, protocol: int, out: Int64s
 ) -> int:
-    """Write down which part of a datagram lies at `position`; give the protocol to go on with."""
+    """Record which part of a datagram lies at `position`. Return the protocol to continue with."""
     if out[DATAGRAM] >= 0:
-        return NOT_TCP_IN_FRAGMENTS  # fragments in a fragment: nobody sends them
+        return NOT_TCP_IN_FRAGMENTS  # nobody sends fragments within fragments
     common = folded(identification, protocol & 0xFF)
     for word in range(8):
         common = folded(common ^ out[SOURCE + word], word)
@@ -249,7 +255,7 @@ def _is_extension(kind: int) -> bool:
 
 @jit_inner
 def _extension_length(kind: int, length: int) -> int:
-    """Give the bytes of an IPv6 extension header whose length field is `length` (RFC 8200, RFC 4302)."""
+    """Return the bytes of an IPv6 extension header whose length field is `length` (RFC 8200, RFC 4302)."""
     size = 8 + 8 * length
     if kind == FRAGMENT_HEADER:
         size = 8

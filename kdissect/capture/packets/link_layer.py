@@ -1,8 +1,9 @@
-"""From the first byte of a packet to its IP header: link layers, and what may stand between them and IP.
+"""From the first byte of a packet to its IP header: link layers, and the layers between them and IP.
 
-Each function here is given the place of a header and gives the place of the IP header behind it, or NOT_IP, or CUT_OFF when
-the bytes end before that is known. VLAN and other tags (in any number), PPPoE sessions, MPLS labels and Ethernet inside MPLS,
-with a control word or without, are passed over. `end` is where the bytes that may be looked at stop.
+Each function here is given the place of a header and gives the place of the IP header behind it, or NOT_IP,
+or CUT_OFF when the bytes end before that is known. VLAN and other tags (in any number), PPPoE sessions, MPLS
+labels and Ethernet inside MPLS, with a control word or without, are passed over. `end` is where the bytes
+that may be looked at stop.
 """
 
 from typing import NamedTuple
@@ -32,7 +33,10 @@ PPP_IPV4, PPP_IPV6 = 0x0021, 0x0057
 
 @jit_inner
 def behind_link(data: Bytes, at: int, end: int, kind: int, type_at: int, skip: int) -> int:
-    """Pass over the link header of the packet at `at`; the last three arguments are a row of LINK_TABLE."""
+    """Return where the header behind the link header of the packet at `at` begins.
+
+    The last three arguments are a row of LINK_TABLE.
+    """
     start = at + skip
     if start > end:
         start = CUT_OFF
@@ -47,7 +51,7 @@ def behind_link(data: Bytes, at: int, end: int, kind: int, type_at: int, skip: i
 
 @jit_inner
 def behind_ethernet(data: Bytes, start: int, end: int) -> int:
-    """Pass over an Ethernet header."""
+    """Return where the header behind an Ethernet header begins."""
     if start + 14 > end:
         return CUT_OFF
     return int(behind_ethertype(data, start + 14, end, u16(data, start + 12, True)))
@@ -60,7 +64,10 @@ def _is_vlan(ethertype: int) -> bool:
 
 @jit_inner
 def _tag_size(ethertype: int) -> int:
-    """Give the bytes of what this ethertype puts before the next one, that one included; 0 if it does not."""
+    """Return the bytes that a tag with this ethertype puts before the next ethertype, inclusive.
+
+    0 for other ethertypes.
+    """
     if _is_vlan(ethertype):
         return 4
     if ethertype == VIRTUAL_PORT:
@@ -77,7 +84,7 @@ def _is_mpls(ethertype: int) -> bool:
 
 @jit_inner
 def behind_ethertype(data: Bytes, start: int, end: int, ethertype: int) -> int:
-    """Pass over everything up to IP, from the place behind an ethertype on."""
+    """Return where IP begins, from the position behind an ethertype on."""
     behind = CUT_OFF
     while behind == CUT_OFF:
         if ethertype == IPV4 or ethertype == IPV6:
@@ -105,7 +112,7 @@ def behind_ethertype(data: Bytes, start: int, end: int, ethertype: int) -> int:
 
 @jit_inner
 def _behind_labels(data: Bytes, start: int, end: int) -> int:
-    """Pass over labels up to the bottom of the stack (RFC 3032); what follows is not told."""
+    """Return where the label stack ends (RFC 3032). The stack does not name the next protocol."""
     bottom = 0
     while bottom == 0 and start + 4 < end:
         bottom = u8(data, start + 2) & 1
@@ -115,11 +122,12 @@ def _behind_labels(data: Bytes, start: int, end: int) -> int:
 
 @jit_inner
 def _frame_behind_labels(data: Bytes, start: int, end: int) -> int:
-    """Give where an Ethernet frame begins behind a label stack: a pseudowire (RFC 4448); NOT_IP where it is none.
+    """Return where the Ethernet frame of a pseudowire begins behind a label stack (RFC 4448), or NOT_IP.
 
-    A frame comes behind a control word, whose first four bits are 0 (RFC 4385), or without one; then it begins with any
-    bits, those of an IP version among them. It is one if it leads to IP; where there may be an IP header instead, that must
-    have a length which is not that of the packet, while the one in the frame has.
+    A frame comes behind a control word, whose first four bits are 0 (RFC 4385), or without one; then it
+    begins with any bits, those of an IP version among them. It is one if it leads to IP; where there may be
+    an IP header instead, that must have a length which is not that of the packet, while the one in the frame
+    has.
     """
     first, inside = u8(data, start), _ip_in_frame(data, start, end)
     if first >> 4 == 0:
@@ -135,7 +143,7 @@ def _frame_behind_labels(data: Bytes, start: int, end: int) -> int:
 
 @jit_inner
 def _ip_in_frame(data: Bytes, start: int, end: int) -> int:
-    """Give the place of the IP header in what may be an Ethernet frame with VLAN tags, else NOT_IP."""
+    """Return where the IP header begins in a possible Ethernet frame with VLAN tags, or NOT_IP."""
     at = start + 12
     while at + 6 < end and _is_vlan(u16(data, at, True)):
         at += 4
@@ -148,7 +156,7 @@ def _ip_in_frame(data: Bytes, start: int, end: int) -> int:
 
 @jit_inner
 def _has_length(data: Bytes, start: int, end: int) -> bool:
-    """Say whether a packet that may hold TCP ends where the IP header at `start` says, but for padding."""
+    """Return whether a packet with TCP ends where the IP header at `start` states, apart from padding."""
     if start + 6 > end:
         return False
     header, length = 20, u16(data, start + 2, True)
@@ -159,7 +167,10 @@ def _has_length(data: Bytes, start: int, end: int) -> bool:
 
 @jit_inner
 def _behind_family(data: Bytes, start: int) -> int:
-    """Read the address family of the BSDs, in the byte order of whoever captured: 2 is IPv4 everywhere, IPv6 differs."""
+    """Return where IP begins behind a BSD address family, in the byte order of the capturing host (IPv4 is 2.
+
+    IPv6 differs).
+    """
     family = u32(data, start - 4, False)
     if family > 0xFFFF:
         family = u32(data, start - 4, True)
@@ -168,7 +179,7 @@ def _behind_family(data: Bytes, start: int) -> int:
 
 @jit_inner
 def behind_ppp(data: Bytes, start: int, end: int) -> int:
-    """Pass over a PPP header, with or without HDLC framing."""
+    """Return where the header behind a PPP header begins, with or without HDLC framing."""
     behind = CUT_OFF
     if start + 4 <= end:
         if u16(data, start, True) == 0xFF03:  # address and control of HDLC framing (RFC 1662)
@@ -182,7 +193,10 @@ def behind_ppp(data: Bytes, start: int, end: int) -> int:
 
 
 class LinkType(NamedTuple):
-    """A link layer: its name, and how its header tells the network layer, where, and how long that header is."""
+    """A link layer.
+
+    Its name, how its header names the network layer, at which offset, and how long that header is.
+    """
 
     name: str
     kind: int

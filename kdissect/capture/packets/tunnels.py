@@ -1,9 +1,9 @@
-"""Packets in packets: what lies behind an IP header that is not TCP, when it is another packet.
+"""Tunnels: the packet inside another packet, behind an IP header that is not followed by TCP.
 
-`behind_tunnel` is given an IP protocol and the place of its header, and gives the place of the IP header inside, NOT_IP
-when there is no tunnel that is known, CUT_OFF when the bytes end too early. It passes one layer; the caller goes on from
-there as from the first IP header, for MOST_NESTED layers. Which network a tunnel belongs to (VNI, key, session,
-TEID) is not looked at: the 4-tuple inside names the connection.
+`behind_tunnel` is given an IP protocol and the place of its header, and gives the place of the IP header
+inside, NOT_IP when there is no tunnel that is known, CUT_OFF when the bytes end too early. It passes one
+layer; the caller goes on from there as from the first IP header, for MOST_NESTED layers. Which network a
+tunnel belongs to (VNI, key, session, TEID) is not looked at: the 4-tuple inside names the connection.
 """
 
 from kdissect.capture.formats.record_table import (
@@ -36,7 +36,7 @@ GTP_PACKET = 0xFF  # message type of a user's packet (3GPP TS 29.281, section 7)
 
 @jit_inner
 def behind_tunnel(data: Bytes, protocol: int, start: int, end: int) -> int:
-    """Give the place of the IP header inside what begins at `start`."""
+    """Return where the inner IP header of a tunnel that begins at `start` lies, or NOT_IP."""
     behind = NOT_IP
     if protocol == IN_IPV4 or protocol == IN_IPV6:
         behind = start
@@ -53,7 +53,10 @@ def behind_tunnel(data: Bytes, protocol: int, start: int, end: int) -> int:
 
 @jit_inner
 def _behind_udp(data: Bytes, start: int, end: int) -> int:
-    """Tell tunnels by their port at the receiver (RFC 7348, RFC 8926, RFC 7510, 3GPP TS 29.281)."""
+    """Return where the inner header begins.
+
+    The destination port names the tunnel (RFC 7348, 8926, 7510, 3GPP TS 29.281).
+    """
     if start + 16 > end:
         return NOT_IP
     port, body = u16(data, start + 2, True), start + 8
@@ -80,7 +83,7 @@ def _behind_udp(data: Bytes, start: int, end: int) -> int:
 
 @jit_inner
 def _behind_type(data: Bytes, start: int, end: int, kind: int) -> int:
-    """Pass on from the place behind a protocol type that may also be Ethernet itself."""
+    """Return where IP begins behind a protocol type, which may be that of Ethernet itself."""
     if kind == TRANSPARENT_ETHERNET:
         return int(behind_ethernet(data, start, end))
     return int(behind_ethertype(data, start, end, kind))
@@ -88,7 +91,7 @@ def _behind_type(data: Bytes, start: int, end: int, kind: int) -> int:
 
 @jit_inner
 def _behind_gtp(data: Bytes, start: int, end: int) -> int:
-    """Pass over GTP-U version 1 with its extension headers (3GPP TS 29.281, section 5)."""
+    """Return where the packet behind GTP-U version 1 and extensions begins (3GPP TS 29.281, section 5)."""
     flags = u8(data, start)
     if flags >> 4 != 3 or u8(data, start + 1) != GTP_PACKET:
         return NOT_IP
@@ -105,7 +108,10 @@ def _behind_gtp(data: Bytes, start: int, end: int) -> int:
 
 @jit_inner
 def _behind_gre(data: Bytes, start: int, end: int) -> int:
-    """Pass over GRE with its optional fields (RFC 2784, RFC 2890; version 1 is PPTP's, RFC 2637)."""
+    """Return where the packet behind GRE and its optional fields begins (RFC 2784, RFC 2890.
+
+    Version 1: RFC 2637).
+    """
     if start + 8 > end:
         return CUT_OFF
     flags, kind = u16(data, start, True), u16(data, start + 2, True)
@@ -119,7 +125,8 @@ def _behind_gre(data: Bytes, start: int, end: int) -> int:
         behind += 4 if flags & 0x80 else 0  # acknowledgement
         return int(behind_ppp(data, behind, end)) if kind == GRE_PPP else NOT_IP
     if kind == ERSPAN_II:
-        # With a sequence number there is an ERSPAN header of 8 bytes (type II), without there is none (type I).
+        # With a sequence number there is an ERSPAN header of 8 bytes (type II), without there is none (type
+        # I).
         return int(behind_ethernet(data, behind + (8 if flags & 0x1000 else 0), end))
     if kind == ERSPAN_III:
         return int(_behind_erspan(data, behind, end))
@@ -128,7 +135,10 @@ def _behind_gre(data: Bytes, start: int, end: int) -> int:
 
 @jit_inner
 def _behind_erspan(data: Bytes, start: int, end: int) -> int:
-    """Pass over an ERSPAN type III header: 12 bytes and, when its last bit says so, 8 of the platform's own."""
+    """Return where the frame behind an ERSPAN type III header begins.
+
+    12 bytes, and 8 more if its last bit is set.
+    """
     if start + 12 > end:
         return CUT_OFF
     load = u8(data, start + 10) >> 2 & 31
