@@ -1,7 +1,8 @@
 """Every module has its test where one looks for it: `kdissect/a/b.py` has `tests/a/test_b.py`.
 
 `__init__` and `__main__` need none, nor does a module that only hands on names of others. Tests of several
-modules together have names of their own, and stand beside these.
+modules together have names of their own, and stand beside these. A module that is tested only through
+others is listed with the tests that do it (`paths`), which must be there.
 """
 
 import ast
@@ -11,15 +12,21 @@ from pathlib import Path
 from tests.structure.names import ENTRY_POINTS
 from tests.structure.project import Finding, Project, Source
 
+RULE = "module-test"
+
 
 def module_tests(project: Project) -> Iterator[Finding]:
-    """Yield the modules without their test that are not listed by their path."""
+    """Yield the modules without their test that are not listed, and listed tests that are gone."""
     there = {source.path for source in project.tests}
     for source in project.product:
         if source.path.stem in ENTRY_POINTS or _only_hands_on(source) or test_of(source.path) in there:
             continue
-        if not project.allows("module-test", source.path.as_posix()):
-            yield source.at(1, "module-test", f"there is no {test_of(source.path).as_posix()}")
+        entry = project.listed(RULE, source.path.as_posix())
+        if entry is None:
+            yield source.at(1, RULE, f"there is no {test_of(source.path).as_posix()}")
+        for path in entry.paths if entry else ():
+            if Path(path) not in there:
+                yield source.at(1, RULE, f"it is listed as tested by {path}, which is not there")
 
 
 def test_of(module: Path) -> Path:

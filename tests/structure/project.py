@@ -104,6 +104,14 @@ class Project:
     def _sources(self, folder: str) -> list[Source]:
         return [Source(self.root, path) for path in sorted((self.root / folder).rglob("*.py"))]
 
+    def listed(self, rule: str, name: str) -> Entry | None:
+        """Return the exception of this name, or None. Remember that it was needed."""
+        for entry in self.exceptions.get(rule, []):
+            if entry.name == name:
+                entry.needed = True
+                return entry
+        return None
+
     def allows(self, rule: str, name: str, paths: tuple[str, ...] = ()) -> bool:
         """Return whether the exception is listed for exactly these places. Remember that it was needed."""
         for entry in self.exceptions.get(rule, []):
@@ -126,13 +134,17 @@ def _listed(entry: Entry, rule: str, sentence: str) -> Finding:
 
 
 def read_exceptions(text: str) -> dict[str, list[Entry]]:
-    """Return the entries by rule. Each is a table `[[rule]]` with `name`, `reason` and perhaps `paths`."""
+    """Return the entries by rule.
+
+    Each is a table `[[rule]]` with `reason`, `name`, and perhaps `paths`. One with `names` stands for several.
+    """
     heads = [(line.strip(), number) for number, line in enumerate(text.splitlines(), 1)]
     lists: dict[str, list[Entry]] = {}
     for rule, tables in tomllib.loads(text).items():
         lines = [number for line, number in heads if line == f"[[{rule}]]"]
         lists[rule] = [
-            Entry(table["name"], table.get("reason", ""), tuple(table.get("paths", ())), line)
+            Entry(name, table.get("reason", ""), tuple(table.get("paths", ())), line)
             for table, line in zip(tables, lines, strict=True)
+            for name in table.get("names") or [table["name"]]
         ]
     return lists

@@ -26,6 +26,20 @@ def test_modules_with_their_tests(make: Make) -> None:
     assert not list(module_tests(make(files)))
 
 
+def test_modules_that_are_tested_through_others(make: Make) -> None:
+    listed = """[[module-test]]
+names = ["kdissect/a.py", "kdissect/b.py"]
+paths = ["tests/test_both.py"]
+reason = "The two are one machine."
+"""
+    files = {"kdissect/a.py": CODE, "kdissect/b.py": CODE, "tests/structure/exceptions.toml": listed}
+    assert [str(finding) for finding in check(make(files), ["module-test"])] == [
+        f"kdissect/{name}.py:1: module-test: it is listed as tested by tests/test_both.py, which is not there"
+        for name in "ab"
+    ]
+    assert not check(make({**files, "tests/test_both.py": ""}), ["module-test"])
+
+
 def test_a_listed_module_needs_none(make: Make) -> None:
     listed = '[[module-test]]\nname = "kdissect/a.py"\nreason = "Nothing but constants is in it."\n'
     assert not check(
