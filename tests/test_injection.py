@@ -26,13 +26,15 @@ from kdissect.report.build import (
     compare,
     find_topic_clients,
 )
+from kdissect.report.build.page.page_data import make_page_data
 from kdissect.report.build.report import build_report
+from kdissect.report.model.plain import to_plain
 from kdissect.report.partials import merge, summarise
 from kdissect.report.render import comparison_text as comparison_lines
-from kdissect.report.render import terminal
+from kdissect.report.render import report_text, topic_clients_text, upgrade_text
 from kdissect.report.render.html.page import render_page
-from kdissect.report.render.json import to_json, to_plain
-from kdissect.report.render.table import Terminal
+from kdissect.report.render.json import to_json
+from kdissect.report.render.terminal import Terminal
 from kdissect.tables.arrow_columns import escape_csv_batch
 from kdissect.text import FORMULA_STARTS, OBEYED
 from tests.helpers import recorded
@@ -262,9 +264,9 @@ def lines(found: Iterable[str]) -> str:
 
 
 TERMINAL: dict[str, Callable[..., str]] = {
-    "report": lambda *_: terminal.render(analysed()[0], WIDE),
+    "report": lambda *_: report_text.render(analysed()[0], WIDE),
     "report in JSON": lambda *_: to_json(analysed()[0]),
-    "who": lambda *_: find_topic_clients.render(
+    "who": lambda *_: topic_clients_text.render(
         find_topic_clients.find_topic_clients(analysed()[0], "*"), WIDE
     ),
     "diff": lambda *_: comparison_lines.render(
@@ -274,7 +276,7 @@ TERMINAL: dict[str, Callable[..., str]] = {
         ),
         WIDE,
     ),
-    "ready": lambda *_: check_upgrade.render(old_clients(), WIDE),
+    "ready": lambda *_: upgrade_text.render(old_clients(), WIDE),
     "ready in JSON": lambda *_: json.dumps(to_plain(old_clients())),
     "sql": lambda capsys, _: of_sql("text")(capsys),
     "sql in JSON": lambda capsys, _: of_sql("jsonl")(capsys),
@@ -286,7 +288,7 @@ TERMINAL: dict[str, Callable[..., str]] = {
     "messages": of_messages,
 }
 PAGES: dict[str, Callable[[], str]] = {
-    "report": lambda: render_page(*analysed()),
+    "report": lambda: render_page(make_page_data(*analysed())),
     "replay": lambda: run_page(played()),
 }
 SHEETS: dict[str, Callable[..., str]] = {"sql": of_sql("csv"), "export": of_export}

@@ -33,8 +33,8 @@ def analyze(arguments: argparse.Namespace) -> int:
 
         from kdissect.report.model.summary import ProfileBy
         from kdissect.report.render.json import to_json
-        from kdissect.report.render.table import Terminal
-        from kdissect.report.render.terminal import render, terminal_of
+        from kdissect.report.render.report_text import render
+        from kdissect.report.render.terminal import Terminal, terminal_of
 
         by = ProfileBy(arguments.by)
         summary = found.summary(by)
@@ -49,10 +49,11 @@ def analyze(arguments: argparse.Namespace) -> int:
             folder.write("report.json", as_json)
             folder.write("report.txt", render(summary, Terminal(PAPER_WIDTH, colour=False, unicode=True)))
         if page and grid:
+            from kdissect.report.build.page.page_data import make_page_data
             from kdissect.report.render.html.page import render_page
 
             where, name = page
-            where.write(name, render_page(summary, found.partial, grid))
+            where.write(name, render_page(make_page_data(summary, found.partial, grid)))
         # Conditions refer to the profile by API, which is built again only if another profile was shown.
         judged = summary if by is ProfileBy.API or not conditions else found.summary()
         sentences = [sentence for condition in conditions for sentence in condition.met(judged)]

@@ -33,9 +33,9 @@ def diff(arguments: argparse.Namespace) -> None:
         engine = running.enter_context(spark_engine(arguments, captures)) if captures else None
 
         from kdissect.report.build.compare import compare
+        from kdissect.report.model.plain import to_plain
         from kdissect.report.model.summary import ProfileBy
         from kdissect.report.render.comparison_text import render
-        from kdissect.report.render.json import to_plain
         from kdissect.report.render.terminal import terminal_of
 
         for at, path in enumerate((arguments.before, arguments.after)):

@@ -14,9 +14,11 @@ def ready(arguments: argparse.Namespace) -> int:
     with analysis_run(arguments) as run:
         found = report_input(run, arguments)
 
-        from kdissect.report.build.check_upgrade import UpgradeVerdict, check_upgrade, render
-        from kdissect.report.render.json import to_plain
+        from kdissect.report.build.check_upgrade import check_upgrade
+        from kdissect.report.model.plain import to_plain
+        from kdissect.report.model.upgrade_check import UpgradeVerdict
         from kdissect.report.render.terminal import terminal_of
+        from kdissect.report.render.upgrade_text import render
 
         answer = check_upgrade(found.partial, arguments.release)
         if arguments.format == "json":

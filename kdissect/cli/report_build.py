@@ -49,7 +49,7 @@ def report_input(
     Spark ends as soon as it has returned its figures, before they are added up, unless there is
     `more_to_come`. Raise NothingToReportError if the captures hold no Kafka traffic.
     """
-    from kdissect.report.render import terminal  # noqa: F401 - loaded here, while Spark is still starting
+    from kdissect.report.render import report_text  # noqa: F401 - loaded here, while Spark is still starting
     from kdissect.spark import jobs
     from kdissect.spark.capture_facts import capture_facts
     from kdissect.spark.progress import JobProgress
@@ -69,10 +69,10 @@ def report_input(
 
 
 def _nothing(run: AnalysisRun, analysis: "Analysis", filters: "tuple[AppliedFilter, ...]") -> str:
-    from kdissect.report.aggregate.partial_tables import CONNECTION_FACTS
-    from kdissect.report.query.connection_facts import connection_totals, read_connection_facts
+    from kdissect.report.build.connection_totals import connection_totals
+    from kdissect.report.query.connection_facts import read_connection_facts
 
-    seen = connection_totals(read_connection_facts(analysis.partial.part(CONNECTION_FACTS)))
+    seen = connection_totals(read_connection_facts(analysis.partial))
     kafka = sum(row.connections for row in seen.protocols if row.protocol.startswith("kafka"))
     encrypted = sum(row.connections for row in seen.protocols if row.protocol == "tls")
     why = reason_for_no_report(run.index, analysis.counts, seen.count, kafka, run.work.ports, encrypted)

@@ -67,10 +67,10 @@ def as_text(columns: list[str], rows: Iterator[list[Any]], arguments: argparse.N
         for at in range(len(columns))
     ]
     table = [
-        TableColumn(terminal.captured(name), right=right, shortest=0 if right else 8)
+        TableColumn(terminal.escape(name), right=right, shortest=0 if right else 8)
         for name, right in zip(columns, numbers, strict=True)
     ]
-    cells = [[TableCell(_plain(value, terminal.captured)) for value in row] for row in shown]
+    cells = [[TableCell(_plain(value, terminal.escape)) for value in row] for row in shown]
     sys.stdout.write("\n".join(line.removeprefix(" ") for line in table_lines(table, cells, terminal)) + "\n")
     if len(first) > most:
         notify(f"kdissect: only the first {most:,} rows are shown (--limit, or --format csv for all)")

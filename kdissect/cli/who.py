@@ -19,9 +19,10 @@ def who(arguments: argparse.Namespace) -> None:
     with analysis_run(arguments) as run:
         summary = report_input(run, arguments).summary()
 
-        from kdissect.report.build.find_topic_clients import find_topic_clients, render
-        from kdissect.report.render.json import to_plain
+        from kdissect.report.build.find_topic_clients import find_topic_clients
+        from kdissect.report.model.plain import to_plain
         from kdissect.report.render.terminal import terminal_of
+        from kdissect.report.render.topic_clients_text import render
 
         hidden = run.pseudonyms
         found = find_topic_clients(

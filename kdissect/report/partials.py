@@ -1,10 +1,12 @@
-"""Partial summaries: what one batch of the public tables contributes to a report, and how contributions add up.
+"""Partial reports: what one batch of the public tables contributes to a report, and how contributions add up.
 
-In come batches of connections, exchanges and partitions (and of the side tables names and brokers) wherever they were
-made; out goes a `Partial`, a set of small Arrow tables (see `parts`). Partials of any batches merge in any order to the
-same result. One rule binds the maker of batches: the partitions of an exchange come with it, in the same call.
+In come batches of connections, exchanges and partitions (and of the side tables names and brokers) wherever
+they were made. Out goes a `Partial`, a set of small Arrow tables (see `aggregate.partial_tables`). Partials
+of any batches merge in any order to the same result. One rule binds whoever makes batches: the partitions of
+an exchange come with it, in the same call.
 
-With a grid of time a partial also tells the course of events (see `count_timeline`), for which `ends` must come with exchanges.
+With a grid of time, a partial also has the tables of the timeline (see `timeline`), for which `ends` must
+come with exchanges.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,18 +38,18 @@ from kdissect.report.timeline.timeline_tables import TIMELINE_TABLES
 from kdissect.tables.schemas import PARTITIONS, TEXT
 
 PARTIAL = pa.schema([("part", TEXT), ("rows", pa.binary())])
-"""A partial on the wire: one row per part, its table as an Arrow IPC stream."""
+"""A partial in transport: one row for each table, which is an Arrow IPC stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """A mergeable summary: one table for each part that has rows."""
+    """A mergeable report: one table for each kind of table that has rows."""
 
-    parts: Mapping[str, pa.Table]
+    tables: Mapping[str, pa.Table]
 
-    def part(self, part: PartialTable) -> pa.Table:
-        """Give the rows of a part."""
-        return self.parts.get(part.name, part.schema.empty_table())
+    def table(self, kind: PartialTable) -> pa.Table:
+        """Return the rows of a table, none if there are none."""
+        return self.tables.get(kind.name, kind.schema.empty_table())
 
 
 EMPTY = Partial({})
@@ -55,9 +57,10 @@ ALL_TABLES = PARTIAL_TABLES | TIMELINE_TABLES
 
 
 def summarise(tables: Mapping[str, pa.RecordBatch | pa.Table], grid: Grid | None = None) -> Partial:
-    """Give the partial summary of batches of `connections`, `exchanges`, `partitions`, `names` and `brokers`; any may be absent.
+    """Return the partial of batches of `connections`, `exchanges`, `partitions`, `names` and `brokers`.
 
-    A grid asks for the course of events too, for which there may be `ends`, `group_events` and `transaction_events`.
+    Any of them may be absent. A grid adds the tables of the timeline, which may also use `ends`,
+    `group_events` and `transaction_events`.
     """
     parts = {}
     for part in (CONNECTION_FACTS, NAMES, BROKERS):
@@ -70,22 +73,22 @@ def summarise(tables: Mapping[str, pa.RecordBatch | pa.Table], grid: Grid | None
             TableColumns(tables["exchanges"]),
             TableColumns(tables.get("partitions", PARTITIONS.empty_table())),
         )
-        caller, located = group_by_client(exchanges), rows_of_exchanges(partitions, exchanges)
-        parts |= count_calls(exchanges, caller)
-        parts[FIRST_SEEN.name] = find_first_seen(exchanges, partitions, located)
-        parts[FINDING_INPUTS.name] = select_finding_inputs(exchanges, partitions, located, caller)
-        parts[LAGS.name] = count_lags(partitions, exchanges, located, caller)
-        parts |= count_topics(partitions, exchanges, located, caller)
+        clients, exchange_rows = group_by_client(exchanges), rows_of_exchanges(partitions, exchanges)
+        parts |= count_calls(exchanges, clients)
+        parts[FIRST_SEEN.name] = find_first_seen(exchanges, partitions, exchange_rows)
+        parts[FINDING_INPUTS.name] = select_finding_inputs(exchanges, partitions, exchange_rows, clients)
+        parts[LAGS.name] = count_lags(partitions, exchanges, exchange_rows, clients)
+        parts |= count_topics(partitions, exchanges, exchange_rows, clients)
         if grid is not None:
-            parts |= count_timeline(tables, exchanges, partitions, located, grid)
+            parts |= count_timeline(tables, exchanges, partitions, exchange_rows, grid)
     return Partial({name: rows for name, rows in parts.items() if rows.num_rows})
 
 
 def merge(partials: Iterable[Partial]) -> Partial:
-    """Add partials up; associative, commutative, and `EMPTY` changes nothing."""
+    """Return the sum of partials: the order does not matter, and `EMPTY` changes nothing."""
     gathered: dict[str, list[pa.Table]] = {}
     for partial in partials:
-        for name, rows in partial.parts.items():
+        for name, rows in partial.tables.items():
             gathered.setdefault(name, []).append(rows)
     return Partial({name: _together(ALL_TABLES[name], tables) for name, tables in gathered.items()})
 
@@ -95,17 +98,18 @@ def _together(part: PartialTable, tables: list[pa.Table]) -> pa.Table:
 
 
 def to_arrow(partial: Partial) -> pa.RecordBatch:
-    """Give a partial as a batch of schema `PARTIAL`."""
-    blobs = [_serialised(rows) for rows in partial.parts.values()]
+    """Return a partial as a batch of schema `PARTIAL`."""
+    blobs = [_serialised(rows) for rows in partial.tables.values()]
     return pa.record_batch(
-        [pa.array(list(partial.parts), TEXT), pa.array(blobs, pa.binary())], schema=PARTIAL
+        [pa.array(list(partial.tables), TEXT), pa.array(blobs, pa.binary())], schema=PARTIAL
     )
 
 
 def from_arrow(batches: Iterable[pa.RecordBatch]) -> Partial:
-    """Merge the partials in batches of schema `PARTIAL`; rows may be in any order.
+    """Return the sum of the partials in batches of schema `PARTIAL`; rows may be in any order.
 
-    One part after the other is unpacked: all of them at once would take several times what the merged partial does.
+    One table after the other is unpacked: all of them at once would take several times the memory of the
+    result.
     """
     packed: dict[str, list[pa.Buffer]] = {}
     for batch in batches:

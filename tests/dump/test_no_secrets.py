@@ -16,8 +16,8 @@ from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import merge, summarise
 from kdissect.report.render.json import to_json
-from kdissect.report.render.table import Terminal
-from kdissect.report.render.terminal import render
+from kdissect.report.render.report_text import render
+from kdissect.report.render.terminal import Terminal
 from kdissect.streams.tls.keylog import keys_for
 from kdissect.tables.build import dissect_batches
 from tests.helpers.command import kdissect

@@ -59,4 +59,4 @@ def data(name: str) -> dict[str, Any]:
 @cache
 def page(name: str) -> str:
     """Return the page about a capture."""
-    return render_page(*analyzed(name))
+    return render_page(make_page_data(*analyzed(name)))

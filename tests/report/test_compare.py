@@ -7,18 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.report.build.compare import (
-    Difference,
-    compare,
-    more_often,
-    wilson,
-)
+from kdissect.report.build.compare import compare, more_often, wilson
 from kdissect.report.build.report import build_report
+from kdissect.report.model.comparison import Difference
 from kdissect.report.model.summary import CaptureFacts, ProfileBy
 from kdissect.report.partials import summarise
 from kdissect.report.render.comparison_text import render
 from kdissect.report.render.json import to_json
-from kdissect.report.render.table import Terminal
+from kdissect.report.render.terminal import Terminal
 from kdissect.tables.schemas import EXCHANGES
 from kdissect.text import display_width
 from tests.report import paper_capture as handmade

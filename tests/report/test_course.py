@@ -93,7 +93,7 @@ def test_moments(counted):
         sums["throttle_ms"] += row["throttle_ms"] or 0
         sums["transfer_ns"] += (row["response_last_ns"] or 0) - (row["response_first_ns"] or 0)
     found = defaultdict(lambda: defaultdict(int))
-    for row in partial.part(ACTIVITY).to_pylist():
+    for row in partial.table(ACTIVITY).to_pylist():
         sums = found[tuple(row[name] for name in ("step", "api_key", *WHO)), row["idle_wait"]]
         for name in ACTIVITY.sums:
             sums[name] += row[name]
@@ -107,7 +107,7 @@ def test_moments(counted):
 def test_an_example_is_the_first_of_its_cell(counted):
     _, partial, rows = counted
     packets = {row["request_packet"] or row["response_packet"]: row for row in rows}
-    for row in partial.part(ACTIVITY).to_pylist():
+    for row in partial.table(ACTIVITY).to_pylist():
         example = packets[row["request_packet"] or row["response_packet"]]
         assert example["began"] == row["order_ns"]
         assert all(example[name] == row[name] for name in ("step", "api_key", *WHO))
@@ -122,7 +122,7 @@ def test_failures(counted):
     for place, code in codes:
         expected[exchange[place]["step"], exchange[place]["api_key"], code] += 1
     found = defaultdict(int)
-    for row in partial.part(FAILURES).to_pylist():
+    for row in partial.table(FAILURES).to_pylist():
         found[row["step"], row["api_key"], row["code"]] += row["exchanges"]
     assert found == expected
 
@@ -140,7 +140,7 @@ def test_topic_moments(counted):
         ):
             sums[at] += amount
     found = defaultdict(lambda: [0, 0, 0, 0])
-    for row in partial.part(TOPIC_ACTIVITY).to_pylist():
+    for row in partial.table(TOPIC_ACTIVITY).to_pylist():
         sums = found[row["step"], row["api_key"], row["topic"], row["topic_id"], row["client_id"]]
         for at, name in enumerate(("exchanges", "records", "record_bytes", "errors")):
             sums[at] += row[name]
@@ -157,7 +157,7 @@ def test_the_same_however_rows_are_dealt_out(counted):
     for name in TIMELINE_TABLES.keys() - {"group_steps", "transaction_steps"}:
         part = ALL_TABLES[name]
         order = [(column, "ascending") for column, _ in part.keys]
-        assert merged.part(part).sort_by(order).equals(whole.part(part).sort_by(order)), name
+        assert merged.table(part).sort_by(order).equals(whole.table(part).sort_by(order)), name
 
 
 TALLY = PartialTable(
@@ -238,7 +238,7 @@ def test_positions_are_the_last_of_each_step():
         synthetic.PARTITIONS,
     )  # fmt: skip
     partial = summarise({"exchanges": exchanges, "partitions": partitions}, SECONDS)
-    found = TableColumns(partial.part(POSITIONS)).table.to_pylist()
+    found = TableColumns(partial.table(POSITIONS)).table.to_pylist()
     # Four commits: three in the first step of 5 ms, of which the last counts, and one that was refused.
     assert [(row["step"], row["kind"], row["group_id"], row["offset"]) for row in found] == [
         (0, "committed", "g", 5)

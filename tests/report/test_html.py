@@ -157,7 +157,7 @@ def test_names_of_any_length_fit():
         at = tables[name].schema.get_field_index("client_id")
         tables[name] = tables[name].set_column(at, "client_id", column)
     partial = summarise(tables, grid)
-    page = render_page(build_report(partial, CaptureFacts()), partial, grid)
+    page = render_page(make_page_data(build_report(partial, CaptureFacts()), partial, grid))
     assert len(page) < 500_000
 
 
@@ -296,7 +296,7 @@ def hostile_page():
     tables = with_hostile_names(tables)
     partial = summarise(tables, grid)
     summary = build_report(partial, CaptureFacts(files=("a.pcap", "b.pcapng", HOSTILE)))
-    return render_page(summary, partial, grid)
+    return render_page(make_page_data(summary, partial, grid))
 
 
 def test_only_the_page_s_own_script_and_style_may_run(hostile_page):
@@ -335,12 +335,12 @@ def test_a_hostile_name_cannot_leave_the_data(hostile_page):
 
 
 def test_the_same_captures_give_the_same_page():
-    one, other = (render_page(*random_page()[2:], random_page()[1]) for _ in range(2))
+    one, other = (render_page(make_page_data(*random_page()[2:], random_page()[1])) for _ in range(2))
     assert one == other
 
 
 def test_an_empty_capture_has_a_page():
-    page = render_page(build_report(EMPTY, CaptureFacts()), EMPTY, grid_over(None, None))
+    page = render_page(make_page_data(build_report(EMPTY, CaptureFacts()), EMPTY, grid_over(None, None)))
     assert page.endswith("</html>\n")
 
 
@@ -354,8 +354,8 @@ def test_the_same_page_however_the_work_was_divided():
     dealt = synthetic.in_batches(rng, {name: table for name, table in tables.items() if name != "ends"}, 5)
     parts = [summarise(part | {"ends": tables["ends"]}, grid) for part in dealt]
     merged = merge([merge(parts[3:]), merge(parts[:3])])
-    assert render_page(build_report(merged, summary.capture), merged, grid) == render_page(
-        summary, partial, grid
+    assert render_page(make_page_data(build_report(merged, summary.capture), merged, grid)) == render_page(
+        make_page_data(summary, partial, grid)
     )
 
 
@@ -366,7 +366,7 @@ def test_an_anonymous_page_has_no_name_of_the_capture():
     partial = merge(summarise(hidden.tables(batch), grid) for batch in batches)
     facts = recorded.analyzed("rebalances.pcapng")[0].capture
     files = tuple(hidden.name("capture", file) or "" for file in facts.files)
-    page = render_page(build_report(partial, replace(facts, files=files)), partial, grid)
+    page = render_page(make_page_data(build_report(partial, replace(facts, files=files)), partial, grid))
     groups = recorded.rows("rebalances.pcapng", "group_events")
     names = {
         row[name] for row in groups for name in ("group_id", "client_id", "member_id", "reason") if row[name]
@@ -379,4 +379,4 @@ def test_an_anonymous_page_has_no_name_of_the_capture():
 def test_without_a_grid_nothing_of_the_course_is_counted():
     _, batches = recorded.dissected("rebalances.pcapng")
     for batch in batches:
-        assert not summarise(batch).parts.keys() & TIMELINE_TABLES.keys()
+        assert not summarise(batch).tables.keys() & TIMELINE_TABLES.keys()

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from kdissect.report.build.page.page_data import make_page_data
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import EMPTY, summarise
@@ -36,11 +37,14 @@ def made(tmp_path_factory):
         first_time_ns=grid.start_ns,
         last_time_ns=grid.start_ns + grid.step_ns * grid.steps,
     )
-    (folder / "random.html").write_text(render_page(build_report(partial, facts), partial, grid), "utf-8")
+    (folder / "random.html").write_text(
+        render_page(make_page_data(build_report(partial, facts), partial, grid)), "utf-8"
+    )
     for name in ("rebalances", "transactions"):
         (folder / f"{name}.html").write_text(recorded.page(f"{name}.pcapng"), "utf-8")
     (folder / "empty.html").write_text(
-        render_page(build_report(EMPTY, CaptureFacts()), EMPTY, grid_over(None, None)), "utf-8"
+        render_page(make_page_data(build_report(EMPTY, CaptureFacts()), EMPTY, grid_over(None, None))),
+        "utf-8",
     )
     return folder, tables, grid
 

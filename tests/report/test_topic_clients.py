@@ -5,11 +5,12 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from kdissect.report.build.find_topic_clients import find_topic_clients, render
+from kdissect.report.build.find_topic_clients import find_topic_clients
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import summarise
-from kdissect.report.render.table import Terminal
+from kdissect.report.render.terminal import Terminal
+from kdissect.report.render.topic_clients_text import render
 from kdissect.text import display_width
 from tests.helpers import synthetic_tables as synthetic
 from tests.report import paper_capture as handmade

@@ -5,13 +5,11 @@ import pytest
 
 from kdissect.protocol.releases import RELEASES, serves
 from kdissect.protocol.schema.registry import APIS
-from kdissect.report.build.check_upgrade import (
-    UpgradeVerdict,
-    check_upgrade,
-    render,
-)
+from kdissect.report.build.check_upgrade import check_upgrade
+from kdissect.report.model.upgrade_check import UpgradeVerdict
 from kdissect.report.partials import summarise
-from kdissect.report.render.table import Terminal
+from kdissect.report.render.terminal import Terminal
+from kdissect.report.render.upgrade_text import render
 from kdissect.tables.schemas import EXCHANGES
 from tests.report import paper_capture as handmade
 
@@ -79,6 +77,6 @@ def test_told(partial):
     text = render(check_upgrade(partial, "4.0"), Terminal(100))
     assert "Produce of Kafka 0.7" in text
     assert "move to KRaft" in text
-    assert "1 connections cannot be judged" in text
+    assert "1 connection cannot be judged" in text
     nothing = render(check_upgrade(summarise({}), "4.0"), Terminal(100))
-    assert "nothing: all 0 clients" in nothing
+    assert "no problems: all 0 clients" in nothing

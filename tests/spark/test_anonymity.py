@@ -15,8 +15,8 @@ from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts, ProfileBy
 from kdissect.report.partials import from_arrow
 from kdissect.report.render.json import to_json
-from kdissect.report.render.table import Terminal
-from kdissect.report.render.terminal import render
+from kdissect.report.render.report_text import render
+from kdissect.report.render.terminal import Terminal
 from kdissect.spark import tasks
 from kdissect.spark.tasks import DEFAULT, TableOptions
 from kdissect.tables import schemas as schemas_module

@@ -23,7 +23,8 @@ from kdissect.replay.results.run_tables import (
     sum_of_requests,
     words,
 )
-from kdissect.report.render.table import TableCell, Terminal, table_lines
+from kdissect.report.render.table import TableCell, table_lines
+from kdissect.report.render.terminal import Terminal
 from kdissect.text import escape, format_duration, format_size
 
 PAPER = Terminal(width=1 << 16)

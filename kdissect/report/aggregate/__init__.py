@@ -1,1 +1,7 @@
-"""Mergeable figures: what one batch of the tables contributes to a report, and how contributions add up."""
+"""From batches of the public tables to the small tables of a partial report, which add up.
+
+`partial_tables` defines those tables and how two rows become one. `calls`, `topics`, `first_seen`,
+`finding_inputs` and `lag` fill them from exchanges and partitions, `row_limits` keeps them small. Below them
+are `grouping` (columns as arrays, groups of rows), `histogram` (latencies that add up), `quantiles` and
+`confidence`.
+"""

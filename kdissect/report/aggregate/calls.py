@@ -1,7 +1,7 @@
-"""Exchanges become calls: counts, bytes and latencies per connection, client id, API, version, group, status and wait.
+"""Counts, bytes and latencies of exchanges by connection, client id, API, version, group, status and wait.
 
-Every step works on whole columns. A latency that cannot be (negative, or of days: the clock stepped, or packets of
-several interfaces were merged) is counted as untimed and touches no other figure.
+Every step works on whole columns. A latency that cannot be is counted as untimed and left out of all other
+figures: it is negative or of days, since the clock stepped or packets of several interfaces were merged.
 """
 
 import numpy as np
@@ -32,29 +32,29 @@ from kdissect.report.aggregate.partial_tables import (
 
 
 def group_by_client(exchanges: TableColumns) -> RowGroups:
-    """Group exchanges by connection and client id."""
-    return group_rows(encode_runs(exchanges.ints("connection")), encode(exchanges.plain("client_id")))
+    """Return exchanges grouped by connection and client id."""
+    return group_rows(encode_runs(exchanges.ints("connection")), encode(exchanges.arrow("client_id")))
 
 
 def api_codes(exchanges: TableColumns) -> tuple[Codes, Codes]:
-    """Give API key and version as columns to group by; both are null for a response without a request."""
+    """Return the codes of API key and API version; both are null for a response without a request."""
     key, version = (
-        encode_range(exchanges.ints(name), exchanges.known(name)) for name in ("api_key", "api_version")
+        encode_range(exchanges.ints(name), exchanges.present(name)) for name in ("api_key", "api_version")
     )
     return key, version
 
 
-def count_calls(exchanges: TableColumns, caller: RowGroups) -> dict[str, pa.Table]:
-    """Give the parts CALLS and LATENCIES."""
-    idle = exchanges.truths("idle_wait")
+def count_calls(exchanges: TableColumns, clients: RowGroups) -> dict[str, pa.Table]:
+    """Return the rows of CALLS and LATENCIES by table name."""
+    idle = exchanges.bools("idle_wait")
     keys: dict[str, AnyColumn] = {"idle_wait": idle}
     for name in ("connection", "client_id", "api_key", "api_name", "api_version", "group_id", "status"):
-        keys[name] = exchanges.plain(name)
-    group_id = encode(exchanges.plain("group_id"))
+        keys[name] = exchanges.arrow(name)
+    group_id = encode(exchanges.arrow("group_id"))
     kinds = group_rows(
-        group_codes(caller), *api_codes(exchanges), group_id, encode_range(idle.astype(np.int64))
+        group_codes(clients), *api_codes(exchanges), group_id, encode_range(idle.astype(np.int64))
     )
-    calls = group_rows(group_codes(kinds), encode(exchanges.plain("status")))
+    calls = group_rows(group_codes(kinds), encode(exchanges.arrow("status")))
     taken = {name: take_rows(keys[name], calls.first) for name, _ in CALLS.keys}
 
     latency, sound = sound_latencies(exchanges)
@@ -72,19 +72,19 @@ def count_calls(exchanges: TableColumns, caller: RowGroups) -> dict[str, pa.Tabl
 
 
 def _measures(exchanges: TableColumns, latency: Ints, sound: Mask) -> dict[str, Measure]:
-    has_request, has_response = exchanges.known("request_first_ns"), exchanges.known("response_first_ns")
+    has_request, has_response = exchanges.present("request_first_ns"), exchanges.present("response_first_ns")
     transfer = exchanges.ints("response_last_ns") - exchanges.ints("response_first_ns")
     moved = has_response & (transfer >= 0) & (transfer < MAX_LATENCY_NS)
     throttle = np.maximum(exchanges.ints("throttle_ms"), 0)
     in_flight = exchanges.ints("in_flight")
-    acks, has_acks = exchanges.ints("acks"), exchanges.known("acks")
-    first_ns = exchanges.either("request_first_ns", "response_first_ns")
-    last_ns = exchanges.either("response_last_ns", "request_last_ns")
+    acks, has_acks = exchanges.ints("acks"), exchanges.present("acks")
+    first_ns = exchanges.coalesce("request_first_ns", "response_first_ns")
+    last_ns = exchanges.coalesce("response_last_ns", "request_last_ns")
     return {
         "exchanges": np.ones(exchanges.rows, bool),
         "error_responses": exchanges.ints("error_code") != 0,
         "errors": exchanges.ints("error_count"),
-        "faults": exchanges.known("fault"),
+        "faults": exchanges.present("fault"),
         "request_bytes": exchanges.ints("request_bytes"),
         "response_bytes": exchanges.ints("response_bytes"),
         "throttled": throttle > 0,
@@ -94,7 +94,7 @@ def _measures(exchanges: TableColumns, latency: Ints, sound: Mask) -> dict[str, 
         "acks_leader": has_acks & (acks == 1),
         "acks_all": has_acks & (acks == -1),
         "timed": sound,
-        "untimed": exchanges.known("latency_ns") & ~sound,
+        "untimed": exchanges.present("latency_ns") & ~sound,
         "latency_ns": np.where(sound, latency, 0),
         "transfer_ns": np.where(moved, transfer, 0),
         "first_ns": (first_ns, has_request | has_response),

@@ -1,12 +1,13 @@
 """How far a percentile of a sample may be from the truth: confidence intervals from order statistics.
 
-Of n independent values, the number below the true p-quantile is binomial (n, p), whatever the values are like. So the
-values at ranks l and u hold that quantile between them with probability P(l <= B < u), and nothing need be known of their
-distribution: no mean, no variance, no normal law. `confidence_ranks` gives the narrowest such pair with half of the doubt on either
-side; where even the first and the last value do not reach the confidence there is none: too few values.
+Of n independent values, the number below the true p-quantile is binomial (n, p), whatever their distribution.
+So the values at ranks l and u enclose that quantile with probability P(l <= B < u). No mean, no variance and
+no normal law is needed. `confidence_ranks` returns the narrowest such pair with half of the doubt on either
+side. If even the first and the last value do not reach the confidence, there are too few values and no
+interval.
 
-Latencies of one capture are not quite independent (a pause delays many requests at once), so the true confidence is
-somewhat lower; those who compare should ask for intervals that do not even touch.
+Latencies of one capture are not quite independent, since a pause delays many requests at once. The true
+confidence is therefore somewhat lower, and a comparison should require intervals that do not even touch.
 """
 
 from functools import lru_cache
@@ -15,17 +16,17 @@ from statistics import NormalDist
 
 CONFIDENCE = 0.95
 NORMAL_FROM = 1000
-"""From this variance of the binomial on, the normal law gives the same ranks within a rank or two (widened by one)."""
+"""From this variance of the binomial on, the normal law is used. Its ranks are widened by one or two."""
 
 NEGLIGIBLE = 10.0
-"""Standard deviations below the mean at which a binomial begins to count."""
+"""Standard deviations below the mean at which the terms of a binomial begin to count."""
 
 Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
 @lru_cache(maxsize=4096)
 def confidence_ranks(count: int, per_mille: int) -> tuple[int, int] | None:
-    """Give the ranks, counted from 1, of the values that hold a quantile between them; None if there are too few values."""
+    """Return the ranks, from 1, of the values that enclose a quantile; None if there are too few values."""
     part = per_mille / 1000
     spread = count * part * (1 - part)
     if spread >= NORMAL_FROM:
@@ -36,7 +37,7 @@ def confidence_ranks(count: int, per_mille: int) -> tuple[int, int] | None:
 
 
 def _from_below(count: int, part: float) -> int:
-    """Give the highest rank r with P(B < r) within half of the doubt; 0 if even the first is beyond it."""
+    """Return the highest rank r with P(B < r) within half of the doubt; 0 if there is none."""
     doubt, below = (1 - CONFIDENCE) / 2, 0.0
     reach = NEGLIGIBLE * sqrt(count * part * (1 - part)) + NEGLIGIBLE
     for below_quantile in range(max(int(count * part - reach), 0), count + 1):

@@ -1,7 +1,8 @@
 """Columns of the public tables as NumPy arrays, and grouping by several of them at once.
 
-Grouping turns each key column into small numbers (`Codes`), folds the columns into one number per row, and renumbers
-those densely (`RowGroups`); measures are then added up by group. That costs a few nanoseconds per row and column.
+Each key column becomes small numbers (`Codes`), the columns are folded into one number for each row, and
+those are renumbered without gaps (`RowGroups`). Values are then added up by group. This costs a few
+nanoseconds for each row and column.
 """
 
 from dataclasses import dataclass
@@ -17,14 +18,14 @@ from kdissect.report.aggregate.histogram import Ints
 Mask = npt.NDArray[np.bool_]
 
 MAX_LATENCY_NS = 1 << 48
-"""Waits of three days and more are faults of the clock; below this, a sum of 32,768 of the longest still fits int64."""
+"""Longer latencies (three days) are faults of the clock; 32,768 of this length add up within int64."""
 
 DIRECT_LIMIT = 1 << 12
-"""Numbers up to this, or up to four times the rows, are renumbered by a table instead of a hash."""
+"""Numbers up to this, or up to four times the rows, are renumbered by an array instead of a hash table."""
 
 
 class Codes(NamedTuple):
-    """A column as numbers -1 (null) .. bound-1."""
+    """A column as numbers from -1 (null) to bound - 1."""
 
     numbers: Ints
     bound: int
@@ -32,7 +33,7 @@ class Codes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowGroups:
-    """Which group each row belongs to, how many groups there are, and the first row of each."""
+    """The group of each row, the number of groups, and the first row of each group."""
 
     of: Ints
     count: int
@@ -40,7 +41,7 @@ class RowGroups:
 
 
 class TableColumns:
-    """A table whose columns are turned into NumPy arrays once, when asked for."""
+    """A table whose columns are converted to arrays when they are first used."""
 
     def __init__(self, table: pa.Table | pa.RecordBatch) -> None:
         self.table = table
@@ -49,63 +50,63 @@ class TableColumns:
         self._ints: dict[str, Ints] = {}
         self._known: dict[str, Mask] = {}
 
-    def plain(self, name: str) -> pa.Array:
-        """Give a column in one piece."""
+    def arrow(self, name: str) -> pa.Array:
+        """Return a column as one Arrow array."""
         if name not in self._plain:
             self._plain[name] = combine_chunks(self.table[name])
         return self._plain[name]
 
-    def known(self, name: str) -> Mask:
-        """Tell where a column is not null."""
+    def present(self, name: str) -> Mask:
+        """Return the mask of rows where a column is not null."""
         if name not in self._known:
-            column = self.plain(name)
+            column = self.arrow(name)
             self._known[name] = valid_mask(column) if column.null_count else np.ones(self.rows, bool)
         return self._known[name]
 
     def ints(self, name: str) -> Ints:
-        """Give a whole-number column as int64, 0 in place of null."""
+        """Return a whole-number column as int64, 0 for null."""
         if name not in self._ints:
-            self._ints[name] = int_values(self.plain(name))
+            self._ints[name] = int_values(self.arrow(name))
         return self._ints[name]
 
-    def truths(self, name: str) -> Mask:
-        """Give a boolean column, null taken as false."""
-        return true_mask(self.plain(name))
+    def bools(self, name: str) -> Mask:
+        """Return a boolean column, false for null."""
+        return true_mask(self.arrow(name))
 
     def equals(self, name: str, text: str) -> Mask:
-        """Tell where a text column has this text."""
-        return true_mask(pc.equal(self.plain(name), text))
+        """Return the mask of rows where a text column has this text."""
+        return true_mask(pc.equal(self.arrow(name), text))
 
-    def filtered(self, mask: Mask) -> "TableColumns":
-        """Keep the rows where `mask` is true."""
+    def filter(self, mask: Mask) -> "TableColumns":
+        """Return the rows where `mask` is true."""
         return self if mask.all() else TableColumns(self.table.filter(pa.array(mask)))
 
-    def either(self, wanted: str, otherwise: str) -> Ints:
+    def coalesce(self, wanted: str, otherwise: str) -> Ints:
         """Give a whole-number column with another in place of null."""
-        return np.where(self.known(wanted), self.ints(wanted), self.ints(otherwise))
+        return np.where(self.present(wanted), self.ints(wanted), self.ints(otherwise))
 
 
 def combine_chunks(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Give a column in one piece, without copying where it is in one already."""
+    """Return a column as one array, without copying if it is one already."""
     if isinstance(column, pa.ChunkedArray):
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return column
 
 
 def int_values(column: pa.Array) -> Ints:
-    """Give a whole-number column as int64, 0 in place of null."""
+    """Return a whole-number column as int64, 0 for null."""
     filled: npt.NDArray[Any] = (column.fill_null(0) if column.null_count else column).to_numpy()
     return filled.astype(np.int64, copy=False)
 
 
 def valid_mask(column: pa.Array) -> Mask:
-    """Tell where a column is not null."""
+    """Return the mask of values that are not null."""
     mask: Mask = column.is_valid().to_numpy(zero_copy_only=False)
     return mask
 
 
 def true_mask(column: pa.Array) -> Mask:
-    """Give a boolean column, null taken as false."""
+    """Return a boolean column as a mask, false for null."""
     mask: Mask = (column.fill_null(fill_value=False) if column.null_count else column).to_numpy(
         zero_copy_only=False
     )
@@ -113,12 +114,12 @@ def true_mask(column: pa.Array) -> Mask:
 
 
 def nullable_ints(values: Ints, present: Mask) -> pa.Array:
-    """Give an int64 column that is null where `present` is false."""
+    """Return an int64 column that is null where `present` is false."""
     return pa.array(values, mask=~present)
 
 
 def encode(column: pa.Array) -> Codes:
-    """Number the distinct values of a column."""
+    """Return the distinct values of a column as codes."""
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     indices = encoded.indices
     numbers: npt.NDArray[Any] = (indices.fill_null(-1) if indices.null_count else indices).to_numpy()
@@ -126,7 +127,7 @@ def encode(column: pa.Array) -> Codes:
 
 
 def encode_runs(values: Ints) -> Codes:
-    """Number the distinct values of a column in which equal values mostly follow each other."""
+    """Return codes of a column in which equal values mostly follow each other."""
     if not len(values):
         return Codes(values, 0)
     starts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]])
@@ -135,7 +136,7 @@ def encode_runs(values: Ints) -> Codes:
 
 
 def encode_range(values: Ints, present: Mask | None = None) -> Codes:
-    """Number whole numbers of a narrow range by their distance from the lowest."""
+    """Return codes of numbers in a narrow range: the distance from the lowest, -1 where not `present`."""
     if not len(values):
         return Codes(values, 0)
     lowest, highest = int(values.min()), int(values.max())
@@ -144,7 +145,7 @@ def encode_range(values: Ints, present: Mask | None = None) -> Codes:
 
 
 def group_rows(*columns: Codes) -> RowGroups:
-    """Group rows by all columns."""
+    """Return the groups of rows that are equal in all columns."""
     numbers, bound = columns[0].numbers + 1, columns[0].bound + 1
     for column in columns[1:]:
         if bound * (column.bound + 1) >= 1 << 62:
@@ -158,7 +159,7 @@ def group_rows(*columns: Codes) -> RowGroups:
 
 
 def _dense(numbers: Ints, bound: int) -> tuple[Ints, int]:
-    """Renumber numbers 0 .. bound-1 so that none is left out."""
+    """Return numbers 0 to bound - 1 renumbered without gaps, and how many there are."""
     if (numbers[1:] > numbers[:-1]).all():
         return np.arange(len(numbers)), len(numbers)
     if bound > max(DIRECT_LIMIT, 4 * len(numbers)):
@@ -170,12 +171,12 @@ def _dense(numbers: Ints, bound: int) -> tuple[Ints, int]:
 
 
 def group_codes(groups: RowGroups) -> Codes:
-    """Use groups as a column of a finer grouping."""
+    """Return groups as the codes of one column of a finer grouping."""
     return Codes(groups.of, groups.count)
 
 
 def sum_by_group(groups: RowGroups, values: Ints | Mask) -> Ints:
-    """Add values up by group; a mask is counted."""
+    """Return the sum of values for each group; a mask is counted."""
     if values.dtype == bool:
         return np.bincount(groups.of[values], minlength=groups.count).astype(np.int64)
     sums = np.zeros(groups.count, np.int64)
@@ -187,20 +188,20 @@ INT64_RANGE = np.iinfo(np.int64)
 
 
 def lowest_by_group(groups: RowGroups, values: Ints, present: Mask) -> pa.Array:
-    """Give the lowest present value by group, null where there is none."""
+    """Return the lowest present value of each group, null if there is none."""
     found = np.full(groups.count, INT64_RANGE.max)
     np.minimum.at(found, groups.of, np.where(present, values, INT64_RANGE.max))
     return nullable_ints(found, found < INT64_RANGE.max)
 
 
 def highest_by_group(groups: RowGroups, values: Ints, present: Mask) -> pa.Array:
-    """Give the highest present value by group, null where there is none."""
+    """Return the highest present value of each group, null if there is none."""
     found = np.full(groups.count, INT64_RANGE.min)
     np.maximum.at(found, groups.of, np.where(present, values, INT64_RANGE.min))
     return nullable_ints(found, found > INT64_RANGE.min)
 
 
 def sound_latencies(exchanges: TableColumns) -> tuple[Ints, Mask]:
-    """Give latencies and where they are sound: there, not negative, and shorter than `MAX_LATENCY_NS`."""
+    """Return latencies in ns and the mask of sound ones: present, not negative, below `MAX_LATENCY_NS`."""
     latency = exchanges.ints("latency_ns")
-    return latency, exchanges.known("latency_ns") & (latency >= 0) & (latency < MAX_LATENCY_NS)
+    return latency, exchanges.present("latency_ns") & (latency >= 0) & (latency < MAX_LATENCY_NS)

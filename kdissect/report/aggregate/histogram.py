@@ -1,9 +1,10 @@
 """Log-linear buckets: how latencies are counted so that counts from anywhere can be added up.
 
-In come non-negative int64 values; out go bucket numbers, and from sparse (bucket, count) rows percentiles again. Every
-octave [2^n, 2^(n+1)) is cut into 128 equal buckets, values below 256 have one bucket each. A bucket of width w thus starts
-at 128 w or higher, and its middle is never further than 1/256 (0.39 %) from any value in it: that is the error of every
-percentile. All arithmetic is on integers, so figures do not depend on how rows were spread over tasks.
+In come non-negative int64 values, out go bucket numbers; (bucket, count) rows become percentiles again. Every
+octave [2^n, 2^(n+1)) is divided into 128 equal buckets, and values below 256 have one bucket each. A bucket
+of width w thus starts at 128 w or higher, and its middle is within 1/256 (0.39 %) of any value in it: that is
+the error of every percentile. All arithmetic is on integers, so figures do not depend on how rows were
+divided among tasks.
 
 Percentiles are those of `quantiles`.
 """
@@ -26,7 +27,7 @@ EXPONENT_BIAS = 1023
 
 
 def bucket_of(values: Ints) -> Ints:
-    """Give the bucket number of each value; values are 0 .. 2^63-1."""
+    """Return the bucket number of each value; values are 0 to 2^63 - 1."""
     # Keep float64 from rounding up.
     exact = np.where(values >> (MANTISSA_BITS + 1) == 0, values, values & ~np.int64(0xFFF))
     bits = exact.astype(np.float64).view(np.int64) >> (MANTISSA_BITS - SUB_BITS)
@@ -35,21 +36,21 @@ def bucket_of(values: Ints) -> Ints:
 
 
 def bucket_bounds(buckets: Ints) -> tuple[Ints, Ints]:
-    """Give the lowest and the highest value that falls into each bucket."""
+    """Return the lowest and the highest value of each bucket."""
     shift = np.maximum((buckets >> SUB_BITS) - 1, 0)
     lowest = (buckets - (shift << SUB_BITS)) << shift
     return lowest, lowest + (np.int64(1) << shift) - 1
 
 
 def middle(buckets: Ints) -> Ints:
-    """Give the value that stands for everything in each bucket."""
+    """Return the value in the middle of each bucket, which stands for all of it."""
     lowest, highest = bucket_bounds(buckets)
     return lowest + (highest - lowest) // 2
 
 
 @dataclass(frozen=True, slots=True)
 class Histograms:
-    """Sparse histograms of many groups, in order of (group, bucket); each pair occurs once."""
+    """Sparse histograms of many groups, ordered by (group, bucket); each pair occurs once."""
 
     group: Ints
     bucket: Ints
@@ -57,7 +58,7 @@ class Histograms:
 
 
 def add_up(group: Ints, bucket: Ints, count: Ints) -> Histograms:
-    """Add up rows that share group and bucket, in any order, into `Histograms`."""
+    """Return the histograms of rows in any order; rows of the same group and bucket are added up."""
     if not len(group):
         return Histograms(group, bucket, count)
     order = np.lexsort((bucket, group))
@@ -67,7 +68,7 @@ def add_up(group: Ints, bucket: Ints, count: Ints) -> Histograms:
 
 
 def percentiles(counted: Histograms, groups: int, per_mille: Sequence[int]) -> list[Ints]:
-    """Give, for each of `per_mille`, one value per group 0 .. groups-1 (0 for a group without values)."""
+    """Return, for each of `per_mille`, an array of values by group; 0 for a group without values."""
     totals = np.zeros(groups, np.int64)
     np.add.at(totals, counted.group, counted.count)
     before = np.cumsum(totals) - totals
@@ -83,7 +84,10 @@ def percentiles(counted: Histograms, groups: int, per_mille: Sequence[int]) -> l
 
 
 def bounds_at_ranks(counted: Histograms, group: int, ranks: tuple[int, int]) -> tuple[int, int]:
-    """Give bounds of the values at two ranks (counted from 1) of a group: no lower than the first, no higher than the second."""
+    """Return the lower bound of the value at the first rank, and the upper bound of that at the second.
+
+    Ranks are counted from 1.
+    """
     first, last = np.searchsorted(counted.group, [group, group + 1])
     running = np.cumsum(counted.count[first:last])
     low, high = (
@@ -95,7 +99,7 @@ def bounds_at_ranks(counted: Histograms, group: int, ranks: tuple[int, int]) -> 
 
 
 def variance(counted: Histograms, groups: int) -> npt.NDArray[np.float64]:
-    """Give the population variance of each group, each value taken as the middle of its bucket."""
+    """Return the population variance of each group, where the middle of its bucket stands for each value."""
     value = middle(counted.bucket).astype(np.float64)
     totals = np.bincount(counted.group, counted.count, groups)
     safe = np.maximum(totals, 1)

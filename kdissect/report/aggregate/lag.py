@@ -1,7 +1,8 @@
-"""How far consumers are behind: of each client and partition the first and the last fetch, and the farthest of all.
+"""How far consumers are behind: at the first and the last fetch of each client and partition, and at most.
 
-A fetch asks from an offset on and is told where the partition ends (high watermark): the difference is what is still to be
-read. Two rows for each client and partition, whatever the length of the capture.
+A Fetch request names the offset that it wants, and the response says where the partition ends (high
+watermark). The difference is what is still to be read. There are two rows for each client and partition,
+whatever the length of the capture.
 """
 
 import numpy as np
@@ -30,28 +31,32 @@ EDGES = (("first", 1), ("last", -1))
 
 
 def count_lags(
-    partitions: TableColumns, exchanges: TableColumns, located: Ints, caller: RowGroups
+    partitions: TableColumns, exchanges: TableColumns, exchange_rows: Ints, clients: RowGroups
 ) -> pa.Table:
-    """Give the part LAGS."""
+    """Return the rows of LAGS."""
     end, start = partitions.ints("high_watermark"), partitions.ints("offset")
-    told = partitions.known("high_watermark") & (end >= 0) & partitions.known("offset") & (start >= 0)
-    told &= (
-        (partitions.ints("api_key") == ApiKey.FETCH) & (partitions.ints("error_code") == 0) & (located >= 0)
+    sound = partitions.present("high_watermark") & (end >= 0) & partitions.present("offset") & (start >= 0)
+    sound &= (
+        (partitions.ints("api_key") == ApiKey.FETCH)
+        & (partitions.ints("error_code") == 0)
+        & (exchange_rows >= 0)
     )
-    rows = np.flatnonzero(told & partitions.known("partition"))
+    rows = np.flatnonzero(sound & partitions.present("partition"))
     if not len(rows):
         return LAGS.schema.empty_table()
-    of = located[rows]
+    exchange = exchange_rows[rows]
     lag = np.maximum(end[rows] - start[rows], 0)
-    time = exchanges.either("response_first_ns", "request_first_ns")[of]
-    topic = group_rows(*(encode(take_rows(partitions.plain(name), rows)) for name in ("topic", "topic_id")))
+    time = exchanges.coalesce("response_first_ns", "request_first_ns")[exchange]
+    topic = group_rows(*(encode(take_rows(partitions.arrow(name), rows)) for name in ("topic", "topic_id")))
     groups = group_rows(
-        Codes(group_codes(caller).numbers[of], caller.count),
+        Codes(group_codes(clients).numbers[exchange], clients.count),
         group_codes(topic),
         encode_range(partitions.ints("partition")[rows]),
     )
-    found = [_edge(edge, sign * time, lag, rows, of, groups, partitions, exchanges) for edge, sign in EDGES]
-    return roll_up(LAGS, pa.concat_tables(found))
+    tables = [
+        _edge(edge, sign * time, lag, rows, exchange, groups, partitions, exchanges) for edge, sign in EDGES
+    ]
+    return roll_up(LAGS, pa.concat_tables(tables))
 
 
 def _edge(
@@ -59,12 +64,12 @@ def _edge(
     order: Ints,
     lag: Ints,
     rows: Ints,
-    of: Ints,
+    exchange: Ints,
     groups: RowGroups,
     partitions: TableColumns,
     exchanges: TableColumns,
 ) -> pa.Table:
-    """Keep of each group all rows of the first time, one of them with the count of the group."""
+    """Return all rows of the first time of each group, one of them with the count of the group."""
     best = np.full(groups.count, INT64_RANGE.max)
     np.minimum.at(best, groups.of, order)
     most = np.zeros(groups.count, np.int64)
@@ -75,8 +80,8 @@ def _edge(
     exchanges_of[leaders] = np.bincount(groups.of, minlength=groups.count)[group]
     made: dict[str, AnyColumn] = {"edge": pa.repeat(pa.scalar(edge), len(kept)), "exchanges": exchanges_of}
     for name in ("topic", "topic_id", "partition"):
-        made[name] = take_rows(partitions.plain(name), rows[kept])
+        made[name] = take_rows(partitions.arrow(name), rows[kept])
     for name in ("connection", "client_id", "capture_file", "request_packet", "response_packet"):
-        made[name] = take_rows(exchanges.plain(name), of[kept])
+        made[name] = take_rows(exchanges.arrow(name), exchange[kept])
     made |= {"order_ns": order[kept], "lag": lag[kept], "most": most[groups.of[kept]]}
     return pa.table({name: made[name] for name in LAGS.schema.names}).cast(LAGS.schema)

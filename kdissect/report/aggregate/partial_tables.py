@@ -1,8 +1,9 @@
-"""What a partial summary is made of: small Arrow tables that say themselves how two rows become one.
+"""What a partial report is made of: small Arrow tables that define how two of their rows become one.
 
-A part has key columns; every other column is added up, or keeps its lowest or highest value, or is taken from the row
-that comes first in the order the part names. All four are associative and commutative and work on integers, so a report
-is the same for any number of tasks, any batch size and any order of arrival.
+Each table has key columns. Every other column is added up, or keeps its lowest or highest value, or is taken
+from the row that comes first in the order that the table defines. All four are associative and commutative
+and work on integers, so a report is the same for any number of tasks, any batch size and any order of
+arrival.
 """
 
 from collections.abc import Mapping
@@ -38,7 +39,7 @@ Measure: TypeAlias = "Ints | Mask | tuple[Ints, Mask]"
 
 @dataclass(frozen=True, slots=True)
 class PartialTable:
-    """One table of a partial summary: columns by what becomes of them when rows meet."""
+    """One table of a partial report: its columns by what happens to them when rows become one."""
 
     name: str
     keys: tuple[tuple[str, pa.DataType], ...]
@@ -50,17 +51,17 @@ class PartialTable:
     first: tuple[tuple[str, pa.DataType], ...] = ()
     """Columns taken from the row that comes first."""
     most: int = 0
-    """Rows that are kept apart, 0 for any number; see `row_limits`."""
+    """The highest number of rows, 0 for any number; see `row_limits`."""
     spare: tuple[tuple[str, ...], ...] = ()
-    """Keys that become null, group by group, for the lightest rows when there are too many."""
+    """Groups of keys that become null, one after the other, for the lightest rows when there are too many."""
     earliest: str = ""
-    """Instead: the key by which the first rows stay; the others become one row without keys."""
+    """Instead of `spare`: the key by which the first rows stay; the others become one row without keys."""
     run: tuple[str, str] = ("", "")
     """A key and a highest column that are begin and end of a range; ranges that touch become one."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns in the order keys, sums, lowest, highest, first."""
+        """Return the columns in the order keys, sums, lowest, highest, first."""
         measured = [(name, INT64) for name in (*self.sums, *self.lowest, *self.highest)]
         return pa.schema([*self.keys, *measured, *self.first])
 
@@ -79,7 +80,7 @@ LOCATION = (
     ("partition", INT32),
     ("detail", TEXT),
 )
-"""Where in the captures something was seen; `order_ns` decides which sighting is kept (the lowest)."""
+"""Where in the captures something was seen; `order_ns` decides which occurrence is kept (the lowest)."""
 
 CALLS = PartialTable(
     "calls",
@@ -222,7 +223,7 @@ FINDING_INPUTS = PartialTable(
         ("response_packet", INT64),
     ),
 )
-"""What findings rest on (see `notable`); `amount` and `most` are sum and maximum of milliseconds throttled."""
+"""What findings rest on (see `finding_inputs`); `amount` and `most`: sum and maximum of throttled ms."""
 
 LAGS = PartialTable(
     "lags",
@@ -245,8 +246,10 @@ LAGS = PartialTable(
         ("response_packet", INT64),
     ),
 )
-"""How far behind the end of a partition a consumer's first and last fetch was, and the farthest (`most`); `order_ns` is the
-time, minus the time for the last."""
+"""The lag of a consumer in a partition at its first and its last fetch, and the largest lag (`most`).
+
+`order_ns` is the time, and minus the time for the last.
+"""
 
 CONNECTION_FACTS = PartialTable(
     "connections",
@@ -260,8 +263,8 @@ NAMES = PartialTable("names", keys=(("topic_id", TEXT), ("topic", TEXT)))
 BROKERS = PartialTable("brokers", keys=(("node_id", INT32), ("host", TEXT), ("port", INT32)))
 
 PARTIAL_TABLES = {
-    part.name: part
-    for part in (
+    table.name: table
+    for table in (
         CALLS,
         LATENCIES,
         TOPIC_FLOWS,
@@ -279,41 +282,42 @@ PARTIAL_TABLES = {
 
 
 def make_table(
-    part: PartialTable, groups: RowGroups, taken: Mapping[str, AnyColumn], measures: Mapping[str, Measure]
+    part: PartialTable, groups: RowGroups, keys: Mapping[str, AnyColumn], measures: Mapping[str, Measure]
 ) -> pa.Table:
-    """Make one row per group of `taken`, which has keys and `first` by group, and of `measures` by row.
+    """Return one row for each group from `keys` (keys and `first` by group) and `measures` (by row).
 
-    A measure is a column of whole numbers, a mask to count, or numbers with a mask of those that are there.
+    A measure is a column of whole numbers, a mask to count, or numbers with the mask of those that are
+    present.
     """
-    made: dict[str, AnyColumn] = dict(taken)
+    columns: dict[str, AnyColumn] = dict(keys)
     for name in part.sums:
         values = measures[name]
-        made[name] = sum_by_group(groups, values if isinstance(values, np.ndarray) else values[0])
+        columns[name] = sum_by_group(groups, values if isinstance(values, np.ndarray) else values[0])
     for names, extreme in ((part.lowest, lowest_by_group), (part.highest, highest_by_group)):
         for name in names:
             values = measures[name]
-            made[name] = extreme(
+            columns[name] = extreme(
                 groups, *(values if isinstance(values, tuple) else (values, np.ones(len(values), bool)))
             )
-    return pa.table({name: made[name] for name in part.schema.names}).cast(part.schema)
+    return pa.table({name: columns[name] for name in part.schema.names}).cast(part.schema)
 
 
 def take_rows(column: AnyColumn, rows: Ints) -> AnyColumn:
-    """Take rows of a column."""
+    """Return rows of a column."""
     return column[rows] if isinstance(column, np.ndarray) else column.take(pa.array(rows))
 
 
 def roll_up(part: PartialTable, table: pa.Table) -> pa.Table:
-    """Make one row of all rows that share the keys; row order of the result is unspecified."""
+    """Return one row for all rows that share the keys; the order of the result is unspecified."""
     if part.order:
         table = table.sort_by([(column, "ascending") for column in part.order])
     columns = TableColumns(table)
-    return roll_up_groups(part, columns, group_rows(*(encode(columns.plain(name)) for name, _ in part.keys)))
+    return roll_up_groups(part, columns, group_rows(*(encode(columns.arrow(name)) for name, _ in part.keys)))
 
 
 def roll_up_groups(part: PartialTable, columns: TableColumns, groups: RowGroups) -> pa.Table:
-    """Make one row per group, its keys those of the group's first row."""
-    taken = {name: take_rows(columns.plain(name), groups.first) for name, _ in (*part.keys, *part.first)}
+    """Return one row for each group, with the keys of its first row."""
+    keys = {name: take_rows(columns.arrow(name), groups.first) for name, _ in (*part.keys, *part.first)}
     measures: dict[str, Measure] = {name: columns.ints(name) for name in part.sums}
-    measures |= {name: (columns.ints(name), columns.known(name)) for name in (*part.lowest, *part.highest)}
-    return make_table(part, groups, taken, measures)
+    measures |= {name: (columns.ints(name), columns.present(name)) for name in (*part.lowest, *part.highest)}
+    return make_table(part, groups, keys, measures)

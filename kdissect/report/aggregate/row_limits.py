@@ -1,8 +1,8 @@
-"""Keeping parts of a partial small: ranges that touch become one, and of too many rows the lightest give up some keys.
+"""How the tables of a partial report stay small: ranges that touch become one, light rows give up keys.
 
-Nothing that is counted is lost: a row that gives up its keys joins the others that did. Who is heavy is judged where rows
-meet, so with more rows than a part keeps, which of the light ones are told apart may depend on how the work was divided;
-their sums do not.
+No count is lost: a row that gives up its keys joins the others that did. Which rows are light is decided
+where rows meet. With more rows than a table keeps, the division of the work may therefore decide which of the
+light rows stay separate, but not their sums.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ from kdissect.report.aggregate.partial_tables import (
 
 
 def limit_rows(part: PartialTable, table: pa.Table) -> pa.Table:
-    """Give the rows of a part, no more of them than it keeps apart where they can be told apart by less."""
+    """Return the rows of a table, with keys given up until there are no more rows than the table keeps."""
     if part.run[0]:
         table = _in_runs(part, table)
     if not part.most or table.num_rows <= part.most:
@@ -38,9 +38,9 @@ def limit_rows(part: PartialTable, table: pa.Table) -> pa.Table:
 
 
 def _without(part: PartialTable, table: pa.Table, names: tuple[str, ...]) -> pa.Table:
-    """Keep `names` of the heaviest that have no more than half the rows; they become null for the others."""
+    """Return the table with `names` null but for the heaviest values, which have at most half of the rows."""
     columns = TableColumns(table)
-    groups = group_rows(*(encode(columns.plain(name)) for name in names))
+    groups = group_rows(*(encode(columns.arrow(name)) for name in names))
     weight, rows = (
         sum_by_group(groups, columns.ints(part.sums[0])),
         np.bincount(groups.of, minlength=groups.count),
@@ -67,10 +67,10 @@ def _nulled(table: pa.Table, names: tuple[str, ...], rows: np.ndarray) -> pa.Tab
 
 
 def _in_runs(part: PartialTable, table: pa.Table) -> pa.Table:
-    """Join ranges of the same keys that touch or overlap."""
+    """Return the table with ranges of the same keys joined if they touch or overlap."""
     start, stop = part.run
     columns = TableColumns(table)
-    same = group_rows(*(encode(columns.plain(name)) for name, _ in part.keys if name != start))
+    same = group_rows(*(encode(columns.arrow(name)) for name, _ in part.keys if name != start))
     order = np.lexsort((columns.ints(start), same.of))
     runs = _runs(same.of[order], columns.ints(start)[order], columns.ints(stop)[order])
     first = np.flatnonzero(np.r_[True, np.diff(runs) != 0]) if len(runs) else runs
@@ -79,7 +79,10 @@ def _in_runs(part: PartialTable, table: pa.Table) -> pa.Table:
 
 
 def _runs(key: Ints, start: Ints, stop: Ints) -> Ints:
-    """Number the runs of ranges in order of (key, start): a new one begins with a new key or behind all before."""
+    """Return the number of the run of each range, ranges in order of (key, start).
+
+    A new run begins with a new key, and after all earlier ranges of the key have ended.
+    """
     if not len(key):
         return key
     # Each key's stops are lifted above those of the keys before, so that one running maximum serves all.

@@ -1,7 +1,8 @@
-"""Partitions become topics: volumes per client, codec and API, partitions seen, latencies of exchanges that name a topic.
+"""Volumes by topic, client, codec and API; partitions of topics; latencies of exchanges that name a topic.
 
-A partition row knows its exchange by (connection, ordinal); the exchange must be in the same batch of tables, since only
-there are client and latency. An exchange that names a topic in eight partitions counts once for that topic.
+A row of partitions names its exchange by (connection, ordinal). That exchange must be in the same batch of
+tables, since only exchanges have client and latency. An exchange that names a topic in eight partitions
+counts once for that topic.
 """
 
 import numpy as np
@@ -36,53 +37,59 @@ AMOUNTS = ("records", "batches", "record_bytes", "sampled_bytes", "sampled_lz4_b
 
 
 def rows_of_exchanges(partitions: TableColumns, exchanges: TableColumns) -> Ints:
-    """Give, for each partition row, the row of its exchange, or -1."""
+    """Return for each row of partitions the row of its exchange, or -1."""
     keys, known = (
-        ExchangeKeys(rows.ints("connection"), rows.ints("ordinal"), rows.known("ordinal"))
+        ExchangeKeys(rows.ints("connection"), rows.ints("ordinal"), rows.present("ordinal"))
         for rows in (partitions, exchanges)
     )
     return find_exchanges(keys, known)
 
 
 def count_topics(
-    partitions: TableColumns, exchanges: TableColumns, located: Ints, caller: RowGroups
+    partitions: TableColumns, exchanges: TableColumns, exchange_rows: Ints, clients: RowGroups
 ) -> dict[str, pa.Table]:
-    """Give the parts TOPIC_FLOWS, TOPIC_PARTITIONS, TOPIC_CALLS and TOPIC_LATENCIES."""
-    named = partitions.known("topic") | partitions.known("topic_id")
-    partitions, located = partitions.filtered(named), located[named]
-    topic = group_rows(encode(partitions.plain("topic")), encode(partitions.plain("topic_id")))
+    """Return the rows of TOPIC_FLOWS, TOPIC_PARTITIONS, TOPIC_CALLS and TOPIC_LATENCIES by table name."""
+    named = partitions.present("topic") | partitions.present("topic_id")
+    partitions, exchange_rows = partitions.filter(named), exchange_rows[named]
+    topic = group_rows(encode(partitions.arrow("topic")), encode(partitions.arrow("topic_id")))
     partition = group_rows(
-        group_codes(topic), encode_range(partitions.ints("partition"), partitions.known("partition"))
+        group_codes(topic), encode_range(partitions.ints("partition"), partitions.present("partition"))
     )
     seen = _taken(partitions, partition.first, ("topic", "topic_id", "partition"))
     return {
-        TOPIC_FLOWS.name: _flows(partitions, exchanges, located, caller, topic),
+        TOPIC_FLOWS.name: _flows(partitions, exchanges, exchange_rows, clients, topic),
         TOPIC_PARTITIONS.name: make_table(
-            TOPIC_PARTITIONS, partition, seen, {"mentions": np.ones(len(located), bool)}
+            TOPIC_PARTITIONS, partition, seen, {"mentions": np.ones(len(exchange_rows), bool)}
         ),
-        **_timings(partitions, exchanges, located, caller, topic),
+        **_timings(partitions, exchanges, exchange_rows, clients, topic),
     }
 
 
 def _flows(
-    partitions: TableColumns, exchanges: TableColumns, located: Ints, caller: RowGroups, topic: RowGroups
+    partitions: TableColumns,
+    exchanges: TableColumns,
+    exchange_rows: Ints,
+    clients: RowGroups,
+    topic: RowGroups,
 ) -> pa.Table:
-    there = located >= 0
-    client = Codes(np.where(there, caller.of[located], -1) if exchanges.rows else located, caller.count)
+    there = exchange_rows >= 0
+    client = Codes(
+        np.where(there, clients.of[exchange_rows], -1) if exchanges.rows else exchange_rows, clients.count
+    )
     connection, api = encode_runs(partitions.ints("connection")), encode_range(partitions.ints("api_key"))
-    exchange = nullable_ints(located, there)
-    group_id = exchanges.plain("group_id").take(exchange)
+    exchange = nullable_ints(exchange_rows, there)
+    group_id = exchanges.arrow("group_id").take(exchange)
     flows = group_rows(
-        group_codes(topic), client, connection, api, encode(group_id), encode(partitions.plain("codec"))
+        group_codes(topic), client, connection, api, encode(group_id), encode(partitions.arrow("codec"))
     )
     taken = _taken(partitions, flows.first, ("topic", "topic_id", "api_key", "connection", "codec"))
     first = pa.array(flows.first)
-    taken["client_id"] = exchanges.plain("client_id").take(exchange.take(first))
+    taken["client_id"] = exchanges.arrow("client_id").take(exchange.take(first))
     taken["group_id"] = group_id.take(first)
-    sent = exchanges.either("request_first_ns", "response_first_ns")
-    when = sent[located] if exchanges.rows else np.zeros(len(located), np.int64)
+    sent = exchanges.coalesce("request_first_ns", "response_first_ns")
+    when = sent[exchange_rows] if exchanges.rows else np.zeros(len(exchange_rows), np.int64)
     measures: dict[str, Measure] = {
-        "mentions": np.ones(len(located), bool),
+        "mentions": np.ones(len(exchange_rows), bool),
         "errors": partitions.ints("error_code") != 0,
         **{name: np.maximum(partitions.ints(name), 0) for name in AMOUNTS},
         "first_ns": (when, there),
@@ -92,19 +99,23 @@ def _flows(
 
 
 def _timings(
-    partitions: TableColumns, exchanges: TableColumns, located: Ints, caller: RowGroups, topic: RowGroups
+    partitions: TableColumns,
+    exchanges: TableColumns,
+    exchange_rows: Ints,
+    clients: RowGroups,
+    topic: RowGroups,
 ) -> dict[str, pa.Table]:
-    """Take each pair of exchange and topic once, then count calls and latencies by topic."""
-    inside = np.flatnonzero((located >= 0) & _changes(located, topic.of))
-    pairs = group_rows(Codes(located[inside], exchanges.rows), Codes(topic.of[inside], topic.count))
+    """Return calls and latencies by topic, each pair of exchange and topic counted once."""
+    inside = np.flatnonzero((exchange_rows >= 0) & _changes(exchange_rows, topic.of))
+    pairs = group_rows(Codes(exchange_rows[inside], exchanges.rows), Codes(topic.of[inside], topic.count))
     rows = inside[pairs.first]
-    exchange = located[rows]
+    exchange = exchange_rows[rows]
     latency, sound = sound_latencies(exchanges)
     latency, sound = latency[exchange], sound[exchange]
-    idle = exchanges.truths("idle_wait")[exchange]
+    idle = exchanges.bools("idle_wait")[exchange]
     api, wait = encode_range(partitions.ints("api_key")[rows]), encode_range(idle.astype(np.int64))
     kind = group_rows(Codes(topic.of[rows], topic.count), api, wait)
-    calls = group_rows(group_codes(kind), Codes(caller.of[exchange], caller.count))
+    calls = group_rows(group_codes(kind), Codes(clients.of[exchange], clients.count))
     by_client = _taken(partitions, rows[calls.first], ("topic", "topic_id", "api_key"))
     by_client |= _taken(exchanges, exchange[calls.first], ("connection", "client_id"))
     by_client["idle_wait"] = idle[calls.first]
@@ -129,7 +140,7 @@ def _timings(
 
 
 def _changes(*columns: Ints) -> Mask:
-    """Tell where a row differs from the one before: partitions of one topic mostly follow each other."""
+    """Return the mask of rows that differ from the row before."""
     changed = np.zeros(len(columns[0]), bool)
     changed[:1] = True
     for column in columns:
@@ -138,4 +149,4 @@ def _changes(*columns: Ints) -> Mask:
 
 
 def _taken(source: TableColumns, rows: Ints, names: tuple[str, ...]) -> dict[str, pa.Array]:
-    return {name: take_rows(source.plain(name), rows) for name in names}
+    return {name: take_rows(source.arrow(name), rows) for name in names}

@@ -1,4 +1,7 @@
-"""What the capture cannot tell: one rule per kind of doubt, each a count and the figures it touches. Quiet when zero."""
+"""What is missing or uncertain in a capture: a table of counters, each with the figures that it affects.
+
+A counter that is zero is not reported.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,7 +16,7 @@ from kdissect.report.model.summary import (
 
 
 class QualityInput(NamedTuple):
-    """What the rules look at."""
+    """What is counted."""
 
     capture: CaptureFacts
     connections: ConnectionTotals
@@ -21,7 +24,7 @@ class QualityInput(NamedTuple):
 
 
 class QualityRule(NamedTuple):
-    """A kind of doubt: how many, of how many, and what it means for the reader."""
+    """A counter: its name, how many, of how many, and what it means for the reader."""
 
     name: str
     count: Callable[[QualityInput], int]
@@ -29,180 +32,191 @@ class QualityRule(NamedTuple):
     means: str
 
 
-def quality_counters(evidence: QualityInput) -> tuple[QualityCounter, ...]:
-    """Give the doubts that there is a reason for."""
+def quality_counters(source: QualityInput) -> tuple[QualityCounter, ...]:
+    """Return the counters that are not zero."""
     return tuple(
         QualityCounter(
             name=rule.name,
-            count=rule.count(evidence),
-            of=rule.of(evidence) if rule.of else None,
+            count=rule.count(source),
+            of=rule.of(source) if rule.of else None,
             means=rule.means,
         )
         for rule in QUALITY_RULES
-        if rule.count(evidence)
+        if rule.count(source)
     )
 
 
-def _kafka_connections(evidence: QualityInput) -> int:
-    seen = evidence.connections
-    return seen.opened_by_handshake + seen.midstream
+def _packets(source: QualityInput) -> int:
+    return source.capture.packets
 
 
-def _all_bytes(evidence: QualityInput) -> int:
-    return sum(row.bytes for row in evidence.connections.protocols)
+def _kafka_connections(source: QualityInput) -> int:
+    return source.connections.opened_by_handshake + source.connections.midstream
 
 
-def _bytes_of(evidence: QualityInput, *protocols: str) -> int:
-    return sum(row.bytes for row in evidence.connections.protocols if row.protocol in protocols)
+def _kafka_bytes(source: QualityInput) -> int:
+    return source.connections.bytes_to_server + source.connections.bytes_to_client
 
 
-def _awaited(evidence: QualityInput) -> int:
-    totals = evidence.totals
-    return totals.exchanges - totals.no_response_expected
+def _all_bytes(source: QualityInput) -> int:
+    return sum(row.bytes for row in source.connections.protocols)
+
+
+def _bytes_of(source: QualityInput, *protocols: str) -> int:
+    return sum(row.bytes for row in source.connections.protocols if row.protocol in protocols)
+
+
+def _expected_responses(source: QualityInput) -> int:
+    return source.totals.exchanges - source.totals.no_response_expected
 
 
 QUALITY_RULES = (
     QualityRule(
         "lost_bytes",
-        lambda seen: seen.connections.lost_bytes,
-        lambda seen: (
-            seen.connections.lost_bytes
-            + seen.connections.bytes_to_server
-            + seen.connections.bytes_to_client
-            - seen.connections.cut_bytes  # which are lost, too
-        ),
-        "bytes the capture lost: some exchanges are missing or look unanswered",
+        lambda source: source.connections.lost_bytes,
+        # Bytes cut off by the snap length are counted as lost, too.
+        lambda source: source.connections.lost_bytes + _kafka_bytes(source) - source.connections.cut_bytes,
+        "bytes that the capture lost: some exchanges are missing or look unanswered",
     ),
     QualityRule(
         "dropped_packets",
-        lambda seen: seen.capture.dropped_packets,
-        lambda seen: seen.capture.packets + seen.capture.dropped_packets,
-        "packets lost in capturing, as the capture itself says",
+        lambda source: source.capture.dropped_packets,
+        lambda source: source.capture.packets + source.capture.dropped_packets,
+        "packets that were dropped during the capture, as the capture file reports",
     ),
     QualityRule(
         "conflicting_segments",
-        lambda seen: seen.connections.conflicting_segments,
+        lambda source: source.connections.conflicting_segments,
         None,
-        "segments sent again with other bytes: the first ones count, but the receiver may have taken the others",
+        "retransmissions with other bytes: the first copy counts, but the receiver may have taken another "
+        "one",
     ),
     QualityRule(
         "one_way_connections",
-        lambda seen: seen.connections.one_way,
+        lambda source: source.connections.one_way,
         _kafka_connections,
-        "connections with one direction only: no latencies, no errors",
+        "connections with one captured direction only: no latencies, no errors",
     ),
     QualityRule(
         "midstream_connections",
-        lambda seen: seen.connections.midstream,
+        lambda source: source.connections.midstream,
         _kafka_connections,
-        "connections older than the capture: client software may be unknown, first answers lack their request",
+        "connections older than the capture: client software may be unknown, first responses lack their "
+        "request",
     ),
     QualityRule(
         "unmatched",
-        lambda seen: seen.totals.unanswered + seen.totals.orphan_responses,
-        _awaited,
-        "requests without answer or answers without request: they have no latency",
+        lambda source: source.totals.unanswered + source.totals.orphan_responses,
+        _expected_responses,
+        "requests without a response, or responses without a request: they have no latency",
     ),
     QualityRule(
         "truncated_packets",
-        lambda seen: seen.capture.truncated_packets,
-        lambda seen: seen.capture.packets,
+        lambda source: source.capture.truncated_packets,
+        _packets,
         "packets cut by the snap length: names, errors and records in the missing part are not counted",
     ),
     QualityRule(
         "faults",
-        lambda seen: seen.totals.faults,
-        lambda seen: seen.totals.exchanges,
+        lambda source: source.totals.faults,
+        lambda source: source.totals.exchanges,
         "messages not fully decoded: their latency counts, what follows the fault does not",
     ),
     QualityRule(
         "untimed",
-        lambda seen: seen.totals.untimed,
-        lambda seen: seen.totals.answered,
-        "answers with a time before their request, or days later: left out of latencies",
+        lambda source: source.totals.untimed,
+        lambda source: source.totals.answered,
+        "responses with a time before their request, or days later: left out of latencies",
     ),
     QualityRule(
         "clock_steps",
-        lambda seen: seen.capture.clock_steps,
+        lambda source: source.capture.clock_steps,
         None,
         "times that jump back between packets: latencies around them are wrong",
     ),
     QualityRule(
         "fragments",
-        lambda seen: seen.capture.fragments,
-        lambda seen: seen.capture.packets,
-        "IP fragments whose first one is not in the capture: what they carry is missing",
+        lambda source: source.capture.fragments,
+        _packets,
+        "IP fragments without a captured first fragment: their content is missing",
     ),
     QualityRule(
         "malformed_packets",
-        lambda seen: seen.capture.malformed_packets,
-        lambda seen: seen.capture.packets,
-        "packets whose headers are wrong, cut off, or in too many tunnels: what they carry is missing",
+        lambda source: source.capture.malformed_packets,
+        _packets,
+        "packets whose headers are malformed, cut off, or inside too many tunnels: their content is missing",
     ),
     QualityRule(
         "unknown_link_packets",
-        lambda seen: seen.capture.unknown_link_packets,
-        lambda seen: seen.capture.packets,
-        "packets of a link type that is not read: what they carry is missing",
+        lambda source: source.capture.unknown_link_packets,
+        _packets,
+        "packets of an unsupported link type: their content is missing",
     ),
     QualityRule(
         "attempts",
-        lambda seen: seen.capture.attempts,
+        lambda source: source.capture.attempts,
         None,
-        f"attempts to connect that nobody answered, beyond the first {limits.ATTEMPTS:,} of each part of the capture: left out",
+        f"unanswered connection attempts beyond the first {limits.ATTEMPTS:,} in each part of the capture: "
+        "left out",
     ),
     QualityRule(
         "skipped_bytes",
-        lambda seen: seen.connections.skipped_bytes,
-        lambda seen: seen.connections.bytes_to_server + seen.connections.bytes_to_client,
-        "captured bytes of Kafka connections that belong to no whole message",
+        lambda source: source.connections.skipped_bytes,
+        _kafka_bytes,
+        "captured bytes of Kafka connections that belong to no complete message",
     ),
     QualityRule(
         "oversized_frames",
-        lambda seen: seen.connections.oversized_frames,
+        lambda source: source.connections.oversized_frames,
         None,
-        f"messages that claim more than {limits.FRAME_BYTES:,} bytes: not taken for any, and the next one was searched",
+        f"size fields above {limits.FRAME_BYTES:,} bytes: treated as garbage, and the next message was "
+        "searched",
     ),
     QualityRule(
         "overfull_holes",
-        lambda seen: seen.connections.overfull_holes,
+        lambda source: source.connections.overfull_holes,
         None,
-        f"holes in streams that were given up because more than {limits.AHEAD_BYTES:,} bytes, or too many packets, came after them",
+        f"gaps in streams that were given up because more than {limits.AHEAD_BYTES:,} bytes, or too many "
+        "packets, came after them",
     ),
     QualityRule(
         "overheld_waits",
-        lambda seen: seen.connections.overheld_waits,
+        lambda source: source.connections.overheld_waits,
         None,
-        f"times that a connection gave up what it waited for (a missing packet, the rest of a message, an answer) because those of one task held more than {limits.HELD_BYTES:,} bytes together",
+        "times that a connection gave up waiting (for a packet, the rest of a message, a response) because "
+        f"the connections of its task held more than {limits.HELD_BYTES:,} bytes",
     ),
     QualityRule(
         "duplicate_packets",
-        lambda seen: seen.connections.duplicate_packets,
-        lambda seen: seen.capture.packets,
-        "packets captured twice, on another interface or at another place: each counts once, at its first time; those behind address translation are not recognised and count again",
+        lambda source: source.connections.duplicate_packets,
+        _packets,
+        "packets that were captured twice: each counts once, at its first time; copies behind address "
+        "translation are not recognised",
     ),
     QualityRule(
         "encrypted_bytes",
-        lambda seen: _bytes_of(seen, "tls"),
+        lambda source: _bytes_of(source, "tls"),
         _all_bytes,
-        "bytes under TLS: whatever is inside is not in this report",
+        "bytes under TLS without keys: their content is not in this report",
     ),
     QualityRule(
         "undecrypted_bytes",
-        lambda seen: sum(row.undecrypted_bytes for row in seen.connections.tls if row.decryption == "partly"),
-        lambda seen: sum(row.bytes for row in seen.connections.tls if row.decryption == "partly"),
-        "bytes under TLS that could not be decrypted, next to others that could: records that the capture has in part",
+        lambda source: sum(
+            row.undecrypted_bytes for row in source.connections.tls if row.decryption == "partly"
+        ),
+        lambda source: sum(row.bytes for row in source.connections.tls if row.decryption == "partly"),
+        "bytes under TLS that could not be decrypted on connections that otherwise could: incomplete records",
     ),
     QualityRule(
         "other_bytes",
-        lambda seen: _all_bytes(seen) - _bytes_of(seen, "kafka", "kafka-0.7", "tls"),
+        lambda source: _all_bytes(source) - _bytes_of(source, "kafka", "kafka-0.7", "tls"),
         _all_bytes,
         "bytes that are not Kafka, or not recognised",
     ),
     QualityRule(
         "kafka_0_7_bytes",
-        lambda seen: _bytes_of(seen, "kafka-0.7"),
+        lambda source: _bytes_of(source, "kafka-0.7"),
         _all_bytes,
-        "bytes of the protocol before Kafka 0.8, whose answers can only be matched to requests by their order",
+        "bytes of the protocol before Kafka 0.8, whose responses are matched to requests by order only",
     ),
 )

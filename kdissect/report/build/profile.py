@@ -1,13 +1,14 @@
 """The profile: what takes the time, by API, client, broker, topic, group or connection.
 
-Rows are in order of total service time, as pt-query-digest ranks queries. Versions of an API count together. By topic there
-is a row for each API that names it, and an exchange that names several topics counts for each of them; by group only what
-names a group counts (a Fetch does not).
+Rows are in order of total service time, as pt-query-digest ranks queries. Versions of an API count together.
+A profile by topic has a row for each API that names the topic, and an exchange that names several topics
+counts for each of them. A profile by group has only requests that name a group, which a Fetch does not.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kdissect.report.model.limited import Limited, limited
 from kdissect.report.model.summary import (
     BrokerRow,
     Profile,
@@ -16,120 +17,101 @@ from kdissect.report.model.summary import (
     TopicRow,
 )
 from kdissect.report.query.call_table import CallTable, RankedGroups
-from kdissect.report.query.connection_facts import client_name
-from kdissect.report.query.figures import GroupFigures as Figured
+from kdissect.report.query.connection_facts import CLIENT_COLUMNS
+from kdissect.report.wording import number_ranges, software_text
+from kdissect.text import format_address
 
-MOST_ROWS = 1000
+MAX_PROFILE_ROWS = 1000
+FIGURES = (
+    "exchanges",
+    "error_responses",
+    "unanswered",
+    "throttled",
+    "doubtful",
+    "time_share",
+    "service",
+    "idle",
+)
+Label = tuple[str | None, str | None]
+"""Label and detail of a row."""
 
 
 def rank_profile(
-    by: ProfileBy, ranking: CallTable, topics: Sequence[TopicRow], brokers: Sequence[BrokerRow]
+    by: ProfileBy, calls: CallTable, topics: Sequence[TopicRow], brokers: Sequence[BrokerRow]
 ) -> Profile:
-    """Give the ranking that was asked for."""
-    if by is ProfileBy.TOPIC:
-        rows, omitted = _topics(topics, ranking.totals_ns), 0
-    else:
-        rows, omitted = _RANKINGS[by](ranking, brokers)
-    return Profile(by=by, rows=tuple(rows[:MOST_ROWS]), omitted=omitted + max(len(rows) - MOST_ROWS, 0))
-
-
-def profile_row(label: str | None, detail: str | None, figured: Figured, group: int) -> ProfileRow:
-    """Give the row of one group of calls."""
-    figures = figured.figures(group)
-    same = (
-        "exchanges",
-        "error_responses",
-        "unanswered",
-        "throttled",
-        "doubtful",
-        "time_share",
-        "service",
-        "idle",
-    )
-    return ProfileRow(label=label, detail=detail, **{name: getattr(figures, name) for name in same})
+    """Return the profile by API, client, broker, topic, group or connection."""
+    ranked = _by_topic(topics, calls.service_ns) if by is ProfileBy.TOPIC else _PROFILES[by](calls, brokers)
+    return Profile(by=by, rows=ranked.rows, omitted=ranked.omitted)
 
 
 def _rows(
     ranked: RankedGroups,
-    name: Callable[[list[Any]], tuple[str | None, str | None]],
-    wanted: Sequence[int] | None = None,
-) -> tuple[list[ProfileRow], int]:
-    order = ranked.order if wanted is None else wanted
-    rows = [
-        profile_row(*name([column[group] for column in ranked.keys]), ranked.profile, group)
-        for group in order[:MOST_ROWS]
-    ]
-    return rows, max(len(order) - MOST_ROWS, 0)
+    label: Callable[[list[Any]], Label],
+    order: Sequence[int] | None = None,
+) -> Limited[ProfileRow]:
+    groups = limited(ranked.order if order is None else order, MAX_PROFILE_ROWS)
+    rows = (_row(ranked, group, label) for group in groups.rows)
+    return Limited(tuple(rows), groups.omitted)
 
 
-def _apis(ranking: CallTable, _brokers: Sequence[BrokerRow]) -> tuple[list[ProfileRow], int]:
-    calls = zip(
-        *(ranking.calls.plain(name).to_pylist() for name in ("api_key", "api_name", "api_version")),
-        strict=True,
-    )
+def _row(ranked: RankedGroups, group: int, label: Callable[[list[Any]], Label]) -> ProfileRow:
+    figures = ranked.figures.of(group)
+    name, detail = label([column[group] for column in ranked.keys])
+    return ProfileRow(label=name, detail=detail, **{field: getattr(figures, field) for field in FIGURES})
+
+
+def _by_api(calls: CallTable, _brokers: Sequence[BrokerRow]) -> Limited[ProfileRow]:
+    columns = (calls.calls.arrow(name).to_pylist() for name in ("api_key", "api_name", "api_version"))
     versions: dict[tuple[int | None, str | None], set[int]] = {}
-    for key, name, version in calls:
+    for key, name, version in zip(*columns, strict=True):
         if version is not None:
             versions.setdefault((key, name), set()).add(version)
 
-    def named(keys: list[Any]) -> tuple[str | None, str | None]:
+    def label(keys: list[Any]) -> Label:
         key, name = keys
-        return name or (None if key is None else f"API {key}"), number_ranges(
-            versions.get((key, name), set())
+        return name or (None if key is None else f"API {key}"), (
+            number_ranges(versions.get((key, name), ())) or None
         )
 
-    return _rows(ranking.by(("api_key", "api_name")), named)
+    return _rows(calls.group_by(("api_key", "api_name")), label)
 
 
-def number_ranges(numbers: set[int]) -> str | None:
-    """Give 0, 3-5, 9 for a set of whole numbers; None for none."""
-    found: list[list[int]] = []
-    for number in sorted(numbers):
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    return ", ".join(f"{low}" if low == high else f"{low}-{high}" for low, high in found) or None
+def _by_client(calls: CallTable, _brokers: Sequence[BrokerRow]) -> Limited[ProfileRow]:
+    def label(keys: list[Any]) -> Label:
+        client_id, software, version, host = keys
+        return client_id, ", ".join(part for part in (host, software_text(software, version)) if part) or None
+
+    return _rows(calls.group_by(("client_id",), CLIENT_COLUMNS), label)
 
 
-def _clients(ranking: CallTable, _brokers: Sequence[BrokerRow]) -> tuple[list[ProfileRow], int]:
-    def named(keys: list[Any]) -> tuple[str | None, str | None]:
-        name = client_name(keys[0], keys[1:])
-        software = " ".join(
-            part for part in (name.client_software_name, name.client_software_version) if part
-        )
-        return name.client_id, ", ".join(part for part in (name.client_host, software) if part) or None
-
-    columns = ("client_software_name", "client_software_version", "client_host")
-    return _rows(ranking.by(("client_id",), columns), named)
-
-
-def _brokers(ranking: CallTable, brokers: Sequence[BrokerRow]) -> tuple[list[ProfileRow], int]:
+def _by_broker(calls: CallTable, brokers: Sequence[BrokerRow]) -> Limited[ProfileRow]:
     nodes = {(broker.server_host, broker.server_port): broker.node_id for broker in brokers}
 
-    def named(keys: list[Any]) -> tuple[str | None, str | None]:
-        node = nodes.get((keys[0], keys[1]))
-        return address(*keys), None if node is None else f"node {node}"
+    def label(keys: list[Any]) -> Label:
+        host, port = keys
+        node = nodes.get((host, port))
+        return format_address(host or "?", port), None if node is None else f"node {node}"
 
-    return _rows(ranking.by((), ("server_host", "server_port")), named)
-
-
-def _connections(ranking: CallTable, _brokers: Sequence[BrokerRow]) -> tuple[list[ProfileRow], int]:
-    def named(keys: list[Any]) -> tuple[str | None, str | None]:
-        _, client_id, *ends = keys
-        return f"{address(*ends[:2])} > {address(*ends[2:])}", client_id
-
-    ends = ("client_id", "client_host", "client_port", "server_host", "server_port")
-    return _rows(ranking.by(("connection",), ends), named)
+    return _rows(calls.group_by((), ("server_host", "server_port")), label)
 
 
-def _groups(ranking: CallTable, _brokers: Sequence[BrokerRow]) -> tuple[list[ProfileRow], int]:
-    ranked = ranking.by(("group_id",))
+def _by_connection(calls: CallTable, _brokers: Sequence[BrokerRow]) -> Limited[ProfileRow]:
+    def label(keys: list[Any]) -> Label:
+        _, client_id, client_host, client_port, server_host, server_port = keys
+        client = format_address(client_host or "?", client_port)
+        return f"{client} > {format_address(server_host or '?', server_port)}", client_id
+
+    columns = ("client_id", "client_host", "client_port", "server_host", "server_port")
+    return _rows(calls.group_by(("connection",), columns), label)
+
+
+def _by_group(calls: CallTable, _brokers: Sequence[BrokerRow]) -> Limited[ProfileRow]:
+    ranked = calls.group_by(("group_id",))
     named = [group for group in ranked.order if ranked.keys[0][group] is not None]
     return _rows(ranked, lambda keys: (keys[0], None), named)
 
 
-def _topics(topics: Sequence[TopicRow], total_ns: int) -> list[ProfileRow]:
+def _by_topic(topics: Sequence[TopicRow], total_ns: int) -> Limited[ProfileRow]:
     rows = [
         ProfileRow(
             label=topic.topic,
@@ -147,19 +129,13 @@ def _topics(topics: Sequence[TopicRow], total_ns: int) -> list[ProfileRow]:
         for use in topic.uses
     ]
     rows.sort(key=lambda row: (-(row.service.sum_ns if row.service else 0), -row.exchanges, row.label or ""))
-    return rows
+    return limited(rows, MAX_PROFILE_ROWS)
 
 
-def address(host: str | None, port: int | None) -> str:
-    """Give 10.0.0.1:9092 or [::1]:9092."""
-    shown = host or "?"
-    return f"{f'[{shown}]' if ':' in shown else shown}:{'?' if port is None else port}"
-
-
-_RANKINGS: Mapping[ProfileBy, Callable[[CallTable, Sequence[BrokerRow]], tuple[list[ProfileRow], int]]] = {
-    ProfileBy.API: _apis,
-    ProfileBy.CLIENT: _clients,
-    ProfileBy.BROKER: _brokers,
-    ProfileBy.GROUP: _groups,
-    ProfileBy.CONNECTION: _connections,
+_PROFILES: Mapping[ProfileBy, Callable[[CallTable, Sequence[BrokerRow]], Limited[ProfileRow]]] = {
+    ProfileBy.API: _by_api,
+    ProfileBy.CLIENT: _by_client,
+    ProfileBy.BROKER: _by_broker,
+    ProfileBy.GROUP: _by_group,
+    ProfileBy.CONNECTION: _by_connection,
 }

@@ -1,22 +1,27 @@
-"""The last step: a merged partial and the facts of the capture become a `Summary`."""
+"""From a merged partial and the facts of the capture to a `Summary`."""
+
+from collections.abc import Iterable
 
 from kdissect import __version__
-from kdissect.report.aggregate.partial_tables import CONNECTION_FACTS
-from kdissect.report.build import (
-    data_quality,
-    locations,
-    profile,
+from kdissect.report.aggregate.partial_tables import BROKERS
+from kdissect.report.build.connection_totals import connection_totals
+from kdissect.report.build.data_quality import QualityInput, quality_counters
+from kdissect.report.build.locations import (
+    error_rows,
+    fault_rows,
+    first_locations,
+    first_seen_rows,
 )
-from kdissect.report.build.topic_table import TopicTables, topic_names
-from kdissect.report.findings.context import (
-    FindingContext,
-    find_consumer_lags,
-    find_observations,
-)
+from kdissect.report.build.profile import rank_profile
+from kdissect.report.build.rankings import rank_apis, rank_brokers, rank_clients
+from kdissect.report.build.topic_table import TopicTables
+from kdissect.report.findings.context import FindingContext
 from kdissect.report.findings.finder import apply_rules
+from kdissect.report.findings.observations import find_consumer_lags, find_observations
 from kdissect.report.model.summary import (
     HISTOGRAM_EDGES_NS,
     SCHEMA_VERSION,
+    ApiRow,
     AppliedFilter,
     CaptureFacts,
     Omitted,
@@ -25,12 +30,13 @@ from kdissect.report.model.summary import (
 )
 from kdissect.report.partials import Partial
 from kdissect.report.query.call_table import CallTable
-from kdissect.report.query.connection_facts import connection_totals, read_connection_facts
+from kdissect.report.query.connection_facts import read_connection_facts
+from kdissect.report.query.topic_names import TopicNames
 
-MOST_ROWS = 10_000
+MAX_ROWS = 10_000
 """Rows of any list; a capture can name millions of clients or topics, and the rest is counted as omitted."""
 
-MOST_TOPIC_CLIENTS = 1_000
+MAX_TOPIC_CLIENTS = 1_000
 
 
 def build_report(
@@ -40,33 +46,27 @@ def build_report(
     by: ProfileBy = ProfileBy.API,
     filters: tuple[AppliedFilter, ...] = (),
 ) -> Summary:
-    """Give the whole report: its profile ranked `by` what was asked for, of a partial that `filters` have narrowed."""
-    facts, names = read_connection_facts(partial.part(CONNECTION_FACTS)), topic_names(partial)
-    found, faults_left = locations.first_seen_rows(partial, facts, names, MOST_ROWS)
-    ranking = CallTable(partial, facts)
-    apis = ranking.apis(locations.first_locations(found))
-    clients, clients_left = ranking.clients(MOST_ROWS)
-    brokers, brokers_left = ranking.servers(MOST_ROWS)
-    api_names = {
-        row.api_key: row.api_name
-        for row in sorted(apis, key=lambda row: -1 if row.api_version is None else row.api_version)
-        if row.api_key is not None and row.api_name is not None
-    }
-    topics, topics_left, topic_clients_left = TopicTables(partial, facts, names, api_names).rank(
-        MOST_ROWS, MOST_TOPIC_CLIENTS
+    """Return the whole report; its profile ranks `by`, and `filters` are those that narrowed the partial."""
+    facts, topic_names = read_connection_facts(partial), TopicNames(partial)
+    calls = CallTable(partial, facts)
+    first_seen = first_seen_rows(partial, facts, topic_names, MAX_ROWS)
+    apis = rank_apis(calls, first_locations(first_seen.rows))
+    clients = rank_clients(calls, MAX_ROWS)
+    brokers = rank_brokers(calls, partial.table(BROKERS).to_pylist(), MAX_ROWS)
+    topics, topic_clients_omitted = TopicTables(partial, facts, topic_names, _api_names(apis)).rank(
+        MAX_ROWS, MAX_TOPIC_CLIENTS
     )
-    totals, seen = ranking.totals(), connection_totals(facts)
-    notes, notes_left = find_observations(partial, facts, names)
-    scene = FindingContext(
-        capture,
-        facts,
-        seen,
-        totals,
-        brokers,
-        topics,
-        ranking,
-        notes,
-        find_consumer_lags(partial, facts, names),
+    totals, connections = calls.totals(), connection_totals(facts)
+    observations = find_observations(partial, facts, topic_names)
+    context = FindingContext(
+        capture=capture,
+        facts=facts,
+        connections=connections,
+        totals=totals,
+        topics=topics.rows,
+        calls=calls,
+        observations=observations.rows,
+        lags=find_consumer_lags(partial, facts, topic_names),
     )
     return Summary(
         schema_version=SCHEMA_VERSION,
@@ -74,23 +74,29 @@ def build_report(
         histogram_edges_ns=HISTOGRAM_EDGES_NS,
         capture=capture,
         filters=filters,
-        connections=seen,
+        connections=connections,
         totals=totals,
-        findings=apply_rules(scene),
-        profile=profile.rank_profile(by, ranking, topics, brokers),
+        findings=apply_rules(context),
+        profile=rank_profile(by, calls, topics.rows, brokers.rows),
         apis=apis,
-        clients=clients,
-        brokers=brokers,
-        topics=topics,
-        errors=locations.error_rows(found),
-        faults=locations.fault_rows(found),
-        doubts=data_quality.quality_counters(data_quality.QualityInput(capture, seen, totals)),
+        clients=clients.rows,
+        brokers=brokers.rows,
+        topics=topics.rows,
+        errors=error_rows(first_seen.rows),
+        faults=fault_rows(first_seen.rows),
+        doubts=quality_counters(QualityInput(capture, connections, totals)),
         omitted=Omitted(
-            clients=clients_left,
-            brokers=brokers_left,
-            topics=topics_left,
-            topic_clients=topic_clients_left,
-            faults=faults_left,
-            notable=notes_left,
+            clients=clients.omitted,
+            brokers=brokers.omitted,
+            topics=topics.omitted,
+            topic_clients=topic_clients_omitted,
+            faults=first_seen.omitted,
+            notable=observations.omitted,
         ),
     )
+
+
+def _api_names(apis: Iterable[ApiRow]) -> dict[int, str]:
+    """Return the name of each API key; the name at a version counts more than one without."""
+    rows = sorted(apis, key=lambda row: -1 if row.api_version is None else row.api_version)
+    return {row.api_key: row.api_name for row in rows if row.api_key is not None and row.api_name is not None}

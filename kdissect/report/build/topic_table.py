@@ -1,6 +1,10 @@
-"""Topics of a whole capture: names found for ids, volumes, latencies, who writes and who reads."""
+"""Topics of a whole capture: volumes, latencies, and the clients that write and read.
 
-from collections.abc import Sequence
+Rows of a topic may have its name, its id or both. They come together under one name (see
+`query.topic_names`).
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,7 +24,6 @@ from kdissect.report.aggregate.grouping import (
 )
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import (
-    NAMES,
     TOPIC_CALLS,
     TOPIC_FLOWS,
     TOPIC_LATENCIES,
@@ -28,6 +31,7 @@ from kdissect.report.aggregate.partial_tables import (
     PartialTable,
 )
 from kdissect.report.aggregate.topics import AMOUNTS
+from kdissect.report.model.limited import Limited, limited
 from kdissect.report.model.summary import (
     TopicClient,
     TopicRow,
@@ -40,189 +44,218 @@ from kdissect.report.query.connection_facts import (
     client_name,
 )
 from kdissect.report.query.figures import LatencyGroups, latencies_of_calls
+from kdissect.report.query.topic_names import TopicNames
 
 VOLUMES = ("mentions", "errors", *AMOUNTS)
-
-
-def topic_names(partial: Partial) -> dict[str, str]:
-    """Give the name of each topic id; of several names the one first in the alphabet, so that runs agree."""
-    rows = partial.part(NAMES).to_pylist()
-    rows.sort(key=lambda row: row["topic"] or "", reverse=True)
-    return {
-        row["topic_id"]: row["topic"]
-        for row in rows
-        if row["topic_id"] is not None and row["topic"] is not None
-    }
+CLIENT_VOLUMES = ("records", "record_bytes", "errors")
+Name = tuple[str | None, ...]
+"""Client id and `CLIENT_COLUMNS` of a client."""
 
 
 class NamedTable(NamedTuple):
-    """A part with the name of each row's topic: what the wire says, else what its id means, else the id."""
+    """A table of a partial with the name of each row's topic."""
 
     columns: TableColumns
     topic: pa.Array
 
 
+class RankedTopics(NamedTuple):
+    """Topics, and how many of their clients were left out."""
+
+    topics: Limited[TopicRow]
+    clients_omitted: int
+
+
+class UseGroups(NamedTuple):
+    """Rows of flows, calls and latencies grouped by topic and API."""
+
+    flows: Ints
+    calls: Ints
+    latencies: Ints
+    topics: list[str]
+    api_keys: list[int]
+
+
 class TopicTables:
-    """The topic parts of a partial under common names."""
+    """The tables of a partial that have topics."""
 
     def __init__(
-        self, partial: Partial, facts: ConnectionFacts, names: dict[str, str], api_names: dict[int, str]
+        self,
+        partial: Partial,
+        facts: ConnectionFacts,
+        names: TopicNames,
+        api_names: Mapping[int, str],
     ) -> None:
-        self.facts, self.names, self.api_names = facts, names, api_names
+        self.facts, self.api_names = facts, api_names
         self.flows, self.calls, self.latencies, self.partitions = (
-            self._labelled(partial, part)
-            for part in (TOPIC_FLOWS, TOPIC_CALLS, TOPIC_LATENCIES, TOPIC_PARTITIONS)
+            _named(partial, table, names)
+            for table in (TOPIC_FLOWS, TOPIC_CALLS, TOPIC_LATENCIES, TOPIC_PARTITIONS)
         )
 
-    def _labelled(self, partial: Partial, part: PartialTable) -> NamedTable:
-        columns = TableColumns(partial.part(part))
-        ids = columns.plain("topic_id").dictionary_encode()
-        resolved = pa.array(
-            [self.names.get(value, value) for value in ids.dictionary.to_pylist()], pa.string()
-        )
-        meant = resolved.take(ids.indices)
-        own = columns.plain("topic")
-        return NamedTable(columns, pc.coalesce(own, meant))
-
-    def rank(self, limit: int, client_limit: int) -> tuple[tuple[TopicRow, ...], int, int]:
-        """Give topics by bytes, mentions and name; how many were left out; how many of their clients were left out."""
+    def rank(self, most: int, most_clients: int) -> RankedTopics:
+        """Return topics by bytes, mentions and name; `most_clients` is the limit for each topic and API."""
         topics = group_rows(encode(self.flows.topic))
         labels = self.flows.topic.take(pa.array(topics.first)).to_pylist()
         size, mentions = (
             sum_by_group(topics, self.flows.columns.ints(name)) for name in ("record_bytes", "mentions")
         )
         order = sorted(range(topics.count), key=lambda at: (-size[at], -mentions[at], labels[at]))
-        kept = [labels[at] for at in order[:limit]]
-        uses, left_out = self._uses(kept, client_limit)
-        ids, partitions = self._seen(kept, "topic_id"), self._seen(kept, "partition")
-        return (
-            tuple(
-                TopicRow(
-                    topic=label,
-                    topic_ids=tuple(sorted(ids[label])),
-                    resolved=label not in ids[label],
-                    partitions=len(partitions[label]),
-                    uses=tuple(uses[label]),
-                )
-                for label in kept
-            ),
-            max(topics.count - limit, 0),
-            left_out,
-        )
-
-    def _uses(self, kept: Sequence[str], client_limit: int) -> tuple[dict[str, list[TopicUse]], int]:
-        flows, calls, latencies = (_within(part, kept) for part in (self.flows, self.calls, self.latencies))
-        keys = [
-            pa.concat_arrays([part.topic for part in (flows, calls, latencies)]),
-            pa.concat_arrays([part.columns.plain("api_key") for part in (flows, calls, latencies)]),
-        ]
-        both = group_rows(*(encode(key) for key in keys))
-        ends = np.cumsum([part.columns.rows for part in (flows, calls)])
-        by_flow, by_call, by_latency = np.split(both.of, ends)
-        groups = RowGroups(by_flow, both.count, both.first)
-        volumes = {name: sum_by_group(groups, flows.columns.ints(name)) for name in VOLUMES}
-        exchanges = sum_by_group(replace(groups, of=by_call), calls.columns.ints("exchanges"))
-        service, idle = (
-            latencies_of_calls(
-                calls.columns, latencies.columns, LatencyGroups(by_call, by_latency, both.count), idle=idle
+        kept = limited([labels[at] for at in order], most)
+        uses, clients_omitted = self._uses(kept.rows, most_clients)
+        ids, partitions = self._values(kept.rows, "topic_id"), self._values(kept.rows, "partition")
+        rows = tuple(
+            TopicRow(
+                topic=label,
+                topic_ids=tuple(sorted(ids[label])),
+                resolved=label not in ids[label],
+                partitions=len(partitions[label]),
+                uses=tuple(uses[label]),
             )
+            for label in kept.rows
+        )
+        return RankedTopics(Limited(rows, kept.omitted), clients_omitted)
+
+    def _uses(self, kept: Sequence[str], most_clients: int) -> tuple[dict[str, list[TopicUse]], int]:
+        """Return the uses of each topic by API key, and how many clients were left out."""
+        flows, calls, latencies = (_within(table, kept) for table in (self.flows, self.calls, self.latencies))
+        groups = _use_groups(flows, calls, latencies)
+        by_flow = RowGroups(groups.flows, len(groups.topics), np.zeros(0, np.int64))
+        volumes = {name: sum_by_group(by_flow, flows.columns.ints(name)) for name in VOLUMES}
+        exchanges = sum_by_group(replace(by_flow, of=groups.calls), calls.columns.ints("exchanges"))
+        by_group = LatencyGroups(groups.calls, groups.latencies, len(groups.topics))
+        service, idle = (
+            latencies_of_calls(calls.columns, latencies.columns, by_group, idle=idle)
             for idle in (False, True)
         )
-        codecs = self._codecs(flows.columns, by_flow)
-        label_of = keys[0].take(pa.array(both.first)).to_pylist()
-        clients = self._clients(flows.columns, by_flow, calls.columns, by_call, label_of)
-        found: dict[str, list[TopicUse]] = {label: [] for label in kept}
-        left_out = 0
-        api_keys, labels = (key.take(pa.array(both.first)).to_pylist() for key in reversed(keys))
-        for group in sorted(range(both.count), key=lambda at: api_keys[at]):
-            ranked = clients.get(group, [])
-            left_out += max(len(ranked) - client_limit, 0)
-            found[labels[group]].append(
+        codecs = _codecs(flows.columns, groups.flows)
+        clients = self._clients(flows.columns, calls.columns, groups)
+        uses: dict[str, list[TopicUse]] = {label: [] for label in kept}
+        omitted = 0
+        for group in sorted(range(len(groups.topics)), key=lambda at: groups.api_keys[at]):
+            ranked = limited(clients.get(group, []), most_clients)
+            omitted += ranked.omitted
+            uses[groups.topics[group]].append(
                 TopicUse(
-                    api_key=api_keys[group],
-                    api_name=self.api_names.get(api_keys[group]),
+                    api_key=groups.api_keys[group],
+                    api_name=self.api_names.get(groups.api_keys[group]),
                     exchanges=int(exchanges[group]),
                     codecs=codecs.get(group, {}),
-                    service=service.latency(group),
-                    idle=idle.latency(group),
-                    clients=tuple(ranked[:client_limit]),
+                    service=service.of(group),
+                    idle=idle.of(group),
+                    clients=ranked.rows,
                     **{name: int(volumes[name][group]) for name in VOLUMES},
                 )
             )
-        return found, left_out
-
-    def _codecs(self, flows: TableColumns, use: Ints) -> dict[int, dict[str, int]]:
-        groups = group_rows(encode(pa.array(use)), encode(flows.plain("codec")))
-        size = sum_by_group(groups, flows.ints("record_bytes"))
-        rows = zip(
-            use[groups.first].tolist(),
-            flows.plain("codec").take(pa.array(groups.first)).to_pylist(),
-            size.tolist(),
-            strict=True,
-        )
-        found: dict[int, dict[str, int]] = {}
-        for group, codec, amount in sorted(row for row in rows if row[1] is not None):
-            found.setdefault(group, {})[codec] = amount
-        return found
+        return uses, omitted
 
     def _clients(
-        self, flows: TableColumns, use: Ints, calls: TableColumns, call_use: Ints, label_of: Sequence[str]
+        self, flows: TableColumns, calls: TableColumns, uses: UseGroups
     ) -> dict[int, list[TopicClient]]:
+        """Return the clients of each use, most bytes first."""
         rows = np.concatenate([self.facts.rows(flows), self.facts.rows(calls)])
-        own = pa.concat_arrays([flows.plain("client_id"), calls.plain("client_id")])
-        columns = [self.facts.client_ids(own, rows)]
-        columns += [self.facts.taken(name, rows) for name in CLIENT_COLUMNS]
-        both = np.concatenate([use, call_use])
-        groups = group_rows(encode(pa.array(both)), *(encode(column) for column in columns))
-        by_flow, by_call = (
-            replace(groups, of=groups.of[: flows.rows]),
-            replace(groups, of=groups.of[flows.rows :]),
-        )
-        sums = [
+        client_ids = pa.concat_arrays([flows.arrow("client_id"), calls.arrow("client_id")])
+        columns = [self.facts.client_ids(client_ids, rows)]
+        columns += [self.facts.column_at(name, rows) for name in CLIENT_COLUMNS]
+        use_of_row = np.concatenate([uses.flows, uses.calls])
+        groups = group_rows(encode(pa.array(use_of_row)), *(encode(column) for column in columns))
+        by_flow = replace(groups, of=groups.of[: flows.rows])
+        by_call = replace(groups, of=groups.of[flows.rows :])
+        volumes = [
             sum_by_group(by_call, calls.ints("exchanges")),
-            *(sum_by_group(by_flow, flows.ints(name)) for name in ("records", "record_bytes", "errors")),
+            *(sum_by_group(by_flow, flows.ints(name)) for name in CLIENT_VOLUMES),
         ]
-        known = flows.known("first_ns")
+        present = flows.present("first_ns")
         times = (
-            lowest_by_group(by_flow, flows.ints("first_ns"), known).to_pylist(),
-            highest_by_group(by_flow, flows.ints("last_ns"), known).to_pylist(),
+            lowest_by_group(by_flow, flows.ints("first_ns"), present).to_pylist(),
+            highest_by_group(by_flow, flows.ints("last_ns"), present).to_pylist(),
         )
-        names = list(
+        names: list[Name] = list(
             zip(*(column.take(pa.array(groups.first)).to_pylist() for column in columns), strict=True)
         )
-        uses = both[groups.first].tolist()
-        member_of: dict[tuple[str, tuple[str | None, ...]], set[str]] = {}
-        for member, group_id in zip(by_flow.of.tolist(), flows.plain("group_id").to_pylist(), strict=True):
-            if group_id is not None:
-                member_of.setdefault((label_of[uses[member]], names[member]), set()).add(group_id)
-        found: dict[int, list[TopicClient]] = {}
-        for use_at, name, amounts, first_ns, last_ns in zip(
-            uses, names, zip(*(one.tolist() for one in sums), strict=True), *times, strict=True
+        use_of_group = use_of_row[groups.first].tolist()
+        topics = [uses.topics[use] for use in use_of_group]
+        group_ids = _group_ids(by_flow, flows, topics, names)
+        clients: dict[int, list[TopicClient]] = {}
+        for use, topic, name, amounts, first_ns, last_ns in zip(
+            use_of_group,
+            topics,
+            names,
+            zip(*(volume.tolist() for volume in volumes), strict=True),
+            *times,
+            strict=True,
         ):
             client = TopicClient(
-                name=client_name(name[0], list(name[1:])),
-                **dict(zip(("exchanges", "records", "record_bytes", "errors"), amounts, strict=True)),
-                groups=tuple(sorted(member_of.get((label_of[use_at], name), ()))),
+                name=client_name(name[0], name[1:]),
+                **dict(zip(("exchanges", *CLIENT_VOLUMES), amounts, strict=True)),
+                groups=tuple(sorted(group_ids.get((topic, name), ()))),
                 first_time_ns=first_ns,
                 last_time_ns=last_ns,
             )
-            found.setdefault(use_at, []).append(client)
-        for clients in found.values():
-            clients.sort(key=lambda row: (-row.record_bytes, -row.exchanges, repr(row.name)))
-        return found
+            clients.setdefault(use, []).append(client)
+        for rows_of_use in clients.values():
+            rows_of_use.sort(key=lambda row: (-row.record_bytes, -row.exchanges, repr(row.name)))
+        return clients
 
-    def _seen(self, kept: Sequence[str], name: str) -> dict[str, set[Any]]:
-        """Give the distinct values of a column of the partitions by topic."""
+    def _values(self, kept: Sequence[str], name: str) -> dict[str, set[Any]]:
+        """Return the distinct values of a column of the partitions by topic."""
         rows = _within(self.partitions, kept)
-        found: dict[str, set[Any]] = {label: set() for label in kept}
-        for label, value in zip(rows.topic.to_pylist(), rows.columns.plain(name).to_pylist(), strict=True):
+        values: dict[str, set[Any]] = {label: set() for label in kept}
+        for label, value in zip(rows.topic.to_pylist(), rows.columns.arrow(name).to_pylist(), strict=True):
             if value is not None:
-                found[label].add(value)
-        return found
+                values[label].add(value)
+        return values
 
 
-def _within(part: NamedTable, kept: Sequence[str]) -> NamedTable:
-    mask: Mask = pc.is_in(part.topic, pa.array(kept, pa.string())).to_numpy(zero_copy_only=False)
+def _named(partial: Partial, table: PartialTable, names: TopicNames) -> NamedTable:
+    columns = TableColumns(partial.table(table))
+    ids = columns.arrow("topic_id").dictionary_encode()
+    resolved = names.names(ids.dictionary.to_pylist()).take(ids.indices)
+    return NamedTable(columns, pc.coalesce(columns.arrow("topic"), resolved))
+
+
+def _within(table: NamedTable, kept: Sequence[str]) -> NamedTable:
+    """Return the rows of the topics that are kept."""
+    mask: Mask = pc.is_in(table.topic, pa.array(kept, pa.string())).to_numpy(zero_copy_only=False)
     if mask.all():
-        return part
-    return NamedTable(part.columns.filtered(mask), part.topic.filter(pa.array(mask)))
+        return table
+    return NamedTable(table.columns.filter(mask), table.topic.filter(pa.array(mask)))
+
+
+def _use_groups(flows: NamedTable, calls: NamedTable, latencies: NamedTable) -> UseGroups:
+    tables = (flows, calls, latencies)
+    topics = pa.concat_arrays([table.topic for table in tables])
+    api_keys = pa.concat_arrays([table.columns.arrow("api_key") for table in tables])
+    groups = group_rows(encode(topics), encode(api_keys))
+    ends = np.cumsum([flows.columns.rows, calls.columns.rows])
+    first = pa.array(groups.first)
+    by_flow, by_call, by_latency = np.split(groups.of, ends)
+    return UseGroups(
+        by_flow, by_call, by_latency, topics.take(first).to_pylist(), api_keys.take(first).to_pylist()
+    )
+
+
+def _codecs(flows: TableColumns, use: Ints) -> dict[int, dict[str, int]]:
+    """Return the record bytes of each use by codec."""
+    groups = group_rows(encode(pa.array(use)), encode(flows.arrow("codec")))
+    size = sum_by_group(groups, flows.ints("record_bytes"))
+    rows = zip(
+        use[groups.first].tolist(),
+        flows.arrow("codec").take(pa.array(groups.first)).to_pylist(),
+        size.tolist(),
+        strict=True,
+    )
+    codecs: dict[int, dict[str, int]] = {}
+    for group, codec, amount in sorted(row for row in rows if row[1] is not None):
+        codecs.setdefault(group, {})[codec] = amount
+    return codecs
+
+
+def _group_ids(
+    groups: RowGroups, flows: TableColumns, topics: Sequence[str], names: Sequence[Name]
+) -> dict[tuple[str, Name], set[str]]:
+    """Return the consumer groups under which each client used a topic, whatever the API."""
+    group_ids: dict[tuple[str, Name], set[str]] = {}
+    for group, group_id in zip(groups.of.tolist(), flows.arrow("group_id").to_pylist(), strict=True):
+        if group_id is not None:
+            group_ids.setdefault((topics[group], names[group]), set()).add(group_id)
+    return group_ids

@@ -1,5 +1,6 @@
-"""Rules about brokers against each other, and about the capture itself."""
+"""Rules about brokers compared with each other, and about the capture itself."""
 
+from collections.abc import Iterator
 from statistics import median
 
 from kdissect.protocol.api_keys import ApiKey
@@ -12,108 +13,111 @@ from kdissect.report.findings.connection_evidence import (
     select_connections,
     server_label,
 )
-from kdissect.report.findings.context import (
-    FindingContext,
-    Judgement,
-    plural,
-)
+from kdissect.report.findings.context import FindingContext, Judgement
 from kdissect.report.model.summary import (
     Evidence,
     Latency,
     Location,
 )
-from kdissect.text import (
-    format_duration,
-    format_share,
-    format_size,
-)
+from kdissect.report.wording import counted
+from kdissect.text import format_address, format_duration, format_share, format_size
 
 ENOUGH, TIMES_SLOWER, SLOWER_NS = 100, 3, 2_000_000
 COMPARED = (ApiKey.PRODUCE, ApiKey.FETCH)
-"""What every broker does for its partitions; other APIs go to one coordinator or controller."""
+"""APIs that every broker serves for its partitions; others go to one coordinator or controller."""
 
 SERIOUS_LOSS = 0.01
 
 
-def slow_broker(scene: FindingContext) -> Judgement | None:
-    """Brokers whose median of an API is several times that of the others."""
-    ranked = scene.ranking.by(("api_key",), ("server_host", "server_port"))
-    waits: dict[int, dict[tuple[str, int], Latency]] = {}
+def slow_broker(context: FindingContext) -> Judgement | None:
+    """Brokers with a median latency of Produce or Fetch of 3 times, and 2 ms above, that of the others.
+
+    Only brokers with 100 calls or more are compared.
+    """
+    rows = [
+        row for key, brokers in sorted(_latencies(context).items()) for row in _slower(context, key, brokers)
+    ]
+    brokers = counted(len({row.subject for row in rows}), "broker")
+    return Judgement(f"{brokers} slower than the others", rows) if rows else None
+
+
+def _latencies(context: FindingContext) -> dict[int, dict[tuple[str, int], Latency]]:
+    """Return the latencies of compared APIs by API key and broker."""
+    ranked = context.calls.group_by(("api_key",), ("server_host", "server_port"))
+    latencies: dict[int, dict[tuple[str, int], Latency]] = {}
     for group, (key, host, port) in enumerate(zip(*ranked.keys, strict=True)):
-        latency = ranked.profile.service.latency(group)
+        latency = ranked.figures.service.of(group)
         if key in COMPARED and latency is not None and latency.count >= ENOUGH and host is not None:
-            waits.setdefault(key, {})[host, port] = latency
-    rows = []
-    for key, brokers in sorted(waits.items()):
-        for broker, latency in brokers.items():
-            peers = [other.p50_ns for peer, other in brokers.items() if peer != broker]
-            usual = median(peers) if peers else latency.p50_ns
-            if latency.p50_ns >= TIMES_SLOWER * usual and latency.p50_ns - usual >= SLOWER_NS:
-                detail = (
-                    f"{api_name(key)} p50 {format_duration(latency.p50_ns)}, p99 {format_duration(latency.p99_ns)}; "
-                    f"its peers' p50 {format_duration(round(usual))}"
-                )
-                rows.append(
-                    connection_evidence(
-                        f"{broker[0]}:{broker[1]}", detail, _to(scene, *broker), latency.count
-                    )
-                )
-    return (
-        Judgement(f"{plural(len({row.subject for row in rows}), 'broker')} slower than the others", rows)
-        if rows
-        else None
-    )
+            latencies.setdefault(key, {})[host, port] = latency
+    return latencies
 
 
-def _to(scene: FindingContext, host: str, port: int) -> list[Row]:
-    columns = scene.facts.columns
+def _slower(context: FindingContext, key: int, brokers: dict[tuple[str, int], Latency]) -> Iterator[Evidence]:
+    for (host, port), latency in brokers.items():
+        others = [other.p50_ns for broker, other in brokers.items() if broker != (host, port)]
+        usual = median(others) if others else latency.p50_ns
+        if latency.p50_ns >= TIMES_SLOWER * usual and latency.p50_ns - usual >= SLOWER_NS:
+            detail = (
+                f"{api_name(key)} p50 {format_duration(latency.p50_ns)}, p99 "
+                f"{format_duration(latency.p99_ns)}; p50 of the others {format_duration(round(usual))}"
+            )
+            connections = _connections_to(context, host, port)
+            yield connection_evidence(format_address(host, port), detail, connections, latency.count)
+
+
+def _connections_to(context: FindingContext, host: str, port: int) -> list[Row]:
+    columns = context.facts.columns
     return select_connections(
-        scene, columns.equals("server_host", host) & (columns.ints("server_port") == port)
+        context, columns.equals("server_host", host) & (columns.ints("server_port") == port)
     )
 
 
-def clock_steps(scene: FindingContext) -> Judgement | None:
-    """Times that jump back, answers before their requests."""
-    rows, seen = [], scene.capture
-    if seen.clock_steps:
-        farthest, place = seen.largest_clock_step_ns, seen.largest_clock_step
-        at = "" if place is None else f", with packet #{place.request_packet}"
-        detail = f"time jumps back from one packet to the next, by {format_duration(farthest)} at most{at}"
-        rows.append(_row("packets", detail, seen.clock_steps, place))
-    if scene.totals.untimed:
-        rows.append(_row("answers", "before their request, or days later", scene.totals.untimed))
+def clock_steps(context: FindingContext) -> Judgement | None:
+    """Times that jump back between packets, and responses earlier than their request."""
+    rows, capture = [], context.capture
+    if capture.clock_steps:
+        location = capture.largest_clock_step
+        at = "" if location is None else f" at packet #{location.request_packet}"
+        largest = format_duration(capture.largest_clock_step_ns)
+        detail = f"time jumps back between packets, by up to {largest}{at}"
+        rows.append(_row("packets", detail, capture.clock_steps, location))
+    if context.totals.untimed:
+        rows.append(_row("responses", "earlier than their request, or days later", context.totals.untimed))
     return Judgement("The capture's clock stepped: latencies around it are wrong", rows) if rows else None
 
 
-def capture_loss(scene: FindingContext) -> Judgement | None:
-    """Bytes the capture lost, and connections of which it has one direction only."""
-    seen, rows, missing = scene.connections, [], ""
-    whole = seen.lost_bytes + seen.bytes_to_server + seen.bytes_to_client - seen.cut_bytes
-    if seen.lost_bytes and seen.lost_bytes >= SERIOUS_LOSS * whole:
-        missing = f", {format_size(seen.lost_bytes)} ({format_share(seen.lost_bytes / whole)}) are missing"
-        lossy = select_connections(scene, scene.facts.columns.ints("lost_bytes") > 0, "lost_bytes")
-        rows += [
-            connection_evidence(
-                client_label(row),
-                f"{format_size(row['lost_bytes'])} missing of a connection to {server_label(row)}",
-                [row],
-            )
-            for row in sorted(lossy, key=lambda row: -row["lost_bytes"])
-        ]
-    dropped = scene.capture.dropped_packets
-    if dropped and dropped >= SERIOUS_LOSS * scene.capture.packets:
-        rows.append(_row("packets", "lost in capturing, as the capture itself says", dropped))
-    one_way = select_connections(scene, scene.facts.one_way & scene.facts.columns.equals("protocol", "kafka"))
-    rows += [
-        connection_evidence(name, f"captured in one direction only, to {server_label(each[0])}", each)
-        for name, each in group_connections(one_way, client_label)
-    ]
-    title = f"The capture is incomplete{missing}: what looks unanswered may have been answered"
+def capture_loss(context: FindingContext) -> Judgement | None:
+    """Captures that lost 1 % of the bytes or packets, or have one direction only of Kafka connections."""
+    totals = context.connections
+    rows: list[Evidence] = []
+    missing = ""
+    # Bytes cut off by the snap length are counted as lost, too.
+    whole = totals.lost_bytes + totals.bytes_to_server + totals.bytes_to_client - totals.cut_bytes
+    if totals.lost_bytes and totals.lost_bytes >= SERIOUS_LOSS * whole:
+        missing = f", {format_size(totals.lost_bytes)} ({format_share(totals.lost_bytes / whole)}) missing"
+        lossy = select_connections(context, context.facts.columns.ints("lost_bytes") > 0, "lost_bytes")
+        lossy.sort(key=lambda row: -row["lost_bytes"])
+        for row in lossy:
+            detail = f"{format_size(row['lost_bytes'])} missing of a connection to {server_label(row)}"
+            rows.append(connection_evidence(client_label(row), detail, [row]))
+    dropped = context.capture.dropped_packets
+    if dropped and dropped >= SERIOUS_LOSS * context.capture.packets:
+        rows.append(_row("packets", "dropped during the capture, as the capture file reports", dropped))
+    one_way = context.facts.one_way & context.facts.columns.equals("protocol", "kafka")
+    for client, connections in group_connections(select_connections(context, one_way), client_label):
+        detail = f"captured in one direction only, to {server_label(connections[0])}"
+        rows.append(connection_evidence(client, detail, connections))
+    title = f"The capture is incomplete{missing}: requests without a response may have had one"
     return Judgement(title, rows) if rows else None
 
 
-def _row(subject: str, detail: str, count: int, place: Location | None = None) -> Evidence:
-    at_ns = None if place is None else place.time_ns
+def _row(subject: str, detail: str, count: int, location: Location | None = None) -> Evidence:
+    time_ns = None if location is None else location.time_ns
     return Evidence(
-        subject=subject, detail=detail, count=count, first_time_ns=at_ns, last_time_ns=at_ns, place=place
+        subject=subject,
+        detail=detail,
+        count=count,
+        first_time_ns=time_ns,
+        last_time_ns=time_ns,
+        place=location,
     )

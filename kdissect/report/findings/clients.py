@@ -1,6 +1,7 @@
-"""Rules about how clients behave: connections, metadata, empty fetches, batches, compression, acks, versions."""
+"""Rules about clients: their connections, metadata requests, fetches, batches, compression, acks, versions."""
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.findings.connection_evidence import (
@@ -12,219 +13,195 @@ from kdissect.report.findings.connection_evidence import (
     select_connections,
     server_label,
 )
-from kdissect.report.findings.context import (
-    FindingContext,
-    Judgement,
-    Observation,
+from kdissect.report.findings.context import FindingContext, Judgement, Observation
+from kdissect.report.findings.evidence import (
     count_exchanges,
-    evidence,
     group_by,
-    plural,
+    observed,
     server_names,
     span_ns,
 )
 from kdissect.report.model.summary import Evidence, TopicUse
-from kdissect.text import (
-    format_duration,
-    format_share,
-    format_size,
-)
+from kdissect.report.wording import client_id_text, counted
+from kdissect.text import format_duration, format_share, format_size
 
-WINDOW_S = 10
+WINDOW_S, NS_PER_S = 10, 10**9
 MANY_METADATA = 50
 MANY_CONNECTIONS = 30
 EMPTY_FETCHES, EMPTY_PER_SECOND = 100, 20
 BATCHES, FEW_RECORDS, SMALL_BATCH = 500, 2.0, 1024
 SAVED_BYTES, SAVED_PART = 64 << 10, 0.25
 
-SETS_UNTIL: dict[int, int] = {ApiKey.PRODUCE: 2, ApiKey.FETCH: 3}
+MESSAGE_SETS_UNTIL: Mapping[int | None, int] = {ApiKey.PRODUCE: 2, ApiKey.FETCH: 3}
 """Up to these versions records travel as message sets of format 0 or 1 (KIP-98)."""
 
 
-def metadata_storm(scene: FindingContext) -> Judgement | None:
-    """Clients that ask for metadata again and again."""
+def _client(observation: Observation) -> tuple[str]:
+    return (observation.client,)
+
+
+def metadata_storm(context: FindingContext) -> Judgement | None:
+    """Clients with 50 or more Metadata requests in 10 s."""
     rows = []
-    for (name,), found in group_by(scene.of("metadata"), lambda note: (note.client,)):
+    for (client,), requests in group_by(context.of_kind("metadata"), _client):
         windows: Counter[int] = Counter()
-        for note in found:
-            windows[(note.second or 0) // WINDOW_S] += note.exchanges
+        for request in requests:
+            windows[(request.second or 0) // WINDOW_S] += request.exchanges
         most = max(windows.values())
         if most >= MANY_METADATA:
-            rows.append(evidence(name, f"up to {most:,} Metadata requests in {WINDOW_S} s", found))
-    return (
-        Judgement(f"{plural(len(rows), 'client')} asked for metadata over and over", rows) if rows else None
-    )
+            rows.append(observed(client, f"up to {most:,} Metadata requests in {WINDOW_S} s", requests))
+    return Judgement(f"{counted(len(rows), 'client')} requested metadata repeatedly", rows) if rows else None
 
 
-def _opened(scene: FindingContext, *, refused: bool) -> list[Row]:
-    """Give connections opened in the capture: those that a host refused, or those that worked."""
-    columns = scene.facts.columns
+def _opened(context: FindingContext, *, refused: bool) -> list[Row]:
+    """Return connections opened during the capture: those that a host refused, or those that worked."""
+    columns = context.facts.columns
     silent = (columns.ints("bytes_to_server") == 0) & (columns.ints("bytes_to_client") == 0)
-    turned_down = silent & columns.equals("closed", "rst") & ~columns.known("server_rtt_ns")
-    wanted = turned_down if refused else ~silent & columns.equals("protocol", "kafka")
-    return select_connections(
-        scene, wanted & columns.equals("opened", "handshake") & columns.known("first_time_ns")
-    )
+    was_refused = silent & columns.equals("closed", "rst") & ~columns.present("server_rtt_ns")
+    wanted = was_refused if refused else ~silent & columns.equals("protocol", "kafka")
+    opened = columns.equals("opened", "handshake") & columns.present("first_time_ns")
+    return select_connections(context, wanted & opened)
 
 
-def refused_connections(scene: FindingContext) -> Judgement | None:
-    """Servers that answer a SYN with a reset: nothing listens there."""
+def refused_connections(context: FindingContext) -> Judgement | None:
+    """Servers that answer a SYN with a reset, since no process listens there."""
     rows = []
-    for address, opened in group_connections(_opened(scene, refused=True), server_label):
-        lasted = opened[-1]["first_time_ns"] - opened[0]["first_time_ns"]
-        spell = f" for {format_duration(lasted)}" if lasted else ""
-        rows.append(connection_evidence(address, f"refused{spell}, tried from {host_labels(opened)}", opened))
-    total = sum(row.count for row in rows)
-    title = f"{plural(total, 'connection')} refused by {plural(len(rows), 'server')}"
+    for server, opened in group_connections(_opened(context, refused=True), server_label):
+        lasted_ns = opened[-1]["first_time_ns"] - opened[0]["first_time_ns"]
+        spell = f" for {format_duration(lasted_ns)}" if lasted_ns else ""
+        rows.append(connection_evidence(server, f"refused{spell}, tried from {host_labels(opened)}", opened))
+    connections = counted(sum(row.count for row in rows), "connection")
+    title = f"{connections} refused by {counted(len(rows), 'server')}"
     return Judgement(title, rows) if rows else None
 
 
-def connection_churn(scene: FindingContext) -> Judgement | None:
-    """Clients that open connection after connection."""
+def connection_churn(context: FindingContext) -> Judgement | None:
+    """Clients with 30 or more new connections in 10 s."""
     rows = []
-    for name, opened in group_connections(_opened(scene, refused=False), client_label):
-        most = max(Counter(row["first_time_ns"] // (WINDOW_S * 10**9) for row in opened).values())
+    for client, opened in group_connections(_opened(context, refused=False), client_label):
+        windows = Counter(row["first_time_ns"] // (WINDOW_S * NS_PER_S) for row in opened)
+        most = max(windows.values())
         if most >= MANY_CONNECTIONS:
-            rows.append(connection_evidence(name, f"up to {most:,} new connections in {WINDOW_S} s", opened))
-    return (
-        Judgement(f"{plural(len(rows), 'client')} opened connection after connection", rows) if rows else None
-    )
+            detail = f"up to {most:,} new connections in {WINDOW_S} s"
+            rows.append(connection_evidence(client, detail, opened))
+    return Judgement(f"{counted(len(rows), 'client')} opened connections repeatedly", rows) if rows else None
 
 
-def empty_fetches(scene: FindingContext) -> Judgement | None:
-    """Fetches that come back at once with nothing, over and over."""
+def empty_fetches(context: FindingContext) -> Judgement | None:
+    """Connections with 100 or more empty fetches, 20 or more a second."""
     rows = []
-    for (name, _), found in group_by(
-        scene.of("empty_fetch"), lambda note: (note.client, str(note.place.connection))
+    for (client, _), fetches in group_by(
+        context.of_kind("empty_fetch"), lambda fetch: (fetch.client, str(fetch.location.connection))
     ):
-        count, seconds = count_exchanges(found), max(span_ns(found) / 10**9, 1.0)
+        count, seconds = count_exchanges(fetches), max(span_ns(fetches) / NS_PER_S, 1.0)
         if count >= EMPTY_FETCHES and count / seconds >= EMPTY_PER_SECOND:
-            rows.append(
-                evidence(name, f"{count / seconds:.0f} empty fetches a second, each answered at once", found)
-            )
-    return (
-        Judgement(f"Fetches that return nothing, in a tight loop, on {plural(len(rows), 'connection')}", rows)
-        if rows
-        else None
-    )
+            detail = f"{count / seconds:.0f} empty fetches a second, each answered at once"
+            rows.append(observed(client, detail, fetches))
+    connections = counted(len(rows), "connection")
+    return Judgement(f"Empty fetches in a tight loop on {connections}", rows) if rows else None
 
 
-def _written(scene: FindingContext) -> list[tuple[str, TopicUse]]:
-    return [
-        (topic.topic, use) for topic in scene.topics for use in topic.uses if use.api_key == ApiKey.PRODUCE
-    ]
+def _produced(context: FindingContext) -> Iterator[tuple[str, TopicUse]]:
+    """Yield each topic that Produce requests name, with what they did."""
+    for topic in context.topics:
+        for use in topic.uses:
+            if use.api_key == ApiKey.PRODUCE:
+                yield topic.topic, use
 
 
-def _topic_row(topic: str, use: TopicUse, detail: str, count: int) -> Evidence:
-    writers = list(dict.fromkeys(one.name.client_id or "(no client id)" for one in use.clients))
-    more = f" and {len(writers) - 1} more" if len(writers) > 1 else ""
+def _topic_evidence(topic: str, use: TopicUse, detail: str) -> Evidence:
+    producers = list(dict.fromkeys(client_id_text(client.name.client_id) for client in use.clients))
+    more = f" and {len(producers) - 1} more" if len(producers) > 1 else ""
     return Evidence(
-        subject=f"{topic} written by {writers[0]}{more}" if writers else topic,
+        subject=f"{topic} written by {producers[0]}{more}" if producers else topic,
         detail=detail,
-        count=count,
+        count=use.batches,
         first_time_ns=min((one.first_time_ns for one in use.clients if one.first_time_ns), default=None),
         last_time_ns=max((one.last_time_ns for one in use.clients if one.last_time_ns), default=None),
         place=None,
     )
 
 
-def tiny_batches(scene: FindingContext) -> Judgement | None:
-    """Topics written in batches of one or two small records."""
+def tiny_batches(context: FindingContext) -> Judgement | None:
+    """Topics with 500 or more batches, of fewer than 2 records and less than 1 KiB on average."""
     rows = [
-        _topic_row(
+        _topic_evidence(
             topic,
             use,
-            f"{use.records / use.batches:.1f} records and {format_size(use.record_bytes // use.batches)} to a batch",
-            use.batches,
+            f"{use.records / use.batches:.1f} records and {format_size(use.record_bytes // use.batches)} a "
+            "batch",
         )
-        for topic, use in _written(scene)
+        for topic, use in _produced(context)
         if use.batches >= BATCHES
         and use.records < FEW_RECORDS * use.batches
         and use.record_bytes < SMALL_BATCH * use.batches
     ]
-    return Judgement(f"{plural(len(rows), 'topic')} written in tiny batches", rows) if rows else None
+    return Judgement(f"{counted(len(rows), 'topic')} written in tiny batches", rows) if rows else None
 
 
-def not_compressed(scene: FindingContext) -> Judgement | None:
-    """Topics written without compression whose records would shrink, as samples of them did."""
+def not_compressed(context: FindingContext) -> Judgement | None:
+    """Topics of which LZ4 would save 25 % or more, and 64 KiB or more."""
     rows = []
-    for topic, use in _written(scene):
+    for topic, use in _produced(context):
         plain = use.codecs.get("none", 0)
-        part = 1 - use.sampled_lz4_bytes / use.sampled_bytes if use.sampled_bytes else 0.0
-        if part >= SAVED_PART and part * plain >= SAVED_BYTES:
+        saved = 1 - use.sampled_lz4_bytes / use.sampled_bytes if use.sampled_bytes else 0.0
+        if saved >= SAVED_PART and saved * plain >= SAVED_BYTES:
             detail = (
                 f"{format_size(plain)} ({format_share(plain / use.record_bytes)}) not compressed; "
-                f"LZ4 saved {format_share(part)} of a sample of {format_size(use.sampled_bytes)}"
+                f"LZ4 saved {format_share(saved)} of a sample of {format_size(use.sampled_bytes)}"
             )
-            rows.append(_topic_row(topic, use, detail, use.batches))
-    return (
-        Judgement(f"{plural(len(rows), 'topic')} written without compression that would save much", rows)
-        if rows
-        else None
-    )
+            rows.append(_topic_evidence(topic, use, detail))
+    topics = counted(len(rows), "topic")
+    title = f"{topics} written without compression that would save much space"
+    return Judgement(title, rows) if rows else None
 
 
-def _acks(scene: FindingContext, kind: str, detail: str, title: str) -> Judgement | None:
-    notes = scene.of(kind)
+def _acks(context: FindingContext, kind: str, detail: str, title: str) -> Judgement | None:
     rows = [
-        evidence(name, f"{detail}, to {server_names(found)}", found)
-        for (name,), found in group_by(notes, lambda note: (note.client,))
+        observed(client, f"{detail}, to {server_names(requests)}", requests)
+        for (client,), requests in group_by(context.of_kind(kind), _client)
     ]
-    return Judgement(f"{plural(len(rows), 'producer')} {title}", rows) if rows else None
+    return Judgement(f"{counted(len(rows), 'producer')} {title}", rows) if rows else None
 
 
-def acks_none(scene: FindingContext) -> Judgement | None:
-    """Producers that ask for no answer."""
-    return _acks(
-        scene,
-        "acks_none",
-        "Produce requests that expect no answer",
-        "with acks=0: nobody would notice a lost record",
-    )
+def acks_none(context: FindingContext) -> Judgement | None:
+    """Producers that request no response (acks=0)."""
+    detail = "Produce requests that expect no response"
+    return _acks(context, "acks_none", detail, "with acks=0: lost records go unnoticed")
 
 
-def acks_leader(scene: FindingContext) -> Judgement | None:
-    """Producers content with the leader's word."""
-    return _acks(
-        scene, "acks_leader", "Produce requests", "with acks=1: records can be lost when a leader fails"
-    )
+def acks_leader(context: FindingContext) -> Judgement | None:
+    """Producers that wait for the leader only (acks=1)."""
+    title = "with acks=1: records can be lost when a leader fails"
+    return _acks(context, "acks_leader", "Produce requests", title)
 
 
-def refused_by_kafka_4(scene: FindingContext) -> Judgement | None:
-    """Clients that speak versions which Kafka 4 does not serve (KIP-896)."""
+def refused_by_kafka_4(context: FindingContext) -> Judgement | None:
+    """Clients that use API versions which Kafka 4.0 refuses (KIP-896)."""
     rows = [
-        evidence(name, f"{_versions(found)}{_software(found)}", found)
-        for (name,), found in group_by(scene.of("refused_version"), lambda note: (note.client,))
+        observed(client, f"{_versions(requests)}{_software(requests)}", requests)
+        for (client,), requests in group_by(context.of_kind("refused_version"), _client)
     ]
-    return (
-        Judgement(f"{plural(len(rows), 'client')} used API versions that Kafka 4.0 refuses", rows)
-        if rows
-        else None
-    )
+    title = f"{counted(len(rows), 'client')} used API versions that Kafka 4.0 refuses"
+    return Judgement(title, rows) if rows else None
 
 
-def old_message_format(scene: FindingContext) -> Judgement | None:
-    """Clients that write or read message sets of format 0 or 1."""
-    notes = [
-        note
-        for note in scene.of("refused_version")
-        if note.api_key in SETS_UNTIL and (note.api_version or 0) <= SETS_UNTIL[note.api_key]
+def old_message_format(context: FindingContext) -> Judgement | None:
+    """Clients that write or read records in message format 0 or 1."""
+    requests = [
+        request
+        for request in context.of_kind("refused_version")
+        if (request.api_version or 0) <= MESSAGE_SETS_UNTIL.get(request.api_key, -1)
     ]
-    rows = [
-        evidence(name, _versions(found), found)
-        for (name,), found in group_by(notes, lambda note: (note.client,))
-    ]
-    return (
-        Judgement(f"Message format 0 or 1 written or read by {plural(len(rows), 'client')}", rows)
-        if rows
-        else None
-    )
+    rows = [observed(client, _versions(group), group) for (client,), group in group_by(requests, _client)]
+    clients = counted(len(rows), "client")
+    return Judgement(f"Message format 0 or 1 written or read by {clients}", rows) if rows else None
 
 
-def _versions(notes: list[Observation]) -> str:
-    return ", ".join(sorted({f"{note.api} v{note.api_version}" for note in notes}))
+def _versions(requests: list[Observation]) -> str:
+    return ", ".join(sorted({f"{request.api} v{request.api_version}" for request in requests}))
 
 
-def _software(notes: list[Observation]) -> str:
-    names = sorted({note.software for note in notes if note.software})
-    return f" (calls itself {', '.join(names)})" if names else ""
+def _software(requests: list[Observation]) -> str:
+    names = sorted({request.software for request in requests if request.software})
+    return f" (client software: {', '.join(names)})" if names else ""

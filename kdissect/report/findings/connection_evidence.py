@@ -1,7 +1,7 @@
-"""Connections as evidence: rows of the connections table that a rule chose, gathered under a subject, with the place of the first."""
+"""Connections as evidence: rows of the connections table that a rule chose, grouped by a subject."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -9,58 +9,71 @@ from kdissect.report.aggregate.grouping import Mask
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.findings.context import FindingContext
 from kdissect.report.model.summary import Evidence, Location
+from kdissect.report.wording import client_text, listed
+from kdissect.text import format_address
 
 ENDS = ("connection", "client_host", "client_port", "server_host", "server_port", "client_id")
+HOSTS_NAMED = 3
 Row = dict[str, Any]
+Subject = TypeVar("Subject", str, tuple[str, str])
 
 
-def select_connections(scene: FindingContext, chosen: Mask | Ints, *more: str) -> list[Row]:
-    """Give connections, the earliest first: their ends, times, and more columns."""
+def select_connections(context: FindingContext, chosen: Mask | Ints, *more: str) -> list[Row]:
+    """Return connections, the earliest first: both ends, times, and `more` columns."""
     rows = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
-    table = scene.facts.columns.table.select([*ENDS, "first_time_ns", "last_time_ns", *more]).take(rows)
+    table = context.facts.columns.table.select([*ENDS, "first_time_ns", "last_time_ns", *more]).take(rows)
     found: list[Row] = table.to_pylist()
     return sorted(found, key=lambda row: (row["first_time_ns"] or 0, row["connection"]))
 
 
-def group_connections(rows: Iterable[Row], name: Any) -> list[tuple[Any, list[Row]]]:
-    """Gather rows by what `name` gives for each, most rows first."""
-    found: dict[Any, list[Row]] = {}
+def group_connections(
+    rows: Iterable[Row], subject: Callable[[Row], Subject]
+) -> list[tuple[Subject, list[Row]]]:
+    """Return connections by subject, most connections first."""
+    groups: dict[Subject, list[Row]] = {}
     for row in rows:
-        found.setdefault(name(row), []).append(row)
-    return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+        groups.setdefault(subject(row), []).append(row)
+    return sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
 def client_label(row: Row) -> str:
-    """The client id and the host, as people tell clients apart."""
-    return f"{row['client_id'] or '(no client id)'} at {row['client_host'] or '?'}"
+    """Return the client id and its host."""
+    return client_text(row["client_id"], row["client_host"])
 
 
 def server_label(row: Row) -> str:
-    """The address that the client spoke to."""
-    return f"{row['server_host'] or '?'}:{row['server_port']}"
+    """Return the address of the server."""
+    return format_address(row["server_host"] or "?", row["server_port"])
 
 
 def host_labels(rows: Iterable[Row]) -> str:
-    """Name the hosts of clients, as many as fit a line."""
-    names = sorted({row["client_host"] or "?" for row in rows})
-    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
-
-
-def connection_location(row: Row) -> Location:
-    """Where a connection is in the capture: which it is, and when it began."""
-    return Location(
-        time_ns=row["first_time_ns"], capture_file=None, request_packet=None, response_packet=None, topic=None,
-        partition=None, detail=None, **{name: row[name] for name in ENDS},
-    )  # fmt: skip
+    """Return the hosts of clients, as many as fit a line."""
+    return listed(sorted({row["client_host"] or "?" for row in rows}), HOSTS_NAMED)
 
 
 def connection_evidence(subject: str, detail: str, rows: Sequence[Row], count: int | None = None) -> Evidence:
-    """Make evidence of connections, counted one by one unless something of theirs is counted."""
+    """Return evidence of connections, located at the first; without a count, the connections are counted."""
+    firsts, lasts = (
+        [row[name] for row in rows if row[name] is not None] for name in ("first_time_ns", "last_time_ns")
+    )
     return Evidence(
         subject=subject,
         detail=detail,
         count=len(rows) if count is None else count,
-        first_time_ns=min((row["first_time_ns"] for row in rows if row["first_time_ns"] is not None), default=None),
-        last_time_ns=max((row["last_time_ns"] for row in rows if row["last_time_ns"] is not None), default=None),
-        place=connection_location(rows[0]),
-    )  # fmt: skip
+        first_time_ns=min(firsts, default=None),
+        last_time_ns=max(lasts, default=None),
+        place=_location(rows[0]),
+    )
+
+
+def _location(row: Row) -> Location:
+    return Location(
+        time_ns=row["first_time_ns"],
+        capture_file=None,
+        request_packet=None,
+        response_packet=None,
+        topic=None,
+        partition=None,
+        detail=None,
+        **{name: row[name] for name in ENDS},
+    )

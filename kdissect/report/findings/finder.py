@@ -1,36 +1,36 @@
-"""Rules at work: every rule judges the scene, and what they found is put in order of severity and weight."""
+"""The rules at work: each judges the capture, and the findings are ordered by severity."""
 
 from collections.abc import Sequence
 
-from kdissect.report.findings.context import FindingContext, FindingRule
+from kdissect.report.findings.context import FindingContext, FindingRule, Judgement
 from kdissect.report.findings.rules import RULES
+from kdissect.report.model.limited import limited
 from kdissect.report.model.summary import Finding, Severity
 
-MOST_EVIDENCE = 50
-ORDER = tuple(Severity)
+MAX_EVIDENCE = 50
+SEVERITIES = tuple(Severity)
 
 
-def apply_rules(scene: FindingContext, rules: Sequence[FindingRule] = RULES) -> tuple[Finding, ...]:
-    """Give what the rules found, most severe first, then in the order of the table."""
-    found = []
-    for rule in rules:
-        judged = rule.judge(scene)
-        if judged is None:
-            continue
-        firsts = [row.first_time_ns for row in judged.evidence if row.first_time_ns is not None]
-        lasts = [row.last_time_ns for row in judged.evidence if row.last_time_ns is not None]
-        found.append(
-            Finding(
-                name=rule.name,
-                severity=judged.severity or rule.severity,
-                title=judged.title,
-                count=sum(row.count for row in judged.evidence),
-                first_time_ns=min(firsts, default=None),
-                last_time_ns=max(lasts, default=None),
-                evidence=tuple(judged.evidence[:MOST_EVIDENCE]),
-                evidence_omitted=max(len(judged.evidence) - MOST_EVIDENCE, 0),
-                means=rule.means,
-                next=rule.next,
-            )
-        )
-    return tuple(sorted(found, key=lambda finding: ORDER.index(finding.severity)))
+def apply_rules(context: FindingContext, rules: Sequence[FindingRule] = RULES) -> tuple[Finding, ...]:
+    """Return the findings, most severe first, then in the order of the table of rules."""
+    judged = ((rule, rule.judge(context)) for rule in rules)
+    findings = [_finding(rule, judgement) for rule, judgement in judged if judgement is not None]
+    return tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity)))
+
+
+def _finding(rule: FindingRule, judgement: Judgement) -> Finding:
+    firsts = [row.first_time_ns for row in judgement.evidence if row.first_time_ns is not None]
+    lasts = [row.last_time_ns for row in judgement.evidence if row.last_time_ns is not None]
+    evidence = limited(judgement.evidence, MAX_EVIDENCE)
+    return Finding(
+        name=rule.name,
+        severity=judgement.severity or rule.severity,
+        title=judgement.title,
+        count=sum(row.count for row in judgement.evidence),
+        first_time_ns=min(firsts, default=None),
+        last_time_ns=max(lasts, default=None),
+        evidence=evidence.rows,
+        evidence_omitted=evidence.omitted,
+        means=rule.means,
+        next=rule.next,
+    )

@@ -1,195 +1,201 @@
-"""Rules about consumer groups and about producers with identity: who was put out, and why."""
+"""Rules about consumer groups and transactions: rebalances, removed members, failed commits."""
 
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from kdissect.protocol.api_keys import OFFSET_COMMITS, ApiKey
-from kdissect.protocol.error_codes import (
-    MEMBER_EXPIRED,
-    ErrorCode,
-    is_retriable,
-)
-from kdissect.report.findings.answers import (
-    errors_by_client,
-)
-from kdissect.report.findings.context import (
-    FindingContext,
-    Judgement,
-    Observation,
-    count_exchanges,
-    evidence,
-    group_by,
-    plural,
-)
+from kdissect.protocol.error_codes import MEMBER_EXPIRED, ErrorCode, is_retriable
+from kdissect.report.findings.context import FindingContext, Judgement, Observation
+from kdissect.report.findings.evidence import count_exchanges, group_by, observed
+from kdissect.report.findings.responses import errors_by_client
 from kdissect.report.model.summary import Severity
+from kdissect.report.wording import counted
 from kdissect.text import format_duration
 
-STORM_ROUNDS, STORM_ERRORS = 3, 3
-MANY_ROUNDS = 10
+STORM_REBALANCES, STORM_INTERRUPTIONS = 3, 3
+CRITICAL_REBALANCES = 10
 OPEN_NS = 10 * 10**9
-"""A transaction that rests longer than this holds up everyone who reads committed records."""
+"""A transaction that is idle for longer than this delays all consumers that read committed records only."""
 
 AFTER_S, EXPIRED_S, TRIGGERS_SHOWN = 10, 15, 3
 PAUSE_S = 2
 """Joins with less than this between them belong to one rebalance."""
 
-REBALANCING = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
+NS_PER_S = 10**9
+BySecond = dict[int, list[Observation]]
 
 
-def rebalance_storm(scene: FindingContext) -> Judgement | None:
-    """Groups that rebalance again and again while members work."""
-    errors = scene.errors(REBALANCING)
-    pace = [note for note in scene.of("group") if note.second is not None]
+class Rebalances(NamedTuple):
+    """Joins and leaves of a group, and the seconds in which its rebalances began."""
+
+    group_id: str
+    joins: list[Observation]
+    leaves: list[Observation]
+    begins: list[int]
+
+
+def rebalance_storm(context: FindingContext) -> Judgement | None:
+    """Groups with 3 or more rebalances and 3 or more interrupted members; critical from 10 rebalances on."""
+    errors = context.errors([ErrorCode.REBALANCE_IN_PROGRESS])
     rows, most = [], 0
-    for (group,), found in group_by(
-        [note for note in pace if note.group_id is not None], lambda note: (note.group_id or "",)
-    ):
-        joins = [note for note in found if note.api_key == ApiKey.JOIN_GROUP]
-        interrupted = count_exchanges(note for note in errors if note.group_id == group)
-        begins = _begins(sorted({note.second for note in joins if note.second is not None}))
-        rounds = len(begins)
-        if rounds < STORM_ROUNDS or interrupted < STORM_ERRORS:
+    for rebalances in _rebalances(context):
+        interrupted = count_exchanges(error for error in errors if error.group_id == rebalances.group_id)
+        count = len(rebalances.begins)
+        if count < STORM_REBALANCES or interrupted < STORM_INTERRUPTIONS:
             continue
-        most = max(most, rounds)
-        left = count_exchanges(note for note in found if note.api_key == ApiKey.LEAVE_GROUP)
-        members = len({note.client for note in joins})
+        most = max(most, count)
+        joins = counted(count_exchanges(rebalances.joins), "join")
+        clients = counted(len({join.client for join in rebalances.joins}), "client")
         detail = (
-            f"{plural(rounds, 'rebalance')}, {plural(count_exchanges(joins), 'join')} by {plural(members, 'client')}, "
-            f"{left:,} left, members interrupted {interrupted:,} times; set off by {_triggers(scene, group, found, begins)}"
+            f"{counted(count, 'rebalance')}, {joins} by {clients}, {count_exchanges(rebalances.leaves):,} "
+            f"left, members interrupted {interrupted:,} times; triggered by {_triggers(context, rebalances)}"
         )
-        rows.append(evidence(group, detail, joins))
+        rows.append(observed(rebalances.group_id, detail, rebalances.joins))
     if not rows:
         return None
-    severity = Severity.CRITICAL if most >= MANY_ROUNDS else Severity.WARNING
+    severity = Severity.CRITICAL if most >= CRITICAL_REBALANCES else Severity.WARNING
     return Judgement(
-        f"{plural(len(rows), 'group')} rebalanced again and again, up to {most} times", rows, severity
+        f"{counted(len(rows), 'group')} rebalanced repeatedly, up to {most} times", rows, severity
     )
 
 
-def _begins(seconds: list[int]) -> list[int]:
-    """Give the second in which each rebalance began."""
+def _rebalances(context: FindingContext) -> Iterator[Rebalances]:
+    requests = [
+        request
+        for request in context.of_kind("group")
+        if request.second is not None and request.group_id is not None
+    ]
+    for (group_id,), group in group_by(requests, lambda request: (request.group_id or "",)):
+        joins = [request for request in group if request.api_key == ApiKey.JOIN_GROUP]
+        leaves = [request for request in group if request.api_key == ApiKey.LEAVE_GROUP]
+        yield Rebalances(group_id, joins, leaves, _begins(joins))
+
+
+def _begins(joins: Iterable[Observation]) -> list[int]:
+    """Return the second in which each rebalance began."""
+    seconds = sorted({join.second for join in joins if join.second is not None})
     return [second for at, second in enumerate(seconds) if at == 0 or second - seconds[at - 1] > PAUSE_S]
 
 
-def _triggers(scene: FindingContext, group: str, notes: list[Observation], begins: list[int]) -> str:
-    """Say what came before the rebalances, the most frequent first: someone left, was put out, or is new."""
-    joins = _by_second(note for note in notes if note.api_key == ApiKey.JOIN_GROUP)
-    leaves = _by_second(note for note in notes if note.api_key == ApiKey.LEAVE_GROUP)
-    expired = _by_second(note for note in scene.errors(MEMBER_EXPIRED) if note.group_id == group)
-    known: set[str] = set()
-    causes: Counter[str] = Counter()
-    for at, begin in enumerate(begins):
-        until = begins[at + 1] if at + 1 < len(begins) else begin + AFTER_S
+def _triggers(context: FindingContext, rebalances: Rebalances) -> str:
+    """Return what came before the rebalances, most frequent first: a member left, was removed, or is new."""
+    joins, leaves = _by_second(rebalances.joins), _by_second(rebalances.leaves)
+    expired = _by_second(
+        error for error in context.errors(MEMBER_EXPIRED) if error.group_id == rebalances.group_id
+    )
+    members: set[str] = set()
+    triggers: Counter[str] = Counter()
+    for at, begin in enumerate(rebalances.begins):
+        until = rebalances.begins[at + 1] if at + 1 < len(rebalances.begins) else begin + AFTER_S
         joined = _within(joins, begin, min(begin + PAUSE_S, until))
         left = _within(leaves, begin - PAUSE_S, begin)
-        put_out = _within(expired, begin - EXPIRED_S, begin + PAUSE_S)
-        new = [note for note in joined if note.client not in known]
+        removed = _within(expired, begin - EXPIRED_S, begin + PAUSE_S)
+        new = [join for join in joined if join.client not in members]
         if at and left:
-            causes[f"{_earliest(left).client} leaving"] += 1
-        elif at and put_out:
-            causes[f"{_earliest(put_out).client} put out"] += 1
+            triggers[f"{_earliest(left).client} leaving"] += 1
+        elif at and removed:
+            triggers[f"{_earliest(removed).client} removed"] += 1
         elif new:
-            causes[f"{_earliest(new).client} joining"] += 1
+            triggers[f"{_earliest(new).client} joining"] += 1
         else:
-            causes["members joining again" if joined else "something not seen"] += 1
-        known |= {note.client for note in joined}
-    shown = [f"{cause} ({plural(count, 'time')})" for cause, count in causes.most_common(TRIGGERS_SHOWN)]
-    return ", ".join(shown) + (", and others" if len(causes) > TRIGGERS_SHOWN else "")
+            triggers["members joining again" if joined else "an unseen trigger"] += 1
+        members |= {join.client for join in joined}
+    shown = [f"{name} ({counted(count, 'time')})" for name, count in triggers.most_common(TRIGGERS_SHOWN)]
+    return ", ".join(shown) + (", and others" if len(triggers) > TRIGGERS_SHOWN else "")
 
 
-def _by_second(notes: Iterable[Observation]) -> dict[int, list[Observation]]:
-    found: dict[int, list[Observation]] = {}
-    for note in notes:
-        found.setdefault(note.first_ns // 10**9, []).append(note)
-    return found
+def _by_second(observations: Iterable[Observation]) -> BySecond:
+    seconds: BySecond = {}
+    for observation in observations:
+        seconds.setdefault(observation.first_ns // NS_PER_S, []).append(observation)
+    return seconds
 
 
-def _within(notes: dict[int, list[Observation]], begin: int, end: int) -> list[Observation]:
-    return [note for second in range(begin, end + 1) for note in notes.get(second, ())]
+def _within(observations: BySecond, begin: int, end: int) -> list[Observation]:
+    return [one for second in range(begin, end + 1) for one in observations.get(second, ())]
 
 
-def _earliest(notes: list[Observation]) -> Observation:
-    return min(notes, key=lambda note: note.first_ns)
+def _earliest(observations: list[Observation]) -> Observation:
+    return min(observations, key=lambda observation: observation.first_ns)
 
 
-def transactions_open(scene: FindingContext) -> Judgement | None:
-    """Transactions that were worked on and neither committed nor aborted, long before the capture ends."""
+def transactions_open(context: FindingContext) -> Judgement | None:
+    """Transactions without an end 10 s or more after their last request."""
     ended: dict[str, int] = {}
-    for note in scene.of("transaction_end"):
-        name = note.transactional_id or ""
-        ended[name] = max(ended.get(name, 0), note.last_ns)
-    until = scene.capture.last_time_ns or scene.totals.last_time_ns or 0
+    for end in context.of_kind("transaction_end"):
+        transactional_id = end.transactional_id or ""
+        ended[transactional_id] = max(ended.get(transactional_id, 0), end.last_ns)
+    until = context.capture.last_time_ns or context.totals.last_time_ns or 0
     rows = []
-    for (name,), notes in group_by(scene.of("transaction_work"), lambda note: (note.transactional_id or "",)):
-        last = max(note.last_ns for note in notes)
-        waited = until - last
-        if last > ended.get(name, 0) and waited >= OPEN_NS:
-            clients = ", ".join(sorted({note.client for note in notes}))
-            rows.append(
-                evidence(
-                    name,
-                    f"{clients}: no end in {format_duration(waited)} after the last request of it",
-                    notes,
-                )
-            )
-    return Judgement(f"{plural(len(rows), 'transaction')} left open", rows) if rows else None
-
-
-def member_expired(scene: FindingContext) -> Judgement | None:
-    """Members that the coordinator no longer knows, and those that left because they did not poll in time."""
-    told = errors_by_client(scene, MEMBER_EXPIRED, "Group members put out")
-    rows = list(told.evidence) if told else []
-    for (client, group), found in group_by(
-        [note for note in scene.of("group") if note.group_id is not None],
-        lambda note: (note.client, note.group_id or ""),
+    for (transactional_id,), requests in group_by(
+        context.of_kind("transaction_work"), lambda request: (request.transactional_id or "",)
     ):
-        rests = list(_rests(found))
-        if rests:
+        last = max(request.last_ns for request in requests)
+        waited = until - last
+        if last > ended.get(transactional_id, 0) and waited >= OPEN_NS:
+            clients = ", ".join(sorted({request.client for request in requests}))
+            detail = f"{clients}: no end {format_duration(waited)} after its last request"
+            rows.append(observed(transactional_id, detail, requests))
+    return Judgement(f"{counted(len(rows), 'transaction')} left open", rows) if rows else None
+
+
+def member_expired(context: FindingContext) -> Judgement | None:
+    """Members that the coordinator no longer knows, or that left since they did not poll in time."""
+    errors = errors_by_client(context, MEMBER_EXPIRED, "Group members removed")
+    rows = list(errors.evidence) if errors else []
+    requests = [request for request in context.of_kind("group") if request.group_id is not None]
+    for (client, group_id), group in group_by(
+        requests, lambda request: (request.client, request.group_id or "")
+    ):
+        absences = list(_absences(group))
+        if absences:
+            longest = format_duration(max(absent_ns for _, absent_ns in absences))
             detail = (
-                f"left the group and joined it again on the same connection after up to {format_duration(max(ns for _, ns in rests))}: "
+                f"left the group and joined it again on the same connection after up to {longest}, "
                 "as clients do that exceed max.poll.interval.ms"
             )
-            rows.append(evidence(f"{client}: {group}", detail, [left for left, _ in rests]))
+            rows.append(observed(f"{client}: {group_id}", detail, [left for left, _ in absences]))
     if not rows:
         return None
-    title = f"Group members put out: {plural(sum(row.count for row in rows), 'time')}"
-    return Judgement(title, rows)
+    return Judgement(f"Group members removed: {counted(sum(row.count for row in rows), 'time')}", rows)
 
 
-def _rests(notes: list[Observation]) -> Iterator[tuple[Observation, int]]:
-    """Give departures after which the same connection joined again, and how long that took.
+def _absences(requests: list[Observation]) -> Iterator[tuple[Observation, int]]:
+    """Yield leaves after which the same connection joined again, and the nanoseconds between the two.
 
-    A client that ends leaves and closes; one whose application does not poll leaves too, and comes back when it polls.
+    A client that ends leaves the group and closes. A client whose application does not poll leaves too, and
+    joins again when it polls.
     """
     joins: dict[int | None, list[int]] = {}
-    for note in sorted(notes, key=lambda note: note.first_ns):
-        if note.api_key == ApiKey.JOIN_GROUP:
-            joins.setdefault(note.place.connection, []).append(note.first_ns)
-    for left in notes:
-        times = joins.get(left.place.connection, [])
-        at = bisect_right(times, left.first_ns)
-        if left.api_key == ApiKey.LEAVE_GROUP and at < len(times):
-            yield left, times[at] - left.first_ns
+    for request in sorted(requests, key=lambda request: request.first_ns):
+        if request.api_key == ApiKey.JOIN_GROUP:
+            joins.setdefault(request.location.connection, []).append(request.first_ns)
+    for request in requests:
+        times = joins.get(request.location.connection, [])
+        following = bisect_right(times, request.first_ns)
+        if request.api_key == ApiKey.LEAVE_GROUP and following < len(times):
+            yield request, times[following] - request.first_ns
 
 
-def commit_failed(scene: FindingContext) -> Judgement | None:
-    """Offsets that were not committed."""
-    notes = [
-        note
-        for note in scene.of("error")
-        if note.api_key in OFFSET_COMMITS and note.code != ErrorCode.CONCURRENT_TRANSACTIONS
+def commit_failed(context: FindingContext) -> Judgement | None:
+    """Offset commits that failed; a note if all errors are retriable."""
+    errors = [
+        error
+        for error in context.of_kind("error")
+        if error.api_key in OFFSET_COMMITS and error.code != ErrorCode.CONCURRENT_TRANSACTIONS
     ]
     rows = [
-        evidence(f"{client}: {subject}", error, found)
-        for (client, error, subject), found in group_by(
-            notes, lambda note: (note.client, note.error, note.partition or note.group_id or "?")
+        observed(f"{client}: {subject}", name, group)
+        for (client, name, subject), group in group_by(
+            errors, lambda error: (error.client, error.error, error.partition or error.group_id or "?")
         )
     ]
     if not rows:
         return None
-    again = all(is_retriable(note.code or 0) for note in notes)
-    title = f"{plural(count_exchanges(notes), 'offset commit')} failed" + (
-        ", all with errors that a retry may end" if again else ""
-    )
-    return Judgement(title, rows, Severity.NOTE if again else Severity.WARNING)
+    retriable = all(is_retriable(error.code or 0) for error in errors)
+    title = f"{counted(count_exchanges(errors), 'offset commit')} failed"
+    if retriable:
+        return Judgement(f"{title}, all with retriable errors", rows, Severity.NOTE)
+    return Judgement(title, rows, Severity.WARNING)

@@ -1,103 +1,108 @@
-"""A comparison in the terminal: what is certain first, then what came and went, then what nothing can be said of."""
+"""A comparison as text: percentiles and errors row by row, then what is new, gone or changed."""
 
 from collections.abc import Sequence
 
 from kdissect.report.aggregate.confidence import CONFIDENCE
-from kdissect.report.build.compare import (
+from kdissect.report.model.comparison import (
     Change,
     Comparison,
     ComparisonRow,
     Difference,
 )
 from kdissect.report.render.table import (
-    BOLD,
-    CYAN,
-    DIM,
-    GREEN,
-    RED,
-    YELLOW,
     TableCell,
     TableColumn,
-    Terminal,
     heading,
     table_lines,
 )
+from kdissect.report.render.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Terminal
 from kdissect.text import format_count, format_duration
 
 STYLES = {Difference.SLOWER: RED, Difference.FASTER: GREEN}
 COLUMNS = (
-    TableColumn("", right=False, shortest=12), TableColumn("calls"), TableColumn("now"), TableColumn("p50"), TableColumn("now"),
-    TableColumn("p90", drop=2), TableColumn("now", drop=2), TableColumn("p99"), TableColumn("now"), TableColumn("errors", drop=1), TableColumn("now", drop=1),
+    TableColumn("", right=False, shortest=12),
+    TableColumn("calls"),
+    TableColumn("now"),
+    TableColumn("p50"),
+    TableColumn("now"),
+    TableColumn("p90", drop=2),
+    TableColumn("now", drop=2),
+    TableColumn("p99"),
+    TableColumn("now"),
+    TableColumn("errors", drop=1),
+    TableColumn("now", drop=1),
     TableColumn("", right=False),
-)  # fmt: skip
+)
+CHANGE_COLUMNS = (
+    TableColumn("", right=False),
+    TableColumn("", right=False, shortest=16),
+    TableColumn("before", right=False, shortest=12),
+    TableColumn("after", right=False, shortest=12),
+)
 
 
-def render(found: Comparison, terminal: Terminal) -> str:
-    """Give the comparison as text that ends with a newline."""
+def render(comparison: Comparison, terminal: Terminal) -> str:
+    """Return the comparison as text that ends with a newline."""
+    note = f"slower or faster: {CONFIDENCE:.0%} confidence intervals do not overlap"
+    rows = [_row(row, terminal) for row in comparison.rows]
     lines = [
-        terminal.paint(f"before  {terminal.captured(found.before)}", BOLD),
-        terminal.paint(f"now     {terminal.captured(found.after)}", BOLD),
+        terminal.paint(f"before  {terminal.escape(comparison.before)}", BOLD),
+        terminal.paint(f"now     {terminal.escape(comparison.after)}", BOLD),
         "",
-        heading(
-            f"By {found.by}",
-            f"slower and faster are said where {CONFIDENCE:.0%} intervals do not meet",
-            terminal,
-        ),
-        *table_lines(COLUMNS, [_row(row, terminal) for row in found.rows], terminal),
+        heading(f"By {comparison.by}", note, terminal),
+        *table_lines(COLUMNS, rows, terminal),
     ]
     for title, changes in (
-        ("Errors", found.errors), ("Clients", found.clients), ("API versions", found.versions), ("Findings", found.findings)
-    ):  # fmt: skip
-        lines += ["", heading(title, "what came, went and changed", terminal), *_changes(changes, terminal)]
-    few = [row for row in found.rows if row.verdict is Difference.FEW]
+        ("Errors", comparison.errors),
+        ("Clients", comparison.clients),
+        ("API versions", comparison.versions),
+        ("Findings", comparison.findings),
+    ):
+        lines += ["", heading(title, "new, gone and changed", terminal), *_changes(changes, terminal)]
+    few = sum(row.verdict is Difference.FEW for row in comparison.rows)
     if few:
-        lines += [
-            "",
-            " " + terminal.paint(f"{len(few)} rows have too few values to compare any percentile", YELLOW),
-        ]
+        text = f"{few} rows have too few values to compare any percentile"
+        lines += ["", " " + terminal.paint(text, YELLOW)]
     return "\n".join(lines) + "\n"
 
 
 def _row(row: ComparisonRow, terminal: Terminal) -> list[TableCell]:
     cells = [
-        TableCell("-" if row.label is None else terminal.captured(row.label), CYAN),
-        TableCell(format_count(row.calls_before)), TableCell(format_count(row.calls_after)),
-    ]  # fmt: skip
+        TableCell("-" if row.label is None else terminal.escape(row.label), CYAN),
+        TableCell(format_count(row.calls_before)),
+        TableCell(format_count(row.calls_after)),
+    ]
     for one in row.percentiles:
-        cells.append(TableCell(terminal.own(format_duration(one.before_ns)), DIM))
-        cells.append(TableCell(terminal.own(format_duration(one.after_ns)), STYLES.get(one.verdict, "")))
-    worse = RED if row.errors_verdict == "more" else ""
+        cells.append(TableCell(terminal.show(format_duration(one.before_ns)), DIM))
+        cells.append(TableCell(terminal.show(format_duration(one.after_ns)), STYLES.get(one.verdict, "")))
     return [
         *cells,
         TableCell(format_count(row.errors_before), DIM),
-        TableCell(format_count(row.errors_after), worse),
-        TableCell(_said(row)),
+        TableCell(format_count(row.errors_after), RED if row.errors_verdict == "more" else ""),
+        TableCell(_conclusion(row)),
     ]
 
 
-def _said(row: ComparisonRow) -> str:
-    """Say what is certain: `slower p50 p99`, `more errors`; or why nothing is."""
-    said = []
+def _conclusion(row: ComparisonRow) -> str:
+    """Return what is certain, such as `slower p50 p99, more errors`, or why nothing is."""
+    facts = []
     for verdict in (Difference.SLOWER, Difference.FASTER):
         names = [one.percentile for one in row.percentiles if one.verdict is verdict]
-        said += [f"{verdict} {' '.join(names)}"] if names else []
-    said += [f"{row.errors_verdict} errors"] if row.errors_verdict in ("more", "fewer") else []
-    return ", ".join(said) or row.verdict
+        facts += [f"{verdict} {' '.join(names)}"] if names else []
+    facts += [f"{row.errors_verdict} errors"] if row.errors_verdict in ("more", "fewer") else []
+    return ", ".join(facts) or row.verdict
 
 
 def _changes(changes: Sequence[Change], terminal: Terminal) -> list[str]:
     if not changes:
-        return [" " + terminal.paint("nothing", DIM)]
+        return [" " + terminal.paint("no changes", DIM)]
     rows = [
         [
             TableCell("new" if change.before is None else "gone" if change.after is None else "changed", DIM),
-            TableCell(terminal.captured(change.subject), CYAN),
-            TableCell(terminal.captured(change.before) if change.before else ""),
-            TableCell(terminal.captured(change.after) if change.after else ""),
+            TableCell(terminal.escape(change.subject), CYAN),
+            TableCell(terminal.escape(change.before) if change.before else ""),
+            TableCell(terminal.escape(change.after) if change.after else ""),
         ]
         for change in changes
     ]
-    table = (
-        TableColumn("", right=False), TableColumn("", right=False, shortest=16), TableColumn("before", right=False, shortest=12), TableColumn("after", right=False, shortest=12)
-    )  # fmt: skip
-    return table_lines(table, rows, terminal)
+    return table_lines(CHANGE_COLUMNS, rows, terminal)

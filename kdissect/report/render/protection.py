@@ -1,88 +1,85 @@
-"""What protected the connections and who could prove who they are: a line on TLS and one on SASL, where there is either."""
+"""How connections were protected and clients authenticated: phrases on TLS and on SASL for the header."""
 
 from collections import Counter
 from collections.abc import Iterable
 
 from kdissect.report.model.summary import ConnectionTotals
-from kdissect.report.render.table import (
-    RED,
-    YELLOW,
-    TableCell,
-    Terminal,
-)
-from kdissect.text import (
-    format_count,
-    format_share,
-    format_size,
-)
+from kdissect.report.render.table import TableCell
+from kdissect.report.render.terminal import RED, YELLOW, Terminal
+from kdissect.text import format_count, format_share, format_size
 
-HIDDEN = {
+NOT_DECRYPTED = {
     "partly": "partly decrypted",
-    "failed": "that the keys at hand do not open",
+    "failed": "with keys that do not fit",
     "no_keys": "without keys",
     "no_handshake": "begun before the capture",
-    "unsupported": "of a kind that cannot be decrypted",
+    "unsupported": "with an unsupported version or cipher suite",
 }
-FAILURES = {
+TLS_FAILURES = {
     "failed": "failed",
-    "unanswered": "without an answer to the handshake",
-    "unfinished": "with half a handshake",
+    "unanswered": "without a response to the handshake",
+    "unfinished": "with an incomplete handshake",
 }
+SASL_FAILURES = {"failed": RED, "unfinished": YELLOW}
 
 
-def tls(seen: ConnectionTotals, terminal: Terminal) -> list[TableCell]:
-    """Say how much is under TLS, of which versions, what was decrypted and what failed."""
-    if not seen.tls:
+def tls(connections: ConnectionTotals, terminal: Terminal) -> list[TableCell]:
+    """Return how much is under TLS, of which versions, what was decrypted and what failed; nothing without TLS."""
+    rows = connections.tls
+    if not rows:
         return []
-    everything = sum(row.bytes for row in seen.protocols)
-    under_tls = sum(row.bytes for row in seen.tls)
-    connections = sum(row.connections for row in seen.tls)
-    part = f", {format_share(under_tls / everything)} of all bytes" if everything else ""
-    cells = [
-        TableCell(
-            f"{format_count(connections)} of {format_count(seen.count)} connections ({format_size(under_tls)}{part})"
-        )
-    ]
-    versions = _counted((row.version or "of unknown version", row.connections) for row in seen.tls)
-    cells += [TableCell(f"{format_count(count)} {name}") for name, count in versions]
-    ways = dict(_counted((row.decryption, row.connections) for row in seen.tls))
-    cells += [TableCell(f"{format_count(ways['whole'])} decrypted")] if "whole" in ways else []
+    all_bytes = sum(row.bytes for row in connections.protocols)
+    tls_bytes = sum(row.bytes for row in rows)
+    share = f", {format_share(tls_bytes / all_bytes)} of all bytes" if all_bytes else ""
+    count = format_count(sum(row.connections for row in rows))
+    amount = f"{format_size(tls_bytes)}{share}"
+    cells = [TableCell(f"{count} of {format_count(connections.count)} connections ({amount})")]
+    versions = _ranked((row.version or "of unknown version", row.connections) for row in rows)
+    cells += [TableCell(f"{format_count(number)} {name}") for name, number in versions.items()]
+    decryption = _ranked((row.decryption, row.connections) for row in rows)
+    if "whole" in decryption:
+        cells.append(TableCell(f"{format_count(decryption['whole'])} decrypted"))
     cells += [
-        TableCell(f"{format_count(ways[way])} {words}", YELLOW)
-        for way, words in HIDDEN.items()
-        if way in ways
+        TableCell(f"{format_count(decryption[name])} {words}", YELLOW)
+        for name, words in NOT_DECRYPTED.items()
+        if name in decryption
     ]
-    outcomes = dict(_counted((row.outcome, row.connections) for row in seen.tls))
-    for outcome, words in FAILURES.items():
+    outcomes = _ranked((row.outcome, row.connections) for row in rows)
+    for outcome, words in TLS_FAILURES.items():
         if outcome in outcomes:
-            alerts = _counted(
-                (f"{row.alert} by {row.alert_by or '?'}", row.connections)
-                for row in seen.tls
-                if row.outcome == outcome and row.alert
-            )
-            reasons = f": {', '.join(name for name, _ in alerts)}" if alerts else ""
-            cells.append(
-                TableCell(terminal.captured(f"{format_count(outcomes[outcome])} {words}{reasons}"), RED)
-            )
+            text = f"{format_count(outcomes[outcome])} {words}{_alerts(connections, outcome)}"
+            cells.append(TableCell(terminal.escape(text), RED))
     return cells
 
 
-def sasl(seen: ConnectionTotals, terminal: Terminal) -> list[TableCell]:
-    """Say by which mechanisms clients authenticated, how often again, and what failed."""
-    mechanisms = _counted((row.mechanism or "of unknown mechanism", row.connections) for row in seen.sasl)
-    cells = [TableCell(f"{format_count(count)} {terminal.captured(name)}") for name, count in mechanisms]
-    again = sum(row.reauthentications for row in seen.sasl)
-    cells += [TableCell(f"{format_count(again)} authenticated again")] if again else []
-    outcomes = dict(_counted((row.outcome, row.connections) for row in seen.sasl))
-    for outcome, style in (("failed", RED), ("unfinished", YELLOW)):
-        cells += (
-            [TableCell(f"{format_count(outcomes[outcome])} {outcome}", style)] if outcome in outcomes else []
-        )
+def _alerts(connections: ConnectionTotals, outcome: str) -> str:
+    alerts = _ranked(
+        (f"{row.alert} by {row.alert_by or '?'}", row.connections)
+        for row in connections.tls
+        if row.outcome == outcome and row.alert
+    )
+    return f": {', '.join(alerts)}" if alerts else ""
+
+
+def sasl(connections: ConnectionTotals, terminal: Terminal) -> list[TableCell]:
+    """Return by which mechanisms clients authenticated, how many did so again, and what failed."""
+    rows = connections.sasl
+    mechanisms = _ranked((row.mechanism or "of unknown mechanism", row.connections) for row in rows)
+    cells = [
+        TableCell(f"{format_count(count)} {terminal.escape(name)}") for name, count in mechanisms.items()
+    ]
+    again = sum(row.reauthentications for row in rows)
+    cells += [TableCell(f"{format_count(again)} reauthenticated")] if again else []
+    outcomes = _ranked((row.outcome, row.connections) for row in rows)
+    for outcome, style in SASL_FAILURES.items():
+        if outcome in outcomes:
+            cells.append(TableCell(f"{format_count(outcomes[outcome])} {outcome}", style))
     return cells
 
 
-def _counted(pairs: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+def _ranked(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return the sums by name, highest first."""
     counts: Counter[str] = Counter()
     for name, count in pairs:
         counts[name] += count
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -1,83 +1,79 @@
-"""The report in a terminal: what was captured, findings, the profile, what the capture cannot tell; in full, all rankings too.
-
-Every line fits the width. Names from the capture are escaped; a tilde marks percentiles of too few values, a question
-mark figures of connections that the capture has not seen in full.
-"""
+"""What a terminal can show: its width, colours and characters, and how much of a report is wanted."""
 
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import TextIO
 
-from kdissect.report.model.summary import CaptureFacts, Summary
-from kdissect.report.render.error_tables import (
-    errors,
-    faults,
-    throttling,
-    unanswered,
-)
-from kdissect.report.render.finding_text import findings
-from kdissect.report.render.header import header
-from kdissect.report.render.profile_table import profile
-from kdissect.report.render.quality import legend, quality
-from kdissect.report.render.ranking_table import (
-    api_versions,
-    brokers,
-    clients,
-    idle_waits,
-    topics,
-)
-from kdissect.report.render.table import Terminal
+from kdissect.text import escape, format_clock
 
 NARROWEST, WIDEST = 60, 200
-DAY_NS = 24 * 3600 * 10**9
+UNKNOWN_WIDTH = 120
+RESET = "\x1b[0m"
+BOLD, DIM, RED, YELLOW, GREEN, CYAN = "1", "2", "31", "33", "32", "36"
+"""Styles: SGR numbers (ECMA-48), which may be joined by semicolons."""
 
-ONE_SCREEN = (header, findings, profile, legend)
-EVERYTHING = (
-    header,
-    findings,
-    profile,
-    api_versions,
-    idle_waits,
-    clients,
-    brokers,
-    topics,
-    errors,
-    unanswered,
-    throttling,
-    faults,
-    quality,
-)
+SPECIAL = "µ·…→─✓▁█"
+ASCII = str.maketrans({"µ": "u", "·": "|", "…": "..", "→": ">", "–": "-", "─": "-", "✓": "ok"})
+"""ASCII in place of the characters that reports use beyond it."""
 
 
-def render(summary: Summary, terminal: Terminal) -> str:
-    """Give the report as text that ends with a newline."""
-    terminal = replace(terminal, dated=_has_midnight(summary.capture))
-    sections = EVERYTHING if terminal.full else ONE_SCREEN
-    blocks = [section(summary, terminal) for section in sections]
-    apart = "\n\n" if terminal.full else "\n"
-    return apart.join("\n".join(lines) for lines in blocks if lines) + "\n"
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """The properties of a terminal, and how much of a report it is to show."""
 
+    width: int = 80
+    colour: bool = False
+    unicode: bool = True
+    full: bool = True
+    """Every section, not just what fits one screen."""
+    whole: bool = False
+    """All rows of every table, not just the first few."""
+    dated: bool = False
+    """Times with their date, since they are of more than one day."""
 
-def _has_midnight(capture: CaptureFacts) -> bool:
-    first, last = capture.first_time_ns, capture.last_time_ns
-    return first is not None and last is not None and first // DAY_NS != last // DAY_NS
+    def clock(self, time_ns: int | None) -> str:
+        """Return the time of day in UTC."""
+        return format_clock(time_ns, date=self.dated)
+
+    def row_limit(self, rows: int) -> int | None:
+        """Return how many rows of a table to show, None for all."""
+        return None if self.whole else rows
+
+    def paint(self, text: str, style: str) -> str:
+        """Return text in a style."""
+        return f"\x1b[{style}m{text}{RESET}" if self.colour and style and text.strip() else text
+
+    def show(self, text: str) -> str:
+        """Return text of the report itself in characters that the terminal has."""
+        return text if self.unicode else text.translate(ASCII)
+
+    def escape(self, text: str | None) -> str:
+        """Return text from the capture with control characters escaped; a dash for None, quotes for an empty text."""
+        if text is None:
+            return "-"
+        return escape(text, ascii_only=not self.unicode) or '""'
+
+    @property
+    def ellipsis(self) -> str:
+        """Return what stands for the middle of a name that is too long."""
+        return self.show("…")
 
 
 def terminal_of(
     stream: TextIO, environment: Mapping[str, str] = os.environ, *, full: bool = True
 ) -> Terminal:
-    """Give what a stream can show: its width if it is a terminal, colours unless NO_COLOR or TERM=dumb, UTF-8 or not."""
+    """Return the terminal behind a stream: its width, colours unless NO_COLOR or TERM=dumb, UTF-8 or ASCII."""
     is_terminal = stream.isatty()
-    columns = (
-        shutil.get_terminal_size((100, 24)).columns if is_terminal or environment.get("COLUMNS") else 120
-    )
+    columns = UNKNOWN_WIDTH
+    if is_terminal or environment.get("COLUMNS"):
+        columns = shutil.get_terminal_size((100, 24)).columns
     plain = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"
     return Terminal(
         width=min(max(columns, NARROWEST), WIDEST),
         colour=is_terminal and not plain,
-        unicode=_can_show(stream, "µ·…→─✓▁█"),
+        unicode=_can_show(stream, SPECIAL),
         full=full,
     )
 

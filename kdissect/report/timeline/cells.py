@@ -1,4 +1,4 @@
-"""Exchanges by step of time, API, client, broker, connection and cell of latency; and by the errors that they carry."""
+"""Exchanges by step of time, API, client, broker, connection and cell of latency, and errors."""
 
 import numpy as np
 import pyarrow as pa
@@ -27,17 +27,17 @@ NO_CELL = -1
 KEYS = ("step", "api_key", *CLIENT, *SERVER, "connection")
 
 
-def count_activity(scene: ExchangeColumns) -> pa.Table:
-    """Give the part MOMENTS."""
-    own = activity_measures(scene)
+def count_activity(source: ExchangeColumns) -> pa.Table:
+    """Return the rows of ACTIVITY."""
+    own = activity_measures(source)
     return make_timeline_table(
-        ACTIVITY, {name: scene.columns[name] for name in (*KEYS, "idle_wait", *ORDER)} | own
+        ACTIVITY, {name: source.columns[name] for name in (*KEYS, "idle_wait", *ORDER)} | own
     )
 
 
-def activity_measures(scene: ExchangeColumns) -> "dict[str, Ints | Mask]":
-    """Give what is counted of each exchange, and the cell of its latency."""
-    exchanges = scene.exchanges
+def activity_measures(source: ExchangeColumns) -> "dict[str, Ints | Mask]":
+    """Return what is counted of each exchange, and the cell of its latency."""
+    exchanges = source.exchanges
     latency, sound = sound_latencies(exchanges)
     cell = np.full(exchanges.rows, NO_CELL, np.int64)
     cell[sound] = bucket_of(latency[sound]) >> CELL_BITS
@@ -59,19 +59,19 @@ def activity_measures(scene: ExchangeColumns) -> "dict[str, Ints | Mask]":
 
 
 def _span(exchanges: TableColumns, side: str) -> Ints:
-    """Give the time from first to last byte, 0 where it cannot be."""
+    """Return the ns from the first to the last byte of a request or response, 0 where they cannot be."""
     span = exchanges.ints(f"{side}_last_ns") - exchanges.ints(f"{side}_first_ns")
-    there: Mask = exchanges.known(f"{side}_first_ns") & (span >= 0) & (span < MAX_LATENCY_NS)
+    there: Mask = exchanges.present(f"{side}_first_ns") & (span >= 0) & (span < MAX_LATENCY_NS)
     return np.where(there, span, 0)
 
 
-def count_failures(scene: ExchangeColumns, partitions: TableColumns, located: Ints) -> pa.Table:
-    """Give the part FAILURES."""
-    own = np.flatnonzero(scene.exchanges.ints("error_code") != 0)
-    parts = np.flatnonzero((partitions.ints("error_code") != 0) & (located >= 0))
-    rows = np.concatenate([own, located[parts]])
-    codes = np.concatenate([scene.exchanges.ints("error_code")[own], partitions.ints("error_code")[parts]])
-    pairs = group_rows(Codes(rows, scene.exchanges.rows), encode(pa.array(codes)))
+def count_failures(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> pa.Table:
+    """Return the rows of FAILURES."""
+    own = np.flatnonzero(source.exchanges.ints("error_code") != 0)
+    parts = np.flatnonzero((partitions.ints("error_code") != 0) & (exchange_rows >= 0))
+    rows = np.concatenate([own, exchange_rows[parts]])
+    codes = np.concatenate([source.exchanges.ints("error_code")[own], partitions.ints("error_code")[parts]])
+    pairs = group_rows(Codes(rows, source.exchanges.rows), encode(pa.array(codes)))
     rows, codes = rows[pairs.first], codes[pairs.first]
-    columns = scene.at(rows, (*KEYS, *ORDER))
+    columns = source.at(rows, (*KEYS, *ORDER))
     return make_timeline_table(FAILURES, columns | {"code": codes, "exchanges": np.ones(len(rows), np.int64)})

@@ -1,4 +1,4 @@
-"""Batches of tables become the parts of the course of events: who did what in which step of time."""
+"""All tables of the timeline from batches of the public tables: who did what in which step of time."""
 
 from collections.abc import Mapping
 
@@ -38,27 +38,27 @@ from kdissect.tables.schemas import ENDS
 
 EVENTS = {"group_events": GROUP_STEPS, "transaction_events": TRANSACTION_STEPS}
 SOURCE_TABLES = ("ends", *EVENTS)
-"""The tables on request that the course of events is counted from."""
+"""The optional tables that the timeline is counted from."""
 
 
 def count_timeline(
     tables: Mapping[str, pa.RecordBatch | pa.Table],
     exchanges: TableColumns,
     partitions: TableColumns,
-    located: Ints,
+    exchange_rows: Ints,
     grid: Grid,
 ) -> dict[str, pa.Table]:
-    """Give the parts of the course of events."""
+    """Return the tables of the timeline by name."""
     ends = TableColumns(tables.get("ends", ENDS.empty_table()))
-    scene = exchange_columns(exchanges, ends, grid)
+    source = exchange_columns(exchanges, ends, grid)
     found = {
-        ACTIVITY.name: count_activity(scene),
-        FAILURES.name: count_failures(scene, partitions, located),
-        GROUP_CLIENTS.name: _group_clients(scene),
-        TOPIC_ACTIVITY.name: count_topic_activity(scene, partitions, located),
-        POSITIONS.name: find_positions(scene, partitions, located),
-        PRODUCERS.name: count_producers(scene, partitions, located),
-        SEQUENCES.name: find_sequences(scene, partitions, located),
+        ACTIVITY.name: count_activity(source),
+        FAILURES.name: count_failures(source, partitions, exchange_rows),
+        GROUP_CLIENTS.name: _group_clients(source),
+        TOPIC_ACTIVITY.name: count_topic_activity(source, partitions, exchange_rows),
+        POSITIONS.name: find_positions(source, partitions, exchange_rows),
+        PRODUCERS.name: count_producers(source, partitions, exchange_rows),
+        SEQUENCES.name: find_sequences(source, partitions, exchange_rows),
     }
     found |= {
         part.name: _events(part, TableColumns(tables[name]), ends)
@@ -68,10 +68,10 @@ def count_timeline(
     return {name: limit_rows(TIMELINE_TABLES[name], rows) for name, rows in found.items()}
 
 
-def _group_clients(scene: ExchangeColumns) -> pa.Table:
-    exchanges = scene.exchanges
-    rows = np.flatnonzero(exchanges.known("group_id"))
-    columns = scene.at(rows, ("group_id", *CLIENT, "api_key", *ORDER))
+def _group_clients(source: ExchangeColumns) -> pa.Table:
+    exchanges = source.exchanges
+    rows = np.flatnonzero(exchanges.present("group_id"))
+    columns = source.at(rows, ("group_id", *CLIENT, "api_key", *ORDER))
     columns |= {
         "exchanges": np.ones(len(rows), np.int64),
         "error_responses": exchanges.ints("error_code")[rows] != 0,
@@ -81,6 +81,6 @@ def _group_clients(scene: ExchangeColumns) -> pa.Table:
 
 def _events(part: PartialTable, events: TableColumns, ends: TableColumns) -> pa.Table:
     found = connection_rows(ends, events.ints("connection"))
-    columns: dict[str, AnyColumn] = {name: events.plain(name) for name in events.table.schema.names}
-    columns["client_host"] = ends.plain("client_host").take(nullable_ints(found, found >= 0))
+    columns: dict[str, AnyColumn] = {name: events.arrow(name) for name in events.table.schema.names}
+    columns["client_host"] = ends.arrow("client_host").take(nullable_ints(found, found >= 0))
     return make_timeline_table(part, columns | {"events": np.ones(events.rows, np.int64)})

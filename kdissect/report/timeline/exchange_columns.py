@@ -1,4 +1,4 @@
-"""Exchanges with what the course of events tells them apart by: step of time, both ends, place. One row per exchange."""
+"""Exchanges with the columns that the timeline counts by: step of time, both hosts, location."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -18,11 +18,19 @@ from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.timeline_tables import WHERE
 
 OF_CONNECTION = ("client_host", "server_host", "server_port")
-OF_EXCHANGE = ("connection", "client_id", "api_key", "idle_wait", "group_id", "transactional_id", *(name for name, _ in WHERE))  # fmt: skip
+OF_EXCHANGE = (
+    "connection",
+    "client_id",
+    "api_key",
+    "idle_wait",
+    "group_id",
+    "transactional_id",
+    *(name for name, _ in WHERE),
+)
 
 
 class ExchangeColumns(NamedTuple):
-    """Columns by name, all of one row per exchange; `begin` is when it was asked (or answered, without a request)."""
+    """Columns by name, one row for each exchange; `begin`: time of the request, or of an orphan response."""
 
     exchanges: TableColumns
     columns: Mapping[str, AnyColumn]
@@ -34,17 +42,17 @@ class ExchangeColumns(NamedTuple):
 
 
 def exchange_columns(exchanges: TableColumns, ends: TableColumns, grid: Grid) -> ExchangeColumns:
-    """Put exchanges and the ends of their connections together."""
-    begin = exchanges.either("request_first_ns", "response_first_ns")
-    columns: dict[str, AnyColumn] = {name: exchanges.plain(name) for name in OF_EXCHANGE}
+    """Return exchanges together with the ends of their connections."""
+    begin = exchanges.coalesce("request_first_ns", "response_first_ns")
+    columns: dict[str, AnyColumn] = {name: exchanges.arrow(name) for name in OF_EXCHANGE}
     found = connection_rows(ends, exchanges.ints("connection"))
-    columns |= {name: ends.plain(name).take(nullable_ints(found, found >= 0)) for name in OF_CONNECTION}
-    columns["idle_wait"] = exchanges.truths("idle_wait")
+    columns |= {name: ends.arrow(name).take(nullable_ints(found, found >= 0)) for name in OF_CONNECTION}
+    columns["idle_wait"] = exchanges.bools("idle_wait")
     return ExchangeColumns(exchanges, columns | {"step": grid.steps_of(begin), "order_ns": begin}, begin)
 
 
 def connection_rows(ends: TableColumns, connection: Ints) -> Ints:
-    """Give the row of each connection among the ends, -1 where there is none."""
+    """Return the row of each connection among `ends`, -1 where there is none."""
     numbers = ends.ints("connection")
     if not len(numbers):
         return np.full(len(connection), -1, np.int64)
@@ -54,7 +62,7 @@ def connection_rows(ends: TableColumns, connection: Ints) -> Ints:
 
 
 def make_timeline_table(part: PartialTable, columns: Mapping[str, AnyColumn]) -> pa.Table:
-    """Give a part from one row per thing that is counted; columns that are missing are null."""
+    """Return a table of the timeline from one row for each thing counted; missing columns are null."""
     count = len(next(iter(columns.values())))
     rows = {
         field.name: columns[field.name] if field.name in columns else pa.nulls(count, field.type)

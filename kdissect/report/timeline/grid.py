@@ -1,7 +1,7 @@
-"""Steps of time: the span of a capture cut into equal steps of a length that people count in.
+"""Steps of time: the span of a capture divided into equal steps of a round length.
 
-The span is known from the survey, before anything is dissected, so every task counts on the same grid and counts add up.
-What lies outside (a packet with a wrong time) is counted in the first or the last step.
+The span is known before anything is dissected, so every task counts on the same grid and counts add up. What
+lies outside (a packet with a wrong time) is counted in the first or the last step.
 """
 
 from typing import NamedTuple
@@ -21,20 +21,20 @@ LENGTHS_NS = (
 
 
 class Grid(NamedTuple):
-    """When the first step begins, how long each is, and how many there are."""
+    """The begin of the first step, the length of a step, and the number of steps."""
 
     start_ns: int
     step_ns: int
     steps: int
 
     def steps_of(self, times_ns: Ints) -> Ints:
-        """Give the step of each time."""
+        """Return the step of each time."""
         steps: Ints = np.clip((times_ns - self.start_ns) // self.step_ns, 0, self.steps - 1)
         return steps
 
 
 def grid_over(first_ns: int | None, last_ns: int | None) -> Grid:
-    """Give the finest grid of no more than `MAX_STEPS` steps, its first step at a round time."""
+    """Return the finest grid of at most `MAX_STEPS` steps whose first step begins at a round time."""
     first, last = first_ns or 0, last_ns or 0
     for length in LENGTHS_NS:
         start = first // length * length

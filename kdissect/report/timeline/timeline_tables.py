@@ -1,7 +1,8 @@
-"""The parts of a partial that tell a course of events: the same small tables as in `report.aggregate.partial_tables`, with a step of time.
+"""The tables of the timeline: like those in `report.aggregate.partial_tables`, with a step of time.
 
-Each has a bound on its rows. Where a capture has more, the columns in `spare` are given up for the lightest (all that it
-counts stays in the sums), and who was given up can be told by comparing with the parts without time.
+Each has a limit on its rows. If a capture has more, the columns in `spare` are given up for the lightest
+rows: the sums still hold all of them, and a comparison with the tables without time shows which rows gave up
+columns.
 """
 
 from kdissect.report.aggregate.partial_tables import PartialTable
@@ -17,7 +18,7 @@ from kdissect.tables.schemas import (
 
 WHERE = (("capture_file", TEXT), ("request_packet", INT64), ("response_packet", INT64))
 FIRST = (("order_ns", INT64), *WHERE)
-"""The place of the earliest."""
+"""The location of the earliest exchange."""
 
 ORDER = tuple(name for name, _ in FIRST)
 
@@ -26,24 +27,42 @@ ENDS = (("server_host", TEXT), ("server_port", INT32))
 CLIENT, SERVER = ("client_id", "client_host"), ("server_host", "server_port")
 
 CELL_BITS = 4
-"""A cell of latencies is 2^4 buckets of `histogram`: eight to an octave, so its middle is within 6 % of all in it."""
+"""A cell of latencies is 2^4 buckets of `histogram`: eight to an octave, within 6 % of its middle."""
 
 ACTIVITY = PartialTable(
     "moments",
     keys=(
-        ("step", INT32), ("api_key", INT16), *WHO, *ENDS, ("connection", INT64), ("idle_wait", BOOL), ("cell", INT16),
+        ("step", INT32),
+        ("api_key", INT16),
+        *WHO,
+        *ENDS,
+        ("connection", INT64),
+        ("idle_wait", BOOL),
+        ("cell", INT16),
     ),
     sums=(
-        "exchanges", "latency_ns", "upload_ns", "transfer_ns", "request_bytes", "response_bytes", "error_responses",
-        "unanswered", "throttled", "throttle_ms",
+        "exchanges",
+        "latency_ns",
+        "upload_ns",
+        "transfer_ns",
+        "request_bytes",
+        "response_bytes",
+        "error_responses",
+        "unanswered",
+        "throttled",
+        "throttle_ms",
     ),
     highest=("latency_max_ns",),
     order=ORDER,
     first=FIRST,
     most=100_000,
     spare=(("connection",), CLIENT),
-)  # fmt: skip
-"""Exchanges by when they began; `cell` is -1 where there is no latency. `upload_ns` is first to last byte of the request."""
+)
+"""Exchanges by when they began.
+
+`cell` is -1 where there is no latency. `upload_ns` is the time from the first to the last byte of the
+request.
+"""
 
 FAILURES = PartialTable(
     "failures",
@@ -59,33 +78,58 @@ FAILURES = PartialTable(
 TOPIC_ACTIVITY = PartialTable(
     "topic_moments",
     keys=(
-        ("step", INT32), ("api_key", INT16), ("topic", TEXT), ("topic_id", TEXT), *WHO, *ENDS, ("idle_wait", BOOL),
+        ("step", INT32),
+        ("api_key", INT16),
+        ("topic", TEXT),
+        ("topic_id", TEXT),
+        *WHO,
+        *ENDS,
+        ("idle_wait", BOOL),
         ("cell", INT16),
     ),
     sums=(
-        "exchanges", "latency_ns", "upload_ns", "transfer_ns", "request_bytes", "response_bytes", "unanswered", "throttled",
-        "throttle_ms", "records", "record_bytes", "errors",
+        "exchanges",
+        "latency_ns",
+        "upload_ns",
+        "transfer_ns",
+        "request_bytes",
+        "response_bytes",
+        "unanswered",
+        "throttled",
+        "throttle_ms",
+        "records",
+        "record_bytes",
+        "errors",
     ),
     highest=("latency_max_ns",),
     order=ORDER,
     first=FIRST,
     most=100_000,
     spare=(CLIENT, SERVER, ("topic", "topic_id")),
-)  # fmt: skip
-"""Exchanges by the topics that they name, with the columns of MOMENTS; `errors` are partitions of the topic."""
+)
+"""Exchanges by the topics that they name, with the columns of ACTIVITY; `errors` counts partitions."""
 
 POSITIONS = PartialTable(
     "positions",
     keys=(
-        ("step", INT32), ("kind", TEXT), ("group_id", TEXT), *WHO, ("topic", TEXT), ("topic_id", TEXT), ("partition", INT32),
+        ("step", INT32),
+        ("kind", TEXT),
+        ("group_id", TEXT),
+        *WHO,
+        ("topic", TEXT),
+        ("topic_id", TEXT),
+        ("partition", INT32),
     ),
     sums=("exchanges",),
     order=("order_ns", "offset", "end_offset", "capture_file", "request_packet", "response_packet"),
     first=(("order_ns", INT64), ("offset", INT64), ("end_offset", INT64), *WHERE),
     most=60_000,
     spare=(("topic", "topic_id", "partition"),),
-)  # fmt: skip
-"""The last offset of each step (`order_ns` is minus its time): fetched, committed, or written; `end_offset` is where the log ends."""
+)
+"""The last offset of each step: fetched, committed, or written; `end_offset` is the end of the log.
+
+`order_ns` is minus the time.
+"""
 
 GROUP_CLIENTS = PartialTable(
     "group_clients",
@@ -108,12 +152,16 @@ PRODUCERS = PartialTable(
     most=20_000,
     spare=(("producer_epoch",), ("transactional_id", "producer_id")),
 )
-"""Who wrote under which identity; `errors` are partitions."""
+"""Who wrote under which producer id; `errors` are partitions."""
 
 SEQUENCES = PartialTable(
     "sequences",
     keys=(
-        ("producer_id", INT64), ("producer_epoch", INT16), ("topic", TEXT), ("topic_id", TEXT), ("partition", INT32),
+        ("producer_id", INT64),
+        ("producer_epoch", INT16),
+        ("topic", TEXT),
+        ("topic_id", TEXT),
+        ("partition", INT32),
         ("start", INT64),
     ),
     sums=("batches", "records"),
@@ -123,7 +171,7 @@ SEQUENCES = PartialTable(
     most=20_000,
     spare=(("producer_id", "producer_epoch", "topic", "topic_id", "partition"),),
     run=("start", "stop"),
-)  # fmt: skip
+)
 """Runs of sequence numbers start .. stop-1 without a gap."""
 
 GROUP_STEPS = PartialTable(
@@ -145,6 +193,14 @@ TRANSACTION_STEPS = PartialTable(
 TIMELINE_TABLES = {
     part.name: part
     for part in (
-        ACTIVITY, FAILURES, TOPIC_ACTIVITY, POSITIONS, GROUP_CLIENTS, PRODUCERS, SEQUENCES, GROUP_STEPS, TRANSACTION_STEPS,
+        ACTIVITY,
+        FAILURES,
+        TOPIC_ACTIVITY,
+        POSITIONS,
+        GROUP_CLIENTS,
+        PRODUCERS,
+        SEQUENCES,
+        GROUP_STEPS,
+        TRANSACTION_STEPS,
     )
-}  # fmt: skip
+}

@@ -1,4 +1,4 @@
-"""What exchanges did with topics, by step of time, API, client and broker."""
+"""Exchanges by step of time, topic, API, client and broker."""
 
 import numpy as np
 import pyarrow as pa
@@ -24,18 +24,20 @@ from kdissect.report.timeline.timeline_tables import (
 VOLUMES = ("records", "record_bytes")
 
 
-def count_topic_activity(scene: ExchangeColumns, partitions: TableColumns, located: Ints) -> pa.Table:
-    """Give the part TOPIC_MOMENTS; an exchange that names a topic in several partitions counts once for it."""
-    named = (partitions.known("topic") | partitions.known("topic_id")) & (located >= 0)
+def count_topic_activity(source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints) -> pa.Table:
+    """Return the rows of TOPIC_ACTIVITY; an exchange counts once for each topic that it names."""
+    named = (partitions.present("topic") | partitions.present("topic_id")) & (exchange_rows >= 0)
     rows = np.flatnonzero(named)
-    exchange = located[rows]
-    keys = {name: take_rows(partitions.plain(name), rows) for name in ("topic", "topic_id", "api_key")}
+    exchange = exchange_rows[rows]
+    keys = {name: take_rows(partitions.arrow(name), rows) for name in ("topic", "topic_id", "api_key")}
     topic = group_rows(encode(keys["topic"]), encode(keys["topic_id"]))
-    pairs = group_rows(group_codes(topic), Codes(exchange, scene.exchanges.rows))
+    pairs = group_rows(group_codes(topic), Codes(exchange, source.exchanges.rows))
     once = np.zeros(len(rows), bool)
     once[pairs.first] = True
-    columns: dict[str, AnyColumn] = keys | scene.at(exchange, ("step", *CLIENT, *SERVER, "idle_wait", *ORDER))
-    whole = {name: column[exchange] for name, column in activity_measures(scene).items()}
+    columns: dict[str, AnyColumn] = keys | source.at(
+        exchange, ("step", *CLIENT, *SERVER, "idle_wait", *ORDER)
+    )
+    whole = {name: column[exchange] for name, column in activity_measures(source).items()}
     columns["cell"] = whole.pop("cell")
     columns |= {name: np.where(once, column, 0) for name, column in whole.items()}
     columns |= {name: np.maximum(partitions.ints(name)[rows], 0) for name in VOLUMES}

@@ -55,7 +55,7 @@ def test_the_interval_holds_the_true_median_as_often_as_it_says():
     median = np.log(2) * 1e6  # of an exponential with mean 1 ms
     hits = 0
     for _ in range(400):
-        latency = exact_latencies(rng.exponential(1e6, 60).astype(np.int64)).latency(0)
+        latency = exact_latencies(rng.exponential(1e6, 60).astype(np.int64)).of(0)
         low, high = latency.p50_between_ns
         assert low <= latency.p50_ns <= high
         hits += low <= median <= high
@@ -63,6 +63,6 @@ def test_the_interval_holds_the_true_median_as_often_as_it_says():
 
 
 def test_too_few_values_have_no_interval():
-    latency = exact_latencies(np.arange(1, 201) * 1000).latency(0)
+    latency = exact_latencies(np.arange(1, 201) * 1000).of(0)
     assert latency.p99_between_ns is None
     assert latency.p50_between_ns is not None

@@ -23,7 +23,7 @@ from tests.helpers import synthetic_tables as synthetic
 
 def rows_of(partial: Partial):
     """Give a partial as sorted rows, whose order says nothing."""
-    return {name: sorted(map(repr, partial.part(part).to_pylist())) for name, part in PARTIAL_TABLES.items()}
+    return {name: sorted(map(repr, partial.table(part).to_pylist())) for name, part in PARTIAL_TABLES.items()}
 
 
 @settings(max_examples=12)
@@ -43,7 +43,7 @@ def test_any_batches_in_any_order_give_the_same_partial(seed, calls, exchanges):
 def test_parts_have_one_row_per_key():
     partial = summarise(synthetic.tables(np.random.default_rng(4), 3000))
     for name, part in PARTIAL_TABLES.items():
-        keys = partial.part(part).select([key for key, _ in part.keys])
+        keys = partial.table(part).select([key for key, _ in part.keys])
         assert keys.group_by(keys.column_names).aggregate([]).num_rows == keys.num_rows, name
         assert keys.num_rows, name
 
@@ -64,14 +64,14 @@ def test_record_batches_are_as_good_as_tables():
 
 
 def test_nothing_at_all():
-    assert summarise({}).parts == {}
+    assert summarise({}).tables == {}
     assert merge([]) == EMPTY
     assert from_arrow([]) == EMPTY
     assert from_arrow([to_arrow(EMPTY)]) == EMPTY
     empty = {
         name: table.slice(0, 0) for name, table in synthetic.tables(np.random.default_rng(7), 10).items()
     }
-    assert summarise(empty).parts == {}
+    assert summarise(empty).tables == {}
 
 
 @pytest.mark.parametrize("missing", ["exchanges", "partitions", "connections", "names", "brokers"])

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kdissect.report.build.profile import number_ranges
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts, ProfileBy
 from kdissect.report.partials import summarise
@@ -90,8 +89,3 @@ def test_an_old_api_does_not_lend_its_name_to_a_new_one_of_the_same_key():
         ("Metadata", 12),
         ("MultiProduce", None),
     }
-
-
-def test_versions_are_written_as_spans():
-    assert number_ranges({9, 3, 4, 5, 11}) == "3-5, 9, 11"
-    assert number_ranges(set()) is None

@@ -5,8 +5,8 @@ from typing import Any
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import summarise
-from kdissect.report.render.table import Terminal
-from kdissect.report.render.terminal import render
+from kdissect.report.render.report_text import render
+from kdissect.report.render.terminal import Terminal
 from kdissect.tables.schemas import (
     CONNECTIONS,
     EXCHANGES,
@@ -64,4 +64,4 @@ def test_sasl_by_mechanism_and_outcome() -> None:
         connection(2, sasl_mechanism="PLAIN", sasl_outcome="failed", sasl_error="SASL_AUTHENTICATION_FAILED"),
         connection(3, sasl_mechanism="\x1b[31mevil", sasl_outcome="unfinished"),
     ]
-    assert said(rows)["SASL"] == "2 PLAIN · 1 \\x1b[31mevil · 3 authenticated again · 1 failed · 1 unfinished"
+    assert said(rows)["SASL"] == "2 PLAIN · 1 \\x1b[31mevil · 3 reauthenticated · 1 failed · 1 unfinished"

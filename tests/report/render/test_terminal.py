@@ -12,8 +12,8 @@ import pytest
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts, ProfileBy
 from kdissect.report.partials import summarise
-from kdissect.report.render.table import Terminal
-from kdissect.report.render.terminal import render, terminal_of
+from kdissect.report.render.report_text import render
+from kdissect.report.render.terminal import Terminal, terminal_of
 from kdissect.tables.schemas import CONNECTIONS
 from kdissect.text import (
     display_width,
@@ -144,7 +144,11 @@ def connections_only(protocol):
         ({}, 0, "No packets in this capture."),
         ({}, 7, "No TCP connection with payload in this capture."),
         (connections_only("unknown"), 7, "No Kafka requests or responses in this capture."),
-        (connections_only("tls"), 7, "No Kafka to read: what is there is encrypted (TLS) or not Kafka."),
+        (
+            connections_only("tls"),
+            7,
+            "No readable Kafka traffic: all connections are encrypted (TLS) or not Kafka.",
+        ),
         (connections_only("kafka-0.7"), 7, "No Kafka requests or responses in this capture."),
         (connections_only("kafka"), 7, "No Kafka requests or responses in this capture."),
     ],
@@ -160,8 +164,8 @@ def test_nothing_answered():
     tables = dict(handmade.tables())
     tables["exchanges"] = tables["exchanges"].slice(4, 1)
     text = render(build_report(summarise(tables), handmade.CAPTURE), Terminal(120))
-    assert "nothing was answered: no latencies" in text
-    assert "no answered exchanges" in text
+    assert "no responses: no latencies" in text
+    assert "no exchanges with a response" in text
 
 
 def test_a_sound_capture_has_no_doubts():

@@ -37,7 +37,7 @@ def entrances() -> set[str]:
     """Kernels that are called from Python: what is compiled in its own right."""
     found, within = set(), set()
     for path in PACKAGE.rglob("*.py"):
-        module = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        module = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").tables)
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef):
                 names = {one.id for one in node.decorator_list if isinstance(one, ast.Name)}

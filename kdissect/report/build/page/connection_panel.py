@@ -16,13 +16,37 @@ from kdissect.report.query.connection_facts import KAFKA
 
 MOST_CONNECTIONS = 400
 SAME = (
-    "client_port", "opened", "closed", "protocol", "packets", "bytes_to_server", "bytes_to_client",
-    "retransmitted_segments", "out_of_order_segments", "lost_bytes", "zero_windows", "server_rtt_ns", "client_rtt_ns",
-    "requests", "responses", "unanswered", "orphan_responses", "client_host", "server_host", "server_port",
-)  # fmt: skip
+    "client_port",
+    "opened",
+    "closed",
+    "protocol",
+    "packets",
+    "bytes_to_server",
+    "bytes_to_client",
+    "retransmitted_segments",
+    "out_of_order_segments",
+    "lost_bytes",
+    "zero_windows",
+    "server_rtt_ns",
+    "client_rtt_ns",
+    "requests",
+    "responses",
+    "unanswered",
+    "orphan_responses",
+    "client_host",
+    "server_host",
+    "server_port",
+)
 SECURITY = (
-    "sasl_mechanism", "sasl_outcome", "sasl_error", "tls_version", "tls_sni", "tls_outcome", "tls_alert", "tls_alert_by",
-)  # fmt: skip
+    "sasl_mechanism",
+    "sasl_outcome",
+    "sasl_error",
+    "tls_version",
+    "tls_sni",
+    "tls_outcome",
+    "tls_alert",
+    "tls_alert_by",
+)
 """Told only where there is anything to tell."""
 
 TROUBLES = ("retransmitted_segments", "zero_windows", "lost_bytes", "unanswered", "orphan_responses")
@@ -67,7 +91,9 @@ def round_trips(names: PageNames) -> list[list[int | None]]:
     by_pair: dict[tuple[int, int], list[tuple[int | None, int | None]]] = {}
     table = names.facts.columns.table
     wanted = ("client_id", "client_host", "server_host", "server_port", "server_rtt_ns", "client_rtt_ns")
-    for client_id, host, server, port, there, back in zip(*(table[name].to_pylist() for name in wanted), strict=True):  # fmt: skip
+    for client_id, host, server, port, there, back in zip(
+        *(table[name].to_pylist() for name in wanted), strict=True
+    ):
         if there is not None or back is not None:
             pair = names.client(client_id, host), names.brokers.numbers.get((server, port), NOT_SINGLED_OUT)
             by_pair.setdefault(pair, []).append((there, back))

@@ -40,14 +40,22 @@ def groups(names: PageNames) -> Plain:
         if row["group_id"] is not None:
             by_group.setdefault(row["group_id"], []).append(row)
     clients, errors, exchanges = _clients(names)
-    order = sorted(exchanges.keys() | by_group.keys(), key=lambda group: (-len(by_group.get(group, ())), -exchanges.get(group, 0), group))  # fmt: skip
+    order = sorted(
+        exchanges.keys() | by_group.keys(),
+        key=lambda group: (-len(by_group.get(group, ())), -exchanges.get(group, 0), group),
+    )
     found = []
     for group in order[:MOST_GROUPS]:
         events = sorted(by_group.get(group, ()), key=lambda row: (row["time_ns"], row["member_id"] or ""))
         found.append(
-            {"name": group, "clients": clients.get(group, []), "exchanges": exchanges.get(group, 0), "errors": errors.get(group, 0)}
+            {
+                "name": group,
+                "clients": clients.get(group, []),
+                "exchanges": exchanges.get(group, 0),
+                "errors": errors.get(group, 0),
+            }
             | _course(names, events)
-        )  # fmt: skip
+        )
     cut = sum(row["events"] for row in steps if row["group_id"] is None)
     return {"rows": found, "omitted": max(len(order) - MOST_GROUPS, 0), "events_omitted": cut}
 
@@ -130,13 +138,18 @@ def _generations(names: PageNames, events: Sequence[Event]) -> list[Plain]:
         left = {row["member_id"] for row in since if row["event"] == "leave"} & before
         found.append(
             {
-                "generation": generation, "start": names.since(start), "end": names.since(end),
-                "members": len(members), "joined": sorted(members - before), "left": sorted(left),
-                "gone": sorted(before - members - left), "complete": bool(syncs),
+                "generation": generation,
+                "start": names.since(start),
+                "end": names.since(end),
+                "members": len(members),
+                "joined": sorted(members - before),
+                "left": sorted(left),
+                "gone": sorted(before - members - left),
+                "complete": bool(syncs),
                 "reasons": sorted({row["reason"] for row in joins if row["reason"]})[:5],
                 "ref": names.ref_of(min(joins, key=lambda row: row["asked_ns"] or row["time_ns"])),
             }
-        )  # fmt: skip
+        )
         before, ended = members, end
     return found
 
@@ -169,13 +182,20 @@ def _epochs(names: PageNames, events: Sequence[Event]) -> list[Plain]:
         gone = leaves[bisect_right(times, latest) : bisect_right(times, start)]
         found.append(
             {
-                "generation": epoch, "start": names.since(start), "end": names.since(end),
+                "generation": epoch,
+                "start": names.since(start),
+                "end": names.since(end),
                 "members": len({row["member_id"] for row in told}),
-                "joined": sorted({row["member_id"] for row in told if row["event"] == "join" and row["member_id"]}),
-                "left": sorted({row["member_id"] for row in gone if row["member_id"]}), "gone": [], "complete": True,
-                "reasons": [], "ref": names.ref_of(min(told, key=lambda row: row["time_ns"])),
+                "joined": sorted(
+                    {row["member_id"] for row in told if row["event"] == "join" and row["member_id"]}
+                ),
+                "left": sorted({row["member_id"] for row in gone if row["member_id"]}),
+                "gone": [],
+                "complete": True,
+                "reasons": [],
+                "ref": names.ref_of(min(told, key=lambda row: row["time_ns"])),
             }
-        )  # fmt: skip
+        )
         latest = start
     return found
 
@@ -197,7 +217,15 @@ def _members(names: PageNames, events: Sequence[Event], rebalances: Sequence[Pla
             if row["event"] == "leave" or row["error_code"]:
                 continue
             client = names.client(row["client_id"], row["client_host"])
-            one = found[member] = {"id": member, "instance": row["instance_id"], "client": client, "from": time, "to": None, "end": None, "leads": []}  # fmt: skip
+            one = found[member] = {
+                "id": member,
+                "instance": row["instance_id"],
+                "client": client,
+                "from": time,
+                "to": None,
+                "end": None,
+                "leads": [],
+            }
         if _joined(row):
             one |= {"to": None, "end": None}
             if row["leader"] and row["api_key"] == ApiKey.JOIN_GROUP:

@@ -56,7 +56,9 @@ def lag(names: PageNames, grid: Grid) -> dict[str, list[Plain]]:
             continue
         key, time_ns, ref = (topic, row["partition"]), -row["order_ns"], names.ref_of(row)
         if row["end_offset"] is not None:
-            ends.setdefault(key, PositionSeries(grid.steps)).take(row["step"], row["end_offset"], time_ns, ref, highest=True)  # fmt: skip
+            ends.setdefault(key, PositionSeries(grid.steps)).take(
+                row["step"], row["end_offset"], time_ns, ref, highest=True
+            )
         if row["kind"] == "written":
             continue
         group = _group(names, row, group_of)
@@ -108,7 +110,9 @@ def _topic(
         there = (reached >= 0) & (until >= 0)
         behind = np.where(there, np.maximum(until - reached, 0), 0)
         totals[name] = np.where(there, np.maximum(totals[name], 0) + behind, totals[name])
-        row = partitions.setdefault(partition, {"partition": partition, "end": int(until[-1]), "end_ref": end.ref})  # fmt: skip
+        row = partitions.setdefault(
+            partition, {"partition": partition, "end": int(until[-1]), "end_ref": end.ref}
+        )
         row |= {name: int(reached[-1]), f"{name}_ref": course.ref, f"{name}_lag": int(behind[-1])}
     rows = sorted(partitions.values(), key=_furthest_behind)
     told = {

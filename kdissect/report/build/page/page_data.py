@@ -3,7 +3,6 @@
 from typing import Any
 
 from kdissect.protocol.error_codes import error_name
-from kdissect.report.aggregate.partial_tables import CONNECTION_FACTS
 from kdissect.report.build.page.connection_panel import connections, round_trips
 from kdissect.report.build.page.group_panel import groups
 from kdissect.report.build.page.lag_panel import lag
@@ -25,10 +24,10 @@ from kdissect.report.build.page.size_budget import (
     size_of,
     within,
 )
+from kdissect.report.model.plain import to_plain
 from kdissect.report.model.summary import Finding, Summary
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import read_connection_facts
-from kdissect.report.render.json import to_plain
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.timeline_tables import CELL_BITS
 
@@ -46,7 +45,7 @@ MOST_FOR_GROUPS, MOST_FOR_PRODUCERS, MOST_FOR_TRANSACTIONS, MOST_FOR_TOPIC_NAMES
 
 def make_page_data(summary: Summary, partial: Partial, grid: Grid) -> Plain:
     """Give the data of the page."""
-    names = PageNames(summary, partial, read_connection_facts(partial.part(CONNECTION_FACTS)), grid.start_ns)
+    names = PageNames(summary, partial, read_connection_facts(partial), grid.start_ns)
     capture = summary.capture
     found_groups, behind = groups(names), lag(names, grid)
     for group in found_groups["rows"]:
@@ -107,9 +106,23 @@ def _cut(listed: Plain, most: int) -> Plain:
 
 def _counts(summary: Summary) -> Plain:
     totals = to_plain(summary.totals)
-    wanted = ("answered", "no_response_expected", "unanswered", "unanswered_closed", "unanswered_open", "unanswered_lossy",
-              "orphan_responses", "error_responses", "request_bytes", "response_bytes", "throttled", "throttle_ms", "untimed",
-              "doubtful", "faults")  # fmt: skip
+    wanted = (
+        "answered",
+        "no_response_expected",
+        "unanswered",
+        "unanswered_closed",
+        "unanswered_open",
+        "unanswered_lossy",
+        "orphan_responses",
+        "error_responses",
+        "request_bytes",
+        "response_bytes",
+        "throttled",
+        "throttle_ms",
+        "untimed",
+        "doubtful",
+        "faults",
+    )
     return {name: totals[name] for name in wanted}
 
 
@@ -174,9 +187,13 @@ def _clients(names: PageNames) -> list[Plain]:
 
 def _node(names: PageNames, row: Plain) -> int | None:
     return next(
-        (broker.node_id for broker in names.summary.brokers if (broker.server_host, broker.server_port) == (row["host"], row["port"])),
+        (
+            broker.node_id
+            for broker in names.summary.brokers
+            if (broker.server_host, broker.server_port) == (row["host"], row["port"])
+        ),
         None,
-    )  # fmt: skip
+    )
 
 
 def _error(names: PageNames, row: Any) -> Plain:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kdissect.report.aggregate.grouping import TableColumns
-from kdissect.report.build.topic_table import topic_names
 from kdissect.report.model.summary import (
     Figures,
     Latency,
@@ -18,6 +17,7 @@ from kdissect.report.model.summary import (
 from kdissect.report.partials import Partial
 from kdissect.report.query.call_table import CallTable
 from kdissect.report.query.connection_facts import ConnectionFacts
+from kdissect.report.query.topic_names import TopicNames
 
 MOST_CLIENTS, MOST_BROKERS, MOST_APIS = 300, 200, 256
 NOT_SINGLED_OUT = -1
@@ -35,17 +35,13 @@ class PageNames:
         self.clients = NumberedGroups(self.ranking, ("client_id",), ("client_host",), MOST_CLIENTS)
         self.brokers = NumberedGroups(self.ranking, (), ("server_host", "server_port"), MOST_BROKERS)
         self.apis = NumberedGroups(self.ranking, ("api_key",), (), MOST_APIS)
-        self.topic_of = topic_names(partial)
+        self.topic = TopicNames(partial).name
         self.files = {name: number for number, name in enumerate(summary.capture.files)}
         self.connections = dict(zip(facts.numbers.tolist(), range(len(facts.numbers)), strict=True))
 
     def api(self, key: int | None) -> int:
         """Give the number of an API key."""
         return self.apis.numbers.get((key,), NOT_SINGLED_OUT)
-
-    def topic(self, topic: str | None, topic_id: str | None) -> str | None:
-        """Give the name of a topic, its id where no name is known."""
-        return topic if topic is not None else self.topic_of.get(topic_id or "", topic_id)
 
     def client(self, client_id: str | None, host: str | None) -> int:
         """Give the number of a client."""
@@ -89,11 +85,11 @@ class NumberedGroups:
     def __init__(
         self, ranking: CallTable, own: Sequence[str], of_connection: Sequence[str], most: int
     ) -> None:
-        ranked = ranking.by(own, of_connection)
+        ranked = ranking.group_by(own, of_connection)
         order = ranked.order[:most]
         self.keys: list[Key] = [tuple(column[group] for column in ranked.keys) for group in order]
         self.numbers: dict[Key, int] = {key: number for number, key in enumerate(self.keys)}
-        self.figures: list[Figures] = [ranked.profile.figures(group) for group in order]
+        self.figures: list[Figures] = [ranked.figures.of(group) for group in order]
         self.connections = [int(ranked.connections[group]) for group in order]
         self.omitted = len(ranked.order) - len(order)
 
@@ -118,12 +114,19 @@ def latency_of(latency: Latency | None) -> Plain | None:
     """Give the percentiles that are within 0.4 %."""
     if latency is None:
         return None
-    return {"n": latency.count, "sum": latency.sum_ns, "p50": latency.p50_ns, "p99": latency.p99_ns, "max": latency.max_ns, "v2m": latency.variance_to_mean_ns}  # fmt: skip
+    return {
+        "n": latency.count,
+        "sum": latency.sum_ns,
+        "p50": latency.p50_ns,
+        "p99": latency.p99_ns,
+        "max": latency.max_ns,
+        "v2m": latency.variance_to_mean_ns,
+    }
 
 
 def columns_of(partial: Partial, part: Any) -> TableColumns:
     """Give a part of a partial as columns, rows in a fixed order."""
-    table = partial.part(part)
+    table = partial.table(part)
     return TableColumns(
         table.sort_by([(name, "ascending") for name, _ in part.keys]) if table.num_rows else table
     )

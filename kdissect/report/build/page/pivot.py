@@ -26,9 +26,18 @@ from kdissect.report.timeline.timeline_tables import (
 )
 
 SUMS = (
-    "exchanges", "error_responses", "unanswered", "latency_ns", "latency_max_ns", "upload_ns", "transfer_ns", "request_bytes",
-    "response_bytes", "throttled", "throttle_ms",
-)  # fmt: skip
+    "exchanges",
+    "error_responses",
+    "unanswered",
+    "latency_ns",
+    "latency_max_ns",
+    "upload_ns",
+    "transfer_ns",
+    "request_bytes",
+    "response_bytes",
+    "throttled",
+    "throttle_ms",
+)
 TOPIC_SUMS = (SUMS[0], "errors", *SUMS[2:], "records", "record_bytes")
 """An exchange that names several topics counts for each of them; errors are those of the topic's partitions."""
 
@@ -45,12 +54,25 @@ class Detail(NamedTuple):
 
 
 DETAILS = (
-    Detail(300, 400), Detail(300, 100), Detail(300, 0), Detail(100, 0), Detail(40, 0), Detail(15, 0), Detail(0, 0),
-)  # fmt: skip
-TOPIC_DETAILS = (
-    Detail(300, 200), Detail(100, 200), Detail(30, 200), Detail(0, 200), Detail(0, 80), Detail(0, 30), Detail(0, 10), Detail(0, 3),
+    Detail(300, 400),
+    Detail(300, 100),
+    Detail(300, 0),
+    Detail(100, 0),
+    Detail(40, 0),
+    Detail(15, 0),
     Detail(0, 0),
-)  # fmt: skip
+)
+TOPIC_DETAILS = (
+    Detail(300, 200),
+    Detail(100, 200),
+    Detail(30, 200),
+    Detail(0, 200),
+    Detail(0, 80),
+    Detail(0, 30),
+    Detail(0, 10),
+    Detail(0, 3),
+    Detail(0, 0),
+)
 
 Slot = tuple[int, int, int]
 
@@ -74,7 +96,7 @@ def make_topic_pivot(names: PageNames, topics: Sequence[str]) -> Plain:
     """Give the cube of these topics, and which of them it holds in full."""
     columns = columns_of(names.partial, TOPIC_ACTIVITY)
     number = {topic: at for at, topic in enumerate(topics)}
-    named = zip(columns.plain("topic").to_pylist(), columns.plain("topic_id").to_pylist(), strict=True)
+    named = zip(columns.arrow("topic").to_pylist(), columns.arrow("topic_id").to_pylist(), strict=True)
     found = [number.get(names.topic(*one) or "", NOT_SINGLED_OUT) for one in named]
     slots = [
         (client, broker, topic)
@@ -94,12 +116,15 @@ def make_topic_pivot(names: PageNames, topics: Sequence[str]) -> Plain:
 
 
 def _counts(names: PageNames, columns: TableColumns, sums: Sequence[str]) -> list[tuple[Any, ...]]:
-    apis = {key: names.api(key) for key in set(columns.plain("api_key").to_pylist())}
-    refs = [names.ref_of(row) for row in columns.table.select(["capture_file", "request_packet", "response_packet"]).to_pylist()]  # fmt: skip
+    apis = {key: names.api(key) for key in set(columns.arrow("api_key").to_pylist())}
+    refs = [
+        names.ref_of(row)
+        for row in columns.table.select(["capture_file", "request_packet", "response_packet"]).to_pylist()
+    ]
     return list(
         zip(
-            (apis[key] for key in columns.plain("api_key").to_pylist()),
-            columns.truths("idle_wait").astype(int).tolist(),
+            (apis[key] for key in columns.arrow("api_key").to_pylist()),
+            columns.bools("idle_wait").astype(int).tolist(),
             columns.ints("step").tolist(),
             columns.ints("cell").tolist(),
             refs,
@@ -122,12 +147,12 @@ def _fitting(cells: PivotRows, details: Sequence[Detail], most: int, rest: bool 
 def slots_of(names: PageNames, columns: TableColumns) -> list[Slot]:
     """Give the slot of each row that has the columns of both ends and maybe a connection."""
     known = "connection" in columns.table.schema.names
-    client_ids = columns.plain("client_id")
+    client_ids = columns.arrow("client_id")
     rows = np.full(columns.rows, -1, np.int64)
     if known:
         rows = names.facts.rows(columns)
         client_ids = names.facts.client_ids(client_ids, rows)
-    ends = (columns.plain(name).to_pylist() for name in ("client_host", "server_host", "server_port"))
+    ends = (columns.arrow(name).to_pylist() for name in ("client_host", "server_host", "server_port"))
     return [
         (
             names.client(client_id, host),
@@ -209,7 +234,14 @@ def failures(names: PageNames) -> list[list[int | None]]:
         found: dict[tuple[int, ...], list[int | None]] = {}
         for row, (client, broker, connection) in zip(rows, slots, strict=True):
             who = client if client < detail.clients else NOT_SINGLED_OUT
-            key = (row["step"], names.api(row["api_key"]), row["code"], who, broker, connection if detail.others else NOT_SINGLED_OUT)  # fmt: skip
+            key = (
+                row["step"],
+                names.api(row["api_key"]),
+                row["code"],
+                who,
+                broker,
+                connection if detail.others else NOT_SINGLED_OUT,
+            )
             counts = found.setdefault(key, [0, names.ref_of(row)])
             counts[0] = (counts[0] or 0) + row["exchanges"]
         told = [[*key, *counts] for key, counts in found.items()]

@@ -28,17 +28,37 @@ def producers(names: PageNames) -> Plain:
     found: dict[Identity, Plain] = {}
     for row in columns_of(names.partial, PRODUCERS).table.to_pylist():
         idempotent = (row["producer_id"] if row["producer_id"] is not None else -1) >= 0
-        identity = (row["client_id"], row["client_host"], row["transactional_id"], row["producer_id"] if idempotent else None)  # fmt: skip
+        identity = (
+            row["client_id"],
+            row["client_host"],
+            row["transactional_id"],
+            row["producer_id"] if idempotent else None,
+        )
         one = found.setdefault(
             identity,
             {
-                "client": names.client(row["client_id"], row["client_host"]), "label": row["client_id"],
-                "transactional_id": row["transactional_id"], "producer_id": identity[3], "epochs": [],
-                "batches": 0, "records": 0, "bytes": 0, "errors": 0, "from": row["first_ns"], "to": row["last_ns"],
-                "ref": names.ref_of(row), "gaps": [], "repeated": 0,
+                "client": names.client(row["client_id"], row["client_host"]),
+                "label": row["client_id"],
+                "transactional_id": row["transactional_id"],
+                "producer_id": identity[3],
+                "epochs": [],
+                "batches": 0,
+                "records": 0,
+                "bytes": 0,
+                "errors": 0,
+                "from": row["first_ns"],
+                "to": row["last_ns"],
+                "ref": names.ref_of(row),
+                "gaps": [],
+                "repeated": 0,
             },
-        )  # fmt: skip
-        for name, column in (("batches", "batches"), ("records", "records"), ("bytes", "record_bytes"), ("errors", "errors")):  # fmt: skip
+        )
+        for name, column in (
+            ("batches", "batches"),
+            ("records", "records"),
+            ("bytes", "record_bytes"),
+            ("errors", "errors"),
+        ):
             one[name] += row[column]
         one["from"], one["to"] = min(one["from"], row["first_ns"]), max(one["to"], row["last_ns"])
         if idempotent and row["producer_epoch"] is not None:
@@ -49,7 +69,10 @@ def producers(names: PageNames) -> Plain:
     for one in rows:
         one |= {"from": names.since(one["from"]), "to": names.since(one["to"])}
         epochs = sorted(set(one.pop("epochs")))
-        one |= {"epochs": [epochs[0], epochs[-1]] if epochs else [], "gaps_omitted": max(len(one["gaps"]) - MOST_GAPS, 0)}  # fmt: skip
+        one |= {
+            "epochs": [epochs[0], epochs[-1]] if epochs else [],
+            "gaps_omitted": max(len(one["gaps"]) - MOST_GAPS, 0),
+        }
         one["gaps"] = one["gaps"][:MOST_GAPS]
     return {"rows": rows[:MOST_PRODUCERS], "omitted": max(len(rows) - MOST_PRODUCERS, 0)}
 
@@ -71,11 +94,17 @@ def _gaps(names: PageNames) -> dict[tuple[int, int], tuple[list[Plain], int]]:
         repeated += max(sum(row["records"] for row in rows) - covered, 0)
         gaps = gaps + [
             {
-                "topic": topic, "partition": partition, "epoch": epoch, "after": before["stop"] - 1, "before": after["start"],
-                "missing": after["start"] - before["stop"], "ref": names.ref_of(after), "at": names.since(after["order_ns"]),
+                "topic": topic,
+                "partition": partition,
+                "epoch": epoch,
+                "after": before["stop"] - 1,
+                "before": after["start"],
+                "missing": after["start"] - before["stop"],
+                "ref": names.ref_of(after),
+                "at": names.since(after["order_ns"]),
             }
             for before, after in pairwise(rows)
-        ]  # fmt: skip
+        ]
         found[producer, epoch] = gaps, repeated
     return found
 
@@ -116,11 +145,26 @@ def _course(names: PageNames, transactional_id: str, events: Sequence[dict[str, 
             continue
         identity = row["producer_id"], row["producer_epoch"]
         if row["event"] == "init":
-            inits.append({"at": names.since(row["time_ns"]), "producer_id": row["producer_id"], "epoch": row["producer_epoch"], "timeout_ms": row["timeout_ms"], "ref": names.ref_of(row)})  # fmt: skip
+            inits.append(
+                {
+                    "at": names.since(row["time_ns"]),
+                    "producer_id": row["producer_id"],
+                    "epoch": row["producer_epoch"],
+                    "timeout_ms": row["timeout_ms"],
+                    "ref": names.ref_of(row),
+                }
+            )
             running = None
         elif row["event"] in BEGINS:
             if running is None and not (row["event"] == "produce" and identity in ended):
-                running = {"from": names.since(row["asked_ns"]), "to": None, "outcome": "open", "epoch": row["producer_epoch"], "ref": names.ref_of(row), "end_ref": None}  # fmt: skip
+                running = {
+                    "from": names.since(row["asked_ns"]),
+                    "to": None,
+                    "outcome": "open",
+                    "epoch": row["producer_epoch"],
+                    "ref": names.ref_of(row),
+                    "end_ref": None,
+                }
                 found.append(running)
         elif row["event"] in ENDS:
             if running is None:

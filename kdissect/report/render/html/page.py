@@ -7,33 +7,48 @@ the document through `textContent` only (see the scripts).
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from typing import Any
 
-from kdissect.report.build.page.page_data import make_page_data
-from kdissect.report.model.summary import Summary
-from kdissect.report.partials import Partial
 from kdissect.report.render.html.style import asset, policy
-from kdissect.report.timeline.grid import Grid
 
 SCRIPTS = (
-    "format", "elements", "data", "cube", "state", "packets", "axes", "timeline", "heatmap", "tables", "overview", "findings",
-    "latency", "who", "topics", "groups", "producers", "connections", "quality", "start",
-)  # fmt: skip
+    "format",
+    "elements",
+    "data",
+    "cube",
+    "state",
+    "packets",
+    "axes",
+    "timeline",
+    "heatmap",
+    "tables",
+    "overview",
+    "findings",
+    "latency",
+    "who",
+    "topics",
+    "groups",
+    "producers",
+    "connections",
+    "quality",
+    "start",
+)
 """In the order in which they run: each uses those before it."""
 
 MARK = re.compile(r"%%(\w+)%%")
 
 
-def render_page(summary: Summary, partial: Partial, grid: Grid) -> str:
-    """Give the page; the same captures give the same text."""
+def render_page(data: Mapping[str, Any]) -> str:
+    """Return the page of the data that `build.page.page_data` makes; the same data gives the same text."""
     style, script = asset("page.css"), "\n".join(_scripts())
-    data = json.dumps(make_page_data(summary, partial, grid), separators=(",", ":"), allow_nan=False)
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     parts = {
         "policy": escape(policy(style, script)),
-        "title": escape(_title(summary)),
+        "title": escape(_title(data["capture"]["files"])),
         "style": style,
-        "data": data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"),
+        "data": text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"),
         "script": script,
     }
     # The template is cut first and filled then: a captured name that looks like a mark stays text.
@@ -41,8 +56,7 @@ def render_page(summary: Summary, partial: Partial, grid: Grid) -> str:
     return "".join(parts[piece] if at % 2 else piece for at, piece in enumerate(pieces))
 
 
-def _title(summary: Summary) -> str:
-    names = summary.capture.files
+def _title(names: Sequence[str]) -> str:
     if not names:
         return "kdissect"
     return f"{names[0]} · kdissect" if len(names) == 1 else f"{len(names)} captures · kdissect"

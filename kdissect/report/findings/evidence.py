@@ -1,0 +1,66 @@
+"""How rules turn observations into evidence: groups by key, spells of time, sums, names of brokers."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from kdissect.report.findings.context import Observation
+from kdissect.report.model.summary import Evidence
+from kdissect.report.wording import listed
+from kdissect.text import format_address
+
+SERVERS_NAMED = 2
+
+
+def observed(subject: str, detail: str, observations: Sequence[Observation]) -> Evidence:
+    """Return evidence from observations, located where the earliest is."""
+    first = min(observations, key=lambda observation: observation.first_ns)
+    return Evidence(
+        subject=subject,
+        detail=detail,
+        count=count_exchanges(observations),
+        first_time_ns=first.first_ns,
+        last_time_ns=max(observation.last_ns for observation in observations),
+        place=first.location,
+    )
+
+
+def group_by(
+    observations: Iterable[Observation], key: Callable[[Observation], tuple[str, ...]]
+) -> list[tuple[tuple[str, ...], list[Observation]]]:
+    """Return observations by key, most exchanges first."""
+    groups: dict[tuple[str, ...], list[Observation]] = {}
+    for observation in observations:
+        groups.setdefault(key(observation), []).append(observation)
+    return sorted(groups.items(), key=lambda item: (-count_exchanges(item[1]), item[0]))
+
+
+def spells(observations: Iterable[Observation], pause_ns: int) -> Iterator[list[Observation]]:
+    """Yield observations in the order of time, divided where nothing happened for longer than a pause."""
+    spell: list[Observation] = []
+    latest = 0
+    for observation in sorted(observations, key=lambda observation: observation.first_ns):
+        if spell and observation.first_ns - latest > pause_ns:
+            yield spell
+            spell = []
+        latest = max(latest, observation.last_ns) if spell else observation.last_ns
+        spell.append(observation)
+    if spell:
+        yield spell
+
+
+def server_names(observations: Iterable[Observation]) -> str:
+    """Return the addresses of the brokers of observations, as many as fit a line."""
+    locations = (observation.location for observation in observations)
+    names = {format_address(location.server_host or "?", location.server_port) for location in locations}
+    return listed(sorted(names), SERVERS_NAMED)
+
+
+def count_exchanges(observations: Iterable[Observation]) -> int:
+    """Return the number of exchanges."""
+    return sum(observation.exchanges for observation in observations)
+
+
+def span_ns(observations: Sequence[Observation]) -> int:
+    """Return the nanoseconds from the first exchange to the last."""
+    return max(observation.last_ns for observation in observations) - min(
+        observation.first_ns for observation in observations
+    )

@@ -1,0 +1,199 @@
+"""Rules about responses: none at all, or errors that name another leader, ask for a retry, or refuse.
+
+The first line of a rule's docstring says what it reports and from which threshold on; docs/findings.md shows
+it.
+"""
+
+from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, GROUP_BARRIERS, LONG_POLLS, ApiKey
+from kdissect.protocol.error_codes import (
+    LEADER_MOVED,
+    NOT_THE_CONTROLLER,
+    ErrorCode,
+    is_retriable,
+)
+from kdissect.report.findings.context import FindingContext, Judgement, Observation
+from kdissect.report.findings.evidence import (
+    count_exchanges,
+    group_by,
+    observed,
+    server_names,
+    span_ns,
+    spells,
+)
+from kdissect.report.wording import counted
+from kdissect.text import format_duration
+
+TIMEOUT_NS = 5 * 10**9
+"""Clients wait longer than this for a response before they close; the shortest usual timeouts are 10 s."""
+
+LASTED_NS, LASTED_TIMES = 5 * 10**9, 5
+LEFT_BEHIND = (
+    LONG_POLLS
+    | EPOCH_HEARTBEATS
+    | {
+        ApiKey.METADATA,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.HEARTBEAT,
+        ApiKey.API_VERSIONS,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+        ApiKey.PUSH_TELEMETRY,
+    }
+)
+"""Long polls, heartbeats and queries: clients that end in good order may leave them without a response."""
+
+PAUSE_NS = 5 * 10**9
+"""Errors with less than this between them belong to one spell."""
+
+NS_PER_MS = 10**6
+
+
+def _waited_ns(observation: Observation) -> int:
+    """Return the time until the connection closed, -1 if it did not or was not captured in full."""
+    return -1 if observation.closed_ns is None else observation.closed_ns - observation.first_ns
+
+
+def unanswered_timeout(context: FindingContext) -> Judgement | None:
+    """Requests whose connection closed 5 s or more after them, without a response."""
+    silent = [
+        request
+        for request in context.of_kind("unanswered")
+        if _waited_ns(request) >= TIMEOUT_NS and request.api_key not in GROUP_BARRIERS
+    ]
+    if not silent:
+        return None
+    silent.sort(key=lambda request: -_waited_ns(request))
+    rows = [
+        observed(
+            request.client,
+            f"{request.api} to {server_names([request])}: connection closed "
+            f"{format_duration(_waited_ns(request))} later",
+            [request],
+        )
+        for request in silent
+    ]
+    longest = format_duration(_waited_ns(silent[0]))
+    requests = counted(count_exchanges(silent), "request")
+    return Judgement(f"{requests} got no response before the connection closed, after up to {longest}", rows)
+
+
+def unanswered_cut(context: FindingContext) -> Judgement | None:
+    """Requests whose connection closed within 5 s, without those that clients leave behind when they end."""
+    cut = [
+        request
+        for request in context.of_kind("unanswered")
+        if 0 <= _waited_ns(request) < TIMEOUT_NS and request.api_key not in LEFT_BEHIND
+    ]
+    if not cut:
+        return None
+    rows = [
+        observed(
+            request.client,
+            f"{request.api} to {server_names([request])}: cut off after "
+            f"{format_duration(_waited_ns(request))}",
+            [request],
+        )
+        for request in cut
+    ]
+    requests = counted(count_exchanges(cut), "request")
+    return Judgement(f"{requests} cut off: the connection closed before the response", rows)
+
+
+def leader_moved(context: FindingContext) -> Judgement | None:
+    """Partitions that another broker leads, and how long each client sent requests to the wrong one."""
+    errors = [error for error in context.errors(LEADER_MOVED) if error.location.topic is not None]
+    if not errors:
+        return None
+    rows = []
+    for (client, partition), group in group_by(errors, lambda error: (error.client, error.partition or "?")):
+        for spell in spells(group, PAUSE_NS):
+            names = ", ".join(sorted({error.error for error in spell}))
+            lasted = f"for {format_duration(span_ns(spell))}" if span_ns(spell) else "once"
+            rows.append(
+                observed(f"{client}: {partition}", f"{names} from {server_names(spell)} {lasted}", spell)
+            )
+    rows.sort(key=lambda row: (row.first_time_ns or 0) - (row.last_time_ns or 0))
+    longest = max((row.last_time_ns or 0) - (row.first_time_ns or 0) for row in rows)
+    clients = counted(len({error.client for error in errors}), "client")
+    partitions = counted(len({error.partition for error in errors}), "partition")
+    title = f"Leadership moved: {clients} sent requests to the wrong broker for {partitions}"
+    return Judgement(title + (f", for up to {format_duration(longest)}" if longest else ""), rows)
+
+
+def retriable_lasted(context: FindingContext) -> Judgement | None:
+    """Retriable errors that lasted 5 s or more, 5 times or more."""
+    errors = [
+        error
+        for error in context.of_kind("error")
+        if error.code is not None
+        and is_retriable(error.code)
+        and error.code != ErrorCode.CONCURRENT_TRANSACTIONS
+    ]
+    rows = []
+    for (client, api, name, subject), group in group_by(
+        errors, lambda error: (error.client, error.api, error.error, error.partition or error.group_id or "")
+    ):
+        for spell in spells(group, PAUSE_NS):
+            if count_exchanges(spell) >= LASTED_TIMES and span_ns(spell) >= LASTED_NS:
+                detail = f"{api} {name} from {server_names(spell)} for {format_duration(span_ns(spell))}"
+                rows.append(observed(f"{client}: {subject}" if subject else client, detail, spell))
+    if not rows:
+        return None
+    longest = max((row.last_time_ns or 0) - (row.first_time_ns or 0) for row in rows)
+    return Judgement(f"Retriable errors went on for up to {format_duration(longest)}", rows)
+
+
+def errors_by_client(context: FindingContext, wanted: frozenset[ErrorCode], title: str) -> Judgement | None:
+    """Any of these errors."""
+    errors = context.errors(wanted)
+    groups = group_by(
+        errors,
+        lambda error: (
+            error.client,
+            error.api,
+            error.error,
+            error.partition or error.group_id or error.transactional_id or "",
+        ),
+    )
+    if not groups:
+        return None
+    rows = [
+        observed(
+            f"{client}: {subject}" if subject else client, f"{api} {name} from {server_names(group)}", group
+        )
+        for (client, api, name, subject), group in groups
+    ]
+    clients = counted(len({error.client for error in errors}), "client")
+    return Judgement(f"{title}: {counted(count_exchanges(errors), 'error')} at {clients}", rows)
+
+
+def controller_moved(context: FindingContext) -> Judgement | None:
+    """Requests to a broker that is no longer the controller, and elections of a controller."""
+    errors = errors_by_client(context, NOT_THE_CONTROLLER, "The controller moved")
+    votes = context.of_kind("election")
+    rows = list(errors.evidence) if errors else []
+    for spell in spells(votes, PAUSE_NS):
+        names = ", ".join(sorted({vote.api for vote in spell}))
+        nodes = counted(len({vote.client for vote in spell}), "node")
+        rows.append(observed("controllers", f"{names} by {nodes}", spell))
+    if not rows:
+        return None
+    return errors if errors and not votes else Judgement("The controller moved: an election was held", rows)
+
+
+def throttled(context: FindingContext) -> Judgement | None:
+    """Clients that brokers throttled by a quota."""
+    throttles = context.of_kind("throttled")
+    rows = []
+    for (client,), group in group_by(throttles, lambda throttle: (throttle.client,)):
+        apis = ", ".join(sorted({throttle.api for throttle in group}))
+        total = format_duration(sum(throttle.amount for throttle in group) * NS_PER_MS)
+        longest = format_duration(max(throttle.most for throttle in group) * NS_PER_MS)
+        detail = f"{apis}: {total} in all, up to {longest} at once, by {server_names(group)}"
+        rows.append(observed(client, detail, group))
+    if not rows:
+        return None
+    total = format_duration(sum(throttle.amount for throttle in throttles) * NS_PER_MS)
+    return Judgement(
+        f"{counted(len(rows), 'client')} throttled by quota: {total} of throttle time requested", rows
+    )

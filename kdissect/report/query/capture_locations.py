@@ -1,0 +1,33 @@
+"""Where in the capture something is: rows of a partial become `Location`s with addresses, client ids and topic names."""
+
+from collections.abc import Sequence
+
+from kdissect.report.aggregate.grouping import TableColumns
+from kdissect.report.model.summary import Location
+from kdissect.report.query.connection_facts import ConnectionFacts
+from kdissect.report.query.topic_names import TopicNames
+
+ADDRESS = ("client_host", "client_port", "server_host", "server_port")
+OWN = ("capture_file", "request_packet", "response_packet", "connection", "partition")
+
+
+def capture_locations(
+    columns: TableColumns, times_ns: Sequence[int | None], facts: ConnectionFacts, topics: TopicNames
+) -> list[Location]:
+    """Return the location of each row, which has the columns of `OWN`, a client id, a topic and maybe a detail."""
+    rows = facts.rows(columns)
+    client_ids = facts.client_ids(columns.arrow("client_id"), rows).to_pylist()
+    addresses = zip(*(facts.column_at(name, rows).to_pylist() for name in ADDRESS), strict=True)
+    return [
+        Location(
+            time_ns=time_ns,
+            client_id=client_id,
+            topic=topics.name(row["topic"], row["topic_id"]),
+            detail=row.get("detail"),
+            **{name: row[name] for name in OWN},
+            **dict(zip(ADDRESS, address, strict=True)),
+        )
+        for row, time_ns, client_id, address in zip(
+            columns.table.to_pylist(), times_ns, client_ids, addresses, strict=True
+        )
+    ]

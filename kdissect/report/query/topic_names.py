@@ -1,0 +1,29 @@
+"""Names of topics: what the wire says, else what a topic id means, else the id itself."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from kdissect.report.aggregate.partial_tables import NAMES
+from kdissect.report.partials import Partial
+
+
+class TopicNames:
+    """The names of the topic ids of a capture; of several names, the first in the alphabet, so that runs agree."""
+
+    def __init__(self, partial: Partial) -> None:
+        rows = partial.table(NAMES).to_pylist()
+        rows.sort(key=lambda row: row["topic"] or "", reverse=True)
+        self._names: dict[str, str] = {
+            row["topic_id"]: row["topic"]
+            for row in rows
+            if row["topic_id"] is not None and row["topic"] is not None
+        }
+
+    def name(self, topic: str | None, topic_id: str | None) -> str | None:
+        """Return the name of a topic; None if neither a name nor an id is given."""
+        return topic if topic is not None or topic_id is None else self._names.get(topic_id, topic_id)
+
+    def names(self, topic_ids: Sequence[str | None]) -> pa.Array:
+        """Return the names of topic ids; an id without a name stands for itself."""
+        return pa.array([self.name(None, topic_id) for topic_id in topic_ids], pa.string())

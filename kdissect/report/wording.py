@@ -1,0 +1,44 @@
+"""Short texts that several sections of a report share: counts with their noun, lists that end, names of clients."""
+
+from collections.abc import Collection, Sequence
+
+from kdissect.text import format_count
+
+NO_CLIENT_ID = "(no client id)"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return 1 client, 2 clients, 12.3M clients."""
+    return f"{format_count(count)} {noun}" if count == 1 else f"{format_count(count)} {noun}s"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return the first names separated by commas, and the number of others: a, b and 3 more."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def client_id_text(client_id: str | None) -> str:
+    """Return a client id, or that there is none; an empty client id counts as none."""
+    return client_id or NO_CLIENT_ID
+
+
+def client_text(client_id: str | None, host: str | None) -> str:
+    """Return a client id and its host, which tell clients apart: orders-app at 10.1.0.1."""
+    return f"{client_id_text(client_id)} at {host or '?'}"
+
+
+def software_text(name: str | None, version: str | None) -> str:
+    """Return the name and version of client software, as far as they are known."""
+    return " ".join(part for part in (name, version) if part)
+
+
+def number_ranges(numbers: Collection[int]) -> str:
+    """Return whole numbers with ranges joined: 0, 3-5, 9; empty for none."""
+    ranges: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ", ".join(f"{low}" if low == high else f"{low}-{high}" for low, high in ranges)

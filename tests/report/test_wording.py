@@ -1,0 +1,43 @@
+"""Short texts that sections share: counts, lists, clients, software, ranges of numbers."""
+
+from kdissect.report.wording import (
+    client_id_text,
+    client_text,
+    counted,
+    listed,
+    number_ranges,
+    software_text,
+)
+
+
+def test_a_noun_takes_an_s_unless_there_is_one():
+    assert [counted(count, "client") for count in (0, 1, 2, 1500)] == [
+        "0 clients",
+        "1 client",
+        "2 clients",
+        "1,500 clients",
+    ]
+
+
+def test_a_list_ends_with_the_number_of_others():
+    assert listed(["a", "b"], 2) == "a, b"
+    assert listed(["a", "b", "c", "d"], 2) == "a, b and 2 more"
+    assert listed([], 2) == ""
+
+
+def test_a_client_has_an_id_and_a_host():
+    assert client_text("orders", "10.0.0.1") == "orders at 10.0.0.1"
+    assert client_text(None, None) == "(no client id) at ?"
+    assert client_id_text("") == "(no client id)"
+
+
+def test_software_is_what_is_known_of_it():
+    assert software_text("librdkafka", "2.6.1") == "librdkafka 2.6.1"
+    assert software_text("librdkafka", None) == "librdkafka"
+    assert software_text(None, None) == ""
+
+
+def test_versions_are_written_as_ranges():
+    assert number_ranges({9, 3, 4, 5, 11}) == "3-5, 9, 11"
+    assert number_ranges([1, 1]) == "1"
+    assert number_ranges(set()) == ""
