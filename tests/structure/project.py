@@ -136,7 +136,7 @@ def _listed(entry: Entry, rule: str, sentence: str) -> Finding:
 def read_exceptions(text: str) -> dict[str, list[Entry]]:
     """Return the entries by rule.
 
-    Each is a table `[[rule]]` with `reason`, `name`, and perhaps `paths`. One with `names` stands for several.
+    Each is a table `[[rule]]` with `reason`, `name` and perhaps `paths`; `names` stands for several entries.
     """
     heads = [(line.strip(), number) for number, line in enumerate(text.splitlines(), 1)]
     lists: dict[str, list[Entry]] = {}
