@@ -48,6 +48,8 @@ def escape(text: str, *, ascii_only: bool = False) -> str:
 
     With `ascii_only` also everything beyond ASCII.
     """
+    if text.isascii() and text.isprintable() and "\\" not in text:
+        return text
     return "".join(_shown(character, ascii_only) for character in unicodedata.normalize("NFC", text))
 
 

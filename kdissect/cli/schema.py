@@ -24,28 +24,26 @@ def schema(arguments: argparse.Namespace) -> None:
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _answer(api: str | None, version: int | str | None) -> list[str]:
-    from kdissect.dump.kafka07_schema_text import (
-        RELEASE,
-        find_request,
-        request_fields,
-        request_table,
-    )
-    from kdissect.dump.schema_text import (
-        api_fields,
-        api_table,
-        is_api,
-    )
+def _answer(name: str | None, version: int | str | None) -> list[str]:
+    from kdissect.dump import kafka07_schema_text, schema_text
 
-    if api is None and version is None:
-        return [*api_table(), "", *request_table()]
-    if version == RELEASE:
-        return request_table() if api is None else request_fields(api)
-    if api is None:
+    is_kafka07 = version == kafka07_schema_text.RELEASE
+    if name is None and version is None:
+        return [*schema_text.api_table(), "", *kafka07_schema_text.request_table()]
+    if name is None and is_kafka07:
+        return kafka07_schema_text.request_table()
+    if name is None:
         raise UsageError("--version needs an API")
-    if version is None and not is_api(api) and find_request(api) is not None:
-        return request_fields(api)
-    return api_fields(api, None if version is None else int(version))
+    api, kind = schema_text.find_api(name), kafka07_schema_text.find_request(name)
+    if kind is not None and (is_kafka07 or (api is None and version is None)):
+        return kafka07_schema_text.request_fields(kind)
+    if is_kafka07:
+        raise UsageError(
+            f"{name!r} is not a request of Kafka {version}; 'kdissect schema --version {version}' lists them"
+        )
+    if api is None:
+        raise UsageError(f"{name!r} is not an API of Kafka; 'kdissect schema' lists them")
+    return schema_text.api_fields(api, None if version is None else int(version))
 
 
 def _version(text: str) -> int | str:
@@ -54,5 +52,5 @@ def _version(text: str) -> int | str:
     if text == RELEASE:
         return text
     if not text.isdecimal() or len(text) > 5:
-        raise argparse.ArgumentTypeError(f"{text!r} is no version; 12 and {RELEASE} are")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a version; examples: 12, {RELEASE}")
     return int(text)

@@ -1,100 +1,103 @@
-"""Exchanges as text: one line each, alone (`brief`) or leading the tree of all that was said (`full`)."""
+"""Exchanges as text: one line that says what happened (`brief_line`), and on request the messages below it (`full_lines`).
 
-from collections.abc import Iterator
+In comes a decoded exchange with its object, as `jsonl.exchange_object` makes it, and the names of topics by their ids.
+What is unusual stands in the line itself: no response, no request, lost bytes, errors, faults.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kdissect.dump.tree_text import (
-    quote,
-    safe,
-    tree_lines,
-)
+from kdissect.dump.tree_text import quote, tree_lines
 from kdissect.exchanges.decoded import DecodedExchange
-from kdissect.exchanges.filter import (
-    ERROR_ROLES,
-    mentioned_groups,
-    mentioned_topics,
-)
+from kdissect.exchanges.filter import error_codes, mentioned_groups, mentioned_topics
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.kafka07.message_codec import old_error_name
-from kdissect.text import format_timestamp
+from kdissect.text import escape, format_timestamp
 
 NAMES_SHOWN = 3
-STATUSES = {
+STATUS_TEXTS = {
     "unanswered": "UNANSWERED",
     "no_response_expected": "no response expected",
     "orphan_response": "NO REQUEST",
 }
 
 
-def brief_line(spoken: DecodedExchange, said: dict[str, Any], names: dict[bytes, str]) -> str:
-    """Write who asked whom for what, how long it took, and what came of it."""
-    return "  ".join(part for part in _parts(spoken, said, names) if part)
+def brief_line(decoded: DecodedExchange, fields: Mapping[str, Any], topic_names: Mapping[bytes, str]) -> str:
+    """Return one line: time, client and server, API, latency, sizes, names, errors and faults.
+
+    `fields` are those of the exchange's heading, as `jsonl.exchange_heading` makes it.
+    """
+    return "  ".join(part for part in _parts(decoded, fields, topic_names) if part)
 
 
-def full_lines(spoken: DecodedExchange, said: dict[str, Any], names: dict[bytes, str]) -> Iterator[str]:
-    """Write the brief line and, indented below it, request and response."""
-    yield brief_line(spoken, said, names)
+def full_lines(
+    decoded: DecodedExchange, fields: Mapping[str, Any], topic_names: Mapping[bytes, str]
+) -> Iterator[str]:
+    """Yield the brief line and, indented below it, request and response; an empty line follows.
+
+    `fields` are those of the exchange's object, as `jsonl.exchange_object` makes it.
+    """
+    yield brief_line(decoded, fields, topic_names)
     for half in ("request", "response"):
-        if said[half] is None:
+        message = fields[half]
+        if message is None:
             continue
-        yield f"  {half}: {_about(said, half)}"
-        header, body, fault = (said[half].get(part) for part in ("header", "body", "fault"))
-        for tag, raw in header.get("_tags", ()):
+        yield f"  {half}: {_size_and_packet(fields, half)}"
+        for tag, raw in message["header"].get("_tags", ()):
             yield f"    unknown tagged field of the header: {tag}, {len(raw)} bytes"
-        if body is not None:
-            yield from tree_lines(body, 2)
-        if fault:
-            where = f"{safe(fault['path'])} at byte" if fault["path"] else "at byte"
-            yield f"    FAULT: {where} {fault['offset']}: {safe(fault['reason'])}"
+        if message["body"] is not None:
+            yield from tree_lines(message["body"], 2)
+        if fault := message.get("fault"):
+            place = f"{escape(fault['path'])} at byte" if fault["path"] else "at byte"
+            yield f"    FAULT: {place} {fault['offset']}: {escape(fault['reason'])}"
     yield ""
 
 
-def _about(said: dict[str, Any], half: str) -> str:
-    parts = [f"{said[f'{half}_bytes']:,} bytes"]
-    if said[f"{half}_packet"] is not None:
-        parts.append(f"packet {said[f'{half}_packet']}")
-    return ", ".join(parts)
+def _size_and_packet(fields: Mapping[str, Any], half: str) -> str:
+    size, packet = fields[f"{half}_bytes"], fields[f"{half}_packet"]
+    return f"{size:,} bytes" if packet is None else f"{size:,} bytes, packet {packet}"
 
 
-def _parts(spoken: DecodedExchange, said: dict[str, Any], names: dict[bytes, str]) -> Iterator[str]:
-    yield format_timestamp(spoken.exchange.first_ns)
-    yield f"{said['client']} > {said['server']}"
-    if said["api_name"] is not None:
-        yield said["api_name"] + _version(spoken, said)
-    if said["correlation_id"] is not None:
-        yield f"#{said['correlation_id']}"
-    if said["client_id"] is not None:
-        yield quote(said["client_id"])
-    yield STATUSES.get(said["status"], "")
-    if said["latency_ns"] is not None:
-        yield f"{said['latency_ns'] / 1e6:,.3f} ms"
-    yield (
-        "/".join(f"{size:,}" for size in (said["request_bytes"], said["response_bytes"]) if size is not None)
-        + " bytes"
-    )
-    yield _some(mentioned_topics(spoken, names))
-    yield _some(f"group {name}" for name in mentioned_groups(spoken))
-    codes = dict.fromkeys(code for _, code, _ in spoken.mentions(ERROR_ROLES, responses_only=True) if code)
-    yield ", ".join(map(old_error_name if spoken.exchange.old else error_name, codes))
-    yield from _doubts(spoken, said)
+def _parts(
+    decoded: DecodedExchange, fields: Mapping[str, Any], topic_names: Mapping[bytes, str]
+) -> Iterator[str]:
+    yield format_timestamp(decoded.exchange.first_ns)
+    yield f"{fields['client']} > {fields['server']}"
+    if fields["api_name"] is not None:
+        yield fields["api_name"] + _version(decoded, fields)
+    if fields["correlation_id"] is not None:
+        yield f"#{fields['correlation_id']}"
+    if fields["client_id"] is not None:
+        yield quote(fields["client_id"])
+    yield STATUS_TEXTS.get(fields["status"], "")
+    if fields["latency_ns"] is not None:
+        yield f"{fields['latency_ns'] / 1e6:,.3f} ms"
+    sizes = (fields[f"{half}_bytes"] for half in ("request", "response"))
+    yield "/".join(f"{size:,}" for size in sizes if size is not None) + " bytes"
+    yield _first_names(mentioned_topics(decoded, topic_names))
+    yield _first_names(f"group {name}" for name in mentioned_groups(decoded))
+    name_of_error = old_error_name if decoded.exchange.old else error_name
+    yield ", ".join(name_of_error(code) for code in dict.fromkeys(error_codes(decoded)) if code)
+    yield from _doubts(decoded, fields)
 
 
-def _version(spoken: DecodedExchange, said: dict[str, Any]) -> str:
-    if spoken.exchange.token:
-        return f" {safe(said['sasl_mechanism'] or 'of an unknown mechanism')}"
-    return " of Kafka 0.7" if spoken.exchange.old else f" v{said['api_version']}"
+def _version(decoded: DecodedExchange, fields: Mapping[str, Any]) -> str:
+    if decoded.exchange.token:
+        return f" {escape(fields['sasl_mechanism'] or 'of an unknown mechanism')}"
+    return " of Kafka 0.7" if decoded.exchange.old else f" v{fields['api_version']}"
 
 
-def _doubts(spoken: DecodedExchange, said: dict[str, Any]) -> Iterator[str]:
-    if said["lost_bytes"]:
-        yield f"{said['lost_bytes']:,} bytes not captured"
-    for half, whole in (("request", spoken.request), ("response", spoken.response)):
-        if whole and whole.fault and said["api_key"] is not None:
-            yield f"FAULT in {half}: {safe(str(whole.fault))}"
+def _doubts(decoded: DecodedExchange, fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why the exchange is not shown in full: lost bytes, and faults of messages whose API is known."""
+    if fields["lost_bytes"]:
+        yield f"{fields['lost_bytes']:,} bytes not captured"
+    for half, message in (("request", decoded.request), ("response", decoded.response)):
+        if message and message.fault and fields["api_key"] is not None:
+            yield f"FAULT in {half}: {escape(str(message.fault))}"
 
 
-def _some(names: Iterator[str]) -> str:
-    """Write the first few of many names."""
-    known = list(dict.fromkeys(names))
-    more = f" and {len(known) - NAMES_SHOWN} more" if len(known) > NAMES_SHOWN else ""
-    return ", ".join(map(safe, known[:NAMES_SHOWN])) + more
+def _first_names(names: Iterable[str]) -> str:
+    """Return the first few of many names, each once, and how many more there are."""
+    distinct = list(dict.fromkeys(names))
+    more = f" and {len(distinct) - NAMES_SHOWN} more" if len(distinct) > NAMES_SHOWN else ""
+    return ", ".join(map(escape, distinct[:NAMES_SHOWN])) + more

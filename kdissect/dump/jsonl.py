@@ -1,10 +1,10 @@
-"""An exchange as one object: what `--format jsonl` writes, and what the texts are made from.
+"""An exchange as one object: what `--format jsonl` writes, and what texts are made from.
 
-The keys in front are the columns of the table `exchanges`, and for raw SASL tokens (status `sasl_token`, no API) their
-`sasl_mechanism`; `request` and `response` have `header`, `body` and, if
-something in them is wrong, `fault` with field path, byte offset (from the first byte after the length) and reason.
-Fields have the names of the schema; see `meaning` for those with an underscore in front. Bytes are base64, 64-bit
-integers are JSON numbers with all their digits, ids are Kafka's 22 characters.
+The first keys, the heading, are columns of the table `exchanges`. An exchange of raw SASL tokens (status `sasl_token`, no
+API) has its `sasl_mechanism` as well. `request` and `response` have `header`, `body` and, if something in them is wrong,
+`fault` with field path, byte offset (from the first byte after the length) and reason. Fields have the names of the
+schema; `exchanges.describe` says what a name with an underscore in front means. Bytes are base64, 64-bit integers are
+JSON numbers with all their digits, and ids are the 22 characters that Kafka prints.
 """
 
 import json
@@ -12,11 +12,7 @@ from base64 import b64encode
 from typing import Any
 
 from kdissect.exchanges.decoded import DecodedExchange
-from kdissect.exchanges.describe import (
-    DescribeOptions,
-    describe_request,
-    describe_response,
-)
+from kdissect.exchanges.describe import DescribeOptions, describe_request, describe_response
 from kdissect.exchanges.exchange import Exchange, Frame
 from kdissect.exchanges.kafka07_describe import describe_kafka07_message
 from kdissect.exchanges.reader import Follower
@@ -27,37 +23,41 @@ from kdissect.protocol.schema.registry import api_name
 from kdissect.streams.flow_state import PACKET_BITS
 
 PACKET_MASK = (1 << PACKET_BITS) - 1
+Fields = dict[str, Any]
 
 
-def exchange_object(
-    spoken: DecodedExchange, above: dict[str, Any], showing: DescribeOptions
-) -> dict[str, Any]:
-    """Give all that is known of an exchange below its heading; bytes are still bytes."""
-    said = above | {"request": None, "response": None}
-    if spoken.exchange.token:
-        for half, frame in (("request", spoken.exchange.request), ("response", spoken.exchange.response)):
-            said[half] = describe_token(frame, showing.secrets) if frame else None
-        return said
-    if spoken.exchange.old:
-        for half, whole in (("request", spoken.request), ("response", spoken.response)):
-            said[half] = describe_kafka07_message(whole, showing.records) if whole else None
-        return said
-    if spoken.request:
-        said["request"] = describe_request(spoken.request, showing)
-    if spoken.response:
-        asked = spoken.request.body if spoken.request else None
-        said["response"] = describe_response(spoken.response, spoken.exchange.api_key, asked, showing)
-    return said
+def exchange_object(decoded: DecodedExchange, heading: Fields, options: DescribeOptions) -> Fields:
+    """Return the heading of an exchange with its `request` and `response` below it; bytes are still bytes."""
+    exchange = decoded.exchange
+    request: Fields | None = None
+    response: Fields | None = None
+    if exchange.token:
+        request, response = (
+            describe_token(frame, options.secrets) if frame else None
+            for frame in (exchange.request, exchange.response)
+        )
+    elif exchange.old:
+        request, response = (
+            describe_kafka07_message(message, options.records) if message else None
+            for message in (decoded.request, decoded.response)
+        )
+    else:
+        if decoded.request:
+            request = describe_request(decoded.request, options)
+        if decoded.response:
+            request_body = decoded.request.body if decoded.request else None
+            response = describe_response(decoded.response, exchange.api_key, request_body, options)
+    return heading | {"request": request, "response": response}
 
 
-def exchange_heading(spoken: DecodedExchange, follower: Follower) -> dict[str, Any]:
-    """Give what the table `exchanges` would say, as far as headers tell it."""
-    exchange = spoken.exchange
+def exchange_heading(decoded: DecodedExchange, reader: Follower) -> Fields:
+    """Return the heading: columns of the table `exchanges`, as far as headers tell them."""
+    exchange = decoded.exchange
     request, response = exchange.request, exchange.response
-    first = request or response
-    client, server = follower.addresses(exchange.connection)
-    said = {
-        "connection": follower.identity(exchange.connection),
+    client, server = reader.addresses(exchange.connection)
+    capture_file = _capture_file(request or response, reader)
+    heading = {
+        "connection": reader.identity(exchange.connection),
         "ordinal": exchange.ordinal,
         "client": client,
         "server": server,
@@ -66,7 +66,7 @@ def exchange_heading(spoken: DecodedExchange, follower: Follower) -> dict[str, A
         "api_name": _name(exchange),
         "api_version": exchange.api_version,
         "correlation_id": exchange.correlation_id,
-        "client_id": spoken.client_id,
+        "client_id": decoded.client_id,
         "request_first_ns": request.first_ns if request else None,
         "request_last_ns": request.last_ns if request else None,
         "response_first_ns": response.first_ns if response else None,
@@ -75,16 +75,14 @@ def exchange_heading(spoken: DecodedExchange, follower: Follower) -> dict[str, A
         "in_flight": exchange.in_flight,
         "request_bytes": request.size if request else None,
         "response_bytes": response.size if response else None,
-        "request_packet": _packet(request, first),
-        "response_packet": _packet(response, first),
-        "capture_file": None
-        if first is None or first.packet < 0
-        else follower.file_name(first.packet >> PACKET_BITS),
-        "lost_bytes": _lost(exchange),
+        "request_packet": _packet(request, capture_file, reader),
+        "response_packet": _packet(response, capture_file, reader),
+        "capture_file": capture_file,
+        "lost_bytes": sum(frame.size - len(frame.data) for frame in (request, response) if frame),
     }
     if exchange.token:
-        said["sasl_mechanism"] = follower.mechanism(exchange.connection)
-    return said
+        heading["sasl_mechanism"] = reader.mechanism(exchange.connection)
+    return heading
 
 
 def _name(exchange: Exchange) -> str | None:
@@ -95,29 +93,29 @@ def _name(exchange: Exchange) -> str | None:
     return old_name(exchange.api_key) if exchange.old else api_name(exchange.api_key)
 
 
-def _packet(frame: Frame | None, first: Frame | None) -> int | None:
-    """Number a packet in its file; null when it is in another file than the request."""
-    if frame is None or first is None or frame.packet < 0:
+def _capture_file(frame: Frame | None, reader: Follower) -> str | None:
+    return None if frame is None or frame.packet < 0 else reader.file_name(frame.packet >> PACKET_BITS)
+
+
+def _packet(frame: Frame | None, capture_file: str | None, reader: Follower) -> int | None:
+    """Return the number of a frame's first packet in its file; None if that is not the file of the exchange."""
+    if frame is None or capture_file is None or _capture_file(frame, reader) != capture_file:
         return None
     return frame.packet & PACKET_MASK
 
 
-def _lost(exchange: Exchange) -> int:
-    """Count the bytes of the two frames that the capture does not have."""
-    frames = (exchange.request, exchange.response)
-    return sum(frame.size - len(frame.data) for frame in frames if frame)
-
-
-def json_line(said: dict[str, Any]) -> str:
-    """Write an object as one line of ASCII: whatever is in it, a terminal can show it."""
-    text = _ENCODER.encode(said)
+def json_line(fields: Fields) -> str:
+    """Return an object as one line of ASCII, which any terminal can show whatever the capture holds."""
+    text = _ENCODER.encode(fields)
     return text.replace("\x7f", "\\u007f") if "\x7f" in text else text
 
 
-def _bytes(value: Any) -> str:
+def _encode_bytes(value: Any) -> str:
     if isinstance(value, bytes):
         return b64encode(value).decode()
-    raise TypeError(f"{type(value).__name__} is nothing that JSON knows")
+    raise TypeError(f"{type(value).__name__} is not a type of JSON")
 
 
-_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_bytes, allow_nan=False)
+_ENCODER = json.JSONEncoder(
+    separators=(",", ":"), check_circular=False, default=_encode_bytes, allow_nan=False
+)

@@ -1,7 +1,7 @@
-"""The schema of Kafka 0.7 for people: its requests, and the fields of one of them.
+"""The schema of Kafka 0.7 as text: the table of its requests, and the fields of one of them.
 
-It had types where later versions have API keys, and neither versions nor correlation ids, so it stands apart from the table
-of `coverage`. Fields come from `messages/kafka_0_7.txt`; what is said of counts and ends is what `kafka07` does.
+Kafka 0.7 had request types in place of API keys, and neither versions nor correlation ids, so it has a table of its own.
+Fields come from `messages/kafka_0_7.txt`; counts and ends are as `protocol.kafka07` reads them.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,6 @@ from kdissect.dump.schema_text import (
     align,
     field_rows,
 )
-from kdissect.errors import UsageError
 from kdissect.protocol.kafka07.message_codec import (
     ANSWERS,
     PARTS,
@@ -36,12 +35,12 @@ RESPONSES: dict[OldType, tuple[Row, ...]] = {
         (f"{GAP * 2}error_code", "int16", "@error", ""),
         (f"{GAP * 2}messages", "records", "", "as long as size says"),
     ),
-    OldType.OFFSETS: (ERROR, *field_rows(MESSAGES["OldOffsetsAnswer"], 0, 1)),
+    OldType.OFFSETS: (ERROR, *field_rows(MESSAGES["OldOffsetsAnswer"], 0)),
 }
 
 
 def request_table() -> list[str]:
-    """Write the table of the requests of Kafka 0.7."""
+    """Return the table of the requests of Kafka 0.7 and, below it, how many there are."""
     rows = [
         (str(int(kind)), shape.name, "yes" if kind in RESPONSES else "no") for kind, shape in SHAPES.items()
     ]
@@ -52,35 +51,30 @@ def request_table() -> list[str]:
     ]
 
 
-def request_fields(asked: str) -> list[str]:
-    """Write request and response of a type of Kafka 0.7."""
-    kind = find_request(asked)
-    if kind is None:
-        raise UsageError(
-            f"{asked!r} is no request of Kafka {RELEASE}; 'kdissect schema --version {RELEASE}' lists them"
-        )
-    told = align(RESPONSES[kind]) if kind in RESPONSES else [f"{GAP}(none: the broker does not answer)"]
+def find_request(text: str) -> OldType | None:
+    """Return the type of request with this number or name, in any case; None if there is none."""
+    lowered = text.lower()
+    return next(
+        (kind for kind, shape in SHAPES.items() if lowered in (str(int(kind)), shape.name.lower())), None
+    )
+
+
+def request_fields(kind: OldType) -> list[str]:
+    """Return the fields of request and response of one type, with type, role and remarks."""
+    unanswered = [f"{GAP}(none: the broker does not answer)"]
     return [
         f"{old_name(kind)}  type {int(kind)} of Kafka {RELEASE}, which had no versions",
         "",
         "request, after its int16 type",
-        *align(list(_asked(kind))),
+        *align(list(_request_rows(kind))),
         "",
         "response, without a header",
-        *told,
+        *(align(RESPONSES[kind]) if kind in RESPONSES else unanswered),
     ]
 
 
-def find_request(asked: str) -> OldType | None:
-    """Find a type by its number or name."""
-    return next(
-        (kind for kind, shape in SHAPES.items() if asked.lower() in (str(int(kind)), shape.name.lower())),
-        None,
-    )
-
-
-def _asked(kind: OldType) -> Iterator[Row]:
+def _request_rows(kind: OldType) -> Iterator[Row]:
     shape = SHAPES[kind]
     if shape.several:
         yield f"{GAP}{PARTS}", "[]", "", "counted in an int16"
-    yield from field_rows(MESSAGES[shape.part], 0, 2 if shape.several else 1)
+    yield from field_rows(MESSAGES[shape.part], 0, depth=2 if shape.several else 1)

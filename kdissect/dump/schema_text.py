@@ -1,27 +1,23 @@
-"""The schema for people: the table of all APIs, and the fields of one of them in one version."""
+"""The schema as text: the table of all APIs, and the fields of one API in one version.
+
+In come definitions of `protocol.schema`, out go lines, in columns as the tables of reports have them.
+"""
 
 from collections.abc import Iterator, Sequence
 
 from kdissect.errors import UsageError
 from kdissect.protocol.releases import RELEASES
-from kdissect.protocol.schema.definition import (
-    Api,
-    Field,
-    Message,
-    fields_at,
-)
-from kdissect.protocol.schema.registry import (
-    APIS,
-    request_header_version,
-    response_header_version,
-)
+from kdissect.protocol.schema.definition import Api, Field, Message, fields_at
+from kdissect.protocol.schema.registry import APIS, request_header_version, response_header_version
+from kdissect.report.render.table import TableCell, TableColumn, Terminal, table_lines
 
 COLUMNS = ("KEY", "API", "VERSIONS", "FLEXIBLE", "LIVE", "PAIRS", "FORMER NAME")
 GAP = "  "
+UNLIMITED = Terminal(width=1 << 20)
 
 
 def api_table() -> list[str]:
-    """Write the table of all API keys, and what they add up to."""
+    """Return the table of all APIs and, below it, how many APIs and versions there are."""
     rows = [
         (
             str(api.key),
@@ -43,9 +39,20 @@ def api_table() -> list[str]:
     ]
 
 
-def api_fields(asked: str, version: int | None) -> list[str]:
-    """Write request and response of an API in one version: field, type, role and what else the schema says."""
-    api = find_api(asked)
+def find_api(text: str) -> Api | None:
+    """Return the API with this key, name or former name, in any case; None if there is none."""
+    return next((api for api in APIS.values() if text.lower() in _names(api)), None)
+
+
+def _names(api: Api) -> tuple[str, ...]:
+    return str(api.key), api.name.lower(), (api.former_name or api.name).lower()
+
+
+def api_fields(api: Api, version: int | None) -> list[str]:
+    """Return the fields of request and response of an API in one version (None: the newest), with type, role and remarks.
+
+    Raise UsageError if the API has no such version.
+    """
     if version is None:
         version = api.versions[-1]
     if version not in api.versions:
@@ -56,39 +63,22 @@ def api_fields(asked: str, version: int | None) -> list[str]:
         f"{api.name}  key {api.key}, version {version} of {version_range(api.versions)}, {kind}, {live}",
         "",
         f"request, after header {request_header_version(api.key, version)}",
-        *align(list(field_rows(api.request, version, 1))),
+        *align(list(field_rows(api.request, version))),
         "",
         f"response, after header {response_header_version(api.key, version)}",
-        *align(list(field_rows(api.response, version, 1))),
+        *align(list(field_rows(api.response, version))),
     ]
 
 
-def find_api(asked: str) -> Api:
-    """Find an API by its key, its name or the name it had before."""
-    found = next((api for api in APIS.values() if asked.lower() in _names(api)), None)
-    if found is None:
-        raise UsageError(f"{asked!r} is no API of Kafka; 'kdissect schema' lists them")
-    return found
-
-
-def is_api(asked: str) -> bool:
-    """Tell whether there is such an API."""
-    return any(asked.lower() in _names(api) for api in APIS.values())
-
-
-def _names(api: Api) -> tuple[str, ...]:
-    return str(api.key), api.name.lower(), (api.former_name or api.name).lower()
-
-
 def version_range(versions: range) -> str:
-    """Write a range of versions."""
+    """Return versions as 0-12, 3 or none."""
     if not versions:
         return "none"
     return str(versions[0]) if len(versions) == 1 else f"{versions[0]}-{versions[-1]}"
 
 
-def field_rows(owner: Message | Field, version: int, depth: int) -> Iterator[tuple[str, ...]]:
-    """Give name, type, role and remarks of every field in a version, inner ones below theirs."""
+def field_rows(owner: Message | Field, version: int, depth: int = 1) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each field of a message in a version: name, type, role and remarks; inner fields below theirs."""
     fields = fields_at(owner, version)
     if not fields and depth == 1:
         yield (f"{GAP}(no fields)",)
@@ -117,8 +107,7 @@ def _remarks(field: Field) -> Iterator[str]:
 
 
 def align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Put cells below each other; no blanks at the ends of lines."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+    """Return a line for each row, its cells in columns as wide as they need to be; no blanks at the ends of lines."""
+    columns = [TableColumn(cell, right=False) for cell in rows[0]]
+    cells = [[TableCell(cell) for cell in row] for row in rows[1:]]
+    return [line[1:] for line in table_lines(columns, cells, UNLIMITED)]  # reports leave a blank in front

@@ -1,4 +1,4 @@
-"""What is odd about an exchange is said where it is: no request, no answer, lost bytes, unknown APIs and versions."""
+"""The text of an exchange shows what is unusual: no request, no response, lost bytes, unknown APIs and versions."""
 
 from typing import Any
 
@@ -12,47 +12,21 @@ from kdissect.dump.jsonl import (
 )
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.describe import DescribeOptions
-from kdissect.exchanges.exchange import Exchange, Frame
-from kdissect.protocol.codec.messages import encode_request, encode_response
-
-SECOND = 10**9
-
-
-class Follower:
-    """Stands for the way through a capture."""
-
-    def identity(self, connection: int) -> int:
-        return 42
-
-    def addresses(self, connection: int) -> tuple[str, str]:
-        return "10.0.0.1:5000", "[::1]:9092"
-
-    def file_name(self, split: int) -> str:
-        return "some.pcap"
-
-
-def frame(data: bytes, first_ns: int, lost: int = 0) -> Frame:
-    return Frame(data[: len(data) - lost], len(data), first_ns, None if lost else first_ns, 7)
+from kdissect.exchanges.exchange import Exchange
+from tests.dump.handmade import REQUEST, RESPONSE, SECOND, StubReader, frame
 
 
 def shown(exchange: Exchange) -> tuple[list[str], dict[str, Any]]:
-    spoken = DecodedExchange(exchange)
-    said = exchange_object(spoken, exchange_heading(spoken, Follower()), DescribeOptions({}))  # type: ignore[arg-type]
-    assert json_line(said)
-    text = list(full_lines(spoken, said, {}))
-    assert text[0] == brief_line(spoken, said, {})
-    return text, said
-
-
-REQUEST = encode_request(
-    {"request_api_key": 12, "request_api_version": 0, "correlation_id": 9, "client_id": "m\x1b"},
-    {"group_id": "g", "generation_id": 4, "member_id": "m"},
-)
-RESPONSE = encode_response(12, 0, {"correlation_id": 9}, {"error_code": 27})
+    decoded = DecodedExchange(exchange)
+    fields = exchange_object(decoded, exchange_heading(decoded, StubReader()), DescribeOptions({}))  # type: ignore[arg-type]
+    assert json_line(fields)
+    text = list(full_lines(decoded, fields, {}))
+    assert text[0] == brief_line(decoded, fields, {})
+    return text, fields
 
 
 def test_an_answered_request() -> None:
-    text, said = shown(
+    text, fields = shown(
         Exchange(0, 3, "answered", 12, 0, 9, 1, frame(REQUEST, SECOND), frame(RESPONSE, SECOND + 1_500_000))
     )
     assert text == [
@@ -68,41 +42,41 @@ def test_an_answered_request() -> None:
         "    error_code: 27 (REBALANCE_IN_PROGRESS)",
         "",
     ]
-    assert said["latency_ns"] == 1_500_000
-    assert said["capture_file"] == "some.pcap"
+    assert fields["latency_ns"] == 1_500_000
+    assert fields["capture_file"] == "some.pcap"
 
 
 def test_no_answer_and_no_request() -> None:
-    text, said = shown(Exchange(0, 3, "unanswered", 12, 0, 9, 1, frame(REQUEST, SECOND), None))
+    text, fields = shown(Exchange(0, 3, "unanswered", 12, 0, 9, 1, frame(REQUEST, SECOND), None))
     assert "UNANSWERED" in text[0]
-    assert said["response"] is None
-    text, said = shown(
+    assert fields["response"] is None
+    text, fields = shown(
         Exchange(0, None, "orphan_response", None, None, 9, None, None, frame(RESPONSE, SECOND))
     )
     assert "NO REQUEST" in text[0]
-    assert (said["request"], said["api_name"], said["response"]["header"]) == (
+    assert (fields["request"], fields["api_name"], fields["response"]["header"]) == (
         None,
         None,
         {"correlation_id": 9},
     )
-    assert "fault" not in said["response"]
+    assert "fault" not in fields["response"]
     assert not any("FAULT" in line for line in text)
 
 
 def test_lost_bytes_are_counted_and_what_is_there_is_shown() -> None:
-    text, said = shown(Exchange(0, 3, "unanswered", 12, 0, 9, 1, frame(REQUEST, SECOND, lost=2), None))
+    text, fields = shown(Exchange(0, 3, "unanswered", 12, 0, 9, 1, frame(REQUEST, SECOND, lost=2), None))
     assert "2 bytes not captured" in text[0]
     assert '    group_id: "g"' in text
-    assert said["lost_bytes"] == 2
-    assert said["request"]["fault"]["path"] == "member_id"
-    assert said["request_last_ns"] is None
+    assert fields["lost_bytes"] == 2
+    assert fields["request"]["fault"]["path"] == "member_id"
+    assert fields["request_last_ns"] is None
 
 
 @pytest.mark.parametrize(("key", "version"), [(12, 99), (999, 0)])
 def test_what_nobody_knows_keeps_its_header(key: int, version: int) -> None:
     data = key.to_bytes(2, "big") + version.to_bytes(2, "big") + REQUEST[4:]
-    text, said = shown(Exchange(0, 3, "unanswered", key, version, 9, 1, frame(data, SECOND), None))
-    assert said["request"]["body"] is None
-    assert said["correlation_id"] == 9
-    assert "unknown" in said["request"]["fault"]["reason"]
+    text, fields = shown(Exchange(0, 3, "unanswered", key, version, 9, 1, frame(data, SECOND), None))
+    assert fields["request"]["body"] is None
+    assert fields["correlation_id"] == 9
+    assert "unknown" in fields["request"]["fault"]["reason"]
     assert "FAULT" in text[0]
