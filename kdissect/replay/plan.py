@@ -23,8 +23,8 @@ from kdissect.replay.engine.sharding import shard_requests
 from kdissect.replay.handlers.produce_batches import BEFORE_IMPLICIT_ADD
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.share import FIRST_VERSION
-from kdissect.replay.load.analysis import ReplayItem
 from kdissect.replay.load.policy import FIRST_OF_CONSUMERS, is_internal
+from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.net.transport import wall_ns
 from kdissect.replay.rewrite.names import ZERO_ID, Tree
 from kdissect.replay.rewrite.references import groups_of
@@ -179,7 +179,7 @@ def _capture(replay: Replay) -> dict[str, Any]:
         "end_ns": capture.latest_ns,
         "cluster_ids": sorted(loaded.source.cluster_ids),
         "brokers": sorted(f"{host}:{port}" for host, port in loaded.source.addresses),
-        "sasl_mechanisms": sorted(loaded.source.principals),
+        "sasl_mechanisms": sorted(loaded.source.mechanisms),
     }
 
 
@@ -358,7 +358,7 @@ def _warnings(replay: Replay) -> list[str]:
             f"{len(loaded.older_sessions)} fetch sessions are older than what is played: "
             f"{known} of their partitions are known, others may be missing"
         )
-    if replay.loaded.source.principals:
+    if replay.loaded.source.mechanisms:
         said.append("captured credentials are never used: every connection is the operator's user, or nobody")
     if replay.settings.groups is Groups.OFF:
         said.append("consumer groups are not replayed (--groups simple or full)")

@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Callable
 
 from kdissect.errors import UserError
-from kdissect.replay.load.analysis import CapturedCluster
+from kdissect.replay.load.captured_cluster import CapturedCluster
 from kdissect.replay.settings import Address, ReplaySettings
 
 

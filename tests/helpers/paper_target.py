@@ -17,7 +17,8 @@ from kdissect.replay.engine.fast_path.prepared_requests import prepare_requests
 from kdissect.replay.engine.player import Player
 from kdissect.replay.engine.schedule import Schedule
 from kdissect.replay.handlers.replay_context import ReplayContext, new_context
-from kdissect.replay.load.analysis import ReplayInput, load
+from kdissect.replay.load.analysis import load
+from kdissect.replay.load.replay_input import ReplayInput
 from kdissect.replay.load.requests import Capture, Request
 from kdissect.replay.load.spool import Spool
 from kdissect.replay.net.connection import Connection
@@ -80,10 +81,10 @@ class Script:
                 last_ns=first,
                 answered_ns=first + int(took_ms * MS) if said else None,
                 in_flight=in_flight,
-                whole=True,
+                complete=True,
                 frame=self.shelf.put(frame),
-                answer=self.shelf.put(said) if said else None,
-                answer_whole=said is not None,
+                response=self.shelf.put(said) if said else None,
+                response_complete=said is not None,
             )
         )
         return len(self.requests) - 1

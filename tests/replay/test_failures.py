@@ -21,7 +21,7 @@ from kdissect.replay.handlers.routing import default_handler
 from kdissect.replay.rewrite import batch_rewrite, roles
 from kdissect.replay.rewrite.names import Names
 from kdissect.replay.settings import Groups, Timestamps
-from kdissect.replay.target.producers import Identity, Producers
+from kdissect.replay.target.producers import ProducerIdentity, Producers
 from tests.lab import broker_requests as wire
 from tests.replay.conftest import SecuredCluster
 from tests.replay.play import Played, play, settings
@@ -57,16 +57,16 @@ def _copy_members(patch: pytest.MonkeyPatch) -> None:
 def _copy_identities(patch: pytest.MonkeyPatch) -> None:
     def captured(_context: Any, _item: Any, body: dict[str, Any], front: str = "") -> Iterator[Any]:
         yield from ()
-        return Identity(body[f"{front}producer_id"], body[f"{front}producer_epoch"])
+        return ProducerIdentity(body[f"{front}producer_id"], body[f"{front}producer_epoch"])
 
     patch.setattr(transactions, "_put_identity", captured)
 
 
 def _copy_sequences(patch: pytest.MonkeyPatch) -> None:
-    def as_of_nobody(data: bytes) -> list[batch_rewrite.Batch]:
+    def as_of_nobody(data: bytes) -> list[batch_rewrite.CapturedBatch]:
         return [batch._replace(producer_id=-1) for batch in batch_rewrite.batches_of(data)]
 
-    def with_captured(batch: batch_rewrite.Batch, *_others: int) -> bytes:
+    def with_captured(batch: batch_rewrite.CapturedBatch, *_others: int) -> bytes:
         own = batch_rewrite.batch_of(batch.data)
         return batch_rewrite.rewritten(own, own.producer_id, own.producer_epoch, own.base_sequence)
 

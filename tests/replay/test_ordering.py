@@ -18,7 +18,7 @@ from kdissect.replay.load.spool import Spool
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.rewrite.batch_rewrite import (
-    Batch,
+    CapturedBatch,
     batch_of,
     batches_of,
 )
@@ -45,7 +45,7 @@ WRITTEN = 1280  # records of broker-restart.pcapng, by its clients' own account
 class Strict(Cluster):
     """Takes a producer's batches in sequence only, and a batch that it has already without writing it, as brokers do."""
 
-    def __init__(self, fails: Callable[[Batch], int] = lambda _batch: 0) -> None:
+    def __init__(self, fails: Callable[[CapturedBatch], int] = lambda _batch: 0) -> None:
         super().__init__()
         self.fails = fails
         self.log: dict[int, list[bytes]] = defaultdict(list)  # partition -> batches
@@ -68,7 +68,7 @@ class Strict(Cluster):
             answer.append(name | {"partition_responses": parts})
         return {"responses": answer}
 
-    def _take(self, partition: int, one: Batch) -> int:
+    def _take(self, partition: int, one: CapturedBatch) -> int:
         error = self.fails(one) or (self._number(partition, one) if one.producer_id >= 0 else 0)
         if error > 0:
             self.refusals.append((error, partition, one.producer_epoch, one.base_sequence))
@@ -78,7 +78,7 @@ class Strict(Cluster):
             self.log[partition].append(one.data)
         return max(error, 0)
 
-    def _number(self, partition: int, one: Batch) -> int:
+    def _number(self, partition: int, one: CapturedBatch) -> int:
         epoch, taken = self._last.get((partition, one.producer_id), (-1, []))
         this = one.base_sequence, (one.base_sequence + one.records) % LIMIT
         if one.producer_epoch < epoch:
@@ -139,7 +139,7 @@ def test_a_request_for_two_leaders_may_end_after_the_one_behind_it() -> None:
 def test_what_comes_behind_a_failure_waits_for_those_that_fail_with_it() -> None:
     script, failed = begun(), list[bytes]()
 
-    def fails_once(one: Batch) -> int:
+    def fails_once(one: CapturedBatch) -> int:
         first = one.base_sequence == 2 and not failed
         failed.extend([one.content] * first)
         return TOO_LARGE if first else 0
@@ -156,7 +156,7 @@ def test_what_comes_behind_a_failure_waits_for_those_that_fail_with_it() -> None
 def test_what_is_refused_for_the_moment_is_sent_again_in_order(prepared: bool) -> None:
     script, until = begun(), [12]
 
-    def leaderless(one: Batch) -> int:
+    def leaderless(one: CapturedBatch) -> int:
         until[0] -= one.base_sequence >= 4
         return NOT_LEADER if one.base_sequence >= 4 and until[0] > 0 else 0
 
@@ -173,7 +173,7 @@ def test_what_is_refused_for_the_moment_is_sent_again_in_order(prepared: bool) -
 def test_what_the_capture_refused_too_is_left_to_its_client() -> None:
     script, refused = begun(), list[int]()
 
-    def once(_batch: Batch) -> int:
+    def once(_batch: CapturedBatch) -> int:
         refused.append(NOT_LEADER)
         return NOT_LEADER if len(refused) == 1 else 0
 

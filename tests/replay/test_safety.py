@@ -9,8 +9,9 @@ from kdissect.cli.replay_options import allowed_api, topic_id
 from kdissect.protocol.api_keys import ADMIN, INTER_BROKER, IRREVERSIBLE, READ, SECURITY
 from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.disposition import Disposition
-from kdissect.replay.load.analysis import CapturedCluster, load
-from kdissect.replay.load.policy import by_content, by_key, is_internal
+from kdissect.replay.load.analysis import load
+from kdissect.replay.load.captured_cluster import CapturedCluster
+from kdissect.replay.load.policy import is_internal, refusal_by_content, refusal_by_key
 from kdissect.replay.safety import (
     AbortRun,
     admission,
@@ -25,16 +26,16 @@ EVERYTHING = settings(groups=Groups.FULL, allowed_apis=frozenset(APIS))
 
 @pytest.mark.parametrize("key", sorted(INTER_BROKER | SECURITY | IRREVERSIBLE))
 def test_no_flag_allows_what_is_never_sent(key: int) -> None:
-    refusal = by_key(key, EVERYTHING)
+    refusal = refusal_by_key(key, EVERYTHING)
     assert refusal is not None
     assert refusal.bucket is (Disposition.INTER_BROKER if key in INTER_BROKER else Disposition.POLICY)
 
 
 @pytest.mark.parametrize("key", sorted(ADMIN))
 def test_what_changes_the_cluster_is_allowed_one_by_one(key: int) -> None:
-    assert by_key(key, settings()) is not None
-    assert by_key(key, settings(allowed_apis=frozenset(ADMIN - {key}))) is not None
-    assert by_key(key, settings(allowed_apis=frozenset({key}))) is None
+    assert refusal_by_key(key, settings()) is not None
+    assert refusal_by_key(key, settings(allowed_apis=frozenset(ADMIN - {key}))) is not None
+    assert refusal_by_key(key, settings(allowed_apis=frozenset({key}))) is None
 
 
 @pytest.mark.parametrize(
@@ -52,18 +53,18 @@ def test_only_what_changes_the_cluster_can_be_allowed(api: str, why: str) -> Non
 
 
 def test_every_api_has_a_class_and_unknown_ones_are_never_sent() -> None:
-    sent = {key for key in APIS if by_key(key, EVERYTHING) is None}
+    sent = {key for key in APIS if refusal_by_key(key, EVERYTHING) is None}
     assert sent >= READ | ADMIN
     assert not sent & (INTER_BROKER | SECURITY | IRREVERSIBLE | {17, 18, 36, 71, 72})
     for key in (-1, 93, 1000):
-        assert by_key(key, EVERYTHING) is not None
+        assert refusal_by_key(key, EVERYTHING) is not None
 
 
 def test_groups_are_off_unless_asked_for() -> None:
     members = {11, 12, 13, 14, 68, 76, 78, 79}
     for mode, allowed in ((Groups.OFF, set()), (Groups.SIMPLE, {8}), (Groups.FULL, {8, *members})):
-        assert {key for key in (8, *members) if by_key(key, settings(groups=mode)) is None} == allowed
-    streams = by_key(88, settings(groups=Groups.FULL))
+        assert {key for key in (8, *members) if refusal_by_key(key, settings(groups=mode)) is None} == allowed
+    streams = refusal_by_key(88, settings(groups=Groups.FULL))
     assert streams is not None
     assert streams.reason.startswith("streams groups are not replayed")
 
@@ -77,11 +78,11 @@ def test_followers_and_brokers_are_told_by_what_they_say() -> None:
         (23, 1, {}),  # before consumers asked
         (24, 4, {}),
     ):
-        refusal = by_content(key, version, body, "broker-2")
+        refusal = refusal_by_content(key, version, body, "broker-2")
         assert refusal is not None
         assert refusal.bucket is Disposition.INTER_BROKER
-    assert by_content(1, 11, {"replica_id": -1}, "c") is None
-    assert by_content(0, 9, {}, "__admin_client") is not None
+    assert refusal_by_content(1, 11, {"replica_id": -1}, "c") is None
+    assert refusal_by_content(0, 9, {}, "__admin_client") is not None
 
 
 def test_internal_topics() -> None:

@@ -18,11 +18,8 @@ from kdissect.replay.create_topics import (
 )
 from kdissect.replay.effects import Coroutine
 from kdissect.replay.handlers.replay_context import ReplayContext, new_context
-from kdissect.replay.load.analysis import (
-    CapturedCluster,
-    SourceTopic,
-    load,
-)
+from kdissect.replay.load.analysis import load
+from kdissect.replay.load.captured_cluster import CapturedCluster, CapturedTopic
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.settings import Pace
@@ -72,7 +69,7 @@ def do(paper: Lagging, coroutine: Callable[[ReplayContext], Coroutine[Any]]) -> 
     """Run a coroutine of a capture that names one topic to its end."""
     script, asked = Script(), settings(known_target="target")
     loaded = load(script.capture(), script.shelf, asked)
-    loaded.source = CapturedCluster(topics={"orders": SourceTopic(1, 1)})
+    loaded.source = CapturedCluster(topics={"orders": CapturedTopic(1, 1)})
     known = TargetCluster(lambda _address: None, lambda _address: None)
     board = paper.board = ConnectionPool(asked, known, paper, lambda: "nonce")
     outcome: list[Any] = []

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kdissect.replay.load.analysis import ReplayItem
+from kdissect.replay.load.replay_input import ReplayItem
 
 
 @dataclass(slots=True, eq=False)

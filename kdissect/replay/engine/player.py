@@ -34,7 +34,7 @@ from kdissect.replay.handlers import handle
 from kdissect.replay.handlers.rejoin import leave_all
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.transactions import abort_open
-from kdissect.replay.load.analysis import ReplayInput, ReplayItem
+from kdissect.replay.load.replay_input import ReplayInput, ReplayItem
 from kdissect.replay.load.spool import Spool
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.settings import Pace

@@ -28,11 +28,8 @@ from kdissect.replay.engine.sharding import shard_requests, worker_settings
 from kdissect.replay.engine.stop_signal import StopSignal
 from kdissect.replay.engine.workers import run_workers
 from kdissect.replay.handlers.replay_context import ReplayContext, new_context
-from kdissect.replay.load.analysis import (
-    ReplayInput,
-    ReplayItem,
-    load,
-)
+from kdissect.replay.load.analysis import load
+from kdissect.replay.load.replay_input import ReplayInput, ReplayItem
 from kdissect.replay.load.requests import Capture, read
 from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.net.pool import ConnectionPool

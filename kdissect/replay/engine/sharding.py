@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from kdissect.files import processor_count
-from kdissect.replay.load.analysis import ReplayInput, ReplayItem
+from kdissect.replay.load.replay_input import ReplayInput, ReplayItem
 from kdissect.replay.settings import ReplaySettings
 
 LEAST = 20_000  # requests for which another process is worth its start

@@ -25,7 +25,6 @@ from kdissect.replay.handlers.fetch_encoding import (
 from kdissect.replay.handlers.fetch_scan import FetchedRecords, scan_fetch_response
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.identifiers import TopicPartition
-from kdissect.replay.load.analysis import ReplayItem
 from kdissect.replay.load.captured_fetch_sessions import (
     FINAL_EPOCH,
     NO_SESSION,
@@ -34,6 +33,7 @@ from kdissect.replay.load.captured_fetch_sessions import (
     SessionRequest,
 )
 from kdissect.replay.load.prior_fetch_sessions import UNTOLD
+from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.settings import Pace
 from kdissect.replay.target.fetch_sessions import (

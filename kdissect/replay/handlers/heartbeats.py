@@ -9,7 +9,7 @@ from kdissect.replay.effects import Answer, Coroutine
 from kdissect.replay.handlers.prior_member_joins import member_of
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.routing import send_to_coordinator
-from kdissect.replay.load.analysis import ReplayItem
+from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.members import JOINING, LiveMember, own_member_id
 

@@ -10,7 +10,7 @@ from kdissect.replay.handlers.prior_member_joins import member_if_any
 from kdissect.replay.handlers.rejoin import send_as_member
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.routing import send_to_coordinator
-from kdissect.replay.load.analysis import ReplayItem
+from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.settings import Groups
 from kdissect.replay.target.members import LiveMember

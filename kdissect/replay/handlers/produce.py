@@ -29,9 +29,14 @@ from kdissect.replay.handlers.waiting import (
     until_transaction_allows,
 )
 from kdissect.replay.identifiers import RecordPosition, TopicPartition
-from kdissect.replay.load.analysis import ReplayItem
 from kdissect.replay.load.policy import is_internal
-from kdissect.replay.rewrite.batch_rewrite import Batch, batches_of, codec_of, without
+from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.rewrite.batch_rewrite import (
+    CapturedBatch,
+    batches_of,
+    codec_of,
+    without,
+)
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.versions import FIRST_BATCH_VERSION, chosen_version
 
@@ -96,7 +101,7 @@ def _chosen(
 
 def _chosen_batches(
     context: ReplayContext, item: ReplayItem, name: str | None, fields: Tree, version: int
-) -> Coroutine[list[Batch]]:
+) -> Coroutine[list[CapturedBatch]]:
     """Return the batches of a partition. Raise SkipRequest for one that is not sent."""
     if name is None:
         raise SkipRequest(Disposition.HEADLESS, "a topic id has no name in the capture")
@@ -121,9 +126,9 @@ def _without_taken(
     context: ReplayContext,
     item: ReplayItem,
     partition: TopicPartition,
-    batches: list[Batch],
+    batches: list[CapturedBatch],
     repeats: dict[RecordPosition, tuple[int, ...]],
-) -> Coroutine[list[Batch]]:
+) -> Coroutine[list[CapturedBatch]]:
     """Return the batches of a retry that were batched anew, without the records that the target took at an earlier attempt."""
     for attempt in sorted({each for attempts in repeats.values() for each in attempts}):
         yield from until_ended(context, attempt, EARLIER_ATTEMPT)

@@ -15,10 +15,10 @@ from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.request_rewriter import NEWEST
 from kdissect.replay.handlers.waiting import until_numbered
 from kdissect.replay.identifiers import Route, TopicPartition
-from kdissect.replay.load.analysis import ReplayItem
+from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.rewrite.batch_rewrite import (
     SEQUENCE_LIMIT,
-    Batch,
+    CapturedBatch,
     refuse_control,
     rewritten,
     rewritten_head,
@@ -27,7 +27,7 @@ from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.versions import FIRST_BATCH_VERSION
 from kdissect.replay.settings import Timestamps
 from kdissect.replay.target.cluster import split
-from kdissect.replay.target.producers import Identity, Numbering
+from kdissect.replay.target.producers import ProducerIdentity, SequenceNumbering
 
 BEFORE_IMPLICIT_ADD = 11  # from Produce 12 on a batch adds its partition to the transaction (KIP-890)
 TOPIC_IDS = 13  # Produce version from which topics go by id (KIP-516)
@@ -39,15 +39,15 @@ class PartitionBatches(NamedTuple):
     """What a request writes to one partition."""
 
     partition: TopicPartition
-    batches: list[Batch]
+    batches: list[CapturedBatch]
 
 
 class OutgoingBatch(NamedTuple):
     """One batch on its way."""
 
     partition: TopicPartition
-    batch: Batch
-    numbering: Numbering | None
+    batch: CapturedBatch
+    numbering: SequenceNumbering | None
     sequence: int
     data: bytes  # of a batch that was prepared ahead only the header
 
@@ -68,7 +68,7 @@ def until_free(
     context: ReplayContext, item: ReplayItem, chosen: Sequence[PartitionBatches]
 ) -> Coroutine[None]:
     """Wait until all partitions take batches by their routes. Raise SkipRequest if that takes too long."""
-    numberings: list[tuple[TopicPartition, Numbering]] = []
+    numberings: list[tuple[TopicPartition, SequenceNumbering]] = []
     for partition, batches in chosen:
         for batch in batches:
             if batch.producer_id >= 0:
@@ -112,7 +112,7 @@ def numbered_now(
     if item.transaction is not None and not _in_its_transaction(context, item, version, batches):
         return None
     producers, connection = context.producers, item.request.connection
-    found: list[tuple[OutgoingBatch, int, Identity, Numbering]] = []
+    found: list[tuple[OutgoingBatch, int, ProducerIdentity, SequenceNumbering]] = []
     for outgoing, node in zip(batches, nodes, strict=True):
         batch = outgoing.batch
         identity = producers.identity((batch.producer_id, batch.producer_epoch))
@@ -143,11 +143,11 @@ def _in_its_transaction(
 
 
 def _outgoing(
-    context: ReplayContext, item: ReplayItem, partition: TopicPartition, batch: Batch
+    context: ReplayContext, item: ReplayItem, partition: TopicPartition, batch: CapturedBatch
 ) -> OutgoingBatch:
     """Return a batch with its producer, number and time. Raise SkipRequest for a control batch, before it is numbered."""
     refuse_control(batch)
-    numbering: Numbering | None = None
+    numbering: SequenceNumbering | None = None
     producer_id, epoch, sequence = batch.producer_id, batch.producer_epoch, batch.base_sequence
     if producer_id >= 0:
         identity = context.producers.known((producer_id, epoch))
@@ -159,7 +159,7 @@ def _outgoing(
     return OutgoingBatch(partition, batch, numbering, sequence, data)
 
 
-def _shift_ms(context: ReplayContext, item: ReplayItem, batch: Batch) -> int:
+def _shift_ms(context: ReplayContext, item: ReplayItem, batch: CapturedBatch) -> int:
     """Return by how much the timestamps of a batch move."""
     timestamps, clock = context.settings.timestamps, context.clock
     if timestamps is Timestamps.SHIFT:
@@ -170,8 +170,8 @@ def _shift_ms(context: ReplayContext, item: ReplayItem, batch: Batch) -> int:
 
 
 def _numbering(
-    context: ReplayContext, item: ReplayItem, partition: TopicPartition, identity: Identity
-) -> Numbering:
+    context: ReplayContext, item: ReplayItem, partition: TopicPartition, identity: ProducerIdentity
+) -> SequenceNumbering:
     """Return the numbering of a partition, with a higher epoch if the present one cannot go on."""
     numbering = context.producers.numbering(identity, partition)
     if numbering.unsure and partition in context.loaded.retries.get(item.request.index, {}):

@@ -23,12 +23,12 @@ from kdissect.replay.handlers.produce_batches import (
 )
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.identifiers import TopicPartition
-from kdissect.replay.load.analysis import ReplayItem
-from kdissect.replay.rewrite.batch_rewrite import Batch, batches_of
+from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.rewrite.batch_rewrite import CapturedBatch, batches_of
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.coordinators import pause_ns
 from kdissect.replay.target.leaders import REFRESH_NS
-from kdissect.replay.target.producers import Numbering
+from kdissect.replay.target.producers import SequenceNumbering
 
 TRANSACTION_ENDING = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS})
 """Errors while the last transaction is ending (KIP-890); older clients get the latter."""
@@ -51,7 +51,7 @@ class BatchOutcome(NamedTuple):
 def captured_offsets(context: ReplayContext, item: ReplayItem) -> dict[TopicPartition, int]:
     """Return the offsets at which the captured cluster wrote a request, for each partition that it acknowledged."""
     request = item.request
-    response = context.captured.frame(request.answer) if request.answer_whole else None
+    response = context.captured.frame(request.response) if request.response_complete else None
     if response is None:
         return {}
     body = decode_response(response, request.key, request.version or 0).body or {}
@@ -143,7 +143,7 @@ def _send_again(
     context: ReplayContext,
     item: ReplayItem,
     refused: Sequence[OutgoingBatch],
-    held: Sequence[Numbering],
+    held: Sequence[SequenceNumbering],
     wait_ns: int,
 ) -> Coroutine[tuple[list[OutgoingBatch], list[Answer]]]:
     """Send batches again, in front of everything that waits for their partitions; return them and the answers."""
@@ -168,7 +168,7 @@ def _as_captured(
     context: ReplayContext, body: Tree, headers: Collection[tuple[TopicPartition, tuple[object, ...]]]
 ) -> list[PartitionBatches]:
     """Return the captured batches that have these headers: of batches that were prepared ahead nothing else was kept."""
-    chosen: dict[TopicPartition, list[Batch]] = {}
+    chosen: dict[TopicPartition, list[CapturedBatch]] = {}
     for topic in body["topic_data"]:
         for fields in topic["partition_data"]:
             partition = (context.names.captured_topic(topic) or "", fields["index"])
@@ -245,7 +245,7 @@ def learn_taken(
             _note_open(context, item, batch)
 
 
-def _note_open(context: ReplayContext, item: ReplayItem, batch: Batch) -> None:
+def _note_open(context: ReplayContext, item: ReplayItem, batch: CapturedBatch) -> None:
     """Note that the transaction of a batch is open on the target."""
     if item.transaction and batch.producer_id >= 0:
         identity = context.producers.identity((batch.producer_id, batch.producer_epoch))

@@ -11,17 +11,19 @@ from kdissect.replay.effects import Coroutine, Gate, until
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.waiting import until_ended
 from kdissect.replay.identifiers import ProducerKey
-from kdissect.replay.load.analysis import ReplayItem
+from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.versions import chosen_version
 from kdissect.replay.target.cluster import OWN_CLIENT_ID
-from kdissect.replay.target.producers import Identity
+from kdissect.replay.target.producers import ProducerIdentity
 
 USUAL_TIMEOUT_MS = 60_000  # transaction.timeout.ms of a client that nobody configured
 NO_ID = "the target gave no producer id"
 
 
-def producer_identity(context: ReplayContext, item: ReplayItem, key: ProducerKey) -> Coroutine[Identity]:
+def producer_identity(
+    context: ReplayContext, item: ReplayItem, key: ProducerKey
+) -> Coroutine[ProducerIdentity]:
     """Return the target's producer for a captured one. Raise SkipRequest if the target gives none."""
     producers = context.producers
     known = producers.identity(key)
@@ -40,7 +42,9 @@ def producer_identity(context: ReplayContext, item: ReplayItem, key: ProducerKey
     return (yield from _requested_identity(context, item, key))
 
 
-def _requested_identity(context: ReplayContext, item: ReplayItem, key: ProducerKey) -> Coroutine[Identity]:
+def _requested_identity(
+    context: ReplayContext, item: ReplayItem, key: ProducerKey
+) -> Coroutine[ProducerIdentity]:
     """Ask the target for a producer id, once for each captured producer."""
     producers = context.producers
     asking = producers.asking.get(key)
@@ -60,7 +64,7 @@ def _requested_identity(context: ReplayContext, item: ReplayItem, key: ProducerK
         response = answer.body
         if not response or response["error_code"]:
             raise SkipRequest(Disposition.DEPENDENCY, NO_ID)
-        identity = Identity(response["producer_id"], response["producer_epoch"])
+        identity = ProducerIdentity(response["producer_id"], response["producer_epoch"])
         producers.learn(key, identity)
         context.notes.counts["producer ids asked for"] += 1
         return identity

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kdissect.replay.handlers.request_rewriter import RequestRewriter
-from kdissect.replay.load.analysis import ReplayInput
 from kdissect.replay.load.captured_fetch_sessions import CapturedFetchSessions
 from kdissect.replay.load.decoded_cache import CapturedMessages
+from kdissect.replay.load.replay_input import ReplayInput
 from kdissect.replay.load.spool import SpoolSlot
 from kdissect.replay.pass_state import PassNotes, RequestGates, RunClock
 from kdissect.replay.rewrite.names import Names
@@ -23,9 +23,9 @@ from kdissect.replay.target.fetch_sessions import FetchSessions
 from kdissect.replay.target.leaders import Leaders
 from kdissect.replay.target.members import Members
 from kdissect.replay.target.offsets import Positions
+from kdissect.replay.target.open_transactions import Transactions
 from kdissect.replay.target.producers import Producers
 from kdissect.replay.target.share_sessions import ShareMembers
-from kdissect.replay.target.transactions import Transactions
 
 
 @dataclass(frozen=True, slots=True)

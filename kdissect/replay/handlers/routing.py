@@ -5,7 +5,7 @@ The default handler lies here too: rewriting, routing and sending are all that m
 
 from kdissect.replay.effects import Answer, Coroutine, Part, ask
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.load.analysis import ReplayItem
+from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.cluster import PARTITIONS_OF, split
 

@@ -16,8 +16,8 @@ from kdissect.replay.handlers.fetch import scaled_wait_ms, shared_wait_ms
 from kdissect.replay.handlers.prior_member_joins import NOT_IN, member_if_any
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.identifiers import TopicPartition
-from kdissect.replay.load.analysis import ReplayItem
 from kdissect.replay.load.captured_fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
+from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.target.members import LiveMember
 from kdissect.replay.target.share_sessions import (

@@ -17,11 +17,11 @@ from kdissect.replay.handlers.request_rewriter import NEWEST
 from kdissect.replay.handlers.routing import send_to_coordinator
 from kdissect.replay.handlers.waiting import until_transaction_allows
 from kdissect.replay.identifiers import ProducerKey
-from kdissect.replay.load.analysis import ReplayItem
+from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.versions import chosen_version
 from kdissect.replay.settings import Groups
-from kdissect.replay.target.producers import Identity
+from kdissect.replay.target.producers import ProducerIdentity
 
 BORDERS = frozenset({ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN})
 BORDERS_OF_COMMIT = BORDERS | {ApiKey.ADD_OFFSETS_TO_TXN}
@@ -44,7 +44,7 @@ def init_producer_id(context: ReplayContext, item: ReplayItem, body: Tree) -> Co
         body["transaction_timeout_ms"] = min(longer, most)
     body = context.rewriter.rewrite(item, body, version)
     answer = yield from send_to_coordinator(context, item, version, body)
-    _learn_identity(context, item, answer.body, Identity(-1, -1))
+    _learn_identity(context, item, answer.body, ProducerIdentity(-1, -1))
     return [answer]
 
 
@@ -148,13 +148,15 @@ def _newest(context: ReplayContext, key: ApiKey) -> int:
     return NEWEST if context.cluster.second_generation else LAST_OF_FIRST_GENERATION[key]
 
 
-def _learn_identity(context: ReplayContext, item: ReplayItem, response: Tree, before: Identity) -> None:
+def _learn_identity(
+    context: ReplayContext, item: ReplayItem, response: Tree, before: ProducerIdentity
+) -> None:
     """Take in the producer that a response issues, and begin anew with it; in the first generation EndTxn issues none."""
     if not response or response["error_code"]:
         return
     captured = issued_producer(context, item)
     if captured is not None:
-        issued = Identity(response.get("producer_id", -1), response.get("producer_epoch", -1))
+        issued = ProducerIdentity(response.get("producer_id", -1), response.get("producer_epoch", -1))
         context.producers.learn(captured, issued if issued.producer_id >= 0 else before)
     if item.transaction is not None:
         context.transactions.end(item.transaction)
@@ -162,7 +164,7 @@ def _learn_identity(context: ReplayContext, item: ReplayItem, response: Tree, be
 
 def _put_identity(
     context: ReplayContext, item: ReplayItem, body: Tree, prefix: str = ""
-) -> Coroutine[Identity]:
+) -> Coroutine[ProducerIdentity]:
     """Put the target's producer into a request of a transaction, and return it. `prefix` begins the names of the fields."""
     key = (body[f"{prefix}producer_id"], body[f"{prefix}producer_epoch"])
     identity = yield from producer_identity(context, item, key)
@@ -170,7 +172,9 @@ def _put_identity(
     return identity
 
 
-def _add_group(context: ReplayContext, item: ReplayItem, group: str, identity: Identity) -> Coroutine[None]:
+def _add_group(
+    context: ReplayContext, item: ReplayItem, group: str, identity: ProducerIdentity
+) -> Coroutine[None]:
     """Add the group to the transaction, if the captured client left that to TxnOffsetCommit."""
     body: Tree = {
         "transactional_id": context.names.transactional(item.transaction or ""),

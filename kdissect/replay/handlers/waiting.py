@@ -9,9 +9,9 @@ from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, CONTROL, Coroutine, pause, spawn, until
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.identifiers import Route, TopicPartition
-from kdissect.replay.load.analysis import ReplayItem
+from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.target.leaders import REFRESH_NS
-from kdissect.replay.target.producers import Numbering
+from kdissect.replay.target.producers import SequenceNumbering
 
 EARLIER_BATCH = "a batch before this one"
 
@@ -52,7 +52,7 @@ def until_led(context: ReplayContext, partitions: Iterable[TopicPartition]) -> C
 def until_numbered(
     context: ReplayContext,
     item: ReplayItem,
-    numberings: Iterable[tuple[TopicPartition, Numbering]],
+    numberings: Iterable[tuple[TopicPartition, SequenceNumbering]],
     route: Callable[[TopicPartition], Route],
 ) -> Coroutine[None]:
     """Wait until all partitions take batches by the routes that these would go. Raise SkipRequest if that takes too long."""

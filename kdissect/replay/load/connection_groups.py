@@ -75,7 +75,7 @@ class ConnectionGroups:
             for topic in topics_of(request.key, version, body, names):
                 self._readers[topic].add(connection)
 
-    def reads(self, connection: int, topics: Iterable[str]) -> None:
+    def add_reader(self, connection: int, topics: Iterable[str]) -> None:
         """Take in that a connection reads topics which its requests do not name."""
         for topic in topics:
             self._readers[topic].add(connection)

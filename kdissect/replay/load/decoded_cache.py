@@ -61,7 +61,7 @@ class CapturedMessages:
 
     def response(self, request: Request) -> Tree:
         """Return the body of the captured response; empty if there is none or it cannot be decoded."""
-        response = self.frame(request.answer) if request.answer_whole else None
+        response = self.frame(request.response) if request.response_complete else None
         if not response:
             return {}
         return decode_response(response, request.key, request.version or 0).body or {}

@@ -1,6 +1,6 @@
 """Which requests may go to the target at all: a table by API key, decided before anything else.
 
-`NEVER` has no flag that allows it: what brokers say to brokers can move a high watermark or end other people's
+No flag allows `NEVER`: what brokers say to brokers can move a high watermark or end other people's
 transactions on a cluster without an authorizer, security requests hold secrets, and some requests cannot be undone.
 Destructive requests are off one by one, and need a name that the operator chose.
 """
@@ -42,12 +42,12 @@ class Refusal(NamedTuple):
 
 
 def is_internal(topic: str | None) -> bool:
-    """Tell whether a topic belongs to Kafka or to a tool beside it, and not to users."""
+    """Return whether a topic belongs to Kafka or to a tool beside it, and not to users."""
     return topic is not None and (topic in INTERNAL_TOPICS or topic.startswith(INTERNAL_PREFIXES))
 
 
-def by_key(key: int, settings: ReplaySettings) -> Refusal | None:
-    """Decide by API key alone."""
+def refusal_by_key(key: int, settings: ReplaySettings) -> Refusal | None:
+    """Return why requests of an API are not sent; None if they may be."""
     if key not in APIS:
         return Refusal(Disposition.POLICY, f"API key {key} is not known")
     if key in INTER_BROKER:
@@ -82,8 +82,10 @@ FIXED = (
 )
 
 
-def by_content(key: int, version: int, body: Mapping[str, Any], client_id: str | None) -> Refusal | None:
-    """Decide by what a request says: whatever only brokers say is never sent."""
+def refusal_by_content(
+    key: int, version: int, body: Mapping[str, Any], client_id: str | None
+) -> Refusal | None:
+    """Return why a request is not sent, by its content: what only brokers say is never sent."""
     replica = body.get("replica_id", -1)
     if key == ApiKey.FETCH:
         replica = max(replica, (body.get("replica_state") or {}).get("replica_id", -1))

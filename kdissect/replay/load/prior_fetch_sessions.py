@@ -28,12 +28,12 @@ UNTOLD = Refusal(
 )
 
 
-class OlderSessions:
-    """Takes all fetches in order; `sets` has what each older session was about when it was first played."""
+class PriorFetchSessions:
+    """Takes all fetches in order; `sessions` has what each older session was about when it was first played."""
 
     def __init__(self, names: Names, chosen: Callable[[str], bool]) -> None:
         """`chosen` tells whether a topic is to be played."""
-        self.sets: dict[FetchSessionKey, FetchedPartitions] = {}
+        self.sessions: dict[FetchSessionKey, FetchedPartitions] = {}
         self._names, self._chosen = names, chosen
         self._tracked = CapturedFetchSessions(names)  # played or not
         self._opened: set[FetchSessionKey] = set()
@@ -56,15 +56,17 @@ class OlderSessions:
         if not played:
             self._tracked.follow(self._tracked.read(request.server, body, issued))
             return []
-        if place not in self.sets:
+        if place not in self.sessions:
             known = self._tracked.known(place)
-            self.sets[place] = {where: fields for where, fields in known.items() if self._chosen(where[0])}
-            self._narrowed |= {place} if known and not self.sets[place] else set()
+            self.sessions[place] = {
+                where: fields for where, fields in known.items() if self._chosen(where[0])
+            }
+            self._narrowed |= {place} if known and not self.sessions[place] else set()
             self._named[place], self._waiting[place] = set(), []
         return self._follow(place, request, body, said)
 
     def _follow(self, place: FetchSessionKey, request: Request, body: Tree, said: Tree | None) -> list[str]:
-        known, named = self.sets[place], self._named[place]
+        known, named = self.sessions[place], self._named[place]
         for field in ("topics", "forgotten_topics_data"):
             for topic in body.get(field) or ():
                 name = self._names.captured_topic(topic, "topic") or ""
@@ -89,10 +91,10 @@ class OlderSessions:
                     told.append(name)
         return told
 
-    def refused(self) -> Iterator[tuple[int, Refusal]]:
+    def refusals(self) -> Iterator[tuple[int, Refusal]]:
         """Give the fetches of which nothing is known, and why they are not sent."""
         for place, indices in self._waiting.items():
-            if not self.sets[place]:
+            if not self.sessions[place]:
                 why = NOT_CHOSEN if place in self._narrowed else UNTOLD
                 yield from ((index, why) for index in indices)
 

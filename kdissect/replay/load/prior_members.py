@@ -83,40 +83,40 @@ class PriorMembers:
             place = (group, member)
             if place in self._joined:
                 continue
-            elder = self._found.get(place)
-            if elder is None:
-                elder = self._found[place] = PriorMember(
+            prior = self._found.get(place)
+            if prior is None:
+                prior = self._found[place] = PriorMember(
                     group, member, request.connection, request.first_ns, client[1]
                 )
                 self._clients[place] = client
-            elder.instance = elder.instance or instance
+            prior.instance = prior.instance or instance
             if key in (*HEARTBEATS_JOIN, *BY_SHARE):
-                elder.joins_by = ApiKey.SHARE_GROUP_HEARTBEAT if key in BY_SHARE else key
+                prior.joins_by = ApiKey.SHARE_GROUP_HEARTBEAT if key in BY_SHARE else key
             if key not in COMMITS:  # they can be without a member too
                 self._acts.append((request.index, place))
 
     def found(self) -> dict[MemberKey, PriorMember]:
         """Give all who are older and of whom enough is told."""
-        for place, elder in self._found.items():
-            group = self._groups[elder.group]
-            told = group.by_member[elder.member] | group.topics
+        for place, prior in self._found.items():
+            group = self._groups[prior.group]
+            told = group.by_member[prior.member] | group.topics
             beside = set[str]().union(*group.by_member.values())
-            elder.topics = tuple(sorted(told or beside or self._fetched[self._clients[place]]))
-            elder.template = group.joins.get(elder.member) or group.joins.get("")
-        return {place: elder for place, elder in self._found.items() if self._refusal(elder) is None}
+            prior.topics = tuple(sorted(told or beside or self._fetched[self._clients[place]]))
+            prior.template = group.joins.get(prior.member) or group.joins.get("")
+        return {place: prior for place, prior in self._found.items() if self._refusal(prior) is None}
 
-    def refused(self) -> Iterator[tuple[int, Refusal]]:
+    def refusals(self) -> Iterator[tuple[int, Refusal]]:
         """Give the requests whose member cannot be let in, and why; to be asked after `found`."""
         for index, place in self._acts:
             refusal = self._refusal(self._found[place])
             if refusal is not None:
                 yield index, refusal
 
-    def _refusal(self, elder: PriorMember) -> Refusal | None:
-        foreign = self._groups[elder.group].foreign
+    def _refusal(self, prior: PriorMember) -> Refusal | None:
+        foreign = self._groups[prior.group].foreign
         if foreign is not None:
             return Refusal(Disposition.POLICY, f"groups of protocol type {foreign!r} are not supported")
-        if not elder.topics:
+        if not prior.topics:
             why = "its member joined before the capture began, which does not tell what it subscribes to"
             return Refusal(Disposition.HEADLESS, why)
         return None

@@ -1,7 +1,7 @@
 """Captured requests in time order, with their answers: what a replay starts from.
 
-The capture is read twice, as by a dump: once for the names of topic ids, once for the exchanges. Frames are put on a shelf,
-so a `Request` is a handful of numbers; `frames` reads them back.
+The capture is read twice, as by a dump: once for the names of topic ids, once for the exchanges. Frames go to a spool, so a
+`Request` is a handful of numbers.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from kdissect.capture.inputs import open_inputs
 from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.exchanges.prescan import look_ahead
 from kdissect.exchanges.reader import Follower
-from kdissect.replay.load.selection import Selection
+from kdissect.replay.load.selection import RequestSelection
 from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.settings import everything
 from kdissect.streams.tls.keylog import keys_for
@@ -30,20 +30,20 @@ class Request:
     server: str
     key: int
     version: int | None  # None: Kafka 0.7
-    status: str
+    status: str  # answered, unanswered ... as in the table of exchanges
     first_ns: int
     last_ns: int | None
     answered_ns: int | None
     in_flight: int
-    whole: bool  # no byte of the request is missing
+    complete: bool  # no byte of the request is missing
     frame: SpoolSlot
-    answer: SpoolSlot | None
-    answer_whole: bool
+    response: SpoolSlot | None
+    response_complete: bool
     excluded_by: str = ""  # the option that excludes it, such as --topic
 
     @property
     def service_ns(self) -> int | None:
-        """From the request's last byte to the answer's first."""
+        """The time from the request's last byte to the response's first; None if the capture does not tell."""
         if self.last_ns is None or self.answered_ns is None or self.answered_ns < self.last_ns:
             return None
         return self.answered_ns - self.last_ns
@@ -64,22 +64,26 @@ class Capture:
     headless: set[int] = field(default_factory=set)  # connections without their beginning
     clients: dict[int, str] = field(default_factory=dict)  # connection -> its client's address
 
+    def client_host(self, connection: int) -> str:
+        """Return the host of a connection's client; "" if the capture does not tell."""
+        return self.clients.get(connection, "").rpartition(":")[0]
+
 
 def read(
     paths: Sequence[str],
     ports: Sequence[int],
-    spool: str,
-    shelf: Spool,
+    scratch: str,
+    spool: Spool,
     keylog: str | None = None,
     wanted: Callable[[int], ExchangeFilter] = everything,
     topic_names: Mapping[bytes, str] | None = None,
 ) -> Capture:
     """Return all requests of some captures, in time order, each marked with the filter that excludes it.
 
-    `keylog` names a file with TLS secrets, `wanted` makes the filters from the time at which the capture starts, and
+    `scratch` is a directory for unpacked captures, `spool` takes the frames. `keylog` names a file with TLS secrets, `wanted` makes the filters from the time at which the capture starts, and
     `topic_names` has names for topic ids that the capture does not name. Raise InputError for what is not a capture.
     """
-    inputs = open_inputs(list(paths), spool)
+    inputs = open_inputs(list(paths), scratch)
     found = index_captures(inputs.files, SPLIT_BYTES)
     keys = keys_for(keylog, found.files)
     foresight = look_ahead(found.splits, ports, keys)
@@ -91,13 +95,15 @@ def read(
         latest_ns=found.latest_time_ns or 0,
     )
     follower = Follower(found.splits, ports, foresight, keys)
-    selection = Selection(wanted(capture.earliest_ns), capture.names)
-    for request in _requests(follower, selection, capture, shelf):
+    selection = RequestSelection(wanted(capture.earliest_ns), capture.names)
+    for request in _requests(follower, selection, capture, spool):
         capture.requests.append(request)
     return capture
 
 
-def _requests(follower: Follower, selection: Selection, capture: Capture, shelf: Spool) -> Iterator[Request]:
+def _requests(
+    follower: Follower, selection: RequestSelection, capture: Capture, spool: Spool
+) -> Iterator[Request]:
     index, known = 0, dict[str, str]()  # addresses, each kept once
     for each in follower.exchanges(selection.rows):
         if each.token:  # who logs in to the target does so with its own credentials
@@ -113,7 +119,7 @@ def _requests(follower: Follower, selection: Selection, capture: Capture, shelf:
             capture.clients[connection] = client
             if each.ordinal != 0 or not follower.began(each.connection):
                 capture.headless.add(connection)
-        answer = each.response
+        response = each.response
         yield Request(
             index=index,
             connection=connection,
@@ -124,12 +130,12 @@ def _requests(follower: Follower, selection: Selection, capture: Capture, shelf:
             status=each.status,
             first_ns=each.request.first_ns,
             last_ns=each.request.last_ns,
-            answered_ns=answer.first_ns if answer else None,
+            answered_ns=response.first_ns if response else None,
             in_flight=each.in_flight or 1,
-            whole=len(each.request.data) == each.request.size,
-            frame=shelf.put(each.request.data),
-            answer=shelf.put(answer.data) if answer else None,
-            answer_whole=answer is not None and len(answer.data) == answer.size,
+            complete=len(each.request.data) == each.request.size,
+            frame=spool.put(each.request.data),
+            response=spool.put(response.data) if response else None,
+            response_complete=response is not None and len(response.data) == response.size,
             excluded_by=selection.excluded(each),
         )
         index += 1

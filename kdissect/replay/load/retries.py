@@ -1,68 +1,148 @@
-"""Records that a producer without idempotence tried to write before.
+"""Which batches are retries, and which must be written before others.
 
-Such a producer may batch anew when it tries again, so batches tell nothing: each record of an attempt that failed for a
-passing reason, or was never answered, is remembered by what is in it, and looked for in what the same client sends to the
-partition within `PATIENCE_NS`. Two records of one millisecond with equal key, value and headers count as one tried twice.
+A producer with an id sends the same batch again: same producer, epoch and sequence. A producer without idempotence may
+batch anew when it tries again, so batches tell nothing: each record of an attempt that failed for a passing reason, or got no
+response, is remembered by its content, and looked for in what the same client sends to the partition within `PATIENCE_NS`.
+Two records of one millisecond with equal key, value and headers count as one that was tried twice.
+
+A producer changes its connection when a leader moves. Its batches of a partition stay in order even so.
 """
 
 import hashlib
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from kdissect.protocol.records.record_decoder import (
-    Record,
-    RecordFault,
-    read_records,
-)
-from kdissect.replay.identifiers import RecordPosition, TopicPartition
-from kdissect.replay.rewrite.batch_rewrite import Batch
+from kdissect.protocol.error_codes import is_retriable
+from kdissect.protocol.records.record_decoder import Record, RecordFault, read_records
+from kdissect.replay.disposition import SkipRequest
+from kdissect.replay.identifiers import ProducerKey, RecordPosition, TopicPartition
+from kdissect.replay.load.replay_input import ReplayInput, ReplayItem
+from kdissect.replay.rewrite.batch_rewrite import CapturedBatch, batches_of
+from kdissect.replay.rewrite.names import Names, Tree
 
-Who = tuple[str | None, TopicPartition]  # client id, partition
+Writer = tuple[str | None, TopicPartition]  # client id, partition
 PATIENCE_NS = 300 * 10**9  # longer than producers try (delivery.timeout.ms and its like)
 DIGEST_BYTES = 16
 LENGTH = struct.Struct(">q")
 
 
-class Attempts:
-    """All that failed and was not seen again yet."""
+class RetryFinder:
+    """Takes all Produce requests in order, and notes in the input what each of them repeats or waits for."""
+
+    def __init__(self, loaded: ReplayInput) -> None:
+        self._loaded = loaded
+        self._sequences: dict[tuple[ProducerKey, TopicPartition, int], tuple[int, ...]] = {}
+        self._failed = FailedRecords()
+        self._writers: dict[tuple[object, TopicPartition], tuple[int, int, str]] = {}
+
+    def take(self, item: ReplayItem, body: Tree, response: Tree | None) -> None:
+        """Take in a Produce request."""
+        loaded = self._loaded
+        errors = _errors(response, loaded.names)
+        for topic in body["topic_data"]:
+            name = loaded.names.captured_topic(topic) or ""
+            for fields in topic["partition_data"]:
+                partition = (name, fields["index"])
+                loaded.source.add_partition(partition)
+                try:
+                    batches = batches_of(fields["records"] or b"")
+                except SkipRequest:
+                    continue  # reported when the request's turn comes
+                loaded.records += sum(batch.records for batch in batches)
+                loaded.record_bytes += len(fields["records"] or b"")
+                if batches:
+                    self._keep_order(item, partition, batches[0])
+                    self._find(item, partition, batches, errors.get(partition))
+
+    def _find(
+        self,
+        item: ReplayItem,
+        partition: TopicPartition,
+        batches: Sequence[CapturedBatch],
+        error: int | None,
+    ) -> None:
+        request, loaded, first = item.request, self._loaded, batches[0]
+        if first.producer_id >= 0:
+            key = ((first.producer_id, first.producer_epoch), partition, first.base_sequence)
+            before = self._sequences.get(key, ())
+            self._sequences[key] = (*before, request.index)
+            if before:
+                loaded.retries.setdefault(request.index, {})[partition] = before
+            return
+        writer = (item.client_id, partition)
+        repeated = self._failed.earlier(writer, batches, request.first_ns)
+        if repeated:
+            loaded.repeats.setdefault(request.index, {})[partition] = repeated
+        unanswered = error is None and request.status == "unanswered"
+        if unanswered or (error and is_retriable(error)):
+            self._failed.add(writer, batches, request.index, request.first_ns, repeated)
+
+    def _keep_order(self, item: ReplayItem, partition: TopicPartition, first: CapturedBatch) -> None:
+        """Find the request that must end before, if the producer has changed its connection.
+
+        Without a producer id only another broker tells that from a second producer of the same name.
+        """
+        if item.refusal is not None:
+            return
+        request = item.request
+        host = self._loaded.capture.client_host(request.connection)
+        producer: object = first.producer_id if first.producer_id >= 0 else (host, item.client_id)
+        known = self._writers.get((producer, partition))
+        self._writers[producer, partition] = (request.index, request.connection, request.server)
+        if known is None or known[1] == request.connection:
+            return
+        if first.producer_id >= 0 or known[2] != request.server:
+            self._loaded.after.setdefault(request.index, set()).add(known[0])
+
+
+class FailedRecords:
+    """The records of producers without idempotence that failed, and were not seen again yet."""
 
     def __init__(self) -> None:
-        self._failed: dict[Who, dict[bytes, tuple[int, ...]]] = {}  # record -> the requests that had it
-        self._last_ns: dict[Who, int] = {}
+        self._failed: dict[Writer, dict[bytes, tuple[int, ...]]] = {}  # record -> the requests that had it
+        self._last_ns: dict[Writer, int] = {}
 
     def earlier(
-        self, who: Who, batches: Sequence[Batch], time_ns: int
+        self, writer: Writer, batches: Iterable[CapturedBatch], time_ns: int
     ) -> dict[RecordPosition, tuple[int, ...]]:
-        """Give the records that were tried before, with the requests that did; they are not looked for any more."""
-        if who not in self._failed:
+        """Return the records that were tried before, with the requests that did, and look for them no more."""
+        if writer not in self._failed:
             return {}
-        if time_ns - self._last_ns[who] > PATIENCE_NS:
-            del self._failed[who]
+        if time_ns - self._last_ns[writer] > PATIENCE_NS:
+            del self._failed[writer]
             return {}
-        known, found = self._failed[who], {}
+        known, found = self._failed[writer], {}
         for position, record in _records(batches):
             if record in known:
                 found[position] = known.pop(record)
         if not known:
-            del self._failed[who]
+            del self._failed[writer]
         return found
 
-    def failed(
+    def add(
         self,
-        who: Who,
-        batches: Sequence[Batch],
+        writer: Writer,
+        batches: Iterable[CapturedBatch],
         index: int,
         time_ns: int,
         before: dict[RecordPosition, tuple[int, ...]],
     ) -> None:
-        """Take in a request that failed; `before` is what `earlier` said of it."""
-        known = self._failed.setdefault(who, {})
-        self._last_ns[who] = time_ns
+        """Take in a request that failed; `before` is what `earlier` returned for it."""
+        known = self._failed.setdefault(writer, {})
+        self._last_ns[writer] = time_ns
         for position, record in _records(batches):
             known[record] = (*before.get(position, ()), index)
 
 
-def _records(batches: Sequence[Batch]) -> Iterator[tuple[RecordPosition, bytes]]:
+def _errors(response: Tree | None, names: Names) -> dict[TopicPartition, int]:
+    return {
+        (names.captured_topic(topic) or "", each["index"]): each["error_code"]
+        for topic in (response or {}).get("responses") or ()
+        for each in topic["partition_responses"]
+    }
+
+
+def _records(batches: Iterable[CapturedBatch]) -> Iterator[tuple[RecordPosition, bytes]]:
     for number, batch in enumerate(batches):
         for at, record in enumerate(read_records(batch.data)):
             if isinstance(record, RecordFault):
@@ -71,9 +151,9 @@ def _records(batches: Sequence[Batch]) -> Iterator[tuple[RecordPosition, bytes]]
 
 
 def _digest(record: Record) -> bytes:
-    said = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    said.update(LENGTH.pack(-1 if record.timestamp_ms is None else record.timestamp_ms))
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    digest.update(LENGTH.pack(-1 if record.timestamp_ms is None else record.timestamp_ms))
     for data in (record.key, record.value, *(part for header in record.headers for part in header)):
-        said.update(LENGTH.pack(-1 if data is None else len(data)))
-        said.update(data or b"")
-    return said.digest()
+        digest.update(LENGTH.pack(-1 if data is None else len(data)))
+        digest.update(data or b"")
+    return digest.digest()

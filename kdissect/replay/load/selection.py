@@ -33,7 +33,7 @@ BY_HEADER = {"--api": "apis", "--since": "since_ns", "--until": "until_ns", "--b
 BY_MESSAGE = {"--client": "clients", "--topic": "topics", "--group": "groups", "--error": "errors"}
 
 
-class Selection:
+class RequestSelection:
     """The filters at work on one reading of a capture.
 
     `names` are the topics by id, as the whole capture tells them.

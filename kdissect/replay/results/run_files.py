@@ -31,7 +31,7 @@ from kdissect.protocol.redact import has_secrets
 from kdissect.protocol.schema.registry import APIS, api_name
 from kdissect.replay.engine.pass_results import RequestResult
 from kdissect.replay.engine.run import PlayedPass, Replay
-from kdissect.replay.load.analysis import ReplayItem
+from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.results.response_digest import digest, produced_records
 
 FORMAT = 1
@@ -178,7 +178,7 @@ def _captured(replay: Replay, item: ReplayItem, showing: DescribeOptions) -> dic
         found["produced"] = produced_records(asked.body, names.get)
     if request.frame.size <= LONGEST_BODY and not has_secrets(APIS[request.key].request):
         found["request"] = describe_request(asked, showing).get("body")
-    frame = replay.shelf.get(request.answer) if request.answer_whole else None
+    frame = replay.shelf.get(request.response) if request.response_complete else None
     if frame is not None:
         response = decode_response(frame, request.key, request.version)
         if len(frame) <= LONGEST_BODY and not has_secrets(APIS[request.key].response):

@@ -35,7 +35,7 @@ COVERED_HEAD = struct.Struct(">h4sqqqhi4s")
 SEQUENCE_LIMIT = 1 << 31  # after the largest int32 comes 0
 
 
-class Batch(NamedTuple):
+class CapturedBatch(NamedTuple):
     """One record batch of magic 2 and what its header says."""
 
     data: bytes
@@ -63,10 +63,10 @@ class Batch(NamedTuple):
         return self.data[HEADER_BYTES:]
 
 
-def batch_of(data: bytes) -> Batch:
+def batch_of(data: bytes) -> CapturedBatch:
     """Return one whole batch of magic 2 with what its header says."""
     head = read_header(data)
-    return Batch(
+    return CapturedBatch(
         data,
         head.attributes,
         head.base_timestamp,
@@ -78,9 +78,9 @@ def batch_of(data: bytes) -> Batch:
     )
 
 
-def batches_of(data: bytes) -> list[Batch]:
+def batches_of(data: bytes) -> list[CapturedBatch]:
     """Return the batches of a records field. Raise SkipRequest for bytes that are no records."""
-    found: list[Batch] = []
+    found: list[CapturedBatch] = []
     end = 0
     for start, stop, magic in whole_batches(data):
         if magic < 2:
@@ -96,7 +96,7 @@ def batches_of(data: bytes) -> list[Batch]:
     return found
 
 
-def modern(data: bytes) -> Batch:
+def modern(data: bytes) -> CapturedBatch:
     """Turn a message set of magic 0 or 1 into one batch of magic 2 with the same codec and the same records."""
     records: list[Record] = []
     for each in read_records(data):
@@ -108,7 +108,7 @@ def modern(data: bytes) -> Batch:
     return batch_of(encode_batch(records))
 
 
-def without(batch: Batch, gone: Collection[int]) -> Batch | None:
+def without(batch: CapturedBatch, gone: Collection[int]) -> CapturedBatch | None:
     """Leave out records by their numbers; None if none is left. For batches without producer id: others cannot be changed."""
     records = [each for number, each in enumerate(read_records(batch.data)) if number not in gone]
     kept = [each for each in records if isinstance(each, Record)]
@@ -118,7 +118,7 @@ def without(batch: Batch, gone: Collection[int]) -> Batch | None:
 
 
 def rewritten(
-    batch: Batch,
+    batch: CapturedBatch,
     producer_id: int,
     producer_epoch: int,
     base_sequence: int,
@@ -132,14 +132,14 @@ def rewritten(
     return b"".join((head, memoryview(batch.data)[HEADER_BYTES:]))
 
 
-def refuse_control(batch: Batch) -> None:
+def refuse_control(batch: CapturedBatch) -> None:
     """Raise SkipRequest for a control batch, which only brokers write."""
     if batch.attributes & CONTROL:
         raise SkipRequest(Disposition.POLICY, "a control batch is written by brokers only")
 
 
 def rewritten_head(
-    batch: Batch,
+    batch: CapturedBatch,
     producer_id: int,
     producer_epoch: int,
     base_sequence: int,
@@ -172,6 +172,6 @@ def rewritten_head(
     )
 
 
-def codec_of(batch: Batch) -> int:
+def codec_of(batch: CapturedBatch) -> int:
     """Give the number of the batch's codec."""
     return batch.attributes & CODEC_BITS

@@ -11,7 +11,7 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import COORDINATOR_ERRORS, ErrorCode, error_name
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, Answer, Coroutine, Part, ask, ask_one, pause
-from kdissect.replay.load.analysis import ReplayItem
+from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.pass_state import PassNotes, RunClock
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.rewrite.roles import GROUP_KEY, TRANSACTION_KEY

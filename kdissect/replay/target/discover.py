@@ -12,7 +12,7 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import LEADER_ERRORS, ErrorCode
 from kdissect.replay.effects import Answer, Coroutine, Part, ask, ask_one, pause
 from kdissect.replay.identifiers import TopicPartition
-from kdissect.replay.load.analysis import CapturedCluster
+from kdissect.replay.load.captured_cluster import CapturedCluster
 from kdissect.replay.pass_state import RunClock
 from kdissect.replay.rewrite.names import Names, Tree
 from kdissect.replay.rewrite.roles import TOPIC_RESOURCE

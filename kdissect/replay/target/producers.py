@@ -22,7 +22,7 @@ from kdissect.replay.effects import Gate
 from kdissect.replay.identifiers import ProducerKey, Route, TopicPartition
 
 
-class Identity(NamedTuple):
+class ProducerIdentity(NamedTuple):
     """A producer id and epoch of the target."""
 
     producer_id: int
@@ -30,7 +30,7 @@ class Identity(NamedTuple):
 
 
 @dataclass(slots=True)
-class Numbering:
+class SequenceNumbering:
     """Sequences of one identity in one partition; they are not wrapped here as they are on the wire."""
 
     epoch: int
@@ -61,52 +61,52 @@ class Producers:
     def __init__(self, attempts: Collection[int] = ()) -> None:
         """`attempts` are the captured requests whose outcome decides whether a retry is sent."""
         self._attempts = attempts
-        self._identities: dict[ProducerKey, Identity] = {}
-        self._numberings: dict[tuple[Identity, TopicPartition], Numbering] = {}
+        self._identities: dict[ProducerKey, ProducerIdentity] = {}
+        self._numberings: dict[tuple[ProducerIdentity, TopicPartition], SequenceNumbering] = {}
         self._taken: dict[tuple[int, TopicPartition], bool] = {}  # (captured request, partition) -> taken
         self._raises: Counter[tuple[int, TopicPartition]] = (
             Counter()
         )  # epochs that were raised here, by producer id
         self.asking: dict[ProducerKey, Gate] = {}  # captured producers for which an id is asked for now
 
-    def learn(self, key: ProducerKey, identity: Identity) -> None:
+    def learn(self, key: ProducerKey, identity: ProducerIdentity) -> None:
         """Note that a captured id stands for one of the target."""
         self._identities[key] = identity
 
-    def identity(self, key: ProducerKey) -> Identity | None:
+    def identity(self, key: ProducerKey) -> ProducerIdentity | None:
         """Return what a captured id stands for; None if nothing yet."""
         return self._identities.get(key)
 
-    def known(self, key: ProducerKey) -> Identity:
+    def known(self, key: ProducerKey) -> ProducerIdentity:
         """Return what a captured id stands for. Raise LookupError if nothing yet."""
         return self._identities[key]
 
-    def raised(self, key: ProducerKey) -> Identity | None:
+    def raised(self, key: ProducerKey) -> ProducerIdentity | None:
         """Return the identity of an epoch that an idempotent client raised by itself (KIP-360); None for a new producer."""
         earlier = [epoch for pid, epoch in self._identities if pid == key[0] and epoch < key[1]]
         if not earlier:
             return None
         base = self._identities[key[0], max(earlier)]
-        identity = Identity(base.producer_id, base.producer_epoch + key[1] - max(earlier))
+        identity = ProducerIdentity(base.producer_id, base.producer_epoch + key[1] - max(earlier))
         self.learn(key, identity)
         return identity
 
-    def numbering(self, identity: Identity, partition: TopicPartition) -> Numbering:
+    def numbering(self, identity: ProducerIdentity, partition: TopicPartition) -> SequenceNumbering:
         """Return the numbering of a partition."""
         known = self._numberings.get((identity, partition))
         if known is None:
             epoch = identity.producer_epoch + self._raises[identity.producer_id, partition]
-            known = self._numberings[identity, partition] = Numbering(epoch)
+            known = self._numberings[identity, partition] = SequenceNumbering(epoch)
         return known
 
-    def start_anew(self, identity: Identity, partition: TopicPartition) -> None:
+    def start_anew(self, identity: ProducerIdentity, partition: TopicPartition) -> None:
         """Raise the epoch for a partition in which nothing is under way."""
         numbering = self.numbering(identity, partition)
         self._raises[identity.producer_id, partition] += 1
         numbering.epoch += 1
         numbering.taken = numbering.unsure = 0
 
-    def number(self, numbering: Numbering, records: int, route: Route) -> int:
+    def number(self, numbering: SequenceNumbering, records: int, route: Route) -> int:
         """Return the first sequence number of a batch that is sent now."""
         if not numbering.under_way:
             numbering.following = numbering.taken
@@ -117,7 +117,7 @@ class Producers:
         numbering.route = route
         return sequence
 
-    def ended(self, numbering: Numbering, sequence: int, records: int, taken: bool | None) -> None:
+    def ended(self, numbering: SequenceNumbering, sequence: int, records: int, taken: bool | None) -> None:
         """Take in whether the target took a batch; None: nobody knows. Batches need not end in the order of their numbers.
 
         A request ends with the last of its parts, so one for two leaders may end after the one behind it.

@@ -16,7 +16,8 @@ from kdissect.replay.engine.pass_results import RequestResult, ResultTable
 from kdissect.replay.engine.sharding import shard_requests, worker_settings
 from kdissect.replay.engine.stop_signal import StopSignal
 from kdissect.replay.engine.workers import WorkerLost, run_workers
-from kdissect.replay.load.analysis import ReplayItem, load
+from kdissect.replay.load.analysis import load
+from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.load.spool import SpoolSlot
 from kdissect.replay.settings import Caps, Groups
 from tests.helpers.paper_target import Script, settings

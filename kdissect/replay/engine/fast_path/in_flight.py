@@ -14,7 +14,7 @@ from kdissect.replay.handlers.fetch import fetch_parts, learn_fetched
 from kdissect.replay.handlers.produce_batches import OutgoingBatch, numbered_now
 from kdissect.replay.handlers.produce_delivery import deliver, learn_taken
 from kdissect.replay.handlers.replay_context import ReplayContext
-from kdissect.replay.load.analysis import ReplayItem
+from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.net.pool import UNEXPECTED, ConnectionPool
 
 OFFSET = 8  # bytes

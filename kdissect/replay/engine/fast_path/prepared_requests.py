@@ -33,9 +33,9 @@ from kdissect.replay.handlers.produce_batches import (
 from kdissect.replay.handlers.produce_delivery import captured_offsets
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.identifiers import TopicPartition
-from kdissect.replay.load.analysis import ReplayItem
+from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.net.pool import UNEXPECTED
-from kdissect.replay.rewrite.batch_rewrite import Batch, rewritten
+from kdissect.replay.rewrite.batch_rewrite import CapturedBatch, rewritten
 from kdissect.replay.rewrite.versions import FIRST_BATCH_VERSION
 from kdissect.replay.settings import Timestamps
 from kdissect.replay.target.cluster import PARTITIONS_OF
@@ -238,7 +238,7 @@ def _ready_produce(context: ReplayContext, item: ReplayItem) -> PreparedRequest:
     return PreparedRequest(frames, None, offsets, sent_batches(context, in_order), nodes, numbered=numbered)
 
 
-def _outgoing(where: TopicPartition, batch: Batch) -> OutgoingBatch:
+def _outgoing(where: TopicPartition, batch: CapturedBatch) -> OutgoingBatch:
     """Give a batch as a client sends it; an idempotent one gets its header when its turn comes."""
     same = batch.producer_id, batch.producer_epoch, batch.base_sequence
     return OutgoingBatch(where, batch, None, -1, rewritten(batch, *same))

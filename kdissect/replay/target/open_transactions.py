@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kdissect.replay.identifiers import TopicPartition
-from kdissect.replay.load.analysis import ReplayItem
+from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.pass_state import RequestGates
-from kdissect.replay.target.producers import Identity
+from kdissect.replay.target.producers import ProducerIdentity
 
 
 class Transactions:
@@ -21,12 +21,12 @@ class Transactions:
     ) -> None:
         """`order` has the requests of each transactional id, in the order of the capture."""
         self._items, self._order, self._gates = items, order, gates
-        self._open: dict[str, Identity] = {}
+        self._open: dict[str, ProducerIdentity] = {}
         self._added: dict[str, set[TopicPartition]] = defaultdict(set)
         self._ended: dict[str, int] = {}  # how many of the first requests have ended
 
     @property
-    def open(self) -> Mapping[str, Identity]:
+    def open(self) -> Mapping[str, ProducerIdentity]:
         """The transactions that are open on the target, each with its producer."""
         return self._open
 
@@ -34,7 +34,7 @@ class Transactions:
         """Return whether something was sent in a transaction that has not ended."""
         return (transaction or "") in self._open
 
-    def note_open(self, transaction: str | None, identity: Identity) -> None:
+    def note_open(self, transaction: str | None, identity: ProducerIdentity) -> None:
         """Note that something was sent in a transaction."""
         self._open[transaction or ""] = identity
 

@@ -1,0 +1,80 @@
+"""What a plan and a run start from: the captured requests, and all that had to be found out before the clock starts."""
+
+from dataclasses import dataclass, field
+
+from kdissect.replay.identifiers import (
+    FetchSessionKey,
+    MemberKey,
+    ProducerKey,
+    RecordPosition,
+    TopicPartition,
+)
+from kdissect.replay.load.captured_cluster import CapturedCluster
+from kdissect.replay.load.captured_fetch_sessions import FetchedPartitions
+from kdissect.replay.load.connection_groups import ConnectionGroups
+from kdissect.replay.load.decoded_cache import DecodedCache
+from kdissect.replay.load.policy import Refusal
+from kdissect.replay.load.prior_members import PriorMember
+from kdissect.replay.load.requests import Capture, Request
+from kdissect.replay.rewrite.names import Names
+
+
+@dataclass(slots=True)
+class ReplayItem:
+    """One captured request on its way to its disposition."""
+
+    request: Request
+    client_id: str | None
+    refusal: Refusal | None = None
+    transaction: str | None = None  # its transactional id
+    anchor: int = -1  # the request whose response the client saw last before it sent this one
+    gap_ns: int = 0  # from that response to this request; without anchor from the connection's first request
+    error: int | None = None  # the first error of the captured response, 0 for none; None: no response
+    after_ns: int = 0  # how long after the start of the run it is due
+
+
+@dataclass(slots=True)
+class ReplayInput:
+    """All that is known of the captures of a replay. Requests go by their index in the order of the capture."""
+
+    capture: Capture
+    names: Names
+    items: list[ReplayItem] = field(default_factory=list)
+    bodies: DecodedCache = field(default_factory=DecodedCache)
+    source: CapturedCluster = field(default_factory=CapturedCluster)
+    starts: dict[TopicPartition, int] = field(default_factory=dict)  # start of each log, as seen first
+    records: int = 0  # that are produced
+    record_bytes: int = 0
+    removed_ns: int = 0  # waiting time that --max-gap took out
+
+    # What comes first.
+    caps: dict[int, int] = field(default_factory=dict)  # connection -> most requests in flight
+    issuers: dict[ProducerKey, int] = field(default_factory=dict)  # producer -> the request that got its id
+    after: dict[int, set[int]] = field(default_factory=dict)  # request -> earlier ones on other connections
+    transactions: dict[str, list[int]] = field(default_factory=dict)  # transactional id -> its requests
+    connection_groups: ConnectionGroups = field(default_factory=ConnectionGroups)
+
+    # Retries: request -> partition -> the earlier attempts. Without idempotence that is known record by record.
+    retries: dict[int, dict[TopicPartition, tuple[int, ...]]] = field(default_factory=dict)
+    repeats: dict[int, dict[TopicPartition, dict[RecordPosition, tuple[int, ...]]]] = field(
+        default_factory=dict
+    )
+
+    # Sessions and members.
+    sessions: dict[int, int] = field(default_factory=dict)  # fetch -> the session that its response opened
+    older_sessions: dict[FetchSessionKey, FetchedPartitions] = field(default_factory=dict)
+    prior_members: dict[MemberKey, PriorMember] = field(default_factory=dict)
+    assignments: dict[tuple[str, int], dict[str, bytes]] = field(
+        default_factory=dict
+    )  # (group, generation) -> member -> assignment
+
+    def attempts(self) -> set[int]:
+        """Return the requests whose outcome decides whether a later one is sent."""
+        by_number = (attempts for tried in self.retries.values() for attempts in tried.values())
+        by_record = (
+            attempts
+            for tried in self.repeats.values()
+            for records in tried.values()
+            for attempts in records.values()
+        )
+        return {each for attempts in (*by_number, *by_record) for each in attempts}
