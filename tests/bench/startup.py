@@ -1,8 +1,8 @@
 """What each start-up shortcut saves: `python -m tests.bench.startup [--runs 5] [--capture FILE]`.
 
-A small capture is analyzed with all shortcuts, with each of them off, and with all off, in turns, so that all variants
-meet the same machine. The table has the median wall-clock and processor time of each variant, and what the shortcut saves.
-Caches are warm: the class archive exists and the kernels are compiled.
+A small capture is analyzed with all shortcuts, with each of them off, and with all off, in turns, so that all
+variants meet the same machine. The table has the median wall-clock and processor time of each variant, and
+what the shortcut saves. Caches are warm: the class archive exists and the kernels are compiled.
 """
 
 import argparse
@@ -34,7 +34,8 @@ def run_once(capture: Path, switch: str) -> Times:
 
 
 def measure(capture: Path, runs: int) -> dict[str, Times]:
-    """Return the median times of every variant, each run once per turn, after one turn that warms the caches."""
+    """Return the median times of every variant, each run once per turn, after one turn that warms the
+    caches."""
     times: dict[str, list[Times]] = {name: [] for name in VARIANTS}
     for turn in range(runs + 1):
         for name, switch in VARIANTS.items():
@@ -51,7 +52,10 @@ def table(medians: dict[str, Times]) -> str:
     wall_on, cpu_on = medians["all on"]
     rows = ["| start | wall clock | processor time | saved |", "| --- | --- | --- | --- |"]
     rows += [
-        f"| {name} | {wall:.2f} s | {cpu:.2f} s | {f'{wall - wall_on:.2f} s, {cpu - cpu_on:.2f} s' if name != 'all on' else ''} |"
+        (
+            f"| {name} | {wall:.2f} s | {cpu:.2f} s | "
+            f"{f'{wall - wall_on:.2f} s, {cpu - cpu_on:.2f} s' if name != 'all on' else ''} |"
+        )
         for name, (wall, cpu) in medians.items()
     ]
     return "\n".join(rows)

@@ -34,11 +34,15 @@ import org.apache.kafka.common.protocol.types.Type;
  * In, on standard input: blocks of a 4-byte length and a body. A body is a class name (a 2-byte length and UTF-8), a
  * version (2 bytes), and messages (a 4-byte length and bytes each). The empty class name asks for the catalogue.
  *
- * Out, on standard output: one block for each, in order. The catalogue is JSON. The answer to messages is, for each: a
- * byte 0 and a reason (a 4-byte length and UTF-8) if the class refuses the bytes, else a byte 1, the number of bytes it
- * has read (4 bytes), the values as JSON (a 4-byte length and UTF-8), and what became of writing them: a byte 1 and the
- * bytes (a 4-byte length and bytes), or a byte 0 and a reason (a 4-byte length and UTF-8). Values are arrays in the order of the release's schema, untagged fields first, then tagged ones by tag: a
- * struct and an array are arrays, bytes, records and UUIDs are hexadecimal text, a double is the integer of its bits.
+ * Out, on standard output: one block for each, in order. The catalogue is JSON. The answer to messages has for each:
+ *
+ * - a byte 0 and a reason (text), if the class refuses the bytes; else
+ * - a byte 1, the number of bytes it has read (4 bytes), and the values as JSON (text); then a byte 1 and what the class
+ *   writes (a 4-byte length and bytes), or a byte 0 and a reason (text) if it cannot write them.
+ *
+ * Text is a 4-byte length and UTF-8. Values are arrays in the order of the release's schema, untagged fields first, then
+ * tagged ones by tag: a struct and an array are arrays; bytes, records and UUIDs are hexadecimal text; a double is the
+ * integer of its bits.
  *
  * The classes are found and walked by reflection, because names, packages and accessors differ between releases.
  */
@@ -329,7 +333,8 @@ public final class KafkaMessages {
         }
     }
 
-    private static void array(Collection<?> items, Walk struct, StringBuilder json) throws ReflectiveOperationException {
+    private static void array(Collection<?> items, Walk struct, StringBuilder json)
+            throws ReflectiveOperationException {
         json.append('[');
         boolean first = true;
         for (Object item : items) {

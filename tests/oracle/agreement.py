@@ -1,6 +1,6 @@
 """Whether kdissect's codec and a class of Kafka agree on the bytes of one message.
 
-In: a message of the schema, a version, bytes, and the `BlockOutcome` of Kafka's class. Out: a `Verdict`. Both must
+In: a message of the schema, a version, bytes, and the `Reading` of Kafka's class. Out: a `Verdict`. Both must
 accept or both refuse. What both accept must have the same length and the same values, and must be written as
 the same bytes.
 

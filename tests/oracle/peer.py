@@ -1,6 +1,6 @@
 """The Java program KafkaMessages as a Python object: messages in, what Kafka's classes make of them out.
 
-In: a class of `org.apache.kafka.common.message`, a version, and bytes. Out: a `BlockOutcome` for each message:
+In: a class of `org.apache.kafka.common.message`, a version, and bytes. Out: a `Reading` for each message:
 values and the bytes that the class writes, or the reason why it refuses. The Java file describes the blocks
 on the pipe.
 """

@@ -40,6 +40,7 @@ def test_any_number_of_splits_partitions_and_batches(
     assert_same(dissected(cut, 2, 100), whole(capture))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "partitions", "rows"), [(64, 3, 64), (2, 7, 16)])
 @pytest.mark.parametrize("capture", HARDEST, ids=lambda path: path.name, indirect=True)
 def test_many_splits_partitions_and_batches(
@@ -78,6 +79,7 @@ def test_converted(
     assert_same(dissected(splits_of(converted)), whole(capture), without=("capture_file",))
 
 
+@pytest.mark.slow
 @with_editcap
 def test_ten_files(
     capture: Path, tmp_path: Path, splits_of: SplitsOf, dissected: Dissected, whole: Whole
