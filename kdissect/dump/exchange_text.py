@@ -1,7 +1,8 @@
-"""Exchanges as text: one line that says what happened (`brief_line`), and on request the messages below it (`full_lines`).
+"""Exchanges as text: one line that says what happened (`brief_line`), and on request the messages below it
+(`full_lines`).
 
-In comes a decoded exchange with its object, as `jsonl.exchange_object` makes it, and the names of topics by their ids.
-What is unusual stands in the line itself: no response, no request, lost bytes, errors, faults.
+In comes a decoded exchange with its object, as `jsonl.exchange_object` makes it, and the names of topics by
+their ids. What is unusual stands in the line itself: no response, no request, lost bytes, errors, faults.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,10 +1,11 @@
 """An exchange as one object: what `--format jsonl` writes, and what texts are made from.
 
-The first keys, the heading, are columns of the table `exchanges`. An exchange of raw SASL tokens (status `sasl_token`, no
-API) has its `sasl_mechanism` as well. `request` and `response` have `header`, `body` and, if something in them is wrong,
-`fault` with field path, byte offset (from the first byte after the length) and reason. Fields have the names of the
-schema; `exchanges.describe` says what a name with an underscore in front means. Bytes are base64, 64-bit integers are
-JSON numbers with all their digits, and ids are the 22 characters that Kafka prints.
+The first keys, the heading, are columns of the table `exchanges`. An exchange of raw SASL tokens (status
+`sasl_token`, no API) has its `sasl_mechanism` as well. `request` and `response` have `header`, `body` and, if
+something in them is wrong, `fault` with field path, byte offset (from the first byte after the length) and
+reason. Fields have the names of the schema; `exchanges.describe` says what a name with an underscore in front
+means. Bytes are base64, 64-bit integers are JSON numbers with all their digits, and ids are the 22 characters
+that Kafka prints.
 """
 
 import json
@@ -98,7 +99,10 @@ def _capture_file(frame: Frame | None, reader: Follower) -> str | None:
 
 
 def _packet(frame: Frame | None, capture_file: str | None, reader: Follower) -> int | None:
-    """Return the number of a frame's first packet in its file; None if that is not the file of the exchange."""
+    """Return the number of a frame's first packet in its file;
+
+    None if that is not the file of the exchange.
+    """
     if frame is None or capture_file is None or _capture_file(frame, reader) != capture_file:
         return None
     return frame.packet & PACKET_MASK

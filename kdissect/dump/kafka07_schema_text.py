@@ -1,7 +1,7 @@
 """The schema of Kafka 0.7 as text: the table of its requests, and the fields of one of them.
 
-Kafka 0.7 had request types in place of API keys, and neither versions nor correlation ids, so it has a table of its own.
-Fields come from `messages/kafka_0_7.txt`; counts and ends are as `protocol.kafka07` reads them.
+Kafka 0.7 had request types in place of API keys, and neither versions nor correlation ids, so it has a table
+of its own. Fields come from `messages/kafka_0_7.txt`; counts and ends are as `protocol.kafka07` reads them.
 """
 
 from collections.abc import Iterator

@@ -49,9 +49,9 @@ def _names(api: Api) -> tuple[str, ...]:
 
 
 def api_fields(api: Api, version: int | None) -> list[str]:
-    """Return the fields of request and response of an API in one version (None: the newest), with type, role and remarks.
+    """Return the fields of request and response of an API in one version, with type, role and remarks.
 
-    Raise UsageError if the API has no such version.
+    The version None means the newest. Raise UsageError if the API has no such version.
     """
     if version is None:
         version = api.versions[-1]
@@ -78,7 +78,7 @@ def version_range(versions: range) -> str:
 
 
 def field_rows(owner: Message | Field, version: int, depth: int = 1) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each field of a message in a version: name, type, role and remarks; inner fields below theirs."""
+    """Yield a row for each field of a message: name, type, role and remarks. Inner fields stand below theirs."""
     fields = fields_at(owner, version)
     if not fields and depth == 1:
         yield (f"{GAP}(no fields)",)
@@ -107,7 +107,7 @@ def _remarks(field: Field) -> Iterator[str]:
 
 
 def align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a line for each row, its cells in columns as wide as they need to be; no blanks at the ends of lines."""
+    """Return a line for each row, with cells in columns as wide as they need to be."""
     columns = [TableColumn(cell, right=False) for cell in rows[0]]
     cells = [[TableCell(cell) for cell in row] for row in rows[1:]]
     return [line[1:] for line in table_lines(columns, cells, UNLIMITED)]  # reports leave a blank in front

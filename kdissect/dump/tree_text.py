@@ -1,7 +1,8 @@
 """A message as text: the tree that `exchanges.describe` makes, indented, one field a line.
 
-A word that explains a number stands behind it in parentheses. What came from the wire is escaped, so nothing in a capture
-can move the cursor, change colours or reorder a line. Bytes are shown as text if they are text, otherwise as hex.
+A word that explains a number stands behind it in parentheses. What came from the wire is escaped, so nothing
+in a capture can move the cursor, change colours or reorder a line. Bytes are shown as text if they are text,
+otherwise as hex.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,7 +32,10 @@ def tree_lines(struct: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
 
 
 def _field_lines(name: str, value: Any, words: Any, depth: int) -> Iterator[str]:
-    """Yield the lines of a field; `words` explain it: a text, a list of texts, or a struct that bytes hold."""
+    """Yield the lines of a field;
+
+    `words` explain it: a text, a list of texts, or a struct that bytes hold.
+    """
     indent = INDENT * depth
     if isinstance(words, dict) and "batches" in words and "bytes" in words:
         yield f"{indent}{name}: {words['bytes']:,} bytes"
@@ -103,7 +107,7 @@ def quote(text: str) -> str:
 
 
 def format_scalar(value: Any) -> str:
-    """Return one value as text: text in quotes, bytes as text in quotes or hex, null, true, false or a number."""
+    """Return one value as text: text in quotes, bytes as text or hex, null, true, false, or a number."""
     if isinstance(value, str):
         return quote(value)
     if isinstance(value, bytes):

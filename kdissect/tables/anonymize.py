@@ -1,14 +1,15 @@
-"""Names replaced by pseudonyms, so that a report can be given away: hosts, clients, topics, groups, transactions, files.
+"""Names replaced by pseudonyms, so that a report can be given away: hosts, clients, topics, groups,
+transactions, files.
 
-In come batches of the tables as soon as they are made, out go the same batches under other names: nothing that is added
-up or written later has seen the names.
+In come batches of the tables as soon as they are made, out go the same batches under other names: nothing
+that is added up or written later has seen the names.
 
-A pseudonym is the kind of the name and eight hexadecimal digits of a keyed hash, such as `topic-3f2a91c0`. It is the same
-wherever the name stands, so what belongs together still does. Without the key nobody can try names until one fits. The
-key is random in each run unless the user gives one.
+A pseudonym is the kind of the name and eight hexadecimal digits of a keyed hash, such as `topic-3f2a91c0`. It
+is the same wherever the name stands, so what belongs together still does. Without the key nobody can try
+names until one fits. The key is random in each run unless the user gives one.
 
-What is not a name of the user stays: ports, sizes, times, packet numbers, errors, versions, client software and the
-topics of Kafka itself. Faults and findings are made of those and of pseudonyms.
+What is not a name of the user stays: ports, sizes, times, packet numbers, errors, versions, client software
+and the topics of Kafka itself. Faults and findings are made of those and of pseudonyms.
 """
 
 import hashlib
@@ -136,7 +137,7 @@ class Pseudonyms:
         return tuple(replaced)
 
     def filter_value(self, option: str, value: str) -> str:
-        """Return the pseudonym of the value of a filter, such as that of a topic for --topic; a pattern is withheld."""
+        """Return the pseudonym of the value of a filter, such as --topic; a pattern is withheld."""
         kind = FILTER_KINDS.get(option)
         if kind is None or (kind == "host" and value.isdecimal()):
             return value
@@ -156,6 +157,6 @@ def _with(batch: pa.RecordBatch, column: str, values: pa.Array) -> pa.RecordBatc
 
 
 def _capture_suffix(name: str) -> str:
-    """Return the suffix of a capture file, such as .pcap.gz; nothing if it has another one, which may be a name."""
+    """Return the suffix of a capture file, such as .pcap.gz; nothing for another one, which may be a name."""
     suffix = "".join(PurePath(name).suffixes[-2:])
     return suffix if suffix.removesuffix(".gz").removesuffix(".zst") in CAPTURE_SUFFIXES else ""

@@ -1,7 +1,7 @@
 """Arrow columns of what pass two holds as numbers: spans of bytes in an arena, codes, numbers with a mask.
 
-Bytes become columns of text without an object for each value. What is absent becomes null. Text columns that go to a
-CSV file are made harmless here as well.
+Bytes become columns of text without an object for each value. What is absent becomes null. Text columns that
+go to a CSV file are made harmless here as well.
 """
 
 import numpy as np
@@ -28,7 +28,10 @@ def _gather(arena: Bytes, start: Int64s, offsets: NDArray[np.int32], out: Bytes)
 
 
 def text_column(arena: Bytes, start: Int64s, length: Int64s) -> pa.Array:
-    """Give the spans as a string column; null where `start` is -1. Bytes that are not UTF-8 are replaced by U+FFFD."""
+    """Give the spans as a string column; null where `start` is -1.
+
+    Bytes that are not UTF-8 are replaced by U+FFFD.
+    """
     sizes = np.where(start >= 0, np.maximum(length, 0), 0)
     offsets = np.zeros(len(start) + 1, np.int32)
     np.cumsum(sizes, out=offsets[1:])

@@ -29,7 +29,17 @@ JOINING, LEAVING = (
     -1,
 )  # member epochs of a heartbeat request; a static member leaves for a while with -2 (KIP-848)
 
-SHARED = ("connection", "ordinal", "client_id", "api_key", "error_code", "error_name", "request_packet", "response_packet", "capture_file")  # fmt: skip
+SHARED = (
+    "connection",
+    "ordinal",
+    "client_id",
+    "api_key",
+    "error_code",
+    "error_name",
+    "request_packet",
+    "response_packet",
+    "capture_file",
+)
 
 
 def _join(asked: Body, told: Body) -> Iterator[Row]:
@@ -50,7 +60,11 @@ def _join(asked: Body, told: Body) -> Iterator[Row]:
 
 
 def _sync(asked: Body, told: Body) -> Iterator[Row]:
-    yield _member(asked) | {"event": "sync", "leader": bool(asked.get("assignments")), "protocol": told.get("protocol_name")}  # fmt: skip
+    yield _member(asked) | {
+        "event": "sync",
+        "leader": bool(asked.get("assignments")),
+        "protocol": told.get("protocol_name"),
+    }
 
 
 def _heartbeat(asked: Body, _told: Body) -> Iterator[Row]:
@@ -114,7 +128,9 @@ def _add_partitions(asked: Body, _told: Body) -> Iterator[Row]:
 
 def _of_producer(event: str) -> Callable[[Body, Body], Iterator[Row]]:
     def rows(asked: Body, _told: Body) -> Iterator[Row]:
-        yield {"event": event, "group_id": asked.get("group_id")} | {name: asked.get(name) for name in PRODUCER}  # fmt: skip
+        yield {"event": event, "group_id": asked.get("group_id")} | {
+            name: asked.get(name) for name in PRODUCER
+        }
 
     return rows
 
@@ -210,7 +226,9 @@ def _frame(frame: FrameRow, harvest: ExchangeBatch) -> bytes:
 def _fitting(row: Row, schema: pa.Schema) -> Row:
     """Make text of what is text; names that are no UTF-8 come from the codec with lone surrogates."""
     return {
-        name: row[name].encode("utf-8", "surrogateescape").decode("utf-8", "replace") if isinstance(row[name], str) else row[name]
+        name: row[name].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        if isinstance(row[name], str)
+        else row[name]
         for name in schema.names
         if name in row
-    }  # fmt: skip
+    }

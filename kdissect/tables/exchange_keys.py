@@ -1,7 +1,7 @@
 """The key that joins the tables: rows of partitions and events find their exchange by connection and ordinal.
 
-In come the keys of two batches, out goes a row number for each key of the first. Both batches must be of the same batch of
-tables, as `tables.build` makes them: the rows of an exchange always come with it.
+In come the keys of two batches, out goes a row number for each key of the first. Both batches must be of the
+same batch of tables, as `tables.build` makes them: the rows of an exchange always come with it.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,10 @@ from kdissect.streams.flow_state import Int64s
 
 
 class ExchangeKeys(NamedTuple):
-    """The keys of the rows of one batch; `present` is false where the request was not captured, so there is no key."""
+    """The keys of the rows of one batch;
+
+    `present` is false where the request was not captured, so there is no key.
+    """
 
     connection: Int64s
     ordinal: Int64s

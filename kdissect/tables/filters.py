@@ -1,7 +1,8 @@
-"""The filters of every command: what `--api`, `--client` and the others mean, and their application to the tables.
+"""The filters of every command: what `--api`, `--client` and the others mean, and their application to the
+tables.
 
-Different filters are ANDed; several values of one filter are ORed. Names may be patterns as in a shell: * ? [abc].
-An exchange is selected or not as a whole:
+Different filters are ANDed; several values of one filter are ORed. Names may be patterns as in a shell: * ?
+[abc]. An exchange is selected or not as a whole:
 
     api      the API of its request; a request of Kafka 0.7 goes by the API that asks the same today
     client   the client id of its request
@@ -9,16 +10,18 @@ An exchange is selected or not as a whole:
     group    the group of its request
     broker   the server of its connection: host, host:port, or a node id that the capture gives an address
     error    an error code anywhere in its response; None stands for any but 0
-    since    the first byte of its request (of its response, if the request was not captured) is not before this time
-    until    and is before this time
+    since    the first byte of its request (or response, if the request was not captured) is not before this
+    until    and is before this
 
-`Filter` holds the values and the functions below it decide about one value each. `BatchFilter` applies them to batches of
-the tables, and `exchanges.filter` to single exchanges, which it sees with their whole messages: it also finds groups in
-lists, and topics inside the subscriptions and assignments that members of a group exchange.
+`Filter` holds the values and the functions below it decide about one value each. `BatchFilter` applies them
+to batches of the tables, and `exchanges.filter` to single exchanges, which it sees with their whole messages:
+it also finds groups in lists, and topics inside the subscriptions and assignments that members of a group
+exchange.
 
-Tables stay consistent. Rows of partitions and events come with their exchange, and a connection comes with any of its
-exchanges. A connection without exchanges comes only if no filter is given that an exchange alone can answer (API, topic,
-group, error), and its own client id, server and times agree: so refused connections are not lost.
+Tables stay consistent. Rows of partitions and events come with their exchange, and a connection comes with
+any of its exchanges. A connection without exchanges comes only if no filter is given that an exchange alone
+can answer (API, topic, group, error), and its own client id, server and times agree: so refused connections
+are not lost.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -75,7 +78,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class CaptureNames:
-    """What a whole capture tells of names: those of topics by id (as Kafka prints it), and the addresses of nodes."""
+    """The names that a whole capture tells: topics by id (as Kafka prints it), and the addresses of nodes."""
 
     topics: Mapping[str, str]
     nodes: Nodes
@@ -113,7 +116,7 @@ def matches_error(code: int | None, errors: frozenset[int | None]) -> bool:
 
 
 def in_window(first_ns: Int64s, last_ns: Int64s, wanted: Filter) -> Mask:
-    """Return where the span from first to last time (ns) reaches into the window of `--since` and `--until`."""
+    """Return where the time from first to last (ns) reaches into the window of `--since` and `--until`."""
     mask = np.ones(len(first_ns), bool)
     if wanted.since_ns is not None:
         mask &= last_ns >= wanted.since_ns
@@ -129,7 +132,10 @@ def current_api_keys(api_keys: Int64s, is_kafka07: Mask) -> Int64s:
 
 
 class BatchFilter:
-    """A filter applied to the batches of some connections, in the order of `tables.build`: exchanges, then connections."""
+    """A filter applied to the batches of some connections.
+
+    Batches come in the order of `tables.build`: exchanges, then connections.
+    """
 
     def __init__(self, wanted: Filter, names: CaptureNames = NO_NAMES) -> None:
         self._wanted, self._names = wanted, names
@@ -158,7 +164,10 @@ class BatchFilter:
         return ["partitions", *sorted(EVENT_TABLES & tables.keys())]
 
     def _select_exchanges(self, tables: TableBatches, exchange_of_partition: Int64s) -> Mask:
-        """Return the mask of `exchanges`; `exchange_of_partition` has the exchange's row of each partition."""
+        """Return the mask of `exchanges`;
+
+        `exchange_of_partition` has the exchange's row of each partition.
+        """
         wanted, exchanges, partitions = self._wanted, tables["exchanges"], tables["partitions"]
 
         def with_partition(mask: Mask) -> Mask:
@@ -220,7 +229,10 @@ def _rows_of(batch: pa.RecordBatch, exchanges: pa.RecordBatch) -> Int64s:
 
 
 def _api_keys(exchanges: pa.RecordBatch) -> Int64s:
-    """Return the keys of today; -1 for a response without request. Only requests of Kafka 0.7 have no version."""
+    """Return the keys of today; -1 for a response without request.
+
+    Only requests of Kafka 0.7 have no version.
+    """
     key = exchanges["api_key"].fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return current_api_keys(key, exchanges["api_version"].is_null().to_numpy(zero_copy_only=False))
 
@@ -242,7 +254,7 @@ def _mapped(column: pa.Array, values: Mapping[str, str]) -> pa.Array:
 
 
 def _window_mask(first: pa.Array, last: pa.Array, wanted: Filter) -> Mask:
-    """Return where two columns of times reach into the window; a time that is not known is outside every window."""
+    """Return where two columns of times reach into the window; an unknown time is outside every window."""
     known: Mask = first.is_valid().to_numpy(zero_copy_only=False)
     first_ns, last_ns = (column.fill_null(0).to_numpy(zero_copy_only=False) for column in (first, last))
     return known & in_window(first_ns, last_ns, wanted)

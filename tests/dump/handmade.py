@@ -13,7 +13,7 @@ RESPONSE = encode_response(12, 0, {"correlation_id": 9}, {"error_code": 27})
 
 
 class StubReader:
-    """Answers for a reader: one connection between two addresses, two files of which the second is other.pcap."""
+    """Answers for a reader of two files: one connection, some.pcap and other.pcap."""
 
     def identity(self, connection: int) -> int:
         return 42

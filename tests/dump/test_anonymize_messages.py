@@ -1,4 +1,4 @@
-"""`dump --anonymize`: no name of a capture is told, whatever message carries it, and the same thing has the same name everywhere."""
+"""`dump --anonymize` shows no name of a capture, and the same pseudonym wherever the same name stood."""
 
 import json
 import re
@@ -115,7 +115,11 @@ def test_no_text_of_any_message_is_told_but_the_protocol_s_own_words(key: int) -
         )
         for message, one in zip((api.request, api.response), said, strict=True):
             assert one["body"] is not None
-            left = {name for name, text in leaves(json.loads(json_line(one))) if isinstance(text, str) and "acme" in text}  # fmt: skip
+            left = {
+                name
+                for name, text in leaves(json.loads(json_line(one)))
+                if isinstance(text, str) and "acme" in text
+            }
             assert left <= own_texts(message), message.name
 
 
@@ -157,14 +161,25 @@ def test_a_dump_tells_no_name(capture: str, capfdbinary: pytest.CaptureFixture[b
 def test_a_dump_and_the_tables_give_the_same_names(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     pseudonyms = Pseudonyms.new("key")
     text = dumped(
-        capfdbinary, str(CAPTURES / "rebalances.pcapng"), "--anonymize-key", "key", "--format", "jsonl", "--api", "JoinGroup",
-    )  # fmt: skip
+        capfdbinary,
+        str(CAPTURES / "rebalances.pcapng"),
+        "--anonymize-key",
+        "key",
+        "--format",
+        "jsonl",
+        "--api",
+        "JoinGroup",
+    )
     found = [json.loads(line) for line in text.splitlines()]
     rows = [row for row in recorded.rows("rebalances.pcapng", "exchanges") if row["api_name"] == "JoinGroup"]
     assert {(one["connection"], one["client_id"], one["request"]["body"]["group_id"]) for one in found} == {
-        (pseudonyms.number(row["connection"]), pseudonyms.name("client", row["client_id"]), pseudonyms.name("group", row["group_id"]))
+        (
+            pseudonyms.number(row["connection"]),
+            pseudonyms.name("client", row["client_id"]),
+            pseudonyms.name("group", row["group_id"]),
+        )
         for row in rows
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("option", ["--records", "--show-secrets"])

@@ -212,8 +212,12 @@ def test_without_records_nothing_of_them_is_shown(dump: Dump) -> None:
         assert "sender" not in shown
         assert "InNlbmRlciI" not in shown
         assert "orders" in shown
-    assert all(each["records"] is None for line in dump("--format", "jsonl", "--api", "produce", STEADY)
-               for each in _everything(json.loads(line)) if "_records" in each)  # fmt: skip
+    assert all(
+        each["records"] is None
+        for line in dump("--format", "jsonl", "--api", "produce", STEADY)
+        for each in _everything(json.loads(line))
+        if "_records" in each
+    )
 
 
 FILTERS: list[tuple[list[str], Callable[[dict[str, Any]], bool]]] = [

@@ -35,9 +35,18 @@ CREATE_TOKEN = carried(
     38,
     1,
     {"renewers": [], "max_lifetime_ms": 1},
-    {"error_code": 0, "principal_type": "User", "principal_name": "a", "issue_timestamp_ms": 1,
-     "expiry_timestamp_ms": 2, "max_timestamp_ms": 3, "token_id": "id", "hmac": b"hush-hush", "throttle_time_ms": 0},
-)  # fmt: skip
+    {
+        "error_code": 0,
+        "principal_type": "User",
+        "principal_name": "a",
+        "issue_timestamp_ms": 1,
+        "expiry_timestamp_ms": 2,
+        "max_timestamp_ms": 3,
+        "token_id": "id",
+        "hmac": b"hush-hush",
+        "throttle_time_ms": 0,
+    },
+)
 
 Dump = Callable[..., str]
 

@@ -1,4 +1,4 @@
-"""The text of an exchange shows what is unusual: no request, no response, lost bytes, unknown APIs and versions."""
+"""The text of an exchange shows what is unusual: no request, no response, lost bytes, an unknown API."""
 
 from typing import Any
 
@@ -18,7 +18,8 @@ from tests.dump.handmade import REQUEST, RESPONSE, SECOND, StubReader, frame
 
 def shown(exchange: Exchange) -> tuple[list[str], dict[str, Any]]:
     decoded = DecodedExchange(exchange)
-    fields = exchange_object(decoded, exchange_heading(decoded, StubReader()), DescribeOptions({}))  # type: ignore[arg-type]
+    heading = exchange_heading(decoded, StubReader())  # type: ignore[arg-type]
+    fields = exchange_object(decoded, heading, DescribeOptions({}))
     assert json_line(fields)
     text = list(full_lines(decoded, fields, {}))
     assert text[0] == brief_line(decoded, fields, {})
@@ -31,8 +32,8 @@ def test_an_answered_request() -> None:
     )
     assert text == [
         (
-            '1970-01-01T00:00:01.000000000Z  10.0.0.1:5000 > [::1]:9092  Heartbeat v0  #9  "m\\x1b"  1.500 ms  22/6 bytes'
-            "  group g  REBALANCE_IN_PROGRESS"
+            "1970-01-01T00:00:01.000000000Z  10.0.0.1:5000 > [::1]:9092  Heartbeat v0  #9  "
+            '"m\\x1b"  1.500 ms  22/6 bytes  group g  REBALANCE_IN_PROGRESS'
         ),
         "  request: 22 bytes, packet 7",
         '    group_id: "g"',

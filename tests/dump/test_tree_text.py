@@ -62,10 +62,19 @@ def test_bytes_that_hold_a_message_are_opened() -> None:
 
 def test_batches_are_one_line_each_and_records_stand_below() -> None:
     batch = {
-        "base_offset": 5, "magic": 2, "record_count": 1, "_attributes": "lz4, create time", "producer_id": 9,
-        "producer_epoch": 0, "base_sequence": 4, "partition_leader_epoch": 3, "max_timestamp": 1_777_636_800_123,
-        "_crc": "wrong", "fault": "bad", "records": [{"offset": 5, "value": b"v"}],
-    }  # fmt: skip
+        "base_offset": 5,
+        "magic": 2,
+        "record_count": 1,
+        "_attributes": "lz4, create time",
+        "producer_id": 9,
+        "producer_epoch": 0,
+        "base_sequence": 4,
+        "partition_leader_epoch": 3,
+        "max_timestamp": 1_777_636_800_123,
+        "_crc": "wrong",
+        "fault": "bad",
+        "records": [{"offset": 5, "value": b"v"}],
+    }
     message = {"offset": 4, "magic": 1, "_attributes": "none", "timestamp": -1}
     records = {"bytes": 2000, "batches": [batch, message, {"cut": "3 bytes of a batch"}]}
     assert list(tree_lines({"records": None, "_records": records})) == [

@@ -121,7 +121,7 @@ def text(value: str) -> bytes:
 
 
 def consumer_bytes(version: int) -> tuple[bytes, dict[str, Any], bytes, dict[str, Any]]:
-    """A subscription and an assignment, byte by byte, and what they say (ConsumerProtocol, versions 0 to 3)."""
+    """A subscription and an assignment, byte by byte, and their text (ConsumerProtocol, versions 0 to 3)."""
     subscription = struct.pack(">hi", version, 1) + text("orders") + struct.pack(">i", 2) + b"ud"
     said: dict[str, Any] = {"topics": ["orders"], "user_data": b"ud"}
     if version >= 1:

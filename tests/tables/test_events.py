@@ -1,4 +1,4 @@
-"""Steps of groups and transactions as tables: counted against what brokers logged, and read from messages made by hand."""
+"""Events of groups and transactions, counted against what brokers logged."""
 
 import json
 from collections import Counter
@@ -50,9 +50,13 @@ def test_every_step_of_a_transaction(api_key):
 
 
 def test_commits_and_aborts_as_the_clients_did_them():
-    """Each transactional producer of this capture commits two of three transactions of four records (see its scenario)."""
+    """Each transactional producer of this capture commits two of three transactions (see its scenario)."""
     events = recorded.rows("transactions.pcapng", "transaction_events")
-    ended = Counter((row["transactional_id"], row["event"]) for row in events if row["api_key"] == END_TXN and not row["error_code"])  # fmt: skip
+    ended = Counter(
+        (row["transactional_id"], row["event"])
+        for row in events
+        if row["api_key"] == END_TXN and not row["error_code"]
+    )
     assert ended["bank-java", "commit"] == 2 * ended["bank-java", "abort"] > 0
     assert ended["bank-rdkafka", "commit"] == ended["bank-java", "commit"]
 
@@ -72,7 +76,11 @@ def test_steps_agree_with_their_exchanges():
 
 
 def test_a_generation_has_one_leader():
-    joins = [row for row in recorded.rows("rebalances.pcapng", "group_events") if row["event"] == "join" and row["api_key"] == JOIN_GROUP and not row["error_code"]]  # fmt: skip
+    joins = [
+        row
+        for row in recorded.rows("rebalances.pcapng", "group_events")
+        if row["event"] == "join" and row["api_key"] == JOIN_GROUP and not row["error_code"]
+    ]
     by_generation = Counter((row["group_id"], row["generation"]) for row in joins if row["leader"])
     everyone = {(row["group_id"], row["generation"]) for row in joins}
     assert set(by_generation.values()) == {1}
@@ -80,5 +88,9 @@ def test_a_generation_has_one_leader():
     # The leader is told of all members: as many as joined that generation.
     for row in joins:
         if row["leader"]:
-            same = {one["member_id"] for one in joins if (one["group_id"], one["generation"]) == (row["group_id"], row["generation"])}  # fmt: skip
+            same = {
+                one["member_id"]
+                for one in joins
+                if (one["group_id"], one["generation"]) == (row["group_id"], row["generation"])
+            }
             assert row["members"] == len(same)

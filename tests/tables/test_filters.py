@@ -80,7 +80,7 @@ def batch(schema: pa.Schema, *rows: dict[str, object]) -> pa.RecordBatch:
 
 
 def tables() -> dict[str, pa.RecordBatch]:
-    """Return two connections: 7 to 10.0.0.1 with a Fetch and a Produce, 8 to 10.0.0.2 with a join; 9 has no exchange."""
+    """Return connection 7 to 10.0.0.1 with a Fetch and a Produce, and 8 to 10.0.0.2 with a join."""
     exchanges = (
         {"connection": 7, "ordinal": 0, "api_key": 1, "api_version": 12, "client_id": "reader"},
         {"connection": 7, "ordinal": 1, "api_key": 0, "api_version": 9, "client_id": "writer"},
