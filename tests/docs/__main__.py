@@ -1,21 +1,27 @@
-"""`python -m tests.docs` writes the generated blocks of docs/; with `--check` it says which are stale and exits with 1."""
+"""`python -m tests.docs` writes what is made from the code: blocks of docs/, and the JSON Schema of a report.
+
+With `--check` it says what is stale and exits with 1.
+"""
 
 import sys
 
-from tests.docs.blocks import DOCS, stale_pages
+from tests.docs.blocks import DOCS, ROOT, stale_pages
+from tests.docs.report_schema import SCHEMA, stale_schema
 
 
 def main(arguments: list[str]) -> int:
     """Write or check; return the exit code."""
-    stale = stale_pages()
-    if "--check" in arguments:
-        for name in stale:
-            print(f"docs/{name} is stale: run python -m tests.docs")
-        return 1 if stale else 0
-    for name, text in stale.items():
-        (DOCS / name).write_text(text, "utf-8")
-        print(f"docs/{name} written")
-    return 0
+    stale = {DOCS / name: text for name, text in stale_pages().items()}
+    if schema := stale_schema():
+        stale[SCHEMA] = schema
+    for path, text in stale.items():
+        name = path.relative_to(ROOT).as_posix()
+        if "--check" in arguments:
+            print(f"{name} is stale: run python -m tests.docs")
+        else:
+            path.write_text(text, "utf-8")
+            print(f"{name} written")
+    return 1 if stale and "--check" in arguments else 0
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class Generator:
     command: tuple[str, ...]
 
 
-GENERATORS = (Generator("docs", ("-m", "tests.docs", "--check")),)
+GENERATORS = (Generator("docs", ("-m", "tests.docs", "--check")),)  # the JSON Schema of reports, too
 
 
 def links(project: Project) -> Iterator[Finding]:

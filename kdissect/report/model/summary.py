@@ -1,21 +1,34 @@
-"""What a report says, as values: every figure that the terminal shows and the JSON carries.
+"""A report as values: every figure that the terminal shows and the JSON carries.
 
-A `Summary` is made by `summarise.summary` from a merged partial and the facts of the capture. Times are nanoseconds since
-the epoch, durations nanoseconds (or milliseconds where Kafka says so), sizes bytes; None is "not known" or "none seen".
+`build.report.build_report` makes a `Summary` from a merged partial and the facts of the capture. Times are
+nanoseconds since the epoch (UTC), durations nanoseconds or, in names that end in `_ms`, milliseconds, sizes
+bytes. None (null in JSON) is "not known" or "none seen". JSON has the names and the order of the attributes
+here, and its schema takes descriptions from the docstrings (`python -m tests.docs` makes it).
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated, Literal, NamedTuple
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
+
+
+class Keywords(NamedTuple):
+    """Keywords of the JSON Schema that a type does not show."""
+
+    minimum: int
+
+
+Omission = Annotated[int, Keywords(minimum=0)]
+"""How many rows were left out."""
 
 HISTOGRAM_EDGES_NS = (*(step * 10**power for power in range(4, 11) for step in (1, 2, 5)), 10**11)
-"""10 µs, 20 µs, 50 µs … 50 s, 100 s: cell 0 of a histogram is below the first edge, the last one from the last edge on."""
+"""10 µs, 20 µs, 50 µs … 50 s, 100 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureFacts:
-    """What the survey of the files found, before anything was decoded."""
+    """What reading the packets of the captures showed, before anything was decoded."""
 
     files: tuple[str, ...] = ()
     packets: int = 0
@@ -26,21 +39,25 @@ class CaptureFacts:
     tcp_packets: int = 0
     non_tcp_packets: int = 0
     fragments: int = 0
-    malformed_packets: int = 0  # headers that are wrong, cut off, or nested deeper than is read
+    malformed_packets: int = 0
+    """Packets whose headers are wrong, cut off, or inside too many tunnels."""
     unknown_link_packets: int = 0
     tunnelled_packets: int = 0
-    attempts: int = 0  # connections that never came to be, beyond as many as were followed
+    attempts: int = 0
+    """Connection attempts without an answer that were not followed, beyond a limit."""
     truncated_packets: int = 0
-    dropped_packets: int = 0  # that were lost in capturing, as the capture itself says
+    dropped_packets: int = 0
+    """Packets dropped during the capture, as the capture file reports."""
     clock_steps: int = 0
     largest_clock_step_ns: int = 0
-    largest_clock_step: "Location | None" = None  # the packet whose time is that far before the one before it
+    largest_clock_step: "Location | None" = None
+    """The packet whose time is that far before the time of the previous packet."""
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """Times of answered exchanges; percentiles are nearest-rank and within 0.4 %, everything else is exact."""
+    """Times of answered exchanges; percentiles are nearest-rank and within 0.4 %, all else is exact."""
 
     count: int
     sum_ns: int
@@ -50,13 +67,16 @@ class Latency:
     p90_ns: int
     p99_ns: int
     p99_9_ns: int
+    """The 99.9th percentile."""
     max_ns: int
     variance_to_mean_ns: int
+    """Variance divided by mean, from the histogram buckets."""
     p50_between_ns: tuple[int, int] | None
-    """Bounds that hold the true median with 95 % confidence (see `confidence`); None when there are too few values for any."""
+    """The true median lies between these with 95 % confidence; null if there are too few values."""
     p90_between_ns: tuple[int, int] | None
     p99_between_ns: tuple[int, int] | None
     histogram: tuple[int, ...]
+    """Number of exchanges by the cells of `histogram_edges_ns`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,26 +88,37 @@ class Figures:
     no_response_expected: int
     unanswered: int
     unanswered_closed: int
-    """Of these: the connection was closed before an answer, and the capture lost nothing of it."""
+    """Of these: the connection was closed before a response, and the capture lost nothing of it."""
     unanswered_open: int
-    """Of these: the connection was still open when the capture ended."""
+    """Of these: the connection was still open at the end of the capture."""
     unanswered_lossy: int
-    """Of these: the capture misses bytes of the connection, or all of one direction; an answer may have come."""
+    """Of these: the capture misses bytes of the connection, so a response may have come."""
     orphan_responses: int
+    """Responses whose request was not captured."""
     error_responses: int
+    """Responses with an error code, at the top or anywhere inside."""
     errors: int
+    """Error codes in all responses, several in a response."""
     faults: int
+    """Requests and responses that could not be decoded in full."""
     request_bytes: int
     response_bytes: int
     throttled: int
     throttle_ms: int
+    """Sum of the throttle times in responses."""
     throttle_max_ms: int
     pipelined: int
+    """Requests sent while another one of the connection was unanswered."""
     in_flight_max: int
+    """Most requests outstanding on one connection."""
     acks_none: int
+    """Produce requests with acks=0."""
     acks_leader: int
+    """Produce requests with acks=1."""
     acks_all: int
+    """Produce requests with acks=-1 (all)."""
     transfer_ns: int
+    """Sum over responses of the time from their first to their last byte."""
     transfer_max_ns: int
     untimed: int
     """Answered, but with a latency that cannot be: negative or of days."""
@@ -98,18 +129,21 @@ class Figures:
     time_share: float
     """Part of the service time of the whole capture, 0 to 1."""
     service: Latency | None
+    """Latencies other than idle waits."""
     idle: Latency | None
-    """Long polls and waits for group members: not service time."""
+    """Long polls and waits for group members, which are not service time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """One sighting: where to look in the capture."""
+    """Where something is in the capture: time, packets, connection, client and topic."""
 
     time_ns: int | None
     capture_file: str | None
     request_packet: int | None
+    """Number of the packet in `capture_file`, from 1 as Wireshark counts."""
     response_packet: int | None
+    """Number of the packet of the response."""
     connection: int | None
     client_host: str | None
     client_port: int | None
@@ -119,11 +153,12 @@ class Location:
     topic: str | None
     partition: int | None
     detail: str | None
+    """The text of a fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRow:
-    """One API at one version; all null for answers whose request was not captured."""
+    """One API at one version; all null for responses whose request was not captured."""
 
     api_key: int | None
     api_name: str | None
@@ -137,7 +172,7 @@ class ApiRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientName:
-    """Who a client says it is, and where it calls from."""
+    """The name that a client gives itself, and the host it connects from."""
 
     client_id: str | None
     client_software_name: str | None
@@ -156,7 +191,7 @@ class ClientRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRow:
-    """One server address; the node id comes from Metadata and similar answers."""
+    """One server address; the node id comes from Metadata and similar responses."""
 
     server_host: str | None
     server_port: int | None
@@ -167,7 +202,7 @@ class BrokerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicClient:
-    """One client's part in a topic; `groups` are those under whose name it committed or asked for offsets of the topic."""
+    """The part of one client in a topic."""
 
     name: ClientName
     exchanges: int
@@ -175,21 +210,24 @@ class TopicClient:
     record_bytes: int
     errors: int
     groups: tuple[str, ...]
+    """Groups under whose name this client committed, or queried, offsets of the topic."""
     first_time_ns: int | None
     last_time_ns: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicUse:
-    """What one API did with a topic; `errors` counts partitions, `codecs` record bytes by codec.
+    """What one API did with a topic.
 
-    `sampled_bytes` of what was written without compression were tried with LZ4, which made `sampled_lz4_bytes` of them.
+    `errors` counts partitions, `codecs` record bytes by codec. `sampled_bytes` of what was written
+    without compression were compressed with LZ4 as a sample, to `sampled_lz4_bytes`.
     """
 
     api_key: int
     api_name: str | None
     exchanges: int
     mentions: int
+    """Partitions named, by all exchanges together."""
     records: int
     batches: int
     record_bytes: int
@@ -215,7 +253,7 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRow:
-    """One error code of one API: exchanges that carry it, partitions that carry it, and the first place."""
+    """One error code of one API: exchanges and partitions that carry it, and its first location."""
 
     api_key: int | None
     api_name: str | None
@@ -228,12 +266,13 @@ class ErrorRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRow:
-    """Captured bytes that could not be decoded; `#` stands for numbers in `shape`, `first.detail` is an example."""
+    """Messages that could not be decoded, by API, version and shape of the fault."""
 
     api_key: int | None
     api_name: str | None
     api_version: int | None
     shape: str
+    """The text of the fault with `#` for numbers; `first.detail` is an example."""
     exchanges: int
     first: Location
 
@@ -250,7 +289,7 @@ class ProtocolRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftwareRow:
-    """Client software, as clients name it in ApiVersions, and the Kafka connections it made."""
+    """Client software, as clients name it in ApiVersions, and its Kafka connections."""
 
     software_name: str
     software_version: str | None
@@ -259,7 +298,7 @@ class SoftwareRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsRow:
-    """Connections under TLS with one version, cipher suite, outcome of the handshake, alert and success of decryption."""
+    """Connections under TLS by version, cipher suite, outcome, alert and decryption."""
 
     version: str | None
     cipher: str | None
@@ -295,10 +334,12 @@ class ConnectionTotals:
     opened_by_handshake: int
     midstream: int
     one_way: int
+    """Connections of which one direction was captured."""
     closed_by_fin: int
     closed_by_rst: int
     still_open: int
     lossy: int
+    """Connections of which the capture lost bytes."""
     lost_bytes: int
     skipped_bytes: int
     oversized_frames: int
@@ -308,6 +349,7 @@ class ConnectionTotals:
     bytes_to_server: int
     bytes_to_client: int
     cut_bytes: int
+    """Bytes cut off by the snap length, which are part of `lost_bytes`, too."""
     retransmitted_segments: int
     conflicting_segments: int
     out_of_order_segments: int
@@ -320,16 +362,17 @@ class ConnectionTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualityCounter:
-    """Something the capture cannot tell: how often, of how many, and which figures it touches."""
+    """Something missing or uncertain in the capture: how often, of how many, and what it means."""
 
     name: str
     count: int
     of: int | None
+    """Null if there is no total."""
     means: str
 
 
 class Severity(StrEnum):
-    """How much a finding matters: requests fail or data is at risk, something is wrong, or worth knowing."""
+    """Critical: requests fail or data is at risk; warning: something is wrong; note: worth knowing."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -338,10 +381,12 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One thing a finding rests on: who or what (names from the capture), what about it, how often, from when to when, where."""
+    """One thing a finding rests on."""
 
     subject: str
+    """Who or what, in names from the capture."""
     detail: str
+    """What was observed about the subject."""
     count: int
     first_time_ns: int | None
     last_time_ns: int | None
@@ -350,30 +395,34 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a rule found: a sentence, its evidence (the weightiest first), what it means and what to look at next."""
+    """What a rule found: a sentence, its strongest evidence, what it means and what to look at next."""
 
     name: str
+    """The name of the rule, which stays the same."""
     severity: Severity
     title: str
+    """What was found, in one sentence."""
     count: int
     first_time_ns: int | None
     last_time_ns: int | None
     evidence: tuple[Evidence, ...]
-    evidence_omitted: int
+    """The strongest first."""
+    evidence_omitted: Omission
     means: str
     next: str
+    """What to look at next."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Omitted:
-    """Rows left out of lists that would be endless."""
+    """Rows left out of lists that would be too long."""
 
-    clients: int
-    brokers: int
-    topics: int
-    topic_clients: int
-    faults: int
-    notable: int
+    clients: Omission
+    brokers: Omission
+    topics: Omission
+    topic_clients: Omission
+    faults: Omission
+    notable: Omission
     """Groups of exchanges that findings did not look at."""
 
 
@@ -390,18 +439,24 @@ class ProfileBy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileRow:
-    """One row of the profile: its name from the capture, what tells it apart, and its figures."""
+    """One row of the profile: its name, what tells it apart, and its figures."""
 
     label: str | None
+    """Name from the capture; null if there is none."""
     detail: str | None
+    """What tells the row apart: versions, host and software, node, or API."""
     exchanges: int
     error_responses: int
+    """Responses with an error code, at the top or anywhere inside."""
     unanswered: int
     throttled: int
     doubtful: int
+    """Exchanges on connections of which the capture misses bytes."""
     time_share: float
+    """Part of the service time of the whole capture, 0 to 1."""
     service: Latency | None
     idle: Latency | None
+    """Long polls and waits for group members, which are not service time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -410,12 +465,12 @@ class Profile:
 
     by: ProfileBy
     rows: tuple[ProfileRow, ...]
-    omitted: int
+    omitted: Omission
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedFilter:
-    """An option that narrowed the report, and what it was given."""
+    """An option that narrowed the report, and its values."""
 
     option: str
     values: tuple[str, ...]
@@ -423,16 +478,28 @@ class AppliedFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A whole report. Lists are ranked: by service time, topics by bytes, errors and faults by count."""
+    """A report of kdissect analyze.
 
-    schema_version: int
+    Lists are ranked by service time, topics by bytes, errors and faults by count. Times are nanoseconds since
+    the epoch (UTC). Names that end in _ns are durations in nanoseconds, in _ms milliseconds, in _bytes sizes
+    in bytes. Null is not known, or none.
+    """
+
+    schema_version: Literal[1]
+    """Grows when a field is renamed, removed or changes its meaning; fields may be added without."""
     kdissect_version: str
     histogram_edges_ns: tuple[int, ...]
+    """Edges of the histogram cells.
+
+    The first cell counts what is below the first edge, the last cell what is at or above the last one.
+    """
     capture: CaptureFacts
     filters: tuple[AppliedFilter, ...]
+    """The options that narrowed the report, and their values; empty for all of the capture."""
     connections: ConnectionTotals
     totals: Figures
     findings: tuple[Finding, ...]
+    """What is wrong or worth knowing, most severe first."""
     profile: Profile
     apis: tuple[ApiRow, ...]
     clients: tuple[ClientRow, ...]
@@ -441,4 +508,5 @@ class Summary:
     errors: tuple[ErrorRow, ...]
     faults: tuple[FaultRow, ...]
     doubts: tuple[QualityCounter, ...]
+    """What is missing or uncertain in the capture."""
     omitted: Omitted
