@@ -1,5 +1,4 @@
-"""Exchanges as text: one line that says what happened (`brief_line`), and on request the messages below it
-(`full_lines`).
+"""Exchanges as text: one line that says what happened, and on request the messages below it.
 
 In comes a decoded exchange with its object, as `jsonl.exchange_object` makes it, and the names of topics by
 their ids. What is unusual stands in the line itself: no response, no request, lost bytes, errors, faults.

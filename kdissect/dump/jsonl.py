@@ -99,9 +99,9 @@ def _capture_file(frame: Frame | None, reader: Follower) -> str | None:
 
 
 def _packet(frame: Frame | None, capture_file: str | None, reader: Follower) -> int | None:
-    """Return the number of a frame's first packet in its file;
+    """Return the number of a frame's first packet in its file.
 
-    None if that is not the file of the exchange.
+    Return None if that is not the file of the exchange.
     """
     if frame is None or capture_file is None or _capture_file(frame, reader) != capture_file:
         return None

@@ -9,7 +9,8 @@ from kdissect.errors import UsageError
 from kdissect.protocol.releases import RELEASES
 from kdissect.protocol.schema.definition import Api, Field, Message, fields_at
 from kdissect.protocol.schema.registry import APIS, request_header_version, response_header_version
-from kdissect.report.render.table import TableCell, TableColumn, Terminal, table_lines
+from kdissect.report.render.table import TableCell, TableColumn, table_lines
+from kdissect.report.render.terminal import Terminal
 
 COLUMNS = ("KEY", "API", "VERSIONS", "FLEXIBLE", "LIVE", "PAIRS", "FORMER NAME")
 GAP = "  "
@@ -78,7 +79,7 @@ def version_range(versions: range) -> str:
 
 
 def field_rows(owner: Message | Field, version: int, depth: int = 1) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each field of a message: name, type, role and remarks. Inner fields stand below theirs."""
+    """Yield a row for each field of a message: name, type, role and remarks. Inner fields follow."""
     fields = fields_at(owner, version)
     if not fields and depth == 1:
         yield (f"{GAP}(no fields)",)

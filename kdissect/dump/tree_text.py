@@ -32,7 +32,7 @@ def tree_lines(struct: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
 
 
 def _field_lines(name: str, value: Any, words: Any, depth: int) -> Iterator[str]:
-    """Yield the lines of a field;
+    """Yield the lines of a field.
 
     `words` explain it: a text, a list of texts, or a struct that bytes hold.
     """

@@ -1,5 +1,4 @@
-"""The filters of `kdissect.tables.filters` applied to single exchanges, and the two filters that only a dump
-has.
+"""The filters of `kdissect.tables.filters` applied to single exchanges, and two filters that only a dump has.
 
 In come exchanges as pass two makes them, out goes which of them are selected. What headers tell (API, broker,
 connection, time, latency) is decided for many exchanges at once, before any of them waits for its turn. What
@@ -83,7 +82,7 @@ class ExchangeFilter(Filter):
         return np.array(wanted, bool)[index]
 
     def selects(self, decoded: DecodedExchange, topic_names: Mapping[bytes, str]) -> bool:
-        """Return whether an exchange is selected as far as its messages tell;
+        """Return whether an exchange is selected as far as its messages tell.
 
         `topic_names` has topics by id.
         """
@@ -97,13 +96,13 @@ class ExchangeFilter(Filter):
 
 
 def mentioned_topics(decoded: DecodedExchange, topic_names: Mapping[bytes, str]) -> Iterator[str]:
-    """Return the names of the topics that an exchange names, or names by id, in their order in the messages."""
+    """Return the topics that an exchange names, also those that it names by id, in their order."""
     found = (_topic(mention, topic_names) for mention in decoded.mentions(TOPIC_ROLES))
     return (name for name in found if name is not None)
 
 
 def mentioned_groups(decoded: DecodedExchange) -> Iterator[str]:
-    """Return the names of the groups that an exchange names, in their order in the messages."""
+    """Return the groups that an exchange names, in their order."""
     return (name for name in map(_group, decoded.mentions(GROUP_ROLES)) if name is not None)
 
 

@@ -1,5 +1,6 @@
-"""Names replaced by pseudonyms, so that a report can be given away: hosts, clients, topics, groups,
-transactions, files.
+"""Names replaced by pseudonyms, so that a report can be given away.
+
+Names are those of hosts, clients, topics, groups, members, transactions and capture files.
 
 In come batches of the tables as soon as they are made, out go the same batches under other names: nothing
 that is added up or written later has seen the names.

@@ -14,7 +14,7 @@ from kdissect.streams.flow_state import Int64s
 
 
 class ExchangeKeys(NamedTuple):
-    """The keys of the rows of one batch;
+    """The keys of the rows of one batch.
 
     `present` is false where the request was not captured, so there is no key.
     """

@@ -1,5 +1,4 @@
-"""The filters of every command: what `--api`, `--client` and the others mean, and their application to the
-tables.
+"""The filters of every command: what `--api`, `--client` and the others mean, and the tables they select.
 
 Different filters are ANDed; several values of one filter are ORed. Names may be patterns as in a shell: * ?
 [abc]. An exchange is selected or not as a whole:
@@ -164,7 +163,7 @@ class BatchFilter:
         return ["partitions", *sorted(EVENT_TABLES & tables.keys())]
 
     def _select_exchanges(self, tables: TableBatches, exchange_of_partition: Int64s) -> Mask:
-        """Return the mask of `exchanges`;
+        """Return the mask of `exchanges`.
 
         `exchange_of_partition` has the exchange's row of each partition.
         """

@@ -1,4 +1,4 @@
-"""Metadata records in controller fetches of a real cluster: their kind is shown, what may be secret is not."""
+"""Metadata records in controller fetches of a real cluster: shown by kind, without what may be secret."""
 
 import base64
 import json
