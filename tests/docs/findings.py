@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from kdissect.protocol.error_codes import error_name
-from kdissect.report.findings.context import FindingRule
+from kdissect.report.findings.finding_context import FindingRule
 from kdissect.report.findings.rules import RULES
 from kdissect.report.model.summary import Severity
 from tests.docs.markdown import table

@@ -16,9 +16,9 @@ from kdissect.report.build.page import page_data as document_module
 from kdissect.report.build.page import pivot
 from kdissect.report.build.page.page_data import make_page_data
 from kdissect.report.build.page.size_budget import (
-    shortened,
-    size_of,
-    within,
+    fitting_rows,
+    json_size,
+    shorten,
 )
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
@@ -142,7 +142,7 @@ def test_a_topic_that_is_told_whole_is_whole_however_much_was_folded(whole, monk
     _, _, summary, partial = random_page()
     monkeypatch.setattr(pivot, "MOST_FOR_TOPICS", most)
     data = make_page_data(summary, partial, grid)
-    assert size_of(data["topic_cube"]["series"]) <= most
+    assert json_size(data["topic_cube"]["series"]) <= most
     told = data["topic_cube"]["whole"]
     assert all(of_topics(data)[at] == of_topics(full)[at] for at, is_whole in enumerate(told) if is_whole)
     assert len(told) == len(data["topics"])
@@ -150,7 +150,7 @@ def test_a_topic_that_is_told_whole_is_whole_however_much_was_folded(whole, monk
 
 
 def test_names_of_any_length_fit():
-    assert shortened({"a": ["x" * 9000]})["a"][0] == "x" * 120 + "…" + "x" * 60
+    assert shorten({"a": ["x" * 9000]})["a"][0] == "x" * 120 + "…" + "x" * 60
     tables, grid, _, _ = random_page(exchanges=200)
     for name in ("exchanges", "connections"):
         column = pa.array([one and one + "y" * 20_000 for one in tables[name]["client_id"].to_pylist()], pa.string())  # fmt: skip
@@ -162,8 +162,8 @@ def test_names_of_any_length_fit():
 
 
 def test_every_list_ends_where_its_room_ends(monkeypatch):
-    assert within([[1], [2, 2], [3]], 10) == [[1], [2, 2]]
-    assert within(["too long to be kept within ten"] * 2, 10) == ["too long to be kept within ten"]
+    assert fitting_rows([[1], [2, 2], [3]], 10) == [[1], [2, 2]]
+    assert fitting_rows(["too long to be kept within ten"] * 2, 10) == ["too long to be kept within ten"]
     full = recorded.data("rebalances.pcapng")
     monkeypatch.setattr(document_module, "MOST_FOR_GROUPS", 1000)
     monkeypatch.setattr(document_module, "PAGE", 100_000)
@@ -172,7 +172,7 @@ def test_every_list_ends_where_its_room_ends(monkeypatch):
     for listed, kept in ((full, 6), (data, 1)):
         assert len(listed["groups"]["rows"]) == kept
         assert listed["groups"]["omitted"] == 6 - kept
-    assert size_of(data["cube"]) < size_of(full["cube"])
+    assert json_size(data["cube"]) < json_size(full["cube"])
 
 
 def test_the_handmade_capture():

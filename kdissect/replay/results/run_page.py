@@ -25,7 +25,7 @@ from kdissect.replay.results.run_tables import (
     sum_of_requests,
     words,
 )
-from kdissect.report.render.html.style import policy, still
+from kdissect.report.render.html.style import content_security_policy, static_style
 from kdissect.text import format_share
 
 OUTCOMES = {"pass": "good", "diverged": "bad", "invalid": "warn"}
@@ -59,11 +59,11 @@ def page(report: Report) -> str:
 
 
 def _head(report: Report) -> Markup:
-    style = Markup(still() + VERDICT_STYLE + CHART_STYLE)
+    style = Markup(static_style() + VERDICT_STYLE + CHART_STYLE)
     return element(
         "head",
         element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy(style)),
+        element("meta", http_equiv="Content-Security-Policy", content=content_security_policy(style)),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("title", f"Replay {report['run']['id']}: {report['verdict']}"),

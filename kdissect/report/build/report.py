@@ -15,8 +15,8 @@ from kdissect.report.build.locations import (
 from kdissect.report.build.profile import rank_profile
 from kdissect.report.build.rankings import rank_apis, rank_brokers, rank_clients
 from kdissect.report.build.topic_table import TopicTables
-from kdissect.report.findings.context import FindingContext
 from kdissect.report.findings.finder import apply_rules
+from kdissect.report.findings.finding_context import FindingContext
 from kdissect.report.findings.observations import find_consumer_lags, find_observations
 from kdissect.report.model.summary import (
     HISTOGRAM_EDGES_NS,

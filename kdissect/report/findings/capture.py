@@ -13,7 +13,7 @@ from kdissect.report.findings.connection_evidence import (
     select_connections,
     server_label,
 )
-from kdissect.report.findings.context import FindingContext, Judgement
+from kdissect.report.findings.finding_context import FindingContext, Judgement
 from kdissect.report.model.summary import (
     Evidence,
     Latency,

@@ -13,13 +13,17 @@ from kdissect.report.findings.connection_evidence import (
     select_connections,
     server_label,
 )
-from kdissect.report.findings.context import FindingContext, Judgement, Observation
 from kdissect.report.findings.evidence import (
     count_exchanges,
     group_by,
     observed,
     server_names,
     span_ns,
+)
+from kdissect.report.findings.finding_context import (
+    FindingContext,
+    Judgement,
+    Observation,
 )
 from kdissect.report.model.summary import Evidence, TopicUse
 from kdissect.report.wording import client_id_text, counted

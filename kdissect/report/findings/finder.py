@@ -2,7 +2,11 @@
 
 from collections.abc import Sequence
 
-from kdissect.report.findings.context import FindingContext, FindingRule, Judgement
+from kdissect.report.findings.finding_context import (
+    FindingContext,
+    FindingRule,
+    Judgement,
+)
 from kdissect.report.findings.rules import RULES
 from kdissect.report.model.limited import limited
 from kdissect.report.model.summary import Finding, Severity

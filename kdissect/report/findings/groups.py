@@ -7,8 +7,12 @@ from typing import NamedTuple
 
 from kdissect.protocol.api_keys import OFFSET_COMMITS, ApiKey
 from kdissect.protocol.error_codes import MEMBER_EXPIRED, ErrorCode, is_retriable
-from kdissect.report.findings.context import FindingContext, Judgement, Observation
 from kdissect.report.findings.evidence import count_exchanges, group_by, observed
+from kdissect.report.findings.finding_context import (
+    FindingContext,
+    Judgement,
+    Observation,
+)
 from kdissect.report.findings.responses import errors_by_client
 from kdissect.report.model.summary import Severity
 from kdissect.report.wording import counted

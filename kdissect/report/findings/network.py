@@ -9,8 +9,12 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.report.aggregate.grouping import encode, group_rows
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
-from kdissect.report.findings.context import ConsumerLag, FindingContext, Judgement
 from kdissect.report.findings.evidence import count_exchanges, group_by, observed
+from kdissect.report.findings.finding_context import (
+    ConsumerLag,
+    FindingContext,
+    Judgement,
+)
 from kdissect.report.model.summary import Evidence
 from kdissect.report.wording import counted
 from kdissect.text import format_duration, format_share

@@ -6,7 +6,7 @@ import numpy as np
 
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import FINDING_INPUTS, LAGS
-from kdissect.report.findings.context import ConsumerLag, Observation
+from kdissect.report.findings.finding_context import ConsumerLag, Observation
 from kdissect.report.model.limited import Limited
 from kdissect.report.model.summary import Location
 from kdissect.report.partials import Partial

@@ -11,7 +11,6 @@ from kdissect.protocol.error_codes import (
     ErrorCode,
     is_retriable,
 )
-from kdissect.report.findings.context import FindingContext, Judgement, Observation
 from kdissect.report.findings.evidence import (
     count_exchanges,
     group_by,
@@ -19,6 +18,11 @@ from kdissect.report.findings.evidence import (
     server_names,
     span_ns,
     spells,
+)
+from kdissect.report.findings.finding_context import (
+    FindingContext,
+    Judgement,
+    Observation,
 )
 from kdissect.report.wording import counted
 from kdissect.text import format_duration

@@ -16,7 +16,7 @@ from kdissect.protocol.error_codes import (
     ErrorCode,
 )
 from kdissect.report.findings import capture, clients, groups, network, responses, security
-from kdissect.report.findings.context import FindingRule
+from kdissect.report.findings.finding_context import FindingRule
 from kdissect.report.model.summary import Severity
 
 CRITICAL, WARNING, NOTE = Severity

@@ -14,7 +14,7 @@ from kdissect.report.findings.connection_evidence import (
     select_connections,
     server_label,
 )
-from kdissect.report.findings.context import FindingContext, Judgement
+from kdissect.report.findings.finding_context import FindingContext, Judgement
 from kdissect.report.findings.responses import errors_by_client
 from kdissect.report.wording import counted
 

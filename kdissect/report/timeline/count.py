@@ -9,7 +9,7 @@ from kdissect.report.aggregate.grouping import TableColumns, nullable_ints
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import AnyColumn, PartialTable
 from kdissect.report.aggregate.row_limits import limit_rows
-from kdissect.report.timeline.cells import count_activity, count_failures
+from kdissect.report.timeline.activity import count_activity, count_failures
 from kdissect.report.timeline.exchange_columns import (
     ExchangeColumns,
     connection_rows,

@@ -12,7 +12,7 @@ from kdissect.report.aggregate.grouping import (
 )
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import AnyColumn, take_rows
-from kdissect.report.timeline.cells import activity_measures
+from kdissect.report.timeline.activity import activity_measures
 from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
 from kdissect.report.timeline.timeline_tables import (
     CLIENT,

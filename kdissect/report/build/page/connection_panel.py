@@ -52,7 +52,7 @@ SECURITY = (
 TROUBLES = ("retransmitted_segments", "zero_windows", "lost_bytes", "unanswered", "orphan_responses")
 
 
-def connections(names: PageNames) -> Plain:
+def describe_connections(names: PageNames) -> Plain:
     """Give the connections, numbered as in the cube."""
     columns = names.facts.columns
     trouble = sum((columns.ints(name) > 0).astype(np.int64) for name in TROUBLES)

@@ -16,7 +16,7 @@ from kdissect.report.build.page.page_names import (
     NOT_SINGLED_OUT,
     PageNames,
     Plain,
-    columns_of,
+    sorted_columns,
 )
 from kdissect.report.timeline.timeline_tables import GROUP_CLIENTS, GROUP_STEPS
 
@@ -32,9 +32,9 @@ CLASSIC = "classic"
 Event = Mapping[str, Any]
 
 
-def groups(names: PageNames) -> Plain:
+def describe_groups(names: PageNames) -> Plain:
     """Give the groups, those with the most steps of the protocol first."""
-    steps = columns_of(names.partial, GROUP_STEPS).table.to_pylist()
+    steps = sorted_columns(names.partial, GROUP_STEPS).table.to_pylist()
     by_group: dict[str, list[Event]] = {}
     for row in steps:
         if row["group_id"] is not None:
@@ -69,7 +69,7 @@ def _clients(names: PageNames) -> tuple[dict[str, list[int]], dict[str, int], di
     clients: dict[str, list[int]] = {}
     errors: dict[str, int] = {}
     exchanges: dict[str, int] = {}
-    for row in columns_of(names.partial, GROUP_CLIENTS).table.to_pylist():
+    for row in sorted_columns(names.partial, GROUP_CLIENTS).table.to_pylist():
         group = row["group_id"]
         if group is None:
             continue

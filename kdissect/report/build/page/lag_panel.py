@@ -13,7 +13,7 @@ from kdissect.report.build.page.group_panel import clients_of, group_of_client
 from kdissect.report.build.page.page_names import (
     PageNames,
     Plain,
-    columns_of,
+    sorted_columns,
 )
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.timeline_tables import POSITIONS
@@ -44,12 +44,12 @@ class PositionSeries:
         return np.where(at >= 0, self.values[np.maximum(at, 0)], UNKNOWN)
 
 
-def lag(names: PageNames, grid: Grid) -> dict[str, list[Plain]]:
+def lag_by_group(names: PageNames, grid: Grid) -> dict[str, list[Plain]]:
     """Give the lag of each group by topic: per step what was committed and what was fetched short of the end."""
     ends: dict[Key, PositionSeries] = {}
     reached: dict[tuple[str, str], dict[Key, PositionSeries]] = {}
     group_of = group_of_client(clients_of(names))
-    rows = columns_of(names.partial, POSITIONS).table.to_pylist()
+    rows = sorted_columns(names.partial, POSITIONS).table.to_pylist()
     for row in sorted(rows, key=lambda row: -row["order_ns"]):
         topic = names.topic(row["topic"], row["topic_id"])
         if topic is None or row["partition"] is None:

@@ -3,26 +3,26 @@
 from typing import Any
 
 from kdissect.protocol.error_codes import error_name
-from kdissect.report.build.page.connection_panel import connections, round_trips
-from kdissect.report.build.page.group_panel import groups
-from kdissect.report.build.page.lag_panel import lag
+from kdissect.report.build.page.connection_panel import describe_connections, round_trips
+from kdissect.report.build.page.group_panel import describe_groups
+from kdissect.report.build.page.lag_panel import lag_by_group
 from kdissect.report.build.page.page_names import (
     PageNames,
     Plain,
-    figures_of,
-    latency_of,
+    plain_figures,
+    plain_latency,
 )
 from kdissect.report.build.page.pivot import (
-    failures,
+    list_failures,
     make_pivot,
     make_topic_pivot,
 )
-from kdissect.report.build.page.producer_panel import producers, transactions
+from kdissect.report.build.page.producer_panel import describe_producers, describe_transactions
 from kdissect.report.build.page.size_budget import (
     PAGE,
-    shortened,
-    size_of,
-    within,
+    fitting_rows,
+    json_size,
+    shorten,
 )
 from kdissect.report.model.plain import to_plain
 from kdissect.report.model.summary import Finding, Summary
@@ -47,12 +47,12 @@ def make_page_data(summary: Summary, partial: Partial, grid: Grid) -> Plain:
     """Give the data of the page."""
     names = PageNames(summary, partial, read_connection_facts(partial), grid.start_ns)
     capture = summary.capture
-    found_groups, behind = groups(names), lag(names, grid)
+    found_groups, behind = describe_groups(names), lag_by_group(names, grid)
     for group in found_groups["rows"]:
         group["lag"] = behind.get(group["name"], [])
     _cut(found_groups, MOST_FOR_GROUPS)
-    codes = failures(names)
-    topics = within([_topic(row) for row in summary.topics[:MOST_TOPICS]], MOST_FOR_TOPIC_NAMES)
+    codes = list_failures(names)
+    topics = fitting_rows([_topic(row) for row in summary.topics[:MOST_TOPICS]], MOST_FOR_TOPIC_NAMES)
     found = {
         "kdissect": summary.kdissect_version,
         "capture": to_plain(capture)
@@ -67,7 +67,7 @@ def make_page_data(summary: Summary, partial: Partial, grid: Grid) -> Plain:
             "cell_bits": CELL_BITS,
         },
         "filters": to_plain(summary.filters),
-        "totals": figures_of(summary.totals) | _counts(summary),
+        "totals": plain_figures(summary.totals) | _counts(summary),
         "traffic": _traffic(summary),
         "findings": [_finding(names, finding) for finding in summary.findings],
         "apis": [_api(names, row) for row in names.apis.rows(("key",))],
@@ -86,19 +86,19 @@ def make_page_data(summary: Summary, partial: Partial, grid: Grid) -> Plain:
         "topics": topics,
         "topic_cube": make_topic_pivot(names, [topic["name"] for topic in topics]),
         "groups": found_groups,
-        "producers": _cut(producers(names), MOST_FOR_PRODUCERS),
-        "transactions": _cut(transactions(names), MOST_FOR_TRANSACTIONS),
-        "connections": connections(names),
+        "producers": _cut(describe_producers(names), MOST_FOR_PRODUCERS),
+        "transactions": _cut(describe_transactions(names), MOST_FOR_TRANSACTIONS),
+        "connections": describe_connections(names),
         "round_trips": round_trips(names),
         "doubts": to_plain(summary.doubts),
     }
-    found = {name: part if name in AS_THEY_ARE else shortened(part) for name, part in found.items()}
-    return found | {"cube": make_pivot(names, PAGE - size_of(found))}
+    found = {name: part if name in AS_THEY_ARE else shorten(part) for name, part in found.items()}
+    return found | {"cube": make_pivot(names, PAGE - json_size(found))}
 
 
 def _cut(listed: Plain, most: int) -> Plain:
     """Leave out the last rows where they have no room, and count them."""
-    kept = within(listed["rows"], most)
+    kept = fitting_rows(listed["rows"], most)
     listed["omitted"] += len(listed["rows"]) - len(kept)
     listed["rows"] = kept
     return listed
@@ -129,7 +129,7 @@ def _counts(summary: Summary) -> Plain:
 def _traffic(summary: Summary) -> Plain:
     seen = to_plain(summary.connections)
     for name in ("server_rtt", "client_rtt"):
-        seen[name] = latency_of(getattr(summary.connections, name))
+        seen[name] = plain_latency(getattr(summary.connections, name))
     return seen  # type: ignore[no-any-return]
 
 
@@ -167,7 +167,7 @@ def _version(names: PageNames, row: Any) -> Plain:
     return {
         "api": names.api(row.api_key),
         "version": row.api_version,
-        "all": figures_of(row.figures),
+        "all": plain_figures(row.figures),
         "errors": row.figures.error_responses,
         "slowest": names.place(row.slowest),
     }
@@ -228,5 +228,5 @@ def _topic(row: Any) -> Plain:
         "named": row.resolved,
         "partitions": row.partitions,
         "codecs": codecs,
-        "service": {use.api_key: latency_of(use.service) for use in row.uses if use.service},
+        "service": {use.api_key: plain_latency(use.service) for use in row.uses if use.service},
     }

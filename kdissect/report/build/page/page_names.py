@@ -96,21 +96,21 @@ class NumberedGroups:
     def rows(self, names: Sequence[str]) -> Iterable[Plain]:
         """Give each thing with its key and figures."""
         for key, figures, count in zip(self.keys, self.figures, self.connections, strict=True):
-            yield dict(zip(names, key, strict=True)) | {"connections": count, "all": figures_of(figures)}
+            yield dict(zip(names, key, strict=True)) | {"connections": count, "all": plain_figures(figures)}
 
 
-def figures_of(figures: Figures) -> Plain:
+def plain_figures(figures: Figures) -> Plain:
     """Give the figures that the page shows where nothing is narrowed."""
     return {
         "n": figures.exchanges,
         "timed": figures.service.count if figures.service else 0,
         "lossy": figures.doubtful,
-        "service": latency_of(figures.service),
-        "idle": latency_of(figures.idle),
+        "service": plain_latency(figures.service),
+        "idle": plain_latency(figures.idle),
     }
 
 
-def latency_of(latency: Latency | None) -> Plain | None:
+def plain_latency(latency: Latency | None) -> Plain | None:
     """Give the percentiles that are within 0.4 %."""
     if latency is None:
         return None
@@ -124,7 +124,7 @@ def latency_of(latency: Latency | None) -> Plain | None:
     }
 
 
-def columns_of(partial: Partial, part: Any) -> TableColumns:
+def sorted_columns(partial: Partial, part: Any) -> TableColumns:
     """Give a part of a partial as columns, rows in a fixed order."""
     table = partial.table(part)
     return TableColumns(

@@ -16,9 +16,9 @@ from kdissect.report.build.page.page_names import (
     NOT_SINGLED_OUT,
     PageNames,
     Plain,
-    columns_of,
+    sorted_columns,
 )
-from kdissect.report.build.page.size_budget import size_of
+from kdissect.report.build.page.size_budget import json_size
 from kdissect.report.timeline.timeline_tables import (
     ACTIVITY,
     FAILURES,
@@ -86,21 +86,21 @@ class PivotRows(NamedTuple):
 
 def make_pivot(names: PageNames, room: int = MOST_CHARACTERS) -> Plain:
     """Give the cube in the finest detail that fits."""
-    columns = columns_of(names.partial, ACTIVITY)
-    cells = PivotRows(slots_of(names, columns), _counts(names, columns, SUMS))
+    columns = sorted_columns(names.partial, ACTIVITY)
+    cells = PivotRows(find_slots(names, columns), _counts(names, columns, SUMS))
     found = _fitting(cells, DETAILS, min(max(room, LEAST_CHARACTERS), MOST_CHARACTERS))
     return found | {"sums": SUMS, "whole": _whole(names, cells, found["slots"])}
 
 
 def make_topic_pivot(names: PageNames, topics: Sequence[str]) -> Plain:
     """Give the cube of these topics, and which of them it holds in full."""
-    columns = columns_of(names.partial, TOPIC_ACTIVITY)
+    columns = sorted_columns(names.partial, TOPIC_ACTIVITY)
     number = {topic: at for at, topic in enumerate(topics)}
     named = zip(columns.arrow("topic").to_pylist(), columns.arrow("topic_id").to_pylist(), strict=True)
     found = [number.get(names.topic(*one) or "", NOT_SINGLED_OUT) for one in named]
     slots = [
         (client, broker, topic)
-        for (client, broker, _), topic in zip(slots_of(names, columns), found, strict=True)
+        for (client, broker, _), topic in zip(find_slots(names, columns), found, strict=True)
     ]
     rows = _counts(names, columns, TOPIC_SUMS)
     kept = [at for at, topic in enumerate(found) if topic >= 0]
@@ -139,12 +139,12 @@ def _fitting(cells: PivotRows, details: Sequence[Detail], most: int, rest: bool 
     heavy = _heaviest(cells)
     for detail in details:
         found = _folded(cells, detail, heavy, rest)
-        if size_of(found["series"]) <= most:
+        if json_size(found["series"]) <= most:
             break
     return found
 
 
-def slots_of(names: PageNames, columns: TableColumns) -> list[Slot]:
+def find_slots(names: PageNames, columns: TableColumns) -> list[Slot]:
     """Give the slot of each row that has the columns of both ends and maybe a connection."""
     known = "connection" in columns.table.schema.names
     client_ids = columns.arrow("client_id")
@@ -225,10 +225,10 @@ def _whole(names: PageNames, cells: PivotRows, slots: Sequence[Slot]) -> Plain:
     }
 
 
-def failures(names: PageNames) -> list[list[int | None]]:
+def list_failures(names: PageNames) -> list[list[int | None]]:
     """Give [step, api, code, client, broker, connection, exchanges, packet] for each error code, in the detail that fits."""
-    columns = columns_of(names.partial, FAILURES)
-    slots = slots_of(names, columns)
+    columns = sorted_columns(names.partial, FAILURES)
+    slots = find_slots(names, columns)
     rows = columns.table.to_pylist()
     for detail in (DETAILS[0], DETAILS[2], DETAILS[-1]):
         found: dict[tuple[int, ...], list[int | None]] = {}
@@ -245,6 +245,6 @@ def failures(names: PageNames) -> list[list[int | None]]:
             counts = found.setdefault(key, [0, names.ref_of(row)])
             counts[0] = (counts[0] or 0) + row["exchanges"]
         told = [[*key, *counts] for key, counts in found.items()]
-        if size_of(told) <= MOST_FOR_FAILURES:
+        if json_size(told) <= MOST_FOR_FAILURES:
             break
     return told

@@ -7,7 +7,7 @@ from typing import Any
 from kdissect.report.build.page.page_names import (
     PageNames,
     Plain,
-    columns_of,
+    sorted_columns,
 )
 from kdissect.report.timeline.timeline_tables import (
     PRODUCERS,
@@ -22,11 +22,11 @@ ENDS = ("commit", "abort")
 Identity = tuple[Any, ...]
 
 
-def producers(names: PageNames) -> Plain:
+def describe_producers(names: PageNames) -> Plain:
     """Give who wrote under which producer id, most bytes first."""
     gaps = _gaps(names)
     found: dict[Identity, Plain] = {}
-    for row in columns_of(names.partial, PRODUCERS).table.to_pylist():
+    for row in sorted_columns(names.partial, PRODUCERS).table.to_pylist():
         idempotent = (row["producer_id"] if row["producer_id"] is not None else -1) >= 0
         identity = (
             row["client_id"],
@@ -80,7 +80,7 @@ def producers(names: PageNames) -> Plain:
 def _gaps(names: PageNames) -> dict[tuple[int, int], tuple[list[Plain], int]]:
     """Give, by producer id and epoch, the sequence numbers that never came, and how many records came more than once."""
     runs: dict[Identity, list[dict[str, Any]]] = {}
-    for row in columns_of(names.partial, SEQUENCES).table.to_pylist():
+    for row in sorted_columns(names.partial, SEQUENCES).table.to_pylist():
         if row["producer_id"] is not None:
             topic = names.topic(row["topic"], row["topic_id"])
             runs.setdefault((row["producer_id"], row["producer_epoch"], topic, row["partition"]), []).append(
@@ -109,16 +109,16 @@ def _gaps(names: PageNames) -> dict[tuple[int, int], tuple[list[Plain], int]]:
     return found
 
 
-def transactions(names: PageNames) -> Plain:
+def describe_transactions(names: PageNames) -> Plain:
     """Give the transactions of each transactional id in the order of time."""
     by_id: dict[str, list[dict[str, Any]]] = {}
     cut = 0
-    for row in columns_of(names.partial, TRANSACTION_STEPS).table.to_pylist():
+    for row in sorted_columns(names.partial, TRANSACTION_STEPS).table.to_pylist():
         if row["event"] is None:
             cut += row["events"]
         elif row["transactional_id"] is not None:
             by_id.setdefault(row["transactional_id"], []).append(row)
-    for row in columns_of(names.partial, PRODUCERS).table.to_pylist():
+    for row in sorted_columns(names.partial, PRODUCERS).table.to_pylist():
         if row["transactional_id"] is not None:
             about = {
                 "event": "produce",

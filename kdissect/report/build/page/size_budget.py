@@ -13,28 +13,28 @@ LONGEST = 240
 T = TypeVar("T")
 
 
-def size_of(value: Any) -> int:
+def json_size(value: Any) -> int:
     """Give the characters that a value takes in the page."""
     return len(json.dumps(value, separators=(",", ":")))
 
 
-def within(rows: Sequence[T], most: int) -> list[T]:
+def fitting_rows(rows: Sequence[T], most: int) -> list[T]:
     """Give the first rows, as many as have room, one at least."""
     kept: list[T] = []
     for row in rows:
-        most -= size_of(row) + 1
+        most -= json_size(row) + 1
         if kept and most < 0:
             break
         kept.append(row)
     return kept
 
 
-def shortened(value: Any) -> Any:
+def shorten(value: Any) -> Any:
     """Give a value with the middle left out of texts that are too long; the same text is always cut alike."""
     if isinstance(value, str):
         return value if len(value) <= LONGEST else f"{value[: LONGEST // 2]}…{value[-LONGEST // 4 :]}"
     if isinstance(value, dict):
-        return {shortened(name): shortened(inner) for name, inner in value.items()}
+        return {shorten(name): shorten(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [shortened(inner) for inner in value]
+        return [shorten(inner) for inner in value]
     return value

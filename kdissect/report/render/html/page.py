@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from kdissect.report.render.html.style import asset, policy
+from kdissect.report.render.html.style import asset, content_security_policy
 
 SCRIPTS = (
     "format",
@@ -45,7 +45,7 @@ def render_page(data: Mapping[str, Any]) -> str:
     style, script = asset("page.css"), "\n".join(_scripts())
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     parts = {
-        "policy": escape(policy(style, script)),
+        "policy": escape(content_security_policy(style, script)),
         "title": escape(_title(data["capture"]["files"])),
         "style": style,
         "data": text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"),

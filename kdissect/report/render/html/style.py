@@ -13,14 +13,14 @@ def asset(name: str) -> str:
     return files(__package__).joinpath("assets", name).read_text("utf-8")
 
 
-def still() -> str:
+def static_style() -> str:
     """Give the style for a page without a script: dark where the reader's system is."""
     return DARK.sub(
         r"@media screen and (prefers-color-scheme: dark) { :root \1 }", asset("page.css"), count=1
     )
 
 
-def policy(style: str, script: str | None = None) -> str:
+def content_security_policy(style: str, script: str | None = None) -> str:
     """Give a content security policy that allows this style, this script, and no request at all."""
     scripts = f"script-src '{_hash(script)}'; " if script is not None else ""
     return f"default-src 'none'; style-src '{_hash(style)}'; {scripts}img-src data:; base-uri 'none'; form-action 'none'"
