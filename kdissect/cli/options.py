@@ -117,7 +117,7 @@ def _remote(text: str) -> str:
 
 def port_argument(text: str) -> int:
     """Return a TCP port. Raise ArgumentTypeError."""
-    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a TCP port (1 to 65535)")
     return int(text)
 
@@ -132,14 +132,14 @@ def size_argument(text: str) -> int:
 
 def count_argument(text: str) -> int:
     """Return a number from 1 to 65536. Raise ArgumentTypeError."""
-    if not text.isdecimal() or not 1 <= int(text) <= math.isqrt(1 << 32):
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= math.isqrt(1 << 32):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 65536")
     return int(text)
 
 
 def positive_argument(text: str) -> int:
     """Return a whole number above 0. Raise ArgumentTypeError."""
-    if not text.isdecimal() or not int(text):
+    if not (text.isascii() and text.isdecimal()) or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return int(text)
 

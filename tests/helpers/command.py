@@ -29,3 +29,10 @@ def kdissect(
         input=stdin, capture_output=True, env=environment(**more), timeout=280, check=False,
     )  # fmt: skip
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def assert_one_sentence(text: str) -> None:
+    assert text.startswith("kdissect")
+    assert text.count("\n") == 1
+    assert "Traceback" not in text
+    assert "Exception" not in text

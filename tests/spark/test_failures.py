@@ -1,11 +1,9 @@
 """Failures of Spark in one sentence."""
 
-import io
 from pathlib import Path
 
 import pytest
 
-from kdissect.spark import progress
 from kdissect.spark.failures import (
     DEBUGGING,
     PYTHON_ADVICE,
@@ -14,8 +12,6 @@ from kdissect.spark.failures import (
     job_error,
     last_python_error,
 )
-from kdissect.spark.progress import describe_stage
-from kdissect.spark.startup.jvm import GatewayError, error_line
 
 WORKER = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -89,18 +85,6 @@ def test_what_an_exception_of_java_came_from_is_told() -> None:
     assert explain(error) == "cannot start"
 
 
-def test_a_jvm_that_died_is_quoted(tmp_path: Path) -> None:
-    log = tmp_path / "java.log"
-    log.write_text("starting\nError: could not reserve memory\nlast words\n")
-    assert error_line(log) == "Error: could not reserve memory"
-    assert explain(EOFError(), log) == "Spark ended unexpectedly: Error: could not reserve memory"
-    assert explain(GatewayError("Java ended")) == "Java ended"
-    log.write_text("")
-    assert error_line(log) == "it printed nothing"
-    log.write_bytes(b'Setting log level\nException in thread "main" x.Y: why\n\tat z\n\0\0\0')
-    assert error_line(log) == 'Exception in thread "main" x.Y: why'
-
-
 def test_a_full_disk_is_told_from_the_log_too(tmp_path: Path) -> None:
     log = tmp_path / "java.log"
     error = RuntimeError("Failed to create a temp directory after 10 attempts!")
@@ -109,24 +93,3 @@ def test_a_full_disk_is_told_from_the_log_too(tmp_path: Path) -> None:
     assert not isinstance(job_error(error, log), DiskFullError)
     log.write_text("ERROR: java.io.IOException: No space left on device\n")
     assert isinstance(job_error(error, log), DiskFullError)
-
-
-def test_progress_is_named_after_the_pass() -> None:
-    assert describe_stage("mapPartitionsInternal at X", 1, 4) == "kdissect: reading packets, 1 of 4 parts"
-    assert describe_stage("collectAsArrowToPython at X", 0, 2) == "kdissect: dissecting, 0 of 2 parts"
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_a_long_survey_is_told_of(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    said = io.StringIO()
-    monkeypatch.setattr(said, "isatty", lambda: terminal)
-    with progress.IndexProgress(stream=said) as told:
-        told(1 * 10**9, 8 * 10**9)
-        assert said.getvalue() == ""  # a survey that is short needs no progress
-        now[0] += 40
-        told(2 * 10**9, 8 * 10**9)
-        told(3 * 10**9, 8 * 10**9)
-    line = "kdissect: looking over captures, 2.0 of 8.0 GB"
-    assert said.getvalue() == (f"\r\x1b[K{line}\r\x1b[K" if terminal else f"{line}\n")

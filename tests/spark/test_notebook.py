@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 import kdissect
-from kdissect.capture.formats.file_types import InputError
 from kdissect.spark.session import Engine
 from kdissect.tables.schemas import TABLES
 from tests.helpers.command import environment
@@ -39,25 +38,3 @@ def test_tables(engine: Engine, whole: Whole) -> None:
     found = kdissect.load_tables(engine.session(), SMALL)
     for name, table in whole(SMALL).items():
         assert rows_of(getattr(found, name), name).equals(in_order(table)), name
-
-
-def test_the_data_source(engine: Engine, whole: Whole) -> None:
-    spark = engine.session()
-    kdissect.register(spark)
-    for name, table in whole(SMALL).items():
-        frame = spark.read.format("kdissect").option("table", name).load(str(SMALL))
-        assert frame.columns == TABLES[name].names
-        assert rows_of(frame, name).equals(in_order(table)), name
-    produced = spark.read.format("kdissect").load(str(SMALL)).where("api_key = 0").count()
-    assert produced == sum(row == 0 for row in whole(SMALL)["exchanges"]["api_key"].to_pylist()) > 0
-
-
-def test_wrong_paths_and_tables(engine: Engine, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
-        kdissect.load_tables(engine.session(), tmp_path / "nothing.pcap")
-    kdissect.register(engine.session())
-    reader = engine.session().read.format("kdissect")
-    with pytest.raises(Exception, match="'records' is no table of kdissect"):
-        reader.option("table", "records").load(str(SMALL))
-    with pytest.raises(AttributeError, match="no attribute 'table'"):
-        kdissect.table  # noqa: B018

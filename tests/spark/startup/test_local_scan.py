@@ -12,7 +12,6 @@ from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import ordered_by_split
 from kdissect.spark.failures import DiskFullError
 from kdissect.spark.jobs import AnalysisWork
-from kdissect.spark.session import SparkSettings
 from kdissect.spark.startup.local_scan import scan_locally
 from tests.spark.conftest import CAPTURES
 
@@ -57,9 +56,3 @@ def test_a_disk_that_is_full_is_told_at_once(splits_of: SplitsOf) -> None:
     splits = splits_of(CAPTURE)
     with pytest.raises(DiskFullError, match="TMPDIR"):
         scan_locally(splits, (), AnalysisWork(splits).shares(1), Path("/dev/full"), lambda: False)
-
-
-@pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[4,2]", 4)])
-def test_cores_of_a_local_run(master: str, cores: int) -> None:
-    assert SparkSettings(master).cores == cores
-    assert SparkSettings("local[*]").cores >= 1

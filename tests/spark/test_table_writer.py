@@ -1,8 +1,7 @@
-"""The same steps on Spark: jobs, writers, and what is left when it ends."""
+"""Tables are written completely or not at all, in every format, here and at URIs."""
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,13 +11,9 @@ import pytest
 
 from kdissect.capture.index.splits import Split
 from kdissect.errors import OutputError
-from kdissect.report.build.report import build_report
-from kdissect.report.model.summary import CaptureFacts
-from kdissect.report.partials import from_arrow
-from kdissect.spark import jobs, tasks
+from kdissect.spark import jobs
 from kdissect.spark.jobs import AnalysisWork
 from kdissect.spark.session import Engine
-from kdissect.spark.startup.local_scan import scan_locally
 from kdissect.spark.table_writer import (
     TableDirectory,
     TableFormat,
@@ -27,30 +22,13 @@ from kdissect.spark.table_writer import (
 from kdissect.tables.schemas import TABLES
 from tests.spark.conftest import CAPTURES, Tables, in_order
 
-pytestmark = pytest.mark.spark
-
 SplitsOf = Callable[..., tuple[Split, ...]]
+
+
 Dissected = Callable[..., Tables]
+
+
 FIRST = min(CAPTURES.glob("*.pcap*"))
-
-
-@pytest.mark.parametrize("ahead", [None, 0, 2, 1000])
-def test_analysis_is_what_the_steps_give_without_spark(
-    engine: Engine, splits_of: SplitsOf, tmp_path: Path, ahead: int | None
-) -> None:
-    whole, cut = splits_of(FIRST), splits_of(FIRST, split_bytes=100_000)
-    pieces = [batch for split in whole for batch in tasks.scan_step([ordinal(split)], whole, ())]
-    rows = list(tasks.summary_step(pieces, whole))
-    work = AnalysisWork(cut, partitions=5)
-    if ahead is not None:
-        done = scan_locally(cut[:ahead], (), work.shares(2), tmp_path / "pieces", lambda: False)
-        assert done.done == min(ahead, len(cut))
-        work = replace(work, ahead=done)
-    analysis = jobs.merge_figures(jobs.figures(engine.context(), work))
-    assert analysis.counts == tasks.sum_counts(rows)
-    assert analysis.counts.packets == sum(split.packets for split in whole)
-    facts = CaptureFacts()
-    assert build_report(analysis.partial, facts) == build_report(from_arrow(tasks.partials_only(rows)), facts)
 
 
 def test_exported_tables_are_the_same_in_every_format(
@@ -94,20 +72,6 @@ def test_tables_at_a_uri(
     near.abandon()
 
 
-def test_a_failing_step_is_one_sentence(engine: Engine, splits_of: SplitsOf, tmp_path: Path) -> None:
-    from kdissect.spark.failures import explain
-
-    gone = tmp_path / "gone.pcapng"
-    gone.write_bytes(FIRST.read_bytes())
-    work = AnalysisWork(splits_of(gone))
-    gone.unlink()
-    with pytest.raises(Exception) as raised:  # noqa: PT011 - PySpark's, whatever it is
-        jobs.figures(engine.context(), work)
-    sentence = explain(raised.value)
-    assert "gone.pcapng" in sentence
-    assert "\n" not in sentence
-
-
 def test_a_directory_with_something_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(OutputError, match="is not empty"):
@@ -120,10 +84,6 @@ def test_an_abandoned_export_leaves_nothing(tmp_path: Path) -> None:
     target = TableDirectory(tmp_path / "tables")
     target.abandon()
     assert not list(tmp_path.iterdir())
-
-
-def ordinal(split: Split) -> pa.RecordBatch:
-    return pa.record_batch({"split": [split.index]})
 
 
 def read_parquet(folder: Path, schema: pa.Schema) -> pa.Table:

@@ -1,0 +1,46 @@
+"""Arguments that are wrong, and help that needs nothing."""
+
+import subprocess
+import sys
+
+import pytest
+
+from kdissect import __version__
+from tests.helpers.command import assert_one_sentence, environment, kdissect
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "required: COMMAND"),
+        (["explain"], "invalid choice: 'explain'"),
+        (["analyze"], "required: PATH"),
+        (["analyze", "--port", "99999", "x"], "'99999' is not a TCP port"),
+        (["analyze", "--master", "moon", "x"], "'moon' is not a Spark master"),
+        (["analyze", "--remote", "moon", "x"], "'moon' is not a Spark Connect server"),
+        (["analyze", "--remote", "sc://moon", "--master", "local", "x"], "not allowed with argument"),
+        (["analyze", "--format", "xml", "x"], "invalid choice: 'xml'"),
+        (["analyze", "--split-bytes", "0", "x"], "'0' is not a size"),
+        (["export", "x", "--table", "exchanges"], "required: --out"),
+        (["export", "x", "--out", "y", "--table", "records"], "invalid choice: 'records'"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(arguments: list[str], words: str) -> None:
+    done = kdissect(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert_one_sentence(done.stderr)
+
+
+def test_version_and_help_need_neither_spark_nor_compiler() -> None:
+    assert kdissect("--version").stdout == f"kdissect {__version__}\n"
+    seen = "import sys, kdissect.cli as c\ntry: c.main(['analyze', '--help'])\nexcept SystemExit: pass\n"
+    loaded = "print({'pyspark', 'numba', 'numpy', 'pyarrow'} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", seen + loaded],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=True,
+    )
+    assert done.stdout.endswith("set()\n")

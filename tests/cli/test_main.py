@@ -1,0 +1,65 @@
+"""From a signal, a closed pipe or a failure to an exit code."""
+
+import signal
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.command import COMMAND, environment
+
+ROOT = Path(__file__).parents[2]
+
+
+CAPTURE = ROOT / "captures" / "cluster-life.pcapng"
+
+
+PCAP = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+
+
+@pytest.mark.spark
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    run = subprocess.Popen(
+        [*COMMAND, "analyze", "--quiet", CAPTURE],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+    )  # fmt: skip
+    assert run.stdout
+    assert run.stderr
+    run.stdout.close()
+    assert run.wait(timeout=250) == 0
+    assert run.stderr.read() == b""
+    run.stderr.close()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("moment", ["starting", "working"])
+def test_interrupts_end_everything(number: signal.Signals, code: int, moment: str, tmp_path: Path) -> None:
+    run = subprocess.Popen(
+        [*COMMAND, "analyze", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(TMPDIR=str(tmp_path)),
+        # Whoever runs the tests may ignore the signal.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
+    assert run.stdin
+    assert run.stderr
+    if moment == "working":
+        run.stdin.write(CAPTURE.read_bytes())
+        run.stdin.close()
+        assert b"pcapng" in run.stderr.readline()
+    else:
+        run.stdin.write(PCAP)
+        run.stdin.flush()
+        while not list(tmp_path.glob("kdissect-*/spool-*")) and run.poll() is None:
+            time.sleep(0.01)
+    run.send_signal(number)
+    assert run.wait(timeout=60) == code
+    assert b"Traceback" not in run.stderr.read()
+    run.stderr.close()
+    if not run.stdin.closed:
+        run.stdin.close()

@@ -1,0 +1,74 @@
+"""Spark's JVM: its command line, its environment and what it printed."""
+
+from pathlib import Path
+
+import pytest
+
+from kdissect.spark.failures import (
+    explain,
+)
+from kdissect.spark.startup.java import Java
+from kdissect.spark.startup.jvm import (
+    LOCAL_MAIN,
+    SHORT_LIFE_OPTIONS,
+    SUBMIT_MAIN,
+    GatewayError,
+    JvmLaunch,
+    error_line,
+    spark_jars,
+)
+
+
+def test_a_jvm_that_died_is_quoted(tmp_path: Path) -> None:
+    log = tmp_path / "java.log"
+    log.write_text("starting\nError: could not reserve memory\nlast words\n")
+    assert error_line(log) == "Error: could not reserve memory"
+    assert explain(EOFError(), log) == "Spark ended unexpectedly: Error: could not reserve memory"
+    assert explain(GatewayError("Java ended")) == "Java ended"
+    log.write_text("")
+    assert error_line(log) == "it printed nothing"
+    log.write_bytes(b'Setting log level\nException in thread "main" x.Y: why\n\tat z\n\0\0\0')
+    assert error_line(log) == 'Exception in thread "main" x.Y: why'
+
+
+def launch(folder: Path, local: bool = True, **environment: str) -> JvmLaunch:
+    java = Java(Path("/usr/bin/java"), "17.0.1")
+    return JvmLaunch(
+        java, folder, "768m", local, {"spark.master": "local[2]" if local else "yarn"}, environment
+    )
+
+
+def test_a_local_run_starts_the_gateway_and_others_submit(tmp_path: Path) -> None:
+    assert launch(tmp_path).command(None)[-1] == LOCAL_MAIN
+    command = launch(tmp_path, local=False).command(None)
+    assert command[command.index(SUBMIT_MAIN) :] == [
+        SUBMIT_MAIN,
+        "--conf",
+        "spark.master=yarn",
+        "pyspark-shell",
+    ]
+
+
+def test_without_the_shortcut_a_local_run_submits_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = launch(tmp_path).options()
+    monkeypatch.setenv("KDISSECT_STARTUP", "-direct_jvm")
+    assert SUBMIT_MAIN in launch(tmp_path).command(None)
+    assert set(usual) - set(launch(tmp_path).options()) == set(SHORT_LIFE_OPTIONS)
+
+
+def test_a_local_run_ignores_the_settings_of_another_spark(tmp_path: Path) -> None:
+    there = {
+        "SPARK_CONF_DIR": "/elsewhere",
+        "PYSPARK_PYTHON": "python2",
+        "SPARK_REMOTE": "sc://x",
+        "HOME": "/home",
+    }
+    kept = launch(tmp_path, **there).child_environment()
+    assert not {"SPARK_CONF_DIR", "PYSPARK_PYTHON", "SPARK_REMOTE", "SPARK_HOME"} & set(kept)
+    assert kept["HOME"] == "/home"
+    far = launch(tmp_path, local=False, **there).child_environment()
+    assert far["SPARK_CONF_DIR"] == "/elsewhere"
+    assert "SPARK_REMOTE" not in far
+    assert far["SPARK_HOME"] == str(spark_jars()[0].parents[1])

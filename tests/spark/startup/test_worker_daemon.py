@@ -1,0 +1,37 @@
+"""The program that Spark starts for Python workers: it hands over, or loads and serves itself."""
+
+import pytest
+
+from kdissect.spark.startup import worker_daemon
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    made: list[str] = []
+    monkeypatch.setattr(worker_daemon, "block_pandas", lambda: made.append("block_pandas"))
+    monkeypatch.setattr(worker_daemon, "preload", lambda: made.append("preload"))
+    monkeypatch.setattr("pyspark.daemon.manager", lambda: made.append("serve"))
+    return made
+
+
+def test_a_child_that_took_over_leaves_nothing_to_do(
+    calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_daemon, "hand_over", lambda: True)
+    worker_daemon.main()
+    assert calls == []
+
+
+def test_otherwise_it_loads_and_serves(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_daemon, "hand_over", lambda: False)
+    worker_daemon.main()
+    assert calls == ["block_pandas", "preload", "serve"]
+
+
+def test_pandas_is_hidden_only_if_the_shortcut_is_on(
+    calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_daemon, "hand_over", lambda: False)
+    monkeypatch.setenv("KDISSECT_STARTUP", "plain")
+    worker_daemon.main()
+    assert calls == ["preload", "serve"]

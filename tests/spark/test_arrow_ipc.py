@@ -1,0 +1,40 @@
+"""Batches as bytes, and their order after a shuffle."""
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from kdissect.spark.arrow_ipc import from_blob, ordered_by_split, to_blob
+
+
+def batch(number: int) -> pa.RecordBatch:
+    return pa.record_batch({"number": [number] * 100})
+
+
+@pytest.mark.parametrize("compression", [None, "lz4"])
+def test_a_batch_comes_back(compression: str | None) -> None:
+    assert from_blob(to_blob(batch(7), compression)) == [batch(7)]
+
+
+@pytest.mark.parametrize("held_bytes", [1, 1 << 20])
+def test_blobs_come_in_order_of_splits_from_memory_and_from_disk(held_bytes: int) -> None:
+    blobs = [(number, to_blob(batch(number))) for number in range(50)]
+    random.Random(3).shuffle(blobs)
+    assert list(ordered_by_split(blobs, held_bytes)) == [batch(number) for number in range(50)]
+
+
+def test_temporary_files_lie_where_spark_wants_them(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"/does/not/exist,{tmp_path}")
+    seen: list[object] = []
+
+    def spooled(**options: object) -> object:
+        seen.append(options["dir"])
+        raise InterruptedError
+
+    monkeypatch.setattr("tempfile.SpooledTemporaryFile", spooled)
+    with pytest.raises(InterruptedError):
+        list(ordered_by_split([]))
+    assert seen == [str(tmp_path)]

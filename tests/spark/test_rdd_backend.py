@@ -1,0 +1,48 @@
+"""Rows in RDDs: scanned, shuffled, kept, narrowed and collected."""
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pytest
+
+from kdissect.spark.arrow_ipc import from_blob, to_blob
+from kdissect.spark.backend import ROWS, Row
+from kdissect.spark.rdd_backend import RddBackend
+from kdissect.spark.session import Engine
+
+pytestmark = pytest.mark.spark
+SCHEMA = pa.schema([("number", pa.int64())])
+
+
+def scan(ordinals: Iterable[int]) -> Iterator[tuple[int, Row]]:
+    for ordinal in ordinals:
+        yield ordinal % 2, (ordinal, to_blob(pa.record_batch({"number": [ordinal]}, SCHEMA)))
+
+
+def name_parity(rows: Iterable[Row]) -> Iterator[tuple[str, bytes]]:
+    for ordinal, blob in rows:
+        yield ("odd" if ordinal % 2 else "even"), blob
+
+
+def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for blob in batch[ROWS].to_pylist():
+            yield from from_blob(blob)
+
+
+def test_rows_meet_in_their_partition_and_are_chosen_by_key(engine: Engine) -> None:
+    rows = (
+        RddBackend(engine.context()).scan_and_shuffle(scan, range(6), 3, 2, None).through(name_parity).kept()
+    )
+    assert sorted(key for key, _ in rows.collected()) == ["even"] * 3 + ["odd"] * 3
+    odd = rows.only("odd").frame(engine.session(), unpack, SCHEMA)
+    assert sorted(row["number"] for row in odd.collect()) == [1, 3, 5]
+
+
+def test_nothing_to_scan_leaves_empty_partitions(engine: Engine) -> None:
+    rows = RddBackend(engine.context()).scan_and_shuffle(scan, range(0), 1, 4, None)
+    assert rows.through(name_parity).collected() == []
+
+
+def test_each_item_is_a_task(engine: Engine) -> None:
+    assert RddBackend(engine.context()).each(str.upper, ["a", "b", "c"]) == ["A", "B", "C"]
