@@ -67,17 +67,6 @@ class Backend(Protocol):
         """
 
 
-def backend_of(spark: Any) -> Backend:
-    """Return the backend for a Spark context or a session of any kind."""
-    if is_connect(spark):
-        from kdissect.spark.dataframe_backend import DataFrameBackend
-
-        return DataFrameBackend(spark)
-    from kdissect.spark.rdd_backend import RddBackend
-
-    return RddBackend(getattr(spark, "sparkContext", spark))
-
-
 def is_connect(spark: Any) -> bool:
     """Return whether a session belongs to a Spark Connect server."""
     return type(spark).__module__.startswith("pyspark.sql.connect")

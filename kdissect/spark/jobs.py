@@ -43,8 +43,8 @@ from kdissect.spark.backend import (
     ArrowStep,
     Backend,
     Rows,
-    backend_of,
 )
+from kdissect.spark.backend_choice import backend_of
 from kdissect.spark.partitioning import (
     Partitioning,
     partition_buckets,

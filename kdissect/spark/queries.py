@@ -8,7 +8,10 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kdissect.spark.backend import backend_of, is_connect
+from kdissect.spark.backend import (
+    is_connect,
+)
+from kdissect.spark.backend_choice import backend_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,16 +1,9 @@
-"""Which backend carries the rows of a job."""
+"""How sessions of a Spark Connect server are told from others."""
 
-from kdissect.spark.backend import backend_of, is_connect
-from kdissect.spark.dataframe_backend import DataFrameBackend
-from kdissect.spark.rdd_backend import RddBackend
+from kdissect.spark.backend import is_connect
 
 
-class Context:
-    defaultParallelism = 3  # noqa: N815 - PySpark's name
-
-
-class Session:
-    sparkContext = Context()  # noqa: N815 - PySpark's name
+class Session: ...
 
 
 class ConnectSession:
@@ -20,11 +13,4 @@ class ConnectSession:
 def test_sessions_of_a_connect_server_are_told_by_their_module() -> None:
     assert is_connect(ConnectSession())
     assert not is_connect(Session())
-
-
-def test_contexts_and_sessions_get_rdds_and_connect_sessions_dataframes() -> None:
-    assert isinstance(backend_of(ConnectSession()), DataFrameBackend)
-    for spark in (Context(), Session()):
-        backend = backend_of(spark)
-        assert isinstance(backend, RddBackend)
-        assert backend.cores == 3
+    assert not is_connect(None)
