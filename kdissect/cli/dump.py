@@ -129,22 +129,22 @@ def _lines(
     )
     from kdissect.exchanges.decoded import DecodedExchange
     from kdissect.exchanges.describe import DescribeOptions
-    from kdissect.exchanges.prescan import look_ahead
-    from kdissect.exchanges.reader import Follower
+    from kdissect.exchanges.prescan import prescan_capture
+    from kdissect.exchanges.reader import ExchangeReader
     from kdissect.streams.tls.keylog import keys_for
 
     selection = _message_filter(arguments, found.earliest_time_ns or 0)
     keys = keys_for(arguments.keylog, found.files)
-    prescan = look_ahead(found.splits, arguments.port, keys)
-    follower = Follower(found.splits, arguments.port, prescan, keys)
+    prescan = prescan_capture(found.splits, arguments.port, keys)
+    reader = ExchangeReader(found.splits, arguments.port, prescan, keys)
     names = anonymize_topic_names(prescan.names, pseudonyms) if pseudonyms else prescan.names
     showing = DescribeOptions(names, arguments.records, arguments.show_secrets)
     left = arguments.limit
-    for exchange in follower.exchanges(selection.header_mask, selection.until_ns):
+    for exchange in reader.exchanges(selection.header_mask, selection.until_ns):
         decoded = DecodedExchange(exchange)
         if not selection.selects(decoded, prescan.names):
             continue
-        header = exchange_heading(decoded, follower)
+        header = exchange_heading(decoded, reader)
         if pseudonyms:
             decoded, header = AnonymizedExchange(decoded, pseudonyms), anonymize_heading(header, pseudonyms)
         if arguments.brief and arguments.format == "text":

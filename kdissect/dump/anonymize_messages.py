@@ -112,7 +112,7 @@ class AnonymizedExchange(DecodedExchange):
     def _body(self, whole: DecodedMessage, half: str) -> Tree | None:
         if whole.body is None:
             return None
-        if self.exchange.old:
+        if self.exchange.is_kafka07:
             return _old(whole.body, self._pseudonyms)
         api = APIS.get(-1 if self.exchange.api_key is None else self.exchange.api_key)
         if api is None or whole.version is None:

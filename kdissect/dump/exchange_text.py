@@ -76,15 +76,15 @@ def _parts(
     yield "/".join(f"{size:,}" for size in sizes if size is not None) + " bytes"
     yield _first_names(mentioned_topics(decoded, topic_names))
     yield _first_names(f"group {name}" for name in mentioned_groups(decoded))
-    name_of_error = old_error_name if decoded.exchange.old else error_name
+    name_of_error = old_error_name if decoded.exchange.is_kafka07 else error_name
     yield ", ".join(name_of_error(code) for code in dict.fromkeys(error_codes(decoded)) if code)
     yield from _doubts(decoded, fields)
 
 
 def _version(decoded: DecodedExchange, fields: Mapping[str, Any]) -> str:
-    if decoded.exchange.token:
+    if decoded.exchange.is_token:
         return f" {escape(fields['sasl_mechanism'] or 'of an unknown mechanism')}"
-    return " of Kafka 0.7" if decoded.exchange.old else f" v{fields['api_version']}"
+    return " of Kafka 0.7" if decoded.exchange.is_kafka07 else f" v{fields['api_version']}"
 
 
 def _doubts(decoded: DecodedExchange, fields: Mapping[str, Any]) -> Iterator[str]:

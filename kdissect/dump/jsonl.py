@@ -14,9 +14,9 @@ from typing import Any
 
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.describe import DescribeOptions, describe_request, describe_response
-from kdissect.exchanges.exchange import Exchange, Frame
+from kdissect.exchanges.exchange import CapturedFrame, Exchange
 from kdissect.exchanges.kafka07_describe import describe_kafka07_message
-from kdissect.exchanges.reader import Follower
+from kdissect.exchanges.reader import ExchangeReader
 from kdissect.exchanges.sasl_tokens import NAME as TOKEN_NAME
 from kdissect.exchanges.sasl_tokens import describe_token
 from kdissect.protocol.kafka07.message_codec import old_name
@@ -32,12 +32,12 @@ def exchange_object(decoded: DecodedExchange, heading: Fields, options: Describe
     exchange = decoded.exchange
     request: Fields | None = None
     response: Fields | None = None
-    if exchange.token:
+    if exchange.is_token:
         request, response = (
             describe_token(frame, options.secrets) if frame else None
             for frame in (exchange.request, exchange.response)
         )
-    elif exchange.old:
+    elif exchange.is_kafka07:
         request, response = (
             describe_kafka07_message(message, options.records) if message else None
             for message in (decoded.request, decoded.response)
@@ -51,7 +51,7 @@ def exchange_object(decoded: DecodedExchange, heading: Fields, options: Describe
     return heading | {"request": request, "response": response}
 
 
-def exchange_heading(decoded: DecodedExchange, reader: Follower) -> Fields:
+def exchange_heading(decoded: DecodedExchange, reader: ExchangeReader) -> Fields:
     """Return the heading: columns of the table `exchanges`, as far as headers tell them."""
     exchange = decoded.exchange
     request, response = exchange.request, exchange.response
@@ -81,24 +81,24 @@ def exchange_heading(decoded: DecodedExchange, reader: Follower) -> Fields:
         "capture_file": capture_file,
         "lost_bytes": sum(frame.size - len(frame.data) for frame in (request, response) if frame),
     }
-    if exchange.token:
+    if exchange.is_token:
         heading["sasl_mechanism"] = reader.mechanism(exchange.connection)
     return heading
 
 
 def _name(exchange: Exchange) -> str | None:
-    if exchange.token:
+    if exchange.is_token:
         return TOKEN_NAME
     if exchange.api_key is None:
         return None
-    return old_name(exchange.api_key) if exchange.old else api_name(exchange.api_key)
+    return old_name(exchange.api_key) if exchange.is_kafka07 else api_name(exchange.api_key)
 
 
-def _capture_file(frame: Frame | None, reader: Follower) -> str | None:
+def _capture_file(frame: CapturedFrame | None, reader: ExchangeReader) -> str | None:
     return None if frame is None or frame.packet < 0 else reader.file_name(frame.packet >> PACKET_BITS)
 
 
-def _packet(frame: Frame | None, capture_file: str | None, reader: Follower) -> int | None:
+def _packet(frame: CapturedFrame | None, capture_file: str | None, reader: ExchangeReader) -> int | None:
     """Return the number of a frame's first packet in its file.
 
     Return None if that is not the file of the exchange.

@@ -26,19 +26,19 @@ class DecodedExchange:
     @property
     def request(self) -> DecodedMessage | None:
         """The request, if there is one; a raw SASL token is none."""
-        frame = None if self.exchange.token else self.exchange.request
+        frame = None if self.exchange.is_token else self.exchange.request
         if self._request is None and frame is not None:
-            decode = decode_old_request if self.exchange.old else decode_request
+            decode = decode_old_request if self.exchange.is_kafka07 else decode_request
             self._request = decode(frame.data)
         return self._request
 
     @property
     def response(self) -> DecodedMessage | None:
         """The response, if there is one; of one without request only the header can be read."""
-        if self.exchange.token:
+        if self.exchange.is_token:
             return None
         frame, key, version = self.exchange.response, self.exchange.api_key, self.exchange.api_version
-        if self._response is None and frame is not None and self.exchange.old:
+        if self._response is None and frame is not None and self.exchange.is_kafka07:
             self._response = decode_old_response(frame.data, NO_KEY if key is None else key)
         elif self._response is None and frame is not None:
             self._response = decode_response(frame.data, key, version or 0)
@@ -51,7 +51,7 @@ class DecodedExchange:
 
     def mentions(self, roles: frozenset[str], responses_only: bool = False) -> Iterator[Mention]:
         """Give all values of these roles, those of the request first."""
-        if self.exchange.old:
+        if self.exchange.is_kafka07:
             yield from kafka07_mentions(None if responses_only else self.request, self.response, roles)
             return
         api = APIS.get(NO_KEY if self.exchange.api_key is None else self.exchange.api_key)

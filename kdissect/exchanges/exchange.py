@@ -19,7 +19,7 @@ from kdissect.streams.flow_state import (
 _ROW_BYTES = row_size(ExchangeRow)
 
 
-class Frame(NamedTuple):
+class CapturedFrame(NamedTuple):
     """One captured frame, without its length prefix."""
 
     data: bytes  # what the capture has of it
@@ -39,10 +39,10 @@ class Exchange(NamedTuple):
     api_version: int | None
     correlation_id: int | None
     in_flight: int | None
-    request: Frame | None
-    response: Frame | None
-    old: bool = False  # Kafka 0.7: `api_key` is the type of the request, no version, no correlation id
-    token: bool = False  # raw SASL tokens: nothing of Kafka in them
+    request: CapturedFrame | None
+    response: CapturedFrame | None
+    is_kafka07: bool = False  # Kafka 0.7: `api_key` is the type of the request, no version, no correlation id
+    is_token: bool = False  # raw SASL tokens: nothing of Kafka in them
 
     @property
     def first_ns(self) -> int:
@@ -83,14 +83,14 @@ def unpack(packed: bytes) -> Exchange:
         in_flight=None if bare else row.in_flight,
         request=None if orphan else _frame(row.request, packed[_ROW_BYTES:middle]),
         response=_frame(row.response, packed[middle:]) if row.response.start > 0 else None,
-        old=old,
-        token=token,
+        is_kafka07=old,
+        is_token=token,
     )
 
 
-def _frame(row: FrameRow, data: bytes) -> Frame:
+def _frame(row: FrameRow, data: bytes) -> CapturedFrame:
     last_ns = row.last_byte_ns
-    return Frame(
+    return CapturedFrame(
         data=data,
         size=row.frame_stop - row.start,
         first_ns=row.first_byte_ns,

@@ -12,7 +12,7 @@ import numpy as np
 
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.field_search import Mention
-from kdissect.exchanges.reader import Follower
+from kdissect.exchanges.reader import ExchangeReader
 from kdissect.jit.rows import Records
 from kdissect.streams.flow_state import (
     BEFORE_VERSIONS,
@@ -44,7 +44,7 @@ class ExchangeFilter(Filter):
     connections: frozenset[str] = frozenset()  # a connection's number, or host:port of either end
     slower_than_ns: int | None = None
 
-    def header_mask(self, exchanges: Records, follower: Follower) -> Mask:
+    def header_mask(self, exchanges: Records, reader: ExchangeReader) -> Mask:
         """Return which exchanges, rows of `flow_state.ExchangeRow`, are selected as far as headers tell."""
         orphan = exchanges["status"] == ORPHAN_RESPONSE
         began = np.where(
@@ -62,23 +62,23 @@ class ExchangeFilter(Filter):
             measured = ~orphan & (exchanges["response"]["start"] > 0) & (sent >= 0)
             wanted &= measured & (latency > self.slower_than_ns)
         if self.connections:
-            wanted &= self._on_connections(exchanges["connection"], follower)
+            wanted &= self._on_connections(exchanges["connection"], reader)
         if self.brokers:
-            wanted &= self._at_brokers(exchanges["connection"], follower)
+            wanted &= self._at_brokers(exchanges["connection"], reader)
         return wanted
 
-    def _on_connections(self, connection: Int64s, follower: Follower) -> Mask:
+    def _on_connections(self, connection: Int64s, reader: ExchangeReader) -> Mask:
         rows, index = np.unique(connection, return_inverse=True)
         wanted = [
-            not self.connections.isdisjoint((str(follower.identity(row)), *follower.addresses(row)))
+            not self.connections.isdisjoint((str(reader.identity(row)), *reader.addresses(row)))
             for row in rows.tolist()
         ]
         return np.array(wanted, bool)[index]
 
-    def _at_brokers(self, connection: Int64s, follower: Follower) -> Mask:
+    def _at_brokers(self, connection: Int64s, reader: ExchangeReader) -> Mask:
         rows, index = np.unique(connection, return_inverse=True)
-        servers = (parse_address(follower.addresses(row)[1]) for row in rows.tolist())
-        wanted = [matches_broker(host, port, self.brokers, follower.nodes) for host, port in servers]
+        servers = (parse_address(reader.addresses(row)[1]) for row in rows.tolist())
+        wanted = [matches_broker(host, port, self.brokers, reader.nodes) for host, port in servers]
         return np.array(wanted, bool)[index]
 
     def selects(self, decoded: DecodedExchange, topic_names: Mapping[bytes, str]) -> bool:

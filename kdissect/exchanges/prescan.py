@@ -33,7 +33,7 @@ from kdissect.streams.flow_state import (
 )
 from kdissect.streams.processor import ExchangeBatch, FlowProcessor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
-from kdissect.tables.message_columns import Side
+from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.schemas import BROKERS
 from kdissect.tables.topic_ids import (
     KNOWN_NAMES,
@@ -67,7 +67,9 @@ def pieces_of(splits: Sequence[Split], ports: Iterable[int]) -> Iterator[pa.Reco
         yield pieces.slice(0, pieces.num_rows - 1)  # the last row is that of the counts
 
 
-def look_ahead(splits: Sequence[Split], ports: Iterable[int] = (), keys: KeyLog = NO_KEYS) -> PrescanResult:
+def prescan_capture(
+    splits: Sequence[Split], ports: Iterable[int] = (), keys: KeyLog = NO_KEYS
+) -> PrescanResult:
     """Follow the whole capture once; of two names for one id the first is kept."""
     conversations = new_conversations(splits, keys)
     learner = _Learner()
@@ -101,7 +103,7 @@ class _Learner:
         tells = np.flatnonzero((status == ANSWERED) & np.isin(key, NAMING_RESPONSES))
         for side, rows in ((REQUEST_SIDE, asks), (RESPONSE_SIDE, tells)):
             if len(rows):
-                read = Side(harvest, side, rows)
+                read = MessageColumns(harvest, side, rows)
                 self._keep(named_topics(harvest, read))
                 self._keep_nodes(listening_nodes(harvest, read))
         chosen = harvest.exchanges[(key == ApiKey.SASL_HANDSHAKE) | (status == SASL_TOKEN)]

@@ -36,11 +36,11 @@ from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.text import format_address, format_ip
 
 HeaderFilter = Callable[
-    [Records, "Follower"], NDArray[np.bool_]
+    [Records, "ExchangeReader"], NDArray[np.bool_]
 ]  # rows of `flow_state.ExchangeRow` -> which of them are wanted
 
 
-class Follower:
+class ExchangeReader:
     """One way through a capture, from its first split to its last."""
 
     def __init__(

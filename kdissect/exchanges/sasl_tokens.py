@@ -7,7 +7,7 @@ password itself.
 
 from typing import Any
 
-from kdissect.exchanges.exchange import Frame
+from kdissect.exchanges.exchange import CapturedFrame
 from kdissect.protocol.codec.messages import decode_request
 from kdissect.protocol.redact import REDACTED
 
@@ -27,7 +27,7 @@ def token_mechanism(frame: bytes) -> str | None:
     return WITHOUT_HANDSHAKE if frame[:1] == bytes([GSSAPI_TAG]) else None
 
 
-def describe_token(frame: Frame, secrets: bool) -> dict[str, Any]:
+def describe_token(frame: CapturedFrame, secrets: bool) -> dict[str, Any]:
     """Give a token as the half of an exchange."""
     body: dict[str, Any] = {"token": frame.data}
     if frame.data and not secrets:

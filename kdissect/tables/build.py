@@ -17,14 +17,14 @@ from kdissect.streams.flow_state import SASL_TOKEN, Int64s
 from kdissect.streams.processor import ExchangeBatch, FlowProcessor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.tables.connections import (
-    Learnt,
+    ConnectionDetails,
     connection_rows,
     end_rows,
 )
-from kdissect.tables.events import STEPS, event_rows
+from kdissect.tables.events import EVENT_SOURCES, event_rows
 from kdissect.tables.exchanges import exchange_rows
-from kdissect.tables.kafka07_rows import is_old, old_rows
-from kdissect.tables.message_columns import Side, read_sides
+from kdissect.tables.kafka07_rows import is_kafka07, kafka07_rows
+from kdissect.tables.message_columns import MessageColumns, read_messages
 from kdissect.tables.partitions import partition_rows
 from kdissect.tables.topic_ids import (
     KNOWN_NAMES,
@@ -47,7 +47,7 @@ def dissect_batches(
     are `wanted`; ENDS is for those who cannot wait for the connections. Their rows come with the exchanges that they are about.
     """
     conversations = FlowProcessor(splits, np.array(highest_versions(), np.int64), keys, tokens=True)
-    learnt = Learnt()
+    learnt = ConnectionDetails()
     for of_split in by_split(pieces):
         for harvest in conversations.feed(of_split):
             yield from _rows(harvest, conversations, learnt, splits, wanted)
@@ -80,7 +80,7 @@ def by_split(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _rows(
     harvest: ExchangeBatch,
     conversations: FlowProcessor,
-    learnt: Learnt,
+    learnt: ConnectionDetails,
     splits: Sequence[Split],
     wanted: Collection[str],
 ) -> Iterator[Batches]:
@@ -96,14 +96,14 @@ def _rows(
                 part = harvest._replace(exchanges=rows)
                 yield from _rows(part, conversations, learnt, splits, wanted)
         return
-    old = is_old(harvest)
+    old = is_kafka07(harvest)
     if old.any():
         before, harvest = (harvest._replace(exchanges=harvest.exchanges[rows]) for rows in (old, ~old))
-        exchanges, partitions, faulty = old_rows(before, _identities(before, conversations), splits)
+        exchanges, partitions, faulty = kafka07_rows(before, _identities(before, conversations), splits)
         learnt.add_faults(before, faulty)
         yield {"exchanges": exchanges, "partitions": partitions, **beside}
     if len(harvest.exchanges):
-        for read in read_sides(harvest):
+        for read in read_messages(harvest):
             yield _new_rows(*read, conversations, learnt, splits, wanted) | beside
 
 
@@ -113,10 +113,10 @@ def _identities(harvest: ExchangeBatch, conversations: FlowProcessor) -> Int64s:
 
 def _new_rows(
     harvest: ExchangeBatch,
-    request: Side,
-    response: Side,
+    request: MessageColumns,
+    response: MessageColumns,
     conversations: FlowProcessor,
-    learnt: Learnt,
+    learnt: ConnectionDetails,
     splits: Sequence[Split],
     wanted: Collection[str],
 ) -> dict[str, pa.RecordBatch]:
@@ -131,7 +131,7 @@ def _new_rows(
         "brokers": listening_nodes(harvest, response),
         **{
             table: event_rows(table, harvest, request, response, exchanges)
-            for table in STEPS
+            for table in EVENT_SOURCES
             if table in wanted
         },
     }

@@ -25,7 +25,7 @@ from kdissect.tables.arrow_columns import (
     name_column,
     text_column,
 )
-from kdissect.tables.message_columns import Bools, Side
+from kdissect.tables.message_columns import Bools, MessageColumns
 from kdissect.tables.schemas import CONNECTIONS, ENDS
 from kdissect.text import format_ip
 
@@ -37,7 +37,7 @@ LEARNT = {
 }
 
 
-class Learnt:
+class ConnectionDetails:
     """What exchanges say of the connection they are on: for each connection the first value seen of each column."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Learnt:
         self._faults: dict[int, int] = {}
         self.authentications = Authentications()
 
-    def add(self, harvest: ExchangeBatch, request: Side, faulty: Bools) -> None:
+    def add(self, harvest: ExchangeBatch, request: MessageColumns, faulty: Bools) -> None:
         """Learn from a batch of exchanges."""
         connection = harvest.exchanges["connection"]
         for name, column in LEARNT.items():
@@ -78,7 +78,7 @@ class Learnt:
         return pa.array([self._faults.get(row, 0) for row in range(count)], pa.int64())
 
 
-def connection_rows(conversations: FlowProcessor, learnt: Learnt) -> pa.RecordBatch:
+def connection_rows(conversations: FlowProcessor, learnt: ConnectionDetails) -> pa.RecordBatch:
     """Give one row per connection, in the order in which they were first seen."""
     count = len(conversations.endpoints)
     facts, directions, tls = with_tls(conversations)

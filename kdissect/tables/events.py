@@ -17,7 +17,7 @@ from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, ApiKey
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.streams.flow_state import ORPHAN_RESPONSE, ExchangeRow, FrameRow
 from kdissect.streams.processor import ExchangeBatch
-from kdissect.tables.message_columns import Bools, Side
+from kdissect.tables.message_columns import Bools, MessageColumns
 from kdissect.tables.schemas import GROUP_EVENTS, TRANSACTION_EVENTS
 
 Body = Mapping[str, Any]
@@ -143,7 +143,7 @@ def _end(asked: Body, _told: Body) -> Iterator[Row]:
 PRODUCER = ("transactional_id", "producer_id", "producer_epoch")
 
 
-class Steps(NamedTuple):
+class EventTable(NamedTuple):
     """What a table of events is made of: its columns, and what it reads from the messages of each API."""
 
     schema: pa.Schema
@@ -166,18 +166,22 @@ _TRANSACTION_EVENTS: dict[int, Callable[[Body, Body], Iterator[Row]]] = {
     ApiKey.TXN_OFFSET_COMMIT: _of_producer("commit_offsets"),
     ApiKey.END_TXN: _end,
 }
-STEPS = {
-    "group_events": Steps(GROUP_EVENTS, _GROUP_EVENTS),
-    "transaction_events": Steps(TRANSACTION_EVENTS, _TRANSACTION_EVENTS),
+EVENT_SOURCES = {
+    "group_events": EventTable(GROUP_EVENTS, _GROUP_EVENTS),
+    "transaction_events": EventTable(TRANSACTION_EVENTS, _TRANSACTION_EVENTS),
 }
 
 
 def event_rows(
-    table: str, harvest: ExchangeBatch, request: Side, response: Side, exchanges: pa.RecordBatch
+    table: str,
+    harvest: ExchangeBatch,
+    request: MessageColumns,
+    response: MessageColumns,
+    exchanges: pa.RecordBatch,
 ) -> pa.RecordBatch:
     """Give the rows of a table of events for a harvest; `exchanges` are its rows of that table, in the same order."""
-    rows = _steps(STEPS[table], harvest, request, response, exchanges)
-    schema = STEPS[table].schema
+    rows = _steps(EVENT_SOURCES[table], harvest, request, response, exchanges)
+    schema = EVENT_SOURCES[table].schema
     batches = [pa.RecordBatch.from_pylist(list(islice(rows, TOGETHER)), schema=schema)]
     while part := list(islice(rows, TOGETHER)):
         batches.append(pa.RecordBatch.from_pylist(part, schema=schema))
@@ -185,7 +189,11 @@ def event_rows(
 
 
 def _steps(
-    steps: Steps, harvest: ExchangeBatch, request: Side, response: Side, exchanges: pa.RecordBatch
+    steps: EventTable,
+    harvest: ExchangeBatch,
+    request: MessageColumns,
+    response: MessageColumns,
+    exchanges: pa.RecordBatch,
 ) -> Iterator[Row]:
     picked = np.flatnonzero(_are_steps(harvest, request, response, tuple(steps.of_api)))
     facts = exchanges.take(pa.array(picked))
@@ -200,7 +208,9 @@ def _steps(
             yield _fitting(dict(zip(SHARED, same, strict=True)) | times | step, steps.schema)
 
 
-def _are_steps(harvest: ExchangeBatch, request: Side, response: Side, keys: tuple[int, ...]) -> Bools:
+def _are_steps(
+    harvest: ExchangeBatch, request: MessageColumns, response: MessageColumns, keys: tuple[int, ...]
+) -> Bools:
     exchanges = harvest.exchanges
     key = exchanges["api_key"]
     mask: Bools = np.isin(key, keys) & (exchanges["status"] != ORPHAN_RESPONSE)

@@ -24,7 +24,7 @@ from kdissect.tables.arrow_columns import (
     text_column,
 )
 from kdissect.tables.long_polls import idle_waits
-from kdissect.tables.message_columns import Bools, Side
+from kdissect.tables.message_columns import Bools, MessageColumns
 from kdissect.tables.schemas import EXCHANGES
 
 API_NAMES = {key: api_name(key) for key in APIS}
@@ -39,7 +39,11 @@ def error_names(codes: Int64s, present: Bools) -> pa.Array:
 
 
 def exchange_rows(
-    harvest: ExchangeBatch, request: Side, response: Side, identities: Int64s, splits: Sequence[Split]
+    harvest: ExchangeBatch,
+    request: MessageColumns,
+    response: MessageColumns,
+    identities: Int64s,
+    splits: Sequence[Split],
 ) -> tuple[pa.RecordBatch, Bools]:
     """Give the rows of a harvest in its order, and which of them have a fault.
 
@@ -127,7 +131,7 @@ def _files(splits: Sequence[Split]) -> tuple[Int64s, dict[int, str]]:
     return np.array([number[split.name] for split in splits], np.int64), dict(enumerate(names))
 
 
-def _faults(request: Side, response: Side, count: int) -> list[str | None]:
+def _faults(request: MessageColumns, response: MessageColumns, count: int) -> list[str | None]:
     faults: list[str | None] = [None] * count
     for which, side in (("request", request), ("response", response)):
         for row, text in side.faults().items():

@@ -65,13 +65,13 @@ class _Talk(NamedTuple):
         return [self.response.header["error_code"], *(answer["error_code"] for answer in answers)]
 
 
-def is_old(harvest: ExchangeBatch) -> Bools:
+def is_kafka07(harvest: ExchangeBatch) -> Bools:
     """Say which exchanges are of Kafka 0.7."""
     old: Bools = harvest.exchanges["api_version"] == BEFORE_VERSIONS
     return old
 
 
-def old_rows(
+def kafka07_rows(
     harvest: ExchangeBatch, identities: Int64s, splits: Sequence[Split]
 ) -> tuple[pa.RecordBatch, pa.RecordBatch, Bools]:
     """Give the rows of `exchanges` and of `partitions` for a harvest that is all Kafka 0.7, and which exchanges have a fault."""

@@ -12,12 +12,12 @@ from kdissect.protocol.api_keys import FETCHES, ApiKey
 from kdissect.protocol.codec.messages import decode_request
 from kdissect.streams.flow_state import ANSWERED
 from kdissect.streams.processor import ExchangeBatch
-from kdissect.tables.message_columns import Bools, Side
+from kdissect.tables.message_columns import Bools, MessageColumns
 
 NS_PER_MS = 1_000_000
 
 
-def idle_waits(harvest: ExchangeBatch, request: Side, response: Side) -> Bools:
+def idle_waits(harvest: ExchangeBatch, request: MessageColumns, response: MessageColumns) -> Bools:
     """Say for each exchange whether its latency is a wait by design."""
     exchanges = harvest.exchanges
     key = exchanges["api_key"]
@@ -31,7 +31,7 @@ def idle_waits(harvest: ExchangeBatch, request: Side, response: Side) -> Bools:
     return idle
 
 
-def _waited_for_data(harvest: ExchangeBatch, request: Side, response: Side) -> Bools:
+def _waited_for_data(harvest: ExchangeBatch, request: MessageColumns, response: MessageColumns) -> Bools:
     max_wait, _ = request.integers("max_wait_ms")
     min_bytes, _ = request.integers("min_bytes")
     sizes = response.columns.partitions.spans("record_set").length

@@ -26,7 +26,7 @@ TOGETHER = 1 << 17  # rows of partitions: a quarter of a kilobyte each, in every
 Number = TypeVar("Number", bound=np.generic)
 
 
-class Side:
+class MessageColumns:
     """One side of a batch of exchanges."""
 
     def __init__(self, harvest: ExchangeBatch, side: str, rows: Int64s) -> None:
@@ -87,7 +87,7 @@ class Side:
         return texts
 
 
-def read_sides(harvest: ExchangeBatch) -> Iterator[tuple[ExchangeBatch, Side, Side]]:
+def read_messages(harvest: ExchangeBatch) -> Iterator[tuple[ExchangeBatch, MessageColumns, MessageColumns]]:
     """Read the requests and the responses of a harvest: all of it, or one part after the other if it asks for very many rows."""
     exchanges = harvest.exchanges
     while len(exchanges):
@@ -95,8 +95,8 @@ def read_sides(harvest: ExchangeBatch) -> Iterator[tuple[ExchangeBatch, Side, Si
         while reach != done:  # the second time, if there is one, reads no more than both sides can
             done, part = reach, harvest._replace(exchanges=exchanges[:reach])
             status = part.exchanges["status"]
-            request = Side(part, REQUEST_SIDE, np.flatnonzero(status != ORPHAN_RESPONSE))
-            response = Side(part, RESPONSE_SIDE, np.flatnonzero(status == ANSWERED))
+            request = MessageColumns(part, REQUEST_SIDE, np.flatnonzero(status != ORPHAN_RESPONSE))
+            response = MessageColumns(part, RESPONSE_SIDE, np.flatnonzero(status == ANSWERED))
             reach = min(request.reach, response.reach)
         yield part, request, response
         exchanges = exchanges[done:]

@@ -23,7 +23,7 @@ from kdissect.tables.arrow_columns import (
 )
 from kdissect.tables.compression_samples import compressed, is_tried
 from kdissect.tables.exchanges import error_names
-from kdissect.tables.message_columns import Bools, Side
+from kdissect.tables.message_columns import Bools, MessageColumns
 from kdissect.tables.schemas import PARTITIONS
 
 TOPIC, TOPIC_LENGTH, TOPIC_ID, PARTITION = range(4)
@@ -128,7 +128,7 @@ def match_rows(
 class _Rows:
     """The partition rows of one side: keys, and which exchange each belongs to."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: MessageColumns) -> None:
         table = side.columns.partitions
         self.side = side
         self.exchange = side.rows[table.message]
@@ -176,7 +176,7 @@ def _at(values: np.ndarray, rows: Int64s) -> np.ndarray:
 
 
 def partition_rows(
-    harvest: ExchangeBatch, request: Side, response: Side, identities: Int64s
+    harvest: ExchangeBatch, request: MessageColumns, response: MessageColumns, identities: Int64s
 ) -> pa.RecordBatch:
     """Give the rows of a harvest, sorted by exchange; within one, what requests name alone stands first."""
     asked, told = _Rows(request), _Rows(response)

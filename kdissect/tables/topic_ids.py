@@ -12,14 +12,14 @@ from kdissect.tables.arrow_columns import (
     text_column,
     uuid_column,
 )
-from kdissect.tables.message_columns import Side
+from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.schemas import BROKERS, NAMES
 
 # The one topic whose id is the same in every cluster (KIP-595, KIP-516), and which no answer names.
 KNOWN_NAMES = pa.record_batch([["AAAAAAAAAAAAAAAAAAAAAQ"], ["__cluster_metadata"]], schema=NAMES)
 
 
-def named_topics(harvest: ExchangeBatch, side: Side) -> pa.RecordBatch:
+def named_topics(harvest: ExchangeBatch, side: MessageColumns) -> pa.RecordBatch:
     """Give the topic ids that come with a name, once each, as they first came."""
     rows = side.columns.partitions
     topic, topic_id = rows.spans("topic"), rows.spans("topic_id")
@@ -32,7 +32,7 @@ def named_topics(harvest: ExchangeBatch, side: Side) -> pa.RecordBatch:
     return _each_once(pa.record_batch([ids, names], schema=NAMES).take(pa.array(known)))
 
 
-def listening_nodes(harvest: ExchangeBatch, side: Side) -> pa.RecordBatch:
+def listening_nodes(harvest: ExchangeBatch, side: MessageColumns) -> pa.RecordBatch:
     """Give the nodes whose address a message tells, once each."""
     nodes = side.columns.nodes
     node_id, port, host = nodes.integers("node_id"), nodes.integers("port"), nodes.spans("host")

@@ -1,6 +1,6 @@
 """Exchanges made by hand, and what stands for the reader that would have found them in a capture."""
 
-from kdissect.exchanges.exchange import Frame
+from kdissect.exchanges.exchange import CapturedFrame
 from kdissect.protocol.codec.messages import encode_request, encode_response
 from kdissect.streams.flow_state import PACKET_BITS
 
@@ -28,7 +28,7 @@ class StubReader:
         return "PLAIN"
 
 
-def frame(data: bytes, first_ns: int, lost: int = 0, split: int = 0) -> Frame:
+def frame(data: bytes, first_ns: int, lost: int = 0, split: int = 0) -> CapturedFrame:
     """Return a frame of which the capture lost the last bytes; its first packet is number 7 of its file."""
     packet = split << PACKET_BITS | 7
-    return Frame(data[: len(data) - lost], len(data), first_ns, None if lost else first_ns, packet)
+    return CapturedFrame(data[: len(data) - lost], len(data), first_ns, None if lost else first_ns, packet)

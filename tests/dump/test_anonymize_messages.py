@@ -21,7 +21,7 @@ from kdissect.exchanges.describe import (
     describe_request,
     describe_response,
 )
-from kdissect.exchanges.exchange import Exchange, Frame
+from kdissect.exchanges.exchange import CapturedFrame, Exchange
 from kdissect.protocol.codec.messages import (
     encode_embedded,
     encode_request,
@@ -104,9 +104,9 @@ def test_no_text_of_any_message_is_told_but_the_protocol_s_own_words(key: int) -
             header["client_id"] = NAME
         asked = encode_request(header, filled(api.request, version))
         told = encode_response(key, version, {"correlation_id": 1}, filled(api.response, version))
-        frames = [Frame(data, len(data), 0, 0, 1) for data in (asked, told)]
-        spoken = DecodedExchange(Exchange(0, 0, "answered", key, version, 1, 1, *frames))
-        hidden = AnonymizedExchange(spoken, Pseudonyms.new("key"))
+        frames = [CapturedFrame(data, len(data), 0, 0, 1) for data in (asked, told)]
+        decoded = DecodedExchange(Exchange(0, 0, "answered", key, version, 1, 1, *frames))
+        hidden = AnonymizedExchange(decoded, Pseudonyms.new("key"))
         assert hidden.request
         assert hidden.response
         said = (

@@ -17,8 +17,8 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.cli.main import main
 from kdissect.exchanges.filter import ExchangeFilter
-from kdissect.exchanges.prescan import look_ahead
-from kdissect.exchanges.reader import Follower
+from kdissect.exchanges.prescan import prescan_capture
+from kdissect.exchanges.reader import ExchangeReader
 from kdissect.protocol.codec.messages import encode_request, encode_response
 from kdissect.protocol.schema.definition import (
     Field,
@@ -86,8 +86,8 @@ def test_nothing_is_wrong_with_what_real_clients_and_brokers_say(dump: Dump) -> 
 
 def test_what_the_objects_say_encodes_to_the_captured_bytes(steady: list[dict[str, Any]]) -> None:
     splits = index_captures(open_inputs([STEADY], "").files).splits
-    follower = Follower(splits, (), look_ahead(splits))
-    for exchange, said in zip(follower.exchanges(ExchangeFilter().header_mask), steady, strict=True):
+    reader = ExchangeReader(splits, (), prescan_capture(splits))
+    for exchange, said in zip(reader.exchanges(ExchangeFilter().header_mask), steady, strict=True):
         key, version = exchange.api_key, exchange.api_version
         assert key is not None
         assert version is not None

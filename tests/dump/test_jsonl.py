@@ -6,12 +6,12 @@ from typing import Any
 from kdissect.dump.jsonl import exchange_heading, exchange_object, json_line
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.describe import DescribeOptions
-from kdissect.exchanges.exchange import Exchange, Frame
+from kdissect.exchanges.exchange import CapturedFrame, Exchange
 from kdissect.tables.schemas import EXCHANGES
 from tests.dump.handmade import REQUEST, RESPONSE, SECOND, StubReader, frame
 
 
-def fields_of(request: Frame | None, response: Frame | None, **more: Any) -> dict[str, Any]:
+def fields_of(request: CapturedFrame | None, response: CapturedFrame | None, **more: Any) -> dict[str, Any]:
     exchange = Exchange(0, 3, "answered", 12, 0, 9, 1, request, response, **more)
     decoded = DecodedExchange(exchange)
     heading = exchange_heading(decoded, StubReader())  # type: ignore[arg-type]
@@ -45,7 +45,7 @@ def test_lost_bytes_and_a_lost_first_packet() -> None:
 
 
 def test_raw_tokens_have_a_mechanism_and_no_secret() -> None:
-    fields = fields_of(frame(b"\0user\0secret", SECOND), None, token=True)
+    fields = fields_of(frame(b"\0user\0secret", SECOND), None, is_token=True)
     assert (fields["api_name"], fields["sasl_mechanism"]) == ("SaslToken", "PLAIN")
     assert "secret" not in json_line(fields)
 

@@ -15,7 +15,7 @@ from kdissect.exchanges.describe import (
     describe_request,
     describe_response,
 )
-from kdissect.exchanges.exchange import Exchange, Frame
+from kdissect.exchanges.exchange import CapturedFrame, Exchange
 from kdissect.exchanges.filter import mentioned_groups, mentioned_topics
 from kdissect.protocol.codec.messages import (
     decode_request,
@@ -238,24 +238,24 @@ def test_damaged_messages_are_shown_as_far_as_they_can_be_read() -> None:
                 )
                 answer = random_message(rng, api.response, version)
                 response = _damaged(rng, encode_response(key, version, {"correlation_id": 1}, answer))
-                spoken = DecodedExchange(_exchange(key, version, request, response))
+                decoded = DecodedExchange(_exchange(key, version, request, response))
                 for showing in (DescribeOptions(NAMES), DescribeOptions(NAMES, records=True, secrets=True)):
                     said = {"request": None, "response": None}
-                    if spoken.request:
-                        said["request"] = describe_request(spoken.request, showing)
-                    if spoken.response:
+                    if decoded.request:
+                        said["request"] = describe_request(decoded.request, showing)
+                    if decoded.response:
                         said["response"] = describe_response(
-                            spoken.response, key, spoken.request.body, showing
+                            decoded.response, key, decoded.request.body, showing
                         )
                     json.loads(json_line(said))
                     for half in said.values():
                         list(tree_lines(half["body"] or {}))
-                list(mentioned_topics(spoken, NAMES))
-                list(mentioned_groups(spoken))
+                list(mentioned_topics(decoded, NAMES))
+                list(mentioned_groups(decoded))
 
 
 def _exchange(key: int, version: int, request: bytes, response: bytes) -> Exchange:
-    frames = [Frame(data, len(data), 1, 2, 1) for data in (request, response)]
+    frames = [CapturedFrame(data, len(data), 1, 2, 1) for data in (request, response)]
     return Exchange(0, 0, "answered", key, version, 1, 1, *frames)
 
 

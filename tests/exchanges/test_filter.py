@@ -9,8 +9,8 @@ from kdissect.capture.inputs import open_inputs
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.filter import ExchangeFilter, error_codes, mentioned_groups, mentioned_topics
-from kdissect.exchanges.prescan import PrescanResult, look_ahead
-from kdissect.exchanges.reader import Follower
+from kdissect.exchanges.prescan import PrescanResult, prescan_capture
+from kdissect.exchanges.reader import ExchangeReader
 from kdissect.protocol.api_keys import ApiKey
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "rebalances.pcapng"
@@ -19,11 +19,11 @@ SPLITS = index_captures(open_inputs([str(CAPTURE)], "").files, 2 << 20).splits
 
 @pytest.fixture(scope="module")
 def prescan() -> PrescanResult:
-    return look_ahead(SPLITS)
+    return prescan_capture(SPLITS)
 
 
 def selected(wanted: ExchangeFilter, prescan: PrescanResult) -> list[Exchange]:
-    exchanges = Follower(SPLITS, (), prescan).exchanges(wanted.header_mask, wanted.until_ns)
+    exchanges = ExchangeReader(SPLITS, (), prescan).exchanges(wanted.header_mask, wanted.until_ns)
     return [each for each in exchanges if wanted.selects(DecodedExchange(each), prescan.names)]
 
 
@@ -49,7 +49,7 @@ def test_headers_decide_about_api_time_and_latency(
 def test_a_connection_goes_by_its_number_or_either_end(
     everything: list[Exchange], prescan: PrescanResult
 ) -> None:
-    reader = Follower(SPLITS, (), prescan)
+    reader = ExchangeReader(SPLITS, (), prescan)
     first = next(iter(reader.exchanges(ExchangeFilter().header_mask)))
     expected = [each for each in everything if each.connection == first.connection]
     client, server = reader.addresses(first.connection)

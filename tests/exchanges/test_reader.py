@@ -9,8 +9,8 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.filter import ExchangeFilter
-from kdissect.exchanges.prescan import look_ahead
-from kdissect.exchanges.reader import Follower
+from kdissect.exchanges.prescan import prescan_capture
+from kdissect.exchanges.reader import ExchangeReader
 from kdissect.exchanges.watermark import NEVER
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
@@ -20,10 +20,10 @@ def followed(split_bytes: int, *names: str) -> list[tuple[int, str, Exchange]]:
     splits = index_captures(
         open_inputs([str(CAPTURES / name) for name in names], "").files, split_bytes
     ).splits
-    follower = Follower(splits, (), look_ahead(splits))
+    reader = ExchangeReader(splits, (), prescan_capture(splits))
     return [
-        (follower.identity(each.connection), follower.addresses(each.connection)[0], _placeless(each))
-        for each in follower.exchanges(ExchangeFilter().header_mask)
+        (reader.identity(each.connection), reader.addresses(each.connection)[0], _placeless(each))
+        for each in reader.exchanges(ExchangeFilter().header_mask)
     ]
 
 
@@ -54,7 +54,7 @@ def test_captures_of_different_times_are_put_in_order() -> None:
 
 def test_what_is_still_to_come_is_never_earlier_than_foreseen() -> None:
     splits = index_captures(open_inputs([str(CAPTURES / "steady.pcapng")], "").files, 100_000).splits
-    coming = look_ahead(splits).coming_ns
+    coming = prescan_capture(splits).coming_ns
     assert len(coming) == len(splits) > 5
     assert coming[-1] == NEVER
     assert np.all(np.diff(np.array(coming, np.int64)) >= 0)
@@ -62,8 +62,8 @@ def test_what_is_still_to_come_is_never_earlier_than_foreseen() -> None:
 
 def test_filters_do_not_change_the_order() -> None:
     splits = index_captures(open_inputs([str(CAPTURES / "steady.pcapng")], "").files, 100_000).splits
-    follower = Follower(splits, (), look_ahead(splits))
-    slow = list(follower.exchanges(ExchangeFilter(slower_than_ns=20_000_000).header_mask))
+    reader = ExchangeReader(splits, (), prescan_capture(splits))
+    slow = list(reader.exchanges(ExchangeFilter(slower_than_ns=20_000_000).header_mask))
     assert slow
     assert all((each.latency_ns or 0) > 20_000_000 for each in slow)
     assert [each.first_ns for each in slow] == sorted(each.first_ns for each in slow)

@@ -9,8 +9,8 @@ from random import Random
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.exchanges.filter import ExchangeFilter
-from kdissect.exchanges.prescan import look_ahead
-from kdissect.exchanges.reader import Follower
+from kdissect.exchanges.prescan import prescan_capture
+from kdissect.exchanges.reader import ExchangeReader
 from kdissect.protocol.codec.messages import (
     encode_embedded,
     encode_request,
@@ -40,7 +40,9 @@ def captured() -> Iterator[Case]:
     taken: Counter[tuple[int, int, bool]] = Counter()
     for path in sorted(CAPTURES.glob("*.pcap*")):
         splits = index_captures(open_inputs([str(path)], "").files).splits
-        for exchange in Follower(splits, (), look_ahead(splits)).exchanges(ExchangeFilter().header_mask):
+        for exchange in ExchangeReader(splits, (), prescan_capture(splits)).exchanges(
+            ExchangeFilter().header_mask
+        ):
             for frame, response in ((exchange.request, False), (exchange.response, True)):
                 what = (exchange.api_key or 0, exchange.api_version or 0, response)
                 if frame and len(frame.data) <= LARGEST and taken[what] < OF_EACH:

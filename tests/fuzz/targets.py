@@ -13,8 +13,8 @@ from kdissect.exchanges.describe import (
     describe_response,
 )
 from kdissect.exchanges.describe_records import describe_records
+from kdissect.exchanges.exchange import CapturedFrame as Captured
 from kdissect.exchanges.exchange import Exchange
-from kdissect.exchanges.exchange import Frame as Captured
 from kdissect.exchanges.kafka07_describe import describe_kafka07_message
 from kdissect.protocol.codec.body import Fault, encode
 from kdissect.protocol.codec.messages import (
@@ -118,8 +118,8 @@ def filters(case: Case) -> None:
     """What filters look for is found without a complaint."""
     frame = Captured(case.data, len(case.data), 1, 1, 0)
     request, response = (None, frame) if case.response else (frame, None)
-    spoken = DecodedExchange(Exchange(0, 0, "answered", case.key, case.version, 1, 1, request, response))
-    list(spoken.mentions(MENTIONED))
+    decoded = DecodedExchange(Exchange(0, 0, "answered", case.key, case.version, 1, 1, request, response))
+    list(decoded.mentions(MENTIONED))
 
 
 def records(case: Case) -> None:

@@ -11,8 +11,8 @@ import pytest
 from kdissect.capture.index.splits import Split
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.filter import ExchangeFilter
-from kdissect.exchanges.prescan import look_ahead
-from kdissect.exchanges.reader import Follower
+from kdissect.exchanges.prescan import prescan_capture
+from kdissect.exchanges.reader import ExchangeReader
 from kdissect.spark import tasks
 from kdissect.spark.tasks import TableOptions
 from kdissect.tables.filters import (
@@ -50,11 +50,11 @@ def selected(splits: tuple[Split, ...], wanted: Filter) -> dict[str, list[dict[s
 def dumped(splits: tuple[Split, ...], **options: Any) -> Iterator[tuple[int, int]]:
     """Yield connection and ordinal of what a dump shows."""
     wanted = ExchangeFilter(**options)
-    prescan = look_ahead(splits)
-    follower = Follower(splits, (), prescan)
-    for exchange in follower.exchanges(wanted.header_mask, wanted.until_ns):
+    prescan = prescan_capture(splits)
+    reader = ExchangeReader(splits, (), prescan)
+    for exchange in reader.exchanges(wanted.header_mask, wanted.until_ns):
         if wanted.selects(DecodedExchange(exchange), prescan.names):
-            yield follower.identity(exchange.connection), exchange.ordinal
+            yield reader.identity(exchange.connection), exchange.ordinal
 
 
 CASES: dict[str, dict[str, Any]] = {

@@ -20,7 +20,7 @@ from kdissect.streams.tls.keylog import (
     KeyLog,
     parse,
 )
-from kdissect.tables.connections import Learnt, connection_rows
+from kdissect.tables.connections import ConnectionDetails, connection_rows
 from tests.helpers.segment_wire import Wire, request, response
 from tests.helpers.tls_ends import CLIENT, HOST, SERVER, Ends, Kind
 
@@ -85,7 +85,7 @@ def read(wire: Wire, keys: KeyLog = NO_KEYS, splits: int = 1) -> Found:
     for piece in pieces:
         take(conversations.feed(piece))
     take(conversations.close())
-    (row,) = connection_rows(conversations, Learnt()).to_pylist()
+    (row,) = connection_rows(conversations, ConnectionDetails()).to_pylist()
     order = sorted(range(len(exchanges)), key=lambda at: exchanges[at])
     return Found([exchanges[at] for at in order], [times[at] for at in order], row)
 

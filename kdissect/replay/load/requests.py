@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.exchanges.filter import ExchangeFilter
-from kdissect.exchanges.prescan import look_ahead
-from kdissect.exchanges.reader import Follower
+from kdissect.exchanges.prescan import prescan_capture
+from kdissect.exchanges.reader import ExchangeReader
 from kdissect.replay.load.selection import RequestSelection
 from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.settings import everything
@@ -86,38 +86,38 @@ def read(
     inputs = open_inputs(list(paths), scratch)
     found = index_captures(inputs.files, SPLIT_BYTES)
     keys = keys_for(keylog, found.files)
-    foresight = look_ahead(found.splits, ports, keys)
+    prescan = prescan_capture(found.splits, ports, keys)
     capture = Capture(
         files=tuple(file.file.name for file in found.files),
-        names=dict(topic_names or {}) | foresight.names,  # what was captured is true
+        names=dict(topic_names or {}) | prescan.names,  # what was captured is true
         warnings=[*(f"passed over {reason}" for reason in inputs.skipped), *found.warnings],
         earliest_ns=found.earliest_time_ns or 0,
         latest_ns=found.latest_time_ns or 0,
     )
-    follower = Follower(found.splits, ports, foresight, keys)
+    reader = ExchangeReader(found.splits, ports, prescan, keys)
     selection = RequestSelection(wanted(capture.earliest_ns), capture.names)
-    for request in _requests(follower, selection, capture, spool):
+    for request in _requests(reader, selection, capture, spool):
         capture.requests.append(request)
     return capture
 
 
 def _requests(
-    follower: Follower, selection: RequestSelection, capture: Capture, spool: Spool
+    reader: ExchangeReader, selection: RequestSelection, capture: Capture, spool: Spool
 ) -> Iterator[Request]:
     index, known = 0, dict[str, str]()  # addresses, each kept once
-    for each in follower.exchanges(selection.rows):
-        if each.token:  # who logs in to the target does so with its own credentials
+    for each in reader.exchanges(selection.rows):
+        if each.is_token:  # who logs in to the target does so with its own credentials
             continue
         if each.request is None or each.api_key is None:
             capture.orphans += 1
             continue
-        connection = follower.identity(each.connection)
-        client, server = follower.addresses(each.connection)
+        connection = reader.identity(each.connection)
+        client, server = reader.addresses(each.connection)
         server = known.setdefault(server, server)
         capture.servers.add(server)
         if connection not in capture.clients:
             capture.clients[connection] = client
-            if each.ordinal != 0 or not follower.began(each.connection):
+            if each.ordinal != 0 or not reader.began(each.connection):
                 capture.headless.add(connection)
         response = each.response
         yield Request(

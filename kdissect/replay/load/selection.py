@@ -22,7 +22,7 @@ from kdissect.exchanges.filter import (
     mentioned_groups,
     mentioned_topics,
 )
-from kdissect.exchanges.reader import Follower
+from kdissect.exchanges.reader import ExchangeReader
 from kdissect.jit.rows import Records
 from kdissect.streams.flow_state import (
     ORPHAN_RESPONSE,
@@ -49,11 +49,11 @@ class RequestSelection:
         self._names = dict(names)
         self._excluded: dict[tuple[int, int], str] = {}  # (row of the connection, ordinal) -> option
 
-    def rows(self, exchanges: Records, follower: Follower) -> NDArray[np.bool_]:
+    def rows(self, exchanges: Records, reader: ExchangeReader) -> NDArray[np.bool_]:
         """Decide by headers, and return a mask that keeps every row: `excluded` returns what was decided."""
         for option, wanted in self._by_header.items():
             requests = ~np.isin(exchanges["status"], (ORPHAN_RESPONSE, SASL_TOKEN))
-            out = exchanges[requests & ~wanted.header_mask(exchanges, follower)]
+            out = exchanges[requests & ~wanted.header_mask(exchanges, reader)]
             for connection, ordinal in out[["connection", "ordinal"]].tolist():
                 self._excluded.setdefault((connection, ordinal), option)
         return np.ones(len(exchanges), bool)

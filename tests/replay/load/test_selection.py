@@ -13,8 +13,8 @@ from kdissect.cli.filter_options import filter_fields
 from kdissect.cli.replay import settings_of
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.filter import ExchangeFilter
-from kdissect.exchanges.prescan import look_ahead
-from kdissect.exchanges.reader import Follower
+from kdissect.exchanges.prescan import prescan_capture
+from kdissect.exchanges.reader import ExchangeReader
 from kdissect.replay.load.requests import Request, read
 from kdissect.replay.load.spool import Spool
 
@@ -33,11 +33,11 @@ def dumped(capture: str, folder: Path, *options: str) -> set[tuple[int, int | No
     path = str(CAPTURES / capture)
     found = index_captures(open_inputs([path], str(folder)).files, 4 << 20)
     wanted = ExchangeFilter(**filter_fields(parse(["dump", path, *options]), found.earliest_time_ns or 0))
-    prescan = look_ahead(found.splits)
-    follower = Follower(found.splits, (), prescan)
+    prescan = prescan_capture(found.splits)
+    reader = ExchangeReader(found.splits, (), prescan)
     return {
-        (follower.identity(each.connection), each.ordinal)
-        for each in follower.exchanges(wanted.header_mask)
+        (reader.identity(each.connection), each.ordinal)
+        for each in reader.exchanges(wanted.header_mask)
         if each.request is not None and wanted.selects(DecodedExchange(each), prescan.names)
     }
 
