@@ -5,8 +5,8 @@
     produce.p99>50ms         a latency of all calls of an API, or of `all`
     fetch.errors>1%          calls with an error, unanswered or throttled: a number, or a share of the calls
 
-A condition on an API that the capture does not have is met only by counts: the API has 0 calls. Figures come from the
-profile, which must rank by API.
+A condition on an API that the capture does not have is met only by counts: the API has 0 calls. Figures come
+from the profile, which must rank by API.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,7 +52,7 @@ class SummaryVocabulary:
     examples = "slow_broker=warning, any=critical, 'produce.p99>50ms'"
 
     def figure(self, name: str, unit: Unit) -> Figure[Summary]:
-        """Return a figure `api.name`. Raise UsageError for an unknown API or figure, or a unit that does not fit."""
+        """Return a figure `api.name`. Raise UsageError if there is none, or if the unit does not fit."""
         scope, _, figure = name.partition(".")
         apis = {api.name.lower(): api.name for api in APIS.values()} | {ALL: None}
         if not figure:
@@ -72,7 +72,7 @@ class SummaryVocabulary:
         return lambda summary: _count(_row(summary, api), figure, unit)
 
     def statement(self, name: str, value: str | None) -> Statement[Summary]:
-        """Return a finding of at least a severity. Raise UsageError if there is no such finding or severity."""
+        """Return a finding of at least a severity. Raise UsageError if one of them does not exist."""
         findings = [rule.name for rule in RULES]
         if value is None:
             raise UsageError(f"{name!r} is not a condition; examples: {self.examples}")

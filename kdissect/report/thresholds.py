@@ -6,9 +6,9 @@
     operator  = ">" | ">=" | "<" | "<="
     amount    = number [unit]              ns, us, µs, ms, s, m, h or %
 
-Several conditions are separated by commas, or the option is repeated; each of them counts. A `Vocabulary` knows the
-statements and figures of one kind of result, such as a report or the comparison of a replay, and plugs into the
-grammar. A percentage is a part of 1: `0.1%` and `0.001` are the same amount.
+Several conditions are separated by commas, or the option is repeated; each of them counts. A `Vocabulary`
+knows the statements and figures of one kind of result, such as a report or the comparison of a replay, and
+plugs into the grammar. A percentage is a part of 1: `0.1%` and `0.001` are the same amount.
 """
 
 import re
@@ -107,7 +107,7 @@ def conditions(texts: Iterable[str], vocabulary: Vocabulary[Result]) -> tuple[Co
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Yield the conditions between commas; an empty text is yielded as it is, a comma at the end adds nothing."""
+    """Yield the conditions between commas. A comma at the end adds none; an empty text is yielded itself."""
     parts = [part.strip() for part in text.split(",")]
     yield from (part for part in parts if part) if any(parts) else [text]
 
@@ -155,7 +155,7 @@ def plain_number(value: float, unit: Unit) -> Measured:
 
 @dataclass(frozen=True, slots=True)
 class TableVocabulary(Generic[Result]):
-    """A vocabulary from two tables: figures that are plain numbers or parts of 1, and statements without a value."""
+    """A vocabulary from two tables: figures that are numbers or parts of 1, statements without a value."""
 
     figures: Mapping[str, Callable[[Result], float]]
     statements: Mapping[str, Statement[Result]]
@@ -178,6 +178,7 @@ class TableVocabulary(Generic[Result]):
         """Return a statement. Raise UsageError for an unknown name, and for a value."""
         if name not in self.statements or value is not None:
             raise UsageError(
-                f"{name if value is None else f'{name}={value}'!r} is not a condition; examples: {self.examples}"
+                f"{name if value is None else f'{name}={value}'!r} is not a condition; examples: "
+                f"{self.examples}"
             )
         return self.statements[name]

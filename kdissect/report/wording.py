@@ -1,4 +1,4 @@
-"""Short texts that several sections of a report share: counts with their noun, lists that end, names of clients."""
+"""Short texts that several sections share: counts with their noun, lists that end, names of clients."""
 
 from collections.abc import Collection, Sequence
 

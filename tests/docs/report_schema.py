@@ -1,8 +1,8 @@
-"""kdissect/report/render/schema.json: the JSON Schema (draft 2020-12) of a report, made from the dataclasses of the model.
+"""kdissect/report/render/schema.json: the JSON Schema of a report, made from the model.
 
-Types become types, classes become `$defs`, and docstrings of classes and fields become descriptions. Every field is
-required and no other is allowed. Classes whose fields stand beside those of their row (`model.plain.FLATTENED`) are
-merged into it. Annotations (`Keywords`) add keywords.
+It is of draft 2020-12. Types become types, classes become `$defs`, and docstrings of classes and fields
+become descriptions. Every field is required and no other is allowed. Classes whose fields stand beside those
+of their row (`model.plain.FLATTENED`) are merged into it. Annotations (`Keywords`) add keywords.
 """
 
 import ast

@@ -60,11 +60,11 @@ def whole():
 
 
 def told(data, client=None, broker=None):
-    """Add the cube up for one client and broker."""
-    sums = [0] * len(data["cube"]["sums"])
+    """Add the pivot up for one client and broker."""
+    sums = [0] * len(data["pivot"]["sums"])
     timed = 0
-    for slot, _, _, steps in data["cube"]["series"]:
-        of_client, of_broker, _ = data["cube"]["slots"][slot]
+    for slot, _, _, steps in data["pivot"]["series"]:
+        of_client, of_broker, _ = data["pivot"]["slots"][slot]
         if client in (None, of_client) and broker in (None, of_broker):
             for _, some, cells in steps:
                 for at, value in enumerate(some):
@@ -72,10 +72,10 @@ def told(data, client=None, broker=None):
                 timed += sum(
                     number for cell, number in zip(cells[::3], cells[1::3], strict=True) if cell >= 0
                 )
-    return dict(zip(data["cube"]["sums"], sums, strict=True)) | {"timed": timed}
+    return dict(zip(data["pivot"]["sums"], sums, strict=True)) | {"timed": timed}
 
 
-def test_the_cube_adds_up_to_the_rows_of_each_client_and_broker(whole):
+def test_the_pivot_adds_up_to_the_rows_of_each_client_and_broker(whole):
     tables, _, data = whole
     connections = {row["connection"]: row for row in tables["connections"].to_pylist()}
     expected = defaultdict(lambda: defaultdict(int))
@@ -94,7 +94,7 @@ def test_the_cube_adds_up_to_the_rows_of_each_client_and_broker(whole):
     for (who, server), sums in expected.items():
         found = told(data, clients[who], brokers[server])
         assert {name: found[name] for name in sums} == dict(sums)
-    assert all(data["cube"]["whole"]["clients"])
+    assert all(data["pivot"]["whole"]["clients"])
 
 
 def test_packets_lead_back_to_their_exchanges(whole):
@@ -102,7 +102,7 @@ def test_packets_lead_back_to_their_exchanges(whole):
     by_packet = {(row["capture_file"], row["request_packet"] or row["response_packet"]): row for row in tables["exchanges"].to_pylist()}  # fmt: skip
     files = data["capture"]["files"]
     seen = 0
-    for _, api, _, steps in data["cube"]["series"]:
+    for _, api, _, steps in data["pivot"]["series"]:
         for step, _, cells in steps:
             for ref in cells[2::3]:
                 row = by_packet[files[ref % len(files)], ref // len(files)]
@@ -121,18 +121,18 @@ def test_folding_keeps_every_sum_and_says_who_is_no_longer_whole(whole, monkeypa
     _, _, summary, partial = random_page()
     monkeypatch.setattr(pivot, "MOST_CHARACTERS", most)
     data = make_page_data(summary, partial, grid)
-    assert len(json.dumps(data["cube"]["series"], separators=(",", ":"))) < max(most, 25_000)
+    assert len(json.dumps(data["pivot"]["series"], separators=(",", ":"))) < max(most, 25_000)
     assert told(data) == told(full)
-    for at, is_whole in enumerate(data["cube"]["whole"]["clients"]):
+    for at, is_whole in enumerate(data["pivot"]["whole"]["clients"]):
         assert not is_whole or told(data, client=at) == told(full, client=at)
-    assert all(client in range(-1, len(data["clients"])) for client, _, _ in data["cube"]["slots"])
+    assert all(client in range(-1, len(data["clients"])) for client, _, _ in data["pivot"]["slots"])
 
 
 def of_topics(data):
-    """Add up the exchanges of each topic in the cube of topics."""
-    cube_of, found = data["topic_cube"], defaultdict(int)
-    for slot, _, _, steps in cube_of["series"]:
-        found[cube_of["slots"][slot][2]] += sum(sums[0] for _, sums, _ in steps)
+    """Add up the exchanges of each topic in the pivot of topics."""
+    pivot, found = data["topic_pivot"], defaultdict(int)
+    for slot, _, _, steps in pivot["series"]:
+        found[pivot["slots"][slot][2]] += sum(sums[0] for _, sums, _ in steps)
     return found
 
 
@@ -142,8 +142,8 @@ def test_a_topic_that_is_told_whole_is_whole_however_much_was_folded(whole, monk
     _, _, summary, partial = random_page()
     monkeypatch.setattr(pivot, "MOST_FOR_TOPICS", most)
     data = make_page_data(summary, partial, grid)
-    assert json_size(data["topic_cube"]["series"]) <= most
-    told = data["topic_cube"]["whole"]
+    assert json_size(data["topic_pivot"]["series"]) <= most
+    told = data["topic_pivot"]["whole"]
     assert all(of_topics(data)[at] == of_topics(full)[at] for at, is_whole in enumerate(told) if is_whole)
     assert len(told) == len(data["topics"])
     assert (sum(told) == 0) == (most == 10)
@@ -172,7 +172,7 @@ def test_every_list_ends_where_its_room_ends(monkeypatch):
     for listed, kept in ((full, 6), (data, 1)):
         assert len(listed["groups"]["rows"]) == kept
         assert listed["groups"]["omitted"] == 6 - kept
-    assert json_size(data["cube"]) < json_size(full["cube"])
+    assert json_size(data["pivot"]) < json_size(full["pivot"])
 
 
 def test_the_handmade_capture():
@@ -189,7 +189,7 @@ def test_the_handmade_capture():
     assert told(data, client=orders)["unanswered"] == 1
     assert told(data, client=orders)["throttle_ms"] == 200
     assert told(data, client=billing)["timed"] == 2  # one of three answers came before its request
-    steps = {step for slot, _, _, steps in data["cube"]["series"] for step, _, _ in steps if data["cube"]["slots"][slot][0] == orders}  # fmt: skip
+    steps = {step for slot, _, _, steps in data["pivot"]["series"] for step, _, _ in steps if data["pivot"]["slots"][slot][0] == orders}  # fmt: skip
     assert steps == {0, 1, 2, 3, 4}
     assert [row[:3] + row[6:] for row in data["failures"]] == [
         [1, 0, 6, 1, 12]

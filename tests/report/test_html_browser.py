@@ -189,8 +189,8 @@ def check_against_rows(tab, rows):
     """Compare figures and tables with rows of exchanges."""
     failed = [row for row in rows if row["error_code"]]
     assert figure(tab, "Exchanges") == len(rows)
-    assert figure(tab, "Answers with errors") == len(failed)
-    assert figure(tab, "Without answer") == sum(row["status"] == "unanswered" for row in rows)
+    assert figure(tab, "Responses with errors") == len(failed)
+    assert figure(tab, "Unanswered") == sum(row["status"] == "unanswered" for row in rows)
     for section, key, column in (("profile", "api", "api_name"), ("brokers", "broker", "server")):
         found = cells(tab, section, key, "n", "errors", "p50", "mean")
         groups = by(

@@ -82,7 +82,7 @@ class TableColumns:
         return self if mask.all() else TableColumns(self.table.filter(pa.array(mask)))
 
     def coalesce(self, wanted: str, otherwise: str) -> Ints:
-        """Give a whole-number column with another in place of null."""
+        """Return a whole-number column with another one in place of null."""
         return np.where(self.present(wanted), self.ints(wanted), self.ints(otherwise))
 
 

@@ -1,13 +1,4 @@
-"""Two reports, row by row: what got slower, what fails that did not, which clients and findings came and went.
-
-In come reports as their JSON has them (`model.plain`), so that a capture and a report of last month compare
-alike. A higher number alone is not called slower. A percentile got slower (or faster) if its confidence
-interval after lies entirely beyond the one before (see `aggregate.confidence`). With intervals of 95 % each
-and samples of similar size, chance alone does that in fewer than one of a hundred pairs.
-
-The share of calls with errors grew if the Wilson intervals of both shares do not meet. If there are too few
-values for an interval, the comparison says so.
-"""
+"""Two reports, row by row: what got slower, what fails now, which clients and findings came and went."""
 
 from collections.abc import Callable, Iterator, Mapping
 from math import sqrt
@@ -50,7 +41,7 @@ def _rows(before: PlainReport, after: PlainReport) -> Iterator[ComparisonRow]:
 
 
 def _key(row: PlainReport, by: str) -> tuple[str | None, str | None]:
-    """Return what makes two rows the same: API versions and software of a client may change, hosts may not."""
+    """Return what makes two rows the same: versions and software of a row may change, hosts may not."""
     detail = row["detail"] or ""
     if by == "topic":
         return row["label"], detail

@@ -1,4 +1,4 @@
-"""Figures of all TCP connections: by protocol, TLS, SASL and client software, and totals of those that speak Kafka."""
+"""Figures of all TCP connections: by protocol, TLS, SASL and client software, and totals for Kafka."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar

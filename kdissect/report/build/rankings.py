@@ -1,4 +1,4 @@
-"""Rankings of a report: the same figures by API and version, by client, by broker, most service time first."""
+"""Rankings of a report: the same figures by API and version, by client and by broker."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -75,7 +75,7 @@ def rank_brokers(calls: CallTable, brokers: list[dict[str, Any]], most: int) -> 
 
 
 def node_ids(addresses: list[Address], brokers: list[dict[str, Any]]) -> dict[Address, int]:
-    """Return the node id of each address that one broker has: by host and port, else by a port that occurs once."""
+    """Return the node id of each address that one broker has: by host and port, else by a unique port."""
     by_address: dict[Address, set[int]] = {}
     by_port: dict[int, set[int]] = {}
     for row in brokers:

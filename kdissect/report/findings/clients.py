@@ -1,4 +1,4 @@
-"""Rules about clients: their connections, metadata requests, fetches, batches, compression, acks, versions."""
+"""Rules about clients: connections, metadata requests, fetches, batches, compression, acks, versions."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

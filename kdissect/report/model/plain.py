@@ -1,4 +1,4 @@
-"""Values of the model as dictionaries, lists, texts and numbers: what JSON can carry, and what `diff` compares."""
+"""Values of the model as dictionaries, lists, texts and numbers, for JSON and for comparisons."""
 
 from dataclasses import fields, is_dataclass
 from typing import Any

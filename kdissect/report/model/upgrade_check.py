@@ -1,4 +1,4 @@
-"""What an upgrade to a newer Kafka release would break, as values: the clients that are affected, and by what."""
+"""What an upgrade to a newer Kafka release would break, as values: affected clients and their versions."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +15,7 @@ class UpgradeVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RemovedVersionUse:
-    """A version that the release does not serve, and how often it was used; None is Kafka 0.7, without versions."""
+    """Calls of a version that the release does not serve; the version is None for Kafka 0.7."""
 
     api_key: int
     api_name: str
@@ -33,7 +33,7 @@ class AffectedClient:
     formats: tuple[str, ...]
     """`writes` and `reads`: what it does with message formats 0 and 1."""
     controller: bool
-    """Whether it sends requests of a ZooKeeper controller: a broker whose cluster must leave ZooKeeper first."""
+    """Whether it sends requests of a ZooKeeper controller, so that its cluster must leave ZooKeeper first."""
 
 
 @dataclass(frozen=True, slots=True)

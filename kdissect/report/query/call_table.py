@@ -22,7 +22,7 @@ from kdissect.report.query.figures import GroupFigures, group_figures
 
 
 class RankedGroups(NamedTuple):
-    """Figures by group, the order of the groups, and by group its keys (a list for each column) and connections."""
+    """Figures by group, the order of the groups, and by group its keys (a list each) and its connections."""
 
     figures: GroupFigures
     order: list[int]

@@ -1,4 +1,4 @@
-"""Where in the capture something is: rows of a partial become `Location`s with addresses, client ids and topic names."""
+"""Where in the capture something is: rows of a partial as `Location`s with addresses, clients and topics."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ OWN = ("capture_file", "request_packet", "response_packet", "connection", "parti
 def capture_locations(
     columns: TableColumns, times_ns: Sequence[int | None], facts: ConnectionFacts, topics: TopicNames
 ) -> list[Location]:
-    """Return the location of each row, which has the columns of `OWN`, a client id, a topic and maybe a detail."""
+    """Return the location of each row, which has the columns `OWN`, a client id, a topic, maybe a detail."""
     rows = facts.rows(columns)
     client_ids = facts.client_ids(columns.arrow("client_id"), rows).to_pylist()
     addresses = zip(*(facts.column_at(name, rows).to_pylist() for name in ADDRESS), strict=True)

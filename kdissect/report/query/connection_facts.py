@@ -18,13 +18,13 @@ KAFKA = ("kafka", "kafka-0.7")
 
 
 class ConnectionFacts:
-    """The connections table ordered by connection number, with masks of what is doubtful about connections."""
+    """The connections table ordered by number, with masks of connections that are doubtful."""
 
     def __init__(self, connections: pa.Table) -> None:
         self.columns = TableColumns(connections.sort_by("connection"))
         self.numbers = self.columns.ints("connection")
         to_server, to_client = (self.columns.ints(f"bytes_to_{end}") for end in ("server", "client"))
-        # With a round trip to the server, its direction was captured: it completed the handshake and sent no data.
+        # A round trip to the server shows that its direction was captured: it shook hands and sent no data.
         self.one_way: Mask = (
             ((to_server == 0) | (to_client == 0))
             & ~self.columns.present("server_rtt_ns")

@@ -1,7 +1,7 @@
 """Figures of any set of exchanges: counts and latencies, by whatever columns calls are grouped by.
 
-`GroupFigures` holds the figures of all groups as arrays, so a capture with a hundred thousand clients costs no more than
-its rows. `of` makes the value of one group when it is needed.
+`GroupFigures` holds the figures of all groups as arrays, so a capture with a hundred thousand clients costs
+no more than its rows. `of` makes the value of one group when it is needed.
 """
 
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ ABSENT_LOW, ABSENT_HIGH = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Latencies by group in nanoseconds, one entry for each group in each array (`cells`: one row for each)."""
+    """Latencies by group in nanoseconds: one entry for each group in each array, one row in `cells`."""
 
     count: Ints
     total: Ints
@@ -152,7 +152,7 @@ def exact_latencies(values: Ints) -> Latencies:
 
 
 class ConnectionFlags(NamedTuple):
-    """For each row of calls: whether the capture misses bytes of its connection, and whether it was closed."""
+    """For each row of calls: is its connection lossy (bytes are missing), and was it closed."""
 
     lossy: Mask
     closed: Mask

@@ -9,7 +9,7 @@ from kdissect.report.partials import Partial
 
 
 class TopicNames:
-    """The names of the topic ids of a capture; of several names, the first in the alphabet, so that runs agree."""
+    """The names of the topic ids of a capture; of several names for an id, the first in the alphabet."""
 
     def __init__(self, partial: Partial) -> None:
         rows = partial.table(NAMES).to_pylist()

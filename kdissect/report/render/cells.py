@@ -1,7 +1,7 @@
 """Cells and columns that many tables share: latencies, counts, sizes, shares, names, histograms of one line.
 
-A tilde marks a percentile of too few values, which is the maximum. A question mark marks figures of connections that
-were not captured in full.
+A tilde marks a percentile of too few values, which is the maximum. A question mark marks figures of
+connections that were not captured in full.
 """
 
 from collections.abc import Sequence
@@ -101,7 +101,7 @@ def error_cell(figures: Figures) -> TableCell:
 
 
 def unanswered_cell(figures: Figures) -> TableCell:
-    """Return the number of requests without a response, with a question mark if the capture may have lost some."""
+    """Return the number of requests without a response, with a question mark if some may be lost."""
     if not figures.unanswered:
         return TableCell("-", DIM)
     doubtful = figures.unanswered_lossy > 0
@@ -145,7 +145,7 @@ def histogram_column(terminal: Terminal) -> TableColumn:
 
 
 def histogram_cell(latency: Latency | None, terminal: Terminal) -> TableCell:
-    """Return the histogram as bars on a logarithmic axis of time; heights go by the square root of the count."""
+    """Return a histogram as bars on a logarithmic axis; heights go by the square root of the count."""
     if latency is None:
         return TableCell("")
     counts = latency.histogram if terminal.width >= WIDE_HISTOGRAM else decades(latency.histogram)

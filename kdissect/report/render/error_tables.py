@@ -1,4 +1,4 @@
-"""What went wrong as tables, each row with its first location: errors, unanswered requests, throttling, faults."""
+"""What went wrong as tables with first locations: errors, unanswered requests, throttling, faults."""
 
 from kdissect.report.model.summary import Location, Summary
 from kdissect.report.render.cells import address_text, api_text, client_text, count_cell
@@ -57,7 +57,7 @@ FAULT_COLUMNS = (
 def location_cells(
     location: Location | None, terminal: Terminal, *, request: bool = False, file: bool = True
 ) -> list[TableCell]:
-    """Return the cells of `LOCATION_COLUMNS`, with the packet of the request or of the response (if there is one)."""
+    """Return the cells of `LOCATION_COLUMNS`, with the packet of the response or, if wanted, the request."""
     if location is None:
         return [TableCell("-", DIM)] * len(LOCATION_COLUMNS)
     is_request = request or location.response_packet is None
@@ -106,7 +106,7 @@ def errors(summary: Summary, terminal: Terminal) -> list[str]:
 
 
 def unanswered(summary: Summary, terminal: Terminal) -> list[str]:
-    """Return the lines of requests without a response, and why they may have none; none without such requests."""
+    """Return the lines of requests without a response, and why they may have none."""
     silent = [row for row in summary.apis if row.figures.unanswered]
     if not silent:
         return []

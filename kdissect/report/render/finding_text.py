@@ -1,4 +1,4 @@
-"""Findings as text: a sentence each, most severe first, then the strongest evidence and what to look at next."""
+"""Findings as text: a sentence each, most severe first, then evidence and what to look at next."""
 
 import textwrap
 

@@ -1,4 +1,4 @@
-"""The first lines of a report: capture, connections, protection, traffic, software, quality; or why there is nothing."""
+"""The first lines of a report: capture, connections, traffic, quality; or why there is nothing."""
 
 from kdissect.report.model.summary import QualityCounter, Summary
 from kdissect.report.render import protection

@@ -1,6 +1,6 @@
-"""The report as JSON: the fields of `Summary` under their own names, in their own order, and the schema that it has.
+"""The report as JSON: the fields of `Summary` under their own names and in their own order.
 
-schema.json is made from the model (`python -m tests.docs`).
+schema.json is the JSON Schema of a report; it is made from the model (`python -m tests.docs`).
 """
 
 import json
@@ -13,7 +13,7 @@ from kdissect.report.model.summary import Summary
 
 
 def to_json(summary: Summary, *, indent: int | None = 2) -> str:
-    """Return the report as JSON in ASCII, which no terminal interprets; the same summary gives the same bytes."""
+    """Return the report as JSON in ASCII, which no terminal interprets; equal summaries give equal bytes."""
     text = json.dumps(to_plain(summary), indent=indent, allow_nan=False)
     return re.sub(r"\[\n[\s\d,]+\]", _on_one_line, text) if indent else text
 

@@ -1,4 +1,4 @@
-"""The profile as a table: rows by total service time, each with its latencies, their spread and a histogram."""
+"""The profile as a table: rows by service time, each with its latencies and a histogram."""
 
 from kdissect.report.model.summary import (
     ProfileBy,

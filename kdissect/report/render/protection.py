@@ -24,7 +24,7 @@ SASL_FAILURES = {"failed": RED, "unfinished": YELLOW}
 
 
 def tls(connections: ConnectionTotals, terminal: Terminal) -> list[TableCell]:
-    """Return how much is under TLS, of which versions, what was decrypted and what failed; nothing without TLS."""
+    """Return how much is under TLS, of which versions, what was decrypted and what failed."""
     rows = connections.tls
     if not rows:
         return []

@@ -1,4 +1,4 @@
-"""The last section of a report: what is missing or uncertain in the capture, warnings, and the marks in the tables."""
+"""The last section of a report: what is missing or uncertain, warnings, and the marks in the tables."""
 
 import textwrap
 

@@ -110,7 +110,7 @@ def api_versions(summary: Summary, terminal: Terminal) -> list[str]:
 
 
 def idle_waits(summary: Summary, terminal: Terminal) -> list[str]:
-    """Return the lines of long polls and waits for group members, which are not service time; none without any."""
+    """Return the lines of long polls and waits for group members, which are not service time."""
     waits = [(row, row.figures.idle) for row in summary.apis if row.figures.idle]
     if not waits:
         return []

@@ -1,7 +1,7 @@
 """Text tables: columns below each other, and tables that fit the width of a terminal.
 
-To fit, the least important columns are left out (two neighbours of equal importance together), then long names lose
-their middle. `aligned` is for tables that need not fit.
+To fit, the least important columns are left out (two neighbours of equal importance together), then long
+names lose their middle. `aligned` is for tables that need not fit.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ WIDE = 110
 
 
 class TableColumn(NamedTuple):
-    """A column: its title, its side, its `drop` (columns with the highest go first, 0 never), its least width (0: fixed)."""
+    """A column: title, side, `drop` (the highest go first, 0 never), least width (0: its width is fixed)."""
 
     title: str
     right: bool = True
@@ -39,7 +39,7 @@ class TableCell(NamedTuple):
 def aligned(
     rows: Sequence[Sequence[str]], *, right: Sequence[bool] = (), gap: int = 2, indent: int = 0
 ) -> list[str]:
-    """Return a line for each row, its cells below those of other rows; columns are on the left unless in `right`."""
+    """Return a line for each row with cells below each other, on the left but for the columns in `right`."""
     widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
     sides = [*right, *([False] * (len(widths) - len(right)))]
     return [

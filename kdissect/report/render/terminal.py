@@ -50,7 +50,7 @@ class Terminal:
         return text if self.unicode else text.translate(ASCII)
 
     def escape(self, text: str | None) -> str:
-        """Return text from the capture with control characters escaped; a dash for None, quotes for an empty text."""
+        """Return text from the capture, control characters escaped; a dash for None, quotes for no text."""
         if text is None:
             return "-"
         return escape(text, ascii_only=not self.unicode) or '""'
@@ -64,7 +64,7 @@ class Terminal:
 def terminal_of(
     stream: TextIO, environment: Mapping[str, str] = os.environ, *, full: bool = True
 ) -> Terminal:
-    """Return the terminal behind a stream: its width, colours unless NO_COLOR or TERM=dumb, UTF-8 or ASCII."""
+    """Return the terminal behind a stream: its width, its colours (NO_COLOR, TERM=dumb), UTF-8 or ASCII."""
     is_terminal = stream.isatty()
     columns = UNKNOWN_WIDTH
     if is_terminal or environment.get("COLUMNS"):

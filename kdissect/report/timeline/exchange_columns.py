@@ -37,7 +37,7 @@ class ExchangeColumns(NamedTuple):
     begin: Ints
 
     def at(self, rows: Ints, names: tuple[str, ...]) -> dict[str, AnyColumn]:
-        """Give some columns at some rows."""
+        """Return some columns at some rows."""
         return {name: take_rows(self.columns[name], rows) for name in names}
 
 

@@ -1,4 +1,4 @@
-"""Connections as TCP saw them, the troubled and the busy first, and the round trips of their handshakes by client and broker."""
+"""Connections as TCP saw them, troubled and busy ones first, and round trips by client and broker."""
 
 from typing import Any
 
@@ -47,13 +47,13 @@ SECURITY = (
     "tls_alert",
     "tls_alert_by",
 )
-"""Told only where there is anything to tell."""
+"""Columns that a connection has only if they are not null."""
 
 TROUBLES = ("retransmitted_segments", "zero_windows", "lost_bytes", "unanswered", "orphan_responses")
 
 
 def describe_connections(names: PageNames) -> Plain:
-    """Give the connections, numbered as in the cube."""
+    """Return the connections, numbered as in the pivot."""
     columns = names.facts.columns
     trouble = sum((columns.ints(name) > 0).astype(np.int64) for name in TROUBLES)
     trouble = trouble + columns.equals("closed", "rst")
@@ -87,7 +87,11 @@ def _row(names: PageNames, number: int, row: dict[str, Any]) -> Plain:
 
 
 def round_trips(names: PageNames) -> list[list[int | None]]:
-    """Give [client, broker, connections with a handshake, p50 and max to the server, p50 and max to the client]."""
+    """Return a row for each pair of client and broker with a handshake.
+
+    A row is client, broker, number of connections, median and maximum to the server, median and maximum to
+    the client (ns).
+    """
     by_pair: dict[tuple[int, int], list[tuple[int | None, int | None]]] = {}
     table = names.facts.columns.table
     wanted = ("client_id", "client_host", "server_host", "server_port", "server_rtt_ns", "client_rtt_ns")

@@ -1,8 +1,9 @@
-"""Consumer groups: who was a member when, and each rebalance with its generation, trigger and how long it took.
+"""Consumer groups: who was a member when, and each rebalance with its generation, trigger and duration.
 
-Two protocols lie behind one picture. In the classic one all members join again for a new generation and stand still from the
-first sign of it (a heartbeat that is told so, a leave, a join) until the last of them has its assignment by SyncGroup. With
-KIP-848 nobody stands still: an epoch begins with the first member that is told of it and is there when the last one was.
+Two protocols have one picture. In the classic one, all members join again for a new generation. They stop
+from the first sign of the rebalance (a heartbeat with that error, a leave, a join) until the last of them has
+its assignment from SyncGroup. With KIP-848 no member stops: an epoch begins when the first member receives it
+and is complete when the last one has.
 """
 
 from bisect import bisect_right
@@ -33,7 +34,7 @@ Event = Mapping[str, Any]
 
 
 def describe_groups(names: PageNames) -> Plain:
-    """Give the groups, those with the most steps of the protocol first."""
+    """Return the groups, those with the most steps of the protocol first."""
     steps = sorted_columns(names.partial, GROUP_STEPS).table.to_pylist()
     by_group: dict[str, list[Event]] = {}
     for row in steps:
@@ -54,14 +55,14 @@ def describe_groups(names: PageNames) -> Plain:
                 "exchanges": exchanges.get(group, 0),
                 "errors": errors.get(group, 0),
             }
-            | _course(names, events)
+            | _history(names, events)
         )
     cut = sum(row["events"] for row in steps if row["group_id"] is None)
     return {"rows": found, "omitted": max(len(order) - MOST_GROUPS, 0), "events_omitted": cut}
 
 
 def clients_of(names: PageNames) -> dict[str, list[int]]:
-    """Give the clients of each group."""
+    """Return the clients of each group."""
     return _clients(names)[0]
 
 
@@ -82,7 +83,7 @@ def _clients(names: PageNames) -> tuple[dict[str, list[int]], dict[str, int], di
     return clients, errors, exchanges
 
 
-def _course(names: PageNames, events: Sequence[Event]) -> Plain:
+def _history(names: PageNames, events: Sequence[Event]) -> Plain:
     kind = next((PROTOCOLS[row["api_key"]] for row in events if row["api_key"] in PROTOCOLS), CLASSIC)
     rebalances = _generations(names, events) if kind == CLASSIC else _epochs(names, events)
     members = _members(names, events, rebalances)
@@ -98,7 +99,7 @@ def _course(names: PageNames, events: Sequence[Event]) -> Plain:
             "generation": row["generation"],
             "error": row["error_name"] if row["error_code"] else None,
             "reason": row["reason"],
-            "ref": names.ref(row["capture_file"], row["request_packet"], row["response_packet"]),
+            "ref": names.packet_ref(row["capture_file"], row["request_packet"], row["response_packet"]),
         }
         for row in events[:MOST_EVENTS]
     ]
@@ -114,14 +115,14 @@ def _course(names: PageNames, events: Sequence[Event]) -> Plain:
     }
 
 
-def _joined(row: Event) -> bool:
+def _is_join(row: Event) -> bool:
     known = row["generation"] is not None and row["generation"] >= 0
     return bool(row["event"] == "join" and not row["error_code"] and known)
 
 
 def _generations(names: PageNames, events: Sequence[Event]) -> list[Plain]:
-    """Give the rebalances of the classic protocol, in the order of time."""
-    joined, synced = _by_generation(filter(_joined, events)), _by_generation(filter(_synced, events))
+    """Return the rebalances of the classic protocol in the order of time."""
+    joined, synced = _by_generation(filter(_is_join, events)), _by_generation(filter(_is_sync, events))
     signs = [row for row in events if _is_sign(row)]
     times = [row["time_ns"] for row in signs]
     found: list[Plain] = []
@@ -147,7 +148,7 @@ def _generations(names: PageNames, events: Sequence[Event]) -> list[Plain]:
                 "gone": sorted(before - members - left),
                 "complete": bool(syncs),
                 "reasons": sorted({row["reason"] for row in joins if row["reason"]})[:5],
-                "ref": names.ref_of(min(joins, key=lambda row: row["asked_ns"] or row["time_ns"])),
+                "ref": names.row_ref(min(joins, key=lambda row: row["asked_ns"] or row["time_ns"])),
             }
         )
         before, ended = members, end
@@ -161,7 +162,7 @@ def _by_generation(events: Iterable[Event]) -> dict[int, list[Event]]:
     return found
 
 
-def _synced(row: Event) -> bool:
+def _is_sync(row: Event) -> bool:
     return bool(row["event"] == "sync" and not row["error_code"] and row["generation"] is not None)
 
 
@@ -171,8 +172,8 @@ def _is_sign(row: Event) -> bool:
 
 
 def _epochs(names: PageNames, events: Sequence[Event]) -> list[Plain]:
-    """Give the epochs that members were told of, in the order of time."""
-    by_epoch = _by_generation(filter(_told, events))
+    """Return the epochs that members received, in the order of time."""
+    by_epoch = _by_generation(filter(_is_epoch, events))
     leaves = [row for row in events if row["event"] == "leave"]
     times = [row["time_ns"] for row in leaves]
     found: list[Plain] = []
@@ -193,19 +194,19 @@ def _epochs(names: PageNames, events: Sequence[Event]) -> list[Plain]:
                 "gone": [],
                 "complete": True,
                 "reasons": [],
-                "ref": names.ref_of(min(told, key=lambda row: row["time_ns"])),
+                "ref": names.row_ref(min(told, key=lambda row: row["time_ns"])),
             }
         )
         latest = start
     return found
 
 
-def _told(row: Event) -> bool:
+def _is_epoch(row: Event) -> bool:
     return bool(row["event"] in ("join", "epoch") and not row["error_code"] and (row["generation"] or 0) > 0)
 
 
 def _members(names: PageNames, events: Sequence[Event], rebalances: Sequence[Plain]) -> list[Plain]:
-    """Give the members in the order in which they came, with how each went: left, gone without a word, or not at all."""
+    """Return the members in the order of their first step, and how each ended: left, gone, or neither."""
     found: dict[str, Plain] = {}
     for row in events:
         member = row["member_id"]
@@ -226,7 +227,7 @@ def _members(names: PageNames, events: Sequence[Event], rebalances: Sequence[Pla
                 "end": None,
                 "leads": [],
             }
-        if _joined(row):
+        if _is_join(row):
             one |= {"to": None, "end": None}
             if row["leader"] and row["api_key"] == ApiKey.JOIN_GROUP:
                 one["leads"].append(row["generation"])
@@ -243,7 +244,7 @@ def _members(names: PageNames, events: Sequence[Event], rebalances: Sequence[Pla
 
 
 def _last_seen(names: PageNames, member: Plain) -> Plain:
-    """Tell how long a member that never left was heard of; one that fell silent long before the capture's end is gone."""
+    """Return until when a member that never left was seen; one that is silent for long is gone."""
     last = names.summary.capture.last_time_ns
     if member["client"] == NOT_SINGLED_OUT or last is None:
         return {}
@@ -252,7 +253,7 @@ def _last_seen(names: PageNames, member: Plain) -> Plain:
 
 
 def group_of_client(members: Mapping[str, Iterable[int]]) -> dict[int, str]:
-    """Give the group of each client that is in one only: what it fetches is read for that group."""
+    """Return the group of each client that is in one only: its fetches count for that group."""
     found: dict[int, set[str]] = {}
     for group, clients in members.items():
         for client in clients:

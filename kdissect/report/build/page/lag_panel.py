@@ -1,7 +1,8 @@
 """Lag over time: how far behind the end of each partition a group has committed and fetched.
 
-Known are moments: a commit says where a group is, a fetch where its client is and, in its answer, where the log ends; so does
-an answer to a Produce. In between the last word holds. Before both are known of a partition there is no lag, not even zero.
+Offsets are known at single times: a commit shows where a group is, a Fetch where its client is and, in its
+response, the end of the log; a Produce response shows the end, too. In between the last known offset holds. A
+partition has no lag, not even zero, before both are known.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,19 +34,19 @@ class PositionSeries:
         self.ref: int | None = None
 
     def take(self, step: int, offset: int, time_ns: int, ref: int | None, *, highest: bool = False) -> None:
-        """Take a position in; of several in one step the highest, or the latest, which comes last."""
+        """Add an offset; of several in one step the highest counts, or the latest, which must come last."""
         self.values[step] = max(self.values[step], offset) if highest else offset
         if time_ns >= self.last_ns:
             self.last_ns, self.ref = time_ns, ref
 
     def held(self) -> np.ndarray:
-        """Give the value at every step, the last word holding on."""
+        """Return the offset at every step, where the last known one holds; -1 before the first."""
         at = np.maximum.accumulate(np.where(self.values >= 0, np.arange(len(self.values)), -1))
         return np.where(at >= 0, self.values[np.maximum(at, 0)], UNKNOWN)
 
 
 def lag_by_group(names: PageNames, grid: Grid) -> dict[str, list[Plain]]:
-    """Give the lag of each group by topic: per step what was committed and what was fetched short of the end."""
+    """Return the lag of each group by topic: for each step, records not committed and records not fetched."""
     ends: dict[Key, PositionSeries] = {}
     reached: dict[tuple[str, str], dict[Key, PositionSeries]] = {}
     group_of = group_of_client(clients_of(names))
@@ -54,7 +55,7 @@ def lag_by_group(names: PageNames, grid: Grid) -> dict[str, list[Plain]]:
         topic = names.topic(row["topic"], row["topic_id"])
         if topic is None or row["partition"] is None:
             continue
-        key, time_ns, ref = (topic, row["partition"]), -row["order_ns"], names.ref_of(row)
+        key, time_ns, ref = (topic, row["partition"]), -row["order_ns"], names.row_ref(row)
         if row["end_offset"] is not None:
             ends.setdefault(key, PositionSeries(grid.steps)).take(
                 row["step"], row["end_offset"], time_ns, ref, highest=True
@@ -99,7 +100,7 @@ def _topic(
     courses: Iterable[tuple[str, int, PositionSeries]],
     grid: Grid,
 ) -> tuple[int, Plain]:
-    """Give the highest lag on a topic, and its course."""
+    """Return the highest lag on a topic, and the lag at each step."""
     totals = {name: np.full(grid.steps, UNKNOWN) for name in ("committed", "fetched")}
     partitions: dict[int, Plain] = {}
     for name, partition, course in courses:

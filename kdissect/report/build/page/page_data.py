@@ -1,4 +1,7 @@
-"""Everything that the page shows, as one JSON value; times are nanoseconds from `grid.start`, packets as `Names.ref` says."""
+"""Everything that the page shows, as one JSON value.
+
+Times are nanoseconds from the start of the grid, packets are numbers as `PageNames.packet_ref` makes them.
+"""
 
 from typing import Any
 
@@ -32,8 +35,8 @@ from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.timeline_tables import CELL_BITS
 
 MOST_ERRORS, MOST_FAULTS, MOST_TOPICS = 200, 50, 200
-AS_THEY_ARE = ("capture", "filters", "topic_cube", "failures")
-"""Parts without names, and with paths, which commands are made of."""
+NOT_SHORTENED = ("capture", "filters", "topic_pivot", "failures")
+"""Parts whose texts stay as they are: they have no names, or paths from which commands are made."""
 
 MOST_FOR_GROUPS, MOST_FOR_PRODUCERS, MOST_FOR_TRANSACTIONS, MOST_FOR_TOPIC_NAMES = (
     500_000,
@@ -44,7 +47,7 @@ MOST_FOR_GROUPS, MOST_FOR_PRODUCERS, MOST_FOR_TRANSACTIONS, MOST_FOR_TOPIC_NAMES
 
 
 def make_page_data(summary: Summary, partial: Partial, grid: Grid) -> Plain:
-    """Give the data of the page."""
+    """Return the data of the page."""
     names = PageNames(summary, partial, read_connection_facts(partial), grid.start_ns)
     capture = summary.capture
     found_groups, behind = describe_groups(names), lag_by_group(names, grid)
@@ -84,7 +87,7 @@ def make_page_data(summary: Summary, partial: Partial, grid: Grid) -> Plain:
         "errors": [_error(names, row) for row in summary.errors[:MOST_ERRORS]],
         "faults": [_fault(names, row) for row in summary.faults[:MOST_FAULTS]],
         "topics": topics,
-        "topic_cube": make_topic_pivot(names, [topic["name"] for topic in topics]),
+        "topic_pivot": make_topic_pivot(names, [topic["name"] for topic in topics]),
         "groups": found_groups,
         "producers": _cut(describe_producers(names), MOST_FOR_PRODUCERS),
         "transactions": _cut(describe_transactions(names), MOST_FOR_TRANSACTIONS),
@@ -92,12 +95,12 @@ def make_page_data(summary: Summary, partial: Partial, grid: Grid) -> Plain:
         "round_trips": round_trips(names),
         "doubts": to_plain(summary.doubts),
     }
-    found = {name: part if name in AS_THEY_ARE else shorten(part) for name, part in found.items()}
-    return found | {"cube": make_pivot(names, PAGE - json_size(found))}
+    found = {name: part if name in NOT_SHORTENED else shorten(part) for name, part in found.items()}
+    return found | {"pivot": make_pivot(names, PAGE - json_size(found))}
 
 
 def _cut(listed: Plain, most: int) -> Plain:
-    """Leave out the last rows where they have no room, and count them."""
+    """Return a list whose last rows are left out if they do not fit, and counted."""
     kept = fitting_rows(listed["rows"], most)
     listed["omitted"] += len(listed["rows"]) - len(kept)
     listed["rows"] = kept
@@ -151,7 +154,7 @@ def _finding(names: PageNames, finding: Finding) -> Plain:
                 "count": row.count,
                 "from": names.since(row.first_time_ns),
                 "to": names.since(row.last_time_ns),
-                "place": names.place(row.place),
+                "place": names.location(row.place),
             }
             for row in finding.evidence
         ],
@@ -169,7 +172,7 @@ def _version(names: PageNames, row: Any) -> Plain:
         "version": row.api_version,
         "all": plain_figures(row.figures),
         "errors": row.figures.error_responses,
-        "slowest": names.place(row.slowest),
+        "slowest": names.location(row.slowest),
     }
 
 
@@ -203,7 +206,7 @@ def _error(names: PageNames, row: Any) -> Plain:
         "name": row.error_name,
         "exchanges": row.exchanges,
         "partitions": row.partitions,
-        "first": names.place(row.first),
+        "first": names.location(row.first),
     }
 
 
@@ -213,7 +216,7 @@ def _fault(names: PageNames, row: Any) -> Plain:
         "version": row.api_version,
         "shape": row.shape,
         "exchanges": row.exchanges,
-        "first": names.place(row.first),
+        "first": names.location(row.first),
     }
 
 

@@ -1,7 +1,7 @@
-"""Who is who on the page: clients, brokers, connections, APIs and files by number, the weightiest first.
+"""Numbers for what the page names: clients, brokers, connections, APIs and files, the heaviest first.
 
-A client here is a client id at a host; its software may differ from connection to connection. Number -1 stands for all
-that are not told apart.
+A client here is a client id at a host; its software may differ between connections. Number -1 stands for all
+that are not singled out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,56 +31,56 @@ class PageNames:
 
     def __init__(self, summary: Summary, partial: Partial, facts: ConnectionFacts, start_ns: int) -> None:
         self.summary, self.partial, self.facts, self.start_ns = summary, partial, facts, start_ns
-        self.ranking = CallTable(partial, facts)
-        self.clients = NumberedGroups(self.ranking, ("client_id",), ("client_host",), MOST_CLIENTS)
-        self.brokers = NumberedGroups(self.ranking, (), ("server_host", "server_port"), MOST_BROKERS)
-        self.apis = NumberedGroups(self.ranking, ("api_key",), (), MOST_APIS)
+        self.calls = CallTable(partial, facts)
+        self.clients = NumberedGroups(self.calls, ("client_id",), ("client_host",), MOST_CLIENTS)
+        self.brokers = NumberedGroups(self.calls, (), ("server_host", "server_port"), MOST_BROKERS)
+        self.apis = NumberedGroups(self.calls, ("api_key",), (), MOST_APIS)
         self.topic = TopicNames(partial).name
         self.files = {name: number for number, name in enumerate(summary.capture.files)}
         self.connections = dict(zip(facts.numbers.tolist(), range(len(facts.numbers)), strict=True))
 
     def api(self, key: int | None) -> int:
-        """Give the number of an API key."""
+        """Return the number of an API key."""
         return self.apis.numbers.get((key,), NOT_SINGLED_OUT)
 
     def client(self, client_id: str | None, host: str | None) -> int:
-        """Give the number of a client."""
+        """Return the number of a client."""
         return self.clients.numbers.get((client_id, host), NOT_SINGLED_OUT)
 
     def since(self, time_ns: int | None) -> int | None:
-        """Give a time as nanoseconds from the first step: small enough to be exact in JavaScript."""
+        """Return a time as nanoseconds from the first step, which JavaScript represents exactly."""
         return None if time_ns is None else time_ns - self.start_ns
 
-    def ref(self, file: str | None, *packets: int | None) -> int | None:
-        """Give a packet as one number: its number times the number of files, plus the number of its file."""
+    def packet_ref(self, file: str | None, *packets: int | None) -> int | None:
+        """Return a packet as one number: its own times the number of files, plus the number of its file."""
         packet = next((packet for packet in packets if packet is not None), None)
         if packet is None or file is None or file not in self.files:
             return None
         return packet * max(len(self.files), 1) + self.files[file]
 
-    def ref_of(self, row: Mapping[str, Any]) -> int | None:
-        """Give the packet of a row that has the columns of a place."""
-        return self.ref(row["capture_file"], row["request_packet"], row["response_packet"])
+    def row_ref(self, row: Mapping[str, Any]) -> int | None:
+        """Return the packet of a row that has the columns of a location."""
+        return self.packet_ref(row["capture_file"], row["request_packet"], row["response_packet"])
 
-    def place(self, place: Location | None) -> Plain | None:
-        """Give a place for the page."""
-        if place is None:
+    def location(self, location: Location | None) -> Plain | None:
+        """Return a location for the page."""
+        if location is None:
             return None
         return {
-            "at": self.since(place.time_ns),
-            "asked": self.ref(place.capture_file, place.request_packet),
-            "told": self.ref(place.capture_file, place.response_packet),
-            "client": self.client(place.client_id, place.client_host),
-            "connection": self.connections.get(place.connection or -1, NOT_SINGLED_OUT),
-            "broker": self.brokers.numbers.get((place.server_host, place.server_port), NOT_SINGLED_OUT),
-            "topic": place.topic,
-            "partition": place.partition,
-            "detail": place.detail,
+            "at": self.since(location.time_ns),
+            "request": self.packet_ref(location.capture_file, location.request_packet),
+            "response": self.packet_ref(location.capture_file, location.response_packet),
+            "client": self.client(location.client_id, location.client_host),
+            "connection": self.connections.get(location.connection or -1, NOT_SINGLED_OUT),
+            "broker": self.brokers.numbers.get((location.server_host, location.server_port), NOT_SINGLED_OUT),
+            "topic": location.topic,
+            "partition": location.partition,
+            "detail": location.detail,
         }
 
 
 class NumberedGroups:
-    """The first things of a ranking: their numbers by key, and their figures over the whole capture."""
+    """The first groups of a ranking: their numbers by key, and their figures over the whole capture."""
 
     def __init__(
         self, ranking: CallTable, own: Sequence[str], of_connection: Sequence[str], most: int
@@ -94,13 +94,13 @@ class NumberedGroups:
         self.omitted = len(ranked.order) - len(order)
 
     def rows(self, names: Sequence[str]) -> Iterable[Plain]:
-        """Give each thing with its key and figures."""
+        """Yield each group with its key and figures."""
         for key, figures, count in zip(self.keys, self.figures, self.connections, strict=True):
             yield dict(zip(names, key, strict=True)) | {"connections": count, "all": plain_figures(figures)}
 
 
 def plain_figures(figures: Figures) -> Plain:
-    """Give the figures that the page shows where nothing is narrowed."""
+    """Return the figures that the page shows for the whole capture."""
     return {
         "n": figures.exchanges,
         "timed": figures.service.count if figures.service else 0,
@@ -111,7 +111,7 @@ def plain_figures(figures: Figures) -> Plain:
 
 
 def plain_latency(latency: Latency | None) -> Plain | None:
-    """Give the percentiles that are within 0.4 %."""
+    """Return the percentiles that are within 0.4 %."""
     if latency is None:
         return None
     return {
@@ -125,7 +125,7 @@ def plain_latency(latency: Latency | None) -> Plain | None:
 
 
 def sorted_columns(partial: Partial, part: Any) -> TableColumns:
-    """Give a part of a partial as columns, rows in a fixed order."""
+    """Return a table of a partial as columns, rows in a fixed order."""
     table = partial.table(part)
     return TableColumns(
         table.sort_by([(name, "ascending") for name, _ in part.keys]) if table.num_rows else table

@@ -1,9 +1,9 @@
-"""The counts that the page adds up anew for each selection, written as small as JSON can be.
+"""The counts that the page adds up anew for each selection, in as little JSON as possible.
 
-A slot is a client on a broker, with one connection or with all that are not told apart; in the cube of topics, with a topic.
-For each slot, API and kind of wait there is a list of steps [step, sums, cells]: `sums` in the order of `SUMS`, zeros at the
-end left out; `cells` in threes, the cell of latency, how many, and the packet of the first. What is light is folded until
-the text fits: the sums stay right.
+A slot is a client on a broker, with one connection or with all that are not singled out; in the pivot of
+topics, with a topic. For each slot, API and kind of wait there is a list of steps [step, sums, cells]. `sums`
+are in the order of `SUMS`, without zeros at the end. `cells` are in threes: the cell of latency, the count,
+and the packet of the first. Light slots are merged until the text fits; the sums stay right.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ SUMS = (
     "throttle_ms",
 )
 TOPIC_SUMS = (SUMS[0], "errors", *SUMS[2:], "records", "record_bytes")
-"""An exchange that names several topics counts for each of them; errors are those of the topic's partitions."""
+"""An exchange that names several topics counts for each of them; errors are of the topic's partitions."""
 
 LARGEST = SUMS.index("latency_max_ns")
 MOST_CHARACTERS, LEAST_CHARACTERS = 1_400_000, 300_000
@@ -47,7 +47,7 @@ MOST_FOR_TOPICS, MOST_FOR_FAILURES = 400_000, 200_000
 
 
 class Detail(NamedTuple):
-    """How many clients are told apart, and how many connections or topics."""
+    """How many clients are singled out, and how many connections or topics."""
 
     clients: int
     others: int
@@ -78,14 +78,14 @@ Slot = tuple[int, int, int]
 
 
 class PivotRows(NamedTuple):
-    """Rows of MOMENTS or TOPIC_MOMENTS by number: client, broker and connection or topic of each, and what it counts."""
+    """Rows of ACTIVITY or TOPIC_ACTIVITY: the slot of each, and what it counts."""
 
     slots: list[Slot]
     rows: list[tuple[Any, ...]]
 
 
 def make_pivot(names: PageNames, room: int = MOST_CHARACTERS) -> Plain:
-    """Give the cube in the finest detail that fits."""
+    """Return the pivot in the finest detail that fits."""
     columns = sorted_columns(names.partial, ACTIVITY)
     cells = PivotRows(find_slots(names, columns), _counts(names, columns, SUMS))
     found = _fitting(cells, DETAILS, min(max(room, LEAST_CHARACTERS), MOST_CHARACTERS))
@@ -93,7 +93,7 @@ def make_pivot(names: PageNames, room: int = MOST_CHARACTERS) -> Plain:
 
 
 def make_topic_pivot(names: PageNames, topics: Sequence[str]) -> Plain:
-    """Give the cube of these topics, and which of them it holds in full."""
+    """Return the pivot of these topics, and which of them it holds in full."""
     columns = sorted_columns(names.partial, TOPIC_ACTIVITY)
     number = {topic: at for at, topic in enumerate(topics)}
     named = zip(columns.arrow("topic").to_pylist(), columns.arrow("topic_id").to_pylist(), strict=True)
@@ -118,7 +118,7 @@ def make_topic_pivot(names: PageNames, topics: Sequence[str]) -> Plain:
 def _counts(names: PageNames, columns: TableColumns, sums: Sequence[str]) -> list[tuple[Any, ...]]:
     apis = {key: names.api(key) for key in set(columns.arrow("api_key").to_pylist())}
     refs = [
-        names.ref_of(row)
+        names.row_ref(row)
         for row in columns.table.select(["capture_file", "request_packet", "response_packet"]).to_pylist()
     ]
     return list(
@@ -135,7 +135,7 @@ def _counts(names: PageNames, columns: TableColumns, sums: Sequence[str]) -> lis
 
 
 def _fitting(cells: PivotRows, details: Sequence[Detail], most: int, rest: bool = True) -> Plain:
-    """Fold until the text is no longer than it may be: who is folded is OTHERS; without `rest`, topics are left out then."""
+    """Return the finest pivot whose text fits; without `rest`, it leaves out topics not singled out."""
     heavy = _heaviest(cells)
     for detail in details:
         found = _folded(cells, detail, heavy, rest)
@@ -145,7 +145,7 @@ def _fitting(cells: PivotRows, details: Sequence[Detail], most: int, rest: bool 
 
 
 def find_slots(names: PageNames, columns: TableColumns) -> list[Slot]:
-    """Give the slot of each row that has the columns of both ends and maybe a connection."""
+    """Return the slot of each row, which has the hosts of both ends and maybe a connection."""
     known = "connection" in columns.table.schema.names
     client_ids = columns.arrow("client_id")
     rows = np.full(columns.rows, -1, np.int64)
@@ -166,7 +166,7 @@ def find_slots(names: PageNames, columns: TableColumns) -> list[Slot]:
 
 
 def _heaviest(cells: PivotRows) -> list[int]:
-    """Give connections or topics by the number of their exchanges."""
+    """Return connections or topics by the number of their exchanges."""
     weight: dict[int, int] = {}
     for (_, _, one), row in zip(cells.slots, cells.rows, strict=True):
         weight[one] = weight.get(one, 0) + row[-1][0]
@@ -204,7 +204,7 @@ def _flat(by_cell: dict[int, list[int | None]]) -> list[int | None]:
 
 
 def _whole(names: PageNames, cells: PivotRows, slots: Sequence[Slot]) -> Plain:
-    """Tell which clients and connections the cube holds in full: only those may be narrowed by time."""
+    """Return which clients and connections the pivot holds in full: only those may be narrowed by time."""
     told = {client for client, _, _ in slots}
     by_client = [0] * len(names.clients.keys)
     by_connection: dict[int, int] = {}
@@ -213,7 +213,7 @@ def _whole(names: PageNames, cells: PivotRows, slots: Sequence[Slot]) -> Plain:
             by_client[client] += row[-1][0]
         by_connection[connection] = by_connection.get(connection, 0) + row[-1][0]
     kept = {connection for _, _, connection in slots if connection >= 0}
-    ranking = names.ranking
+    ranking = names.calls
     expected = np.zeros(len(names.facts.numbers) + 1, np.int64)  # the last for connections without facts
     np.add.at(expected, ranking.rows, ranking.calls.ints("exchanges"))
     return {
@@ -226,7 +226,10 @@ def _whole(names: PageNames, cells: PivotRows, slots: Sequence[Slot]) -> Plain:
 
 
 def list_failures(names: PageNames) -> list[list[int | None]]:
-    """Give [step, api, code, client, broker, connection, exchanges, packet] for each error code, in the detail that fits."""
+    """Return a row for each error code, in the finest detail that fits.
+
+    A row is step, API, code, client, broker, connection, exchanges, packet of the first.
+    """
     columns = sorted_columns(names.partial, FAILURES)
     slots = find_slots(names, columns)
     rows = columns.table.to_pylist()
@@ -242,7 +245,7 @@ def list_failures(names: PageNames) -> list[list[int | None]]:
                 broker,
                 connection if detail.others else NOT_SINGLED_OUT,
             )
-            counts = found.setdefault(key, [0, names.ref_of(row)])
+            counts = found.setdefault(key, [0, names.row_ref(row)])
             counts[0] = (counts[0] or 0) + row["exchanges"]
         told = [[*key, *counts] for key, counts in found.items()]
         if json_size(told) <= MOST_FOR_FAILURES:

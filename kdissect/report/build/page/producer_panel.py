@@ -1,4 +1,4 @@
-"""Producers: under which identity they write, gaps in their sequence numbers, and their transactions from begin to end."""
+"""Producers: their producer ids, gaps in sequence numbers, and their transactions from begin to end."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -23,7 +23,7 @@ Identity = tuple[Any, ...]
 
 
 def describe_producers(names: PageNames) -> Plain:
-    """Give who wrote under which producer id, most bytes first."""
+    """Return who wrote under which producer id, most bytes first."""
     gaps = _gaps(names)
     found: dict[Identity, Plain] = {}
     for row in sorted_columns(names.partial, PRODUCERS).table.to_pylist():
@@ -48,7 +48,7 @@ def describe_producers(names: PageNames) -> Plain:
                 "errors": 0,
                 "from": row["first_ns"],
                 "to": row["last_ns"],
-                "ref": names.ref_of(row),
+                "ref": names.row_ref(row),
                 "gaps": [],
                 "repeated": 0,
             },
@@ -78,7 +78,7 @@ def describe_producers(names: PageNames) -> Plain:
 
 
 def _gaps(names: PageNames) -> dict[tuple[int, int], tuple[list[Plain], int]]:
-    """Give, by producer id and epoch, the sequence numbers that never came, and how many records came more than once."""
+    """Return, by producer id and epoch, missing sequence numbers and the number of repeated records."""
     runs: dict[Identity, list[dict[str, Any]]] = {}
     for row in sorted_columns(names.partial, SEQUENCES).table.to_pylist():
         if row["producer_id"] is not None:
@@ -100,7 +100,7 @@ def _gaps(names: PageNames) -> dict[tuple[int, int], tuple[list[Plain], int]]:
                 "after": before["stop"] - 1,
                 "before": after["start"],
                 "missing": after["start"] - before["stop"],
-                "ref": names.ref_of(after),
+                "ref": names.row_ref(after),
                 "at": names.since(after["order_ns"]),
             }
             for before, after in pairwise(rows)
@@ -110,7 +110,7 @@ def _gaps(names: PageNames) -> dict[tuple[int, int], tuple[list[Plain], int]]:
 
 
 def describe_transactions(names: PageNames) -> Plain:
-    """Give the transactions of each transactional id in the order of time."""
+    """Return the transactions of each transactional id in the order of time."""
     by_id: dict[str, list[dict[str, Any]]] = {}
     cut = 0
     for row in sorted_columns(names.partial, TRANSACTION_STEPS).table.to_pylist():
@@ -128,16 +128,16 @@ def describe_transactions(names: PageNames) -> Plain:
             }
             by_id.setdefault(row["transactional_id"], []).append(row | about)
     order = sorted(by_id, key=lambda one: (-len(by_id[one]), one))
-    rows = [_course(names, one, by_id[one]) for one in order[:MOST_TRANSACTIONAL]]
+    rows = [_history(names, one, by_id[one]) for one in order[:MOST_TRANSACTIONAL]]
     return {"rows": rows, "omitted": max(len(order) - MOST_TRANSACTIONAL, 0), "events_omitted": cut}
 
 
-def _course(names: PageNames, transactional_id: str, events: Sequence[dict[str, Any]]) -> Plain:
+def _history(names: PageNames, transactional_id: str, events: Sequence[dict[str, Any]]) -> Plain:
     found: list[Plain] = []
     errors: dict[str, int] = {}
     inits = []
     running: Plain | None = None
-    # A Produce of an epoch that has ended is one more of the transaction before, unless that epoch is new (KIP-890).
+    # A Produce of an ended epoch belongs to the previous transaction, unless that epoch is new (KIP-890).
     ended: set[tuple[Any, Any]] = set()
     for row in sorted(events, key=lambda row: (row["asked_ns"], row["event"])):
         if row["error_code"]:
@@ -151,7 +151,7 @@ def _course(names: PageNames, transactional_id: str, events: Sequence[dict[str, 
                     "producer_id": row["producer_id"],
                     "epoch": row["producer_epoch"],
                     "timeout_ms": row["timeout_ms"],
-                    "ref": names.ref_of(row),
+                    "ref": names.row_ref(row),
                 }
             )
             running = None
@@ -162,7 +162,7 @@ def _course(names: PageNames, transactional_id: str, events: Sequence[dict[str, 
                     "to": None,
                     "outcome": "open",
                     "epoch": row["producer_epoch"],
-                    "ref": names.ref_of(row),
+                    "ref": names.row_ref(row),
                     "end_ref": None,
                 }
                 found.append(running)
@@ -173,7 +173,7 @@ def _course(names: PageNames, transactional_id: str, events: Sequence[dict[str, 
             running |= {
                 "to": names.since(row["time_ns"]),
                 "outcome": row["event"],
-                "end_ref": names.ref_of(row),
+                "end_ref": names.row_ref(row),
             }
             ended.add(identity)
             running = None

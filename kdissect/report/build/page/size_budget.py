@@ -1,11 +1,11 @@
-"""How much of the page each part of it may take: what is listed by weight ends where its room ends."""
+"""How much of the page each part may take: a list that is ordered by weight ends where its room ends."""
 
 import json
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 PAGE = 2_800_000
-"""Characters of the whole data: with scripts and style the file stays below 3 MB."""
+"""Characters of all data: with scripts and style, the file stays below 3 MB."""
 
 LONGEST = 240
 """Characters of a text: a client id may have 32,767, and the page has many of them."""
@@ -14,12 +14,12 @@ T = TypeVar("T")
 
 
 def json_size(value: Any) -> int:
-    """Give the characters that a value takes in the page."""
+    """Return the number of characters that a value takes in the page."""
     return len(json.dumps(value, separators=(",", ":")))
 
 
 def fitting_rows(rows: Sequence[T], most: int) -> list[T]:
-    """Give the first rows, as many as have room, one at least."""
+    """Return the first rows, as many as fit, at least one."""
     kept: list[T] = []
     for row in rows:
         most -= json_size(row) + 1
@@ -30,7 +30,7 @@ def fitting_rows(rows: Sequence[T], most: int) -> list[T]:
 
 
 def shorten(value: Any) -> Any:
-    """Give a value with the middle left out of texts that are too long; the same text is always cut alike."""
+    """Return a value with the middle of long texts left out; equal texts are shortened alike."""
     if isinstance(value, str):
         return value if len(value) <= LONGEST else f"{value[: LONGEST // 2]}…{value[-LONGEST // 4 :]}"
     if isinstance(value, dict):

@@ -1,1 +1,1 @@
-"""The report as one HTML file that fetches nothing: data and assets in a page of its own."""
+"""The report as one HTML file that fetches nothing: data, scripts and style in one page."""

@@ -1,8 +1,8 @@
-"""Data and assets become one HTML file: nothing is fetched, and nothing but what stands here may run.
+"""From data and assets to one HTML file: it fetches nothing, and runs only its own script.
 
-The data is JSON in a script element of another type; `<` is escaped in it, so no captured name can end the element. A content
-security policy forbids every request and all scripts and styles but the two whose hashes it names. Text from captures meets
-the document through `textContent` only (see the scripts).
+The data is JSON in a script element of another type; `<` is escaped in it, so no captured name can end the
+element. A content security policy forbids every request, and all scripts and styles but the two whose hashes
+it names. Scripts put text from captures into the document through `textContent` only.
 """
 
 import json
@@ -17,7 +17,7 @@ SCRIPTS = (
     "format",
     "elements",
     "data",
-    "cube",
+    "pivot",
     "state",
     "packets",
     "axes",

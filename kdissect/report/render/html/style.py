@@ -1,4 +1,4 @@
-"""The look that all pages share, and the policy that lets nothing in but it."""
+"""The style that all pages share, and the policy that permits no other style or script."""
 
 import base64
 import hashlib
@@ -9,21 +9,24 @@ DARK = re.compile(r'^:root\[data-theme="dark"\] (\{.*?^\})', re.MULTILINE | re.D
 
 
 def asset(name: str) -> str:
-    """Give a file of the page."""
+    """Return a file of the page."""
     return files(__package__).joinpath("assets", name).read_text("utf-8")
 
 
 def static_style() -> str:
-    """Give the style for a page without a script: dark where the reader's system is."""
+    """Return the style for a page without a script: dark where the reader's system is."""
     return DARK.sub(
         r"@media screen and (prefers-color-scheme: dark) { :root \1 }", asset("page.css"), count=1
     )
 
 
 def content_security_policy(style: str, script: str | None = None) -> str:
-    """Give a content security policy that allows this style, this script, and no request at all."""
+    """Return a policy that permits this style, this script, and no request."""
     scripts = f"script-src '{_hash(script)}'; " if script is not None else ""
-    return f"default-src 'none'; style-src '{_hash(style)}'; {scripts}img-src data:; base-uri 'none'; form-action 'none'"
+    return (
+        f"default-src 'none'; style-src '{_hash(style)}'; {scripts}img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 def _hash(text: str) -> str:

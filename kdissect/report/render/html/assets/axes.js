@@ -66,7 +66,7 @@ function valueAxis(scale, y, highest, label, most = 3) {
   ]));
 }
 
-// What lies outside the selected time is veiled.
+// The time outside the selection is shaded.
 function veil(scale, height, top = 0) {
   if (filter.from === null) return null;
   const [a, b] = [scale(fromNs()), scale(toNs())];
@@ -78,7 +78,7 @@ function veil(scale, height, top = 0) {
 
 const widthOf = (node) => Math.max(Math.floor(node.clientWidth), 240);
 
-// Drag across a chart to select time, one step is enough; `pick` is called with the step that was only pressed.
+// Dragging across a chart selects time, one step is enough; `pick` is called with a step that is only clicked.
 function selectable(node, scale, pick = null, ofEvent = (event) => event.clientX - node.getBoundingClientRect().left) {
   let began = null;
   node.addEventListener("pointerdown", (event) => {

@@ -1,4 +1,4 @@
-// What the file carries, and names for its numbers.
+// The data of this file, and names for its numbers.
 
 const DATA = JSON.parse(byId("data").textContent);
 const STEP = DATA.grid.step;

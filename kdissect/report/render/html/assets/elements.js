@@ -1,4 +1,4 @@
-// Elements are made here and nowhere else: text goes through textContent, so nothing captured is ever read as markup.
+// Elements are made only here: text goes through textContent, so captured text is never read as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -40,7 +40,7 @@ function replace(node, ...children) {
 const byId = (id) => document.getElementById(id);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-// A tip follows the pointer, or stands beside what has the focus.
+// A tooltip follows the pointer, or stands beside the focused element.
 function tip(event, ...children) {
   const box = byId("tip");
   replace(box, ...children);

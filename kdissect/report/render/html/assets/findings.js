@@ -1,20 +1,20 @@
-// Findings, most severe first: a sentence, who and how often, what it means, what to look at next.
+// Findings, most severe first: a sentence, evidence, what it means, what to look at next.
 
 const openFindings = new Set(DATA.findings.filter((one, at) => one.severity === "critical" || (one.severity === "warning" && at < 3)).map((one) => one.name));
 
 function findingsSection(body) {
   const rows = DATA.findings.filter(within);
-  if (!DATA.findings.length) return fill(body, [DATA.totals.n ? el("p.empty.good", { text: "Nothing wrong found." }) : el("p.empty", { text: nothingToJudge() })]);
-  if (!rows.length) return fill(body, [el("p.empty.good", { text: `Nothing wrong found in this range of time; ${plural(DATA.findings.length, "finding")} outside of it.` })]);
+  if (!DATA.findings.length) return fill(body, [DATA.totals.n ? el("p.empty.good", { text: "No problems found." }) : el("p.empty", { text: nothingToJudge() })]);
+  if (!rows.length) return fill(body, [el("p.empty.good", { text: `No problems found in this range of time; ${plural(DATA.findings.length, "finding")} outside of it.` })]);
   fill(body, rows.map(finding));
 }
 
 function nothingToJudge() {
   const encrypted = DATA.traffic.protocols.filter((row) => row.protocol === "tls").reduce((sum, row) => sum + row.connections, 0);
-  return `No exchange of Kafka can be read here, so there is nothing to judge.${encrypted ? ` ${plural(encrypted, "connection is", "connections are")} encrypted: with the secrets of their TLS sessions (--keylog FILE) they can be read.` : ""}`;
+  return `No Kafka exchange can be read here, so there is nothing to judge.${encrypted ? ` ${plural(encrypted, "connection is", "connections are")} encrypted: with the secrets of their TLS sessions (--keylog FILE) they can be read.` : ""}`;
 }
 
-// A finding that knows no time is of the whole capture and stays.
+// A finding without a time concerns the whole capture and stays.
 function within(one) {
   return inTime(one) && one.evidence.some((row) => inTime(row) && isAbout(row));
 }
@@ -36,7 +36,7 @@ function finding(one) {
   return node;
 }
 
-// A setting stays as it is written.
+// Names of settings are set in monospace.
 const sentence = (text) => (/^\S*[.=_]\S/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1));
 
 function rest(one, kept) {
@@ -49,7 +49,7 @@ function rest(one, kept) {
 
 const when = (row) => (row.to !== null && row.to - row.from >= 1e9 ? `${clock(row.from, 0)} – ${clock(row.to, 0)}` : clock(row.from));
 
-// A packet is named where it can be looked at, so that it stands on paper too.
+// The packet number is part of the text, so that it is on paper, too.
 function numbered(button, ref) {
   button.textContent = `packet ${placeOf(ref).packet}`;
   button.classList.add("numbered");
@@ -58,7 +58,7 @@ function numbered(button, ref) {
 
 function evidence(one, row) {
   const place = row.place;
-  const examples = place ? [{ what: "the answer", ref: place.told, at: row.from }, { what: "its request", ref: place.asked, at: place.at }].filter((each) => each.ref !== null) : [];
+  const examples = place ? [{ what: "the response", ref: place.response, at: row.from }, { what: "its request", ref: place.request, at: place.at }].filter((each) => each.ref !== null) : [];
   return el("li", {},
     el("span.subject", { text: shown(row.subject) }), el("span.soft", {}, ` ×${count(row.count)} · ${shown(row.detail)}`, row.from === null ? null : ` · ${when(row)}`), " ",
     el("span.acts", {},

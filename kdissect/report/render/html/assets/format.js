@@ -1,4 +1,4 @@
-// Numbers, durations, sizes and times as people read them: three digits and a unit, as in the text report.
+// Numbers, durations, sizes and times: three digits and a unit, as in the text report.
 
 const NONE = "–";
 
@@ -55,7 +55,7 @@ function clock(ns, digits = 3) {
   return Number.isNaN(at.getTime()) ? NONE : at.toISOString().slice(11, digits ? 20 + digits : 19);
 }
 
-// The begin of a step, no finer than steps are.
+// The begin of a step, with no more digits than steps need.
 const stepClock = (step) => clock(step * STEP, STEP % 1e9 === 0 ? 0 : STEP % 1e8 === 0 ? 1 : 3);
 
 function day(ns) {
@@ -73,7 +73,7 @@ function plural(number, noun, many = `${noun}s`) {
 
 const LONGEST = 120; // characters of a name; what is longer has neither sense nor room
 
-// What no font shows, or what turns text around, is written as an escape.
+// Characters without a glyph, or that reverse text, are written as escapes.
 function shown(text) {
   if (text === null || text === undefined) return NONE;
   const whole = String(text);

@@ -1,4 +1,4 @@
-// Consumer groups: members in the course of time, rebalances with trigger and generation, and lag.
+// Consumer groups: members over time, rebalances with trigger and generation, and lag.
 
 function groupsSection(body) {
   const rows = DATA.groups.rows.filter((row) => filter.client === null || row.clients.includes(filter.client));
@@ -37,11 +37,11 @@ function groupBlock(group) {
   const classic = group.kind === "classic";
   const facts = [classic ? "classic protocol" : group.kind, group.protocol, plural(group.members.length + group.members_omitted, "member"), plural(rounds.length + group.rebalances_omitted, classic ? "rebalance" : "epoch"),
     classic && rounds.length ? `${duration(still)} in rebalances, the longest ${duration(Math.max(...rounds.map((one) => one.end - one.start)))}` : null,
-    group.errors ? plural(group.errors, "answer with an error", "answers with errors") : null].filter(Boolean);
+    group.errors ? plural(group.errors, "response with an error", "responses with errors") : null].filter(Boolean);
   const chart = el("div.panel");
   const block = el("div.block", { "data-group": group.name },
     el("div.title", {}, el("button.pick", { type: "button", "aria-pressed": String(filter.group === group.name), onclick: () => toggle("group", group.name), text: shown(group.name) }), el("span.soft", { text: facts.map(shown).join(" · ") })),
-    group.members.length ? chart : el("p.soft", { text: "Nobody joined or left while this was captured." }));
+    group.members.length ? chart : el("p.soft", { text: "No member joined or left during the capture." }));
   after(() => {
     if (group.members.length) memberChart(chart, group);
     for (const one of group.lag) lagChart(block.querySelector(`[data-lag="${group.lag.indexOf(one)}"]`), one);
@@ -111,11 +111,11 @@ function rebalanceTable(group) {
   return el("details.inner", { open: DATA.groups.rows.length <= 2 }, el("summary", { text: `${plural(rows.length, classic ? "rebalance" : "epoch")}${filter.from === null ? "" : " in this range"}: triggers, durations, packets` }), table([
     { key: "generation", label: classic ? "Generation" : "Epoch", number: false, cell: (one) => [String(one.generation)], sort: (one) => one.generation },
     { key: "start", label: "Began", number: false, cell: (one) => clock(one.start), sort: (one) => one.start },
-    { key: "took", label: classic ? "Stood still" : "Told to all in", title: classic ? "from the first sign to the last assignment" : "from the first member that was told to the last", cell: (one) => [duration(one.end - one.start), one.complete ? null : el("span.warn", { text: " at least" })], sort: (one) => one.end - one.start },
+    { key: "took", label: classic ? "Stopped for" : "Reached all in", title: classic ? "from the first sign to the last assignment" : "from the first member that received the epoch to the last", cell: (one) => [duration(one.end - one.start), one.complete ? null : el("span.warn", { text: " at least" })], sort: (one) => one.end - one.start },
     { key: "members", label: "Members", cell: (one) => count(one.members), sort: (one) => one.members },
     { key: "joined", label: "Joined", number: false, cell: (one) => who(one.joined) },
     { key: "left", label: "Left", number: false, cell: (one) => who(one.left) },
-    { key: "gone", label: "Gone", title: "members of the generation before that did not leave and did not come back", number: false, cell: (one) => (one.gone.length ? el("span.bad", {}, who(one.gone)) : el("span.faint", { text: NONE })) },
+    { key: "gone", label: "Gone", title: "members of the previous generation that did not leave and did not come back", number: false, cell: (one) => (one.gone.length ? el("span.bad", {}, who(one.gone)) : el("span.faint", { text: NONE })) },
     { key: "reasons", label: "Said", number: false, cell: (one) => listed(one.reasons.map(shown), 1) },
     { key: "look", label: "", cell: (one) => packetButton(`${group.name}, ${one.generation}`, one.ref, one.start) },
   ], { id: `group ${group.name}`, rows, label: `rebalances of ${group.name}` }));
@@ -140,5 +140,5 @@ function lagChart(panel, one) {
   if (!panel) return;
   const known = lagSeries(one);
   if (known.length) lines(panel, known, count, 110);
-  else replace(panel, el("p.soft", { text: "Commits or fetches, but no end of the log in this capture: lag is not known." }));
+  else replace(panel, el("p.soft", { text: "There are commits or fetches, but no end of the log in this capture: the lag is not known." }));
 }

@@ -18,16 +18,16 @@ function heatSection(body) {
       DATA.apis.map((row, at) => (row.all.service || row.all.idle ? el("option", { value: at, selected: api === at }, apiName(at)) : null))),
     el("span.seg", { role: "group", "aria-label": "kind of wait" },
       [["Service time", false], ["Idle waits", true]].map(([text, value]) => el("button", { type: "button", "aria-pressed": String(idle === value), text, onclick: () => { heat.idle = value; redraw("latency"); } }))),
-    el("span.about", { text: idle ? "long polls without data, joins and syncs: they wait because they were asked to" : "from the last byte of a request to the first byte of its answer" }));
+    el("span.about", { text: idle ? "long polls without data, joins and syncs, which wait on purpose" : "from the last byte of a request to the first byte of its response" }));
   const cells = [...steps.values()].flatMap((sums) => [...(idle ? sums.idleCells : sums.cells).keys()]);
-  if (!cells.length) return fill(body, [tools, el("p.empty", { text: "Nothing here has a latency." })]);
+  if (!cells.length) return fill(body, [tools, el("p.empty", { text: "No exchange here has a latency." })]);
   const panel = el("div.panel");
   fill(body, [tools, panel, heatKey()]);
   drawHeat(panel, steps, Math.min(...cells), Math.max(...cells) + 1, idle, wanted);
 }
 
 const heatKey = () => el("div.key", {},
-  el("span", {}, el("i.stroke", { css: { background: "var(--ink)" } }), "p99 of each step, the slowest where there are few"),
+  el("span", {}, el("i.stroke", { css: { background: "var(--ink)" } }), "p99 of each step; the slowest if there are few"),
   el("span", {}, el("i.stroke", { css: { background: "var(--s1)" } }), "p50"),
   el("span", {}, RAMPS[theme()].map((one) => el("i", { css: { background: one, "margin-right": "1px", "border-radius": "0" } })), " few to many, logarithmic"));
 
@@ -36,7 +36,7 @@ function drawHeat(panel, steps, low, high, idle, wanted) {
   const height = innerWidth > 640 ? 300 : 220;
   const bottom = height - 24;
   const scale = timeScale(width);
-  // At least a decade is shown, so that even traffic does not look uneven.
+  // At least a decade is shown, so that steady traffic does not look unsteady.
   const [from, to] = spread(Math.log10(Math.max(cellLow(low), 1)), Math.log10(Math.max(cellLow(high), 2)));
   const y = (ns) => bottom - ((Math.log10(Math.max(ns, 1)) - from) / (to - from)) * (bottom - 8);
   const canvas = el("canvas.heat", { width: width * 2, height: height * 2, role: "img", "aria-label": "heat map of latency by time", css: { height: `${height}px` } });
@@ -78,7 +78,7 @@ function spread(low, high) {
   return missing > 0 ? [low - missing / 2, high + missing / 2] : [low, high];
 }
 
-// Lines break where a step has nothing, and are level within a step.
+// Lines are level within a step, and broken at steps without exchanges.
 function stepLine(steps, mille, idle, scale, y) {
   let line = "";
   for (let step = 0; step < STEPS; step += 1) {

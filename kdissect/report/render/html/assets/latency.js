@@ -1,8 +1,8 @@
-// Where the time of an exchange goes: the network of the client, the broker, the transfer, and waits that were asked for.
+// Where the time of an exchange goes: the network of the client, the broker, the transfer, and waits on purpose.
 
 function splitSection(body) {
   const byApi = [...sumsBy((row) => row.api, { api: null })].filter(([, sums]) => sums.timed || sums.idleTimed);
-  if (!byApi.length) return fill(body, [el("p.empty", { text: "Nothing here has a latency." })]);
+  if (!byApi.length) return fill(body, [el("p.empty", { text: "No exchange here has a latency." })]);
   const trips = roundTrips();
   fill(body, [el("p.soft", {}, tripsText(trips)), el("div.key", {}, PIECES.map(([name, hue]) => el("span", {}, el("i", { css: { background: `var(--${hue})` } }), name)))]);
   const rows = byApi.map(([api, sums]) => piecesOf(api, sums, trips)).sort((a, b) => b.sum - a.sum);
@@ -10,17 +10,17 @@ function splitSection(body) {
   fill(body, [el("div", { css: { "margin-top": "10px" } }, table([
     { key: "api", label: "API", number: false, cell: (row) => [apiName(row.api), null], sort: (row) => apiName(row.api) },
     { key: "split", label: "Mean exchange, split", number: false, cell: (row) => splitBar(row, highest) },
-    { key: "upload", label: "Request on its way", cell: (row) => duration(row.upload), sort: (row) => row.upload, title: "first to last byte of the request" },
+    { key: "upload", label: "Sending the request", cell: (row) => duration(row.upload), sort: (row) => row.upload, title: "first to last byte of the request" },
     { key: "trip", label: "Round trip", cell: (row) => (trips.server === null ? NONE : duration(row.trip)), sort: (row) => row.trip, title: "the handshake’s round trip from the capture to the broker: at most this much of each latency is network" },
-    { key: "broker", label: "Broker", cell: (row) => duration(row.broker), sort: (row) => row.broker, title: "mean latency less the round trip, throttling included" },
-    { key: "transfer", label: "Answer on its way", cell: (row) => duration(row.transfer), sort: (row) => row.transfer, title: "first to last byte of the answer" },
-    { key: "throttle", label: "Throttled", cell: (row) => (row.throttle ? el("span.warn", { text: duration(row.throttle) }) : el("span.faint", { text: NONE })), sort: (row) => row.throttle, title: "ordered by quotas, in all" },
+    { key: "broker", label: "Broker", cell: (row) => duration(row.broker), sort: (row) => row.broker, title: "mean latency minus the round trip, throttling included" },
+    { key: "transfer", label: "Sending the response", cell: (row) => duration(row.transfer), sort: (row) => row.transfer, title: "first to last byte of the response" },
+    { key: "throttle", label: "Throttled", cell: (row) => (row.throttle ? el("span.warn", { text: duration(row.throttle) }) : el("span.faint", { text: NONE })), sort: (row) => row.throttle, title: "throttle time requested by quotas, in all" },
     { key: "idle", label: "Idle waits", cell: (row) => (row.idle ? `${duration(row.idle)} × ${count(row.idleCount)}` : el("span.faint", { text: NONE })), sort: (row) => row.idle, title: "long polls without data, joins, syncs: their mean, and how many" },
     lookColumn((row) => apiName(row.api), (row) => ({ ...filter, api: row.api })),
   ], { id: "split", rows, pick: { name: "api", value: (row) => row.api }, label: "where time goes, by API" }))]);
 }
 
-const PIECES = [["request on its way", "s4"], ["round trip to the broker", "s1"], ["broker", "s0"], ["answer on its way", "s2"]];
+const PIECES = [["sending the request", "s4"], ["round trip to the broker", "s1"], ["broker", "s0"], ["sending the response", "s2"]];
 
 function piecesOf(api, sums, trips) {
   const mean = sums.mean ?? 0;
@@ -53,8 +53,8 @@ function roundTrips() {
 }
 
 function tripsText(trips) {
-  if (trips.server === null && trips.client === null) return "No handshake was captured, so the network’s part of a latency is not known: all of it counts as the broker’s.";
+  if (trips.server === null && trips.client === null) return "No handshake was captured, so the network’s part of the latency is not known: all of it counts for the broker.";
   const one = (name, middle, most) => (middle === null ? `${name} not known` : `${name} ${duration(middle)}, at most ${duration(most)}`);
   return `Round trips of ${plural(trips.handshakes, "handshake")}: ${one("capture to broker", trips.server, trips.serverMost)}; ${one("capture to client", trips.client, trips.clientMost)}. `
-    + ((trips.client ?? 0) > (trips.server ?? 0) * 3 ? "The client is the far end: what clients wait is longer than what is shown here." : "");
+    + ((trips.client ?? 0) > (trips.server ?? 0) * 3 ? "The capture is closer to the broker: clients wait longer than is shown here." : "");
 }

@@ -1,4 +1,4 @@
-// The figures of the selection, and traffic and errors in the course of time.
+// The figures of the selection, and traffic and errors over time.
 
 function overview(body) {
   const sums = sumsOfAll();
@@ -10,10 +10,10 @@ function overview(body) {
     figure("Exchanges", count(sums.n), [`${rate(sums.n / seconds())} per second `, look("the first exchange", [{ what: "the first of this selection", ref: sums.first }], filter)]),
     topic
       ? figure("Partitions with errors", sums.errors ? el("span.bad", { text: count(sums.errors) }) : "none")
-      : figure("Answers with errors", sums.errors ? el("span.bad", { text: count(sums.errors) }) : el("span", { text: "none" }), sums.errors ? [`${share(sums.errors / sums.n)} `, look("errors", () => errorExamples(filter, 12), filter)] : null),
+      : figure("Responses with errors", sums.errors ? el("span.bad", { text: count(sums.errors) }) : el("span", { text: "none" }), sums.errors ? [`${share(sums.errors / sums.n)} `, look("errors", () => errorExamples(filter, 12), filter)] : null),
     topic ? figure("Records", count(sums.records), size(sums.recordBytes)) : null,
-    figure("Without answer", sums.unanswered ? el("span.warn", { text: count(sums.unanswered) }) : "none", sums.unanswered ? [isBlank() ? `${unansweredWhy()} ` : "", look("requests without answer", silentExamples, filter)] : null),
-    figure("Mean latency", duration(sums.mean), [`of ${count(sums.timed)} that did not wait idly`]),
+    figure("Unanswered", sums.unanswered ? el("span.warn", { text: count(sums.unanswered) }) : "none", sums.unanswered ? [isBlank() ? `${unansweredWhy()} ` : "", look("unanswered requests", silentExamples, filter)] : null),
+    figure("Mean latency", duration(sums.mean), [`of ${count(sums.timed)} without idle waits`]),
     figure("p50", duration(p(500, "p50")), exact ? "within 0.4 %" : "within 6 %"),
     figure("p99", duration(p(990, "p99")), ["max ", duration(exact ? exact.max : sums.max), sums.slowest !== null ? [" ", look("the slowest", [{ what: "the slowest", ref: sums.slowest }])] : null]),
     figure("Throttled", sums.throttled ? el("span.warn", { text: count(sums.throttled) }) : "none", sums.throttled ? `${duration(sums.throttle * 1e6)} in all` : null))]);
@@ -47,7 +47,7 @@ function trafficSection(body) {
   fill(body, [captioned("Bytes per second", series), bytes]);
   lines(bytes, series, size);
   const wrong = el("div.panel");
-  fill(body, [captioned("In each step", [["answers with errors", "bad"], ["requests without answer", "s1"]]), wrong]);
+  fill(body, [captioned("In each step", [["responses with errors", "bad"], ["unanswered requests", "s1"]]), wrong]);
   errorBars(wrong);
 }
 
@@ -88,7 +88,7 @@ function bytesByStep() {
   return found;
 }
 
-// A caption names what a chart shows in the colours of the chart.
+// A caption names the series of a chart in their colours.
 function captioned(title, series) {
   return el("div.caption", {}, el("h3", { text: title }), series.map(([name, hue]) => el("span", {}, el("i.stroke", { css: { background: `var(--${hue})` } }), name)));
 }
@@ -136,16 +136,16 @@ function errorBars(panel) {
   const silent = new Array(STEPS).fill(0);
   for (const [step, sums] of sumsBy((_, step) => step, ANY_TIME)) [errors[step], silent[step]] = [sums.errors, sums.unanswered || 0];
   const highest = Math.max(...errors.map((value, step) => value + silent[step]));
-  if (!highest) return fill(panel, [el("p.empty.good", { text: "None: every request was answered, and no answer carries an error." })]);
+  if (!highest) return fill(panel, [el("p.empty.good", { text: "None: every request has a response, and no response carries an error." })]);
   const width = widthOf(panel);
   const height = 84;
   const bottom = height - 20;
   const scale = timeScale(width);
   const y = (value) => bottom - (value / highest) * (bottom - 8);
   const bar = (values, over, fill) => svg("path", { fill, d: values.map((value, step) => (value ? `M${(scale.left + step * scale.step).toFixed(1)} ${y(over ? over[step] : 0).toFixed(1)}V${y(value + (over ? over[step] : 0)).toFixed(1)}h${Math.max(scale.step - 0.5, 1.5).toFixed(2)}V${y(over ? over[step] : 0).toFixed(1)}z` : "")).join("") });
-  const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": "errors and requests without answer by time" },
+  const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": "errors and unanswered requests by time" },
     valueAxis(scale, y, highest, count, 2), bar(errors, null, "var(--bad)"), bar(silent, errors, "var(--s1)"), timeAxis(scale, bottom), veil(scale, bottom));
   replace(panel, chart);
-  hovered(chart, scale, (step) => `${plural(errors[step], "error")}, ${count(silent[step])} without answer`);
+  hovered(chart, scale, (step) => `${plural(errors[step], "error")}, ${count(silent[step])} unanswered`);
   selectable(chart, scale, openStep);
 }

@@ -1,11 +1,11 @@
-// Where figures come from: packet numbers as Wireshark counts them, and filters that show them there.
+// The packets behind figures: numbers as Wireshark counts them, and display filters for them.
 
 function address(host, port) {
   const family = String(host).includes(":") ? "ipv6" : "ip";
   return port === undefined ? `${family}.addr == ${host}` : `(${family}.addr == ${host} && tcp.port == ${port})`;
 }
 
-// The display filter of what is selected, with whatever narrows it further.
+// The display filter of the selection, and of what narrows it further.
 function displayFilter(scope) {
   const parts = [];
   const connection = scope.connection === null ? null : CONNECTIONS.get(scope.connection);
@@ -35,7 +35,7 @@ function copier(text) {
   return button;
 }
 
-// A page from a file may have no clipboard: then the text is selected, to be copied by hand.
+// A page from a file may have no clipboard; then the text is selected for copying by hand.
 async function copied(text, node) {
   try {
     await navigator.clipboard.writeText(text);
@@ -89,28 +89,28 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !byId("drawer").hidden) closePackets();
 });
 
-// `examples` may be a function, for what is worth looking for only when somebody asks.
+// `examples` may be a function that is called when the button is pressed.
 function look(title, examples, scope = null) {
   const known = typeof examples === "function" || examples.some((one) => one.ref !== null && one.ref !== undefined);
   if (!known && !scope) return null;
   return el("button.look", { type: "button", text: "packets", "aria-label": `packets of ${title}`, onclick: () => openPackets(title, typeof examples === "function" ? examples() : examples, scope) });
 }
 
-// A single packet: its number is the button.
+// A button with the number of a single packet.
 function packetButton(title, ref, at) {
   const place = placeOf(ref);
   return place ? el("button.look.numbered", { type: "button", text: `#${place.packet}`, "aria-label": `packet ${place.packet}: ${title}`, onclick: () => openPackets(title, [{ what: title, ref, at }], null) }) : null;
 }
 
-const examplesOf = (sums) => [["the slowest", sums.slowest], ["the first", sums.first], ["one without answer", sums.silent]].filter(([, ref]) => ref !== null && ref !== undefined).map(([what, ref]) => ({ what, ref }));
+const examplesOf = (sums) => [["the slowest", sums.slowest], ["the first", sums.first], ["an unanswered one", sums.silent]].filter(([, ref]) => ref !== null && ref !== undefined).map(([what, ref]) => ({ what, ref }));
 
-// Answers with errors within a selection.
+// Responses with errors within a selection.
 function errorExamples(scope, most) {
   const found = [...addUpFailures(scope, (row) => `${row.api} ${row.code}`).values()].sort((a, b) => b.n - a.n);
   return found.flatMap((one) => one.refs.slice(0, 4).map((example) => ({ what: `${errorName(one.code)} in ${apiName(one.api)}, ${clientName(example.client)}`, ref: example.ref, at: example.step * STEP }))).slice(0, most);
 }
 
-// What began in a step: by API, and what went wrong.
+// The exchanges that began in a step: by API, and errors.
 function stepExamples(step) {
   const scope = { ...filter, from: step, to: step + 1 };
   const byApi = [...addUp(scope, (row) => row.api)].sort((a, b) => b[1].n - a[1].n);

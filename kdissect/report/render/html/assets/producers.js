@@ -1,8 +1,8 @@
-// Producers by identity, gaps in their sequence numbers, and transactions in the course of time.
+// Producers by producer id, gaps in their sequence numbers, and transactions over time.
 
 function producersSection(body) {
   const rows = DATA.producers.rows.filter((row) => filter.client === null || row.client === filter.client);
-  if (!DATA.producers.rows.length) return fill(body, [el("p.empty", { text: "Nobody produces in this capture." })]);
+  if (!DATA.producers.rows.length) return fill(body, [el("p.empty", { text: "No client produces in this capture." })]);
   const name = (row) => (row.client >= 0 ? clientName(row.client) : row.label === null ? "(no client id)" : shown(row.label));
   fill(body, [rows.length ? table([
     { key: "client", label: "Producer", number: false, cell: (row) => [name(row), under(row.transactional_id === null ? "" : `transactional id ${shown(row.transactional_id)}`)], sort: name },
@@ -13,7 +13,7 @@ function producersSection(body) {
     { key: "per", label: "Per batch", title: "records in a batch", cell: (row) => (row.batches ? threeDigits(row.records / row.batches) : NONE), sort: (row) => row.records / Math.max(row.batches, 1) },
     { key: "errors", label: "Errors", title: "partitions refused", cell: (row) => bad(count(row.errors), row.errors), sort: (row) => row.errors },
     { key: "gaps", label: "Sequence gaps", number: false, cell: (row) => (row.producer_id === null ? el("span.faint", { text: NONE }) : gapsOf(row)), sort: (row) => row.gaps.length },
-    { key: "repeated", label: "Sent again", title: "records whose sequence numbers came more than once", cell: (row) => (row.producer_id === null ? NONE : countOrNone(row.repeated)), sort: (row) => row.repeated },
+    { key: "repeated", label: "Repeated", title: "records whose sequence numbers came more than once", cell: (row) => (row.producer_id === null ? NONE : countOrNone(row.repeated)), sort: (row) => row.repeated },
     { key: "when", label: "From – to", number: false, cell: (row) => el("span.nowrap", { text: `${clock(row.from, 0)} – ${clock(row.to, 0)}` }), sort: (row) => row.from },
     { key: "look", label: "", cell: (row) => packetButton(`first batch of ${name(row)}`, row.ref, row.from) },
   ], { id: "producers", rows, pick: { name: "client", value: (row) => row.client }, label: "producers" }) : el("p.empty", { text: "The selected client does not produce." }),
@@ -66,7 +66,7 @@ function transactionChart(panel, rows) {
       svg("line", { class: "axis", x1: scale.left, x2: scale.right, y1: y + 17, y2: y + 17 }),
       row.transactions.map((one) => svg("rect", { class: `transaction ${one.outcome}`, x: scale(one.from ?? 0), width: Math.max(scale(one.to ?? end) - scale(one.from ?? 0), 2), y: y + 8, height: 18, rx: 1.5, fill: OUTCOMES[one.outcome][1] })));
   });
-  const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": "transactions in the course of time" }, timeAxis(scale, bottom), lanes, veil(scale, bottom));
+  const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": "transactions over time" }, timeAxis(scale, bottom), lanes, veil(scale, bottom));
   replace(panel, chart);
   chart.addEventListener("pointermove", (event) => {
     const box = chart.getBoundingClientRect();

@@ -1,9 +1,9 @@
-// What the capture is, and what it cannot tell.
+// The capture, and what is missing or uncertain in it.
 
-// Where a doubt leads: to packets where single messages are meant, to the connections where those are.
+// The details of a quality counter: packets of single messages, or the section on connections.
 function leadOf(doubt) {
-  if (doubt.name === "unmatched") return look("requests without answer", silentExamples, BLANK);
-  if (doubt.name === "faults") return look("messages not decoded in full", DATA.faults.slice(0, 12).map((row) => ({ what: `${apiName(row.api)}: ${shown(row.first.detail || row.shape)}`, ref: row.first.told ?? row.first.asked, at: row.first.at })));
+  if (doubt.name === "unmatched") return look("unanswered requests", silentExamples, BLANK);
+  if (doubt.name === "faults") return look("messages not decoded in full", DATA.faults.slice(0, 12).map((row) => ({ what: `${apiName(row.api)}: ${shown(row.first.detail || row.shape)}`, ref: row.first.response ?? row.first.request, at: row.first.at })));
   return OF_CONNECTIONS.includes(doubt.name) ? el("a.link", { href: "#connections", text: "connections" }) : null;
 }
 
@@ -17,7 +17,7 @@ function qualitySection(body) {
   fill(body, [
     doubts.length
       ? el("ul.evidence", {}, doubts.map((row) => el("li", {}, el("span.subject.warn", { text: `${count(row.count)}${row.of ? ` of ${count(row.of)} (${share(row.count / row.of)})` : ""} ` }), shown(row.means), " ", leadOf(row))))
-      : el("p.empty.good", { text: "Nothing that would cast doubt: no lost bytes, no cut packets, every connection from its start and in both directions." }),
+      : el("p.empty.good", { text: "Nothing is missing or uncertain: no lost bytes, no cut packets, every connection from its start and in both directions." }),
     el("div.scroll", { css: { "margin-top": "14px" } }, el("table", {}, el("tbody", {},
       fact("Files", capture.files.map((name) => el("div.mono", { text: shown(name) }))),
       fact("Packets", `${count(capture.packets)}, ${size(capture.bytes)}; TCP ${count(capture.tcp_packets)}, other ${count(capture.non_tcp_packets)}`),

@@ -1,27 +1,27 @@
-// The sections in their order, what narrows each, and the first drawing.
+// The sections in their order, the filters of each, and the first drawing.
 
 const EVERYTHING = ["time", "api", "client", "broker", "connection", "topic", "group"];
 const SECTIONS = [
   { id: "findings", title: "Findings", about: "most severe first", moves: ["time", "client", "broker", "connection"], draw: findingsSection, bare: true },
   { id: "overview", title: "Figures", about: "of the selection", moves: EVERYTHING, draw: overview },
   { id: "traffic", title: "Traffic and errors", short: "Traffic", about: () => `in steps of ${duration(STEP)}, times in UTC`, moves: EVERYTHING, draw: trafficSection },
-  { id: "latency", title: "Latency", about: "time by latency by density", moves: EVERYTHING, draw: heatSection },
-  { id: "split", title: "Where time goes", about: "client network, broker and wait", moves: EVERYTHING, draw: splitSection },
+  { id: "latency", title: "Latency", about: "latency over time, darker where there are more exchanges", moves: EVERYTHING, draw: heatSection },
+  { id: "split", title: "Where time goes", about: "network, broker and waits", moves: EVERYTHING, draw: splitSection },
   { id: "profile", title: "Profile by API", short: "Profile", about: "ranked by service time", moves: EVERYTHING, draw: profileSection },
   { id: "errors", title: "Errors", about: "by API and code; an exchange with two codes counts under both", moves: ["time", "api", "client", "broker", "connection", "group"], draw: errorsSection },
   { id: "clients", title: "Clients", about: "by client id and host", moves: EVERYTHING, draw: clientsSection },
   { id: "brokers", title: "Brokers", about: "", moves: EVERYTHING, draw: brokersSection },
   { id: "topics", title: "Topics", about: "who writes, who reads", moves: ["time", "api", "client", "broker", "topic", "group"], draw: topicsSection },
   { id: "groups", title: "Consumer groups", short: "Groups", about: "members, rebalances, lag", moves: ["time", "client", "group"], draw: groupsSection },
-  { id: "producers", title: "Producers and transactions", short: "Producers", about: "identity, sequence, outcomes; figures of the whole capture", moves: ["client"], draw: producersSection },
-  { id: "connections", title: "Connections", about: "life-time figures of TCP", moves: ["time", "client", "broker", "connection", "group"], draw: connectionsSection, bare: true },
-  { id: "capture", title: "The capture", short: "Capture", about: "and what it cannot tell", moves: [], draw: qualitySection, whole: true, bare: true },
+  { id: "producers", title: "Producers and transactions", short: "Producers", about: "producer ids, sequences, outcomes; figures of the whole capture", moves: ["client"], draw: producersSection },
+  { id: "connections", title: "Connections", about: "TCP figures of the whole connection", moves: ["time", "client", "broker", "connection", "group"], draw: connectionsSection, bare: true },
+  { id: "capture", title: "The capture", short: "Capture", about: "and what is missing or uncertain in it", moves: [], draw: qualitySection, whole: true, bare: true },
 ].filter((one) => one.bare || DATA.totals.n); // without any exchange there is nothing else to draw
 
 const drawn = new Map();
 let pending = [];
 
-// What needs its place in the page to know its width is drawn once it has one.
+// Charts that need their width are drawn once they have a place in the page.
 function after(draw) {
   pending.push(draw);
 }
@@ -38,7 +38,7 @@ function redraw(id) {
   refocus(body, focused);
 }
 
-// What had the focus has it again after its section was drawn anew.
+// The focus is restored after a section was drawn again.
 function focusPath(body) {
   const node = document.activeElement;
   if (!body.contains(node)) return null;
@@ -86,8 +86,8 @@ function drawTop() {
   replace(byId("top"), el("div.wide", {}, el("div", {}, el("div.brand", { text: "kdissect" }),
     el("h1", { text: names.length === 1 ? names[0] : `${count(names.length)} captures` }),
     el("p.meta", {}, facts.filter(Boolean).map((text) => el("span", { text }))),
-    DATA.filters.length ? el("p.meta.warn", { text: `Only what was asked for: ${DATA.filters.map((one) => `${one.option} ${one.values.map(shown).join(", ")}`).join("; ")}` }) : null), button));
-  replace(byId("foot"), el("div.wide", {}, el("p", { text: `Made by kdissect ${DATA.kdissect}. Latency is from the last byte of a request to the first byte of its answer, as the capture saw them; percentiles are nearest-rank, of the whole capture within 0.4 %, of a selection within 6 %. Packet numbers count as Wireshark does, from 1 in each file. This file asks nothing of any network.` })));
+    DATA.filters.length ? el("p.meta.warn", { text: `Filters: ${DATA.filters.map((one) => `${one.option} ${one.values.map(shown).join(", ")}`).join("; ")}` }) : null), button));
+  replace(byId("foot"), el("div.wide", {}, el("p", { text: `Made by kdissect ${DATA.kdissect}. Latency is from the last byte of a request to the first byte of its response, as captured; percentiles are nearest-rank, of the whole capture within 0.4 %, of a selection within 6 %. Packet numbers count as Wireshark does, from 1 in each file. This file makes no network requests.` })));
 }
 
 function start() {
@@ -105,7 +105,7 @@ function start() {
   const drawAll = () => SECTIONS.forEach((one) => redraw(one.id));
   watchers.push(drawAll);
   drawAll();
-  // Charts are as wide as their place: when that changes they are drawn anew.
+  // Charts are as wide as their place: they are drawn again when that changes.
   let width = main.clientWidth;
   new ResizeObserver(() => {
     if (main.clientWidth === width) return;

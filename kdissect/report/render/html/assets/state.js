@@ -1,4 +1,4 @@
-// What is selected, and who draws anew when that changes.
+// The selection, and the sections that are drawn again when it changes.
 
 const BLANK = { from: null, to: null, api: null, client: null, broker: null, connection: null, topic: null, group: null };
 const LABELS = { time: "time", api: "API", client: "client", broker: "broker", connection: "connection", topic: "topic", group: "group" };
@@ -24,7 +24,7 @@ function narrowTo(fromNs, toNs, more = {}) {
 const fromNs = () => (filter.from === null ? 0 : filter.from * STEP);
 const toNs = () => (filter.to === null ? STEPS * STEP : filter.to * STEP);
 
-// Seconds that rates are per: the selected steps, or the span of the capture.
+// Seconds of the selection, or of the capture, for rates.
 function seconds() {
   const whole = Math.max((DATA.capture.last ?? 0) - (DATA.capture.first ?? 0), 1e6);
   return (filter.from === null ? whole : (filter.to - filter.from) * STEP) / 1e9;
@@ -45,7 +45,7 @@ function selectedNames() {
 
 const ANY_TIME = { from: null, to: null };
 
-// `instead` replaces parts of what is selected: a table is not narrowed by the row that is chosen in it.
+// `instead` replaces parts of the selection: a table is not narrowed by the row that is chosen in it.
 const sumsBy = (keyOf, instead = {}) => addUp({ ...filter, ...instead }, keyOf);
 
 const NOTHING = new Sums();

@@ -1,4 +1,4 @@
-// Tables: sorted by any column, the first rows shown, a row chosen by its name.
+// Tables: sorted by any column, only the first rows at first; a click on a row selects it.
 
 const ROWS_SHOWN = 12;
 const SHORT = 22; // characters of a name that is not broken

@@ -1,4 +1,4 @@
-// The bar that stays on top: traffic and errors over the whole capture, and the range of time that is selected.
+// The bar that stays on top: traffic and errors over the whole capture, and the selected range of time.
 
 const BRUSH_LEFT = 0;
 
@@ -44,7 +44,7 @@ function drawBrush(node) {
     svg("path", { class: "marks", d: marks, fill: "var(--bad)" }),
     timeAxis(scale, base),
     svg("text", { x: 0, y: 10, class: "label", fill: "var(--soft)", "font-size": 12 }, `exchanges in ${duration(STEP)}, at most ${count(Math.max(...all))}${width > 760 && isBlank() ? ". Drag over a chart to select time, or choose a row: the rest follows." : ""}`),
-    bad.some(Boolean) ? svg("text", { x: width, y: 10, "text-anchor": "end", fill: "var(--bad)", "font-size": 12 }, tall ? "red: steps with errors or no answer" : "red: errors") : null,
+    bad.some(Boolean) ? svg("text", { x: width, y: 10, "text-anchor": "end", fill: "var(--bad)", "font-size": 12 }, tall ? "red: steps with errors or unanswered requests" : "red: errors") : null,
     veil(scale, base - 9, 14),
     handle(scale, "from", base), handle(scale, "to", base)));
   node.firstChild.classList.add("chart");

@@ -39,7 +39,7 @@ function topicsSection(body) {
     { key: "errors", label: "Errors", title: "partitions with an error", cell: (row) => bad(count(row.errors), row.errors), sort: (row) => row.errors },
     { key: "look", label: "", cell: (row) => look(shown(DATA.topics[row.topic].name), [["slowest write", row.write.slowest], ["slowest read", row.read.slowest], ["first exchange that names it", row.first]].map(([what, ref]) => ({ what: `the ${what}`, ref })).filter((one) => one.ref !== null), null) },
   ], { id: "topics", rows, pick: { name: "topic", value: (row) => row.topic }, label: "topics" }) : el("p.empty", { text: "No topic is named in this selection." }),
-  coarse(DATA.topic_cube.whole, "topics"),
+  coarse(DATA.topic_pivot.whole, "topics"),
   DATA.omitted.topics ? el("p.soft", { text: `${plural(DATA.omitted.topics, "topic")} with less traffic are not listed.` }) : null]);
 }
 

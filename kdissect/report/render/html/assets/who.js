@@ -1,6 +1,6 @@
-// The ranked profile by API, errors with examples, clients and brokers with what they did.
+// The profile by API, errors with examples, clients and brokers with their requests.
 
-// Figures over the whole capture are within 0.4 %; those of a selection come from coarser cells, within 6 %.
+// Percentiles of the whole capture are within 0.4 %; those of a selection come from coarser cells, within 6 %.
 function latencyColumns(exactOf) {
   const exact = (row) => (isBlank() && exactOf ? exactOf(row) : null);
   const value = (row, name, mille) => (exact(row) ? exact(row)[name] : name === "max" ? (row.sums.timed ? row.sums.max : null) : row.sums.percentile(mille));
@@ -18,7 +18,7 @@ const shareOf = (rows) => {
 };
 
 const errorsColumn = { key: "errors", label: "Errors", cell: (row) => bad(count(row.sums.errors), row.sums.errors), sort: (row) => row.sums.errors };
-const silentColumn = { key: "unanswered", label: "No answer", cell: (row) => bad(count(row.sums.unanswered), row.sums.unanswered), sort: (row) => row.sums.unanswered };
+const silentColumn = { key: "unanswered", label: "No response", cell: (row) => bad(count(row.sums.unanswered), row.sums.unanswered), sort: (row) => row.sums.unanswered };
 const sparkColumn = { key: "spark", label: "10 µs – 100 s", number: false, cell: (row) => spark(row.sums.cells) };
 const lookColumn = (tell, scope) => ({ key: "look", label: "", cell: (row) => look(tell(row), () => [...examplesOf(row.sums), ...errorExamples(scope(row), 3)], scope(row)) });
 
@@ -33,7 +33,7 @@ function profileSection(body) {
     ...latencyColumns((row) => row.api >= 0 && DATA.apis[row.api].all.service),
     { key: "v2m", label: "V/M", title: "variance to mean: high where a few calls take far longer than the rest; over the whole capture", cell: (row) => (row.api >= 0 && DATA.apis[row.api].all.service ? duration(DATA.apis[row.api].all.service.v2m) : NONE), sort: (row) => row.api >= 0 && DATA.apis[row.api].all.service ? DATA.apis[row.api].all.service.v2m : null },
     errorsColumn, silentColumn,
-    { key: "bytes", label: "Out / in", title: "bytes of requests and of answers", cell: (row) => `${size(row.sums.requestBytes)} / ${size(row.sums.responseBytes)}`, sort: (row) => row.sums.requestBytes },
+    { key: "bytes", label: "Out / in", title: "bytes of requests and of responses", cell: (row) => `${size(row.sums.requestBytes)} / ${size(row.sums.responseBytes)}`, sort: (row) => row.sums.requestBytes },
     sparkColumn,
     lookColumn((row) => apiName(row.api), (row) => ({ ...filter, api: row.api })),
   ], { id: "profile", rows, pick: { name: "api", value: (row) => row.api }, label: "profile by API" })]);
@@ -55,13 +55,13 @@ function errorsSection(body) {
     { key: "course", label: "Course", number: false, cell: (row) => course(row.steps) },
     { key: "detail", label: "First example", number: false, cell: (row) => firstExample(row) },
     { key: "look", label: "", cell: (row) => look(`${errorName(row.code)} in ${apiName(row.api)}`, row.refs.slice(0, 12).map((one) => ({ what: `${clientName(one.client)}${one.number > 1 ? `, the first of ${count(one.number)}` : ""}`, ref: one.ref, at: one.step * STEP })), { ...filter, api: row.api }) },
-  ], { id: "errors", rows, label: "errors" }) : el("p.empty.good", { text: "No answer carries an error." })]);
+  ], { id: "errors", rows, label: "errors" }) : el("p.empty.good", { text: "No response carries an error." })]);
   const wrong = DATA.faults;
   if (wrong.length) fill(body, [el("details.inner", {}, el("summary", { text: `${plural(wrong.reduce((sum, row) => sum + row.exchanges, 0), "message")} not decoded in full` }), table([
-    { key: "shape", label: "What is wrong", number: false, cell: (row) => [shown(row.first.detail || row.shape)] },
+    { key: "shape", label: "Fault", number: false, cell: (row) => [shown(row.first.detail || row.shape)] },
     { key: "api", label: "API", number: false, cell: (row) => `${apiName(row.api)}${row.version === null ? "" : ` v${row.version}`}` },
     { key: "n", label: "Messages", cell: (row) => count(row.exchanges), sort: (row) => row.exchanges },
-    { key: "look", label: "", cell: (row) => packetButton("not decoded in full", row.first.told ?? row.first.asked, row.first.at) },
+    { key: "look", label: "", cell: (row) => packetButton("not decoded in full", row.first.response ?? row.first.request, row.first.at) },
   ], { id: "faults", rows: wrong, label: "messages not decoded in full" }))]);
 }
 
@@ -76,10 +76,10 @@ function firstExample(row) {
   if (!seen) return NONE;
   const { first } = seen;
   const what = [first.topic === null ? null : `${shown(first.topic)}${first.partition === null ? "" : `-${first.partition}`}`, clientName(first.client), brokerName(first.broker)].filter(Boolean).join(" · ");
-  return [el("div", { text: what }), packetButton(errorName(row.code), first.told ?? first.asked, first.at)];
+  return [el("div", { text: what }), packetButton(errorName(row.code), first.response ?? first.request, first.at)];
 }
 
-// A long name of an error may be folded behind its underscores.
+// A long name of an error may wrap after its underscores.
 const foldable = (name) => name.split(/(?<=_)/).flatMap((part, at) => (at ? [el("wbr"), part] : [part]));
 
 // A small chart of when something happened.
@@ -94,7 +94,7 @@ function listed(items, most) {
   return more > 0 ? el("span", { title: items.join("\n") }, items.slice(0, most).join(", "), el("span.faint", { text: ` +${more}` })) : items.join(", ");
 }
 
-// What someone did, by API, most calls first.
+// Requests by API, most calls first.
 function doings(found, key) {
   const apis = found.get(key) || [];
   return listed(apis.sort((a, b) => b[1] - a[1]).map(([api, number]) => `${apiName(api)} ${count(number)}`), 3);
@@ -119,19 +119,19 @@ function clientsSection(body) {
   fill(body, [rows.length ? table([
     { key: "client", label: "Client", number: false, cell: (row) => [clientName(row.client), under([row.host === null ? "" : row.host, row.software.join(", ")].filter(Boolean).map(shown).join(" · "))], sort: (row) => clientName(row.client) },
     { key: "n", label: "Calls", cell: (row) => count(row.sums.n), sort: (row) => row.sums.n },
-    { key: "did", label: "What it did", number: false, cell: (row) => doings(did, row.client) },
+    { key: "did", label: "Requests sent", number: false, cell: (row) => doings(did, row.client) },
     shareOf(rows), ...latencyColumns((row) => row.client >= 0 && row.all.service), errorsColumn, silentColumn,
     { key: "throttled", label: "Throttled", cell: (row) => (row.sums.throttled ? el("span.warn", { text: duration(row.sums.throttle * 1e6) }) : el("span.faint", { text: NONE })), sort: (row) => row.sums.throttle },
     { key: "connections", label: "Conn.", title: "connections, over the whole capture", cell: (row) => (row.connections === null ? NONE : count(row.connections)), sort: (row) => row.connections },
     lookColumn((row) => clientName(row.client), (row) => ({ ...filter, client: row.client })),
   ], { id: "clients", rows, pick: { name: "client", value: (row) => row.client }, label: "clients" }) : el("p.empty", { text: "No client in this selection." }),
-  coarse(DATA.cube.whole.clients, "clients"), DATA.omitted.clients ? el("p.soft", { text: `${plural(DATA.omitted.clients, "client")} with less traffic are counted, but not listed.` }) : null]);
+  coarse(DATA.pivot.whole.clients, "clients"), DATA.omitted.clients ? el("p.soft", { text: `${plural(DATA.omitted.clients, "client")} with less traffic are counted, but not listed.` }) : null]);
 }
 
-// Say so where some are only told apart in the totals.
+// A note if some are counted separately only in the totals.
 function coarse(whole, what) {
   const missing = whole.filter((one) => !one).length;
-  return missing && !isBlank() ? el("p.unmoved", { text: `Of ${count(missing)} ${what} some traffic is counted under “other ${what}”: too many to tell apart in the course of time.` }) : null;
+  return missing && !isBlank() ? el("p.unmoved", { text: `Of ${count(missing)} ${what} some traffic is counted under “other ${what}”: too many to be kept apart over time.` }) : null;
 }
 
 function brokersSection(body) {
@@ -141,7 +141,7 @@ function brokersSection(body) {
   fill(body, [rows.length ? table([
     { key: "broker", label: "Broker", number: false, cell: (row) => [brokerName(row.broker), under(row.node === null || row.node === undefined ? "" : `node ${row.node}`)], sort: (row) => brokerName(row.broker) },
     { key: "n", label: "Calls", cell: (row) => count(row.sums.n), sort: (row) => row.sums.n },
-    { key: "did", label: "What it was asked", number: false, cell: (row) => doings(did, row.broker) },
+    { key: "did", label: "Requests received", number: false, cell: (row) => doings(did, row.broker) },
     shareOf(rows), ...latencyColumns((row) => row.broker >= 0 && row.all.service), errorsColumn, silentColumn, sparkColumn,
     { key: "bytes", label: "In / out", cell: (row) => `${size(row.sums.requestBytes)} / ${size(row.sums.responseBytes)}`, sort: (row) => row.sums.requestBytes },
     lookColumn((row) => brokerName(row.broker), (row) => ({ ...filter, broker: row.broker })),

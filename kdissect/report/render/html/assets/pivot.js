@@ -1,4 +1,4 @@
-// The counts by step, API, client, broker and connection, added up for whatever is selected.
+// The counts by step, API, client, broker and connection, added up for the selection.
 
 const CELL = DATA.grid.cell_bits;
 const PER_OCTAVE = 1 << (7 - CELL);
@@ -82,14 +82,14 @@ function rank(cells, total, mille) {
   return 0;
 }
 
-const seriesOf = (cube, third) => cube.series.map(([slot, api, idle, steps]) => {
-  const [client, broker, other] = cube.slots[slot];
+const seriesOf = (pivot, third) => pivot.series.map(([slot, api, idle, steps]) => {
+  const [client, broker, other] = pivot.slots[slot];
   return { client, broker, [third]: other, api, idle, steps };
 });
 
-// An exchange may name several topics, so they cannot be a side of the cube of connections.
-const SERIES = seriesOf(DATA.cube, "connection");
-const TOPIC_SERIES = seriesOf(DATA.topic_cube, "topic");
+// An exchange may name several topics, so topics cannot be a dimension of the pivot of connections.
+const SERIES = seriesOf(DATA.pivot, "connection");
+const TOPIC_SERIES = seriesOf(DATA.topic_pivot, "topic");
 
 function admits(filter, row) {
   return (filter.api === null || row.api === filter.api)
@@ -102,7 +102,7 @@ function admits(filter, row) {
 
 const inRange = (filter, step) => filter.from === null || (step >= filter.from && step < filter.to);
 
-// Give sums by key; `keyOf(row, step)` says what to add up together, undefined what to leave out.
+// Returns sums by key; `keyOf(row, step)` returns the key, or undefined to leave a row out.
 function addUp(filter, keyOf, series = filter.topic === null ? SERIES : TOPIC_SERIES) {
   const found = new Map();
   for (const row of series) {
