@@ -116,7 +116,7 @@ def _report(chosen: argparse.Namespace, report: dict[str, Any], fail_on: Conditi
 def _prepare(chosen: argparse.Namespace, prepared: Replay) -> ExitCode:
     missing = missing_topics(prepared)
     if chosen.execute and missing:
-        outcomes = prepared.errand(create_topics(prepared.context(), missing))
+        outcomes = prepared.run_alone(create_topics(prepared.context(), missing))
     else:
         outcomes = [CreatedTopic(each, NOT_YET) for each in missing]
     if chosen.format == "json":

@@ -35,13 +35,13 @@ class CreatedTopic(NamedTuple):
 
 def missing_topics(replay: Replay) -> list[MissingTopic]:
     """List the topics on the plan that the target lacks."""
-    brokers = max(len(replay.topology.nodes), 1)
+    brokers = max(len(replay.cluster.nodes), 1)
     return [
         MissingTopic(replay.loaded.names.topic(name), source.partitions, min(source.replicas or 1, brokers))
         for name, source in sorted(replay.loaded.source.topics.items())
         if source.partitions
         and not is_internal(name)
-        and replay.loaded.names.topic(name) not in replay.topology.topics
+        and replay.loaded.names.topic(name) not in replay.cluster.topics
     ]
 
 

@@ -134,7 +134,7 @@ def _outcome(
     low, high = LIMITS.get(key, (0, 99))
     if key in FIRST_GENERATION and item.transaction and not context.cluster.second_generation:
         high = FIRST_GENERATION[key]
-    body = decode_request(replay.shelf.get(item.request.frame) or b"").body or {}
+    body = decode_request(replay.spool.get(item.request.frame) or b"").body or {}
     groups.update(groups_of(key, item.request.version or 0, body))
     if key in PARTITIONS_OF:
         ids = {topic.get("topic_id", ZERO_ID) for topic in body.get(PARTITIONS_OF[key].topics) or ()}
@@ -184,7 +184,7 @@ def _capture(replay: Replay) -> dict[str, Any]:
 
 
 def _target(replay: Replay) -> dict[str, Any]:
-    topology = replay.topology
+    topology = replay.cluster
     return {
         "cluster_id": replay.target.cluster_id,
         "nodes": {str(node): f"{host}:{port}" for node, (host, port) in sorted(topology.nodes.items())},
@@ -211,7 +211,7 @@ def _topics(replay: Replay) -> list[dict[str, Any]]:
         if is_internal(name):
             continue
         mapped = replay.loaded.names.topic(name)
-        known = replay.topology.topics.get(mapped)
+        known = replay.cluster.topics.get(mapped)
         told = replay.target.settings.get(mapped, {})
         differences = []
         if known is None:

@@ -23,9 +23,10 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from kdissect.replay.engine.pass_outcome import PassOutcome
+
 from kdissect.replay.create_topics import create_topics, missing_topics
 from kdissect.replay.engine import run as running
-from kdissect.replay.engine.pass_outcome import PassOutcome
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.settings import Pace, ReplaySettings
 from tests.lab import releases
@@ -118,7 +119,7 @@ def replayed(capture: Path, port: int, prefix: str) -> Run:
     asked = ReplaySettings(target=(("127.0.0.1", port),), prefix=prefix, pace=Pace.ASAP, processes=1)
     with closing(Replay(asked, [str(capture)])) as replay:
         replay.learn()
-        replay.errand(create_topics(replay.context(), missing_topics(replay)))
+        replay.run_alone(create_topics(replay.context(), missing_topics(replay)))
         replay.learn()
         replay.play()
         outcome = replay.passes[0].outcome

@@ -13,8 +13,9 @@ from collections import Counter
 
 from kdissect.protocol.codec.messages import decode_request
 from kdissect.replay.engine.fast_path.prepared_requests import prepare_requests
-from kdissect.replay.engine.player import Player
-from kdissect.replay.engine.run import collecting_little, warm_up
+from kdissect.replay.engine.pass_worker import collect_little, warm_up
+from kdissect.replay.engine.player import Player, PlayerSetup
+from kdissect.replay.engine.run_limits import RunLimits
 from kdissect.replay.engine.schedule import Schedule
 from kdissect.replay.handlers.replay_context import new_context
 from kdissect.replay.load.analysis import load
@@ -80,7 +81,7 @@ def measure(kind: str, made: Script, prepared: bool) -> tuple[float, float, str]
     groups = GROUPS.get(kind, Groups.OFF)
     asked = ReplaySettings(target=(("127.0.0.1", 1),), prefix="t-", pace=Pace.SCHEDULE, groups=groups)
     start = time.process_time()
-    with collecting_little():
+    with collect_little():
         loaded = load(made.capture(), made.shelf, asked)
     target = topology({f"t-topic-{number}": 6 for number in range(CONNECTIONS)})
     for name, topic in target.topics.items():
@@ -89,15 +90,27 @@ def measure(kind: str, made: Script, prepared: bool) -> tuple[float, float, str]
     wire = Memory()
     board = ConnectionPool(asked, target, wire, lambda: "nonce")
     context = new_context(asked, loaded, target, lambda: board.now_ns, made.shelf.get)
-    with collecting_little():
+    with collect_little():
         ready = prepare_requests(context, loaded.items if prepared else ())
     loading = time.process_time() - start
     finished: list[bool] = []
     table = Schedule(Pace.SCHEDULE, 1.0, START_NS, 0)
-    player = Player(loaded, context, board, table, made.shelf, lambda: finished.append(True), ready)
+    player = Player(
+        PlayerSetup(
+            replay_input=loaded,
+            items=loaded.items,
+            context=context,
+            pool=board,
+            schedule=table,
+            limits=RunLimits(asked.caps, asked.breaker),
+            prepared=ready,
+            spool=made.shelf,
+            finished=lambda: finished.append(True),
+        )
+    )
     now, theirs = 0, 0.0
     warm_up()
-    with collecting_little():
+    with collect_little():
         start = time.process_time()
         board.wake(0)
         player.start()

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from kdissect.protocol.codec.messages import decode_request
 from kdissect.replay.engine import run
-from kdissect.replay.engine.pass_outcome import PassOutcome
-from kdissect.replay.engine.run import Replay, collecting_little
+from kdissect.replay.engine.pass_results import PassOutcome
+from kdissect.replay.engine.pass_worker import collect_little
+from kdissect.replay.engine.run import Replay
 from kdissect.replay.load.analysis import load
 from kdissect.replay.settings import (
     Groups,
@@ -66,10 +67,10 @@ class Bench(Replay):
     """A replay of a capture that was never recorded."""
 
     def __init__(self, asked: ReplaySettings, made: Script) -> None:
-        self.settings, self.shelf = asked, made.shelf
-        with collecting_little():
+        self.settings, self.spool = asked, made.shelf
+        with collect_little():
             self.loaded = load(made.capture(), made.shelf, asked)
-        self.topology = TargetCluster(lambda _address: None, lambda _address: None)
+        self.cluster = TargetCluster(lambda _address: None, lambda _address: None)
         self.passes = []
 
 
@@ -100,9 +101,9 @@ def measure(asked: ReplaySettings, made: Script, rate: int, connections: int) ->
     bench = Bench(asked, made)
     context = bench.context()
     for _ in range(2):  # by now it is known what the target speaks: ids come with newer versions only
-        bench.errand(context.leaders.learn_topics([f"t-topic-{number}" for number in range(connections)]))
+        bench.run_alone(context.leaders.learn_topics([f"t-topic-{number}" for number in range(connections)]))
     before = yardstick(made)
-    bench.play(rescue=lambda *_: None)  # with a journal, as the command does
+    bench.play(save=lambda *_: None)  # with a journal, as the command does
     after = yardstick(made)
     played = bench.passes[0]
     results = list(played.outcome.results)
@@ -113,7 +114,7 @@ def measure(asked: ReplaySettings, made: Script, rate: int, connections: int) ->
     count, user, system = len(lags), *(played.outcome.counts[name] for name in ("user µs", "system µs"))
     print(
         f"{count:,} requests at {rate:,}/s in {wall:.1f} s ({count / wall:,.0f}/s) by "
-        f"{len(played.shelves)} process(es); "
+        f"{len(played.spools)} process(es); "
         f"lag p50 {lags[count // 2] / 1e6:.2f} ms, p99 {lags[count * 99 // 100] / 1e6:.2f} ms, max "
         f"{lags[-1] / 1e6:.1f} ms; "
         f"{(user + system) / count:.1f} µs of processor each ({user / count:.1f} user, "

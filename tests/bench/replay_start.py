@@ -16,8 +16,9 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
-from kdissect.replay.engine import run
 from kdissect.replay.engine.pass_outcome import PassOutcome
+
+from kdissect.replay.engine import run
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.settings import (
     Caps,
@@ -78,7 +79,7 @@ def main() -> None:
                 topics = sorted(map(context.names.topic, replay.loaded.source.topics))
                 # By now it is known what the target speaks: ids come with newer versions only.
                 for _ in range(2):
-                    replay.errand(context.leaders.learn_topics(topics))
+                    replay.run_alone(context.leaders.learn_topics(topics))
                 replay.play(rescue=lambda *_: None)
                 outcome = replay.passes[0].outcome
                 results = [each for each in outcome.results if each.received_ns and each.sent_ns]

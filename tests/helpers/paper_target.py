@@ -14,7 +14,8 @@ from kdissect.protocol.codec.messages import (
 )
 from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.engine.fast_path.prepared_requests import prepare_requests
-from kdissect.replay.engine.player import Player
+from kdissect.replay.engine.player import Player, PlayerSetup
+from kdissect.replay.engine.run_limits import RunLimits
 from kdissect.replay.engine.schedule import Schedule
 from kdissect.replay.handlers.replay_context import ReplayContext, new_context
 from kdissect.replay.load.analysis import load
@@ -287,7 +288,19 @@ def play(
     first = next((item.request.first_ns for item in loaded.items if item.refusal is None), START)
     table = Schedule(asked.pace, asked.speed, first, 0)
     ready = prepare_requests(context, loaded.items if prepared else ())
-    player = Player(loaded, context, board, table, shelf, lambda: finished.append(True), ready)
+    player = Player(
+        PlayerSetup(
+            replay_input=loaded,
+            items=loaded.items,
+            context=context,
+            pool=board,
+            schedule=table,
+            limits=RunLimits(asked.caps, asked.breaker),
+            prepared=ready,
+            spool=shelf,
+            finished=lambda: finished.append(True),
+        )
+    )
     board.wake(0)
     player.start()
     if interrupt_ns is not None:

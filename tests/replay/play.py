@@ -63,7 +63,7 @@ def play(asked: ReplaySettings, capture: str, folder: Path) -> Played:
         replay.learn()
         wanted = missing_topics(replay)
         if wanted:
-            made = replay.errand(create_topics(replay.context(), wanted))
+            made = replay.run_alone(create_topics(replay.context(), wanted))
             assert all(each.outcome == "created" for each in made), made
             replay.learn()  # as `run` does after `prepare`
         plan = make_plan(replay)

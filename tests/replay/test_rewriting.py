@@ -16,7 +16,7 @@ from kdissect.protocol.codec.messages import (
 from kdissect.protocol.schema.definition import every_field
 from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.disposition import Disposition, SkipRequest
-from kdissect.replay.engine.run import OLD_MESSAGE
+from kdissect.replay.engine.pass_worker import OLD_MESSAGE
 from kdissect.replay.handlers.fetch_scan import scan_fetch_response
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.captured_fetch_sessions import CapturedFetchSessions, FetchScope

@@ -117,7 +117,7 @@ class World:
     def replay(self, requests: list[Captured], prefix: str = "", client_id: str = "client", **more: Any) -> Played:  # fmt: skip
         """Replay requests of one captured connection; names stay as they are."""
 
-        def read(_paths: object, _ports: object, _spool: object, shelf: Any, _keylog: object) -> Any:
+        def read(_paths: object, _ports: object, _spool: object, shelf: Any, *_more: object) -> Any:
             script = Script(shelf, names={FOREIGN: TOPIC})
             for number, (key, version, body, answer) in enumerate(requests):
                 said = None if answer is None else pruned(APIS[key].response, version, answer)

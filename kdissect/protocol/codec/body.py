@@ -10,10 +10,11 @@ field it was in and at which byte that field starts. Wrong are, besides bytes th
 is not that of its value, and tags that do not ascend. Work is bounded by the bytes given, memory by `limits` too, depth by the
 schema.
 
-A caller's mistake does raise: `ValueError` for a field or version that the message does not have, `struct.error` for a
-number or a length that does not fit.
+Values that a field cannot hold raise `EncodeError`: a number or a length that does not fit. A caller's mistake raises
+ValueError: a field or version that the message does not have.
 """
 
+import struct
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ from kdissect.protocol.schema.definition import (
 __all__ = [
     "UNKNOWN_TAGS",
     "Decoded",
+    "EncodeError",
     "Fault",
     "decode",
     "decode_start",
@@ -41,6 +43,10 @@ __all__ = [
     "reader",
     "writer",
 ]
+
+
+class EncodeError(Exception):
+    """A value does not fit its field; the message names the API message and says why."""
 
 
 class Fault(NamedTuple):
@@ -88,9 +94,15 @@ def decode_start(message: Message, version: int, data: bytes, at: int = 0) -> De
 
 
 def encode(message: Message, version: int, value: dict[str, Any]) -> bytes:
-    """Encode a message; of a decoded one this gives back the bytes it was decoded from."""
+    """Return the bytes of a message; those that it was decoded from, if it was.
+
+    Raise EncodeError for a value that does not fit, ValueError for a field or version that the message does not have.
+    """
     out = bytearray()
-    writer(message, version)(out, value)
+    try:
+        writer(message, version)(out, value)
+    except struct.error as wrong:
+        raise EncodeError(f"{message.name} v{version}: {wrong}") from None
     return bytes(out)
 
 

@@ -1,9 +1,9 @@
-"""What is left of a run that is killed: results are written down as they come, and another process waits to save them.
+"""What is left of a pass whose process is killed: results are written down as they come, and another process saves them.
 
-A `CrashJournal` is a file without a name that both processes have open: the one that plays adds what has ended since the last time, some
-times a second, and never waits for anybody. `crash_guard` forks the other one before the run begins. It sleeps until it is told that all went
-well, or until nobody is left who could tell it; then whatever was written down is all that there is. Of requests that were
-ready beforehand the journal has no notes: only the process that plays has made them.
+A `CrashJournal` is a file without a name that both processes have open. The one that sends adds what has ended since the
+last time, ten times a second, and never waits for anybody. `crash_guard` forks the other process before the pass begins. It sleeps
+until it is told that all went well, or until nobody is left who could tell it; then what the journal has is all that there
+is. The journal has no notes on requests that were prepared ahead: only the process that sends has made them.
 """
 
 import io
@@ -14,105 +14,111 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from kdissect.replay.disposition import Disposition
-from kdissect.replay.engine.pass_outcome import (
-    PassOutcome,
-    merge_outcomes,
-    outcome_of,
-)
-from kdissect.replay.engine.pass_results import RequestResult
+from kdissect.replay.engine.pass_results import PassOutcome, RequestResult, merge_outcomes
 from kdissect.replay.engine.player import Player
 from kdissect.replay.engine.stop_signal import StopSignal
 
-KEEP_NS = 100_000_000
-LOOK_S = 0.5
+WRITE_NS = 100_000_000
+LOOK_S = 0.5  # how often the guard looks whether its parent lives
 KILLED = "the replayer was killed"
-Entry = tuple[
-    int, int, PassOutcome
-]  # when the run began, on its clock and by time of day; what has ended since the last entry
+
+
+class JournalEntry(NamedTuple):
+    """What has ended since the last entry."""
+
+    start_ns: int  # when the pass began, on the clock of the run,
+    start_wall_ns: int  # and since the epoch
+    outcome: PassOutcome
 
 
 class CrashJournal:
-    """One process's; to be made before processes part."""
+    """The journal of one process; to be made before processes are forked."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="kdissect-")  # noqa: SIM115 - closed by close
-        self._kept = 0
-        self.due_ns = 0
+        self._written = 0  # results
+        self.due_ns = 0  # when to write the next entry, on the clock of the run
 
-    def keep(self, player: Player, begin_ns: int, begin_wall_ns: int) -> None:
+    def write(self, player: Player, start_ns: int, start_wall_ns: int) -> None:
         """Write down what has ended since the last time."""
-        self.due_ns = player.board.now_ns + KEEP_NS
-        results = player.results.since(self._kept)
+        self.due_ns = player.pool.now_ns + WRITE_NS
+        results = player.results.since(self._written)
         if not len(results):
             return
-        self._kept += len(results)
-        player.shelf.flush()
-        whole = outcome_of(player)
+        self._written += len(results)
+        player.spool.flush()
+        complete = player.outcome()
         ended = results.indices()
         part = PassOutcome(
             results,
-            {each: whole.notes[each] for each in ended if each in whole.notes},
-            {each: whole.produced[each] for each in ended if each in whole.produced},
-            whole.counts,
-            tallies=whole.tallies,
-            open_transactions=whole.open_transactions,
-            peak_in_flight=whole.peak_in_flight,
-            peak_lines=whole.peak_lines,
+            {index: complete.notes[index] for index in ended if index in complete.notes},
+            {index: complete.produced[index] for index in ended if index in complete.produced},
+            complete.counts,
+            counters=complete.counters,
+            open_transactions=complete.open_transactions,
+            peak_in_flight=complete.peak_in_flight,
+            peak_connections=complete.peak_connections,
         )
-        entry: Entry = begin_ns, begin_wall_ns, part
-        self._file.write(pickle.dumps(entry, pickle.HIGHEST_PROTOCOL))
+        pickle.dump(JournalEntry(start_ns, start_wall_ns, part), self._file, pickle.HIGHEST_PROTOCOL)
         self._file.flush()
 
-    def read(self) -> list[Entry]:
-        """Read it, in another process; an entry that was not finished is none."""
+    def read(self) -> list[JournalEntry]:
+        """Return all entries, in any process; one that was not finished is left out."""
         size = os.fstat(self._file.fileno()).st_size
         data = io.BytesIO(os.pread(self._file.fileno(), size, 0))
-        found: list[Entry] = []
+        entries: list[JournalEntry] = []
         try:
             while True:
-                found.append(pickle.load(data))  # noqa: S301 - a file that nobody else can open
+                entries.append(pickle.load(data))  # noqa: S301 - a file that nobody else can open
         except (EOFError, pickle.UnpicklingError):
-            return found
+            return entries
 
     def close(self) -> None:
         """Remove the file."""
         self._file.close()
 
 
-def recovered_outcome(journals: Sequence[CrashJournal], requests: int) -> tuple[int, int, PassOutcome]:
-    """Give what journals tell of a run that had so many requests: each ends in a bucket even so."""
-    begun, outcomes = (0, 0), []
+def recovered_pass(journals: Sequence[CrashJournal], requests: int, reason: str) -> JournalEntry:
+    """Return what journals tell of a pass over so many requests, which ended for this reason.
+
+    Requests of which they tell nothing are skipped, so that each one ends in a disposition even so.
+    """
+    start_ns = start_wall_ns = 0
+    outcomes = []
     for journal in journals:
-        one = PassOutcome()
-        for begin_ns, begin_wall_ns, part in journal.read():
-            begun = begin_ns, begin_wall_ns
-            one.results.extend(part.results, 0)
-            part.results, part.notes, part.produced = (
-                one.results,
-                one.notes | part.notes,
-                one.produced | part.produced,
-            )
-            one = part
-        outcomes.append(one)
-    whole = merge_outcomes(outcomes)
-    whole.stopped = KILLED
-    missing = set(range(requests)).difference(whole.results.indices())
-    for index in sorted(missing):
-        whole.results.append(RequestResult(index, Disposition.POLICY, f"nothing is known of it: {KILLED}"))
-    return *begun, whole
+        outcome = PassOutcome()
+        for entry in journal.read():
+            start_ns, start_wall_ns = entry.start_ns, entry.start_wall_ns
+            outcome = _continued(outcome, entry.outcome)
+        outcomes.append(outcome)
+    merged = merge_outcomes(outcomes)
+    merged.stopped = reason
+    for index in sorted(set(range(requests)).difference(merged.results.indices())):
+        merged.results.append(RequestResult(index, Disposition.POLICY, f"nothing is known of it: {reason}"))
+    return JournalEntry(start_ns, start_wall_ns, merged)
+
+
+def _continued(before: PassOutcome, part: PassOutcome) -> PassOutcome:
+    """Return an outcome with what came after it; counts are of the whole pass in every part."""
+    before.results.extend(part.results, 0)
+    part.results = before.results
+    part.notes = before.notes | part.notes
+    part.produced = before.produced | part.produced
+    return part
 
 
 @contextmanager
-def crash_guard(rescue: Callable[[], None], word: StopSignal) -> Iterator[None]:
-    """Have another process call `rescue` if this one, and all that it has begun, end without leaving this context."""
+def crash_guard(save: Callable[[str], None], stop_signal: StopSignal) -> Iterator[None]:
+    """Have another process call `save` if this one, and all that it has begun, die without leaving this context."""
     heard, told = os.pipe()
     parent = os.getpid()
     child = os.fork()
     if not child:
         os.close(told)
-        _guard(heard, parent, rescue, word)
+        _guard(heard, parent, save, stop_signal)
     os.close(heard)
     try:
         yield
@@ -122,15 +128,15 @@ def crash_guard(rescue: Callable[[], None], word: StopSignal) -> Iterator[None]:
         os.waitpid(child, 0)
 
 
-def _guard(heard: int, parent: int, rescue: Callable[[], None], word: StopSignal) -> None:
+def _guard(heard: int, parent: int, save: Callable[[str], None], stop_signal: StopSignal) -> None:
     """Be the process that waits. Does not return."""
     try:
         for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(each, signal.SIG_IGN)
         while not select.select([heard], [], [], LOOK_S)[0]:
             if os.getppid() != parent:
-                word.give(KILLED)  # to the processes that it had begun
+                stop_signal.give(KILLED)  # to the processes that it had begun
         if not os.read(heard, 1):
-            rescue()
+            save(KILLED)
     finally:
         os._exit(0)

@@ -1,22 +1,27 @@
-"""What a run knows of each captured request when it has ended: numbers, and where the answers lie on the shelf.
+"""What a pass leaves behind: the end of each captured request, and what was noted beside it.
 
-Results are kept as rows of numbers: a run that goes on for hours makes no objects that stay, which the collector would visit
-again and again.
+`ResultTable` keeps results as rows of numbers in one buffer, since a run of hours must not make objects that stay and that
+the garbage collector would visit again and again. The responses themselves lie in a spool. A `PassOutcome` is what the files of the run
+are made from; those of several processes are merged.
 """
 
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import ANY, Answer
+from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.spool import SpoolSlot
+from kdissect.replay.net.pool import PoolCounters
+from kdissect.replay.target.offsets import Rule
 
-ROW = struct.Struct("<17q")
-MISSING = -(1 << 63)
-BUCKETS = tuple(Disposition)
-BUCKET_CODES = {bucket: code for code, bucket in enumerate(BUCKETS)}
-ANSWERED = BUCKET_CODES[Disposition.ANSWERED]
+ROW = struct.Struct("<17q")  # the fields of a `RequestResult`, with codes for disposition and texts
+UNKNOWN = -(1 << 63)  # stands for None
+DISPOSITIONS = tuple(Disposition)
+CODES = {disposition: code for code, disposition in enumerate(DISPOSITIONS)}
+ANSWERED = CODES[Disposition.ANSWERED]
 WORST_FIRST = (
     Disposition.TIMED_OUT,
     Disposition.CLOSED,
@@ -28,15 +33,15 @@ WORST_FIRST = (
 
 @dataclass(slots=True)
 class RequestResult:
-    """The end of one captured request."""
+    """The end of one captured request. Times are ns on the clock of the run."""
 
-    index: int
+    index: int  # its place in the capture
     bucket: Disposition
-    reason: str = ""
+    reason: str = ""  # why it was skipped
     due_ns: int | None = None
     sent_ns: int | None = None
     received_ns: int | None = None
-    cause: str = ""  # of being late
+    cause: str = ""  # why it was sent late
     node: int = ANY
     version: int | None = None
     parts: int = 0
@@ -44,11 +49,11 @@ class RequestResult:
     throttle_ms: int = 0
     again: int = 0  # how many of the last answers are to what was sent again
     answers: tuple[tuple[int, SpoolSlot], ...] = ()  # (version, frame)
-    shelf: int = 0  # which process played it, and keeps its answers
+    spool: int = 0  # the number of the process that sent it, and keeps its answers
 
     @property
     def lag_ns(self) -> int | None:
-        """How much later than due it was sent."""
+        """How much later than due it was sent; None if it was not."""
         return None if self.sent_ns is None or self.due_ns is None else max(self.sent_ns - self.due_ns, 0)
 
 
@@ -57,38 +62,41 @@ class ResultTable:
 
     def __init__(self) -> None:
         self._rows = bytearray()
-        self._texts: dict[str, int] = {"": 0}
-        self._more: dict[int, tuple[tuple[int, SpoolSlot], ...]] = {}  # index -> the answers behind the first
+        self._texts: dict[str, int] = {"": 0}  # reasons and causes, by their number
+        self._more: dict[int, tuple[tuple[int, SpoolSlot], ...]] = {}  # index -> the answers after the first
 
     def append(self, result: RequestResult) -> None:
-        """Keep a result."""
-        texts, answers = self._texts, result.answers
-        version, (at, size) = answers[0] if answers else (MISSING, (0, 0))
+        """Add a result."""
+        answers = result.answers
+        version, (position, size) = answers[0] if answers else (UNKNOWN, (0, 0))
         if len(answers) > 1:
             self._more[result.index] = answers[1:]
         self._rows += ROW.pack(
             result.index,
-            BUCKET_CODES[result.bucket],
-            texts.setdefault(result.reason, len(texts)) if result.reason else 0,
-            MISSING if result.due_ns is None else result.due_ns,
-            MISSING if result.sent_ns is None else result.sent_ns,
-            MISSING if result.received_ns is None else result.received_ns,
-            texts.setdefault(result.cause, len(texts)) if result.cause else 0,
+            CODES[result.bucket],
+            self._text(result.reason),
+            _number(result.due_ns),
+            _number(result.sent_ns),
+            _number(result.received_ns),
+            self._text(result.cause),
             result.node,
-            MISSING if result.version is None else result.version,
+            _number(result.version),
             result.parts,
             result.sent_bytes,
             result.throttle_ms,
             result.again,
             version,
-            at,
+            position,
             size,
-            result.shelf,
+            result.spool,
         )
 
-    def well(self, index: int, due_ns: int, cause: str, answer: Answer, at: int) -> None:
-        """Keep that a request in one part was answered, by the frame that lies at `at`: what nearly all come to."""
-        texts, version, frame = self._texts, answer.part.version, answer.frame
+    def append_answered(self, index: int, due_ns: int, cause: str, answer: Answer, position: int) -> None:
+        """Add the result of a request in one part that was answered, by the frame at `position` in the spool.
+
+        This is how nearly all requests end, so no `RequestResult` is made.
+        """
+        version, frame = answer.part.version, answer.frame
         assert frame is not None
         self._rows += ROW.pack(
             index,
@@ -97,7 +105,7 @@ class ResultTable:
             due_ns,
             answer.sent_ns,
             answer.received_ns,
-            texts.setdefault(cause, len(texts)) if cause else 0,
+            self._text(cause) if cause else 0,
             answer.node,
             version,
             1,
@@ -105,28 +113,32 @@ class ResultTable:
             answer.throttle_ms,
             0,
             version,
-            at,
+            position,
             len(frame),
             0,
         )
 
-    def extend(self, other: "ResultTable", shelf: int) -> None:
-        """Take in the results of another process."""
+    def _text(self, text: str) -> int:
+        """Return the number of a text."""
+        return self._texts.setdefault(text, len(self._texts))
+
+    def extend(self, other: "ResultTable", spool: int) -> None:
+        """Add the results of another process, whose answers lie in the spool of this number."""
         for result in other:
-            result.shelf = shelf
+            result.spool = spool
             self.append(result)
 
     def since(self, number: int) -> "ResultTable":
-        """Give those behind the first `number`."""
+        """Return the results after the first `number`."""
         part = ResultTable()
         part._rows = self._rows[number * ROW.size :]
         part._texts = dict(self._texts)
-        part._more = {each: self._more[each] for each in part.indices() if each in self._more}
+        part._more = {index: self._more[index] for index in part.indices() if index in self._more}
         return part
 
     def indices(self) -> list[int]:
-        """Give which requests they are of."""
-        return [int(each) for each in memoryview(self._rows).cast("q")[:: ROW.size // 8]]
+        """Return the places of the requests in the capture."""
+        return [int(index) for index in memoryview(self._rows).cast("q")[:: ROW.size // 8]]
 
     def __len__(self) -> int:
         return len(self._rows) // ROW.size
@@ -137,62 +149,51 @@ class ResultTable:
             yield self._result(row, texts)
 
     def _result(self, row: tuple[int, ...], texts: list[str]) -> RequestResult:
-        (
-            index,
-            bucket,
-            reason,
-            due,
-            sent,
-            received,
-            cause,
-            node,
-            version,
-            parts,
-            size,
-            throttle,
-            again,
-            *answer,
-            shelf,
-        ) = row
+        index, disposition, reason, due, sent, received, cause, node, version, *counts = row
+        parts, sent_bytes, throttle_ms, again, answer_version, position, size, spool = counts
         answers: tuple[tuple[int, SpoolSlot], ...] = ()
-        if answer[0] != MISSING:
-            answers = ((answer[0], SpoolSlot(answer[1], answer[2])), *self._more.get(index, ()))
+        if answer_version != UNKNOWN:
+            answers = ((answer_version, SpoolSlot(position, size)), *self._more.get(index, ()))
         return RequestResult(
             index,
-            BUCKETS[bucket],
+            DISPOSITIONS[disposition],
             texts[reason],
-            _known(due),
-            _known(sent),
-            _known(received),
+            _value(due),
+            _value(sent),
+            _value(received),
             texts[cause],
             node,
-            _known(version),
+            _value(version),
             parts,
-            size,
-            throttle,
+            sent_bytes,
+            throttle_ms,
             again,
             answers,
-            shelf,
+            spool,
         )
 
 
-def _known(value: int) -> int | None:
-    return None if value == MISSING else value
+def _number(value: int | None) -> int:
+    return UNKNOWN if value is None else value
+
+
+def _value(number: int) -> int | None:
+    return None if number == UNKNOWN else number
 
 
 def result_of(index: int, answers: Sequence[Answer], put: Callable[[bytes], SpoolSlot]) -> RequestResult:
-    """Give what the answers to a request's parts come to; frames are put on a shelf."""
+    """Return the result of a request from the answers to its parts; `put` keeps a frame in the spool."""
     if len(answers) == 1:
         (answer,) = answers
-        bucket = answer.bucket
+        disposition = answer.bucket
         sent_ns = answer.sent_ns
-        received_ns = answer.received_ns if bucket is Disposition.ANSWERED else None
+        received_ns = answer.received_ns if disposition is Disposition.ANSWERED else None
     else:
-        bucket = disposition_of(answers)
-        sent_ns = min((each.sent_ns for each in answers if each.sent_ns is not None), default=None)
-        received = [each.received_ns for each in answers if each.received_ns is not None]
-        received_ns = max(received) if received and bucket is Disposition.ANSWERED else None
-    result = RequestResult(index, bucket, "", None, sent_ns, received_ns, parts=len(answers))
+        disposition = disposition_of(answers)
+        sent_ns = min((answer.sent_ns for answer in answers if answer.sent_ns is not None), default=None)
+        received = [answer.received_ns for answer in answers if answer.received_ns is not None]
+        received_ns = max(received) if received and disposition is Disposition.ANSWERED else None
+    result = RequestResult(index, disposition, "", None, sent_ns, received_ns, parts=len(answers))
     if answers:
         result.node, result.version = answers[0].node, answers[0].part.version
     for answer in answers:
@@ -205,6 +206,46 @@ def result_of(index: int, answers: Sequence[Answer], put: Callable[[bytes], Spoo
 
 
 def disposition_of(answers: Sequence[Answer]) -> Disposition:
-    """Say how a request ended whose parts ended thus: by the worst of them."""
+    """Return how a request has ended whose parts ended like this: as the worst of them."""
     found = {answer.bucket for answer in answers}
-    return next((bucket for bucket in WORST_FIRST if bucket in found), Disposition.FAILED_TO_SEND)
+    return next(
+        (disposition for disposition in WORST_FIRST if disposition in found), Disposition.FAILED_TO_SEND
+    )
+
+
+@dataclass(slots=True)
+class PassOutcome:
+    """One pass, or the part of it that one process played."""
+
+    results: ResultTable = field(default_factory=ResultTable)
+    notes: dict[int, list[str]] = field(default_factory=dict)  # request -> how it was rewritten
+    produced: dict[int, list[tuple[str, int]]] = field(default_factory=dict)  # request -> batches as sent
+    counts: Counter[str] = field(default_factory=Counter)
+    rules: dict[TopicPartition, Counter[Rule]] = field(
+        default_factory=dict
+    )  # by which offsets were translated
+    clamped: int = 0  # offsets that were moved into the log
+    open_transactions: list[str] = field(default_factory=list)
+    counters: PoolCounters = field(default_factory=PoolCounters)
+    stopped: str = ""  # why it was ended early
+    peak_in_flight: int = 0  # of several processes the sum of their peaks
+    peak_connections: int = 0
+
+
+def merge_outcomes(outcomes: Sequence[PassOutcome]) -> PassOutcome:
+    """Return what several processes leave behind together."""
+    merged = PassOutcome()
+    for number, outcome in enumerate(outcomes):
+        merged.results.extend(outcome.results, number)
+        merged.notes |= outcome.notes
+        merged.produced |= outcome.produced
+        merged.counts += outcome.counts
+        for partition, rules in outcome.rules.items():
+            merged.rules.setdefault(partition, Counter()).update(rules)
+        merged.clamped += outcome.clamped
+        merged.open_transactions = sorted({*merged.open_transactions, *outcome.open_transactions})
+        merged.counters.add(outcome.counters)
+        merged.stopped = merged.stopped or outcome.stopped
+        merged.peak_in_flight += outcome.peak_in_flight
+        merged.peak_connections += outcome.peak_connections
+    return merged

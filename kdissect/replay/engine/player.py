@@ -1,34 +1,28 @@
-"""Plays captured requests: one line for each captured connection, each request at its moment, none without an end.
+"""Sends captured requests: each connection in its order, each request at its time, none without an end.
 
-A line keeps its order, and has no more in flight than its connection had in the capture. The next request of a line may begin
-when the one before it has put its own frames on the wire; what that waits for (an id, a coordinator) holds the line up, and
-is its reason for being late. What is ready goes out as a `InFlightRequest`, all else as a course. Deadlines, caps and the circuit breaker
-bound everything.
+In: the requests that this process sends, their due times, and the limits of the pass. Out: one result for each request.
+
+The player keeps time and order, and nothing else. A connection keeps its order, and the next request of it may begin when
+the one before has put its own frames on the wire. What that waits for (an id, a coordinator) holds the connection up, and
+is the cause of the delay. A request that was prepared ahead goes by the `fast_path`, every other one by its handler;
+`_finish` accounts for both. `RunLimits` decides what may be sent and when the pass must stop, the `ConnectionPool` sends,
+and `RequestGates` tells those who wait for a request that it has ended. Every wait has a deadline.
 """
 
 import dataclasses
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import CONTROL, Answer, Coroutine
-from kdissect.replay.engine.circuit_breaker import CircuitBreaker
-from kdissect.replay.engine.connection_queue import ConnectionQueue, connection_queues
-from kdissect.replay.engine.fast_path.answer_cache import AnswerCache
-from kdissect.replay.engine.fast_path.in_flight import (
-    FastPath,
-    InFlightRequest,
-    in_flight_type,
-)
-from kdissect.replay.engine.fast_path.prepared_requests import PreparedRequest, PreparedRequests
-from kdissect.replay.engine.pass_results import (
-    RequestResult,
-    ResultTable,
-    result_of,
-)
-from kdissect.replay.engine.schedule import Schedule, without_long_gaps
-from kdissect.replay.engine.stop_signal import StopSignal
+from kdissect.replay.engine.connection_queue import NONE, ConnectionQueue, connection_queues
+from kdissect.replay.engine.fast_path.in_flight import FastPath, InFlightRequest
+from kdissect.replay.engine.fast_path.prepared_requests import PreparedRequests
+from kdissect.replay.engine.pass_results import PassOutcome, RequestResult, ResultTable, result_of
+from kdissect.replay.engine.run_limits import RunLimits
+from kdissect.replay.engine.schedule import Schedule
 from kdissect.replay.engine.timer_queue import TimerQueue
 from kdissect.replay.handlers import handle
 from kdissect.replay.handlers.rejoin import leave_all
@@ -39,393 +33,361 @@ from kdissect.replay.load.spool import Spool
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.settings import Pace
 
-DRAIN_NS = 5_000_000_000  # what is in flight gets this long when a run is stopped
-LATE_NS = 2_000_000  # timers of event loops count in ms
+DRAIN_NS = 5_000_000_000  # how long requests in flight are awaited when a pass is stopped
+LATE_NS = 2_000_000  # a request is late beyond this: timers of event loops count in ms
 EARLY_NS = 250_000_000  # a connection is opened so long before its first request is due
-LEAD_NS, OPENING_NS, LONGEST_LEAD_NS = 100_000_000, 1_000_000, 5_000_000_000  # for all, for each, at most
-MOST_AT_ONCE = 16  # requests begun before they are written and answers are looked at again
-LOOK_NS = 2_000_000  # answers that nobody waits for are looked at no more often than this
-IDLE_NS = 1_000_000  # without anything due: time to make requests ready
-MADE_AT_ONCE, MADE_BYTES = 16, 1 << 20  # which takes less than that
-IN_FLIGHT, DEPENDENCY, RATE, SELF = "in-flight cap", "dependency", "rate cap", "self"
+LEAD_NS = 100_000_000  # time to open connections before the first request,
+LEAD_PER_CONNECTION_NS, LONGEST_LEAD_NS = 1_000_000, 5_000_000_000  # and for each of them, at most
+MOST_AT_ONCE = 16  # requests that begin before written frames and answers are looked at again
+IDLE_NS = 1_000_000  # without a request due there is time to prepare others,
+PREPARED_AT_ONCE, PREPARED_BYTES = 16, 1 << 20  # which takes less than that
+DEPENDENCY, SELF = "dependency", "self"  # causes of delay: another request, and the replayer itself
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerSetup:
+    """What a player works with."""
+
+    replay_input: ReplayInput
+    items: Sequence[ReplayItem]  # the requests that this process sends or skips, in the order of the capture
+    context: ReplayContext
+    pool: ConnectionPool
+    schedule: Schedule
+    limits: RunLimits
+    prepared: PreparedRequests
+    spool: Spool  # keeps the responses
+    finished: Callable[[], None]  # called when all requests have ended
 
 
 class Player:
-    """One pass over the captured requests."""
+    """One pass over captured requests. Times are ns on the clock of the run."""
 
-    def __init__(
-        self,
-        loaded: ReplayInput,
-        context: ReplayContext,
-        switchboard: ConnectionPool,
-        timetable: Schedule,
-        shelf: Spool,
-        finished: Callable[[], None],
-        ready: PreparedRequests | None = None,
-        items: Sequence[ReplayItem] | None = None,
-        word: StopSignal | None = None,
-    ) -> None:
-        self.loaded, self.context, self.board = loaded, context, switchboard
-        self.items = loaded.items if items is None else items  # those that this process plays
-        self._word = word
-        self.timetable, self.shelf = timetable, shelf
+    def __init__(self, setup: PlayerSetup) -> None:
         self.results = ResultTable()
-        self.stopped = ""  # why it was ended early
-        self.peak_in_flight = self.peak_lines = 0
-        self._finished = finished
-        self._settings = context.settings
-        self._gates = context.gates
-        self._set_moments()
-        self._thinks = timetable.pace is Pace.THINK
-        self._settled_ns: dict[int, int] = {}
-        self._lines = connection_queues((item for item in self.items if item.refusal is None), loaded.caps)
-        self._calendar = TimerQueue(self._planned())
-        self._in_flight = 0
-        self._active = 0
-        self._rate_ns = 0
-        self._begun_bytes = 0
-        self._rated = bool(self._settings.caps.requests_per_second or self._settings.caps.bytes_per_second)
-        self._watch = CircuitBreaker(self._settings.breaker)
-        self._looked_ns = self._unseen = self._early_ns = 0
-        self._done = False
-        self._ready = PreparedRequests(context, ()) if ready is None else ready
-        self._tower = FastPath(context, switchboard, AnswerCache(), self._landed)
-        switchboard.hung_up = self._look_for_leaders
+        self.stopped = ""  # why the pass was ended early
+        self.context, self.pool, self.spool = setup.context, setup.pool, setup.spool
+        self._items, self._finished = setup.items, setup.finished
+        self._schedule, self._limits, self._prepared = setup.schedule, setup.limits, setup.prepared
+        self._gates = setup.context.gates
+        self._fast_path = FastPath(setup.context, setup.pool, self._end_in_flight)
+        self._offsets_ns = setup.schedule.offsets_ns(
+            setup.replay_input.items, setup.context.settings.max_gap_ns
+        )  # when each request is due after the start, by its index
+        playable = [item for item in setup.items if item.refusal is None]
+        self._queues = connection_queues(playable, setup.replay_input.caps)
+        self._timers = TimerQueue(self._planned(playable))
+        self._thinks = setup.schedule.pace is Pace.THINK
+        self._answered_ns: dict[int, int] = {}  # when requests have ended, by index; only at pace think
+        self._done = False  # all requests have ended, and transactions and memberships are being ended
+        self.pool.on_peer_closed(self._refresh_leaders)
 
-    def _set_moments(self) -> None:
-        """Say how long after the start each request is due that may be sent, with gaps as short as was asked for."""
-        playable = [item for item in self.loaded.items if item.refusal is None]
-        times, self.loaded.removed_ns = without_long_gaps(
-            [item.request.first_ns for item in playable], self._settings.max_gap_ns
-        )
-        table = dataclasses.replace(self.timetable, start_ns=0)
-        for item, time in zip(playable, times, strict=True):
-            item.after_ns = table.due_ns(time)
+    def _planned(self, playable: Iterable[ReplayItem]) -> Iterable[tuple[int, ConnectionQueue]]:
+        """Return the due time of each request with its queue; only of the first ones where others have none."""
+        if self._schedule.pace is not Pace.SCHEDULE:
+            return ((self._first_offset_ns(queue), queue) for queue in self._queues.values())
+        offsets, queues = self._offsets_ns, self._queues
+        return ((offsets[item.request.index], queues[item.request.connection]) for item in playable)
 
-    def _planned(self) -> Iterable[tuple[int, ConnectionQueue]]:
-        """Give the time of every request with its line; of only the first ones where no other has a time of its own."""
-        if self.timetable.pace is not Pace.SCHEDULE:
-            return ((line.waiting[0].after_ns, line) for line in self._lines.values())
-        playable = (item for item in self.items if item.refusal is None)
-        return ((item.after_ns, self._lines[item.request.connection]) for item in playable)
+    def _first_offset_ns(self, queue: ConnectionQueue) -> int:
+        return self._offsets_ns[queue.waiting[0].request.index]
 
     # Beginning and end
 
     @property
     def lead_ns(self) -> int:
         """How long before the first request the connections that are wanted at once should be opened."""
-        if self.timetable.pace is Pace.ASAP:
+        if self._schedule.pace is Pace.ASAP:
             return 0
-        firsts = [line.waiting[0].after_ns for line in self._lines.values()]
-        wanted = bisect_left(sorted(firsts), min(firsts, default=0) + EARLY_NS)
-        return min(LEAD_NS + wanted * OPENING_NS, LONGEST_LEAD_NS)
+        firsts = sorted(map(self._first_offset_ns, self._queues.values()))
+        wanted = bisect_left(firsts, min(firsts, default=0) + EARLY_NS)
+        return min(LEAD_NS + wanted * LEAD_PER_CONNECTION_NS, LONGEST_LEAD_NS)
 
     def start(self, start_ns: int | None = None) -> None:
-        """Let the pace count from `start_ns`; put what is never sent into its bucket, and have connections opened in time."""
+        """Begin the pass, at `start_ns` or when the schedule says."""
         if start_ns is not None:
-            self.timetable = dataclasses.replace(self.timetable, start_ns=start_ns)
-        self._calendar.start_ns = self.timetable.start_ns
-        for item in self.items:
+            self._schedule = dataclasses.replace(self._schedule, start_ns=start_ns)
+        self._timers.start_ns = self._schedule.start_ns
+        for item in self._items:
             if item.refusal is not None:
                 self._skip(item, *item.refusal)
-        self._early_ns = max(EARLY_NS, self.lead_ns)
-        for line in self._lines.values():
-            self._open_early(line)
+        early_ns = max(EARLY_NS, self.lead_ns)
+        for queue in self._queues.values():
+            self._open_early(queue, early_ns)
         self._end_if_done()
 
-    def stop(self, why: str) -> None:
-        """Send no more; let what is in flight come to its end."""
+    def stop(self, reason: str) -> None:
+        """Send no more, and await what is in flight."""
         if self.stopped or self._done:
             return
-        self.stopped = why
-        if self._word is not None:
-            self._word.give(why)
-        for line in self._lines.values():
-            while line.waiting:
-                item = line.waiting.popleft()
-                self._skip(item, Disposition.POLICY, f"the run ended before: {why}")
-        self._calendar.clear()
-        self.board.at(self.board.now_ns + DRAIN_NS, self._cut_off)
+        self.stopped = reason
+        self._limits.stop_others(reason)
+        for queue in self._queues.values():
+            while queue.waiting:
+                self._skip(queue.waiting.popleft(), Disposition.POLICY, f"the run ended before: {reason}")
+        self._timers.clear()
+        self.pool.at(self.pool.now_ns + DRAIN_NS, self._cut_off)
         self._end_if_done()
 
     def _cut_off(self) -> None:
+        """End what is still in flight when the time to await it is over."""
         if not self._done:
-            self.board.leave_all()
+            self.pool.leave_all()
             self._end_if_done(force=True)
 
     def _end_if_done(self, force: bool = False) -> None:
-        if self._done or (not force and len(self._gates) < len(self.items)):
+        if self._done or (not force and len(self._gates) < len(self._items)):
             return
         self._done = True
-        self.board.run(self._clean_up(), CONTROL, lambda _value, _failed: self._finished())
+        self.pool.run(self._clean_up(), CONTROL, lambda _value, _failure: self._finished())
 
     def _clean_up(self) -> Coroutine[None]:
         yield from abort_open(self.context)
         yield from leave_all(self.context)
 
-    def _look_for_leaders(self) -> None:
-        """Learn leaders anew when a link was closed: to acks = 0 that is all that a node says which does not lead."""
+    def _refresh_leaders(self) -> None:
+        """Ask for leaders again: to acks=0, a node that leads no longer says so only by closing the connection."""
         if not self._done:
-            self.board.spawn(self.context.leaders.refresh(), CONTROL)
+            self.pool.spawn(self.context.leaders.refresh(), CONTROL)
 
-    # Waiting
+    def outcome(self) -> PassOutcome:
+        """Return what the pass has left behind so far."""
+        context = self.context
+        return PassOutcome(
+            results=self.results,
+            notes=context.notes.by_request,
+            produced=context.notes.produced,
+            counts=context.notes.counts,
+            rules=context.positions.used,
+            clamped=context.positions.clamped,
+            open_transactions=sorted(map(context.names.transactional, context.transactions.open)),
+            counters=self.pool.counters,
+            stopped=self.stopped,
+            peak_in_flight=self._limits.peak_in_flight,
+            peak_connections=self._limits.peak_connections,
+        )
+
+    # Time
 
     @property
     def next_ns(self) -> int | None:
-        """When the next request is due, or there is time to make some ready."""
-        due = self._calendar.next_ns
-        if not self._ready.wanting:
-            return due
-        idle = self.board.now_ns + IDLE_NS
-        return idle if due is None else min(due, idle)
+        """When to wake the player: the next request is due, or there is time to prepare some; None: never."""
+        due_ns = self._timers.next_ns
+        if not self._prepared.wanting:
+            return due_ns
+        idle_ns = self.pool.now_ns + IDLE_NS
+        return idle_ns if due_ns is None else min(due_ns, idle_ns)
 
     def wake(self) -> None:
         """Begin what is due, but not so much at once that answers have to wait."""
-        now_ns = self.board.now_ns
-        for line in self._calendar.take(now_ns, MOST_AT_ONCE):
-            if not line.stuck:
-                self._push(line)
-        self._look_after()
-        if self._ready.wanting:
-            due = self._calendar.next_ns
-            if due is None or due > now_ns + IDLE_NS:
-                self._ready.make(MADE_AT_ONCE, MADE_BYTES)
+        now_ns = self.pool.now_ns
+        for queue in self._timers.take(now_ns, MOST_AT_ONCE):
+            if not queue.blocked:
+                self._advance(queue)
+        self._stop_if_necessary()
+        if self._prepared.wanting:
+            due_ns = self._timers.next_ns
+            if due_ns is None or due_ns > now_ns + IDLE_NS:
+                self._prepared.make(PREPARED_AT_ONCE, PREPARED_BYTES)
 
     def _due_ns(self, item: ReplayItem) -> int | None:
-        """Say when a request is due; None while the answer that its client waited for is missing."""
+        """Return when a request is due; None as long as the answer that its client waited for is missing."""
         if not self._thinks or item.anchor < 0:
-            return self.timetable.start_ns + item.after_ns
-        settled = self._settled_ns.get(item.anchor)
-        return None if settled is None else settled + self.timetable.think_ns(item.gap_ns)
+            return self._schedule.start_ns + self._offsets_ns[item.request.index]
+        answered_ns = self._answered_ns.get(item.anchor)
+        return None if answered_ns is None else answered_ns + self._schedule.think_ns(item.gap_ns)
 
-    def _open_early(self, line: ConnectionQueue) -> None:
-        """Have a line's connection opened before it is needed, if it is known where to."""
-        first = line.waiting[0]
-        ready, due = self._ready.seen(first.request.index), self._due_ns(first)
-        if (
-            ready is not None
-            and ready.home is not None
-            and due is not None
-            and self._settings.caps.connections is None
-        ):
-            self.board.at(due - self._early_ns, partial(self._open, line, ready.home))
-
-    def _open(self, line: ConnectionQueue, node: int) -> None:
-        if line.waiting and not line.begun:
-            self.board.open(line.connection, node)
-
-    def _push(self, line: ConnectionQueue) -> None:
-        """Begin the requests of a line that are due and may begin."""
-        if line.pushing:
+    def _open_early(self, queue: ConnectionQueue, early_ns: int) -> None:
+        """Have a connection opened before it is needed, if its first node is known."""
+        first = queue.waiting[0]
+        prepared, due_ns = self._prepared.seen(first.request.index), self._due_ns(first)
+        if prepared is None or prepared.first_node is None or due_ns is None:
             return
-        line.pushing, line.stuck = True, False
-        waiting = line.waiting
+        if not self._limits.caps_connections:
+            self.pool.at(due_ns - early_ns, partial(self._open, queue, prepared.first_node))
+
+    def _open(self, queue: ConnectionQueue, node: int) -> None:
+        if queue.waiting and not queue.open:
+            self.pool.open(queue.connection, node)
+
+    def _stop_if_necessary(self) -> None:
+        """Stop the pass when a limit or the target says so."""
+        pool, now_ns, start_ns = self.pool, self.pool.now_ns, self._schedule.start_ns
+        behind_ns = 0
+        if self._schedule.pace is Pace.SCHEDULE:
+            behind_ns = now_ns - (self._timers.next_ns or now_ns)
+        refused = pool.counters.refused_in_a_row
+        reason = self._limits.reason_to_stop(now_ns, now_ns - start_ns, behind_ns, refused)
+        if pool.failure is not None:
+            reason = str(pool.failure)
+        if reason:
+            self.stop(reason)
+
+    # Order
+
+    def _advance(self, queue: ConnectionQueue) -> None:
+        """Begin the requests of a connection that are due and may begin."""
+        if queue.advancing:
+            return
+        queue.advancing, queue.blocked = True, False
+        waiting = queue.waiting
         while waiting and not self.stopped:
             item = waiting[0]
-            due = self._due_ns(item)
-            if due is None:
+            due_ns = self._due_ns(item)
+            if due_ns is None:
                 break
-            if due > self.board.now_ns:
+            now_ns = self.pool.now_ns
+            if due_ns > now_ns:
                 if self._thinks:
-                    self._calendar.alarm(line, due)
+                    self._timers.add_alarm(queue, due_ns)
                 break
-            if not self._may_begin(line):
+            if not self._may_begin(queue, now_ns):
                 break
             waiting.popleft()
-            line.let_go(due, self.board.now_ns)
-            self._begin(line, item, due)
-        line.pushing = False
-        if not waiting and not line.in_flight and line.begun:
-            line.begun = False
-            self._active -= 1
-            self.board.leave(line.connection)
-            if self._settings.caps.connections is not None:
-                self._let_in()
+            queue.begin_head(due_ns, now_ns)
+            self._begin(queue, item, due_ns)
+        queue.advancing = False
+        if not waiting and not queue.in_flight and queue.open:
+            self._close(queue)
 
-    def _let_in(self) -> None:
-        """A connection ended: others may begin."""
-        for line in self._lines.values():
-            if line.stuck and not line.begun:
-                line.stuck = False
-                self._calendar.alarm(line, self.board.now_ns)
+    def _may_begin(self, queue: ConnectionQueue, now_ns: int) -> bool:
+        """Return whether the head of a queue may begin; if not, it will be looked at again."""
+        if queue.unsent != NONE:
+            queue.block(DEPENDENCY)
+            return False
+        wait = self._limits.may_send(queue, now_ns)
+        if wait is None:
+            return True
+        if wait.until_ns is None:
+            queue.block(wait.cause)
+        else:
+            queue.cause = wait.cause
+            self._timers.add_alarm(queue, wait.until_ns)
+        return False
 
-    def _may_begin(self, line: ConnectionQueue) -> bool:
-        if line.held_by >= 0:
-            line.cause, line.stuck = DEPENDENCY, True
-            return False
-        if line.in_flight >= line.cap:
-            line.cause, line.stuck = IN_FLIGHT, True
-            return False
-        if not line.begun:
-            most = self._settings.caps.connections
-            if most is not None and self._active >= most:
-                line.cause, line.stuck = "connection cap", True
-                return False
-        if self._rate_ns > self.board.now_ns:
-            line.cause = RATE
-            self._calendar.alarm(line, self._rate_ns)
-            return False
-        return True
-
-    def _take_rate(self, item: ReplayItem) -> None:
-        caps, now = self._settings.caps, self.board.now_ns
-        wait = 0.0
-        if caps.requests_per_second:
-            wait = 1e9 / caps.requests_per_second
-        if caps.bytes_per_second:
-            wait = max(wait, 1e9 * item.request.frame.size / caps.bytes_per_second)
-        if wait:
-            self._rate_ns = max(self._rate_ns, now) + int(wait)
+    def _close(self, queue: ConnectionQueue) -> None:
+        """Close a connection all of whose requests have ended; others may have waited for that."""
+        self._limits.close(queue)
+        self.pool.leave(queue.connection)
+        if self._limits.caps_connections:
+            for other in self._queues.values():
+                if other.blocked and not other.open:
+                    other.blocked = False
+                    self._timers.add_alarm(other, self.pool.now_ns)
 
     # One request
 
-    def _begin(self, line: ConnectionQueue, item: ReplayItem, due: int) -> None:
-        if not line.begun:
-            line.begun = True
-            self._active += 1
-            self.peak_lines = max(self.peak_lines, self._active)
-        line.in_flight += 1
-        self._in_flight += 1
-        self._begun_bytes += item.request.frame.size
-        self.peak_in_flight = max(self.peak_in_flight, self._in_flight)
-        if self._rated:
-            self._take_rate(item)
-        ready = self._ready.take(item.request.index)
-        if ready is None or not self._launch(line, item, ready, due):
-            self._follow(line, item, due)
-
-    def _end(self, line: ConnectionQueue, index: int, received_ns: int | None) -> None:
-        """Take in that a request of a line has ended: the next may begin."""
-        line.in_flight -= 1
-        self._in_flight -= 1
-        self._settled(index, received_ns)
-        if line.stuck or self._thinks or not line.waiting:  # else its next request has its time
-            self._push(line)
-        if not self._in_flight:
-            self._end_if_done()
-
-    def _launch(self, line: ConnectionQueue, item: ReplayItem, ready: PreparedRequest, due: int) -> bool:
-        """Send what is ready; False if it has to wait for something."""
-        if in_flight_type(ready)(self._tower, line, item, ready, due).begin():
-            line.cause = ""
-            return True
-        self.context.notes.forget(item.request.index)  # what is rewritten anew is noted anew
-        return False
-
-    def _landed(self, flight: InFlightRequest) -> None:
-        answers, index, due_ns = flight.answers, flight.item.request.index, flight.due_ns
-        if flight.ready.produced is not None:
-            self.context.notes.produced[index] = flight.ready.produced
-        if flight.good and len(answers) == 1:  # nearly always
-            answer = answers[0]
-            sent_ns, said = answer.sent_ns, answer.frame
-            assert sent_ns is not None
-            assert said is not None
-            cause = "" if sent_ns - due_ns <= LATE_NS else flight.cause or answer.held or SELF
-            self.results.well(index, due_ns, cause, answer, self.shelf.add(said))
-            self._watch.note(self.board.now_ns, False, False)
-            return self._end(flight.line, index, answer.received_ns)
-        result = result_of(index, answers, self.shelf.put)
-        result.due_ns = due_ns
-        if (result.lag_ns or 0) > LATE_NS:
-            result.cause = flight.cause or _held(answers) or SELF
-        if flight.good:
-            self._watch.note(self.board.now_ns, False, False)
-        elif flight.heeded or result.bucket is not Disposition.ANSWERED:
-            self._observe(flight.item, answers, result)
+    def _begin(self, queue: ConnectionQueue, item: ReplayItem, due_ns: int) -> None:
+        """Send a request, by the fast path if it was prepared and nothing has to be waited for."""
+        self._limits.begin(queue, item.request.frame.size, self.pool.now_ns)
+        prepared = self._prepared.take(item.request.index)
+        if prepared is not None and self._fast_path.send(queue, item, prepared, due_ns):
+            queue.cause = ""
         else:
-            self._glance(flight.item, answers, result)
-        self.results.append(result)
-        return self._end(flight.line, index, result.received_ns)
+            self._handle(queue, item, due_ns)
 
-    def _follow(self, line: ConnectionQueue, item: ReplayItem, due: int) -> None:
-        """Send a request by its course."""
-        line.held_by = item.request.index
-        cause, line.cause = line.cause, ""
-        began_ns = asked_ns = self.board.now_ns
+    def _end_in_flight(self, request: InFlightRequest) -> None:
+        """Account for a request that went by the fast path."""
+        self._finish(request.queue, request.item, request.due_ns, request.cause, request.answers, request)
+
+    def _handle(self, queue: ConnectionQueue, item: ReplayItem, due_ns: int) -> None:
+        """Send a request by its handler."""
+        index = item.request.index
+        queue.unsent = index
+        cause, queue.cause = queue.cause, ""
+        began_ns = sent_ns = self.pool.now_ns
 
         def sent() -> None:
-            nonlocal asked_ns
-            asked_ns = self.board.now_ns
-            if line.held_by == item.request.index:
-                line.held_by = -1
-                self._push(line)
+            nonlocal sent_ns
+            sent_ns = self.pool.now_ns
+            if queue.unsent == index:
+                queue.unsent = NONE
+                self._advance(queue)
 
-        def done(answers: list[Answer] | None, failed: Exception | None) -> None:
-            result = self._result(item, answers or [], failed)
-            result.due_ns = due
-            if result.lag_ns is not None and result.lag_ns > LATE_NS:
-                waited = DEPENDENCY if asked_ns - began_ns > LATE_NS else ""
-                result.cause = cause or waited or _held(answers or ()) or SELF
-            if line.held_by == item.request.index:
-                line.held_by = -1
-            self.results.append(result)
-            self._end(line, item.request.index, result.received_ns)
+        def ended(answers: list[Answer] | None, failure: Exception | None) -> None:
+            if queue.unsent == index:
+                queue.unsent = NONE
+            waited = DEPENDENCY if sent_ns - began_ns > LATE_NS else ""
+            if failure is None:
+                self._finish(queue, item, due_ns, cause or waited, answers or [])
+            else:
+                self._fail(queue, item, due_ns, failure)
 
-        self.board.run(handle(self.context, item), line.connection, done, sent)
+        self.pool.run(handle(self.context, item), queue.connection, ended, sent)
 
-    def _result(self, item: ReplayItem, answers: list[Answer], failed: Exception | None) -> RequestResult:
-        index = item.request.index
-        if isinstance(failed, SkipRequest):
-            return RequestResult(index, failed.bucket, str(failed))
-        if failed is not None:
-            self.stop(str(failed))
-            return RequestResult(index, Disposition.POLICY, str(failed))
-        result = result_of(index, answers, self.shelf.put)
-        self._observe(item, answers, result)
-        return result
-
-    def _skip(self, item: ReplayItem, bucket: Disposition, why: str) -> None:
-        """Put a request that is not sent where it belongs."""
-        self.results.append(RequestResult(item.request.index, bucket, why))
-        self._settled(item.request.index, None)
-
-    def _settled(self, index: int, received_ns: int | None) -> None:
-        """Take in that a request has ended: others may wait for it."""
-        if self._thinks:
-            self._settled_ns[index] = received_ns or self.board.now_ns
-        self._gates.end(index)
-
-    # Watching
-
-    def _observe(
-        self, item: ReplayItem, answers: list[Answer], result: RequestResult, requests: int = 1
+    def _finish(
+        self,
+        queue: ConnectionQueue,
+        item: ReplayItem,
+        due_ns: int,
+        cause: str,
+        answers: Sequence[Answer],
+        request: InFlightRequest | None = None,
     ) -> None:
-        if result.bucket is not Disposition.ANSWERED:
-            error = result.bucket is not Disposition.NO_ANSWER_DUE
-        else:
-            error = any(answer.errors for answer in answers) and not item.error
-        self._watch.note(self.board.now_ns, error, result.throttle_ms > 0, requests)
+        """Account for a request that was sent, and let the next one begin.
 
-    def _glance(self, item: ReplayItem, answers: list[Answer], result: RequestResult) -> None:
-        """Look at an answer that nobody waits for, unless the last one was just now: then the next stands for it."""
-        self._unseen += 1
-        if self.board.now_ns - self._looked_ns >= LOOK_NS:
-            self._looked_ns = self.board.now_ns
-            if self.context.leaders.moved(answers):
-                self.board.spawn(self.context.leaders.refresh(), CONTROL)
-            self._observe(item, answers, result, self._unseen)
-            self._unseen = 0
-            (answer,) = answers
-            if answer.frame is not None and answer.body and not answer.errors and not answer.throttle_ms:
-                self._tower.familiar.add(answer.part, answer.frame)
+        `cause` is why it may have been sent late. The fast path has looked at the answers of its `request`: if they
+        are good, or stand for none that is looked at, no error is searched for.
+        """
+        index = item.request.index
+        if request is not None and request.good and len(answers) == 1:  # nearly always
+            answer = answers[0]
+            sent_ns, frame = answer.sent_ns, answer.frame
+            assert sent_ns is not None
+            assert frame is not None
+            late = sent_ns - due_ns > LATE_NS
+            cause = (cause or answer.held or SELF) if late else ""
+            self.results.append_answered(index, due_ns, cause, answer, self.spool.add(frame))
+            self._limits.note(self.pool.now_ns, False, False)
+            self._end(queue, index, answer.received_ns)
+            return
+        result = result_of(index, answers, self.spool.put)
+        result.due_ns = due_ns
+        if (result.lag_ns or 0) > LATE_NS:
+            result.cause = cause or _held(answers) or SELF
+        stands_for = 1 if request is None else request.stands_for
+        error = request is None or not request.good
+        if stands_for:
+            failed = error and _is_new_error(item, answers, result)
+            self._limits.note(self.pool.now_ns, failed, error and result.throttle_ms > 0, stands_for)
+        self.results.append(result)
+        self._end(queue, index, result.received_ns)
 
-    def _look_after(self) -> None:
-        """Stop the run when a rail says so."""
-        now, breaker = self.board.now_ns, self._settings.breaker
-        why = self._watch.verdict(now, self.board) or (self._word.given if self._word else "")
-        if why:
-            self.stop(why)
-        duration = self._settings.caps.duration_s
-        if duration is not None and now - self.timetable.start_ns > duration * 1e9:
-            self.stop(f"--max-duration {duration:g}s is over")
-        most = self._settings.caps.bytes_in_all
-        if most is not None and self._begun_bytes >= most:
-            self.stop(f"--max-bytes {most:,} are sent")
-        behind = now - (self._calendar.next_ns or now)
-        if self.timetable.pace is Pace.SCHEDULE and behind > breaker.lag_s * 1e9:
-            self.stop(f"the replayer is {behind / 1e9:.0f} s behind its own schedule")
+    def _fail(self, queue: ConnectionQueue, item: ReplayItem, due_ns: int, failure: Exception) -> None:
+        """Account for a request that could not be sent; what is not its own fault ends the pass."""
+        index, reason = item.request.index, str(failure)
+        disposition = failure.bucket if isinstance(failure, SkipRequest) else Disposition.POLICY
+        if not isinstance(failure, SkipRequest):
+            self.stop(reason)
+        self.results.append(RequestResult(index, disposition, reason, due_ns))
+        self._end(queue, index, None)
+
+    def _end(self, queue: ConnectionQueue, index: int, received_ns: int | None) -> None:
+        """Let those go on that waited for a request: the next one of its connection, and others."""
+        self._limits.end(queue)
+        self._settle(index, received_ns)
+        if queue.blocked or self._thinks or not queue.waiting:  # else its next request has its time
+            self._advance(queue)
+        if not self._limits.in_flight:
+            self._end_if_done()
+
+    def _skip(self, item: ReplayItem, disposition: Disposition, reason: str) -> None:
+        """Account for a request that is not sent."""
+        self.results.append(RequestResult(item.request.index, disposition, reason))
+        self._settle(item.request.index, None)
+
+    def _settle(self, index: int, received_ns: int | None) -> None:
+        if self._thinks:
+            self._answered_ns[index] = received_ns or self.pool.now_ns
+        self._gates.end(index)
 
 
 def _held(answers: Iterable[Answer]) -> str:
+    """Return why a connection did not send a part at once."""
     return next((answer.held for answer in answers if answer.held), "")
+
+
+def _is_new_error(item: ReplayItem, answers: Iterable[Answer], result: RequestResult) -> bool:
+    """Return whether a request that was sent has an error that the captured one did not have."""
+    if result.bucket is not Disposition.ANSWERED:
+        return result.bucket is not Disposition.NO_ANSWER_DUE
+    return any(answer.errors for answer in answers) and not item.error

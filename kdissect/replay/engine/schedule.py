@@ -1,18 +1,26 @@
 """When each captured request is due: an absolute time for each, never a sum of waits, so that nothing drifts.
 
-`schedule`: start + (captured time - capture's start) / speed. `think`: as long after the answer that the client had seen last as in
-the capture, divided by the speed; before any answer as in `schedule`. `asap`: at once. A ramp lets the speed grow from nothing to
-its full value over its time, and costs half of that. Capture times are sorted by whoever calls; those that step back are clamped.
+| pace       | a request is due                                                                             |
+| ---------- | -------------------------------------------------------------------------------------------- |
+| `schedule` | at start + (captured time - start of the capture) / speed                                    |
+| `think`    | so long after the answer that its client had seen last, divided by the speed; before any answer as in `schedule` |
+| `asap`     | at once                                                                                      |
+
+A ramp lets the speed grow from nothing to its full value over its time, and costs half of that. Captured times are
+sorted by the caller; those before the start of the capture count as its start.
 """
 
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.settings import Pace
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The pace of one pass. Times are ns: captured ones since the epoch, the run's on a clock of its own."""
+    """The pace of one pass. Times are ns: captured ones since the epoch, those of the run on a clock of its own."""
 
     pace: Pace
     speed: float
@@ -21,7 +29,7 @@ class Schedule:
     ramp_ns: int = 0
 
     def due_ns(self, captured_ns: int) -> int:
-        """Say when a request is due by the schedule."""
+        """Return when a request of this captured time is due."""
         if self.pace is Pace.ASAP:
             return self.start_ns
         captured = max(captured_ns - self.captured_start_ns, 0)
@@ -35,16 +43,29 @@ class Schedule:
         return self.start_ns + round(elapsed)
 
     def think_ns(self, gap_ns: int) -> int:
-        """Say how long a client thinks."""
+        """Return how long a client thinks that thought for `gap_ns` in the capture."""
         return 0 if self.pace is Pace.ASAP else round(max(gap_ns, 0) / self.speed)
 
+    def offsets_ns(self, items: Sequence[ReplayItem], max_gap_ns: int | None) -> "array[int]":
+        """Return how long after the start each item is due, by its place; pauses are at most `max_gap_ns` long.
 
-def without_long_gaps(times_ns: list[int], most_ns: int | None) -> tuple[list[int], int]:
-    """Move sorted times together where nothing happens for longer than `most_ns`; give also how much was removed."""
+        Items that are never sent have 0.
+        """
+        offsets = array("q", bytes(8 * len(items)))
+        playable = [number for number, item in enumerate(items) if item.refusal is None]
+        times, _ = without_long_gaps((items[number].request.first_ns for number in playable), max_gap_ns)
+        for number, time_ns in zip(playable, times, strict=True):
+            offsets[number] = self.due_ns(time_ns) - self.start_ns
+        return offsets
+
+
+def without_long_gaps(times_ns: Iterable[int], most_ns: int | None) -> tuple[list[int], int]:
+    """Return sorted times, with gaps of at most `most_ns` between them, and how much time was removed in all."""
+    times = list(times_ns)
     if most_ns is None:
-        return times_ns, 0
+        return times, 0
     removed, moved, previous = 0, [], None
-    for time_ns in times_ns:
+    for time_ns in times:
         if previous is not None and time_ns - previous > most_ns:
             removed += time_ns - previous - most_ns
         moved.append(time_ns - removed)

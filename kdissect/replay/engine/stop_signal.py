@@ -1,26 +1,30 @@
-"""The word that all processes of a run stop, and why: whoever gives it first is heard by all."""
+"""The signal to stop, and why, for all processes of a run: the first one that gives it is heard by all.
+
+It is a page of memory that the processes share, since nothing else reaches a process that is busy sending without
+waiting for it.
+"""
 
 import mmap
 
-ROOM = 1024
+SIZE = 1024  # bytes, with two for the length of the text
 
 
 class StopSignal:
-    """A piece of memory that processes share; to be made before they part."""
+    """To be made before the processes are forked."""
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, ROOM)  # length, then text
+        self._memory = mmap.mmap(-1, SIZE)  # length (2 bytes), then the reason in UTF-8
 
-    def give(self, why: str) -> None:
-        """Tell all to stop. A word that was given stays."""
-        if not self.given:
-            said = why.encode()[: ROOM - 2]
-            self._memory[2 : 2 + len(said)] = said
-            self._memory[:2] = len(said).to_bytes(2, "big")
+    def give(self, reason: str) -> None:
+        """Have all processes stop. The first reason stays."""
+        if not self.reason:
+            text = reason.encode()[: SIZE - 2]
+            self._memory[2 : 2 + len(text)] = text
+            self._memory[:2] = len(text).to_bytes(2, "big")
 
     @property
-    def given(self) -> str:
-        """Why all must stop; nothing if they need not."""
+    def reason(self) -> str:
+        """Why all processes must stop; "" if they need not."""
         memory = self._memory
         if memory[:2] == b"\0\0":
             return ""

@@ -1,8 +1,8 @@
-"""A pass on several cores: a process for each share of the connections, begun at one moment, added up in the end.
+"""A pass on several cores: a process for each share of the connections, begun at one time, merged in the end.
 
-Processes are forked, so that what was loaded is there without being sent; each makes its own frames ready, has its own links, and
-keeps answers on a shelf that was made before, where they can be read when it has ended. They hear of each other by a `StopSignal`
-only: when one stops, all do.
+Processes are forked, so that what was loaded is there without being sent. Each prepares its own requests, has its own
+connections, and keeps responses in a spool that was made before, where they can be read when it has ended. Processes hear of each
+other by a `StopSignal` only: when one stops, all do.
 """
 
 import multiprocessing
@@ -12,94 +12,97 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple, Protocol
 
-from kdissect.replay.engine.pass_outcome import PassOutcome, merge_outcomes
+from kdissect.replay.engine.pass_results import PassOutcome, merge_outcomes
 from kdissect.replay.engine.stop_signal import StopSignal
 
 
 class WorkerLost(Exception):
-    """A process ended without saying what it did."""
+    """A process ended without a result."""
 
 
 class Worker(Protocol):
-    """What one process plays."""
+    """What one process does."""
 
     @property
     def lead_ns(self) -> int:
         """How long it needs from being told when to begin until then."""
 
-    def play(self, begin_ns: int) -> PassOutcome:
-        """Play it."""
+    def play(self, start_ns: int) -> PassOutcome:
+        """Send its share, from `start_ns` on."""
 
 
 class _Child(NamedTuple):
     process: BaseProcess
-    ends: Connection
+    pipe: Connection
 
 
 def run_workers(
-    acts: Sequence[Callable[[], Worker]], word: StopSignal, begin: Callable[[int], int]
+    makers: Sequence[Callable[[], Worker]], stop_signal: StopSignal, begin: Callable[[int], int]
 ) -> tuple[int, PassOutcome]:
-    """Make and play acts, each in a process; `begin` says from the longest lead when to begin. Give that moment and what came of it."""
+    """Make and run workers, each in a process. Return when they began, and what came of it.
+
+    `begin` returns from the longest lead when to begin. Raise what a worker raises, and WorkerLost if one dies.
+    """
     fork = multiprocessing.get_context("fork")
     children = []
-    for act in acts:
+    for maker in makers:
         here, there = fork.Pipe()
-        process = fork.Process(target=_play, args=(act, there, here), daemon=True)
+        process = fork.Process(target=_work, args=(maker, there, here), daemon=True)
         process.start()
         there.close()
         children.append(_Child(process, here))
     try:
-        leads = _heard(children, word)
-        begin_ns = begin(max(leads))
+        leads = _messages(children, stop_signal)
+        start_ns = begin(max(leads))
         for child in children:
-            child.ends.send(begin_ns)
-        return begin_ns, merge_outcomes(_heard(children, word))
+            child.pipe.send(start_ns)
+        return start_ns, merge_outcomes(_messages(children, stop_signal))
     finally:
         for child in children:
-            child.ends.close()
+            child.pipe.close()
             child.process.join(1)
             if child.process.is_alive():
                 child.process.kill()
 
 
-def _play(act: Callable[[], Worker], ends: Connection, other: Connection) -> None:
+def _work(maker: Callable[[], Worker], pipe: Connection, other_end: Connection) -> None:
     """Be one of the processes."""
-    other.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who waits for us says the word
+    other_end.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gives the stop signal
     try:
-        made = act()
-        ends.send(made.lead_ns)
-        outcome = made.play(ends.recv())
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the loop took while it played
-        ends.send(outcome)
+        worker = maker()
+        pipe.send(worker.lead_ns)
+        outcome = worker.play(pipe.recv())
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the event loop had it while it ran
+        pipe.send(outcome)
     except BrokenPipeError:
-        pass  # who waited was killed
-    except Exception as error:  # noqa: BLE001 - it is raised again where the processes are waited for
-        ends.send(error)
+        pass  # the parent was killed
+    except Exception as error:  # noqa: BLE001 - it is raised again where the processes are awaited
+        pipe.send(error)
 
 
-def _heard(children: Sequence[_Child], word: StopSignal) -> list[Any]:
-    """Hear one thing of every process. Raises what one of them raised, and Lost if one says nothing."""
-    heard: dict[Connection, Any] = {}
-    ends = [child.ends for child in children]
-    while len(heard) < len(ends):
+def _messages(children: Sequence[_Child], stop_signal: StopSignal) -> list[Any]:
+    """Return the next message of every process. Raise what one of them raised, and WorkerLost if one has died."""
+    messages: dict[Connection, Any] = {}
+    pipes = [child.pipe for child in children]
+    while len(messages) < len(pipes):
         try:
-            for each in wait([one for one in ends if one not in heard]):
-                assert isinstance(each, Connection)
-                heard[each] = _one(each, word)
+            for ready in wait([pipe for pipe in pipes if pipe not in messages]):
+                assert isinstance(ready, Connection)
+                messages[ready] = _message(ready, stop_signal)
         except KeyboardInterrupt:
-            word.give("interrupted")
-    failed = next((said for said in heard.values() if isinstance(said, Exception)), None)
+            stop_signal.give("interrupted")
+    failed = next((message for message in messages.values() if isinstance(message, Exception)), None)
     if failed is not None:
         raise failed
-    return [heard[each] for each in ends]
+    return [messages[pipe] for pipe in pipes]
 
 
-def _one(ends: Connection, word: StopSignal) -> Any:
+def _message(pipe: Connection, stop_signal: StopSignal) -> Any:
     try:
-        said = ends.recv()
+        message = pipe.recv()
     except EOFError:
-        said = WorkerLost("a process of the replay has ended without a word")
-    if isinstance(said, Exception):
-        word.give(str(said))
-    return said
+        message = WorkerLost("a process of the replay has died")
+    if isinstance(message, Exception):
+        stop_signal.give(str(message))
+    return message

@@ -30,7 +30,6 @@ class ReplayItem:
     anchor: int = -1  # the request whose response the client saw last before it sent this one
     gap_ns: int = 0  # from that response to this request; without anchor from the connection's first request
     error: int | None = None  # the first error of the captured response, 0 for none; None: no response
-    after_ns: int = 0  # how long after the start of the run it is due
 
 
 @dataclass(slots=True)
@@ -45,7 +44,6 @@ class ReplayInput:
     starts: dict[TopicPartition, int] = field(default_factory=dict)  # start of each log, as seen first
     records: int = 0  # that are produced
     record_bytes: int = 0
-    removed_ns: int = 0  # waiting time that --max-gap took out
 
     # What comes first.
     caps: dict[int, int] = field(default_factory=dict)  # connection -> most requests in flight

@@ -9,13 +9,12 @@ ends the connection. A request with acks=0 has no response. A connection begins 
 parts are held until it is over, and while the target throttles the connection (KIP-219).
 """
 
-import struct
 from collections import deque
 from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import Protocol
 
-from kdissect.protocol.codec.body import encode
+from kdissect.protocol.codec.body import EncodeError, encode
 from kdissect.protocol.schema.registry import APIS, MESSAGES, request_header_version
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Answer, Part
@@ -95,7 +94,7 @@ class Connection:
         correlation_id = self._correlation_id = self._correlation_id % CORRELATION_IDS + 1
         try:
             frame = encode_part(part, correlation_id)
-        except (ValueError, struct.error):  # a name that has grown beyond what its field can hold
+        except EncodeError:  # a name that has grown beyond what its field can hold
             return done(Answer(part, Disposition.FAILED_TO_SEND, node=self.node, held="cannot be encoded"))
         answer = Answer(part, Disposition.NO_ANSWER_DUE, None, now_ns, None, self.node, len(frame) - 4, held)
         if not part.answerless:
@@ -174,7 +173,7 @@ class Connection:
 def encode_part(part: Part, correlation_id: int) -> bytes:
     """Return the frame of a part, its length in front.
 
-    Raise ValueError for a field that its version does not have, struct.error for a value that does not fit.
+    Raise EncodeError for a value that does not fit, ValueError for a field that its version does not have.
     """
     ready = part.ready
     if ready:

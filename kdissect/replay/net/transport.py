@@ -1,6 +1,6 @@
 """Sockets and the clock: the one module of replay that has them.
 
-`play` runs a `ConnectionPool`, and the `TimedWork` that uses it, in an asyncio loop (uvloop's where that is
+`drive` runs a `ConnectionPool`, and the `TimedWork` that uses it, in an asyncio loop (uvloop's where that is
 installed) until the work is done. Connections are TCP with Nagle's delay off, over TLS if the operator asks
 for it. What one event gives to send leaves when the event has been dealt with, by one call for each
 connection: most of what a small request costs the system is that call. This module does not know what a frame
@@ -53,7 +53,7 @@ class NoTimedWork:
 
 
 class TcpTransport:
-    """Connections over TCP. `pool` is set by `play`, before anything connects."""
+    """Connections over TCP. `pool` is set by `drive`, before anything connects."""
 
     def __init__(self, tls: Tls | None) -> None:
         self.pool: ConnectionPool | None = None
@@ -199,7 +199,7 @@ def nonce() -> str:
     return secrets.token_urlsafe(24)
 
 
-def play(
+def drive(
     pool: ConnectionPool,
     transport: TcpTransport,
     work: TimedWork,
@@ -239,8 +239,7 @@ async def _drive(
         await pump.finished
     finally:
         transport.on_event, transport.on_error = _ignore, _raise
-        for connection in list(pool.links.values()):
-            pool.drop(connection)
+        pool.leave_all()
         pump.stop()
         await asyncio.sleep(0)
         loop.remove_signal_handler(signal.SIGINT)

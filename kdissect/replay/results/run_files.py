@@ -79,7 +79,7 @@ def _private(path: Path) -> IO[str]:
 
 def run_summary(replay: Replay, played: PlayedPass, plan: dict[str, Any]) -> dict[str, Any]:
     """Return what `run.json` has."""
-    outcome, counters = played.outcome, played.outcome.tallies
+    outcome, counters = played.outcome, played.outcome.counters
     used_rules = {
         f"{topic}-{partition}": {rule.value: count for rule, count in rules.items()}
         for (topic, partition), rules in sorted(outcome.rules.items())
@@ -94,8 +94,8 @@ def run_summary(replay: Replay, played: PlayedPass, plan: dict[str, Any]) -> dic
         "open_transactions": outcome.open_transactions,
         "offsets": {"rules": used_rules, "clamped": outcome.clamped},
         "peak_in_flight": outcome.peak_in_flight,
-        "peak_lines": outcome.peak_lines,
-        "processes": len(played.shelves),
+        "peak_lines": outcome.peak_connections,
+        "processes": len(played.spools),
         "connections": {
             "opened": counters.opened,
             "refused": counters.refused,
@@ -173,12 +173,12 @@ def _captured(replay: Replay, item: ReplayItem, showing: DescribeOptions) -> dic
     found: dict[str, Any] = {"request": None, "answer": None, "digest": []}
     if request.version is None or request.key not in APIS:
         return found
-    asked = decode_request(replay.shelf.get(request.frame) or b"")
+    asked = decode_request(replay.spool.get(request.frame) or b"")
     if request.key == ApiKey.PRODUCE and asked.body is not None and asked.fault is None:
         found["produced"] = produced_records(asked.body, names.get)
     if request.frame.size <= LONGEST_BODY and not has_secrets(APIS[request.key].request):
         found["request"] = describe_request(asked, showing).get("body")
-    frame = replay.shelf.get(request.response) if request.response_complete else None
+    frame = replay.spool.get(request.response) if request.response_complete else None
     if frame is not None:
         response = decode_response(frame, request.key, request.version)
         if len(frame) <= LONGEST_BODY and not has_secrets(APIS[request.key].response):

@@ -84,11 +84,11 @@ class Coordinators:
             part = Part(ApiKey.FIND_COORDINATOR, version, body, client_id=OWN_CLIENT_ID)
             answer = yield from ask_one(part)
             response = answer.body
-            found = (response.get("coordinators") or [response])[0] if response else {}
+            found: Tree = next(iter(response.get("coordinators", (response,))), {})
             if found.get("error_code") == ErrorCode.NONE:
                 self._cluster.learn_coordinator(kind, name, found["node_id"], (found["host"], found["port"]))
                 return int(found["node_id"])
-            error = error_name(found["error_code"]) if found else str(answer.bucket)
+            error = error_name(found["error_code"]) if found else f"{answer.bucket}, without a coordinator"
             yield from pause(2 * LONGEST_PAUSE_NS)
         raise SkipRequest(Disposition.DEPENDENCY, f"no coordinator of {name} on the target: {error}")
 

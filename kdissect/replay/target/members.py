@@ -67,7 +67,8 @@ class LiveMember:
 
 def own_member_id(run: str, group: str, captured: str) -> str:
     """Return the id of a member that chooses it itself (KIP-1082), in the form that share groups demand."""
-    return format_uuid(uuid5(NAMESPACE_OID, f"{run} {group} {captured}").bytes)
+    name = f"{run} {group} {captured}".encode("utf-8", "backslashreplace").decode()  # may be any bytes
+    return format_uuid(uuid5(NAMESPACE_OID, name).bytes)
 
 
 class Members:

@@ -3,7 +3,6 @@
 Wrong bytes - cut off, left over, changed - give a fault that names the field and its place, never an exception.
 """
 
-import struct
 from random import Random
 from typing import Any
 
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from kdissect.protocol.codec.body import (
     UNKNOWN_TAGS,
+    EncodeError,
     Fault,
     decode,
     decode_start,
@@ -265,7 +265,7 @@ def test_a_mistake_of_the_caller_raises(version: int, value: dict[str, Any], rea
 
 @pytest.mark.parametrize("value", [{"a": 1 << 31}, {"b": "x" * 40_000}])
 def test_a_number_or_length_that_does_not_fit_raises(value: dict[str, Any]) -> None:
-    with pytest.raises(struct.error):
+    with pytest.raises(EncodeError):
         encode(small("a int32", "b string"), 0, value)
 
 

@@ -143,7 +143,7 @@ def test_caps_bound_rate_connections_and_duration() -> None:
     for number in range(6):
         asks(script, [0, 100], connection=number)
     few = replay(script, lambda *_: FOUND, settings(caps=Caps(connections=2)))
-    assert few.player.peak_lines == 2
+    assert few.player.outcome().peak_connections == 2
     assert few.buckets() == {"answered": 12}
     cut = replay(asks(Script(), [0, 100, 5000]), lambda *_: FOUND, settings(caps=Caps(duration_s=1)))
     assert "--max-duration" in cut.player.stopped

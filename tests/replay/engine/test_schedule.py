@@ -6,8 +6,12 @@ from random import Random
 
 import pytest
 
+from kdissect.replay.disposition import Disposition
 from kdissect.replay.engine.schedule import Schedule, without_long_gaps
+from kdissect.replay.load.analysis import load
+from kdissect.replay.load.policy import Refusal
 from kdissect.replay.settings import Pace
+from tests.helpers.paper_target import MS, START, Script, settings
 
 
 @pytest.mark.parametrize("speed", [0.1, 0.5, 1.0, 1.7, 3.0, 10.0, 100.0])
@@ -57,3 +61,15 @@ def test_a_ramp_costs_half_of_itself_and_is_smooth() -> None:
 def test_long_gaps_are_shortened_and_counted() -> None:
     assert without_long_gaps([0, 10, 1_000, 1_010, 5_000], 100) == ([0, 10, 110, 120, 220], 4_780)
     assert without_long_gaps([3, 9], None) == ([3, 9], 0)
+
+
+def test_items_are_due_by_their_place_and_refused_ones_have_no_time() -> None:
+    script = Script()
+    for at_ms in (0, 10, 500, 510):
+        script.add(at_ms, 10, 1, {"key": "g", "key_type": 0})
+    items = load(script.capture(), script.shelf, settings()).items
+    items[1].refusal = Refusal(Disposition.POLICY, "not wanted")
+    table = Schedule(Pace.SCHEDULE, 2.0, START, 77)
+    assert list(table.offsets_ns(items, None)) == [0, 0, 250 * MS, 255 * MS]
+    assert list(table.offsets_ns(items, 100 * MS)) == [0, 0, 50 * MS, 55 * MS]
+    assert list(Schedule(Pace.ASAP, 1.0, START, 77).offsets_ns(items, None)) == [0, 0, 0, 0]

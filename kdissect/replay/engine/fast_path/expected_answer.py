@@ -1,9 +1,9 @@
-"""The answer that a Produce request hopes for, as bytes: one comparison tells that all went well, and where the offsets stand.
+"""The response that a Produce request hopes for, as bytes: one comparison tells that all went well.
 
-An answer that is as long as the expected one, and equal to it wherever no number of the target's own stands, has no error in
-any partition and asks for no silence. Which bytes are the target's own (offsets and times) is found by encoding the answer twice with
-other numbers: what changes is theirs. Everything else, be it an error, another order, or a field that is not known, is
-decoded in full.
+A response that is as long as the expected one, and equal to it wherever no value of the target's own stands, has no error
+in any partition and no throttle time. The values of the target's own are offsets and times. They are found by encoding the
+response twice with other values: the bytes that change are theirs. Every other response, be it an error, another order, or an
+unknown field, is decoded in full.
 """
 
 from functools import cache, lru_cache
@@ -14,13 +14,17 @@ from kdissect.protocol.codec.messages import encode_response
 from kdissect.protocol.schema.definition import fields_at
 from kdissect.protocol.schema.registry import APIS
 
-INT64 = 8
-THEIRS = ("base_offset", "log_append_time_ms", "log_start_offset")  # int64, as far as the version has them
-Topic = str | bytes  # its name, or its id where the version has ids
-Asked = tuple[tuple[Topic, tuple[int, ...]], ...]  # topics and their partitions, as they stand in the request
+INT64 = 8  # bytes
+OWN_FIELDS = (
+    "base_offset",
+    "log_append_time_ms",
+    "log_start_offset",
+)  # int64, as far as the version has them
+TopicKey = str | bytes  # a name, or an id where the version has ids
+ProducedPartitions = tuple[tuple[TopicKey, tuple[int, ...]], ...]  # as they stand in the request
 
 
-class Expected(NamedTuple):
+class ExpectedAnswer(NamedTuple):
     """A frame without its length: its size, which of its bits are compared, and with what."""
 
     size: int
@@ -28,38 +32,38 @@ class Expected(NamedTuple):
     bits: int
     offsets: tuple[int, ...]  # where the base offset of each partition stands, in the request's order
 
-    def holds(self, frame: bytes) -> bool:
-        """Tell whether an answer says that all was written, and that nobody is throttled."""
+    def matches(self, frame: bytes) -> bool:
+        """Return whether a response says that all was written, and that nobody is throttled."""
         return len(frame) == self.size and int.from_bytes(frame, "big") & self.mask == self.bits
 
 
 @lru_cache(1 << 14)
-def expected(version: int, asked: Asked) -> Expected:
-    """Give what answers a request for these topics and partitions."""
-    plain = _encoded(version, asked, ())
+def expected_answer(version: int, partitions: ProducedPartitions) -> ExpectedAnswer:
+    """Return the response to a Produce request for these topics and partitions."""
+    plain = _encoded(version, partitions, ())
     own = [
-        at < 4 or a != b
-        for at, (a, b) in enumerate(zip(plain, _encoded(version, asked, THEIRS), strict=True))
+        position < 4 or a != b
+        for position, (a, b) in enumerate(zip(plain, _encoded(version, partitions, OWN_FIELDS), strict=True))
     ]
-    mask = int.from_bytes(bytes(0 if each else 0xFF for each in own), "big")
-    offsets = _encoded(version, asked, THEIRS[:1])
-    starts = [at for at, (a, b) in enumerate(zip(plain, offsets, strict=True)) if a != b][::INT64]
-    return Expected(len(plain), mask, int.from_bytes(plain, "big") & mask, tuple(starts))
+    mask = int.from_bytes(bytes(0 if is_own else 0xFF for is_own in own), "big")
+    changed = _encoded(version, partitions, OWN_FIELDS[:1])
+    offsets = [position for position, (a, b) in enumerate(zip(plain, changed, strict=True)) if a != b]
+    return ExpectedAnswer(len(plain), mask, int.from_bytes(plain, "big") & mask, tuple(offsets[::INT64]))
 
 
-def _encoded(version: int, asked: Asked, changed: tuple[str, ...]) -> bytes:
-    """Encode an answer without errors, in which the numbers that `changed` names differ in every byte."""
-    has = _fields_at(version)
+def _encoded(version: int, partitions: ProducedPartitions, changed: tuple[str, ...]) -> bytes:
+    """Return a response without errors, in which the `changed` fields differ in every byte."""
+    fields = _fields_at(version)
     body = {
         "responses": [
             {
                 "topic_id" if isinstance(topic, bytes) else "name": topic,
                 "partition_responses": [
-                    {"index": index} | {name: -(name in changed) for name in THEIRS if name in has}
-                    for index in partitions
+                    {"index": index} | {name: -(name in changed) for name in OWN_FIELDS if name in fields}
+                    for index in indices
                 ],
             }
-            for topic, partitions in asked
+            for topic, indices in partitions
         ]
     }
     return encode_response(ApiKey.PRODUCE, version, {"correlation_id": 0}, body)
@@ -67,6 +71,7 @@ def _encoded(version: int, asked: Asked, changed: tuple[str, ...]) -> bytes:
 
 @cache
 def _fields_at(version: int) -> frozenset[str]:
+    """Return the fields of a partition in a response."""
     topics = fields_at(APIS[ApiKey.PRODUCE].response, version)[0]
     partitions = next(field for field in fields_at(topics, version) if field.array)
     return frozenset(field.name for field in fields_at(partitions, version))

@@ -1,9 +1,14 @@
-"""What can be made before the clock starts is made then: whole frames of requests that wait for nothing.
+"""Requests encoded ahead of their moment: whole frames of those that wait for nothing.
 
-Reads that go to any node, and Produce requests that are no retries, are rewritten, converted, routed and encoded ahead of the run; of
-fetches it is known what they ask, but for positions and sessions. What remains of a frame for its moment is the correlation id, and of idempotent batches their header: producer, epoch, sequence and a checksum
-patched from these alone; it is laid over the frame. Leaders that move make what is ready stale; then each request takes its
-ordinary course, as does one whose transaction is not there yet. What is ready waits in memory, so it is made only so far ahead.
+In: captured requests in their order. Out: for each that can be prepared, its parts as bytes.
+
+Reads that any node answers, and Produce requests that are no retries, are rewritten, converted, routed and encoded by
+the functions of their handlers. Of a fetch it is known what it asks, but for positions and sessions. What remains of a frame for its
+moment is the correlation id, and of an idempotent batch its header: producer, epoch, sequence, and a checksum that is patched from
+these alone. Headers are laid over the frame.
+
+When leaders move, what was prepared is stale and is dropped. What is prepared waits in memory, so only so much is prepared
+ahead. A request whose turn comes before it was prepared goes by its handler.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,15 +16,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from kdissect.protocol.api_keys import READ, ApiKey
+from kdissect.protocol.codec.body import EncodeError
 from kdissect.protocol.codec.messages import encode_request
 from kdissect.protocol.records.batches import HEADER_BYTES
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, Part
-from kdissect.replay.engine.fast_path.expected_answer import (
-    Expected,
-    Topic,
-    expected,
-)
+from kdissect.replay.engine.fast_path.expected_answer import ExpectedAnswer, TopicKey, expected_answer
 from kdissect.replay.handlers.fetch import FetchQuestion, fetch_question
 from kdissect.replay.handlers.metadata import metadata_body
 from kdissect.replay.handlers.produce import chosen_now
@@ -34,7 +36,6 @@ from kdissect.replay.handlers.produce_delivery import captured_offsets
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.replay_input import ReplayItem
-from kdissect.replay.net.pool import UNEXPECTED
 from kdissect.replay.rewrite.batch_rewrite import CapturedBatch, rewritten
 from kdissect.replay.rewrite.versions import FIRST_BATCH_VERSION
 from kdissect.replay.settings import Timestamps
@@ -42,143 +43,12 @@ from kdissect.replay.target.cluster import PARTITIONS_OF
 from kdissect.replay.target.coordinators import GROUP_FIELD, GROUPS_FIELD, TRANSACTION_FIELD
 from kdissect.replay.target.leaders import LEAST_METADATA
 
-MOST_BYTES, MOST_REQUESTS = 256 << 20, 100_000  # ready at one time; a request takes 2 KB beside its bytes
-PARTITION_BYTES = 500  # that a fetch waits with
-EMPTY: dict[TopicPartition, int] = {}
+MOST_BYTES, MOST_REQUESTS = 256 << 20, 100_000  # prepared at a time; a request takes 2 KB beside its bytes
+FETCH_PARTITION_BYTES = 500  # of memory, for each partition that a fetch names
+NO_OFFSETS: dict[TopicPartition, int] = {}
+LEFT_TO_HANDLER = (Disposition.POLICY, "is left to its handler")
 
-_LATER = (Disposition.POLICY, "takes its ordinary course")
-
-
-class PreparedPart(NamedTuple):
-    """An encoded part; of Produce also its batches, and what its answer looks like if all is well."""
-
-    part: Part
-    sendings: tuple[OutgoingBatch, ...] = ()
-    places: tuple[int, ...] = ()  # for each batch its position in the bytes
-    expected: Expected | None = None
-
-
-class PreparedRequest(NamedTuple):
-    """A request that can be sent at once: in frames, or a fetch, whose frames need its positions and session."""
-
-    frames: tuple[PreparedPart, ...]
-    question: FetchQuestion | None = None
-    offsets: dict[TopicPartition, int] = EMPTY  # where the captured cluster put its batches
-    produced: list[tuple[str, int]] | None = None
-    nodes: tuple[int, ...] = ()  # where each batch goes, and of a fetch its first partition
-    size: int = 0  # of all frames
-    numbered: bool = False  # its batches get a producer and a number when their turn comes
-
-    @property
-    def home(self) -> int | None:
-        """Where it goes first; None if that is not known yet."""
-        return self.frames[0].part.node if self.frames else next(iter(self.nodes), None)
-
-
-class PreparedRequests:
-    """What is ready: made in the order of the capture, and no more of it than there is room for.
-
-    The room is filled before the clock starts, and again in idle moments while it runs. A request whose turn comes before it was
-    made ready takes its ordinary course.
-    """
-
-    def __init__(self, context: ReplayContext, items: Iterable[ReplayItem]) -> None:
-        self._context, self._items = context, iter(items)
-        self._found: dict[int, PreparedRequest] = {}
-        self._begun: set[int] = set()  # requests that had their turn before they were looked at
-        self._turn = context.cluster.turn
-        self._bytes = 0
-        self._at = -1
-        self._ended = False
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    @property
-    def wanting(self) -> bool:
-        """Whether there is more to make, and room for it."""
-        return not self._ended and len(self._found) < MOST_REQUESTS and self._bytes < MOST_BYTES
-
-    def make(self, requests: int = 1 << 62, most_bytes: int = MOST_BYTES) -> None:
-        """Make some more ready: so many requests are looked at, unless so many bytes are made of fewer."""
-        if self._turn != self._context.cluster.turn:
-            self._forget()
-        stop = self._bytes + most_bytes
-        while requests and self._bytes < stop and self.wanting:
-            item = next(self._items, None)
-            if item is None:
-                self._ended = True
-                break
-            self._at = item.request.index
-            if self._at in self._begun:
-                self._begun.discard(self._at)
-                continue
-            requests -= 1
-            ready = _made(self._context, item)
-            if ready is not None:
-                self._found[self._at] = ready
-                self._bytes += ready.size
-
-    def seen(self, index: int) -> PreparedRequest | None:
-        """Give what is ready of a request whose turn has not come."""
-        return self._found.get(index)
-
-    def take(self, index: int) -> PreparedRequest | None:
-        """Give what is ready of a request whose turn it is; None if nothing is, or if leaders have moved since."""
-        if self._turn != self._context.cluster.turn:
-            self._forget()
-        found = self._found.pop(index, None)
-        if found is not None:
-            self._bytes -= found.size
-            return found
-        if index > self._at and not self._ended:
-            self._begun.add(index)
-        return None
-
-    def _forget(self) -> None:
-        """Make nothing of what was ready for other leaders."""
-        self._turn = self._context.cluster.turn
-        for index in self._found:
-            self._context.notes.forget(index)  # what is rewritten anew is noted anew
-        self._found.clear()
-        self._bytes = 0
-
-
-def prepare_requests(context: ReplayContext, items: Iterable[ReplayItem]) -> PreparedRequests:
-    """Prepare as many requests as there is room for."""
-    ahead = PreparedRequests(context, items)
-    ahead.make()
-    return ahead
-
-
-def _made(context: ReplayContext, item: ReplayItem) -> PreparedRequest | None:
-    if item.refusal is not None or not can_be_prepared(context, item):
-        return None
-    try:
-        ready = PREPARERS.get(item.request.key, _ready_read)(context, item)
-    except (SkipRequest, *UNEXPECTED):
-        context.notes.forget(item.request.index)
-        return None  # said when its turn comes
-    return (
-        ready if ready.question else ready._replace(size=sum(len(each.part.ready) for each in ready.frames))
-    )
-
-
-def can_be_prepared(context: ReplayContext, item: ReplayItem) -> bool:
-    """Tell whether a request needs nothing that only the run can tell."""
-    key = item.request.key
-    if key == ApiKey.PRODUCE:
-        moves = context.settings.timestamps is not Timestamps.KEEP
-        return not (
-            item.request.index in context.loaded.retries
-            or item.request.index in context.loaded.repeats
-            or item.request.index in context.loaded.after
-            or moves
-        )
-    return key == ApiKey.FETCH or key == ApiKey.METADATA or (key in PLAIN)
-
-
-PLAIN = (
+READS = (
     READ
     - GROUP_FIELD.keys()
     - GROUPS_FIELD.keys()
@@ -186,81 +56,209 @@ PLAIN = (
     - PARTITIONS_OF.keys()
     - {ApiKey.METADATA, ApiKey.STREAMS_GROUP_DESCRIBE}
 )
+"""The APIs beside Metadata that any node answers."""
 
 
-def _ready_read(context: ReplayContext, item: ReplayItem) -> PreparedRequest:
-    body = context.captured.request(item.request)
-    if item.request.key == ApiKey.METADATA:
+class PreparedPart(NamedTuple):
+    """An encoded part; of Produce also its batches, and the response if all goes well."""
+
+    part: Part
+    batches: tuple[OutgoingBatch, ...] = ()
+    positions: tuple[int, ...] = ()  # of each batch, in the bytes
+    expected: ExpectedAnswer | None = None
+
+
+class PreparedRequest(NamedTuple):
+    """A request that can be sent at once: in parts, or a fetch, whose parts need its positions and sessions."""
+
+    parts: tuple[PreparedPart, ...]
+    question: FetchQuestion | None = None
+    captured_offsets: dict[TopicPartition, int] = NO_OFFSETS  # of its batches, on the captured cluster
+    produced: list[tuple[str, int]] | None = None  # its batches, for the files of the run
+    nodes: tuple[int, ...] = ()  # where each batch goes, and of a fetch its first partition
+    size: int = 0  # bytes of memory
+    numbered: bool = False  # its batches get a producer and a number when its turn comes
+
+    @property
+    def first_node(self) -> int | None:
+        """Where it goes first; None if that is not known yet."""
+        return self.parts[0].part.node if self.parts else next(iter(self.nodes), None)
+
+
+class PreparedRequests:
+    """What is prepared: in the order of the capture, and no more than there is room for.
+
+    The room is filled before the clock starts, and again in idle moments while it runs.
+    """
+
+    def __init__(self, context: ReplayContext, items: Iterable[ReplayItem] = ()) -> None:
+        self._context, self._items = context, iter(items)
+        self._prepared: dict[int, PreparedRequest] = {}  # by index
+        self._passed: set[int] = set()  # requests that had their turn before they were prepared
+        self._turn = context.cluster.turn  # of the leaders that all this is for
+        self._bytes = 0  # of all that is prepared
+        self._last_index = -1  # the last request that was looked at
+        self._exhausted = False  # no request is left
+
+    def __len__(self) -> int:
+        return len(self._prepared)
+
+    @property
+    def wanting(self) -> bool:
+        """Whether there are more requests to prepare, and room for them."""
+        return not self._exhausted and len(self._prepared) < MOST_REQUESTS and self._bytes < MOST_BYTES
+
+    def make(self, most_requests: int = 1 << 62, most_bytes: int = MOST_BYTES) -> None:
+        """Prepare more: look at so many requests, or fewer if so many bytes are made of them."""
+        if self._turn != self._context.cluster.turn:
+            self._forget()
+        stop = self._bytes + most_bytes
+        while most_requests and self._bytes < stop and self.wanting:
+            item = next(self._items, None)
+            if item is None:
+                self._exhausted = True
+                break
+            index = self._last_index = item.request.index
+            if index in self._passed:
+                self._passed.discard(index)
+                continue
+            most_requests -= 1
+            prepared = _prepare(self._context, item)
+            if prepared is not None:
+                self._prepared[index] = prepared
+                self._bytes += prepared.size
+
+    def seen(self, index: int) -> PreparedRequest | None:
+        """Return a prepared request whose turn has not come; None if it is not prepared."""
+        return self._prepared.get(index)
+
+    def take(self, index: int) -> PreparedRequest | None:
+        """Return a prepared request whose turn has come; None if it is not prepared, or leaders have moved since."""
+        if self._turn != self._context.cluster.turn:
+            self._forget()
+        prepared = self._prepared.pop(index, None)
+        if prepared is not None:
+            self._bytes -= prepared.size
+            return prepared
+        if index > self._last_index and not self._exhausted:
+            self._passed.add(index)
+        return None
+
+    def _forget(self) -> None:
+        """Drop all that was prepared for other leaders."""
+        self._turn = self._context.cluster.turn
+        for index in self._prepared:
+            self._context.notes.forget(index)  # what is rewritten anew is noted anew
+        self._prepared.clear()
+        self._bytes = 0
+
+
+def prepare_requests(context: ReplayContext, items: Iterable[ReplayItem]) -> PreparedRequests:
+    """Return as many requests prepared as there is room for."""
+    prepared = PreparedRequests(context, items)
+    prepared.make()
+    return prepared
+
+
+def _prepare(context: ReplayContext, item: ReplayItem) -> PreparedRequest | None:
+    """Return a request prepared; None for one that its handler has to send, or to skip."""
+    if item.refusal is not None or not can_be_prepared(context, item):
+        return None
+    try:
+        prepared = PREPARERS.get(item.request.key, _prepare_read)(context, item)
+    except (SkipRequest, EncodeError):
+        context.notes.forget(item.request.index)
+        return None
+    if prepared.question is not None:
+        return prepared
+    return prepared._replace(size=sum(len(each.part.ready) for each in prepared.parts))
+
+
+def can_be_prepared(context: ReplayContext, item: ReplayItem) -> bool:
+    """Return whether a request needs nothing that only the run can tell."""
+    key, index, loaded = item.request.key, item.request.index, context.loaded
+    if key == ApiKey.PRODUCE:
+        waits = index in loaded.retries or index in loaded.repeats or index in loaded.after
+        return not waits and context.settings.timestamps is Timestamps.KEEP
+    return key in (ApiKey.FETCH, ApiKey.METADATA) or key in READS
+
+
+def _prepare_read(context: ReplayContext, item: ReplayItem) -> PreparedRequest:
+    key, body = item.request.key, context.captured.request(item.request)
+    if key == ApiKey.METADATA:
         version = context.rewriter.version(item, least=LEAST_METADATA)
         body = metadata_body(context, item, body, version)
     else:
         version = context.rewriter.version(item)
         body = context.rewriter.rewrite(item, body, version)
-    return PreparedRequest(
-        (
-            PreparedPart(
-                _encoded(Part(item.request.key, version, body, client_id=context.rewriter.client_id(item)))
-            ),
-        )
-    )
+    part = Part(key, version, body, client_id=context.rewriter.client_id(item))
+    return PreparedRequest((PreparedPart(_encoded(part)),))
 
 
-def _ready_fetch(context: ReplayContext, item: ReplayItem) -> PreparedRequest:
+def _prepare_fetch(context: ReplayContext, item: ReplayItem) -> PreparedRequest:
     question = fetch_question(context, item, context.captured.request(item.request))
-    led = (context.cluster.leader(context.names.topic(name), each) for name, each in question.request.named)
-    nodes = tuple(node for node in islice(led, 1) if node != ANY)
-    return PreparedRequest((), question, nodes=nodes, size=PARTITION_BYTES * len(question.request.named))
+    named = question.request.named
+    leaders = (context.cluster.leader(context.names.topic(topic), number) for topic, number in named)
+    nodes = tuple(node for node in islice(leaders, 1) if node != ANY)
+    return PreparedRequest((), question, nodes=nodes, size=FETCH_PARTITION_BYTES * len(named))
 
 
-def _ready_produce(context: ReplayContext, item: ReplayItem) -> PreparedRequest:
+def _prepare_produce(context: ReplayContext, item: ReplayItem) -> PreparedRequest:
+    """Prepare the batches of a request. Raise SkipRequest if the handler has to wait, or to send several rounds."""
     body = context.captured.request(item.request)
     version = version_of(context, item)
     if version < FIRST_BATCH_VERSION:
-        raise SkipRequest(*_LATER)
+        raise SkipRequest(*LEFT_TO_HANDLER)
     chosen = chosen_now(context, item, body, version)
-    sendings = {
-        (context.names.topic(where[0]), where[1]): _outgoing(where, batch)
-        for where, batches in chosen
-        for batch in batches
+    batches = {
+        (context.names.topic(partition[0]), partition[1]): _outgoing(partition, batch)
+        for partition, captured in chosen
+        for batch in captured
     }
-    if len(sendings) < sum(len(batches) for _, batches in chosen):
-        raise SkipRequest(*_LATER)  # several batches for one partition go one after another
-    if any(route_of(context, item, where)[1] == ANY for where, _ in chosen):
-        raise SkipRequest(*_LATER)  # there is no leader yet
-    if item.transaction and any(each.batch.producer_id < 0 for each in sendings.values()):
-        raise SkipRequest(*_LATER)  # which makes no sense, and so waits for its turn
-    parts = make_parts(context, item, body, version, list(sendings.values()))
-    frames = tuple(_frame(context, part, sendings) for part in parts)
-    in_order = [sending for frame in frames for sending in frame.sendings]
-    nodes = tuple(frame.part.node for frame in frames for _ in frame.sendings)
-    numbered = in_order[0].batch.producer_id >= 0
-    offsets = captured_offsets(context, item) or EMPTY
-    return PreparedRequest(frames, None, offsets, sent_batches(context, in_order), nodes, numbered=numbered)
+    several = len(batches) < sum(len(captured) for _, captured in chosen)
+    leaderless = any(route_of(context, item, partition)[1] == ANY for partition, _ in chosen)
+    nameless = item.transaction and any(each.batch.producer_id < 0 for each in batches.values())
+    if several or leaderless or nameless:
+        raise SkipRequest(*LEFT_TO_HANDLER)
+    outgoing = make_parts(context, item, body, version, list(batches.values()))
+    parts = tuple(_produce_part(context, part, batches) for part in outgoing)
+    in_order = [batch for each in parts for batch in each.batches]
+    return PreparedRequest(
+        parts,
+        None,
+        captured_offsets(context, item) or NO_OFFSETS,
+        sent_batches(context, in_order),
+        tuple(each.part.node for each in parts for _ in each.batches),
+        numbered=in_order[0].batch.producer_id >= 0,
+    )
 
 
-def _outgoing(where: TopicPartition, batch: CapturedBatch) -> OutgoingBatch:
-    """Give a batch as a client sends it; an idempotent one gets its header when its turn comes."""
-    same = batch.producer_id, batch.producer_epoch, batch.base_sequence
-    return OutgoingBatch(where, batch, None, -1, rewritten(batch, *same))
+def _outgoing(partition: TopicPartition, batch: CapturedBatch) -> OutgoingBatch:
+    """Return a batch as a client sends it; an idempotent one gets its header when its turn comes."""
+    captured = batch.producer_id, batch.producer_epoch, batch.base_sequence
+    return OutgoingBatch(partition, batch, None, -1, rewritten(batch, *captured))
 
 
-def _frame(context: ReplayContext, part: Part, sendings: dict[TopicPartition, OutgoingBatch]) -> PreparedPart:
-    """Encode a part, and find its batches in it: they stand in its order, with little between them."""
-    whole = _encoded(part)
-    asked: list[tuple[Topic, tuple[int, ...]]] = []
-    inside, places, at = [], [], 0
+def _produce_part(
+    context: ReplayContext, part: Part, batches: dict[TopicPartition, OutgoingBatch]
+) -> PreparedPart:
+    """Encode a part, and find its batches in the bytes: they stand in its order, with little between them."""
+    encoded = _encoded(part)
+    asked: list[tuple[TopicKey, tuple[int, ...]]] = []
+    inside, positions, position = [], [], 0
     for topic in part.body["topic_data"]:
         name = topic.get("name") or context.names.name_of(topic["topic_id"]) or ""
-        indices = tuple(each["index"] for each in topic["partition_data"])
+        indices = tuple(fields["index"] for fields in topic["partition_data"])
         asked.append((topic.get("name") or topic["topic_id"], indices))
         for index in indices:
-            sending = sendings[name, index]
-            at = whole.ready.index(sending.data[:HEADER_BYTES], at)
-            places.append(at)
-            at += len(sending.data)
-            head = sending.batch._replace(data=sending.batch.data[:HEADER_BYTES])
-            inside.append(sending._replace(batch=head, data=b""))
-    return PreparedPart(whole, tuple(inside), tuple(places), expected(part.version, tuple(asked)))
+            outgoing = batches[name, index]
+            position = encoded.ready.index(outgoing.data[:HEADER_BYTES], position)
+            positions.append(position)
+            position += len(outgoing.data)
+            header = outgoing.batch._replace(data=outgoing.batch.data[:HEADER_BYTES])
+            inside.append(outgoing._replace(batch=header, data=b""))
+    expected = expected_answer(part.version, tuple(asked))
+    return PreparedPart(encoded, tuple(inside), tuple(positions), expected)
 
 
 def _encoded(part: Part) -> Part:
@@ -275,6 +273,7 @@ def _encoded(part: Part) -> Part:
 
 
 PREPARERS: dict[int, Callable[[ReplayContext, ReplayItem], PreparedRequest]] = {
-    ApiKey.PRODUCE: _ready_produce,
-    ApiKey.FETCH: _ready_fetch,
+    ApiKey.PRODUCE: _prepare_produce,
+    ApiKey.FETCH: _prepare_fetch,
 }
+"""How requests are prepared; `_prepare_read` is for all others that can be."""

@@ -1,0 +1,67 @@
+"""Which process sends what."""
+
+from __future__ import annotations
+
+from kdissect.replay.engine.sharding import shard_requests, worker_settings
+from kdissect.replay.load.analysis import load
+from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.settings import Caps, Groups
+from tests.helpers.paper_target import Script, settings
+from tests.replay.test_courses import COMMIT, FETCH, INIT, PRODUCE, batch, issued, produce, took
+
+FIND, NOT_THERE = 10, {"error_code": 15, "node_id": -1, "host": "", "port": -1}
+
+
+def dealt(script: Script, processes: int, **how: object) -> list[set[int]]:
+    asked = settings(processes=processes, **how)
+    shares = shard_requests(load(script.capture(), script.shelf, asked), asked)
+    return [{item.request.connection for item in share} for share in shares]
+
+
+def write(script: Script, connection: int, topic: str, sequence: int = -1, producer: int = 900) -> None:
+    body = produce(batch(sequence, producer), topic=topic)
+    script.add(len(script.requests), PRODUCE, 9, body, took(0), connection=connection)
+
+
+def test_what_shares_nothing_is_dealt_out_evenly() -> None:
+    script = Script()
+    for number in range(60):
+        write(script, number % 6, f"topic-{number % 6}")
+        script.add(number, FIND, 1, {"key": "group", "key_type": 0}, NOT_THERE, connection=number % 6)
+    shares = dealt(script, 3)
+    assert [len(share) for share in shares] == [2, 2, 2]
+    assert set.union(*shares) == set(range(6))
+    assert len(dealt(script, 0)) == 1  # so little is not worth a process
+    assert len(dealt(script, 9, caps=Caps(connections=2))) == 2
+
+
+def test_what_shares_a_producer_a_topic_or_a_client_stays_together() -> None:
+    script = Script()
+    script.add(
+        0, INIT, 4, {"transactional_id": None, "transaction_timeout_ms": 1}, issued(7, 0), connection=1
+    )
+    write(script, 2, "a", 0, producer=7)
+    write(script, 3, "b")
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 100}
+    fetch = {"max_wait_ms": 1, "min_bytes": 1, "topics": [{"topic": "b", "partitions": [partition]}]}
+    script.add(5, FETCH, 4, fetch, connection=4, client_id="reader")
+    commit = {
+        "group_id": "g",
+        "topics": [{"name": "c", "partitions": [{"partition_index": 0, "committed_offset": 5}]}],
+    }
+    script.add(6, COMMIT, 2, commit, connection=5, client_id="reader")
+    write(script, 6, "d")
+    shares = dealt(script, 9, groups=Groups.SIMPLE)
+    assert sorted(shares, key=min) == [{1, 2}, {3, 4, 5}, {6}]
+
+
+def test_caps_are_shared_out() -> None:
+    asked = settings(caps=Caps(requests_per_second=100.0, connections=5))
+    script = Script()
+    for number in range(4):
+        write(script, number, f"topic-{number}")
+    items = load(script.capture(), script.shelf, asked).items
+    shares: list[list[ReplayItem]] = [items[:3], items[3:]]
+    first, second = (worker_settings(asked, number, shares).caps for number in range(2))
+    assert (first.requests_per_second, second.requests_per_second) == (75.0, 25.0)
+    assert (first.connections, second.connections) == (3, 2)
