@@ -26,13 +26,13 @@ ENDPOINTS = ("a_host", "a_port", "b_host", "b_port")
 
 
 def descriptors(batch: pa.RecordBatch) -> list[list[list[int]]]:
-    """Give the descriptors of every row of pieces."""
+    """Return the descriptors of every row of pieces."""
     blobs, counts = batch.column("segments"), batch.column("count").to_numpy()
     return [unpack(blobs[i : i + 1], counts[i : i + 1]).T.tolist() for i in range(len(counts))]
 
 
 def outcome(path: Path, ports: Iterable[int] = (), bare: bool = True, **options: int) -> dict[str, object]:
-    """Give what becomes of a file, put together over its splits.
+    """Return what becomes of a file, put together over its splits.
 
     Without `bare`, the first bare acknowledgements are left out: every split has its own. `options` are split_bytes,
     range_bytes, chunk_bytes and row_segments.

@@ -22,12 +22,12 @@ def packet(**fields: object) -> bytes:
 
 
 def routed(data: bytes) -> bytes:
-    """Give an IPv4 packet as behind a router: TTL and header checksum differ."""
+    """Return an IPv4 packet as behind a router: TTL and header checksum differ."""
     return data[:8] + bytes([data[8] - 1, 6, 0xAB, 0xCD]) + data[12:]
 
 
 def counted(folder: Path, *frames: tuple[int, bytes], split_bytes: int = 1 << 20) -> tuple[int, int, int]:
-    """Give packets, duplicates and descriptors of a capture of frames at times in ns."""
+    """Return packets, duplicates and descriptors of a capture of frames at times in ns."""
     data = pcap([(1 + at // 10**9, at % 10**9, frame) for at, frame in frames], magic=0xA1B23C4D)
     packets = duplicates = described = 0
     for split in survey_bytes(folder, data, split_bytes=split_bytes).splits:

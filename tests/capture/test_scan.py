@@ -23,18 +23,17 @@ from kdissect.capture.segment_index import (
     FLAG_FIN,
     FLAG_RST,
     FLAG_SYN,
-    PIECES,
     Counts,
     unpack_counts,
 )
 from tests.capture import outcome as outcome_module
 from tests.capture.outcome import descriptors, outcome
+from tests.capture.scanned_frames import BROKER, CLIENT, rows_of, to_broker, to_client
 from tests.helpers.crafted_packets import (
     ACK,
     FIN,
     RST,
     SYN,
-    Packet,
     enhanced,
     ethernet,
     interface,
@@ -45,31 +44,6 @@ from tests.helpers.crafted_packets import (
     tcp,
 )
 from tests.helpers.random_traffic import pcap_traffic, pcapng_traffic
-
-CLIENT, BROKER = "10.0.0.1", "10.0.0.2"  # the client is the lower endpoint: A
-
-
-def to_broker(**segment: object) -> bytes:
-    return ethernet(tcp(CLIENT, BROKER, (40000, 9092), **segment))  # type: ignore[arg-type]
-
-
-def to_client(**segment: object) -> bytes:
-    return ethernet(tcp(BROKER, CLIENT, (9092, 40000), **segment))  # type: ignore[arg-type]
-
-
-def rows_of(
-    folder: Path, *frames: bytes, **options: object
-) -> tuple[list[dict[str, object]], list[list[list[int]]], Counts]:
-    """Scan frames one microsecond apart; give the rows of pieces, their descriptors, and the counts."""
-    packets: list[Packet] = [(1, number, frame) for number, frame in enumerate(frames)]
-    (split,) = survey_bytes(folder, pcap(packets)).splits
-    batch = scan_split(split, **options)  # type: ignore[arg-type]
-    assert batch.schema == PIECES
-    batch.validate(full=True)
-    rows = batch.to_pylist()
-    assert (rows[-1]["bucket"], rows[-1]["piece"], rows[-1]["count"]) == (-1, -1, 0)
-    assert [row["piece"] for row in rows[:-1]] == list(range(len(rows) - 1))
-    return rows[:-1], descriptors(batch.slice(0, len(rows) - 1)), unpack_counts(rows[-1]["segments"])
 
 
 def test_a_connection(tmp_path: Path) -> None:
@@ -107,63 +81,6 @@ def test_a_connection(tmp_path: Path) -> None:
     assert [one[0] for one in described] == [10**9 + 1000 * (one[1] - 1) for one in described]
     assert (described[3][2], described[5][2]) == (requested, answered)
     assert counts == Counts(packets=10, tcp=10, payload_bytes=13)
-
-
-def test_a_port_pair_that_is_used_again(tmp_path: Path) -> None:
-    frames = [
-        to_broker(flags=ACK, payload=b"from before"),
-        to_broker(flags=SYN, seq=100),
-        to_broker(flags=SYN, seq=100, identification=8),  # the same SYN again
-        to_client(flags=SYN | ACK, seq=500, ack=101),
-        to_broker(flags=SYN, seq=7000),
-        to_client(flags=SYN | ACK, seq=9000, ack=7001),
-        to_client(flags=SYN, seq=7000),  # the same number, but from the other side
-    ]
-    rows, described, _ = rows_of(tmp_path, *frames)
-    assert [[one[1] for one in piece] for piece in described] == [[1], [2, 3, 4], [5, 6], [7]]
-    assert [(row["packets_ab"], row["packets_ba"]) for row in rows] == [(1, 0), (2, 1), (1, 1), (0, 1)]
-    assert len({row["bucket"] for row in rows}) == 1
-
-
-def test_a_syn_captured_after_its_answer_begins_a_piece(tmp_path: Path) -> None:
-    frames = [
-        to_client(flags=SYN | ACK, seq=500, ack=101),
-        to_broker(flags=SYN, seq=100),
-        to_broker(payload=b"x"),
-    ]
-    _, described, _ = rows_of(tmp_path, *frames)
-    assert [[one[1] for one in piece] for piece in described] == [[1], [2, 3]]
-
-
-def test_a_copy_of_a_syn_begins_nothing(tmp_path: Path) -> None:
-    first, second = to_broker(flags=SYN, seq=100, identification=8), to_broker(flags=SYN, seq=7000)
-    rows, described, _ = rows_of(tmp_path, first, second, first, to_broker(seq=7001, payload=b"x"))
-    assert [[one[1] for one in piece] for piece in described] == [[1], [2, 4]]
-    assert [row["duplicates"] for row in rows] == [0, 1]
-
-
-def test_the_first_acknowledgement_behind_a_syn_is_described(tmp_path: Path) -> None:
-    frames = [
-        to_broker(seq=100, ack=500),
-        to_client(flags=SYN | ACK, seq=500, ack=101),
-        to_broker(seq=101, ack=501),
-        to_broker(seq=101, ack=501, window=100),
-    ]
-    _, described, _ = rows_of(tmp_path, *frames)
-    assert [[one[1] for one in piece] for piece in described] == [[1, 2, 3]]
-
-
-def test_the_lower_endpoint_is_a(tmp_path: Path) -> None:
-    frames = [
-        ethernet(tcp("10.0.0.9", "10.0.0.10", (1, 2), payload=b"x")),
-        ethernet(tcp("10.0.0.10", "10.0.0.9", (2, 1), payload=b"x")),
-        ethernet(tcp("10.0.0.1", "10.0.0.1", (9092, 5), payload=b"x")),
-        ethernet(tcp("2001:db8::ff", "::1", (3, 4), payload=b"x")),
-    ]
-    rows, described, _ = rows_of(tmp_path, *frames)
-    assert [(row["a_port"], row["b_port"]) for row in rows] == [(1, 2), (5, 9092), (4, 3)]
-    assert rows[2]["a_host"] == socket.inet_pton(socket.AF_INET6, "::1")
-    assert [[one[7] & FLAG_B_TO_A for one in piece] for piece in described] == [[0, 1], [1], [1]]
 
 
 def test_packets_that_are_only_counted(tmp_path: Path) -> None:
@@ -213,17 +130,6 @@ def test_long_pieces_go_on_in_more_rows(tmp_path: Path) -> None:
     assert [one for part in described[:3] for one in part] == first
     assert described[3] == second
     assert {row["bucket"] for row in rows[:3]} == {whole[0]["bucket"]}
-
-
-def test_many_connections_and_equal_buckets_everywhere(tmp_path: Path) -> None:
-    frames = [ethernet(tcp(CLIENT, BROKER, (port, 9092), payload=b"x")) for port in range(2000)] * 2
-    rows, described, _ = rows_of(tmp_path, *frames)
-    assert [row["a_port"] for row in rows] == list(range(2000))
-    assert [[one[1] for one in piece] for piece in described] == [[i + 1, i + 2001] for i in range(2000)]
-    buckets = [row["bucket"] for row in rows]
-    assert all(0 <= bucket < 1 << 16 for bucket in buckets)
-    assert len(set(buckets)) > 1900
-    assert [row["bucket"] for row in rows_of(tmp_path, *frames)[0]] == buckets
 
 
 def test_a_flood_of_attempts_is_counted_and_left_out(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from kdissect.capture.segment_index import (
 
 
 def random_columns(count: int, seed: int) -> np.ndarray:
-    """Give descriptors with everything in them: jumps in time, sequence wraps, lost bytes."""
+    """Return descriptors with everything in them: jumps in time, sequence wraps, lost bytes."""
     random = np.random.default_rng(seed)
     columns = np.zeros((SEGMENT_COLUMNS, count), dtype=np.int64)
     columns[TIME] = random.integers(0, 1 << 62, count)
@@ -42,7 +42,7 @@ def random_columns(count: int, seed: int) -> np.ndarray:
 
 
 def conversation(count: int) -> np.ndarray:
-    """Give descriptors of two streams in order, the usual case."""
+    """Return descriptors of two streams in order, the usual case."""
     columns = np.zeros((SEGMENT_COLUMNS, count), dtype=np.int64)
     columns[TIME] = 1_700_000_000_000_000_000 + np.arange(count) * 50_000
     columns[PACKET] = np.arange(count) * 2 + 1

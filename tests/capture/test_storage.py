@@ -18,7 +18,7 @@ DATA = pcap_traffic(5, 3000)
 
 @pytest.fixture(scope="module")
 def bucket(s3: str) -> str:
-    """Give the settings that lead to a server with the bucket `captures`."""
+    """Return the settings that lead to a server with the bucket `captures`."""
     from pyarrow import fs
 
     system, _ = fs.FileSystem.from_uri("s3://captures" + s3)

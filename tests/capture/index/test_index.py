@@ -1,6 +1,5 @@
 """The survey: what it counts, how it cuts, and that neither depends on how the file is read."""
 
-import pickle
 import struct
 from dataclasses import replace
 from itertools import pairwise
@@ -50,25 +49,6 @@ def test_the_chunk_size_changes_nothing(tmp_path: Path, name: str) -> None:
     assert len(whole.splits) > 10
     for chunk_bytes in (1, 65, 100, 1000, 4096, 1 << 24):
         assert survey_bytes(tmp_path, MADE[name], name, split_bytes=3000, chunk_bytes=chunk_bytes) == whole
-
-
-@pytest.mark.parametrize("name", MADE)
-@pytest.mark.parametrize("split_bytes", [1, 100, 1000, 20_000, 1 << 30])
-def test_splits_hold_every_packet_once(tmp_path: Path, name: str, split_bytes: int) -> None:
-    found = survey_bytes(tmp_path, MADE[name], name, split_bytes=split_bytes)
-    assert [split.index for split in found.splits] == list(range(len(found.splits)))
-    assert sum(split.packets for split in found.splits) == found.packets
-    packet, position = 1, 0
-    for split in found.splits:
-        assert split.first_packet == packet
-        assert position <= split.start < split.stop
-        packet, position = packet + split.packets, split.stop
-        if split.packets > 1:
-            assert split.stop - split.start < split_bytes + 2000
-    assert position == len(MADE[name])
-    if split_bytes == 1:
-        assert len(found.splits) == found.packets
-    assert pickle.loads(pickle.dumps(found.splits)) == found.splits
 
 
 def test_files_are_ordered_by_their_first_packet(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import random
 import struct
 
 import dpkt
-import numpy as np
 import pytest
 
 from kdissect.capture.packets.headers import (
@@ -21,99 +20,13 @@ from kdissect.capture.packets.headers import (
     PAYLOAD_CAPTURED,
     PAYLOAD_MISSING,
     SEGMENT,
-    SEGMENT_FIELDS,
     SEQUENCE,
-    SOURCE,
     SOURCE_PORT,
-    TARGET,
     TARGET_PORT,
     WINDOW,
-    read_packet,
 )
-from kdissect.capture.packets.link_layer import LINK_TABLE, LINK_TYPES
-from tests.helpers.crafted_packets import ACK, SYN, ethernet, ip, tcp
-
-V4 = tcp("10.1.2.3", "192.168.0.9", (1234, 9092), b"payload", 0xFFFFFFF0, 77, ACK | 8, 333)
-V6 = tcp("2001:db8::1", "fe80::2", (1234, 9092), b"payload", 0xFFFFFFF0, 77, ACK | 8, 333)
-
-
-def read(
-    data: bytes, link_type: int = 1, captured: int | None = None, original: int | None = None
-) -> tuple[int, list[int]]:
-    """Read one packet that lies in the middle of a buffer; give what it is and the segment."""
-    out = np.full(SEGMENT_FIELDS, -7, dtype=np.int64)
-    captured = len(data) if captured is None else captured
-    buffer = np.frombuffer(b"\xff" * 33 + data + b"\xff" * 64, dtype=np.uint8)
-    kind, type_at, skip = LINK_TABLE[link_type].tolist()
-    what = read_packet(
-        buffer, 33, captured, captured if original is None else original, kind, type_at, skip, out
-    )
-    return int(what), out.tolist()
-
-
-def assert_whole(data: bytes, link_type: int = 1) -> None:
-    """Check that the packet is read as V4 or V6 are."""
-    what, out = read(data, link_type)
-    assert what == SEGMENT
-    packet = V4 if V4 in data else V6
-    if packet is V4:
-        assert out[SOURCE : SOURCE + 4] == [0, 0, 0xFFFF, 0x0A010203]
-        assert out[TARGET : TARGET + 4] == [0, 0, 0xFFFF, 0xC0A80009]
-    else:
-        assert out[SOURCE : SOURCE + 4] == [0x20010DB8, 0, 0, 1]
-        assert out[TARGET : TARGET + 4] == [0xFE800000, 0, 0, 2]
-    assert (out[SOURCE_PORT], out[TARGET_PORT], out[SEQUENCE], out[ACKNOWLEDGED]) == (
-        1234,
-        9092,
-        0xFFFFFFF0,
-        77,
-    )
-    assert (out[CONTROL], out[WINDOW]) == (ACK | 8, 333)
-    assert out[PAYLOAD] == data.index(b"payload")
-    assert (out[PAYLOAD_CAPTURED], out[PAYLOAD_MISSING]) == (7, 0)
-
-
-LINKS = {
-    "Ethernet": (1, ethernet(V4)),
-    "Ethernet, IPv6": (1, ethernet(V6)),
-    "Ethernet, padded": (1, ethernet(V4) + bytes(100)),
-    "VLAN": (1, ethernet(V4, (0x8100,))),
-    "VLAN in VLAN": (1, ethernet(V6, (0x88A8, 0x8100))),
-    "old VLAN tags": (1, ethernet(V4, (0x9100, 0x9200, 0x8100))),
-    "PPPoE": (1, ethernet(b"\x11\0\0\1\0\x40\x00\x21" + V4, ethertype=0x8864)),
-    "PPPoE, IPv6": (1, ethernet(b"\x11\0\0\1\0\x40\x00\x57" + V6, (0x8100,), ethertype=0x8864)),
-    "MPLS": (1, ethernet(struct.pack(">II", 17 << 12 | 64, 18 << 12 | 0x100 | 64) + V4, ethertype=0x8847)),
-    "cooked": (113, struct.pack(">HHH8sH", 0, 772, 6, b"", 0x0800) + V4),
-    "cooked, VLAN": (113, struct.pack(">HHH8sHHH", 0, 1, 6, b"", 0x8100, 5, 0x86DD) + V6),
-    "cooked v2": (276, struct.pack(">HHIHBB8s", 0x86DD, 0, 1, 772, 0, 6, b"") + V6),
-    "loopback, little-endian": (0, struct.pack("<I", 2) + V4),
-    "loopback, big-endian": (0, struct.pack(">I", 2) + V4),
-    "loopback, FreeBSD IPv6": (0, struct.pack("<I", 28) + V6),
-    "loopback, macOS IPv6": (0, struct.pack("<I", 30) + V6),
-    "loopback, NetBSD IPv6": (0, struct.pack(">I", 24) + V6),
-    "OpenBSD loopback": (108, struct.pack(">I", 24) + V6),
-    "raw": (101, V4),
-    "raw, IPv6": (101, V6),
-    "raw (12)": (12, V4),
-    "raw (14)": (14, V6),
-    "raw IPv4": (228, V4),
-    "raw IPv6": (229, V6),
-    "PPP": (9, b"\x00\x21" + V4),
-    "PPP, compressed protocol": (9, b"\x21" + V4),
-    "PPP in HDLC framing": (50, b"\xff\x03\x00\x57" + V6),
-    "PPP over Ethernet": (51, b"\x11\0\0\1\0\x40\x00\x21" + V4),
-    "Cisco HDLC": (104, b"\x0f\0\x08\0" + V4),
-}
-
-
-@pytest.mark.parametrize("name", LINKS)
-def test_link_layers(name: str) -> None:
-    link_type, data = LINKS[name]
-    assert_whole(data, link_type)
-
-
-def test_every_link_type_is_tested() -> None:
-    assert {link_type for link_type, _ in LINKS.values()} == set(LINK_TYPES)
+from tests.capture.packets.link_frames import LINKS, V4, V6, read
+from tests.helpers.crafted_packets import SYN, ethernet, ip, tcp
 
 
 def extended(*headers: tuple[int, bytes]) -> bytes:

@@ -27,7 +27,7 @@ def segment(identification: int = 5, seq: int = 1000) -> Packet:
 
 
 def parts_of(kind: str, identification: int = 5, seq: int = 1000) -> list[bytes]:
-    """Give the frames that hold BODY at `seq`."""
+    """Return the frames that hold BODY at `seq`."""
     whole = segment(identification, seq)
     if kind == "IPv4":
         parts = fragment(whole, 1000)
@@ -46,7 +46,7 @@ def parts_of(kind: str, identification: int = 5, seq: int = 1000) -> list[bytes]
 
 
 def stream_of(path: Path, **options: int) -> tuple[dict[int, int], dict[str, object]]:
-    """Give the first byte seen of each sequence number, and the outcome."""
+    """Return the first byte seen of each sequence number, and the outcome."""
     seen = outcome(path, **options)
     data = path.read_bytes()
     stream: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Ranges of a file looked over all at once: the same as one look at the whole, whatever the payload pretends to be."""
+"""Merged scans of ranges equal one scan of the whole file, whatever the payload pretends to be."""
 
 import random
 import struct
@@ -9,33 +9,25 @@ from pathlib import Path
 import pytest
 
 from kdissect.capture.formats import pcapng_sections
-from kdissect.capture.formats.pcapng_sections import SectionState
 from kdissect.capture.index.index import CaptureIndex, index_captures
 from kdissect.capture.index.range_scan import (
     RangeScan,
     RangeTask,
     scan_range,
 )
-from kdissect.capture.index.resync import CHAIN, guessed
-from kdissect.capture.index.splits import CaptureFormat, Interface
 from kdissect.capture.inputs import CaptureFile
-from kdissect.capture.storage import open_storage
+from tests.capture.index.nested_captures import FRAMES, US, nested, within
 from tests.capture.outcome import outcome
 from tests.helpers.crafted_packets import (
     block,
     enhanced,
-    ethernet,
     interface,
     option,
     pcap,
     section,
     survey_bytes,
-    tcp,
 )
 from tests.helpers.random_traffic import packets, pcap_traffic, pcapng_traffic
-
-FRAMES = [frame for _, frame in packets(7, 400)]
-US = 1_700_000_000_000_000
 
 
 def plain_pcapng(count: int = 400) -> bytes:
@@ -116,31 +108,12 @@ def test_pass_one_finds_the_same(tmp_path: Path, name: str) -> None:
     assert outcome(path, bare=False, split_bytes=2000, range_bytes=10_000) == whole
 
 
-def within(capture: bytes, kind: str, count: int = 6) -> bytes:
-    """Give a capture whose packets carry parts of another capture."""
-    carried = [capture[at : at + 1400] for at in range(0, len(capture), 1400)]
-    frames = [ethernet(tcp(payload=b"to" + part)) for part in carried] * count  # two bytes align blocks
-    if kind == "pcap":
-        return pcap([(7, n, frame) for n, frame in enumerate(frames)])
-    return section() + interface() + b"".join(enhanced(US + n, frame) for n, frame in enumerate(frames))
-
-
 @pytest.mark.parametrize("kind", ["pcap", "pcapng"])
-def test_a_capture_within_a_capture(tmp_path: Path, kind: str) -> None:
-    small = [(7, number, frame[:60]) for number, frame in enumerate(FRAMES)]
-    inner = pcap(small) if kind == "pcap" else section() + interface() + b"".join(enhanced(US + n, frame) for _, n, frame in small)  # fmt: skip
+def test_wrong_guesses_in_a_capture_within_a_capture_do_no_harm(tmp_path: Path, kind: str) -> None:
     path = tmp_path / kind
-    path.write_bytes(within(inner, kind))
-    starts = {split.start for split in looked(path, 1 << 40)[0].splits}
-    in_force = SectionState(False, (Interface(1, 0),))
-    layout, header = (CaptureFormat.PCAP, 16) if kind == "pcap" else (CaptureFormat.PCAPNG, 0)
-    size = path.stat().st_size
-    with open_storage(str(path)) as source:
-        guesses = [guessed(source, at, size, layout, header, in_force) for at in range(500, size, 3000)]
-    deceived = [guess for guess in guesses if guess not in starts]
-    assert len(deceived) > len(guesses) // 2  # the guesses are as wrong as they are meant to be …
+    path.write_bytes(nested(kind))
     for range_bytes in (700, 3000, 10_000):
-        assert_same(path, range_bytes)  # … and do no harm
+        assert_same(path, range_bytes)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +127,7 @@ def test_monotonous_payload(tmp_path: Path, kind: str, filling: bytes) -> None:
 
 
 def odd_blocks(chance: random.Random) -> bytes:
-    """Give a pcapng file in which anything may stand anywhere."""
+    """Return a pcapng file in which anything may stand anywhere."""
     order, out = "<", [section(), interface()]
     for number in range(chance.randrange(20, 120)):
         frame = FRAMES[chance.randrange(len(FRAMES))]
@@ -234,15 +207,3 @@ def test_files_in_several_ranges_together(tmp_path: Path) -> None:
     bare = [replace(file, splits=()) for file in whole.files]
     assert [replace(file, splits=()) for file in found.files] == bare
     assert [split.index for split in found.splits] == list(range(len(found.splits)))
-
-
-def test_a_chain_is_more_than_one_header(tmp_path: Path) -> None:
-    """A single plausible header among noise is not taken for a record."""
-    chance = random.Random(3)
-    noise = chance.randbytes(3000)
-    fake = struct.pack("<IIII", 7, 0, 50, 50) + bytes([255]) * 50
-    path = tmp_path / "x"
-    path.write_bytes(noise + fake * (CHAIN - 1) + noise + fake * CHAIN + noise)
-    with open_storage(str(path)) as source:
-        found = guessed(source, 0, 1 << 30, CaptureFormat.PCAP, 16, SectionState(False, (Interface(1, 0),)))
-    assert found == 2 * len(noise) + (CHAIN - 1) * len(fake)
