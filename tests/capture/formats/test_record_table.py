@@ -68,13 +68,16 @@ def test_folded_is_the_mixing_of_integers_without_overflow(values: list[int], sa
     assert fold(values, salt) == expected
 
 
-def test_folded_spreads_numbers_that_follow_each_other() -> None:
-    for step in (1, 4, 1460):
+def test_two_folds_spread_numbers_that_follow_each_other() -> None:
+    """Callers fold several numbers, one into the next, and use the low bits of the last result."""
+    buckets, numbers = 1 << 11, 1 << 14
+    for step in (1, 4, 1460, 1 << 16):
         for salt in (0, 1, 255):
-            folds = np.array(fold([step * number for number in range(1 << 14)], salt))
-            share = np.bincount(folds & 0x7FF, minlength=1 << 11)
-            assert len(folds) == len(set(folds.tolist()))
-            assert share.max() <= 8 * (1 << 14) // (1 << 11)
+            once = fold([step * number for number in range(numbers)], salt)
+            twice = fold(once, 1)
+            assert len(set(once)) == len(set(twice)) == numbers
+            share = np.bincount(np.array(twice) % buckets, minlength=buckets)
+            assert share.max() <= 4 * numbers // buckets
 
 
 def test_folded_depends_on_the_salt() -> None:
