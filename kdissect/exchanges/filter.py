@@ -97,13 +97,13 @@ class ExchangeFilter(Filter):
 
 def mentioned_topics(decoded: DecodedExchange, topic_names: Mapping[bytes, str]) -> Iterator[str]:
     """Return the topics that an exchange names, also those that it names by id, in their order."""
-    found = (_topic(mention, topic_names) for mention in decoded.mentions(TOPIC_ROLES))
+    found = (topic_in(mention, topic_names) for mention in decoded.mentions(TOPIC_ROLES))
     return (name for name in found if name is not None)
 
 
 def mentioned_groups(decoded: DecodedExchange) -> Iterator[str]:
     """Return the groups that an exchange names, in their order."""
-    return (name for name in map(_group, decoded.mentions(GROUP_ROLES)) if name is not None)
+    return (name for name in map(group_in, decoded.mentions(GROUP_ROLES)) if name is not None)
 
 
 def error_codes(decoded: DecodedExchange) -> Iterator[int]:
@@ -115,7 +115,8 @@ def _any_matches(names: Iterable[str], patterns: tuple[str, ...]) -> bool:
     return any(matches(name, patterns) for name in names)
 
 
-def _topic(mention: Mention, topic_names: Mapping[bytes, str]) -> str | None:
+def topic_in(mention: Mention, topic_names: Mapping[bytes, str]) -> str | None:
+    """Return the topic that a mention names, by name or by id; None if it names none."""
     role, value, holder = mention
     if role == "topic_id":
         return topic_names.get(value)
@@ -124,7 +125,8 @@ def _topic(mention: Mention, topic_names: Mapping[bytes, str]) -> str | None:
     return str(value)
 
 
-def _group(mention: Mention) -> str | None:
+def group_in(mention: Mention) -> str | None:
+    """Return the group that a mention names; None for a resource or a coordinator of another kind."""
     role, value, holder = mention
     if role == "coordinator_key" and holder.get("key_type", 0) != 0:
         return None

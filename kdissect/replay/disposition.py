@@ -1,11 +1,11 @@
-"""Where captured requests end: exactly one bucket each, and a sum that must come out.
+"""How each captured request ends: with exactly one disposition, and a sum that must come out.
 
     captured = sent + skipped
     sent     = answered + no answer due + timed out + closed + failed to send
     skipped  = policy + inter-broker + retry + version + lossy + dependency + headless + undecodable
 
-What the replayer says of its own (handshakes, metadata, producer ids, heartbeats, further parts of a split request) is
-`synthetic` and counted apart.
+What the replayer sends of its own (handshakes, metadata, producer ids, heartbeats, further parts of a split
+request) is `synthetic` and counted apart.
 """
 
 from collections import Counter
@@ -42,9 +42,10 @@ SKIPPED = tuple(bucket for bucket in Disposition if bucket not in SENT)
 
 
 class SkipRequest(Exception):
-    """A request, or a part of it, cannot be carried over: it is skipped, counted by its disposition, for this reason.
+    """A request, or a part of it, is skipped: counted by its disposition, for this reason.
 
-    Handlers raise it, and whoever drives them takes it in. It is not the user's mistake, so it never leaves a replay.
+    Handlers raise it, and whoever drives them takes it in. It is not the user's mistake, so it never leaves a
+    replay.
     """
 
     def __init__(self, bucket: Disposition, reason: str) -> None:
@@ -53,11 +54,11 @@ class SkipRequest(Exception):
 
 
 class Unaccounted(Exception):
-    """The buckets do not add up to what was captured: a defect of the replayer, said and not hidden."""
+    """The dispositions do not add up to what was captured: a defect of the replayer, which is reported."""
 
 
 def check(captured: int, buckets: Mapping[Disposition, int]) -> None:
-    """Raise Unaccounted unless every captured request is in exactly one bucket."""
+    """Raise Unaccounted unless every captured request has exactly one disposition."""
     total = sum(buckets.values())
     if total != captured:
         raise Unaccounted(
@@ -66,7 +67,7 @@ def check(captured: int, buckets: Mapping[Disposition, int]) -> None:
 
 
 def sums(buckets: Mapping[Disposition, int]) -> dict[str, object]:
-    """Give the identity as it is reported."""
+    """Return the equation above as reports show it."""
     counts = Counter(buckets)
     sent = {bucket.value: counts[bucket] for bucket in SENT}
     skipped = {bucket.value: counts[bucket] for bucket in SKIPPED}

@@ -1,22 +1,22 @@
-"""The effects that a coroutine of the replay may ask for: all that lies between rewriting requests and sending them.
+"""The effects that a coroutine may ask for: all that lies between rewriting requests and sending them.
 
-A *coroutine* is a generator that neither owns a socket nor reads a clock. It yields an effect, whoever drives it (the
-`ConnectionPool`) brings the effect about and sends the reply in, and the coroutine goes on:
+A *coroutine* is a generator that neither owns a socket nor reads a clock. It yields an effect, whoever drives
+it (the `ConnectionPool`) brings the effect about and sends the reply in, and the coroutine goes on:
 
-| effect                          | what happens                                          | reply                               |
-| ------------------------------- | ----------------------------------------------------- | ----------------------------------- |
-| `Ask(parts, synthetic, owner)`  | all parts are sent at once, and all of them must end  | one `Answer` for each part, in order |
-| `Until(gate)`                   | nothing, until the gate opens or the deadline passes  | whether the gate opened             |
-| `Pause(ns)`                     | nothing, for that time                                | None                                |
-| `Spawn(coroutine, owner)`       | another coroutine runs beside this one                | None, at once                       |
+| effect                        | what happens                                 | reply                    |
+| ----------------------------- | -------------------------------------------- | ------------------------ |
+| `Ask(parts, synthetic, owner)` | all parts are sent at once, and must end    | an `Answer` for each part |
+| `Until(gate)`                 | nothing, until the gate opens or time is up  | whether the gate opened  |
+| `Pause(ns)`                   | nothing, for that time                       | None                     |
+| `Spawn(coroutine, owner)`     | another coroutine runs beside this one       | None, at once            |
 
-Coroutines yield effects through `ask`, `ask_one`, `until`, `pause` and `spawn`, which know the type of the reply. So
-`Coroutine[T]` says what a `yield from` returns, and the type checker sees it. A *handler* (see `handlers`) is a coroutine
-that returns the answers which count for one captured request; it raises `SkipRequest` to skip that request. An `Ask` that
-is `synthetic` is the replayer's own, and is counted apart.
+Coroutines yield effects through `ask`, `ask_one`, `until`, `pause` and `spawn`, which know the type of the
+reply. So `Coroutine[T]` says what a `yield from` returns, and the type checker sees it. A *handler* (see
+`handlers`) is a coroutine that returns the answers which count for one captured request; it raises
+`SkipRequest` to skip that request. An `Ask` that is `synthetic` is the replayer's own, and is counted apart.
 
-A `Gate` opens once, and lets all who wait for it go on. Dependencies only point to requests that were captured earlier,
-and every wait has a deadline, so waiting cannot go in circles.
+A `Gate` opens once, and lets all who wait for it go on. Dependencies only point to requests that were
+captured earlier, and every wait has a deadline, so waiting cannot go in circles.
 """
 
 from collections.abc import Callable, Generator, Hashable, Iterable
@@ -51,7 +51,10 @@ class Part(NamedTuple):
 
 
 class ResponseContent(NamedTuple):
-    """A response decoded, and its errors in wire order. It may stand for many responses, so nobody changes it."""
+    """A response decoded, and its errors in wire order.
+
+    It may stand for many responses, so nobody changes it.
+    """
 
     body: dict[str, Any]
     errors: tuple[int, ...]
@@ -122,7 +125,7 @@ class Answer:
         return errors[0] if errors else 0
 
     def mark_without_error(self) -> None:
-        """Take the caller's word that the response has no error, and decode it no more."""
+        """Note that the caller has found no error in the response: it is not decoded any more."""
         self._content = WITHOUT_ERROR
 
     def _decoded(self) -> ResponseContent:
@@ -143,7 +146,7 @@ class Gate:
     waiting: list[Callable[[], None]] = field(default_factory=list)
 
     def open(self) -> None:
-        """Let all who wait go on, in the order in which they came."""
+        """Wake all who wait, in the order in which they came."""
         self.opened = True
         waiting, self.waiting = self.waiting, []
         for go_on in waiting:

@@ -1,17 +1,17 @@
-"""The keys by which a replay knows things: one table of aliases, used wherever such a tuple is a key or an argument.
+"""The keys by which a replay knows things: one table of aliases for tuples.
 
 They are plain tuples and not classes, since hot code makes one for each partition of each request.
 
-| alias             | fields                                       | what it identifies                                      |
-| ----------------- | -------------------------------------------- | ------------------------------------------------------- |
-| `TopicPartition`  | topic, partition                             | a partition; with the captured name unless said otherwise |
-| `ProducerKey`     | producer id, producer epoch                  | a captured producer                                     |
-| `Route`           | captured connection, node of the target      | the connection by which batches are sent                |
-| `RecordPosition`  | batch in its request, record in its batch    | a record of a captured Produce request                  |
-| `FetchSessionKey` | server, session id                           | a captured fetch session: its id is the server's own    |
-| `MemberKey`       | group, member id                             | a captured member of a group                            |
-| `ClientKey`       | host, client id                              | a captured client, on all of its connections            |
-| `NodeKey`         | captured connection, node of the target      | what one captured connection has at one node            |
+| alias             | fields                                    | what it identifies                         |
+| ----------------- | ----------------------------------------- | ------------------------------------------ |
+| `TopicPartition`  | topic, partition                          | a partition, mostly by its captured name   |
+| `ProducerKey`     | producer id, producer epoch               | a captured producer                        |
+| `Route`           | captured connection, node of the target   | the connection by which batches are sent   |
+| `RecordPosition`  | batch in its request, record in its batch | a record of a captured Produce request     |
+| `FetchSessionKey` | server, session id                        | a captured fetch session                   |
+| `MemberKey`       | group, member id                          | a captured member of a group               |
+| `ClientKey`       | host, client id                           | a captured client, on all its connections  |
+| `NodeKey`         | captured connection, node of the target   | what a connection has at one node          |
 """
 
 from typing import TypeAlias

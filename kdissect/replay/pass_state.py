@@ -1,4 +1,4 @@
-"""What the handlers of one pass share beside the target: the time, which requests have ended, and notes for the run's files.
+"""What the handlers of one pass share beside the target: time, requests that have ended, notes.
 
 One of each lives as long as one pass over the captured requests.
 """
@@ -13,7 +13,10 @@ from kdissect.replay.load.replay_input import ReplayItem
 
 @dataclass(slots=True)
 class RunClock:
-    """The time of the run. `shift_ns` is known when the pass begins: it leads from a captured time to the run's, by time of day."""
+    """The time of the run.
+
+    `shift_ns` is known when the pass begins: it leads from a captured time to the run's, by time of day.
+    """
 
     now_ns: Callable[[], int]  # on a clock that never steps
     shift_ns: int = 0
@@ -59,7 +62,7 @@ class RequestGates:
 
 @dataclass(slots=True)
 class PassNotes:
-    """What is noted for the files of the run: rewrites, batches as they were sent, and counts of what the replayer did."""
+    """What is noted for the run's files: rewrites, batches as sent, counts of what the replayer did."""
 
     by_request: dict[int, list[str]] = field(default_factory=dict)
     produced: dict[int, list[tuple[str, int]]] = field(

@@ -1,8 +1,9 @@
-"""What keeps a replay away from where it must not go: checked before anything connects, and again when it has.
+"""What keeps a replay away from where it must not go: checked before and after anything connects.
 
-An address may be connected to if its host is that of `--target`, or is allowed by name or network, and if the capture never saw a
-broker of its own there: a cluster restored from a copy may advertise the addresses of the original. The cluster must not have the id of
-the captured one; where the capture does not tell that id, the operator must say which cluster he means.
+An address may be connected to if its host is that of `--target`, or is allowed by name or network, and if the
+capture never shows a broker there: a cluster restored from a copy may advertise the addresses of the
+original. The cluster must not have the id of the captured one. If the capture does not tell that id, the user
+must name the cluster (`--i-know-target`).
 """
 
 import ipaddress
@@ -14,14 +15,17 @@ from kdissect.replay.settings import Address, ReplaySettings
 
 
 class AbortRun(UserError):
-    """A safety rule forbids the run, or the target cannot be asked. The message is one sentence for the user."""
+    """A safety rule forbids the run, or the target cannot be asked.
+
+    The message is one sentence for the user.
+    """
 
 
 LOCALHOST = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def admission(settings: ReplaySettings, source: CapturedCluster) -> Callable[[Address], None]:
-    """Make the check of an address that the target names, before anything connects; it raises AbortRun."""
+    """Return the check of addresses that the target names: it raises AbortRun for one that is not allowed."""
 
     def admit(address: Address) -> None:
         refuse_source(address, source)
@@ -33,7 +37,7 @@ def admission(settings: ReplaySettings, source: CapturedCluster) -> Callable[[Ad
 
 
 def refuse_source(address: Address, source: CapturedCluster) -> None:
-    """Raise AbortRun for an address at which the capture saw a broker: also for where a name has led to."""
+    """Raise AbortRun for an address at which the capture shows a broker, even if a name led to it."""
     if _same(address, source.addresses):
         raise AbortRun(
             f"{address[0]}:{address[1]} is a broker of the captured cluster: nothing is sent there"

@@ -1,4 +1,4 @@
-"""What the operator asked for, as values: nothing here reads a file, a clock or the environment."""
+"""What a replay is asked to do, as values: nothing here reads a file, a clock or the environment."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ class Pace(StrEnum):
     """When a request is sent."""
 
     SCHEDULE = "schedule"  # at its captured time, counted from the start and divided by the speed
-    THINK = "think"  # as long after the answer that its client had seen last as in the capture
+    THINK = "think"  # as long after the response that its client had seen last as in the capture
     ASAP = "asap"  # as soon as the one before it allows
 
 
@@ -28,8 +28,9 @@ class Groups(StrEnum):
 class Offsets(StrEnum):
     """How positions are translated."""
 
-    # By what this run produced, else by what it fetched, else by the distance to the log's start.
-    AUTO = "auto"
+    AUTO = (
+        "auto"  # by what the run produced, else by what it fetched, else by the distance to the log's start
+    )
     IDENTITY = "identity"  # the target is a true copy
 
 
@@ -43,7 +44,7 @@ class Timestamps(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who the replayer is to the target; never what the capture said."""
+    """How the replayer logs in to the target; never with what was captured."""
 
     mechanism: str
     user: str
@@ -77,28 +78,28 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """When a run stops itself."""
+    """When a run stops itself; shares and counts are those of the last 10 s."""
 
-    error_share: float = 0.5  # of the answers of the last 10 s, errors that the capture did not have
-    least_answers: int = 200  # below this many answers in 10 s the shares say nothing
+    error_share: float = 0.5  # of the responses: errors that the capture did not have
+    least_answers: int = 200  # below this many responses the shares say nothing
     refusals: int = 10  # connections refused one after another
-    throttled_share: float = 0.5  # of the answers of the last 10 s
+    throttled_share: float = 0.5  # of the responses
     lag_s: float = 30.0  # that the replayer itself is behind its schedule
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaySettings:
-    """All of it."""
+    """The settings of one run."""
 
     target: tuple[Address, ...]
     run: str = "run"
     prefix: str = "replay-"
     topic_map: dict[str, str] = field(default_factory=dict)
-    topic_ids: dict[bytes, str] = field(default_factory=dict)  # captured names that the capture does not tell
+    topic_ids: dict[bytes, str] = field(default_factory=dict)  # names that the capture does not show
     group_map: dict[str, str] = field(default_factory=dict)
     transactional_map: dict[str, str] = field(default_factory=dict)
     allowed_hosts: tuple[str, ...] = ()  # beside the target's own: names, addresses, networks
-    known_target: str | None = None  # its cluster id, said by the operator
+    known_target: str | None = None  # its cluster id, given by the user
     allowed_apis: frozenset[int] = frozenset()
     allow_lossy: bool = False
     groups: Groups = Groups.OFF
@@ -108,7 +109,7 @@ class ReplaySettings:
     speed: float = 1.0
     ramp_s: float = 0.0  # until the speed is reached
     loops: int = 1
-    processes: int = 0  # that play; 0: one for each core, as far as there is work for them
+    processes: int = 0  # that send; 0: one for each core, if there is enough work
     max_gap_ns: int | None = None
     filter: Callable[[int], ExchangeFilter] = (
         everything  # which requests are sent, given the capture's start in ns
@@ -117,6 +118,6 @@ class ReplaySettings:
     breaker: Breaker = Breaker()
     credentials: Credentials | None = None
     tls: Tls | None = None
-    answer_deadline_s: float = 30.0
-    dependency_deadline_s: float = 45.0  # longer than an answer may take: most waits are for one
+    answer_deadline_s: float = 30.0  # how long a response is waited for
+    dependency_deadline_s: float = 45.0  # for other requests: most of them wait for a response
     client_id_prefix: str = ""

@@ -56,7 +56,7 @@ def _groups(loaded: ReplayInput, connections: list[int]) -> list[list[int]]:
         for records in repeated.values():
             for attempts in records.values():
                 join(index, attempts)
-    return loaded.connection_groups.families(connections)
+    return loaded.connection_groups.groups(connections)
 
 
 def worker_settings(settings: ReplaySettings, number: int, shards: list[list[ReplayItem]]) -> ReplaySettings:

@@ -1,22 +1,23 @@
-"""How each kind of captured request is replayed: a handler for each API key, and a default one for all others.
+"""How each kind of captured request is replayed: a handler for each API key, and a default handler.
 
-In: the `ReplayContext`, the item, and a decoded request of its own, which a handler may change. Out: the answers that count
-for the captured request. A handler is a coroutine (see `effects`), and raises `SkipRequest` to skip the request.
+In: the `ReplayContext`, the item, and a decoded request of its own, which a handler may change. Out: the
+answers that count for the captured request. A handler is a coroutine (see `effects`), and raises
+`SkipRequest` to skip the request.
 
-| module                                    | APIs                                                           |
-| ----------------------------------------- | -------------------------------------------------------------- |
-| `produce`                                 | Produce; `produce_batches` numbers, `produce_delivery` learns  |
-| `fetch`                                   | Fetch; `fetch_encoding` writes it, `fetch_scan` reads responses |
-| `share`                                   | ShareFetch, ShareAcknowledge                                   |
-| `metadata`                                | Metadata, ListOffsets, OffsetForLeaderEpoch                    |
-| `offset_commit`                           | OffsetCommit, OffsetFetch                                      |
-| `classic_groups`                          | JoinGroup, SyncGroup, Heartbeat, LeaveGroup                    |
-| `heartbeats`                              | ConsumerGroupHeartbeat, ShareGroupHeartbeat                    |
-| `transactions`                            | InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn |
+| module           | APIs                                                                        |
+| ---------------- | --------------------------------------------------------------------------- |
+| `produce`        | Produce; `produce_batches` numbers batches, `produce_delivery` learns       |
+| `fetch`          | Fetch; `fetch_encoding` writes requests, `fetch_scan` reads responses       |
+| `share`          | ShareFetch, ShareAcknowledge                                                |
+| `metadata`       | Metadata, ListOffsets, OffsetForLeaderEpoch                                 |
+| `offset_commit`  | OffsetCommit, OffsetFetch                                                   |
+| `classic_groups` | JoinGroup, SyncGroup, Heartbeat, LeaveGroup                                 |
+| `heartbeats`     | ConsumerGroupHeartbeat, ShareGroupHeartbeat                                 |
+| `transactions`   | InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn |
 
-They share `replay_context` (what they work with), `request_rewriter` (versions and values), `routing` (nodes; the default
-handler), `waiting` (what comes first), `producer_ids`, `assignment`, `rejoin` and `prior_member_joins` (members that get in
-without a captured request).
+They share `replay_context` (what they work with), `request_rewriter` (versions and values), `routing` (nodes;
+the default handler), `waiting` (what comes first), `producer_ids`, `assignment`, `rejoin` and
+`prior_member_joins` (members that get in without a captured request).
 """
 
 from collections.abc import Callable, Mapping

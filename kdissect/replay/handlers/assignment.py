@@ -1,7 +1,8 @@
 """What the leader of a classic group assigns: the captured partitions, to the members that the group has now.
 
-If the target's members are not those of the captured generation, the captured partitions are dealt out among those that are
-there. If the capture has no assignment, all partitions of the topics that the leader subscribes to are.
+If the target's members are not those of the captured generation, the captured partitions are dealt out among
+those that are there. If the capture has no assignment, all partitions of the topics that the leader
+subscribes to are.
 """
 
 from kdissect.protocol.codec.messages import decode_embedded, encode_embedded

@@ -1,8 +1,8 @@
 """Consumer groups of the classic protocol, driven by role and not by copy (`--groups full`).
 
-A join says what the captured member said, under the id that the target gave. The member that the *target* names leader sends
-the assignment. Copied ids would give every member an empty assignment, without an error. Members that joined before the
-capture join first (see `prior_member_joins`).
+A join says what the captured member said, under the id that the target gave. The member that the *target*
+names leader sends the assignment. Copied ids would give every member an empty assignment, without an error.
+Members that joined before the capture join first (see `prior_member_joins`).
 """
 
 from kdissect.replay.disposition import Disposition, SkipRequest
@@ -35,7 +35,8 @@ def join(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list
     response = context.captured.response(item.request)
     body = context.rewriter.rewrite(item, body, version)
     answer = yield from send_to_coordinator(context, item, version, body)
-    # A captured join that did not get in comes again by itself: going further would leave a member that never syncs.
+    # A captured join that did not get in comes again by itself: going further would leave a member that
+    # never syncs.
     stop_at_id = bool(response.get("error_code", -1))
     client_id = context.rewriter.client_id(item)
     answer = yield from finish_join(context, client_id, live, body, version, answer, stop_at_id)
@@ -44,7 +45,7 @@ def join(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list
 
 
 def sync(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
-    """Take the assignment, or send it if the target made this member the leader."""
+    """Sync: get the assignment, or send it if the target made this member the leader."""
     version = context.rewriter.version(item)
     live = yield from member_of(context, body["group_id"], body["member_id"])
     captured_generation = body["generation_id"]

@@ -1,10 +1,10 @@
-"""Fetch: all that the captured session is about, from the leaders of the target, in sessions of the replayer's own.
+"""Fetch: all that the captured session is about, from the target's leaders, in the replayer's own sessions.
 
-Positions are translated (see `target.offsets`). A client that reads on names no new position for partitions that gave
-nothing; if the target gave something all the same, the replay goes on behind that, as any consumer would. One captured broker
-responded as soon as any partition had something; several leaders may respond here, and each of them waits no longer than that
-took. Racks, epochs and the cluster's id are left out: with a foreign rack a leader responds with nothing and names another
-replica (KIP-392), for ever.
+Positions are translated (see `target.offsets`). A client that reads on names no new position for partitions
+that gave nothing; if the target gave something all the same, the replay goes on behind that, as any consumer
+would. One captured broker responded as soon as any partition had something; several leaders may respond here,
+and each of them waits no longer than that took. Racks, epochs and the cluster's id are left out: with a
+foreign rack a leader responds with nothing and names another replica (KIP-392), for ever.
 """
 
 from bisect import bisect_right
@@ -88,7 +88,10 @@ def fetch_question(context: ReplayContext, item: ReplayItem, body: Tree) -> Fetc
 
 
 def fetch_parts(context: ReplayContext, item: ReplayItem, question: FetchQuestion) -> list[Part]:
-    """Return what leaders are asked when its turn has come. Raise SkipRequest for a fetch that cannot be asked."""
+    """Return what leaders are asked when its turn has come.
+
+    Raise SkipRequest for a fetch that cannot be asked.
+    """
     scope = context.fetches.captured.follow(question.request)
     if scope is None:
         raise SkipRequest(*UNTOLD)
@@ -142,7 +145,10 @@ def _read_on(
 def _on_target(
     context: ReplayContext, item: ReplayItem, partitions: FetchedPartitions, named: FetchedPartitions
 ) -> Iterator[FetchedPartition]:
-    """Return partitions with their leaders and positions on the target; `named` are those that the request names."""
+    """Return partitions with their leaders and positions on the target.
+
+    `named` are those that the request names itself.
+    """
     client, positions = client_of(item), context.positions
     for captured, fields in partitions.items():
         topic, number = context.names.topic(captured[0]), captured[1]
@@ -168,7 +174,7 @@ def _on_target(
 
 
 def scaled_wait_ms(context: ReplayContext, captured_ms: int) -> int:
-    """Return how long a fetch may wait for data: as captured at this speed, and hardly at all at pace asap."""
+    """Return how long a fetch may wait for data: as captured at this speed, hardly at all with asap."""
     if captured_ms <= 0:
         return 0
     if context.settings.pace is Pace.ASAP:
@@ -181,10 +187,10 @@ WAITS_MS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 
 def shared_wait_ms(context: ReplayContext, item: ReplayItem, wait_ms: int) -> int:
-    """Return how long each of several leaders may wait: about as long as the captured broker took, and not longer.
+    """Return how long each of several leaders may wait: about as long as the captured broker took.
 
-    That one responded when the first partition had something. A leader with nothing would delay those who have something, the
-    client's next fetch, and all that comes behind it.
+    That one responded when the first partition had something. A leader with nothing would delay those who
+    have something, the client's next fetch, and all that comes behind it.
     """
     took_ns = item.request.service_ns
     if took_ns is None:
@@ -199,7 +205,10 @@ def client_of(item: ReplayItem) -> str:
 
 
 def learn_fetched(context: ReplayContext, item: ReplayItem, answers: list[Answer]) -> list[Coroutine[None]]:
-    """Take in how far a fetch went and what became of its sessions; return what has to be asked of the target now."""
+    """Learn how far a fetch went, and what became of its sessions.
+
+    Return what has to be asked of the target now.
+    """
     following: list[Coroutine[None]] = []
     for answer in answers:
         scanned = None
@@ -239,7 +248,10 @@ def _learn_session(
 
 
 def _learn_decoded(context: ReplayContext, item: ReplayItem, answer: Answer) -> list[Coroutine[None]]:
-    """Take in a response with an error, or of an old version; return what has to be asked of the target now."""
+    """Learn from a response with an error, or of an old version.
+
+    Return what has to be asked of the target now.
+    """
     body = answer.body
     error = body.get("error_code", ErrorCode.NONE) if body else ErrorCode.UNKNOWN_SERVER_ERROR
     _learn_session(context, item, answer, body.get("session_id", NO_SESSION), error)

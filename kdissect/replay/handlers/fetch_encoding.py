@@ -1,8 +1,9 @@
 """Fetch requests as bytes: encoded once for all that differ only in session and offsets.
 
-In: a `FetchShape` (all of a fetch but its session and its offsets), the session's turn, and the partitions to name. Out: a
-`Part`. Most fetches have the shape of one before, so the encoded frame of a shape is kept with the positions of its numbers,
-and the numbers of the moment are laid over it. A fetch that names many partitions is encoded as it is.
+In: a `FetchShape` (all of a fetch but its session and its offsets), the session's turn, and the partitions to
+name. Out: a `Part`. Most fetches have the shape of one before, so the encoded frame of a shape is kept with
+the positions of its numbers, and the numbers of the moment are laid over it. A fetch that names many
+partitions is encoded as it is.
 """
 
 import struct
@@ -48,7 +49,10 @@ class FetchTemplate(NamedTuple):
 def fetch_part(
     names: Names, shape: FetchShape, template: FetchTemplate | None, turn: SessionTurn, node: int
 ) -> Part:
-    """Return a fetch for one node. `shape` names no partition yet, and `template` is its frame if it stays so."""
+    """Return a fetch for one node.
+
+    `shape` names no partition yet, and `template` is its frame if it stays so.
+    """
     version, (session_id, epoch, named, forgotten) = shape.version, turn
     if named or forgotten:
         shape = FetchShape(

@@ -1,7 +1,7 @@
-"""What a Fetch response says, read without making a tree of it: the bounds of logs, and how far the records go.
+"""What a Fetch response says, read without making a tree of it: bounds of logs, and ends of records.
 
-A response is read this way if all is well: no error, no tagged field, a version with sessions (KIP-227). For every other one
-`scan_fetch_response` returns None, and the codec decodes it. Records stay where they are.
+A response is read this way if all is well: no error, no tagged field, a version with sessions (KIP-227). For
+every other one `scan_fetch_response` returns None, and the codec decodes it. Records stay where they are.
 """
 
 import struct

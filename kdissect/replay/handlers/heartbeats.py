@@ -1,7 +1,8 @@
 """Groups whose members only send heartbeats: KIP-848, and share groups (KIP-932).
 
-A heartbeat carries the member's epoch and partitions as the target told them last. A member that the target put out joins
-again with all fields of its first heartbeat; one that is older than the capture joins first (see `prior_member_joins`).
+A heartbeat carries the member's epoch and partitions as the target told them last. A member that the target
+put out joins again with all fields of its first heartbeat; one that is older than the capture joins first
+(see `prior_member_joins`).
 """
 
 from kdissect.protocol.api_keys import ApiKey

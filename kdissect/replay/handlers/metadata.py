@@ -65,7 +65,10 @@ def _learn_bounds(
 
 
 def leader_epochs(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
-    """Replay an OffsetForLeaderEpoch request. Epochs of one cluster mean nothing in another, so the present one is asked for."""
+    """Replay an OffsetForLeaderEpoch request.
+
+    Epochs of one cluster mean nothing in another, so the present one is asked for.
+    """
     version = context.rewriter.version(item, least=FIRST_OF_CONSUMERS)
     body = context.rewriter.rewrite(item, body, version)
     for topic in body["topics"]:

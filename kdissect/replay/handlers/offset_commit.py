@@ -1,7 +1,7 @@
 """OffsetCommit and OffsetFetch: positions of the target under the name of the mapped group.
 
-Without membership (`--groups simple`) a commit names no member and no generation, which a coordinator accepts while the group
-has no members. With it the live member commits. TxnOffsetCommit commits by the same rules.
+Without membership (`--groups simple`) a commit names no member and no generation, which a coordinator accepts
+while the group has no members. With it the live member commits. TxnOffsetCommit commits by the same rules.
 """
 
 from kdissect.replay.disposition import Disposition, SkipRequest
@@ -46,7 +46,7 @@ def fetch_committed(context: ReplayContext, item: ReplayItem, body: Tree) -> Cor
 
 
 def translate_commits(context: ReplayContext, item: ReplayItem, body: Tree) -> None:
-    """Put the target's positions into a request that commits offsets, and drop topics that are not on the target.
+    """Put the target's positions into a request that commits offsets; drop topics that are not on the target.
 
     Raise SkipRequest if none is left, or if a topic has no name.
     """
@@ -67,7 +67,10 @@ def translate_commits(context: ReplayContext, item: ReplayItem, body: Tree) -> N
 
 
 def put_member(context: ReplayContext, body: Tree, group: str, generation: str) -> None:
-    """Put in who commits: the live member, or nobody if membership is not replayed. `generation` names the field."""
+    """Put in who commits: the live member, or nobody if membership is not replayed.
+
+    `generation` names the field.
+    """
     live: LiveMember | None = None
     if context.settings.groups is Groups.FULL:
         live = context.members.live(group, body.get("member_id", ""))

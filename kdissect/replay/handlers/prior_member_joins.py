@@ -1,8 +1,8 @@
-"""Members that are older than the capture join the group before they go on, with joins that the capture does not have.
+"""Members that are older than the capture join before they go on: with joins that it does not have.
 
-Members of one group come in together, each on its own connection, as they have long done in the capture: one after another,
-each would wait for those who are in to notice it. This lies beside the handlers, and not in `target`, since handlers wait
-for it and it rejoins as they do.
+Members of one group come in together, each on its own connection, as they have long done in the capture: one
+after another, each would wait for those who are in to notice it. This lies beside the handlers, and not in
+`target`, since handlers wait for it and it rejoins as they do.
 """
 
 from copy import deepcopy
@@ -28,7 +28,10 @@ JOINED = "members let in that are older than the capture"
 
 
 def member_of(context: ReplayContext, group: str, captured: str) -> Coroutine[LiveMember]:
-    """Return the member that stands for a captured one. Raise SkipRequest if there is none, or it is not in."""
+    """Return the member that stands for a captured one.
+
+    Raise SkipRequest if there is none, or it is not in.
+    """
     live = yield from member_if_any(context, group, captured)
     if live is None or not live.is_in:
         raise SkipRequest(Disposition.DEPENDENCY, NOT_IN)
@@ -36,7 +39,10 @@ def member_of(context: ReplayContext, group: str, captured: str) -> Coroutine[Li
 
 
 def member_if_any(context: ReplayContext, group: str, captured: str) -> Coroutine[LiveMember | None]:
-    """Return the member that stands for a captured one, or None; one that is older than the capture joins first."""
+    """Return the member that stands for a captured one, or None.
+
+    A member that is older than the capture joins first.
+    """
     prior = context.loaded.prior_members.get((group, captured))
     live = context.members.live(group, captured)
     if live is None and prior is not None:
@@ -90,7 +96,7 @@ def _join_request(context: ReplayContext, prior: PriorMember) -> tuple[Tree, int
 
 
 def _join_by_heartbeat(context: ReplayContext, prior: PriorMember) -> Coroutine[None]:
-    """Join as KIP-848 has it: a heartbeat with all its fields, under the epoch of a member that is not in yet."""
+    """Join with a heartbeat that has all its fields and the epoch of a new member (KIP-848)."""
     key = prior.joins_by
     live = LiveMember(prior.group, "", joins_by=key, connection=prior.connection)
     context.members.learn(live, prior.member)

@@ -1,8 +1,9 @@
-"""Produce: each partition's batches under the target's producer and sequence, split along leaders, and in order.
+"""Produce: the batches of each partition, under the target's producer and sequence, by leader and in order.
 
-What was a retry in the capture is left out if the target took an earlier attempt: it would be there twice. A producer without
-idempotence may batch anew when it tries again, so only the records of its batches are left out. With acks = 0 no response
-comes, and nothing is waited for. `produce_batches` numbers and sends, `produce_delivery` takes in what came of it.
+What was a retry in the capture is left out if the target took an earlier attempt: it would be there twice. A
+producer without idempotence may batch anew when it tries again, so only the records of its batches are left
+out. With acks = 0 no response comes, and nothing is waited for. `produce_batches` numbers and sends,
+`produce_delivery` takes in what came of it.
 """
 
 from collections import defaultdict
@@ -71,7 +72,10 @@ def produce(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[l
 
 
 def chosen_now(context: ReplayContext, item: ReplayItem, body: Tree, version: int) -> list[PartitionBatches]:
-    """Return what is sent of a request that is no retry, and so waits for nothing. Raise SkipRequest for one that is not sent."""
+    """Return what is sent of a request that is no retry, and so waits for nothing.
+
+    Raise SkipRequest for one that is not sent.
+    """
     try:
         next(_chosen(context, item, body, version))
     except StopIteration as stop:
@@ -129,7 +133,7 @@ def _without_taken(
     batches: list[CapturedBatch],
     repeats: dict[RecordPosition, tuple[int, ...]],
 ) -> Coroutine[list[CapturedBatch]]:
-    """Return the batches of a retry that were batched anew, without the records that the target took at an earlier attempt."""
+    """Return the batches of a retry that was batched anew, without records that the target took before."""
     for attempt in sorted({each for attempts in repeats.values() for each in attempts}):
         yield from until_ended(context, attempt, EARLIER_ATTEMPT)
     gone: dict[int, set[int]] = defaultdict(set)
@@ -164,7 +168,7 @@ def _check_topic(context: ReplayContext, partition: TopicPartition) -> None:
 def _add_partitions(
     context: ReplayContext, item: ReplayItem, chosen: list[PartitionBatches]
 ) -> Coroutine[None]:
-    """Add partitions to the transaction, if the captured client left that to Produce and this target does not (KIP-890)."""
+    """Add partitions to the transaction, if only the captured cluster left that to Produce (KIP-890)."""
     has_partition = context.transactions.has_partition
     missing = [each for each in chosen if not has_partition(item.transaction, each.partition)]
     if not missing:

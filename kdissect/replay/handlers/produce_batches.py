@@ -1,8 +1,8 @@
-"""Batches on their way: each gets its producer, sequence number and time, and a place in the request of its leader.
+"""Batches on their way: each gets a producer, a sequence number, a time, and a place in a request.
 
-In: the batches of a captured request, partition by partition. Out: parts for the leaders. Numbers are given in the order in
-which frames go out, so nothing may wait between numbering and sending. A request that holds several batches for a partition
-becomes several requests, since a broker takes one (KIP-98).
+In: the batches of a captured request, partition by partition. Out: parts for the leaders. Numbers are given
+in the order in which frames go out, so nothing may wait between numbering and sending. A request that holds
+several batches for a partition becomes several requests, since a broker takes one (KIP-98).
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,10 @@ class OutgoingBatch(NamedTuple):
 
 
 def version_of(context: ReplayContext, item: ReplayItem) -> int:
-    """Return the version to send: brokers before Kafka 4.0 do not add a partition to a transaction that is written to."""
+    """Return the version to send.
+
+    Brokers before Kafka 4.0 do not add a partition to a transaction when it is written to (KIP-890).
+    """
     implicit = item.transaction is None or context.cluster.second_generation
     return context.rewriter.version(item, most=NEWEST if implicit else BEFORE_IMPLICIT_ADD)
 
@@ -81,7 +84,7 @@ def until_free(
 def numbered(
     context: ReplayContext, item: ReplayItem, chosen: Sequence[PartitionBatches]
 ) -> list[list[OutgoingBatch]]:
-    """Return all batches with their numbers: the first of each partition, then the second of each, and so on."""
+    """Return all batches with their numbers: first the first ones of all partitions, then the second ones."""
     rounds: list[list[OutgoingBatch]] = []
     try:
         for partition, batches in chosen:
@@ -107,7 +110,8 @@ def numbered_now(
 ) -> list[OutgoingBatch] | None:
     """Return prepared batches with their producer and number; `nodes` is where each one goes.
 
-    None if something has to be waited for, or if more is needed than counting on: then the handler sends the request.
+    None if something has to be waited for, or if more is needed than counting on: then the handler sends the
+    request.
     """
     if item.transaction is not None and not _in_its_transaction(context, item, version, batches):
         return None
@@ -133,7 +137,7 @@ def numbered_now(
 def _in_its_transaction(
     context: ReplayContext, item: ReplayItem, version: int, batches: Sequence[OutgoingBatch]
 ) -> bool:
-    """Return whether all that a transactional request waits for has ended, and its partitions are in the transaction."""
+    """Return whether a transactional request waits for nothing, and its partitions are in the transaction."""
     if next(context.transactions.earlier(item, WORK_BORDERS.__contains__), None) is not None:
         return False
     has_partition = context.transactions.has_partition
@@ -145,7 +149,10 @@ def _in_its_transaction(
 def _outgoing(
     context: ReplayContext, item: ReplayItem, partition: TopicPartition, batch: CapturedBatch
 ) -> OutgoingBatch:
-    """Return a batch with its producer, number and time. Raise SkipRequest for a control batch, before it is numbered."""
+    """Return a batch with its producer, number and time.
+
+    Raise SkipRequest for a control batch, before it is numbered.
+    """
     refuse_control(batch)
     numbering: SequenceNumbering | None = None
     producer_id, epoch, sequence = batch.producer_id, batch.producer_epoch, batch.base_sequence

@@ -1,8 +1,8 @@
 """What became of batches, and those that are sent again.
 
-The captured cluster took a batch that the target refuses for the moment only (its leader moved, a transaction is still
-ending): it is sent again, as any client would. Numbers go on behind what the target took, and the offset that the target
-gave stands for the captured one.
+The captured cluster took a batch that the target refuses for the moment only (its leader moved, a transaction
+is still ending): it is sent again, as any client would. Numbers go on behind what the target took, and the
+offset that the target gave stands for the captured one.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -49,7 +49,7 @@ class BatchOutcome(NamedTuple):
 
 
 def captured_offsets(context: ReplayContext, item: ReplayItem) -> dict[TopicPartition, int]:
-    """Return the offsets at which the captured cluster wrote a request, for each partition that it acknowledged."""
+    """Return the offset at which the captured cluster wrote each partition that it acknowledged."""
     request = item.request
     response = context.captured.frame(request.response) if request.response_complete else None
     if response is None:
@@ -70,10 +70,11 @@ def deliver(
     answers: list[Answer],
     captured: Mapping[TopicPartition, int],
 ) -> Coroutine[list[Answer]]:
-    """Take in the answers to batches, send those again that were refused for the moment only, and return all answers.
+    """Learn from the answers to batches, send again what was refused for the moment, and return all answers.
 
-    `captured` has the offsets that the captured cluster gave. A batch that it refused too is left to the captured client's
-    own retries. The exception is a transaction that is still ending, since everything behind waits for it.
+    `captured` has the offsets that the captured cluster gave. A batch that it refused too is left to the
+    captured client's own retries. The exception is a transaction that is still ending, since everything
+    behind waits for it.
     """
     context.notes.produced[item.request.index] = sent_batches(context, sent)
     first = {each.partition: each.batch[1:] for each in reversed(sent)}  # batch by its header
@@ -117,7 +118,10 @@ def _passing(
     captured: Collection[TopicPartition],
     out_of_order: int,
 ) -> list[tuple[OutgoingBatch, int]]:
-    """Return the batches to send again, each with its error. `out_of_order`: how often that was the error before."""
+    """Return the batches to send again, each with its error.
+
+    `out_of_order`: how often that was the error before.
+    """
     found = []
     for outgoing, outcome in zip(sent, outcomes, strict=True):
         error = outcome.error
@@ -146,7 +150,10 @@ def _send_again(
     held: Sequence[SequenceNumbering],
     wait_ns: int,
 ) -> Coroutine[tuple[list[OutgoingBatch], list[Answer]]]:
-    """Send batches again, in front of everything that waits for their partitions; return them and the answers."""
+    """Send batches again, before everything that waits for their partitions.
+
+    Return the batches and the answers.
+    """
     try:
         yield from pause(wait_ns)
         body = context.captured.request(item.request)
@@ -167,7 +174,7 @@ def _send_again(
 def _as_captured(
     context: ReplayContext, body: Tree, headers: Collection[tuple[TopicPartition, tuple[object, ...]]]
 ) -> list[PartitionBatches]:
-    """Return the captured batches that have these headers: of batches that were prepared ahead nothing else was kept."""
+    """Return the captured batches with these headers: of prepared batches nothing else was kept."""
     chosen: dict[TopicPartition, list[CapturedBatch]] = {}
     for topic in body["topic_data"]:
         for fields in topic["partition_data"]:
@@ -181,7 +188,10 @@ def _as_captured(
 def _outcomes(
     context: ReplayContext, sent: Sequence[OutgoingBatch], answers: Sequence[Answer]
 ) -> list[BatchOutcome]:
-    """Return what the answers say about each batch; those of one partition are answered in the order of the sending."""
+    """Return what the answers say about each batch.
+
+    Batches of one partition are answered in the order in which they were sent.
+    """
     responses: dict[TopicPartition, list[tuple[int, int]]] = {}
     for topic in (topic for answer in answers for topic in answer.body.get("responses") or ()):
         name = topic.get("name") or context.names.name_of(topic.get("topic_id", b"")) or ""

@@ -1,8 +1,8 @@
-"""The producer of the target that stands for a captured one: learnt from a replayed request, raised, or asked for.
+"""The target's producer for a captured one: learnt from a replayed request, raised, or asked for.
 
-A captured producer id and epoch is issued by an InitProducerId or EndTxn response (KIP-890). If that is in the capture, its
-replay is waited for. An epoch that an idempotent client raised by itself (KIP-360) is raised alike. For a producer that is
-older than the capture the replayer asks for an id of its own, once.
+A captured producer id and epoch is issued by an InitProducerId or EndTxn response (KIP-890). If that is in
+the capture, its replay is waited for. An epoch that an idempotent client raised by itself (KIP-360) is raised
+alike. For a producer that is older than the capture the replayer asks for an id of its own, once.
 """
 
 from kdissect.protocol.api_keys import ApiKey

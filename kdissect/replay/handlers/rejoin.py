@@ -1,7 +1,8 @@
 """What members of classic groups do by themselves: get in, get in again, and leave when a pass ends.
 
-A rebalance of the target that the capture did not have is joined by the replayer's own requests, as a client would. This lies
-beside the handlers, and not in `target`, since it needs most of the context: coordinators, captured assignments, names.
+A rebalance of the target that the capture did not have is joined by the replayer's own requests, as a client
+would. This lies beside the handlers, and not in `target`, since it needs most of the context: coordinators,
+captured assignments, names.
 """
 
 from kdissect.protocol.api_keys import ApiKey
@@ -21,7 +22,7 @@ INSTANCES_IN_SYNC = 3  # SyncGroup and LeaveGroup from which members can be stat
 
 
 def lengthen_session(context: ReplayContext, join: Tree) -> None:
-    """Give a member more time, if heartbeats come slower than captured."""
+    """Lengthen the session of a member, if heartbeats come slower than captured."""
     if context.settings.speed < 1:
         session_ms = int(join["session_timeout_ms"] / context.settings.speed)
         join["session_timeout_ms"] = min(session_ms, LONGEST_SESSION_MS)
@@ -38,7 +39,8 @@ def finish_join(
 ) -> Coroutine[Answer]:
     """Join on, after the answer to a first JoinGroup, until the member is in; return the last answer.
 
-    With `stop_at_id` stop when the target has given it the id that the capture's next join will use (KIP-394).
+    With `stop_at_id` stop when the target has given it the id that the capture's next join will use
+    (KIP-394).
     """
     while True:
         response = answer.body
@@ -61,7 +63,10 @@ def finish_join(
 def send_as_member(
     context: ReplayContext, item: ReplayItem, live: LiveMember, version: int, body: Tree
 ) -> Coroutine[Answer]:
-    """Send a request as a member. If the target rebalanced when the capture did not, join again and send it again."""
+    """Send a request as a member.
+
+    If the target rebalanced when the capture did not, join again and send it again.
+    """
     answer = yield from send_to_coordinator(context, item, version, body)
     error = answer.first_error
     if error not in CLASSIC_MEMBER_LOST or item.error:
@@ -121,7 +126,7 @@ def _sync(context: ReplayContext, client_id: str | None, live: LiveMember) -> Co
 
 
 def leave_all(context: ReplayContext) -> Coroutine[None]:
-    """Take all members that are left out of their groups: nobody should wait for their sessions to end."""
+    """Leave the groups of all members that are left: nobody should wait for their sessions to end."""
     for live in context.members.all():
         if live.generation <= 0:
             continue

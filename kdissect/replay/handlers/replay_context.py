@@ -1,8 +1,8 @@
 """What all handlers of a pass work with: one frozen bundle of collaborators, each of which owns one subject.
 
-The bundle lives as long as one pass over the captured requests. A second pass (`--loop`) gets a new one, and with it new
-producer ids: the same batches under the same id would be acknowledged and not written. Only what is known of the target
-(`cluster`) and what was loaded outlive a pass.
+The bundle lives as long as one pass over the captured requests. A second pass (`--loop`) gets a new one, and
+with it new producer ids: the same batches under the same id would be acknowledged and not written. Only what
+is known of the target (`cluster`) and what was loaded outlive a pass.
 """
 
 from collections.abc import Callable
@@ -59,7 +59,10 @@ def new_context(
     now_ns: Callable[[], int],
     frame: Callable[[SpoolSlot | None], bytes | None],
 ) -> ReplayContext:
-    """Return the bundle of a new pass. `now_ns` is the time of the run, `frame` reads captured frames from the spool."""
+    """Return the bundle of a new pass.
+
+    `now_ns` is the time of the run, `frame` reads captured frames from the spool.
+    """
     names, clock, gates, notes = loaded.names, RunClock(now_ns), RequestGates(), PassNotes()
     captured = CapturedMessages(loaded.bodies, frame)
     positions = Positions(settings.offsets, loaded.starts)

@@ -1,4 +1,4 @@
-"""A captured request as the target gets it: in a version that the target speaks, with the target's values by role.
+"""A captured request as the target gets it: in a version that it speaks, with its values by role.
 
 What only one API needs (positions, producers, members) its handler puts in; here is what all of them share.
 """
@@ -27,7 +27,10 @@ class RequestRewriter:
         self._settings, self._cluster, self._names, self._notes = settings, cluster, names, notes
 
     def version(self, item: ReplayItem, least: int = 0, most: int = NEWEST) -> int:
-        """Return the version in which a request is sent. Raise SkipRequest if the target speaks none within the bounds."""
+        """Return the version in which a request is sent.
+
+        Raise SkipRequest if the target speaks none within the bounds.
+        """
         key = item.request.key
         version = _version(key, item.request.version or 0, self._cluster.versions.get(key), least, most)
         if version is None:
@@ -37,7 +40,8 @@ class RequestRewriter:
     def rewrite(self, item: ReplayItem, body: Tree, version: int) -> Tree:
         """Return a request with the target's values in another version; `body` is changed.
 
-        Raise SkipRequest for a value that cannot be carried over, and for a loss that the settings do not allow.
+        Raise SkipRequest for a value that cannot be carried over, and for a loss that the settings do not
+        allow.
         """
         request = item.request
         captured = request.version or 0

@@ -11,7 +11,10 @@ from kdissect.replay.target.cluster import PARTITIONS_OF, split
 
 
 def route(context: ReplayContext, item: ReplayItem, version: int, body: Tree) -> Coroutine[list[Part]]:
-    """Return a rewritten request as the parts that its nodes get. Raise SkipRequest if its coordinator is not found."""
+    """Return a rewritten request as the parts that its nodes get.
+
+    Raise SkipRequest if its coordinator is not found.
+    """
     key, client_id = item.request.key, context.rewriter.client_id(item)
     if key in PARTITIONS_OF:
         bodies = split(key, body, context.cluster, context.names)
@@ -24,7 +27,10 @@ def route(context: ReplayContext, item: ReplayItem, version: int, body: Tree) ->
 def send_routed(
     context: ReplayContext, item: ReplayItem, version: int, body: Tree
 ) -> Coroutine[list[Answer]]:
-    """Send a rewritten request to its nodes, and return their answers; leaders are learnt anew if one has moved."""
+    """Send a rewritten request to its nodes, and return their answers.
+
+    Leaders are learnt anew if one has moved.
+    """
     answers = yield from ask((yield from route(context, item, version, body)))
     yield from context.leaders.refresh_if_moved(answers)
     return answers
@@ -33,7 +39,7 @@ def send_routed(
 def send_to_coordinator(
     context: ReplayContext, item: ReplayItem, version: int, body: Tree
 ) -> Coroutine[Answer]:
-    """Send a rewritten request to its coordinator until the answer is more than a passing error, and return it."""
+    """Send a rewritten request to its coordinator until the answer is more than a passing error."""
     client_id = context.rewriter.client_id(item)
     return (yield from context.coordinators.ask(item.request.key, version, body, client_id, item))
 

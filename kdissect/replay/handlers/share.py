@@ -1,8 +1,8 @@
-"""ShareFetch and ShareAcknowledge (KIP-932): fetches in sessions of the replayer's own, which acknowledge what the target gave.
+"""ShareFetch and ShareAcknowledge (KIP-932), in sessions of the replayer's own.
 
-A captured fetch goes to the leaders that its session's partitions have on the target. What it acknowledges goes along, and to
-every other node that has handed out records of those partitions. All requests of a member to one node share a connection,
-since the target ends a session with the connection that it came by.
+A captured fetch goes to the leaders that its session's partitions have on the target. What it acknowledges
+goes along, and to every other node that has handed out records of those partitions. All requests of a member
+to one node share a connection, since the target ends a session with the connection that it came by.
 """
 
 from collections.abc import Iterable
@@ -103,7 +103,7 @@ def acknowledge(context: ReplayContext, item: ReplayItem, body: Tree) -> Corouti
 
 
 def learn_acquired(context: ReplayContext, session: OwnShareSession, answer: Answer) -> None:
-    """Take in what the target handed out, or that the session is lost."""
+    """Learn what the target handed out, or that the session is lost."""
     body, epoch = answer.body, answer.part.body["share_session_epoch"]
     if not body or body["error_code"] in SHARE_SESSION_ERRORS:
         if epoch < session.epoch:  # else it was of a session that is forgotten already
@@ -121,7 +121,10 @@ def learn_acquired(context: ReplayContext, session: OwnShareSession, answer: Ans
 
 
 def _version(context: ReplayContext, item: ReplayItem, body: Tree) -> int:
-    """Return the version to send, and drop from the body what it does not have. Raise SkipRequest for a loss."""
+    """Return the version to send, and drop from the body what it does not have.
+
+    Raise SkipRequest for a loss.
+    """
     version = context.rewriter.version(item, least=FIRST_VERSION)
     lost = [name for name in SINCE_RENEWALS if body.get(name)] if version < RENEWALS else []
     if lost and not context.settings.allow_lossy:
@@ -185,7 +188,7 @@ def _acknowledging(
 def _request(
     context: ReplayContext, live: LiveMember, session: OwnShareSession, named: AcknowledgementBatches
 ) -> Tree:
-    """Return what both requests say: the member, its session, and the partitions with what is acknowledged."""
+    """Return what both requests say: the member, its session, and partitions with what is acknowledged."""
     topics: dict[str, list[Tree]] = {}
     for (topic, partition), batches in named.items():
         fields = {"partition_index": partition, "acknowledgement_batches": batches}

@@ -1,8 +1,11 @@
-"""Transactions: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn, in order, on the mapped producer.
+"""The requests of transactions, in order and on the target's producer.
 
-Both generations (KIP-890) are spoken on both sides. In the second one EndTxn responds with the next epoch, and producing adds
-the partition by itself. A capture of the second on a target of the first gets the requests that are missing; the other way
-round nothing is missing. Passing errors are asked again, since everything behind waits for the answer.
+They are InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit and EndTxn.
+
+Both generations (KIP-890) are spoken on both sides. In the second one EndTxn responds with the next epoch,
+and producing adds the partition by itself. A capture of the second on a target of the first gets the requests
+that are missing; the other way round nothing is missing. Passing errors are asked again, since everything
+behind waits for the answer.
 """
 
 from kdissect.protocol.api_keys import ApiKey
@@ -118,7 +121,7 @@ def end(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[
 
 
 def abort_open(context: ReplayContext) -> Coroutine[None]:
-    """Abort what is still open: a reader of committed records would wait behind it until the target gives up."""
+    """Abort what is still open: readers of committed records would wait until the target gives up."""
     for transaction, identity in list(context.transactions.open.items()):
         spoken = context.cluster.versions.get(ApiKey.END_TXN, (0, 0))
         limited = spoken[0], min(spoken[1], _newest(context, ApiKey.END_TXN))
@@ -151,7 +154,10 @@ def _newest(context: ReplayContext, key: ApiKey) -> int:
 def _learn_identity(
     context: ReplayContext, item: ReplayItem, response: Tree, before: ProducerIdentity
 ) -> None:
-    """Take in the producer that a response issues, and begin anew with it; in the first generation EndTxn issues none."""
+    """Learn the producer that a response issues, and begin anew with it.
+
+    In the first generation EndTxn issues none.
+    """
     if not response or response["error_code"]:
         return
     captured = issued_producer(context, item)
@@ -165,7 +171,10 @@ def _learn_identity(
 def _put_identity(
     context: ReplayContext, item: ReplayItem, body: Tree, prefix: str = ""
 ) -> Coroutine[ProducerIdentity]:
-    """Put the target's producer into a request of a transaction, and return it. `prefix` begins the names of the fields."""
+    """Put the target's producer into a request of a transaction, and return it.
+
+    `prefix` begins the names of the fields.
+    """
     key = (body[f"{prefix}producer_id"], body[f"{prefix}producer_epoch"])
     identity = yield from producer_identity(context, item, key)
     body[f"{prefix}producer_id"], body[f"{prefix}producer_epoch"] = identity

@@ -55,7 +55,10 @@ def until_numbered(
     numberings: Iterable[tuple[TopicPartition, SequenceNumbering]],
     route: Callable[[TopicPartition], Route],
 ) -> Coroutine[None]:
-    """Wait until all partitions take batches by the routes that these would go. Raise SkipRequest if that takes too long."""
+    """Wait until all partitions take batches by the routes that these would go.
+
+    Raise SkipRequest if that takes too long.
+    """
     numberings = list(numberings)
     deadline_ns = context.clock.deadline_ns(context.settings.dependency_deadline_s)
     while waiting := [

@@ -1,1 +1,20 @@
-"""The capture as a sequence to replay: requests in order, which of them may be sent, and what each depends on."""
+"""The capture as a sequence to replay: requests in order, which may be sent, and what each depends on.
+
+In: captures, filters and settings. Out: a `ReplayInput`.
+
+| module                    | what it finds out                                                        |
+| ------------------------- | ------------------------------------------------------------------------ |
+| `requests`                | all requests in time order, with their responses (`Request`, `Capture`)  |
+| `selection`               | which of them the filters select                                         |
+| `policy`                  | which of them may be sent at all                                         |
+| `analysis`                | `load`: one look at every request, which puts the rest together          |
+| `replay_input`            | the result: `ReplayInput`, with a `ReplayItem` for each request          |
+| `captured_cluster`        | ids, addresses and topics of the captured cluster                        |
+| `retries`                 | which batches are retries, and which come before others                  |
+| `captured_fetch_sessions` | what fetch sessions are about                                            |
+| `prior_fetch_sessions`    | sessions that are older than the capture                                 |
+| `group_subscriptions`     | what members of groups subscribe to                                      |
+| `prior_members`           | members that are older than the capture                                  |
+| `connection_groups`       | which connections one process must replay                                |
+| `spool`, `decoded_cache`  | frames and decoded requests on disk                                      |
+"""

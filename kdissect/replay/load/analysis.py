@@ -1,9 +1,10 @@
-"""What is decided before the clock starts: every captured request is looked at once, in order, and becomes a `ReplayItem`.
+"""What is decided before the clock starts: each captured request is looked at once, and becomes an item.
 
 This is found out here, because it needs the whole capture or costs time that a run does not have:
 
 - what policy refuses, and what the filters exclude;
-- which request got the producer id that a later one uses (InitProducerId, EndTxn), so that the later one can wait;
+- which request got the producer id that a later one uses (InitProducerId, EndTxn), so that the later one can
+  wait;
 - which batches are retries, and which come before others (see `retries`);
 - the order within each transaction;
 - what the captured cluster is (ids, addresses), its topics, and how group leaders assigned;
@@ -69,7 +70,7 @@ def load(capture: Capture, spool: Spool, settings: ReplaySettings) -> ReplayInpu
 
 
 class _Loader:
-    """Takes all requests in order."""
+    """Learns from all requests in order."""
 
     def __init__(self, loaded: ReplayInput, settings: ReplaySettings, spool: Spool) -> None:
         self._loaded, self._settings, self._spool = loaded, settings, spool
@@ -88,7 +89,7 @@ class _Loader:
             loaded.items[index].refusal = refusal
 
     def take(self, request: Request) -> None:
-        """Take in one request, with its response."""
+        """Learn from one request, with its response."""
         loaded = self._loaded
         frame = self._spool.get(request.frame) or b""
         decoded = decode_request(frame) if request.version is not None else None
@@ -134,7 +135,7 @@ class _Loader:
         return refusal
 
     def _learn(self, item: ReplayItem, body: Tree, response: Tree | None) -> None:
-        """Take in a request that could be decoded."""
+        """Learn from a request that could be decoded."""
         loaded, request = self._loaded, item.request
         if request.key in TRANSACTIONAL_ID:
             item.transaction = body.get(TRANSACTIONAL_ID[request.key]) or None
@@ -179,7 +180,7 @@ class _Loader:
                         loaded.starts.setdefault(partition, each["log_start_offset"])
 
     def _learn_older(self, item: ReplayItem, body: Tree, response: Tree | None) -> None:
-        """Take in what a request tells about sessions and members that may be older than the capture."""
+        """Learn what a request tells about sessions and members that may be older than the capture."""
         request, sent = item.request, item.refusal is None
         of_client = item.refusal is None or item.refusal.bucket is Disposition.POLICY
         if request.key == ApiKey.FETCH and of_client:

@@ -1,7 +1,7 @@
-"""The cluster that was captured, as its responses describe it: ids and addresses, topics and their partitions.
+"""The cluster that was captured, as its responses describe it: ids, addresses, topics, partitions.
 
-In: every request with its response, in the order of the capture. Out: a `CapturedCluster`. Its ids and addresses keep a
-replay away from it (see `safety`); its topics are those that a target needs.
+In: every request with its response, in the order of the capture. Out: a `CapturedCluster`. Its ids and
+addresses keep a replay away from it (see `safety`); its topics are those that a target needs.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,8 @@ PARTITIONS_IN_RESPONSE: Mapping[int, tuple[str, str]] = {
     ApiKey.LIST_OFFSETS: ("topics", "name"),
     ApiKey.OFFSET_COMMIT: ("topics", "name"),
 }
-"""API -> the fields with topics, and with a topic's name, of responses that have an error for each partition."""
+"""API -> the fields with topics, and with a topic's name, of responses that have an error for each partition.
+"""
 
 
 class CapturedTopic(NamedTuple):
@@ -40,7 +41,7 @@ class CapturedCluster:
     mechanisms: set[str] = field(default_factory=set)  # of SASL
 
     def learn_response(self, key: int, body: Tree) -> None:
-        """Take in the response to a request that describes the cluster."""
+        """Learn from the response to a request that describes the cluster."""
         if key not in DESCRIBING:
             return
         if body.get("cluster_id"):
@@ -56,7 +57,10 @@ class CapturedCluster:
                 self.topics[topic["name"]] = CapturedTopic(partitions, replicas)
 
     def learn_partitions(self, key: int, body: Tree, names: Names) -> None:
-        """Take in a response for partitions: one that is used without an error exists, even if no metadata names it."""
+        """Learn from a response for partitions.
+
+        A partition that is used without an error exists, even if no metadata names it.
+        """
         if key not in PARTITIONS_IN_RESPONSE:
             return
         topics, name = PARTITIONS_IN_RESPONSE[key]

@@ -1,8 +1,8 @@
-"""Captured fetch sessions (KIP-227): all the partitions that a fetch is about, and not only those that it names.
+"""Captured fetch sessions (KIP-227): all that a fetch is about, and not only what it names.
 
-A fetch within a session names only what changed, so the whole set must be known to send it anywhere else: to leaders on
-other nodes, after a session was lost, in another version. `CapturedFetchSessions` rebuilds the sets, fetch by fetch in
-the order of the capture. A session belongs to a broker, and is known by its id there.
+A fetch within a session names only what changed, so the whole set must be known to send it anywhere else: to
+leaders on other nodes, after a session was lost, in another version. `CapturedFetchSessions` rebuilds the
+sets, fetch by fetch in the order of the capture. A session belongs to a broker, and is known by its id there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,7 +69,10 @@ class CapturedFetchSessions:
         return SessionRequest(session, epoch, issued, self._named(body), tuple(forgotten))
 
     def follow(self, request: SessionRequest) -> FetchScope | None:
-        """Take in a request in its turn, and return what it is about; None if its session is older than the capture."""
+        """Learn from a request in its turn, and return what it is about.
+
+        None if its session is older than the capture.
+        """
         session, epoch, issued, named, forgotten = request
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session[1]:

@@ -1,7 +1,8 @@
-"""Which captured connections belong together: those that share what a run must know of all of them.
+"""Which captured connections one process must replay: those that share what a run has to know.
 
-Connections that share a producer, a transactional id, a group or a client's place in a log, and those of which one reads what another
-writes, are *kin*, and are played by one process, since nothing is told from process to process. All others may be dealt out.
+Connections belong together if they share a producer, a transactional id, a group or a client's place in a
+log, or if one reads what another writes, since processes tell each other nothing. All others may be dealt
+out.
 """
 
 from collections import defaultdict
@@ -16,8 +17,7 @@ from kdissect.replay.rewrite.references import groups_of, topics_of
 IN_GROUPS = GROUP_MEMBERSHIP | OFFSET_COMMITS | {ApiKey.ADD_OFFSETS_TO_TXN}
 """Their connections belong to a group. FindCoordinator does not: whoever sends it is no member by that."""
 
-# Offsets in them are translated.
-READING = frozenset(
+WITH_OFFSETS = frozenset(
     {
         ApiKey.FETCH,
         ApiKey.OFFSET_COMMIT,
@@ -26,10 +26,11 @@ READING = frozenset(
         ApiKey.TXN_OFFSET_COMMIT,
     }
 )
+"""Offsets in them are translated, by what the run wrote and where their client was."""
 
 
 class ConnectionGroups:
-    """Sets of connections, united while a capture is looked at."""
+    """Sets of connections, united while a capture is loaded."""
 
     def __init__(self) -> None:
         self._parents: dict[Hashable, Hashable] = {}
@@ -37,7 +38,7 @@ class ConnectionGroups:
         self._readers: dict[str, set[int]] = defaultdict(set)
 
     def unite(self, one: Hashable, other: Hashable) -> None:
-        """Let two connections, or a connection and what it uses, belong together."""
+        """Put two connections, or a connection and what it uses, into one group."""
         first, second = self._root(one), self._root(other)
         if first != second:
             self._parents[second] = first
@@ -46,42 +47,37 @@ class ConnectionGroups:
         self,
         request: Request,
         body: Tree,
-        said: Tree | None,
+        response: Tree | None,
         transaction: str | None,
         client_id: str | None,
         names: Mapping[bytes, str],
     ) -> None:
-        """Take in what a request that will be sent uses."""
+        """Learn what a request that will be sent uses; `names` are those of topic ids."""
         connection, version = request.connection, request.version or 0
         if transaction:
             self.unite(connection, ("transaction", transaction))
-        for producer in (body.get("producer_id", -1), (said or {}).get("producer_id", -1)):
+        for producer in (body.get("producer_id", -1), (response or {}).get("producer_id", -1)):
             if producer >= 0:
                 self.unite(connection, ("producer", producer))
         if request.key == ApiKey.PRODUCE:
-            for records in _records(body):
-                first = next(whole_batches(records), None)
-                if first is not None and first.magic == 2:
-                    producer = read_header(records).producer_id
-                    if producer >= 0:
-                        self.unite(connection, ("producer", producer))
+            for producer in _producers_in(body):
+                self.unite(connection, ("producer", producer))
             for topic in topics_of(ApiKey.PRODUCE, version, body, names):
                 self._writers[topic].add(connection)
         if request.key in IN_GROUPS:
             for group in groups_of(request.key, version, body):
                 self.unite(connection, ("group", group))
-        if request.key in READING:
+        if request.key in WITH_OFFSETS:
             self.unite(connection, ("client", client_id) if client_id else connection)
-            for topic in topics_of(request.key, version, body, names):
-                self._readers[topic].add(connection)
+            self.add_reader(connection, topics_of(request.key, version, body, names))
 
     def add_reader(self, connection: int, topics: Iterable[str]) -> None:
-        """Take in that a connection reads topics which its requests do not name."""
+        """Note topics that a connection reads."""
         for topic in topics:
             self._readers[topic].add(connection)
 
-    def families(self, connections: Iterable[int]) -> list[list[int]]:
-        """Give the connections that belong together, in the order in which they come up."""
+    def groups(self, connections: Iterable[int]) -> list[list[int]]:
+        """Return the connections that belong together, in the order in which they come up."""
         for topic, readers in self._readers.items():
             if topic in self._writers:
                 first = next(iter(readers))
@@ -100,7 +96,13 @@ class ConnectionGroups:
         return one
 
 
-def _records(body: Tree) -> Iterable[bytes]:
+def _producers_in(body: Tree) -> Iterable[int]:
+    """Return the producer id of the first batch of each partition, if it has one."""
     for topic in body.get("topic_data") or ():
         for partition in topic["partition_data"]:
-            yield partition["records"] or b""
+            records = partition["records"] or b""
+            first = next(whole_batches(records), None)
+            if first is not None and first.magic == 2:
+                producer_id = read_header(records).producer_id
+                if producer_id >= 0:
+                    yield producer_id

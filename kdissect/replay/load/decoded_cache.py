@@ -1,8 +1,8 @@
-"""Captured messages for the handlers: decoded requests wait in the spool, so that no handler decodes while the clock runs.
+"""Captured messages for the handlers: decoded before the clock starts, and kept in the spool.
 
-Every request is decoded once, when it is loaded. `marshal` reads a tree back several times faster than the codec reads a
-frame. Large requests, which are records and not structure, are decoded when their turn comes: kept twice they would cost more
-than they save.
+Every request is decoded once, when it is loaded. `marshal` reads a tree back several times faster than the
+codec reads a frame. Large requests, which are records and not structure, are decoded when their turn comes:
+kept twice they would cost more than they save.
 """
 
 import marshal
@@ -44,7 +44,8 @@ class DecodedCache:
         begin = at - self._begin
         if not 0 <= begin <= len(self._window) - self._sizes[index]:
             self._window, self._begin, begin = read(SpoolSlot(at, WINDOW_BYTES)) or b"", at, 0
-        tree: Tree = marshal.loads(memoryview(self._window)[begin : begin + self._sizes[index]])  # noqa: S302 - our own file
+        data = memoryview(self._window)[begin : begin + self._sizes[index]]
+        tree: Tree = marshal.loads(data)  # noqa: S302 - our own file
         return tree
 
 

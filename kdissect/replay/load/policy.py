@@ -1,8 +1,8 @@
 """Which requests may go to the target at all: a table by API key, decided before anything else.
 
 No flag allows `NEVER`: what brokers say to brokers can move a high watermark or end other people's
-transactions on a cluster without an authorizer, security requests hold secrets, and some requests cannot be undone.
-Destructive requests are off one by one, and need a name that the operator chose.
+transactions on a cluster without an authorizer, security requests hold secrets, and some requests cannot be
+undone. Destructive requests are off one by one, and need a name that the operator chose.
 """
 
 from collections.abc import Mapping

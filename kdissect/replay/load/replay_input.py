@@ -1,4 +1,4 @@
-"""What a plan and a run start from: the captured requests, and all that had to be found out before the clock starts."""
+"""What a plan and a run start from: the captured requests, and all that is known of them."""
 
 from dataclasses import dataclass, field
 
@@ -34,7 +34,10 @@ class ReplayItem:
 
 @dataclass(slots=True)
 class ReplayInput:
-    """All that is known of the captures of a replay. Requests go by their index in the order of the capture."""
+    """All that is known of the captures of a replay.
+
+    Requests go by their index in the order of the capture.
+    """
 
     capture: Capture
     names: Names
@@ -52,7 +55,7 @@ class ReplayInput:
     transactions: dict[str, list[int]] = field(default_factory=dict)  # transactional id -> its requests
     connection_groups: ConnectionGroups = field(default_factory=ConnectionGroups)
 
-    # Retries: request -> partition -> the earlier attempts. Without idempotence that is known record by record.
+    # Retries: request -> partition -> the earlier attempts. Without idempotence they are known by record.
     retries: dict[int, dict[TopicPartition, tuple[int, ...]]] = field(default_factory=dict)
     repeats: dict[int, dict[TopicPartition, dict[RecordPosition, tuple[int, ...]]]] = field(
         default_factory=dict

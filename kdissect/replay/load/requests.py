@@ -1,7 +1,7 @@
 """Captured requests in time order, with their answers: what a replay starts from.
 
-The capture is read twice, as by a dump: once for the names of topic ids, once for the exchanges. Frames go to a spool, so a
-`Request` is a handful of numbers.
+The capture is read twice, as by a dump: once for the names of topic ids, once for the exchanges. Frames go to
+a spool, so a `Request` is a handful of numbers.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -80,21 +80,22 @@ def read(
 ) -> Capture:
     """Return all requests of some captures, in time order, each marked with the filter that excludes it.
 
-    `scratch` is a directory for unpacked captures, `spool` takes the frames. `keylog` names a file with TLS secrets, `wanted` makes the filters from the time at which the capture starts, and
-    `topic_names` has names for topic ids that the capture does not name. Raise InputError for what is not a capture.
+    `scratch` is a directory for unpacked captures, `spool` takes the frames. `keylog` names a file with TLS
+    secrets, `wanted` makes the filters from the time at which the capture starts, and `topic_names` has names
+    for topic ids that the capture does not name. Raise InputError for what is not a capture.
     """
     inputs = open_inputs(list(paths), scratch)
-    found = index_captures(inputs.files, SPLIT_BYTES)
-    keys = keys_for(keylog, found.files)
-    prescan = prescan_capture(found.splits, ports, keys)
+    index = index_captures(inputs.files, SPLIT_BYTES)
+    keys = keys_for(keylog, index.files)
+    prescan = prescan_capture(index.splits, ports, keys)
     capture = Capture(
-        files=tuple(file.file.name for file in found.files),
+        files=tuple(file.file.name for file in index.files),
         names=dict(topic_names or {}) | prescan.names,  # what was captured is true
-        warnings=[*(f"passed over {reason}" for reason in inputs.skipped), *found.warnings],
-        earliest_ns=found.earliest_time_ns or 0,
-        latest_ns=found.latest_time_ns or 0,
+        warnings=[*(f"passed over {reason}" for reason in inputs.skipped), *index.warnings],
+        earliest_ns=index.earliest_time_ns or 0,
+        latest_ns=index.latest_time_ns or 0,
     )
-    reader = ExchangeReader(found.splits, ports, prescan, keys)
+    reader = ExchangeReader(index.splits, ports, prescan, keys)
     selection = RequestSelection(wanted(capture.earliest_ns), capture.names)
     for request in _requests(reader, selection, capture, spool):
         capture.requests.append(request)

@@ -1,9 +1,10 @@
 """Which batches are retries, and which must be written before others.
 
-A producer with an id sends the same batch again: same producer, epoch and sequence. A producer without idempotence may
-batch anew when it tries again, so batches tell nothing: each record of an attempt that failed for a passing reason, or got no
-response, is remembered by its content, and looked for in what the same client sends to the partition within `PATIENCE_NS`.
-Two records of one millisecond with equal key, value and headers count as one that was tried twice.
+A producer with an id sends the same batch again: same producer, epoch and sequence. A producer without
+idempotence may batch anew when it tries again, so batches tell nothing: each record of an attempt that failed
+for a passing reason, or got no response, is remembered by its content, and looked for in what the same client
+sends to the partition within `PATIENCE_NS`. Two records of one millisecond with equal key, value and headers
+count as one that was tried twice.
 
 A producer changes its connection when a leader moves. Its batches of a partition stay in order even so.
 """
@@ -27,7 +28,7 @@ LENGTH = struct.Struct(">q")
 
 
 class RetryFinder:
-    """Takes all Produce requests in order, and notes in the input what each of them repeats or waits for."""
+    """Learns from all Produce requests in order, and notes what each of them repeats or waits for."""
 
     def __init__(self, loaded: ReplayInput) -> None:
         self._loaded = loaded
@@ -36,7 +37,7 @@ class RetryFinder:
         self._writers: dict[tuple[object, TopicPartition], tuple[int, int, str]] = {}
 
     def take(self, item: ReplayItem, body: Tree, response: Tree | None) -> None:
-        """Take in a Produce request."""
+        """Learn from a Produce request."""
         loaded = self._loaded
         errors = _errors(response, loaded.names)
         for topic in body["topic_data"]:
@@ -105,7 +106,7 @@ class FailedRecords:
     def earlier(
         self, writer: Writer, batches: Iterable[CapturedBatch], time_ns: int
     ) -> dict[RecordPosition, tuple[int, ...]]:
-        """Return the records that were tried before, with the requests that did, and look for them no more."""
+        """Return records that were tried before, with the requests that had them, and forget them."""
         if writer not in self._failed:
             return {}
         if time_ns - self._last_ns[writer] > PATIENCE_NS:
@@ -127,7 +128,7 @@ class FailedRecords:
         time_ns: int,
         before: dict[RecordPosition, tuple[int, ...]],
     ) -> None:
-        """Take in a request that failed; `before` is what `earlier` returned for it."""
+        """Learn from a request that failed; `before` is what `earlier` returned for it."""
         known = self._failed.setdefault(writer, {})
         self._last_ns[writer] = time_ns
         for position, record in _records(batches):

@@ -1,12 +1,12 @@
 """Which captured requests the filters of the command line select: the filters that every command has.
 
-In: the filters as one `ExchangeFilter`, and exchanges in the order of the capture. Out: for each exchange the option that
-excludes it, or nothing. The whole capture is read even so, since an excluded request still tells what a selected one
-needs: names of topics, sessions and members that began earlier.
+In: the filters as one `ExchangeFilter`, and exchanges in the order of the capture. Out: for each exchange the
+option that excludes it, or nothing. The whole capture is read even so, since an excluded request still tells
+what a selected one needs: names of topics, sessions and members that began earlier.
 
-The meaning of a filter is that of `kdissect.tables.filters`, with one addition. An exchange that names no topic passes
-`--topic`, and one that names no group passes `--group`: the end of a transaction, a heartbeat and the request for a
-producer id belong to whatever is replayed.
+The meaning of a filter is that of `kdissect.tables.filters`, with one addition. An exchange that names no
+topic passes `--topic`, and one that names no group passes `--group`: the end of a transaction, a heartbeat
+and the request for a producer id belong to whatever is replayed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -70,7 +70,10 @@ class RequestSelection:
         return ""
 
     def _can_tell(self, option: str, decoded: DecodedExchange) -> bool:
-        """Return whether an exchange names what an option selects by; every exchange has a client and an outcome."""
+        """Return whether an exchange names what an option selects by.
+
+        Every exchange has a client and an outcome, but not all have a topic or a group.
+        """
         if option == "--topic":
             return next(mentioned_topics(decoded, self._names), None) is not None
         return option != "--group" or next(mentioned_groups(decoded), None) is not None

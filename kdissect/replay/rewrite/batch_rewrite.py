@@ -1,8 +1,10 @@
-"""What happens to the records of a Produce request: never to the records themselves, nearly always to what stands around them.
+"""What happens to the batches of a Produce request: records stay, what is around them changes.
 
-- A batch of magic 2 gets another producer, epoch, sequence and time in its header; the checksum is patched from the header alone, so
-  a megabyte costs no more than a hundred bytes and a checksum that was wrong stays wrong.
-- A message set of magic 0 or 1 becomes one batch of magic 2 with the same codec: brokers since 4.0 take nothing else.
+- A batch of magic 2 gets another producer, epoch, sequence and time in its header. The checksum is patched
+  from the header alone, so a megabyte costs no more than a hundred bytes, and a checksum that was wrong stays
+  wrong.
+- A message set of magic 0 or 1 becomes one batch of magic 2 with the same codec: brokers since 4.0 accept
+  nothing else.
 - A field with several batches is cut at their borders, since a request may hold one for each partition.
 """
 
@@ -54,7 +56,7 @@ class CapturedBatch(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many bytes it has, by its own account."""
+        """Its number of bytes, by its own account."""
         return PREFIX_BYTES + int.from_bytes(self.data[LENGTH_AT:PREFIX_BYTES], "big")
 
     @property
@@ -97,7 +99,10 @@ def batches_of(data: bytes) -> list[CapturedBatch]:
 
 
 def modern(data: bytes) -> CapturedBatch:
-    """Turn a message set of magic 0 or 1 into one batch of magic 2 with the same codec and the same records."""
+    """Return a message set of magic 0 or 1 as one batch of magic 2 with the same codec and the same records.
+
+    Raise SkipRequest if it cannot be read.
+    """
     records: list[Record] = []
     for each in read_records(data):
         if isinstance(each, RecordFault):
@@ -109,7 +114,10 @@ def modern(data: bytes) -> CapturedBatch:
 
 
 def without(batch: CapturedBatch, gone: Collection[int]) -> CapturedBatch | None:
-    """Leave out records by their numbers; None if none is left. For batches without producer id: others cannot be changed."""
+    """Return a batch without the records of these numbers; None if none is left.
+
+    For batches without a producer id: others cannot be changed. A batch that cannot be read stays as it is.
+    """
     records = [each for number, each in enumerate(read_records(batch.data)) if number not in gone]
     kept = [each for each in records if isinstance(each, Record)]
     if len(kept) < len(records):
@@ -124,7 +132,7 @@ def rewritten(
     base_sequence: int,
     shift_ms: int = 0,
 ) -> bytes:
-    """Give the batch with another producer and sequence, later by `shift_ms`, as a client sends it.
+    """Return the batch with another producer and sequence, later by `shift_ms`, as a client sends it.
 
     The checksum is patched. Raise SkipRequest for a control batch, which only brokers write.
     """
@@ -145,7 +153,7 @@ def rewritten_head(
     base_sequence: int,
     shift_ms: int = 0,
 ) -> bytes:
-    """Give the header alone of what `rewritten` gives; the batch needs no more than its header either."""
+    """Return only the header of what `rewritten` returns; the batch needs no more than its header either."""
     refuse_control(batch)
     data = batch.data
     base, latest = batch.base_timestamp, batch.max_timestamp
@@ -173,5 +181,5 @@ def rewritten_head(
 
 
 def codec_of(batch: CapturedBatch) -> int:
-    """Give the number of the batch's codec."""
+    """Return the number of the batch's codec."""
     return batch.attributes & CODEC_BITS

@@ -1,7 +1,8 @@
-"""How things are called on the target: topics, groups, transactional ids and instance ids get other names, topics other ids.
+"""How things are called on the target: topics, groups, transactional ids and instance ids.
 
-In: a captured name or topic id. Out: the target's. The rule: a map of the settings comes first, then the prefix. Ids are
-the target's own, learnt from its metadata; a captured id has a name if any message of the capture tells it (KIP-516).
+In: a captured name or topic id. Out: the target's. The rule: a map of the settings comes first, then the
+prefix. Ids are the target's own, learnt from its metadata; a captured id has a name if any message of the
+capture tells it (KIP-516).
 """
 
 from dataclasses import dataclass, field
@@ -54,7 +55,10 @@ class Names:
         return None if name is None else self.settings.client_id_prefix + name
 
     def topic_id(self, captured: bytes) -> bytes:
-        """Return the target's id of a topic that was captured by id. Raise SkipRequest if either side does not know it."""
+        """Return the target's id of a topic that was captured by id.
+
+        Raise SkipRequest if either side does not know it.
+        """
         if captured == ZERO_ID:
             return captured
         name = self.captured_ids.get(captured)

@@ -1,17 +1,17 @@
 """Rewriting by role: one rule for a topic name, wherever in 93 APIs one stands.
 
-A message at one version is compiled, once, to closures that go over a decoded tree in place and give every value that has a
-rule to the `Names` of this run. What the schema cannot say stands in `RULES` beside what it can: coordinator keys and
-resources are what the type beside them says, epochs and racks of one cluster mean nothing in another and become
-the schema's "don't know", the id of the cluster is left out.
-
-In: the tree of a request as captured. Out: the same tree with the values of the target, and notes of what was changed.
+In: the tree of a request as captured. Out: the same tree with the values of the target. A message at one
+version is compiled, once, to closures that go over a decoded tree in place and give every value that has a
+rule to the `Names` of the run. What the schema cannot say is in `RULES`: coordinator keys and resources mean
+what the type beside them says. Epochs and racks of one cluster mean nothing in another and become the
+schema's "don't know"; the id of the cluster is left out.
 """
 
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from kdissect.exchanges.filter import GROUP_RESOURCES, TOPIC_RESOURCE
 from kdissect.protocol.codec.body import encode
 from kdissect.protocol.codec.messages import decode_embedded
 from kdissect.protocol.schema.definition import (
@@ -23,8 +23,7 @@ from kdissect.protocol.schema.registry import MESSAGES
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.rewrite.names import Names, Tree
 
-TOPIC_RESOURCE, GROUP_RESOURCES = 2, (3, 32)
-GROUP_KEY, TRANSACTION_KEY = 0, 1
+GROUP_KEY, TRANSACTION_KEY = 0, 1  # key_type of FindCoordinator
 
 
 Rule = Callable[[Names, Any, Tree], Any]  # (names, value, struct around it) -> new value
@@ -81,7 +80,7 @@ Walk = Callable[[Tree, Names], None]
 
 @cache
 def rewriter(message: Message, version: int) -> Walk:
-    """Compile the walk that puts the target's values in the place of the captured ones."""
+    """Return the function that puts the target's values into a tree, in the place of the captured ones."""
     return _struct(message, version) or (lambda _tree, _names: None)
 
 
@@ -154,7 +153,10 @@ def _rewrite_embedded(tree: Tree, name: str, embedded: str, names: Names) -> Non
 
 
 def rewritten_embedded(embedded: str, data: bytes, names: Names) -> bytes:
-    """Rewrite what members say to each other; what they own and in which generation is of the captured group, and left out."""
+    """Return what members send each other, rewritten; what they own, and in which generation, is left out.
+
+    Raise SkipRequest if it cannot be decoded.
+    """
     message = MESSAGES[embedded]
     decoded = decode_embedded(embedded, data)
     version = int.from_bytes(data[:2], "big", signed=True)

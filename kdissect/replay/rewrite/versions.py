@@ -1,14 +1,14 @@
 """A request in another version of its API: which version the target gets, and what that costs.
 
-The captured version is kept wherever the target speaks it. Otherwise the nearest one is taken, and the tree is carried
-over field by field: a field that the new version does not have may go if it says nothing (its default), if it is one of
-`HARMLESS`, or if its meaning moves to another field: a topic's name to its id and back, one group to a list of one. Everything else
-is a *loss* with a name, refused unless the operator allows it.
+The captured version is kept if the target speaks it, else the nearest one is taken. The tree is carried over
+field by field. A field that the new version does not have may go if it says nothing (its default), if it is
+one of `HARMLESS`, or if its meaning moves to another field: a topic's name to its id and back, one group to a
+list of one. Everything else is a *loss* with a name, refused unless the settings allow it.
 """
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.schema.definition import (
@@ -30,20 +30,46 @@ LAST_CLIENT_VERSION: dict[int, int] = {ApiKey.ADD_PARTITIONS_TO_TXN: 3}  # newer
 
 HARMLESS = frozenset(
     {
-        "allow_auto_topic_creation",  # is false in everything that is sent
-        "cluster_id", "replica_state", "current_leader_epoch", "last_fetched_epoch", "committed_leader_epoch",
-        "rack_id",  # neutral by role
-        "log_start_offset", "replica_directory_id", "high_watermark",  # only followers use them
-        "max_bytes", "max_num_offsets", "timeout_ms", "retention_time_ms", "commit_timestamp",  # limits that have defaults
-        "reason", "protocol_type", "protocol_name",  # told again in other fields, or for logs
-        "session_id", "session_epoch", "forgotten_topics_data",  # without sessions the request names everything
-        "include_cluster_authorized_operations", "include_topic_authorized_operations",
-        "member_id", "member_epoch",  # of OffsetFetch: only fences
-        "rebalance_timeout_ms",  # older members use the session timeout
+        # It is false in everything that is sent.
+        "allow_auto_topic_creation",
+        # Neutral by role.
+        "cluster_id",
+        "replica_state",
+        "current_leader_epoch",
+        "last_fetched_epoch",
+        "committed_leader_epoch",
+        "rack_id",
+        # Only followers use them.
+        "log_start_offset",
+        "replica_directory_id",
+        "high_watermark",
+        # Limits that have defaults.
+        "max_bytes",
+        "max_num_offsets",
+        "timeout_ms",
+        "retention_time_ms",
+        "commit_timestamp",
+        # Known from other fields, or for logs.
+        "reason",
+        "protocol_type",
+        "protocol_name",
+        # Without sessions the request names everything.
+        "session_id",
+        "session_epoch",
+        "forgotten_topics_data",
+        "include_cluster_authorized_operations",
+        "include_topic_authorized_operations",
+        # Of OffsetFetch: they only fence.
+        "member_id",
+        "member_epoch",
+        # Older members use the session timeout.
+        "rebalance_timeout_ms",
     }
-)  # fmt: skip
+)
+"""Fields whose loss changes nothing."""
 
-Range = tuple[int, int]
+Range: TypeAlias = tuple[int, int]
+"""Oldest and newest version."""
 
 
 class Converted(NamedTuple):
@@ -54,7 +80,7 @@ class Converted(NamedTuple):
 
 
 def chosen_version(key: int, captured: int, target: Range | None) -> int | None:
-    """Choose the version to send: the captured one, or the nearest that both ends know; None if there is none."""
+    """Return the version to send: the captured one, or the nearest that both ends know, or None."""
     api = APIS.get(key)
     if api is None or target is None:
         return None
@@ -65,9 +91,12 @@ def chosen_version(key: int, captured: int, target: Range | None) -> int | None:
     return min(max(captured, low), high)
 
 
-def true_ranges(said: dict[int, Range]) -> dict[int, Range]:
-    """Correct what brokers say: those of 4.x list Produce 0-2 for old clients' sake, and refuse it (KAFKA-18659)."""
-    ranges = dict(said)
+def true_ranges(listed: dict[int, Range]) -> dict[int, Range]:
+    """Return the versions that a broker speaks, from those that it lists.
+
+    Brokers of 4.x list Produce 0-2 for the sake of old clients, and refuse it (KAFKA-18659).
+    """
+    ranges = dict(listed)
     if ApiKey.PRODUCE in ranges and ranges.get(ApiKey.FETCH, (0, 0))[0] >= 4:
         low, high = ranges[ApiKey.PRODUCE]
         ranges[ApiKey.PRODUCE] = (max(low, FIRST_BATCH_VERSION), high)
@@ -75,7 +104,7 @@ def true_ranges(said: dict[int, Range]) -> dict[int, Range]:
 
 
 def convert(key: int, tree: Tree, captured: int, sent: int, names: Names) -> Converted:
-    """Carry a request over; the values in it are the target's already."""
+    """Return a request in another version, and what it loses; the values in it are the target's already."""
     if captured == sent:
         return Converted(tree, ())
     message = APIS[key].request
@@ -85,13 +114,13 @@ def convert(key: int, tree: Tree, captured: int, sent: int, names: Names) -> Con
 
 
 def _carry(owner: Message | Field, tree: Tree, sent: int, names: Names, path: str, losses: list[str]) -> Tree:
-    """Keep the fields that the version has; note what is lost."""
+    """Return the fields that the version has, and note what is lost."""
     known = _by_name(owner, sent)
     out: Tree = {}
     for name, value in tree.items():
         field = known.get(name)
         if field is None:
-            if name == UNKNOWN_TAGS or not _says_nothing(owner, name, value, known):
+            if name == UNKNOWN_TAGS or not _is_default(owner, name, value, known):
                 losses.append(f"{path}{name}")
             continue
         if field.type == "struct" and value is not None:
@@ -109,7 +138,10 @@ def _carry(owner: Message | Field, tree: Tree, sent: int, names: Names, path: st
 
 
 def _name_topics(owner: Message | Field, tree: Tree, out: Tree, sent: int, names: Names) -> None:
-    """Put a topic's id where its name was, or the name where the id was: left out, the zero id would be sent in silence."""
+    """Put a topic's id in the place of its name, or the other way round.
+
+    Else the zero id would be sent silently.
+    """
     roles = _topic_fields(owner, sent)
     if roles is None:
         return
@@ -130,7 +162,10 @@ def _by_name(owner: Message | Field, version: int) -> dict[str, Field]:
 
 @cache
 def _topic_fields(owner: Message | Field, version: int) -> tuple[str, bool, bool] | None:
-    """Say how a struct names a topic: (its field for names, whether it has it in this version, whether it has an id)."""
+    """Return how a struct names a topic; None for one that has not both a name and an id.
+
+    That is (the field for names, whether this version has it, whether this version has an id).
+    """
     by_role = {
         field.role: field for field in owner.fields if field.role in ("topic", "topic_id") and not field.array
     }
@@ -140,7 +175,7 @@ def _topic_fields(owner: Message | Field, version: int) -> tuple[str, bool, bool
     return name.name, version in name.versions, version in by_role["topic_id"].versions
 
 
-def _says_nothing(owner: Message | Field, name: str, value: Any, known: dict[str, Field]) -> bool:
+def _is_default(owner: Message | Field, name: str, value: Any, known: dict[str, Field]) -> bool:
     field = next((each for each in owner.fields if each.name == name), None)
     if field is None:
         return True  # put there by a change of shape

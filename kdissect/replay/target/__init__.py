@@ -1,1 +1,18 @@
-"""What on the target stands for what in the capture: leaders, ids, producers, members, fetch sessions, offsets."""
+"""What on the target stands for what in the capture, and coroutines that find it out.
+
+In: captured values and the target's responses. Out: the target's values. Each module owns one subject, with
+its state and its rules, for one pass; only the cluster outlives a pass.
+
+| module              | subject                                                                    |
+| ------------------- | -------------------------------------------------------------------------- |
+| `cluster`           | nodes, leaders, topic ids, versions; requests split by leader              |
+| `discover`          | questions about the target before a run: its id, topics, ends of logs      |
+| `leaders`           | leaders, learnt anew when they move                                        |
+| `coordinators`      | coordinators of groups and transactional ids, and requests to them         |
+| `producers`         | producer ids, epochs and sequence numbers                                  |
+| `open_transactions` | which transactions are open, and what their requests wait for              |
+| `offsets`           | positions in logs                                                          |
+| `fetch_sessions`    | fetch sessions of the replayer's own                                       |
+| `members`           | members of groups                                                          |
+| `share_sessions`    | sessions of share groups, and records to acknowledge                       |
+"""

@@ -1,7 +1,7 @@
-"""The target as it describes itself: nodes, leaders, topic ids, versions; and how a request is split along its leaders.
+"""The target as it describes itself (nodes, leaders, topic ids, versions), and requests split by leader.
 
-Addresses are checked when they are learnt, before anything connects to them: a cluster restored from a copy may advertise
-the addresses of the original. One `TargetCluster` serves the plan and all passes of a run.
+Addresses are checked when they are learnt, before anything connects to them: a cluster restored from a copy
+may advertise the addresses of the original. One `TargetCluster` serves the plan and all passes of a run.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ class TargetTopic(NamedTuple):
 
 
 class PartitionFields(NamedTuple):
-    """The fields in which a request names partitions: the list of topics, a topic's name and partitions, a partition's number."""
+    """The fields in which a request names partitions: topics, a topic's name and partitions, a number."""
 
     topics: str
     name: str
@@ -67,7 +67,7 @@ class TargetCluster:
     turn: int = 0
 
     def learn_metadata(self, body: Tree, names: Names) -> None:
-        """Take in a Metadata response; one without nodes comes from a broker that knows nothing yet.
+        """Learn from a Metadata response; one without nodes comes from a broker that knows nothing yet.
 
         Raise AbortRun for an address that must not be connected to.
         """
@@ -93,7 +93,7 @@ class TargetCluster:
         self.turn += 1
 
     def learn_versions(self, body: Tree) -> None:
-        """Take in an ApiVersions response: what one node speaks limits what is sent to all."""
+        """Learn from an ApiVersions response: what one node speaks limits what is sent to all."""
         ranges = true_ranges(
             {each["api_key"]: (each["min_version"], each["max_version"]) for each in body["api_keys"]}
         )
@@ -135,7 +135,7 @@ def leaders_in(body: Tree) -> dict[str, dict[int, int]]:
 
 
 def split(key: int, body: Tree, cluster: TargetCluster, names: Names) -> list[tuple[int, Tree]]:
-    """Split a request along the leaders of its partitions: (node, body) for each, in the order in which they come up."""
+    """Return (node, body) for each leader of a request's partitions, in the order in which they come up."""
     fields = PARTITIONS_OF[key]
     by_node: dict[int, list[Tree]] = {}
     for topic in body.get(fields.topics) or ():

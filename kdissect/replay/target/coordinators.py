@@ -1,8 +1,8 @@
 """Coordinators of groups and transactional ids: which node they are, and questions that only they answer.
 
-A coordinator moves, loads its state, or still ends a transaction; it then responds with an error that passes. `ask` asks
-until the response says more than that, since all that comes later waits for it. An error that passes and that the
-captured client got too is left as it is: that client asked again by itself.
+A coordinator moves, loads its state, or still ends a transaction; it then responds with an error that passes.
+`ask` asks until the response says more than that, since all that comes later waits for it. An error that
+passes and that the captured client got too is left as it is: that client asked again by itself.
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,10 @@ class Coordinators:
         self._cluster, self._clock, self._notes, self._deadline_s = cluster, clock, notes, deadline_s
 
     def node_for(self, key: int, body: Tree) -> Coroutine[int]:
-        """Return the node that a request must go to; ANY for one that any node answers. Raise SkipRequest as `find` does."""
+        """Return the node that a request must go to; ANY for one that any node answers.
+
+        Raise SkipRequest as `find` does.
+        """
         if key in GROUP_FIELD:
             return (yield from self.find(GROUP_KEY, body[GROUP_FIELD[key]]))
         if key in TRANSACTION_FIELD and body.get(TRANSACTION_FIELD[key]):
@@ -73,7 +76,10 @@ class Coordinators:
         return ANY
 
     def find(self, kind: int, name: str) -> Coroutine[int]:
-        """Return the coordinator of a group or a transactional id. Raise SkipRequest if none is found in time."""
+        """Return the coordinator of a group or a transactional id.
+
+        Raise SkipRequest if none is found in time.
+        """
         known = self._cluster.coordinators.get((kind, name))
         if known is not None and known in self._cluster.nodes:
             return known
@@ -95,7 +101,7 @@ class Coordinators:
     def ask(
         self, key: int, version: int, body: Tree, client_id: str | None, item: ReplayItem | None = None
     ) -> Coroutine[Answer]:
-        """Send a request until the answer is more than a passing error; return that, or the last one at the deadline.
+        """Send a request until the answer is more than a passing error, or time is up, and return it.
 
         The first sending counts as the captured request `item`; without one all are the replayer's own.
         """
@@ -134,7 +140,7 @@ class Coordinators:
 def pause_ns(tries: int) -> int:
     """Return how long to wait before something is sent again.
 
-    A transaction ends within ms, a coordinator that moves needs longer. Waiting much longer than that would soon be late
-    for a client that has a transaction every few ms.
+    A transaction ends within ms, a coordinator that moves needs longer. Waiting much longer than that would
+    soon be late for a client that has a transaction every few ms.
     """
     return min(FIRST_PAUSE_NS << min(tries, 8), LONGEST_PAUSE_NS)

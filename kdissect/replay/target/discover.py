@@ -1,13 +1,15 @@
 """Questions that change nothing: what the target is, asked before anything is planned or sent.
 
-ApiVersions (by every connection's handshake), Metadata, DescribeCluster and DescribeConfigs are all that a plan sends. Every
-node is asked for the topics: metadata reaches each of them at its own time (KIP-500), so one may not know yet what another
-one created. A run also asks where each log begins and ends, so that positions can be found in it.
+ApiVersions (by every connection's handshake), Metadata, DescribeCluster and DescribeConfigs are all that a
+plan sends. Every node is asked for the topics: metadata reaches each of them at its own time (KIP-500), so
+one may not know yet what another one created. A run also asks where each log begins and ends, so that
+positions can be found in it.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from kdissect.exchanges.filter import TOPIC_RESOURCE
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import LEADER_ERRORS, ErrorCode
 from kdissect.replay.effects import Answer, Coroutine, Part, ask, ask_one, pause
@@ -15,7 +17,6 @@ from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.captured_cluster import CapturedCluster
 from kdissect.replay.pass_state import RunClock
 from kdissect.replay.rewrite.names import Names, Tree
-from kdissect.replay.rewrite.roles import TOPIC_RESOURCE
 from kdissect.replay.rewrite.versions import chosen_version
 from kdissect.replay.safety import AbortRun, check_cluster
 from kdissect.replay.settings import ReplaySettings
@@ -80,7 +81,7 @@ class Discovery:
         return description
 
     def until_settled(self, topics: Sequence[str], created: bool = False) -> Coroutine[list[str]]:
-        """Ask every node for topics until all name the same leader of each partition; return those that took too long.
+        """Ask every node for topics until all name the same leaders; return the topics that took too long.
 
         A topic that no node knows is not on the target, unless it is `created`: then it is waited for.
         """
@@ -148,7 +149,10 @@ class Discovery:
         }
 
     def _learn_bound(self, version: int, timestamp: int, deadline_ns: int) -> Coroutine[None]:
-        """Ask leader by leader; again if one was moving, since a position that is guessed without bounds may not exist."""
+        """Ask leader by leader, and again if one was moving.
+
+        A position that is guessed without bounds may not exist.
+        """
         captured = {self._names.topic(name): name for name in self._source.topics}
         topics = self._cluster.topics
         missing = {(name, each) for name in captured if name in topics for each in topics[name].leaders}

@@ -1,9 +1,9 @@
 """Fetch sessions with the target (KIP-227), and what each captured connection reads in them.
 
-A session of the replayer's own names all partitions when it begins, and then what changed. A fetch in a session changes
-little, and so does its replay: only those partitions are looked at again that the client named, whose last response
-brought records, or about which more is known than before. If leaders moved, or another captured session begins, all
-partitions are assigned to nodes anew.
+A session of the replayer's own names all partitions when it begins, and then what changed. A fetch in a
+session changes little, and so does its replay: only those partitions are looked at again that the client
+named, whose last response brought records, or about which more is known than before. If leaders moved, or
+another captured session begins, all partitions are assigned to nodes anew.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ PartitionsByNode: TypeAlias = dict[int, dict[TopicPartition, Tree]]
 
 
 class SessionTurn(NamedTuple):
-    """What the next request of a session says: its id and epoch, the partitions to name, and those to forget."""
+    """What the next request of a session says: id and epoch, the partitions to name, and those to forget."""
 
     session_id: int
     epoch: int
@@ -55,7 +55,7 @@ class OwnFetchSession:
         return SessionTurn(self.session_id, epoch, changed, gone)
 
     def take_response(self, requested: tuple[int, int], session_id: int, error: int) -> None:
-        """Take in the response to (session id, epoch); after any error of the session a new one begins."""
+        """Learn from the response to (session id, epoch); after any error of the session a new one begins."""
         requested_id, requested_epoch = requested
         if requested_epoch == INITIAL_EPOCH and not error:
             self.session_id, self.epoch = session_id, 1
@@ -118,7 +118,7 @@ class FetchState:
         gone: Iterable[TopicPartition],
         positions: Positions,
     ) -> FetchChanges:
-        """Take in the partitions that the client named and those it reads no more, and return all that changed."""
+        """Learn which partitions the client named, and which it reads no more; return all that changed."""
         changes, partitions = FetchChanges(), self._partitions
         for captured in gone:
             left = partitions.pop(captured, None)
@@ -158,7 +158,7 @@ class FetchState:
 
 
 class FetchSessions:
-    """All fetch sessions of a pass: the captured ones, the replayer's own, and what connections read in them."""
+    """All fetch sessions of a pass: captured ones, the replayer's own, and what connections read in them."""
 
     def __init__(self, captured: CapturedFetchSessions) -> None:
         self.captured = captured

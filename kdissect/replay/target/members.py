@@ -1,8 +1,8 @@
 """Members of groups: which member on the target stands for which captured one.
 
-A captured member is known by its captured id. Its `LiveMember` has the id, generation and role that the target gave it.
-Generations are not mapped one by one, since a group of the target may rebalance more or less often than the captured one:
-each request of a member carries what the target told it last.
+A captured member is known by its captured id. Its `LiveMember` has the id, generation and role that the
+target gave it. Generations are not mapped one by one, since a group of the target may rebalance more or less
+often than the captured one: each request of a member carries what the target told it last.
 """
 
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ class LiveMember:
         return self.generation >= 0
 
     def take_heartbeat_response(self, response: Tree) -> None:
-        """Take in the response to a heartbeat that joins (KIP-848); a member that is put out has to join again."""
+        """Learn from the response to a heartbeat (KIP-848); a member that is put out has to join again."""
         if not response:
             return
         if response["error_code"] in EPOCH_MEMBER_LOST:
@@ -58,7 +58,7 @@ class LiveMember:
                 self.owned = response["assignment"]["topic_partitions"]
 
     def take_join_response(self, request: Tree, version: int, response: Tree) -> None:
-        """Take in the response to a JoinGroup without an error, and keep the request to join again with."""
+        """Learn from the response to a successful JoinGroup, and keep the request to join again with."""
         self.member_id, self.generation = response["member_id"], response["generation_id"]
         self.leader, self.protocol = response["leader"], response.get("protocol_name")
         self.others = [each["member_id"] for each in response["members"]]

@@ -5,10 +5,12 @@ For each partition these rules are tried in order, and the one that was used is 
 - *produced*: the offset is within, or right behind, a batch that this run has written;
 - *fetched*: the client goes on from where its own last fetch on the target ended;
 - *anchored*: as far from the start of the log as in the capture, within what the target has;
-- *identity*: the same number, if the settings ask for it or nothing else is known (then within what the target has).
+- *identity*: the same number, if the settings ask for it or nothing else is known (then within what the
+  target has).
 
-Batches are kept sorted by captured offset. An offset between two batches, where a transaction's marker was, is the
-beginning of the next one if there is one, and else the end of the one before: never further than what is known.
+Batches are kept sorted by captured offset. An offset between two batches, where a transaction's marker was,
+is the beginning of the next one if there is one, and else the end of the one before: never further than what
+is known.
 """
 
 from array import array
@@ -103,7 +105,7 @@ class Positions:
         return known
 
     def add_written(self, partition: TopicPartition, captured: int, records: int, target: int) -> None:
-        """Take in a batch that both clusters acknowledged."""
+        """Learn from a batch that both clusters acknowledged."""
         known = self.partition(partition)
         known.turn += 1
         at = len(known.captured)
@@ -116,11 +118,11 @@ class Positions:
                 del column[:MOST_BATCHES]
 
     def add_fetched(self, client: str, partition: TopicPartition, following: int) -> None:
-        """Take in how far a client's fetch on the target went: `following` is the offset behind its records."""
+        """Learn how far a client's fetch on the target went: `following` is the offset behind its records."""
         self.client(client, partition).offset = following
 
     def set_bounds(self, partition: TopicPartition, start: int = -1, end: int = -1) -> None:
-        """Take in the start of the target's log and its high watermark; below 0: not known."""
+        """Learn from the start of the target's log and its high watermark; below 0: not known."""
         known = self.partition(partition)
         if start >= 0 and start != known.target_start:
             known.target_start = start
@@ -130,7 +132,10 @@ class Positions:
             known.turn += 1
 
     def translate(self, partition: TopicPartition, captured: int, client: str = "") -> TranslatedOffset:
-        """Return the target's offset for a captured one. Offsets below 0 have a meaning of their own, and stay."""
+        """Return the target's offset for a captured one.
+
+        Offsets below 0 have a meaning of their own, and stay.
+        """
         translated = self._translated(partition, captured, client)
         used = self.used.get(partition)
         if used is None:

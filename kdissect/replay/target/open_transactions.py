@@ -1,7 +1,8 @@
-"""Transactions on the target: which are open, which partitions were added to them, and what their requests wait for.
+"""Transactions on the target: which are open, their partitions, and what their requests wait for.
 
-All transactional ids here are the captured ones. The requests of a transactional id are sent in the captured order as far
-as they conflict: a batch waits for the partitions to be added, the end waits for all that belongs to the transaction.
+All transactional ids here are the captured ones. The requests of a transactional id are sent in the captured
+order as far as they conflict: a batch waits for the partitions to be added, the end waits for all that
+belongs to the transaction.
 """
 
 from collections import defaultdict
@@ -56,7 +57,7 @@ class Transactions:
         return partition in self._added[transaction or ""]
 
     def earlier(self, item: ReplayItem, conflicts: Callable[[int], bool]) -> Iterator[int]:
-        """Return the earlier requests of its transactional id that a request waits for, those that have not ended.
+        """Return the earlier requests of its transactional id that a request still waits for.
 
         `conflicts` decides by API key.
         """

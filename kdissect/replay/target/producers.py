@@ -1,16 +1,17 @@
 """Producer ids, epochs and sequence numbers: those of the target in the place of the captured ones.
 
-A captured (producer id, epoch) stands for an *identity* that the target issued in this run: by the replayed InitProducerId or
-EndTxn (KIP-890) whose captured answer told it, or by one that the replayer asks for because the capture begins later. An
-epoch that an idempotent client raised by itself (KIP-360) is raised alike.
+A captured (producer id, epoch) stands for an *identity* that the target issued in this run: by the replayed
+InitProducerId or EndTxn (KIP-890) whose captured answer told it, or by one that the replayer asks for because
+the capture begins later. An epoch that an idempotent client raised by itself (KIP-360) is raised alike.
 
-Sequences are counted anew for each identity and partition, so that holes in the capture leave none on the target. The captured
-number only tells a retry from a new batch. The target takes the batches of a partition only in the order of their numbers, so
-those under way at one time must go one way: one connection to one node keeps their order, two do not. When a batch fails, those
-behind it fail too; what comes next waits until nothing is under way, and counting goes on behind what the target took. What was
-refused for the moment only goes first, in the order of the capture. TopicPartition nobody
-can tell whether the target took a batch (its answer was lost), going on would let the next one pass for its repetition, which is
-answered and not written; so the epoch is raised, as a client does (KIP-360), and counting starts anew.
+Sequences are counted anew for each identity and partition, so that holes in the capture leave none on the
+target. The captured number only tells a retry from a new batch. The target takes the batches of a partition
+only in the order of their numbers, so those under way at one time must go one way: one connection to one node
+keeps their order, two do not. When a batch fails, those behind it fail too; what comes next waits until
+nothing is under way, and counting goes on behind what the target took. What was refused for the moment only
+goes first, in the order of the capture. TopicPartition nobody can tell whether the target took a batch (its
+answer was lost), going on would let the next one pass for its repetition, which is answered and not written;
+so the epoch is raised, as a client does (KIP-360), and counting starts anew.
 """
 
 from collections import Counter
@@ -50,7 +51,7 @@ class SequenceNumbering:
         return not self.under_way or (route == self.route and not self.broken)
 
     def look_again(self) -> None:
-        """Let those who wait see whether it is their turn."""
+        """Wake all who wait, to see whether it is their turn."""
         gate, self.gate = self.gate, Gate()
         gate.open()
 
@@ -82,7 +83,7 @@ class Producers:
         return self._identities[key]
 
     def raised(self, key: ProducerKey) -> ProducerIdentity | None:
-        """Return the identity of an epoch that an idempotent client raised by itself (KIP-360); None for a new producer."""
+        """Return the identity of an epoch that a client raised (KIP-360); None for a new producer."""
         earlier = [epoch for pid, epoch in self._identities if pid == key[0] and epoch < key[1]]
         if not earlier:
             return None
@@ -118,7 +119,9 @@ class Producers:
         return sequence
 
     def ended(self, numbering: SequenceNumbering, sequence: int, records: int, taken: bool | None) -> None:
-        """Take in whether the target took a batch; None: nobody knows. Batches need not end in the order of their numbers.
+        """Note whether the target took a batch; None: nobody knows.
+
+        Batches need not end in the order of their numbers.
 
         A request ends with the last of its parts, so one for two leaders may end after the one behind it.
         """
@@ -132,7 +135,7 @@ class Producers:
             numbering.look_again()
 
     def note_attempt(self, index: int, partition: TopicPartition, taken: bool) -> None:
-        """Note whether the target took what a captured request had for a partition, if a retry depends on it."""
+        """Note whether the target took a request's batches of a partition, if a retry depends on it."""
         if index in self._attempts:
             self._taken[index, partition] = taken
 

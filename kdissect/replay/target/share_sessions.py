@@ -1,10 +1,10 @@
 """Members of share groups (KIP-932): what their sessions are about, and what the target handed out to them.
 
-A share session belongs to a member and a broker, and goes by one connection; a member's fetches from several captured
-brokers become one session with each node of the target. The target hands out records as it likes, so captured offsets mean
-nothing: whenever the captured member acknowledges records of a partition, all that the target has handed out of it by then
-is acknowledged, in the captured proportions of accepted, released and rejected. All partitions here have the names of the
-target.
+A share session belongs to a member and a broker, and goes by one connection; a member's fetches from several
+captured brokers become one session with each node of the target. The target hands out records as it likes, so
+captured offsets mean nothing: whenever the captured member acknowledges records of a partition, all that the
+target has handed out of it by then is acknowledged, in the captured proportions of accepted, released and
+rejected. All partitions here have the names of the target.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -56,7 +56,7 @@ class OwnShareSession:
     def acknowledge(
         self, partition: TopicPartition, runs: Sequence[AcknowledgedRun], renewing: bool
     ) -> list[Tree]:
-        """Return the batches that acknowledge all that was handed out of a partition, in the proportions of `runs`."""
+        """Return batches that acknowledge all acquired records of a partition, as the captured `runs` do."""
         acquired = self.acquired.pop(partition, [])
         captured = sum(run.records for run in runs)
         size = sum(last - first + 1 for first, last in acquired)
@@ -74,7 +74,10 @@ class OwnShareSession:
 
 
 def _spread(runs: Sequence[AcknowledgedRun], captured: int, size: int, renewing: bool) -> Iterator[int]:
-    """Yield `size` kinds, spread as the `captured` ones are in the runs. A captured gap stands for a record here."""
+    """Yield `size` kinds, spread as the `captured` ones are in the runs.
+
+    A captured gap stands for a record here.
+    """
     number, end = 0, runs[0].records
     for at in range(size):
         while at * captured // size >= end:
@@ -94,7 +97,7 @@ class ShareMember:
     sessions: dict[int, OwnShareSession] = field(default_factory=dict)  # by node of the target
 
     def follow(self, server: str, body: Tree, names: Names) -> set[TopicPartition]:
-        """Take in a captured request, and return what its session with a server is about; nothing once it is closed."""
+        """Learn from a captured request, and return what its session is about; nothing once closed."""
         if body["share_session_epoch"] == FINAL_EPOCH:
             self.captured.pop(server, None)
             return set()
