@@ -43,7 +43,7 @@ class Request:
 
     @property
     def service_ns(self) -> int | None:
-        """The time from the request's last byte to the response's first; None if the capture does not tell."""
+        """The time from the request's last byte to the response's first; None if that is not known."""
         if self.last_ns is None or self.answered_ns is None or self.answered_ns < self.last_ns:
             return None
         return self.answered_ns - self.last_ns
