@@ -13,12 +13,16 @@ from base64 import b64encode
 from typing import Any
 
 from kdissect.exchanges.decoded import DecodedExchange
-from kdissect.exchanges.describe import DescribeOptions, describe_request, describe_response
+from kdissect.exchanges.describe import (
+    RAW_SASL_NAME,
+    DescribeOptions,
+    describe_request,
+    describe_response,
+    describe_token,
+)
 from kdissect.exchanges.exchange import CapturedFrame, Exchange
 from kdissect.exchanges.kafka07_describe import describe_kafka07_message
 from kdissect.exchanges.reader import ExchangeReader
-from kdissect.exchanges.sasl_tokens import NAME as TOKEN_NAME
-from kdissect.exchanges.sasl_tokens import describe_token
 from kdissect.protocol.kafka07.message_codec import old_name
 from kdissect.protocol.schema.registry import api_name
 from kdissect.streams.flow_state import PACKET_BITS
@@ -34,7 +38,7 @@ def exchange_object(decoded: DecodedExchange, heading: Fields, options: Describe
     response: Fields | None = None
     if exchange.is_token:
         request, response = (
-            describe_token(frame, options.secrets) if frame else None
+            describe_token(frame, options) if frame else None
             for frame in (exchange.request, exchange.response)
         )
     elif exchange.is_kafka07:
@@ -88,7 +92,7 @@ def exchange_heading(decoded: DecodedExchange, reader: ExchangeReader) -> Fields
 
 def _name(exchange: Exchange) -> str | None:
     if exchange.is_token:
-        return TOKEN_NAME
+        return RAW_SASL_NAME
     if exchange.api_key is None:
         return None
     return old_name(exchange.api_key) if exchange.is_kafka07 else api_name(exchange.api_key)

@@ -1,1 +1,19 @@
-"""Decoded exchanges in the order in which they began, for dumps and replays."""
+"""Decoded exchanges in the order in which they began: the one ordered reader, for dumps and replays.
+
+In come the splits of captures, out goes one exchange after the other. Two readings are needed, since some
+facts about the beginning of a capture stand at its end.
+
+- `prescan` is the first reading: names of topic ids, addresses of nodes, SASL mechanisms, and the earliest
+  time that each later part of the capture still holds.
+- `reader` is the second one. It puts exchanges in order as soon as nothing earlier can come: `watermark` says
+  what time that is, `external_sort` keeps what has to wait, in bounded memory.
+- `exchange` is one exchange as headers tell it, with the bytes of its frames; `decoded` adds its messages,
+  decoded once.
+- `filter` applies the filters of the command line (`tables.filters`), to headers before an exchange waits, to
+  messages after it. `field_search` finds the fields with a role, such as topic, in decoded messages.
+- `describe` makes a tree for people and programs of a decoded message: names beside numbers, secrets
+  redacted. `describe_records` does the same for the records in it, `kafka07_describe` for the protocol before
+  Kafka 0.8.
+
+`dump` and `replay` import this package, which knows neither.
+"""

@@ -23,6 +23,7 @@ from kdissect.exchanges.describe_records import (
     describe_records,
     timestamp_text,
 )
+from kdissect.exchanges.exchange import CapturedFrame
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.body import Fault
 from kdissect.protocol.codec.messages import DecodedMessage, decode_embedded, decode_request, decode_response
@@ -42,6 +43,7 @@ from kdissect.protocol.schema.registry import APIS, MESSAGES
 from kdissect.text import format_uuid
 
 Tree = dict[str, Any]
+RAW_SASL_NAME = "SaslToken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,17 @@ def describe_response(
     """Give header, body and fault of a decoded response to `key`; `asked` is the request's body, if there is one."""
     api = None if key is None else APIS.get(key)
     return _explain(whole, api.response if api else None, asked or {}, showing)
+
+
+def describe_token(frame: CapturedFrame, options: DescribeOptions) -> Tree:
+    """Return header and body of a raw SASL token, which follows SaslHandshake 0 and has nothing of Kafka.
+
+    A token is secret from its first byte to its last: a PLAIN token is the password itself.
+    """
+    body: Tree = {"token": frame.data}
+    if frame.data and not options.secrets:
+        body |= {"token": None, "_token": REDACTED.value}
+    return {"header": {}, "body": body}
 
 
 def fault_tree(fault: Fault | None) -> Tree | None:

@@ -1,6 +1,7 @@
-"""One exchange as it is dumped: what the headers said, where and when it was captured, and its bytes.
+"""One exchange as headers tell it: who, what and when, and the captured bytes of both frames.
 
-An exchange travels through `sorting` as bytes: a row of numbers (the columns of `streams.flow_state`), then its frames.
+An exchange waits for its turn as bytes (see `external_sort`): its row, as `streams.flow_state` has it, then
+its frames.
 """
 
 from typing import NamedTuple
@@ -22,15 +23,19 @@ _ROW_BYTES = row_size(ExchangeRow)
 class CapturedFrame(NamedTuple):
     """One captured frame, without its length prefix."""
 
-    data: bytes  # what the capture has of it
+    data: bytes  # as much as the capture has
     size: int  # bytes on the wire
     first_ns: int
-    last_ns: int | None  # None when its end was lost
+    last_ns: int | None  # None if its end was lost
     packet: int  # split << PACKET_BITS | number in its file
 
 
 class Exchange(NamedTuple):
-    """A request and what became of it, a response without request, or a raw SASL token with its answer."""
+    """A request and what became of it, a response without request, or a raw SASL token with its response.
+
+    A response without request has no ordinal, API or version. A request of Kafka 0.7 has its type as
+    `api_key`, and neither version nor correlation id. A raw SASL token has nothing of Kafka in it.
+    """
 
     connection: int  # row of the connection
     ordinal: int | None
@@ -41,18 +46,21 @@ class Exchange(NamedTuple):
     in_flight: int | None
     request: CapturedFrame | None
     response: CapturedFrame | None
-    is_kafka07: bool = False  # Kafka 0.7: `api_key` is the type of the request, no version, no correlation id
-    is_token: bool = False  # raw SASL tokens: nothing of Kafka in them
+    is_kafka07: bool = False
+    is_token: bool = False
 
     @property
     def first_ns(self) -> int:
-        """When it began."""
+        """Time of the first byte of the request, or of the response if there is no request."""
         frame = self.request or self.response
         return frame.first_ns if frame else 0
 
     @property
     def latency_ns(self) -> int | None:
-        """From the request's last byte to the response's first; None where the capture cannot tell."""
+        """Time from the last byte of the request to the first byte of the response.
+
+        It is None if the capture cannot tell.
+        """
         if self.request is None or self.response is None or self.request.last_ns is None:
             return None
         latency = self.response.first_ns - self.request.last_ns
@@ -67,33 +75,32 @@ def pack(row: ExchangeRow, arena: Bytes) -> bytes:
 
 
 def unpack(packed: bytes) -> Exchange:
-    """Read back what `pack` wrote."""
+    """Return the exchange that `pack` made bytes of."""
     row = row_of_bytes(ExchangeRow, packed)
     middle = _ROW_BYTES + row.request.stop - row.request.start
-    orphan, token = row.status == ORPHAN_RESPONSE, row.status == SASL_TOKEN
-    bare = orphan or token
-    old = row.api_version == BEFORE_VERSIONS
+    is_orphan, is_token = row.status == ORPHAN_RESPONSE, row.status == SASL_TOKEN
+    is_kafka07 = row.api_version == BEFORE_VERSIONS
+    has_header = not (is_orphan or is_token)
     return Exchange(
         connection=row.connection,
-        ordinal=None if bare else row.ordinal,
+        ordinal=row.ordinal if has_header else None,
         status=STATUS_NAMES[row.status],
-        api_key=None if bare else row.api_key,
-        api_version=None if bare or old else row.api_version,
-        correlation_id=None if token or old else row.correlation_id,
-        in_flight=None if bare else row.in_flight,
-        request=None if orphan else _frame(row.request, packed[_ROW_BYTES:middle]),
+        api_key=row.api_key if has_header else None,
+        api_version=row.api_version if has_header and not is_kafka07 else None,
+        correlation_id=None if is_token or is_kafka07 else row.correlation_id,
+        in_flight=row.in_flight if has_header else None,
+        request=None if is_orphan else _frame(row.request, packed[_ROW_BYTES:middle]),
         response=_frame(row.response, packed[middle:]) if row.response.start > 0 else None,
-        is_kafka07=old,
-        is_token=token,
+        is_kafka07=is_kafka07,
+        is_token=is_token,
     )
 
 
 def _frame(row: FrameRow, data: bytes) -> CapturedFrame:
-    last_ns = row.last_byte_ns
     return CapturedFrame(
         data=data,
         size=row.frame_stop - row.start,
         first_ns=row.first_byte_ns,
-        last_ns=None if last_ns < 0 else last_ns,
+        last_ns=None if row.last_byte_ns < 0 else row.last_byte_ns,
         packet=row.packet,
     )

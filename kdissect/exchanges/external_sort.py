@@ -1,8 +1,9 @@
-"""Bring entries into order that come almost in order, in bounded memory.
+"""Exact order for entries that come almost in order, in bounded memory.
 
-Entries wait in a heap until it is certain that nothing smaller can still come; the caller says up to where that is.
-When more of them wait than memory should hold, they are written to a temporary file as one sorted run, of which only the
-first entry stays in memory. So the order is always exact, and what it costs is disk when an entry has to wait long.
+In come entries, out they go in the order of their keys. They wait in a heap until nothing smaller can still
+come; the caller knows up to which key that is. When more of them wait than memory should hold, they are
+written to a temporary file as one sorted run, of which only the first entry stays in memory. Entries that
+have to wait long cost disk, not memory.
 """
 
 import os
@@ -21,14 +22,14 @@ _HEAD = Struct(">5qI")
 
 
 class _Run(NamedTuple):
-    """What is left of a sorted run: from `at` to `stop` in the file."""
+    """The rest of a sorted run: from `start` to `stop` in the file."""
 
-    at: int
+    start: int
     stop: int
 
 
 class ExternalSort:
-    """Entries on their way into order."""
+    """Entries that wait for their turn."""
 
     def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
         self._memory_bytes = memory_bytes
@@ -38,14 +39,17 @@ class ExternalSort:
         self._file: IO[bytes] | None = None
 
     def add(self, key: Key, payload: bytes) -> None:
-        """Take in an entry."""
+        """Add an entry; its key must not be smaller than one that `pop_before` has let go."""
         heappush(self._heap, (key, payload, None))
         self._held += len(payload) + ENTRY_BYTES
         if self._held > self._memory_bytes:
             self._spill()
 
-    def before(self, first: int | None) -> Iterator[bytes]:
-        """Take out, in order, the payloads of all entries whose key begins with less than `first`; None: of all."""
+    def pop_before(self, first: int | None) -> Iterator[bytes]:
+        """Remove all entries whose key begins with less than `first`, and yield their payloads in order.
+
+        None stands for all entries.
+        """
         heap = self._heap
         while heap and (first is None or heap[0][0][0] < first):
             _, payload, run = heappop(heap)
@@ -58,7 +62,7 @@ class ExternalSort:
             self._file.truncate(0)
 
     def close(self) -> None:
-        """Forget everything."""
+        """Drop all entries and the file."""
         self._heap.clear()
         if self._file:
             self._file.close()
@@ -79,11 +83,12 @@ class ExternalSort:
         self._push_next(_Run(start, file.tell()))
 
     def _push_next(self, run: _Run) -> None:
-        if run.at == run.stop or self._file is None:
+        if run.start == run.stop or self._file is None:
             self._runs -= 1
             return
-        *key, size = _HEAD.unpack(os.pread(self._file.fileno(), _HEAD.size, run.at))
+        *key, size = _HEAD.unpack(os.pread(self._file.fileno(), _HEAD.size, run.start))
         first, second, third, fourth, fifth = key
-        at = run.at + _HEAD.size
-        payload = os.pread(self._file.fileno(), size, at)
-        heappush(self._heap, ((first, second, third, fourth, fifth), payload, _Run(at + size, run.stop)))
+        start = run.start + _HEAD.size
+        payload = os.pread(self._file.fileno(), size, start)
+        rest = _Run(start + size, run.stop)
+        heappush(self._heap, ((first, second, third, fourth, fifth), payload, rest))

@@ -1,8 +1,11 @@
-"""The first look at a capture, before anything is dumped: what must be known of it from its end.
+"""The first reading of a capture: the facts from its end that must be known at its beginning.
 
-Three things: which name a topic id has, since a fetch that uses an id may come long before the answer that names it; where
-the nodes of the cluster listen; and how early the packets are that are still to come, since captures may overlap in time
-and clocks may step back. Only messages that can tell names or addresses are read; everything else is just followed.
+- The name of each topic id: a fetch that uses an id may come long before the response that names it.
+- The addresses of the nodes of the cluster.
+- The SASL mechanism of each connection with raw tokens.
+- The earliest time that later splits still hold: captures may overlap in time, and clocks may step back.
+
+Only messages that can tell names or addresses are decoded.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,10 +19,10 @@ from kdissect.capture.flow_table import FlowTable
 from kdissect.capture.index.splits import Split
 from kdissect.capture.scan import MOST_ATTEMPTS, scan_split
 from kdissect.capture.segment_index import TIME, unpack
-from kdissect.exchanges.sasl_tokens import requested_mechanism, token_mechanism
 from kdissect.exchanges.watermark import NEVER
 from kdissect.jit.rows import rows_of
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.codec.messages import decode_request
 from kdissect.protocol.schema.definition import Field, Message
 from kdissect.protocol.schema.registry import APIS, highest_versions
 from kdissect.streams.flow_state import (
@@ -35,109 +38,118 @@ from kdissect.streams.processor import ExchangeBatch, FlowProcessor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.schemas import BROKERS
-from kdissect.tables.topic_ids import (
-    KNOWN_NAMES,
-    listening_nodes,
-    named_topics,
-)
+from kdissect.tables.topic_ids import KNOWN_NAMES, listening_nodes, named_topics
 from kdissect.text import parse_uuid
 
-ATTEMPTS = MOST_ATTEMPTS // 16  # in one split, which are as much smaller here
+ATTEMPTS = MOST_ATTEMPTS // 16  # for each split: splits are as much smaller here as this is
+GSSAPI = "GSSAPI"  # the only mechanism that needs no handshake (Kafka 0.9)
+GSSAPI_TAG = b"\x60"  # RFC 2743, section 3.1: how the first token begins
 
 
 class PrescanResult(NamedTuple):
-    """What a capture says as a whole."""
+    """The facts about a capture as a whole."""
 
     names: dict[bytes, str]  # topic id -> name
-    mechanisms: dict[int, str]  # row of a connection -> SASL mechanism, where raw tokens follow
-    coming_ns: tuple[int, ...]  # for each split: no packet of a later split is earlier than this
-    nodes: dict[int, frozenset[tuple[str, int]]] = {}  # noqa: RUF012 - never changed; node id -> where it listens
+    mechanisms: dict[int, str]  # row of a connection with raw tokens -> SASL mechanism
+    later_ns: tuple[int, ...]  # for each split: no packet of a later split is earlier than this
+    nodes: dict[int, frozenset[tuple[str, int]]]  # node id -> (host, port) of each listener
 
 
-def new_conversations(splits: Sequence[Split], keys: KeyLog) -> FlowProcessor:
-    """Make pass two ready to follow all connections."""
+def new_processor(splits: Sequence[Split], keys: KeyLog) -> FlowProcessor:
+    """Return a processor that follows all connections of the splits, and pairs raw SASL tokens too."""
     return FlowProcessor(splits, np.array(highest_versions(), np.int64), keys, tokens=True)
 
 
-def pieces_of(splits: Sequence[Split], ports: Iterable[int]) -> Iterator[pa.RecordBatch]:
-    """Give each split's pieces, in the order of the splits."""
-    gathering = FlowTable(ports)
+def scan_pieces(splits: Sequence[Split], ports: Iterable[int]) -> Iterator[pa.RecordBatch]:
+    """Yield the pieces of each split (rows of `segment_index.PIECES`), split by split."""
+    flows = FlowTable(ports)
     for split in splits:
-        pieces = scan_split(split, gathering=gathering, most_attempts=ATTEMPTS)
+        pieces = scan_split(split, gathering=flows, most_attempts=ATTEMPTS)
         yield pieces.slice(0, pieces.num_rows - 1)  # the last row is that of the counts
 
 
 def prescan_capture(
     splits: Sequence[Split], ports: Iterable[int] = (), keys: KeyLog = NO_KEYS
 ) -> PrescanResult:
-    """Follow the whole capture once; of two names for one id the first is kept."""
-    conversations = new_conversations(splits, keys)
-    learner = _Learner()
+    """Return the facts about a capture, reading it once. Of two names of one topic id the first is kept."""
+    processor = new_processor(splits, keys)
+    facts = _Facts()
     earliest = []
-    for pieces in pieces_of(splits, ports):
+    for pieces in scan_pieces(splits, ports):
         times = unpack(pieces["segments"], pieces["count"].to_numpy())[TIME]
         earliest.append(int(times.min()) if len(times) else NEVER)
-        for harvest in conversations.feed(pieces):
-            learner.learn(harvest)
-    for harvest in conversations.close():
-        learner.learn(harvest)
+        for batch in processor.feed(pieces):
+            facts.add(batch)
+    for batch in processor.close():
+        facts.add(batch)
     later = np.minimum.accumulate(np.array([*earliest[1:], NEVER], np.int64)[::-1])[::-1]
-    nodes = {node: frozenset(ends) for node, ends in learner.nodes.items()}
-    return PrescanResult(learner.names, learner.mechanisms, tuple(later.tolist()), nodes)
+    nodes = {node: frozenset(ends) for node, ends in facts.nodes.items()}
+    return PrescanResult(facts.names, facts.mechanisms, tuple(later.tolist()), nodes)
 
 
-class _Learner:
-    """Collects names and mechanisms."""
+class _Facts:
+    """Names, addresses and mechanisms, collected from batches of exchanges."""
 
     def __init__(self) -> None:
         self.names: dict[bytes, str] = {}
         self.nodes: dict[int, set[tuple[str, int]]] = {}
         self.mechanisms: dict[int, str] = {}
-        self._keep(KNOWN_NAMES)
+        self._add_names(KNOWN_NAMES)
 
-    def learn(self, harvest: ExchangeBatch) -> None:
-        status = harvest.exchanges["status"]
-        old = harvest.exchanges["api_version"] == BEFORE_VERSIONS
-        key = np.where(old, -1, harvest.exchanges["api_key"])
-        asks = np.flatnonzero((status != ORPHAN_RESPONSE) & np.isin(key, NAMING_REQUESTS))
-        tells = np.flatnonzero((status == ANSWERED) & np.isin(key, NAMING_RESPONSES))
-        for side, rows in ((REQUEST_SIDE, asks), (RESPONSE_SIDE, tells)):
+    def add(self, batch: ExchangeBatch) -> None:
+        status = batch.exchanges["status"]
+        is_kafka07 = batch.exchanges["api_version"] == BEFORE_VERSIONS
+        key = np.where(is_kafka07, -1, batch.exchanges["api_key"])
+        requests = np.flatnonzero((status != ORPHAN_RESPONSE) & np.isin(key, NAMING_REQUESTS))
+        responses = np.flatnonzero((status == ANSWERED) & np.isin(key, NAMING_RESPONSES))
+        for side, rows in ((REQUEST_SIDE, requests), (RESPONSE_SIDE, responses)):
             if len(rows):
-                read = MessageColumns(harvest, side, rows)
-                self._keep(named_topics(harvest, read))
-                self._keep_nodes(listening_nodes(harvest, read))
-        chosen = harvest.exchanges[(key == ApiKey.SASL_HANDSHAKE) | (status == SASL_TOKEN)]
-        for row in rows_of(ExchangeRow, chosen):
-            self._take_mechanism(harvest, row)
+                columns = MessageColumns(batch, side, rows)
+                self._add_names(named_topics(batch, columns))
+                self._add_nodes(listening_nodes(batch, columns))
+        with_mechanism = batch.exchanges[(key == ApiKey.SASL_HANDSHAKE) | (status == SASL_TOKEN)]
+        for row in rows_of(ExchangeRow, with_mechanism):
+            self._add_mechanism(batch, row)
 
-    def _keep(self, named: pa.RecordBatch) -> None:
-        for identity, name in zip(named["topic_id"].to_pylist(), named["topic"].to_pylist(), strict=True):
+    def _add_names(self, names: pa.RecordBatch) -> None:
+        for topic_id, name in zip(names["topic_id"].to_pylist(), names["topic"].to_pylist(), strict=True):
             if name:
-                self.names.setdefault(parse_uuid(identity), name)
+                self.names.setdefault(parse_uuid(topic_id), name)
 
-    def _keep_nodes(self, nodes: pa.RecordBatch) -> None:
+    def _add_nodes(self, nodes: pa.RecordBatch) -> None:
         for node, host, port in zip(*(nodes[name].to_pylist() for name in BROKERS.names), strict=True):
             if host:
                 self.nodes.setdefault(node, set()).add((host, port))
 
-    def _take_mechanism(self, harvest: ExchangeBatch, row: ExchangeRow) -> None:
+    def _add_mechanism(self, batch: ExchangeBatch, row: ExchangeRow) -> None:
         if row.connection in self.mechanisms:
             return
-        tell = token_mechanism if row.status == SASL_TOKEN else requested_mechanism
-        mechanism = tell(harvest.arena[row.request.start : row.request.stop].tobytes())
+        mechanism_of = token_mechanism if row.status == SASL_TOKEN else requested_mechanism
+        mechanism = mechanism_of(batch.arena[row.request.start : row.request.stop].tobytes())
         if mechanism is not None:
             self.mechanisms[row.connection] = mechanism
 
 
+def requested_mechanism(frame: bytes) -> str | None:
+    """Return the mechanism that a SaslHandshake request asks for; None if it cannot be decoded."""
+    mechanism: str | None = (decode_request(frame).body or {}).get("mechanism")
+    return mechanism
+
+
+def token_mechanism(frame: bytes) -> str | None:
+    """Return the mechanism of the first token on a connection without handshake; None if it is not GSSAPI."""
+    return GSSAPI if frame.startswith(GSSAPI_TAG) else None
+
+
 @cache
-def _tells(owner: Message | Field) -> bool:
-    """Tell whether some struct of a message holds a topic's name and its id side by side, or a node and its address."""
+def _tells_names(owner: Message | Field) -> bool:
+    """Return whether a struct of a message has a topic's name beside its id, or a node beside its address."""
     roles = {field.role for field in owner.fields}
-    sides = ({"topic", "topic_id"}, {"broker", "host", "port"})
-    return any(side <= roles for side in sides) or any(_tells(field) for field in owner.fields)
+    pairs = ({"topic", "topic_id"}, {"broker", "host", "port"})
+    return any(pair <= roles for pair in pairs) or any(_tells_names(field) for field in owner.fields)
 
 
 # Produce and Fetch never have both: name and id are of different versions.
-_VERSIONED = (ApiKey.PRODUCE, ApiKey.FETCH)
-NAMING_REQUESTS = [key for key, api in APIS.items() if _tells(api.request) and key not in _VERSIONED]
-NAMING_RESPONSES = [key for key, api in APIS.items() if _tells(api.response) and key not in _VERSIONED]
+_NAME_OR_ID = (ApiKey.PRODUCE, ApiKey.FETCH)
+NAMING_REQUESTS = [key for key, api in APIS.items() if _tells_names(api.request) and key not in _NAME_OR_ID]
+NAMING_RESPONSES = [key for key, api in APIS.items() if _tells_names(api.response) and key not in _NAME_OR_ID]

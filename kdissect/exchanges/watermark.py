@@ -1,7 +1,8 @@
-"""How far back may something still begin that is not finished: the least time of what pass two holds.
+"""The watermark: no exchange that is still to come began before this time.
 
-Held are stream bytes that no frame has taken yet, requests that wait for their response, and responses that came before
-their request. The first byte of whatever exchange they become is among them.
+In comes the state of pass two, out goes the earliest time of what it holds: stream bytes that are not yet
+part of a frame, requests that wait for their response, and responses that came before their request. The
+first byte of every exchange that is still to come is among them, or in packets that are still to be read.
 """
 
 from kdissect.jit.decorators import jit
@@ -12,7 +13,7 @@ NEVER = (1 << 63) - 1
 
 @jit
 def earliest_unfinished(state: State, connections: int) -> int:
-    """Give the earliest time of what the first `connections` connections hold; NEVER when they hold nothing."""
+    """Return the earliest time (ns) that the first `connections` connections hold; NEVER if they are empty."""
     earliest = NEVER
     for number in range(2 * connections):
         direction = state.directions[number]

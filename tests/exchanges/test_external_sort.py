@@ -20,9 +20,9 @@ def test_what_comes_almost_in_order_leaves_in_order(memory_bytes: int) -> None:
     for at, number in enumerate(numbers):
         order.add(key(number), b"%d" % number)
         if at % 100 == 0:
-            given += map(int, order.before(min(numbers[at + 1 :])))
+            given += map(int, order.pop_before(min(numbers[at + 1 :])))
             assert all(number in numbers[: at + 1] for number in given)
-    given += map(int, order.before(None))
+    given += map(int, order.pop_before(None))
     assert given == list(range(3000))
     order.close()
 
@@ -33,12 +33,12 @@ def test_one_entry_that_blocks_all_others_costs_disk_and_not_memory() -> None:
     for number in range(1, 2001):
         order.add(key(number), payload)
         assert sum(len(each[1]) + ENTRY_BYTES for each in order._heap if each[2] is None) <= 21_000
-        assert not list(order.before(1))
+        assert not list(order.pop_before(1))
     assert len(order._heap) < 2000 * 1000 / 20_000 + 25
     order.add(key(0), b"first")
-    assert next(order.before(None)) == b"first"
-    assert list(order.before(1000)) == [payload] * 999
-    assert list(order.before(None)) == [payload] * 1001
+    assert next(order.pop_before(None)) == b"first"
+    assert list(order.pop_before(1000)) == [payload] * 999
+    assert list(order.pop_before(None)) == [payload] * 1001
     order.close()
 
 
@@ -46,7 +46,7 @@ def test_the_file_is_emptied_when_nothing_waits_in_it() -> None:
     order = ExternalSort(memory_bytes=0)
     for round in range(3):
         order.add(key(round), b"payload")
-        assert list(order.before(None)) == [b"payload"]
+        assert list(order.pop_before(None)) == [b"payload"]
         assert order._file is not None
         assert order._file.seek(0, 2) == 0
     order.close()
@@ -55,5 +55,5 @@ def test_the_file_is_emptied_when_nothing_waits_in_it() -> None:
 def test_an_equal_time_is_not_before() -> None:
     order = ExternalSort()
     order.add(key(5), b"five")
-    assert not list(order.before(5))
-    assert list(order.before(6)) == [b"five"]
+    assert not list(order.pop_before(5))
+    assert list(order.pop_before(6)) == [b"five"]

@@ -54,10 +54,10 @@ def test_captures_of_different_times_are_put_in_order() -> None:
 
 def test_what_is_still_to_come_is_never_earlier_than_foreseen() -> None:
     splits = index_captures(open_inputs([str(CAPTURES / "steady.pcapng")], "").files, 100_000).splits
-    coming = prescan_capture(splits).coming_ns
-    assert len(coming) == len(splits) > 5
-    assert coming[-1] == NEVER
-    assert np.all(np.diff(np.array(coming, np.int64)) >= 0)
+    later = prescan_capture(splits).later_ns
+    assert len(later) == len(splits) > 5
+    assert later[-1] == NEVER
+    assert np.all(np.diff(np.array(later, np.int64)) >= 0)
 
 
 def test_filters_do_not_change_the_order() -> None:

@@ -118,7 +118,7 @@ def _requests(
         capture.servers.add(server)
         if connection not in capture.clients:
             capture.clients[connection] = client
-            if each.ordinal != 0 or not reader.began(each.connection):
+            if each.ordinal != 0 or not reader.has_beginning(each.connection):
                 capture.headless.add(connection)
         response = each.response
         yield Request(

@@ -1,0 +1,75 @@
+"""The facts that a first reading finds, in a recorded capture and in frames made by hand."""
+
+import pytest
+
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import open_inputs
+from kdissect.exchanges.prescan import (
+    NAMING_REQUESTS,
+    NAMING_RESPONSES,
+    PrescanResult,
+    prescan_capture,
+    requested_mechanism,
+    token_mechanism,
+)
+from kdissect.exchanges.watermark import NEVER
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.codec.messages import encode_request
+from kdissect.text import format_uuid
+from tests.helpers import recorded
+
+
+def facts_of(name: str, split_bytes: int = 2 << 20) -> PrescanResult:
+    files = open_inputs([str(recorded.CAPTURES / name)], "").files
+    return prescan_capture(index_captures(files, split_bytes).splits)
+
+
+def test_every_topic_id_of_the_tables_has_a_name() -> None:
+    facts = facts_of("broker-restart.pcapng")
+    names = {format_uuid(raw): name for raw, name in facts.names.items()}
+    rows = recorded.rows("broker-restart.pcapng", "partitions")
+    ids = {row["topic_id"] for row in rows if row["topic_id"] and row["topic"] is None}
+    assert ids
+    assert ids <= names.keys()
+    assert names["AAAAAAAAAAAAAAAAAAAAAQ"] == "__cluster_metadata"
+
+
+def test_nodes_have_the_addresses_that_they_advertise() -> None:
+    facts = facts_of("broker-restart.pcapng")
+    servers = {
+        (row["server_host"], row["server_port"])
+        for row in recorded.rows("broker-restart.pcapng", "connections")
+        if row["responses"]
+    }
+    ports = {port for ends in facts.nodes.values() for _, port in ends}
+    assert len(facts.nodes) > 1
+    assert ports & {port for _, port in servers}
+
+
+def test_facts_do_not_depend_on_the_splits() -> None:
+    one, many = facts_of("rebalances.pcapng"), facts_of("rebalances.pcapng", 50_000)
+    assert one.names == many.names
+    assert one.nodes == many.nodes
+    assert one.later_ns == (NEVER,)
+    assert len(many.later_ns) > 5
+    assert sorted(many.later_ns) == list(many.later_ns)
+
+
+def test_messages_that_tell_names() -> None:
+    assert {ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.FIND_COORDINATOR} <= set(NAMING_RESPONSES)
+    assert ApiKey.FETCH not in NAMING_REQUESTS
+    assert ApiKey.HEARTBEAT not in NAMING_RESPONSES
+
+
+@pytest.mark.parametrize(
+    ("frame", "mechanism"), [(b"\x60\x48token", "GSSAPI"), (b"\0user\0secret", None), (b"", None)]
+)
+def test_only_gssapi_comes_without_handshake(frame: bytes, mechanism: str | None) -> None:
+    assert token_mechanism(frame) == mechanism
+
+
+def test_a_handshake_names_the_mechanism() -> None:
+    header = {"request_api_key": 17, "request_api_version": 0, "correlation_id": 1, "client_id": "me"}
+    frame = encode_request(header, {"mechanism": "PLAIN"})
+    assert requested_mechanism(frame) == "PLAIN"
+    assert requested_mechanism(frame[:-2]) is None
