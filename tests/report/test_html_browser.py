@@ -14,7 +14,8 @@ from kdissect.report.timeline.grid import grid_over
 from tests.helpers import recorded
 from tests.helpers.browser import CHROMIUM, DRIVER, browser
 from tests.report import plain_report as oracle
-from tests.report.test_html import HOSTILE, random_page, with_hostile_names
+from tests.report.random_page import random_page
+from tests.report.render.html.test_page import HOSTILE, with_hostile_names
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and its driver are not installed")
 

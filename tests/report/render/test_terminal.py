@@ -1,114 +1,15 @@
-"""The terminal report: snapshots, widths, hostile names, plain words for empty captures."""
+"""What a stream can show: width, colours and characters of a terminal."""
 
 import io
-import re
-from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
-from kdissect.report.build.report import build_report
-from kdissect.report.model.summary import CaptureFacts, ProfileBy
-from kdissect.report.partials import summarise
-from kdissect.report.render.report_text import render
-from kdissect.report.render.terminal import Terminal, terminal_of
-from kdissect.tables.schemas import CONNECTIONS
+from kdissect.report.render.terminal import terminal_of
 from kdissect.text import (
     display_width,
     escape,
     truncate,
 )
-from tests.helpers import synthetic_tables as synthetic
-from tests.report import paper_capture as handmade
-
-SNAPSHOTS = Path(__file__).parent / "snapshots"
-COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-HOSTILE = [
-    "\x1b]0;owned\x07",
-    "a\rb\nc\x9b31m",
-    "\u202eevil\u2066",
-    "x" * 5000,
-    "",
-    "文字" * 40,
-    "e\u0301" + "\u0300" * 50,
-    "\x7f\x00",
-]
-
-
-@pytest.mark.parametrize(("width", "name"), [(80, "full-80"), (120, "full-120"), (100, "100")])
-def test_snapshot(width, name):
-    terminal = Terminal(width, full=name.startswith("full"))
-    text = render(build_report(summarise(handmade.tables()), handmade.CAPTURE), terminal)
-    assert text == (SNAPSHOTS / f"handmade-{name}.txt").read_text("utf-8")
-
-
-@pytest.mark.parametrize("by", ProfileBy)
-@pytest.mark.parametrize("width", [80, 120, 200])
-def test_the_short_report_fits_one_screen_and_keeps_every_figure_of_the_profile(width, by):
-    summary = build_report(
-        summarise(synthetic.tables(np.random.default_rng(2), 1500)), handmade.CAPTURE, by=by
-    )
-    text = render(summary, Terminal(width, full=False))
-    assert len(text.splitlines()) <= 50
-    assert max(map(display_width, text.splitlines())) <= width
-    title = next(line for line in text.splitlines() if "V/M" in line)
-    for name in ("calls", "mean", "p50", "p99", "max", "V/M", "errors", "10µs"):
-        assert name in title
-
-
-@pytest.mark.parametrize("colour", [False, True])
-@pytest.mark.parametrize("unicode", [False, True])
-@pytest.mark.parametrize("width", [60, 79, 80, 100, 127, 128, 160, 200])
-def test_no_line_is_wider_than_the_terminal(width, unicode, colour):
-    summary = build_report(summarise(synthetic.tables(np.random.default_rng(1), 1500)), handmade.CAPTURE)
-    text = render(summary, Terminal(width, colour=colour, unicode=unicode))
-    assert max(display_width(COLOURS.sub("", line)) for line in text.splitlines()) <= width
-    assert ("\x1b" in text) == colour
-    assert text.isascii() <= (not unicode)
-    assert unicode or text.isascii()
-
-
-def test_all_rows_when_the_whole_report_is_wanted():
-    summary = build_report(summarise(synthetic.tables(np.random.default_rng(1), 1500)), handmade.CAPTURE)
-    short, whole = (render(summary, Terminal(160, whole=whole)) for whole in (False, True))
-    assert "… and" in short
-    assert "… and" not in whole
-    assert len(whole.splitlines()) > len(short.splitlines())
-
-
-def hostile_summary():
-    tables = dict(handmade.tables())
-    for name, column in (
-        ("connections", "client_id"), ("connections", "client_host"), ("connections", "client_software_name"),
-        ("connections", "client_software_version"), ("connections", "protocol"), ("exchanges", "client_id"),
-        ("exchanges", "api_name"), ("exchanges", "error_name"), ("exchanges", "fault"), ("exchanges", "capture_file"),
-        ("partitions", "topic"), ("partitions", "topic_id"), ("partitions", "codec"), ("partitions", "error_name"),
-        ("names", "topic"), ("brokers", "host"),
-    ):  # fmt: skip
-        table = tables[name]
-        values = pa.array([HOSTILE[at % len(HOSTILE)] for at in range(table.num_rows)], pa.string())
-        if name == "connections" and column == "protocol":
-            values = pa.array(["kafka", HOSTILE[0], HOSTILE[2]])
-        tables[name] = table.set_column(table.schema.get_field_index(column), column, values)
-    capture = replace(
-        handmade.CAPTURE, files=tuple(HOSTILE), link_types=(HOSTILE[0],), warnings=tuple(HOSTILE)
-    )
-    return build_report(summarise(tables), capture)
-
-
-@pytest.mark.parametrize("unicode", [False, True])
-@pytest.mark.parametrize("width", [60, 80, 200])
-def test_nothing_from_the_capture_moves_the_terminal(width, unicode):
-    text = render(hostile_summary(), Terminal(width, colour=True, unicode=unicode))
-    bare = COLOURS.sub("", text)
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\u0300]", bare)
-    assert set(COLOURS.findall(text)) <= {
-        f"\x1b[{style}m" for style in ("0", "1", "2", "31", "32", "33", "36")
-    }
-    assert max(display_width(line) for line in bare.splitlines()) <= width
-    assert "\\x1b" in bare
 
 
 def test_escapes():
@@ -128,55 +29,6 @@ def test_cut_keeps_both_ends_and_knows_wide_characters():
     assert display_width("文字") == 4
     assert display_width(truncate("文字文字文字", 7, "…")) <= 7
     assert truncate("abcdef", 1, "…") == "…"
-
-
-def connections_only(protocol):
-    return {
-        "connections": handmade.tables()["connections"]
-        .slice(0, 1)
-        .set_column(9, "protocol", pa.array([protocol]))
-    }
-
-
-@pytest.mark.parametrize(
-    ("tables", "packets", "words"),
-    [
-        ({}, 0, "No packets in this capture."),
-        ({}, 7, "No TCP connection with payload in this capture."),
-        (connections_only("unknown"), 7, "No Kafka requests or responses in this capture."),
-        (
-            connections_only("tls"),
-            7,
-            "No readable Kafka traffic: all connections are encrypted (TLS) or not Kafka.",
-        ),
-        (connections_only("kafka-0.7"), 7, "No Kafka requests or responses in this capture."),
-        (connections_only("kafka"), 7, "No Kafka requests or responses in this capture."),
-    ],
-)
-def test_empty_captures_are_told_in_plain_words(tables, packets, words):
-    assert CONNECTIONS.names[9] == "protocol"
-    text = render(build_report(summarise(tables), CaptureFacts(packets=packets)), Terminal(80))
-    assert words in text
-    assert "Profile" not in text
-
-
-def test_nothing_answered():
-    tables = dict(handmade.tables())
-    tables["exchanges"] = tables["exchanges"].slice(4, 1)
-    text = render(build_report(summarise(tables), handmade.CAPTURE), Terminal(120))
-    assert "no responses: no latencies" in text
-    assert "no exchanges with a response" in text
-
-
-def test_a_sound_capture_has_no_doubts():
-    tables = dict(handmade.tables())
-    tables = {
-        name: table.slice(0, 1) if name in ("connections", "exchanges") else table
-        for name, table in tables.items()
-    }
-    text = render(build_report(summarise(tables), handmade.CAPTURE), Terminal(100))
-    assert "✓ nothing lost" in text
-    assert "Capture quality" not in text
 
 
 class Stream(io.StringIO):
@@ -213,15 +65,3 @@ def test_what_a_stream_can_show(monkeypatch, encoding, terminal, environment, ex
         monkeypatch.setenv(name, value)
     found = terminal_of(Stream(encoding, terminal), environment)
     assert (found.width, found.colour, found.unicode) == expected
-
-
-def test_times_have_their_date_when_the_capture_goes_on_past_midnight():
-    day = 24 * 3600 * 10**9
-    partial = summarise(handmade.tables())
-    spans = {
-        "1970-01-06 00:00:00.000 → 23:59:59.999 UTC": (5 * day, 6 * day - 1),
-        "1970-01-06 00:00:00.000 → 1970-01-07 00:00:00.000 UTC": (5 * day, 6 * day),
-    }
-    for shown, (first, last) in spans.items():
-        capture = replace(handmade.CAPTURE, first_time_ns=first, last_time_ns=last)
-        assert shown in render(build_report(partial, capture), Terminal(120))

@@ -17,12 +17,9 @@ from kdissect.report.build.report import build_report
 from kdissect.report.findings.rules import RULES
 from kdissect.report.model.summary import CaptureFacts, Severity
 from kdissect.report.partials import (
-    EMPTY,
     merge,
     summarise,
 )
-from kdissect.report.render.finding_text import findings as lines
-from kdissect.report.render.terminal import Terminal
 from kdissect.spark import tasks
 from kdissect.spark.capture_facts import capture_facts
 from kdissect.tables.build import dissect_batches
@@ -32,13 +29,12 @@ from kdissect.tables.schemas import (
     PARTITIONS,
 )
 from kdissect.text import (
-    display_width,
     format_duration,
 )
 from tests.report import paper_capture as handmade
 from tests.report.paper_capture import MS, US, T
 
-CAPTURES = Path(__file__).parents[2] / "captures"
+CAPTURES = Path(__file__).parents[3] / "captures"
 SECOND = 10**9
 NEVER = None
 
@@ -353,31 +349,6 @@ def test_what_set_a_rebalance_off():
     ):
         assert words in detail
     assert detail.endswith("and others")
-
-
-def test_most_severe_first():
-    everything = report(
-        [*failing(1, SASL, 58, [0]), *many(1, PRODUCE, 1, acks=1, number=2), *failing(1, HEARTBEAT, 25, [5])]
-    )
-    assert [finding.severity for finding in everything.findings] == [
-        Severity.CRITICAL,
-        Severity.WARNING,
-        Severity.NOTE,
-    ]
-
-
-def test_nothing_in_nothing():
-    assert build_report(EMPTY, CaptureFacts()).findings == ()
-
-
-@pytest.mark.parametrize("width", [60, 80, 120])
-@pytest.mark.parametrize("unicode", [False, True])
-def test_lines_fit_and_hostile_names_stay_text(width, unicode):
-    rows = failing(1, HEARTBEAT, 25, [0], group_id="\x1b]0;x\x07" + "y" * 300, client_id="文字" * 80)
-    shown = lines(report(rows), Terminal(width, unicode=unicode))
-    assert max(map(display_width, shown)) <= width
-    assert "\x1b" not in "".join(shown)
-    assert unicode or "".join(shown).isascii()
 
 
 @cache

@@ -1,0 +1,76 @@
+"""Tables of a partial stay small and keep every sum."""
+
+import pyarrow as pa
+import pytest
+
+from kdissect.report.aggregate.partial_tables import PartialTable, roll_up
+from kdissect.report.aggregate.row_limits import limit_rows
+from kdissect.report.timeline.timeline_tables import (
+    SEQUENCES,
+)
+from kdissect.tables.schemas import (
+    INT64,
+    TEXT,
+)
+
+TALLY = PartialTable(
+    "tally",
+    keys=(("who", TEXT), ("step", INT64)),
+    sums=("exchanges",),
+    most=100,
+    spare=(("who",),),
+)
+
+
+def test_bounds_keep_the_heaviest_and_every_sum():
+    who = [f"client-{number}" for number in range(60) for _ in range(5)]
+    weights = [1000 - number for number in range(60) for _ in range(5)]
+    table = pa.table({"who": who, "step": list(range(5)) * 60, "exchanges": weights}, schema=TALLY.schema)
+    kept = limit_rows(TALLY, table)
+    assert kept.num_rows == 55
+    assert sum(kept["exchanges"].to_pylist()) == sum(weights)
+    assert set(kept["who"].to_pylist()) == {f"client-{number}" for number in range(10)} | {None}
+    assert limit_rows(TALLY, kept).equals(kept)
+
+
+def test_early_events_stay_and_late_ones_are_counted():
+    part = PartialTable(
+        "events", keys=(("time_ns", INT64), ("what", TEXT)), sums=("events",), most=10, earliest="time_ns"
+    )
+    table = pa.table(
+        {"time_ns": list(range(50, 0, -1)), "what": ["x"] * 50, "events": [1] * 50}, schema=part.schema
+    )
+    kept = limit_rows(part, table).to_pylist()
+    assert sorted(row["time_ns"] for row in kept if row["time_ns"] is not None) == [1, 2, 3, 4, 5]
+    assert sum(row["events"] for row in kept) == 50
+
+
+def runs(*ranges, producer=7):
+    """Give SEQUENCES of one partition from (start, stop)."""
+    rows = [
+        {"producer_id": producer, "producer_epoch": 0, "topic": "orders", "topic_id": None, "partition": 0, "start": start,
+         "batches": 1, "records": stop - start, "stop": stop, "order_ns": at, "capture_file": "a", "request_packet": at, "response_packet": None}
+        for at, (start, stop) in enumerate(ranges, 1)
+    ]  # fmt: skip
+    return roll_up(SEQUENCES, pa.Table.from_pylist(rows, SEQUENCES.schema))
+
+
+@pytest.mark.parametrize(
+    ("ranges", "expected"),
+    [
+        ([(0, 5), (5, 9), (9, 20)], [(0, 20, 3)]),
+        ([(9, 20), (0, 5), (5, 9)], [(0, 20, 3)]),  # out of order on the wire
+        ([(0, 5), (7, 9)], [(0, 5, 1), (7, 9, 1)]),  # 5 and 6 never came
+        ([(0, 5), (0, 5), (5, 6)], [(0, 6, 3)]),  # sent again
+        ([(0, 10), (2, 4), (12, 13)], [(0, 10, 2), (12, 13, 1)]),
+    ],
+)
+def test_runs_of_sequence_numbers(ranges, expected):
+    joined = limit_rows(SEQUENCES, runs(*ranges))
+    found = sorted((row["start"], row["stop"], row["batches"]) for row in joined.to_pylist())
+    assert found == expected
+
+
+def test_runs_of_producers_stay_apart():
+    both = pa.concat_tables([runs((0, 5), producer=1), runs((5, 9), producer=2)])
+    assert limit_rows(SEQUENCES, both).num_rows == 2
