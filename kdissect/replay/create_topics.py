@@ -1,4 +1,7 @@
-"""Topics for a replay: those on the plan that the target lacks, with as many partitions as captured. Nothing is ever deleted."""
+"""Topics for a replay: those on the plan that the target lacks, with as many partitions as captured.
+
+Nothing is ever deleted.
+"""
 
 from typing import NamedTuple
 

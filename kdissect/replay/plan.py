@@ -1,7 +1,9 @@
-"""The plan: what a run would send, rewrite, convert and skip, and why; made from the capture and what the target said.
+"""The plan: what a run would send, rewrite, convert and skip, and why.
 
-Every request is rewritten as a run would rewrite it, and not sent. What only a run can know (errors of the target, a first
-attempt that failed) is said to depend on it.
+Made from the capture and what the target said.
+
+Every request is rewritten as a run would rewrite it, and not sent. What only a run can know (errors of the
+target, a first attempt that failed) is said to depend on it.
 """
 
 from collections import Counter, defaultdict
@@ -260,16 +262,19 @@ def _timers(replay: Replay, sent: list[ReplayItem]) -> list[str]:
     if speed < 1:
         if keys & {ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT}:
             said.append(
-                "heartbeats come slower than captured: session timeouts are raised, members of groups without a leader may expire"
+                "heartbeats come slower than captured: session timeouts are raised, members of "
+                "groups without a leader may expire"
             )
         if any(item.transaction for item in sent) and ApiKey.INIT_PRODUCER_ID in keys:
             said.append("transactions stay open longer: their timeout is raised as far as the broker allows")
         said.append(
-            "connections may be idle for longer than the broker keeps them (10 minutes if nobody configured it)"
+            "connections may be idle for longer than the broker keeps them (10 minutes if "
+            "nobody configured it)"
         )
     elif keys & {ApiKey.JOIN_GROUP}:
         said.append(
-            "session and rebalance timeouts are not shortened: members that vanished are missed later than captured"
+            "session and rebalance timeouts are not shortened: members that vanished are "
+            "missed later than captured"
         )
     return said
 
@@ -350,7 +355,8 @@ def _warnings(replay: Replay) -> list[str]:
         )
     if loaded.prior_members:
         said.append(
-            f"{len(loaded.prior_members)} members of groups are older than what is played: they are let in first"
+            f"{len(loaded.prior_members)} members of groups are older than what is played: they "
+            "are let in first"
         )
     if loaded.older_sessions:
         known = sum(map(len, loaded.older_sessions.values()))

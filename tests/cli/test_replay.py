@@ -1,4 +1,7 @@
-"""`kdissect replay` as people run it, against a broker that takes everything: output, files and exit codes."""
+"""`kdissect replay` as people run it, against a broker that takes everything.
+
+Output, files and exit codes.
+"""
 
 from __future__ import annotations
 

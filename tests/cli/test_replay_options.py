@@ -68,7 +68,11 @@ def test_what_makes_no_sense_is_refused_with_a_sentence(
 
 
 ASKED: list[tuple[list[str], Callable[[ReplaySettings], Any], Any]] = [
-    ([], lambda s: (s.prefix, s.pace, s.speed, s.processes, s.caps.connections, s.tls), ("replay-", Pace.SCHEDULE, 1.0, 0, None, None)),
+    (
+        [],
+        lambda s: (s.prefix, s.pace, s.speed, s.processes, s.caps.connections, s.tls),
+        ("replay-", Pace.SCHEDULE, 1.0, 0, None, None),
+    ),
     (["--isolated-target", "--prefix", "x-"], lambda s: s.prefix, ""),
     (["--topic-map", "a=b", "--topic-map", "c=d"], lambda s: s.topic_map, {"a": "b", "c": "d"}),
     (["--max-mbps", "1.5"], lambda s: s.caps.bytes_per_second, 1_500_000.0),
@@ -78,8 +82,12 @@ ASKED: list[tuple[list[str], Callable[[ReplaySettings], Any], Any]] = [
     (["--answer-deadline", "10s"], lambda s: (s.answer_deadline_s, s.dependency_deadline_s), (10.0, 15.0)),
     (["--allow", "DeleteTopics"], lambda s: s.allowed_apis, {ApiKey.DELETE_TOPICS}),
     (["--insecure"], lambda s: s.tls and s.tls.insecure, True),
-    (["--client", "reader*", "--since", "+5s"], lambda s: (s.filter(7).clients, s.filter(7).since_ns), (("reader*",), 5 * 10**9 + 7)),
-]  # fmt: skip
+    (
+        ["--client", "reader*", "--since", "+5s"],
+        lambda s: (s.filter(7).clients, s.filter(7).since_ns),
+        (("reader*",), 5 * 10**9 + 7),
+    ),
+]
 
 
 @pytest.mark.parametrize(("arguments", "value", "expected"), ASKED)

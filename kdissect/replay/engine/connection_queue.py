@@ -1,7 +1,8 @@
 """The captured connections of a pass, each with its requests in their order.
 
-A queue keeps the order of its connection. The next request may begin when the one before it has put its own frames on
-the wire (`unsent` is over), and as long as no more requests are in flight than the captured connection had.
+A queue keeps the order of its connection. The next request may begin when the one before it has put its own
+frames on the wire (`unsent` is over), and as long as no more requests are in flight than the captured
+connection had.
 """
 
 from collections import deque
@@ -35,7 +36,10 @@ class ConnectionQueue:
         self.blocked, self.cause = True, cause
 
     def begin_head(self, due_ns: int, now_ns: int) -> None:
-        """Note that the head begins: what delayed it has also delayed those behind it that were due by now."""
+        """Note that the head begins.
+
+        What delayed it has also delayed those behind it that were due by now.
+        """
         if self.cause:
             self.late_until_ns, self.late_cause = now_ns, self.cause
         elif due_ns < self.late_until_ns:
@@ -45,7 +49,10 @@ class ConnectionQueue:
 def connection_queues(
     items: Iterable[ReplayItem], most_in_flight: Mapping[int, int]
 ) -> dict[int, ConnectionQueue]:
-    """Return the queue of each captured connection, with its requests in order; the limits are by connection."""
+    """Return the queue of each captured connection, with its requests in order.
+
+    The limits are by connection.
+    """
     queues: dict[int, ConnectionQueue] = {}
     for item in items:
         connection = item.request.connection

@@ -1,9 +1,12 @@
-"""What is left of a pass whose process is killed: results are written down as they come, and another process saves them.
+"""What is left of a pass whose process is killed.
 
-A `CrashJournal` is a file without a name that both processes have open. The one that sends adds what has ended since the
-last time, ten times a second, and never waits for anybody. `crash_guard` forks the other process before the pass begins. It sleeps
-until it is told that all went well, or until nobody is left who could tell it; then what the journal has is all that there
-is. The journal has no notes on requests that were prepared ahead: only the process that sends has made them.
+Results are written down as they come, and another process saves them.
+
+A `CrashJournal` is a file without a name that both processes have open. The one that sends adds what has
+ended since the last time, ten times a second, and never waits for anybody. `crash_guard` forks the other
+process before the pass begins. It sleeps until it is told that all went well, or until nobody is left who
+could tell it; then what the journal has is all that there is. The journal has no notes on requests that were
+prepared ahead: only the process that sends has made them.
 """
 
 import io
@@ -112,7 +115,7 @@ def _continued(before: PassOutcome, part: PassOutcome) -> PassOutcome:
 
 @contextmanager
 def crash_guard(save: Callable[[str], None], stop_signal: StopSignal) -> Iterator[None]:
-    """Have another process call `save` if this one, and all that it has begun, die without leaving this context."""
+    """Have another process call `save` if this one, and those that it has begun, die inside this context."""
     heard, told = os.pipe()
     parent = os.getpid()
     child = os.fork()

@@ -1,8 +1,8 @@
 """What a pass leaves behind: the end of each captured request, and what was noted beside it.
 
-`ResultTable` keeps results as rows of numbers in one buffer, since a run of hours must not make objects that stay and that
-the garbage collector would visit again and again. The responses themselves lie in a spool. A `PassOutcome` is what the files of the run
-are made from; those of several processes are merged.
+`ResultTable` keeps results as rows of numbers in one buffer, since a run of hours must not make objects that
+stay and that the garbage collector would visit again and again. The responses themselves lie in a spool. A
+`PassOutcome` is what the files of the run are made from; those of several processes are merged.
 """
 
 import struct

@@ -1,8 +1,8 @@
 """What one process sends of a pass: its player with a pool, a transport and prepared requests.
 
-In: a share of the requests with its part of the limits. Out: a `PassOutcome`. All that can be done before the clock starts
-is done when the worker is made. The garbage collector looks at young objects only: what is known of a capture stays
-anyway, however often it is visited.
+In: a share of the requests with its part of the limits. Out: a `PassOutcome`. All that can be done before the
+clock starts is done when the worker is made. The garbage collector looks at young objects only: what is known
+of a capture stays anyway, however often it is visited.
 """
 
 import gc
@@ -130,7 +130,7 @@ def collect_little() -> Iterator[None]:
 
 
 def warm_up() -> None:
-    """Compile what is compiled at first use, and have the garbage collector forget what stays, before the clock starts."""
+    """Compile what is compiled at first use, and have the garbage collector forget what stays."""
     rewritten(modern(OLD_MESSAGE), 0, 0, 0)
     gc.collect()
     gc.freeze()

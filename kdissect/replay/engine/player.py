@@ -1,12 +1,14 @@
 """Sends captured requests: each connection in its order, each request at its time, none without an end.
 
-In: the requests that this process sends, their due times, and the limits of the pass. Out: one result for each request.
+In: the requests that this process sends, their due times, and the limits of the pass. Out: one result for
+each request.
 
-The player keeps time and order, and nothing else. A connection keeps its order, and the next request of it may begin when
-the one before has put its own frames on the wire. What that waits for (an id, a coordinator) holds the connection up, and
-is the cause of the delay. A request that was prepared ahead goes by the `fast_path`, every other one by its handler;
-`_finish` accounts for both. `RunLimits` decides what may be sent and when the pass must stop, the `ConnectionPool` sends,
-and `RequestGates` tells those who wait for a request that it has ended. Every wait has a deadline.
+The player keeps time and order, and nothing else. A connection keeps its order, and the next request of it
+may begin when the one before has put its own frames on the wire. What that waits for (an id, a coordinator)
+holds the connection up, and is the cause of the delay. A request that was prepared ahead goes by the
+`fast_path`, every other one by its handler; `_finish` accounts for both. `RunLimits` decides what may be sent
+and when the pass must stop, the `ConnectionPool` sends, and `RequestGates` tells those who wait for a request
+that it has ended. Every wait has a deadline.
 """
 
 import dataclasses
@@ -82,7 +84,10 @@ class Player:
         self.pool.on_peer_closed(self._refresh_leaders)
 
     def _planned(self, playable: Iterable[ReplayItem]) -> Iterable[tuple[int, ConnectionQueue]]:
-        """Return the due time of each request with its queue; only of the first ones where others have none."""
+        """Return the due time of each request with its queue.
+
+        Only of the first ones where others have none.
+        """
         if self._schedule.pace is not Pace.SCHEDULE:
             return ((self._first_offset_ns(queue), queue) for queue in self._queues.values())
         offsets, queues = self._offsets_ns, self._queues
@@ -145,7 +150,10 @@ class Player:
         yield from leave_all(self.context)
 
     def _refresh_leaders(self) -> None:
-        """Ask for leaders again: to acks=0, a node that leads no longer says so only by closing the connection."""
+        """Ask for leaders again.
+
+        To acks=0, a node that leads no longer says so only by closing the connection.
+        """
         if not self._done:
             self.pool.spawn(self.context.leaders.refresh(), CONTROL)
 
@@ -325,8 +333,8 @@ class Player:
     ) -> None:
         """Account for a request that was sent, and let the next one begin.
 
-        `cause` is why it may have been sent late. The fast path has looked at the answers of its `request`: if they
-        are good, or stand for none that is looked at, no error is searched for.
+        `cause` is why it may have been sent late. The fast path has looked at the answers of its `request`:
+        if they are good, or stand for none that is looked at, no error is searched for.
         """
         index = item.request.index
         if request is not None and request.good and len(answers) == 1:  # nearly always
@@ -362,7 +370,7 @@ class Player:
         self._end(queue, index, None)
 
     def _end(self, queue: ConnectionQueue, index: int, received_ns: int | None) -> None:
-        """Let those go on that waited for a request: the next one of its connection, and others."""
+        """Begin what waited for a request: the next one of its connection, and others."""
         self._limits.end(queue)
         self._settle(index, received_ns)
         if queue.blocked or self._thinks or not queue.waiting:  # else its next request has its time

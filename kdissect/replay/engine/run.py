@@ -1,7 +1,8 @@
 """A replay from its beginning to its end: load the capture, ask the target, plan, send pass by pass.
 
-In: the settings and the capture files. Out: a `PlayedPass` for each pass, from which the files of the run are made. The
-parts do not know each other; they are put together here, once for plans and runs, and in `pass_worker` for each process.
+In: the settings and the capture files. Out: a `PlayedPass` for each pass, from which the files of the run are
+made. The parts do not know each other; they are put together here, once for plans and runs, and in
+`pass_worker` for each process.
 """
 
 import gc
@@ -52,7 +53,10 @@ SavePass = Callable[[int, PlayedPass], object]
 
 
 class Replay:
-    """A capture and its target, to be closed. Raise InputError for what is not a capture, AbortRun where safety rules forbid."""
+    """A capture and its target, to be closed.
+
+    Raise InputError for what is not a capture, AbortRun where safety rules forbid.
+    """
 
     def __init__(
         self,
@@ -127,7 +131,10 @@ class Replay:
         return cast("T", value)  # there is one, since nothing failed
 
     def play(self, notice: Callable[[str], None] = lambda _text: None, save: SavePass | None = None) -> None:
-        """Send the traffic, pass by pass. `save` keeps what was sent of a pass in which the replayer dies or fails."""
+        """Send the traffic, pass by pass.
+
+        `save` keeps what was sent of a pass in which the replayer dies or fails.
+        """
         for number in range(self.settings.loops):
             if self.settings.loops > 1:
                 notice(f"pass {number + 1} of {self.settings.loops}")

@@ -1,11 +1,13 @@
-"""What a pass may not exceed: rates, requests in flight, connections, bytes, duration, and the share of failures.
+"""What a pass may not exceed.
 
-In: the caps and the circuit breaker of the settings, and what the player reports about each request. Out: `may_send`,
-which returns what the next request of a connection has to wait for, and `reason_to_stop`, which returns why the pass
-must end. Times are ns on the clock of the run.
+Rates, requests in flight, connections, bytes, duration, and the share of failures.
 
-The circuit breaker judges by the last ten seconds, in steps of a tenth of a second. Only errors that the capture did
-not have count.
+In: the caps and the circuit breaker of the settings, and what the player reports about each request. Out:
+`may_send`, which returns what the next request of a connection has to wait for, and `reason_to_stop`, which
+returns why the pass must end. Times are ns on the clock of the run.
+
+The circuit breaker judges by the last ten seconds, in steps of a tenth of a second. Only errors that the
+capture did not have count.
 """
 
 from collections import deque
@@ -87,7 +89,10 @@ class RunLimits:
         self._connections -= 1
 
     def note(self, now_ns: int, error: bool, throttled: bool, requests: int = 1) -> None:
-        """Note how requests ended: with an error that the capture did not have, or throttled by the target."""
+        """Note how requests ended.
+
+        With an error that the capture did not have, or throttled by the target.
+        """
         self._breaker.note(now_ns, error, throttled, requests)
 
     def stop_others(self, reason: str) -> None:
@@ -98,8 +103,8 @@ class RunLimits:
     def reason_to_stop(self, now_ns: int, elapsed_ns: int, behind_ns: int, refused_in_a_row: int) -> str:
         """Return why the pass must end, "" if it may go on.
 
-        `elapsed_ns` is the time since its start, `behind_ns` how late the replayer is by its own schedule, and
-        `refused_in_a_row` how many connections the target has refused one after another.
+        `elapsed_ns` is the time since its start, `behind_ns` how late the replayer is by its own schedule,
+        and `refused_in_a_row` how many connections the target has refused one after another.
         """
         caps = self._caps
         reason = self._breaker.verdict(now_ns, behind_ns, refused_in_a_row)

@@ -1,13 +1,12 @@
 """When each captured request is due: an absolute time for each, never a sum of waits, so that nothing drifts.
 
-| pace       | a request is due                                                                             |
-| ---------- | -------------------------------------------------------------------------------------------- |
-| `schedule` | at start + (captured time - start of the capture) / speed                                    |
-| `think`    | so long after the answer that its client had seen last, divided by the speed; before any answer as in `schedule` |
-| `asap`     | at once                                                                                      |
+- `schedule`: a request is due at start + (captured time - start of the capture) / speed.
+- `think`: so long after the answer that its client had seen last as in the capture, divided by the speed;
+  before any answer as in `schedule`.
+- `asap`: at once.
 
-A ramp lets the speed grow from nothing to its full value over its time, and costs half of that. Captured times are
-sorted by the caller; those before the start of the capture count as its start.
+A ramp lets the speed grow from nothing to its full value over its time, and costs half of that. Captured
+times are sorted by the caller; those before the start of the capture count as its start.
 """
 
 from array import array
@@ -20,7 +19,10 @@ from kdissect.replay.settings import Pace
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The pace of one pass. Times are ns: captured ones since the epoch, those of the run on a clock of its own."""
+    """The pace of one pass.
+
+    Times are ns: captured ones since the epoch, those of the run on a clock of its own.
+    """
 
     pace: Pace
     speed: float
@@ -35,7 +37,8 @@ class Schedule:
         captured = max(captured_ns - self.captured_start_ns, 0)
         elapsed = captured / self.speed
         if self.ramp_ns:
-            # While the speed grows, captured time passes as t * t / (2 * ramp): half of the ramp is lost in all.
+            # While the speed grows, captured time passes as t * t / (2 * ramp): half of the ramp is lost in
+            # all.
             if elapsed < self.ramp_ns / 2:
                 elapsed = (2 * elapsed * self.ramp_ns) ** 0.5
             else:
@@ -47,7 +50,9 @@ class Schedule:
         return 0 if self.pace is Pace.ASAP else round(max(gap_ns, 0) / self.speed)
 
     def offsets_ns(self, items: Sequence[ReplayItem], max_gap_ns: int | None) -> "array[int]":
-        """Return how long after the start each item is due, by its place; pauses are at most `max_gap_ns` long.
+        """Return how long after the start each item is due, by its place.
+
+        Pauses are at most `max_gap_ns` long.
 
         Items that are never sent have 0.
         """
@@ -60,7 +65,7 @@ class Schedule:
 
 
 def without_long_gaps(times_ns: Iterable[int], most_ns: int | None) -> tuple[list[int], int]:
-    """Return sorted times, with gaps of at most `most_ns` between them, and how much time was removed in all."""
+    """Return sorted times with gaps of at most `most_ns` between them, and how much time was removed."""
     times = list(times_ns)
     if most_ns is None:
         return times, 0

@@ -1,7 +1,9 @@
-"""Which process sends what: captured connections are dealt out, those that belong together to the same process.
+"""Which process sends what.
 
-Connections belong together if a request of one has to wait for one of another, or if they share a producer, a group or the
-offsets of a topic (see `load.connection_groups`).
+Captured connections are dealt out, those that belong together to the same process.
+
+Connections belong together if a request of one has to wait for one of another, or if they share a producer, a
+group or the offsets of a topic (see `load.connection_groups`).
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """The signal to stop, and why, for all processes of a run: the first one that gives it is heard by all.
 
-It is a page of memory that the processes share, since nothing else reaches a process that is busy sending without
-waiting for it.
+It is a page of memory that the processes share, since nothing else reaches a process that is busy sending
+without waiting for it.
 """
 
 import mmap

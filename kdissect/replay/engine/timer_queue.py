@@ -1,8 +1,10 @@
-"""When to look at which connection queue: the planned order, walked along once, and beside it a heap of alarms.
+"""When to look at which connection queue.
 
-Planned times are those of the captured requests, by the million and mostly in order, so they are sorted once and not kept
-in a heap. Alarms are for whatever comes up while a pass runs. All times are ns on the clock of the run; planned ones count
-from its start.
+The planned order, walked along once, and beside it a heap of alarms.
+
+Planned times are those of the captured requests, by the million and mostly in order, so they are sorted once
+and not kept in a heap. Alarms are for whatever comes up while a pass runs. All times are ns on the clock of
+the run; planned ones count from its start.
 """
 
 import heapq

@@ -1,8 +1,8 @@
 """A pass on several cores: a process for each share of the connections, begun at one time, merged in the end.
 
-Processes are forked, so that what was loaded is there without being sent. Each prepares its own requests, has its own
-connections, and keeps responses in a spool that was made before, where they can be read when it has ended. Processes hear of each
-other by a `StopSignal` only: when one stops, all do.
+Processes are forked, so that what was loaded is there without being sent. Each prepares its own requests, has
+its own connections, and keeps responses in a spool that was made before, where they can be read when it has
+ended. Processes hear of each other by a `StopSignal` only: when one stops, all do.
 """
 
 import multiprocessing
@@ -41,7 +41,8 @@ def run_workers(
 ) -> tuple[int, PassOutcome]:
     """Make and run workers, each in a process. Return when they began, and what came of it.
 
-    `begin` returns from the longest lead when to begin. Raise what a worker raises, and WorkerLost if one dies.
+    `begin` returns from the longest lead when to begin. Raise what a worker raises, and WorkerLost if one
+    dies.
     """
     fork = multiprocessing.get_context("fork")
     children = []
@@ -82,7 +83,10 @@ def _work(maker: Callable[[], Worker], pipe: Connection, other_end: Connection) 
 
 
 def _messages(children: Sequence[_Child], stop_signal: StopSignal) -> list[Any]:
-    """Return the next message of every process. Raise what one of them raised, and WorkerLost if one has died."""
+    """Return the next message of every process.
+
+    Raise what one of them raised, and WorkerLost if one has died.
+    """
     messages: dict[Connection, Any] = {}
     pipes = [child.pipe for child in children]
     while len(messages) < len(pipes):

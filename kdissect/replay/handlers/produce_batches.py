@@ -161,8 +161,8 @@ def _outgoing(
         numbering = _numbering(context, item, partition, identity)
         producer_id, epoch = identity.producer_id, numbering.epoch
         sequence = context.producers.number(numbering, batch.records, route_of(context, item, partition))
-    shift_ms = _shift_ms(context, item, batch)
-    data = rewritten(batch, producer_id, epoch, sequence % SEQUENCE_LIMIT, shift_ms)
+    wrapped = sequence % SEQUENCE_LIMIT if numbering is not None else sequence  # -1 stays as it is
+    data = rewritten(batch, producer_id, epoch, wrapped, _shift_ms(context, item, batch))
     return OutgoingBatch(partition, batch, numbering, sequence, data)
 
 

@@ -155,7 +155,10 @@ class Connection:
         return False
 
     def end(self, disposition: Disposition = Disposition.CLOSED) -> None:
-        """Close it. The oldest request ends as `disposition`, later ones as closed; held ones were not sent."""
+        """Close it.
+
+        The oldest request ends as `disposition`, later ones as closed; held ones were not sent.
+        """
         if self.closed:
             return
         self.closed = True

@@ -1,11 +1,13 @@
-"""Drives coroutines on connections, on a time that it is told: it opens connections, and hands answers to who asked.
+"""Drives coroutines on connections, on a time that it is told.
 
-In: coroutines, with the owner on whose connections they ask (a captured connection, or `CONTROL`). Out: what they
-return, or why they failed. Whoever drives the pool (`transport`, or a test) calls `wake` when `next_ns` has come, and the
-methods of connections when bytes do. Nothing waits without a deadline.
+It opens connections, and hands answers to who asked.
 
-A `SkipRequest` of a coroutine and whatever makes the run impossible are values for who started it. Any other exception is
-a defect of kdissect, and is raised through the pool.
+In: coroutines, with the owner on whose connections they ask (a captured connection, or `CONTROL`). Out: what
+they return, or why they failed. Whoever drives the pool (`transport`, or a test) calls `wake` when `next_ns`
+has come, and the methods of connections when bytes do. Nothing waits without a deadline.
+
+A `SkipRequest` of a coroutine and whatever makes the run impossible are values for who started it. Any other
+exception is a defect of kdissect, and is raised through the pool.
 """
 
 import heapq
@@ -58,7 +60,10 @@ class PoolCounters:
 
 
 class ConnectionPool:
-    """The connections of one process. `nonce` makes random text for SCRAM. Times are ns on the clock of the run."""
+    """The connections of one process.
+
+    `nonce` makes random text for SCRAM. Times are ns on the clock of the run.
+    """
 
     def __init__(
         self,
@@ -115,8 +120,8 @@ class ConnectionPool:
     ) -> None:
         """Drive a coroutine to its end.
 
-        `done` is called with its result or the reason why it failed, `sent` when its first parts that are not synthetic
-        are on their way.
+        `done` is called with its result or the reason why it failed, `sent` when its first parts that are not
+        synthetic are on their way.
         """
         self._go_on(coroutine, owner, done, sent, None)
 
@@ -182,7 +187,10 @@ class ConnectionPool:
         return None
 
     def ask(self, owner: Hashable, part: Part, done: Callable[[Answer], None]) -> None:
-        """Send one part for an owner; `done` is called with its answer, and has it obeyed (see `obey_throttle`)."""
+        """Send one part for an owner.
+
+        `done` is called with its answer, and has it obeyed (see `obey_throttle`).
+        """
         try:
             connection = self.connection(owner, part.node)
         except AbortRun as failure:
@@ -233,8 +241,8 @@ class ConnectionPool:
     def connection(self, owner: Hashable, node: int) -> Connection:
         """Return the owner's connection to a node, a new one if there is none.
 
-        ANY is whichever node the owner is connected to, or else one that its name decides. Raise AbortRun for an address
-        that must not be connected to.
+        ANY is whichever node the owner is connected to, or else one that its name decides. Raise AbortRun for
+        an address that must not be connected to.
         """
         if node == ANY:
             for own in self._owned.get(owner, NO_CONNECTIONS).values():
@@ -266,7 +274,7 @@ class ConnectionPool:
         return nodes[hash(owner) % len(nodes)] if nodes else 0
 
     def connected(self, connection: Connection, peer: Address) -> None:
-        """Note that a connection is made, and begin its handshake unless it leads to where nothing may be sent."""
+        """Begin the handshake of a connection that is made, unless it leads to where nothing may be sent."""
         try:
             self._cluster.admit_peer(peer)
         except AbortRun as failure:

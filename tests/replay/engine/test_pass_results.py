@@ -21,10 +21,25 @@ from kdissect.replay.load.spool import SpoolSlot
 
 def test_results_are_kept_to_the_last_field() -> None:
     kept = [
-        RequestResult(3, Disposition.ANSWERED, "", 5, 6, 9, "self", 2, 9, 2, 100, 7, 1, ((9, SpoolSlot(10, 20)), (9, SpoolSlot(30, 4)))),
+        RequestResult(
+            3,
+            Disposition.ANSWERED,
+            "",
+            5,
+            6,
+            9,
+            "self",
+            2,
+            9,
+            2,
+            100,
+            7,
+            1,
+            ((9, SpoolSlot(10, 20)), (9, SpoolSlot(30, 4))),
+        ),
         RequestResult(1, Disposition.POLICY, "not chosen by topic"),
         RequestResult(2, Disposition.NO_ANSWER_DUE, "", 0, 0, None, "", 1, 3, 1, 50),
-    ]  # fmt: skip
+    ]
     results = ResultTable()
     for each in kept:
         results.append(each)

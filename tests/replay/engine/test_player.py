@@ -1,4 +1,7 @@
-"""Lines on a clock that the test moves: order, pace, pipelining, deadlines, and that every request ends in one bucket."""
+"""Lines on a clock that the test moves.
+
+Order, pace, pipelining, deadlines, and that every request ends in one bucket.
+"""
 
 import dataclasses
 from itertools import pairwise
@@ -23,7 +26,8 @@ FOUND = {"error_code": 0, "node_id": 1, "host": "127.0.0.1", "port": 9092}
 
 def asks(script: Script, times_ms: list[float], **how: object) -> Script:
     for number, at_ms in enumerate(times_ms):
-        script.add(at_ms, FIND, 1, {"key": f"group-{number}", "key_type": 0}, FOUND, **how)  # type: ignore[arg-type]
+        body = {"key": f"group-{number}", "key_type": 0}
+        script.add(at_ms, FIND, 1, body, FOUND, **how)  # type: ignore[arg-type]
     return script
 
 
@@ -181,7 +185,15 @@ def test_every_request_ends_in_one_bucket_whatever_happens() -> None:
             if kind < 0.6:
                 asks(script, [at], connection=connection, in_flight=chance.randrange(1, 4))
             elif kind < 0.8:
-                script.add(at, chance.choice([18, 27, 51, 57, 20, 64]), 0, {}, None, connection=connection, raw=b"\0\x12\0\0\0\0\0\1\0\0")  # fmt: skip
+                script.add(
+                    at,
+                    chance.choice([18, 27, 51, 57, 20, 64]),
+                    0,
+                    {},
+                    None,
+                    connection=connection,
+                    raw=b"\0\x12\0\0\0\0\0\1\0\0",
+                )
             else:
                 script.add(
                     at, FIND, 1, {}, None, connection=connection, raw=chance.randbytes(chance.randrange(30))

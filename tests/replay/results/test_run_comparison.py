@@ -51,13 +51,49 @@ def run(captured: int, **more: Any) -> dict[str, Any]:
 def pair(index: int, **more: Any) -> dict[str, Any]:
     """A Produce of one record that went well on both sides."""
     made = {
-        "index": index, "connection": 1, "ordinal": index, "api_key": 0, "api": "Produce", "client_id": "c",
-        "bucket": "answered", "reason": "", "rewrites": [], "speed": 1.0, "produced": [["t-orders-0", 1]],
-        "captured": {"version": 9, "time_ns": 5, "service_ns": 2 * MS, "error": 0, "status": "answered", "request_bytes": 9,
-                     "request": None, "answer": None, "produced": {"orders-0": 1}, "digest": [{"where": "orders-0", "error": 0, "offset": index}]},
-        "sent": {"version": 9, "node": 1, "parts": 1, "bytes": 9, "due_ns": index * MS, "sent_ns": index * MS, "received_ns": index * MS + 3 * MS, "cause": "", "throttle_ms": 0},
-        "answers": [{"version": 9, "bytes": 9, "body": None, "digest": [{"where": "t-orders-0", "error": 0, "offset": index}]}],
-    }  # fmt: skip
+        "index": index,
+        "connection": 1,
+        "ordinal": index,
+        "api_key": 0,
+        "api": "Produce",
+        "client_id": "c",
+        "bucket": "answered",
+        "reason": "",
+        "rewrites": [],
+        "speed": 1.0,
+        "produced": [["t-orders-0", 1]],
+        "captured": {
+            "version": 9,
+            "time_ns": 5,
+            "service_ns": 2 * MS,
+            "error": 0,
+            "status": "answered",
+            "request_bytes": 9,
+            "request": None,
+            "answer": None,
+            "produced": {"orders-0": 1},
+            "digest": [{"where": "orders-0", "error": 0, "offset": index}],
+        },
+        "sent": {
+            "version": 9,
+            "node": 1,
+            "parts": 1,
+            "bytes": 9,
+            "due_ns": index * MS,
+            "sent_ns": index * MS,
+            "received_ns": index * MS + 3 * MS,
+            "cause": "",
+            "throttle_ms": 0,
+        },
+        "answers": [
+            {
+                "version": 9,
+                "bytes": 9,
+                "body": None,
+                "digest": [{"where": "t-orders-0", "error": 0, "offset": index}],
+            }
+        ],
+    }
     return made | more
 
 
@@ -65,7 +101,14 @@ def error(index: int, captured: int, replayed: int) -> dict[str, Any]:
     made = pair(index)
     digest = [{"where": "orders-0", "error": captured, "offset": index}]
     made["captured"] = made["captured"] | {"error": captured, "digest": digest}
-    made["answers"] = [{"version": 9, "bytes": 9, "body": None, "digest": [{"where": "t-orders-0", "error": replayed, "offset": -1}]}]  # fmt: skip
+    made["answers"] = [
+        {
+            "version": 9,
+            "bytes": 9,
+            "body": None,
+            "digest": [{"where": "t-orders-0", "error": replayed, "offset": -1}],
+        }
+    ]
     return made
 
 
@@ -107,8 +150,14 @@ def test_errors_are_new_vanished_mutated_or_the_same() -> None:
 
 @pytest.mark.parametrize(
     ("bucket", "error_code", "verdict"),
-    [("answered", 3, "diverged"), ("dependency", None, "diverged"), ("version", None, "diverged"), ("policy", None, "pass"), ("retry", None, "pass")],
-)  # fmt: skip
+    [
+        ("answered", 3, "diverged"),
+        ("dependency", None, "diverged"),
+        ("version", None, "diverged"),
+        ("policy", None, "pass"),
+        ("retry", None, "pass"),
+    ],
+)
 def test_records_that_were_not_written_are_missed_though_no_error_tells(
     bucket: str, error_code: int | None, verdict: str
 ) -> None:
@@ -120,8 +169,10 @@ def test_records_that_were_not_written_are_missed_though_no_error_tells(
     report = compare(run(100), [pair(0), lost, *others])
     assert report["verdict"] == verdict
     assert report["because"] == (
-        ["1 records that the captured cluster acknowledged were not acknowledged: 1 of 2 of orders"] if verdict == "diverged" else []
-    )  # fmt: skip
+        ["1 records that the captured cluster acknowledged were not acknowledged: 1 of 2 of orders"]
+        if verdict == "diverged"
+        else []
+    )
 
 
 def test_what_one_partition_has_twice_does_not_stand_for_what_another_lacks() -> None:
@@ -142,7 +193,9 @@ def test_what_one_partition_has_twice_does_not_stand_for_what_another_lacks() ->
 
 def test_success_that_wrote_nothing_is_found() -> None:
     swallowed = pair(1)
-    swallowed["answers"] = [{"version": 9, "bytes": 9, "body": None, "digest": [{"where": "t-orders-0", "error": 0, "offset": 0}]}]  # fmt: skip
+    swallowed["answers"] = [
+        {"version": 9, "bytes": 9, "body": None, "digest": [{"where": "t-orders-0", "error": 0, "offset": 0}]}
+    ]
     report = compare(run(2), [pair(0), swallowed])
     assert report["verdict"] == "diverged"
     assert report["because"] == [
@@ -158,8 +211,9 @@ def test_empty_assignments_and_open_transactions_are_found() -> None:
     ]
     report = compare(run(1, open_transactions=["bank"]), [sync])
     assert [each["check"] for each in report["checks"] if not each["holds"]] == [
-        "members have partitions", "no transaction is left open",
-    ]  # fmt: skip
+        "members have partitions",
+        "no transaction is left open",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +236,11 @@ def test_what_seldom_is_asked_is_checked_where_it_was(api: str, field: str, chec
 def test_a_slow_replayer_cannot_pass() -> None:
     late = [pair(index) for index in range(10)]
     for each in late:
-        each["sent"] = each["sent"] | {"sent_ns": each["sent"]["due_ns"] + 80 * MS, "received_ns": each["sent"]["due_ns"] + 90 * MS, "cause": "self"}  # fmt: skip
+        each["sent"] = each["sent"] | {
+            "sent_ns": each["sent"]["due_ns"] + 80 * MS,
+            "received_ns": each["sent"]["due_ns"] + 90 * MS,
+            "cause": "self",
+        }
     report = compare(run(10), late)
     assert report["verdict"] == "invalid"
     assert report["latency"]["Produce v9"]["response_ms"]["p50"] == 90.0
@@ -214,7 +272,13 @@ def test_a_second_run_is_the_noise() -> None:
 
 def test_quantiles_are_nearest_rank() -> None:
     assert quantiles([]) is None
-    assert quantiles([number * MS for number in range(1, 101)]) == {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 100.0, "max": 100.0}  # fmt: skip
+    assert quantiles([number * MS for number in range(1, 101)]) == {
+        "p50": 50.0,
+        "p90": 90.0,
+        "p99": 99.0,
+        "p99.9": 100.0,
+        "max": 100.0,
+    }
 
 
 def late(index: int, due_ms: int, lag_ms: int, service_ms: int | None) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """The fast path: requests that wait for nothing are encoded ahead of their moment and sent without a handler.
 
-In: captured requests (`ReplayItem`) and the context of the pass. Out: frames on the connections of the pool, and for
-each request its answers, at the one place where the player accounts for it.
+In: captured requests (`ReplayItem`) and the context of the pass. Out: frames on the connections of the pool,
+and for each request its answers, at the one place where the player accounts for it.
 
-The contract: **the fast path sends the same bytes as the handler would send**, but for the correlation id. A request
-takes the fast path only if its handler would send it at once. Whatever the fast path cannot do (something has to be
-waited for, leaders have moved, the answer says anything but success) it leaves to the handler or to the handler's own
-functions, so that each rule of rewriting has one home, in `handlers`.
+The contract: **the fast path sends the same bytes as the handler would send**, but for the correlation id. A
+request takes the fast path only if its handler would send it at once. Whatever the fast path cannot do
+(something has to be waited for, leaders have moved, the answer says anything but success) it leaves to the
+handler or to the handler's own functions, so that each rule of rewriting has one home, in `handlers`.
 
 - `prepared_requests` makes frames a window ahead of the clock: `PreparedRequests` holds what is ready.
 - `in_flight` sends a prepared request and follows it to its last answer: `InFlightRead`, `InFlightFetch`,
@@ -14,6 +14,6 @@ functions, so that each rule of rewriting has one home, in `handlers`.
 - `expected_answer` compares a Produce answer with the one that is hoped for, as bytes.
 - `answer_cache` recognizes answers that were decoded before and were good.
 
-Two helpers are shared with the handlers and lie with them: `handlers.fetch_scan` reads a good Fetch answer without
-decoding it, and `load.decoded_cache` keeps decoded requests until their turn.
+Two helpers are shared with the handlers and lie with them: `handlers.fetch_scan` reads a good Fetch answer
+without decoding it, and `load.decoded_cache` keeps decoded requests until their turn.
 """

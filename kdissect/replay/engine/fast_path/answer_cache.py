@@ -1,4 +1,7 @@
-"""Responses that were decoded before and were good, recognized by their bytes: most are the same as the one before."""
+"""Responses that were decoded before and were good, recognized by their bytes.
+
+Most are the same as the one before.
+"""
 
 from kdissect.replay.effects import Part
 
@@ -20,7 +23,10 @@ class AnswerCache:
         return frame[CORRELATION_ID:] in self._known.get(part.key << 16 | part.version, NOTHING)
 
     def add(self, part: Part, frame: bytes) -> None:
-        """Remember a good response. If there are too many, all are forgotten, and those that still come are added anew."""
+        """Remember a good response.
+
+        If there are too many, all are forgotten, and those that still come are added anew.
+        """
         if len(frame) > LARGEST:
             return
         self._bytes += len(frame)

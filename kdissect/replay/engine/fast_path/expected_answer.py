@@ -1,9 +1,9 @@
 """The response that a Produce request hopes for, as bytes: one comparison tells that all went well.
 
-A response that is as long as the expected one, and equal to it wherever no value of the target's own stands, has no error
-in any partition and no throttle time. The values of the target's own are offsets and times. They are found by encoding the
-response twice with other values: the bytes that change are theirs. Every other response, be it an error, another order, or an
-unknown field, is decoded in full.
+A response that is as long as the expected one, and equal to it wherever no value of the target's own stands,
+has no error in any partition and no throttle time. The values of the target's own are offsets and times. They
+are found by encoding the response twice with other values: the bytes that change are theirs. Every other
+response, be it an error, another order, or an unknown field, is decoded in full.
 """
 
 from functools import cache, lru_cache

@@ -1,8 +1,8 @@
 """Prepared requests from sending to the last answer: one object for each, and no coroutine.
 
-In: a prepared request whose turn has come. Out: frames, and the answers at the one place where the player accounts for
-requests. Nothing is decoded of an answer that is the expected one; every other one is taken in by the functions of the
-handlers.
+In: a prepared request whose turn has come. Out: frames, and the answers at the one place where the player
+accounts for requests. Nothing is decoded of an answer that is the expected one; every other one is taken in
+by the functions of the handlers.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,10 @@ SAMPLE_NS = 2_000_000  # unknown answers to reads are decoded no more often than
 
 
 class FastPath:
-    """What all prepared requests of a pass share. `ended` is called with each one when it has all its answers."""
+    """What all prepared requests of a pass share.
+
+    `ended` is called with each one when it has all its answers.
+    """
 
     def __init__(
         self, context: ReplayContext, pool: ConnectionPool, ended: Callable[["InFlightRequest"], None]
@@ -36,7 +39,10 @@ class FastPath:
         self._unsampled = 0  # answers since then
 
     def send(self, queue: ConnectionQueue, item: ReplayItem, prepared: PreparedRequest, due_ns: int) -> bool:
-        """Send a prepared request. Return False if it has to wait for something, which is left to its handler."""
+        """Send a prepared request.
+
+        Return False if it has to wait for something, which is left to its handler.
+        """
         if _request_type(prepared)(self, queue, item, prepared, due_ns).send():
             return True
         self.context.notes.forget(item.request.index)  # the handler notes anew how it is rewritten
@@ -45,8 +51,8 @@ class FastPath:
     def sample(self) -> int:
         """Return how many answers the present one stands for; 0 if it need not be looked at.
 
-        The target may answer the same question in many ways. Looking at a few answers of each moment is enough to notice
-        errors.
+        The target may answer the same question in many ways. Looking at a few answers of each moment is
+        enough to notice errors.
         """
         self._unsampled += 1
         now_ns = self.pool.now_ns

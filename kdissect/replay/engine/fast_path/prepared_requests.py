@@ -2,13 +2,13 @@
 
 In: captured requests in their order. Out: for each that can be prepared, its parts as bytes.
 
-Reads that any node answers, and Produce requests that are no retries, are rewritten, converted, routed and encoded by
-the functions of their handlers. Of a fetch it is known what it asks, but for positions and sessions. What remains of a frame for its
-moment is the correlation id, and of an idempotent batch its header: producer, epoch, sequence, and a checksum that is patched from
-these alone. Headers are laid over the frame.
+Reads that any node answers, and Produce requests that are no retries, are rewritten, converted, routed and
+encoded by the functions of their handlers. Of a fetch it is known what it asks, but for positions and
+sessions. What remains of a frame for its moment is the correlation id, and of an idempotent batch its header:
+producer, epoch, sequence, and a checksum that is patched from these alone. Headers are laid over the frame.
 
-When leaders move, what was prepared is stale and is dropped. What is prepared waits in memory, so only so much is prepared
-ahead. A request whose turn comes before it was prepared goes by its handler.
+When leaders move, what was prepared is stale and is dropped. What is prepared waits in memory, so only so
+much is prepared ahead. A request whose turn comes before it was prepared goes by its handler.
 """
 
 from collections.abc import Callable, Iterable
@@ -69,7 +69,10 @@ class PreparedPart(NamedTuple):
 
 
 class PreparedRequest(NamedTuple):
-    """A request that can be sent at once: in parts, or a fetch, whose parts need its positions and sessions."""
+    """A request that can be sent at once.
+
+    In parts, or a fetch, whose parts need its positions and sessions.
+    """
 
     parts: tuple[PreparedPart, ...]
     question: FetchQuestion | None = None
@@ -133,7 +136,10 @@ class PreparedRequests:
         return self._prepared.get(index)
 
     def take(self, index: int) -> PreparedRequest | None:
-        """Return a prepared request whose turn has come; None if it is not prepared, or leaders have moved since."""
+        """Return a prepared request whose turn has come.
+
+        None if it is not prepared, or leaders have moved since.
+        """
         if self._turn != self._context.cluster.turn:
             self._forget()
         prepared = self._prepared.pop(index, None)
@@ -204,7 +210,10 @@ def _prepare_fetch(context: ReplayContext, item: ReplayItem) -> PreparedRequest:
 
 
 def _prepare_produce(context: ReplayContext, item: ReplayItem) -> PreparedRequest:
-    """Prepare the batches of a request. Raise SkipRequest if the handler has to wait, or to send several rounds."""
+    """Prepare the batches of a request.
+
+    Raise SkipRequest if the handler has to wait, or to send several rounds.
+    """
     body = context.captured.request(item.request)
     version = version_of(context, item)
     if version < FIRST_BATCH_VERSION:
