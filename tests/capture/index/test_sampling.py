@@ -1,0 +1,105 @@
+"""The sample of packets: what it reads, and how many connections it estimates."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kdissect.capture.flow_table import BUCKETS
+from kdissect.capture.index import sampling
+from kdissect.capture.index.sampling import (
+    MOST_LOOKS,
+    NO_SAMPLE,
+    distinct,
+    take_sample,
+)
+from kdissect.capture.index.splits import Split
+from kdissect.capture.scan import scan_split
+from tests.helpers.crafted_packets import SYN, ethernet, pcap, survey_bytes, tcp
+
+
+def request(port: int, flags: int = 24, seq: int = 0) -> bytes:
+    """Return a request, or a SYN, whose `seq` tells it from others on the same connection."""
+    payload = b"" if flags & SYN else b"request"
+    return ethernet(tcp(ports=(port, 9092), payload=payload, seq=seq, flags=flags))
+
+
+def splits_of(folder: Path, frames: list[bytes], split_bytes: int = 1 << 20) -> tuple[Split, ...]:
+    packets = [(1, number, frame) for number, frame in enumerate(frames)]
+    return survey_bytes(folder, pcap(packets), split_bytes=split_bytes).splits
+
+
+def test_one_split_is_sampled_in_full(tmp_path: Path) -> None:
+    frames = [request(port, seq=seq) for seq in range(3) for port in range(1000, 1050)]
+    (split,) = splits_of(tmp_path, frames)
+    sample = take_sample([split])
+    expected = np.zeros(BUCKETS, np.int64)
+    for row in scan_split(split).to_pylist()[:-1]:
+        expected[row["bucket"]] += row["count"]
+    np.testing.assert_array_equal(sample.segments, expected)
+    assert (sample.connections, sample.bytes) == (50, split.stop - split.start)
+
+
+def test_connections_that_open_and_that_go_on_are_added(tmp_path: Path) -> None:
+    frames = [request(port, SYN) for port in range(1000, 1040)] + [
+        request(port) for port in range(2000, 2010)
+    ]
+    assert take_sample(splits_of(tmp_path, frames)).connections == 50
+
+
+def test_only_packets_of_the_ports_are_sampled(tmp_path: Path) -> None:
+    splits = splits_of(tmp_path, [request(port) for port in range(1000, 1050)])
+    assert take_sample(splits, [9092]).connections == 50
+    assert take_sample(splits, [1000]).connections == 1
+    assert take_sample(splits, [1]).connections == 0
+
+
+def test_few_splits_of_many_are_read(tmp_path: Path) -> None:
+    splits = splits_of(tmp_path, [request(1000, seq=number) for number in range(1000)], split_bytes=1)
+    assert len(splits) == 1000
+    sample = take_sample(splits)
+    assert 0 < sample.segments.sum() <= MOST_LOOKS * 2  # with what the splits recall
+    assert sample.bytes == sum(split.stop - split.start for split in splits)
+
+
+def test_only_the_beginning_of_a_split_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    splits = splits_of(tmp_path, [request(1000, seq=number) for number in range(1000)])
+    monkeypatch.setattr(sampling, "LOOK_BYTES", 3000)
+    record = 16 + len(request(1000))
+    assert take_sample(splits).segments.sum() == 3000 // record
+
+
+def test_a_steady_stream_of_new_connections_is_extrapolated(tmp_path: Path) -> None:
+    frames = [request(port, SYN) for port in range(1000, 9000)]
+    splits = splits_of(tmp_path, frames, split_bytes=4000)
+    assert len(splits) > 5 * MOST_LOOKS
+    assert take_sample(splits).connections == pytest.approx(8000, rel=0.2)
+
+
+def test_a_burst_of_new_connections_counts_once(tmp_path: Path) -> None:
+    """All clients connect first and stay: the burst is not taken for the rate of the whole capture."""
+    ports = range(1000, 1060)
+    frames = [request(port, SYN) for port in ports]
+    frames += [request(port, seq=seq) for seq in range(100) for port in ports]
+    splits = splits_of(tmp_path, frames, split_bytes=60 * (16 + len(request(1, SYN))))
+    assert len(splits) > 5 * MOST_LOOKS
+    assert 60 <= take_sample(splits).connections <= 120
+
+
+def test_captures_without_packets_have_an_empty_sample() -> None:
+    assert take_sample([]).connections == NO_SAMPLE.connections == 0
+    assert NO_SAMPLE.segments.shape == (BUCKETS,)
+
+
+def test_a_file_that_is_gone_is_an_error_of_the_system(tmp_path: Path) -> None:
+    (split,) = splits_of(tmp_path, [request(1000)])
+    with pytest.raises(OSError, match="No such file"):
+        take_sample([replace(split, path=str(tmp_path / "gone"))])
+
+
+@pytest.mark.parametrize("connections", [0, 1, 500, 60_000, 200_000])
+def test_connections_are_estimated_by_the_buckets_they_leave_empty(connections: int) -> None:
+    seen = np.zeros(BUCKETS, np.int64)
+    np.add.at(seen, np.random.default_rng(7).integers(0, BUCKETS, connections), 1)
+    assert distinct(seen) == pytest.approx(connections, rel=0.02)
