@@ -44,7 +44,7 @@ def take_sample(splits: Sequence[Split], ports: Iterable[int] = ()) -> Sample:
     found = FlowTable(ports)
     looked = going_on = 0
     opened = []
-    for split in splits[:: -(-len(splits) // MOST_LOOKS)]:
+    for split in splits[:: max(1, -(-len(splits) // MOST_LOOKS))]:
         look = replace(split, stop=min(split.stop, split.start + LOOK_BYTES))
         looked += look.stop - look.start
         read_split(look, found)
