@@ -1,6 +1,17 @@
-"""From exchanges to rows of the public tables: their schemas, filters and pseudonyms.
+"""From exchanges to rows of the public tables.
 
-`kdissect.tables(spark, path)` was the function that is now `kdissect.load_tables`. It goes with the next release.
+In come pieces of connections (`capture`), which `streams` turns into batches of exchanges. Out go Arrow
+batches.
+
+- `schemas` defines every column of the public tables; `build` is pass two as one function.
+- `exchanges`, `partitions`, `connections` and `events` make the rows of the tables of these names;
+  `kafka07_rows` makes those of the protocol before Kafka 0.8.
+- `message_columns` reads the messages of a batch into columns; `arrow_columns` makes Arrow columns of them.
+- `long_polls` marks latency by design, `compression_samples` tries LZ4 on uncompressed records, `topic_ids`
+  finds the names of topic ids and the addresses of nodes.
+- `exchange_keys` finds the exchange of a row, `filters` selects rows, `anonymize` replaces names.
+
+`kdissect.tables(spark, path)` is a deprecated alias of `kdissect.load_tables` and goes with the next release.
 """
 
 import sys

@@ -28,10 +28,7 @@ def _gather(arena: Bytes, start: Int64s, offsets: NDArray[np.int32], out: Bytes)
 
 
 def text_column(arena: Bytes, start: Int64s, length: Int64s) -> pa.Array:
-    """Give the spans as a string column; null where `start` is -1.
-
-    Bytes that are not UTF-8 are replaced by U+FFFD.
-    """
+    """Return spans as a string column; null where `start` is -1, U+FFFD for bytes that are not UTF-8."""
     sizes = np.where(start >= 0, np.maximum(length, 0), 0)
     offsets = np.zeros(len(start) + 1, np.int32)
     np.cumsum(sizes, out=offsets[1:])
@@ -49,7 +46,10 @@ def text_column(arena: Bytes, start: Int64s, length: Int64s) -> pa.Array:
 
 
 def uuid_column(arena: Bytes, start: Int64s) -> pa.Array:
-    """Give the 16 bytes at each `start` as Kafka's text form; null where it is -1 or the id is all zeros."""
+    """Return the 16 bytes at each `start` as text, as Kafka prints ids.
+
+    Null where it is -1 or the id is zero.
+    """
     text = np.empty(len(start) * UUID_CHARACTERS, np.uint8)
     there = np.zeros(len(start), np.bool_)
     _write_uuids(arena, start, _ALPHABET, text, there)
@@ -77,7 +77,7 @@ def _write_uuids(arena: Bytes, start: Int64s, alphabet: Bytes, text: Bytes, ther
 
 
 def int_column(values: NDArray[np.generic], present: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
-    """Give numbers as a column of a type; null where not present."""
+    """Return numbers as a column of a type; null where not present."""
     plain = np.where(present, values, 0).astype(kind.to_pandas_dtype())
     return pa.Array.from_buffers(
         kind, len(plain), [_validity(present), pa.py_buffer(np.ascontiguousarray(plain))]
@@ -87,7 +87,7 @@ def int_column(values: NDArray[np.generic], present: NDArray[np.bool_], kind: pa
 def name_column(
     names: dict[int, str], codes: NDArray[np.integer], present: NDArray[np.bool_] | None = None
 ) -> pa.Array:
-    """Give each code's name; null where it has none or is not present."""
+    """Return the name of each code; null where it has none or is not present."""
     keys = np.array(sorted(names), np.int64)
     index = np.searchsorted(keys, codes) if len(keys) else np.zeros(len(codes), np.int64)
     known = index < len(keys)

@@ -1,9 +1,12 @@
 """Pass two as one function: pieces of connections in, rows of the public tables out.
 
-`dissect_batches` is pure and knows nothing of Spark. It takes the pieces of some connections, complete and ordered by split and
-piece, and gives batches of the tables `exchanges`, `partitions` and, at the end, `connections`; beside them the side
-tables `names` (which topic an id means) and `brokers` (where a node listens), learnt from whatever answers say so. The
-partition rows of an exchange come with it. What a row says does not depend on how the capture was split.
+`dissect_batches` is pure and knows nothing of Spark. In come the pieces of some connections, complete and
+ordered by split and piece. Out go batches of the tables `exchanges` and `partitions` and, at the end,
+`connections`. With them come the tables `names` (the name of a topic id) and `brokers` (the address of a
+node), from whatever messages tell them.
+
+The partition rows of an exchange come in the same batch of tables. Rows do not depend on how the capture was
+split.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +35,7 @@ from kdissect.tables.topic_ids import (
     named_topics,
 )
 
-Batches = Mapping[str, pa.RecordBatch]
+Batches = Mapping[str, pa.RecordBatch]  # by name of the table
 
 
 def dissect_batches(
@@ -41,96 +44,99 @@ def dissect_batches(
     keys: KeyLog = NO_KEYS,
     wanted: Collection[str] = (),
 ) -> Iterator[Batches]:
-    """Give batches of tables, by table name, for all connections in `pieces` (rows of PIECES; rows of counts are passed over).
+    """Yield batches of tables, by table name, for all connections in `pieces` (rows of PIECES.
 
-    With `keys` connections under TLS are read like others. Of the tables on request (`tables.ON_REQUEST`) those are made that
-    are `wanted`; ENDS is for those who cannot wait for the connections. Their rows come with the exchanges that they are about.
+    Counts are passed over).
+
+    `keys` decrypt connections under TLS. `wanted` names the tables on request (`schemas.ON_REQUEST`) that are
+    made; their rows come with the exchanges that they are about. ENDS is for callers who cannot wait for the
+    table `connections`.
     """
-    conversations = FlowProcessor(splits, np.array(highest_versions(), np.int64), keys, tokens=True)
-    learnt = ConnectionDetails()
-    for of_split in by_split(pieces):
-        for harvest in conversations.feed(of_split):
-            yield from _rows(harvest, conversations, learnt, splits, wanted)
-    for harvest in conversations.close():
-        yield from _rows(harvest, conversations, learnt, splits, wanted)
-    yield {"connections": connection_rows(conversations, learnt), "names": KNOWN_NAMES}
+    processor = FlowProcessor(splits, np.array(highest_versions(), np.int64), keys, tokens=True)
+    details = ConnectionDetails()
+    for split_pieces in by_split(pieces):
+        for batch in processor.feed(split_pieces):
+            yield from _rows(batch, processor, details, splits, wanted)
+    for batch in processor.close():
+        yield from _rows(batch, processor, details, splits, wanted)
+    yield {"connections": connection_rows(processor, details), "names": KNOWN_NAMES}
 
 
 def by_split(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Cut and join batches so that each holds the pieces of one split, all of them."""
-    held: list[pa.RecordBatch] = []
+    """Yield batches of which each holds all pieces of one split, in the order of the splits."""
+    waiting: list[pa.RecordBatch] = []
     for batch in pieces:
         split = batch["split"].to_numpy()
-        known = np.flatnonzero(batch["piece"].to_numpy() >= 0)
-        edges = np.flatnonzero(np.diff(split[known])) + 1
-        for rows in np.split(known, edges):
+        rows_of_pieces = np.flatnonzero(batch["piece"].to_numpy() >= 0)
+        edges = np.flatnonzero(np.diff(split[rows_of_pieces])) + 1
+        for rows in np.split(rows_of_pieces, edges):
             if len(rows) == 0:
                 continue
             part = batch.slice(rows[0], rows[-1] - rows[0] + 1)
             if len(part) != len(rows):
                 part = part.filter(pa.array(part["piece"].to_numpy() >= 0))
-            if held and held[0]["split"][0] != part["split"][0]:
-                yield pa.concat_batches(held)
-                held = []
-            held.append(part)
-    if held:
-        yield pa.concat_batches(held)
+            if waiting and waiting[0]["split"][0] != part["split"][0]:
+                yield pa.concat_batches(waiting)
+                waiting = []
+            waiting.append(part)
+    if waiting:
+        yield pa.concat_batches(waiting)
 
 
 def _rows(
-    harvest: ExchangeBatch,
-    conversations: FlowProcessor,
-    learnt: ConnectionDetails,
+    batch: ExchangeBatch,
+    processor: FlowProcessor,
+    details: ConnectionDetails,
     splits: Sequence[Split],
     wanted: Collection[str],
 ) -> Iterator[Batches]:
-    beside = {}
+    extra = {}
     if "ends" in wanted:
-        beside["ends"] = end_rows(conversations, np.unique(harvest.exchanges["connection"]))
-    tokens = harvest.exchanges["status"] == SASL_TOKEN
+        extra["ends"] = end_rows(processor, np.unique(batch.exchanges["connection"]))
+    tokens = batch.exchanges["status"] == SASL_TOKEN
     if tokens.any():  # between the exchanges around them, and no rows of any table
-        for rows in np.split(harvest.exchanges, np.flatnonzero(np.diff(tokens)) + 1):
+        for rows in np.split(batch.exchanges, np.flatnonzero(np.diff(tokens)) + 1):
             if rows["status"][0] == SASL_TOKEN:
-                learnt.authentications.add_tokens(rows, learnt.known("sasl_mechanism"))
+                details.authentications.add_tokens(rows, details.known("sasl_mechanism"))
             else:
-                part = harvest._replace(exchanges=rows)
-                yield from _rows(part, conversations, learnt, splits, wanted)
+                part = batch._replace(exchanges=rows)
+                yield from _rows(part, processor, details, splits, wanted)
         return
-    old = is_kafka07(harvest)
-    if old.any():
-        before, harvest = (harvest._replace(exchanges=harvest.exchanges[rows]) for rows in (old, ~old))
-        exchanges, partitions, faulty = kafka07_rows(before, _identities(before, conversations), splits)
-        learnt.add_faults(before, faulty)
-        yield {"exchanges": exchanges, "partitions": partitions, **beside}
-    if len(harvest.exchanges):
-        for read in read_messages(harvest):
-            yield _new_rows(*read, conversations, learnt, splits, wanted) | beside
+    is_old = is_kafka07(batch)
+    if is_old.any():
+        kafka07, batch = (batch._replace(exchanges=batch.exchanges[rows]) for rows in (is_old, ~is_old))
+        exchanges, partitions, has_fault = kafka07_rows(kafka07, _identities(kafka07, processor), splits)
+        details.add_faults(kafka07, has_fault)
+        yield {"exchanges": exchanges, "partitions": partitions, **extra}
+    if len(batch.exchanges):
+        for columns in read_messages(batch):
+            yield _current_rows(*columns, processor, details, splits, wanted) | extra
 
 
-def _identities(harvest: ExchangeBatch, conversations: FlowProcessor) -> Int64s:
-    return np.array(conversations.identities, np.int64)[harvest.exchanges["connection"]]
+def _identities(batch: ExchangeBatch, processor: FlowProcessor) -> Int64s:
+    return np.array(processor.identities, np.int64)[batch.exchanges["connection"]]
 
 
-def _new_rows(
-    harvest: ExchangeBatch,
+def _current_rows(
+    batch: ExchangeBatch,
     request: MessageColumns,
     response: MessageColumns,
-    conversations: FlowProcessor,
-    learnt: ConnectionDetails,
+    processor: FlowProcessor,
+    details: ConnectionDetails,
     splits: Sequence[Split],
     wanted: Collection[str],
 ) -> dict[str, pa.RecordBatch]:
-    identities = _identities(harvest, conversations)
-    exchanges, faulty = exchange_rows(harvest, request, response, identities, splits)
-    learnt.add(harvest, request, faulty)
-    learnt.authentications.add(harvest.exchanges, exchanges["error_code"], learnt.known("sasl_mechanism"))
+    identities = _identities(batch, processor)
+    exchanges, has_fault = exchange_rows(batch, request, response, identities, splits)
+    details.add(batch, request, has_fault)
+    details.authentications.add(batch.exchanges, exchanges["error_code"], details.known("sasl_mechanism"))
     return {
         "exchanges": exchanges,
-        "partitions": partition_rows(harvest, request, response, identities),
-        "names": pa.concat_batches([named_topics(harvest, side) for side in (request, response)]),
-        "brokers": listening_nodes(harvest, response),
+        "partitions": partition_rows(batch, request, response, identities),
+        "names": pa.concat_batches([named_topics(batch, side) for side in (request, response)]),
+        "brokers": listening_nodes(batch, response),
         **{
-            table: event_rows(table, harvest, request, response, exchanges)
+            table: event_rows(table, batch, request, response, exchanges)
             for table in EVENT_SOURCES
             if table in wanted
         },

@@ -1,8 +1,10 @@
-"""Would records that travel uncompressed compress? Some are tried, with LZ4, the quickest of Kafka's codecs.
+"""Samples of uncompressed records, compressed with LZ4: what compression would save.
 
-Of each connection the first exchanges are tried, and then one of many: by ordinal, so what is tried does not depend on how
-the capture was cut. Of each partition that such a Produce request writes, the records of the first batches are compressed, up
-to a bound: that costs about what reading them did. What LZ4 saves the others save too, mostly more.
+In come spans of records, out go the bytes tried and the bytes that LZ4, the quickest codec of Kafka, made of
+them. The first exchanges of each connection are tried, and then one of many. Their ordinal decides, so the
+choice does not depend on how the capture was split. For each partition that such a Produce request writes,
+the records of the first batches are compressed, up to a bound, which costs about as much as reading them did.
+Other codecs mostly save more than LZ4.
 """
 
 import numpy as np
@@ -14,19 +16,20 @@ from kdissect.tables.message_columns import Bools
 
 ALL_OF_FIRST, ONE_OF = 16, 64
 SAMPLE_BYTES = 16 << 10
-_LZ4 = pa.Codec("lz4_raw")  # without the frame around, as the difference of some bytes is none here
+_LZ4 = pa.Codec("lz4_raw")  # without a frame, whose few bytes do not matter here
 
 
 def is_tried(ordinal: Int64s) -> Bools:
-    """Say which exchanges of their connection are tried."""
+    """Return which exchanges are tried, by their ordinal on the connection."""
     tried: Bools = (ordinal < ALL_OF_FIRST) | (ordinal % ONE_OF == 0)
     return tried
 
 
 def compressed(arena: Bytes, start: Int64s, stop: Int64s) -> tuple[Int64s, Int64s]:
-    """Give for record sets arena[start:stop] how many bytes were tried, and how many LZ4 made of them.
+    """Return for record sets arena[start:stop] how many bytes were tried, and how many LZ4 made of them.
 
-    The header of the first batch is left out: Kafka does not compress it. 0 and 0 where that is all there is.
+    The header of the first batch is left out, since Kafka does not compress it. Both are 0 where nothing else
+    is.
     """
     tried, made = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
     begin = start + HEADER_BYTES

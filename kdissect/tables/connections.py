@@ -1,4 +1,8 @@
-"""Rows of the table `connections`: what was seen of each TCP connection from its first packet to its last."""
+"""Rows of the table `connections`: each TCP connection from its first packet to its last.
+
+In come the state of pass two at its end and `ConnectionDetails`, which collected on the way what exchanges
+tell about their connection: client id, software, SASL, faults. Out goes one row for each connection.
+"""
 
 from collections.abc import Sequence
 
@@ -29,7 +33,7 @@ from kdissect.tables.message_columns import Bools, MessageColumns
 from kdissect.tables.schemas import CONNECTIONS, ENDS
 from kdissect.text import format_ip
 
-LEARNT = {
+FIRST_VALUES = {
     "client_id": "client_id",
     "client_software_name": "client_software_name",
     "client_software_version": "client_software_version",
@@ -38,51 +42,56 @@ LEARNT = {
 
 
 class ConnectionDetails:
-    """What exchanges say of the connection they are on: for each connection the first value seen of each column."""
+    """What exchanges tell about their connection.
+
+    The first value of each column, and the number of faults.
+    """
 
     def __init__(self) -> None:
-        self._values: dict[str, dict[int, str]] = {name: {} for name in LEARNT}
+        self._values: dict[str, dict[int, str]] = {name: {} for name in FIRST_VALUES}
         self._faults: dict[int, int] = {}
         self.authentications = Authentications()
 
-    def add(self, harvest: ExchangeBatch, request: MessageColumns, faulty: Bools) -> None:
-        """Learn from a batch of exchanges."""
-        connection = harvest.exchanges["connection"]
-        for name, column in LEARNT.items():
-            known = self._values[name]
+    def add(self, batch: ExchangeBatch, request: MessageColumns, has_fault: Bools) -> None:
+        """Add what a batch of exchanges tells; `has_fault` marks those with a fault."""
+        connection = batch.exchanges["connection"]
+        for name, column in FIRST_VALUES.items():
+            values = self._values[name]
             start, length = request.spans(column)
-            there = np.flatnonzero(start >= 0)
-            where, first = np.unique(connection[there], return_index=True)
-            texts = text_column(harvest.arena, start[there[first]], length[there[first]]).to_pylist()
-            for row, text in zip(where.tolist(), texts, strict=True):
-                known.setdefault(row, text)
-        self.add_faults(harvest, faulty)
+            present = np.flatnonzero(start >= 0)
+            connections, first_rows = np.unique(connection[present], return_index=True)
+            texts = text_column(
+                batch.arena, start[present[first_rows]], length[present[first_rows]]
+            ).to_pylist()
+            for row, text in zip(connections.tolist(), texts, strict=True):
+                values.setdefault(row, text)
+        self.add_faults(batch, has_fault)
 
-    def add_faults(self, harvest: ExchangeBatch, faulty: Bools) -> None:
-        """Count the exchanges that have a fault."""
-        where, counts = np.unique(harvest.exchanges["connection"][faulty], return_counts=True)
-        for row, count in zip(where.tolist(), counts.tolist(), strict=True):
+    def add_faults(self, batch: ExchangeBatch, has_fault: Bools) -> None:
+        """Count the exchanges of a batch that have a fault."""
+        connections, counts = np.unique(batch.exchanges["connection"][has_fault], return_counts=True)
+        for row, count in zip(connections.tolist(), counts.tolist(), strict=True):
             self._faults[row] = self._faults.get(row, 0) + count
 
     def known(self, name: str) -> dict[int, str]:
-        """Give what was learnt for a column, by row of the connection."""
+        """Return the values of a column by row of the connection."""
         return self._values[name]
 
     def texts(self, name: str, count: int) -> pa.Array:
-        """Give a column for the first `count` connections."""
+        """Return a text column for the first `count` connections; null where no request has a value."""
         known = self._values[name]
         return pa.array([known.get(row) for row in range(count)], pa.string())
 
     def faults(self, count: int) -> pa.Array:
-        """Give how many exchanges of each connection have a fault."""
+        """Return the number of exchanges with a fault for the first `count` connections."""
         return pa.array([self._faults.get(row, 0) for row in range(count)], pa.int64())
 
 
-def connection_rows(conversations: FlowProcessor, learnt: ConnectionDetails) -> pa.RecordBatch:
-    """Give one row per connection, in the order in which they were first seen."""
-    count = len(conversations.endpoints)
-    facts, directions, tls = with_tls(conversations)
-    client = _client_ways(facts)
+def connection_rows(processor: FlowProcessor, details: ConnectionDetails) -> pa.RecordBatch:
+    """Return one row for each connection, in the order in which they were first seen."""
+    count = len(processor.endpoints)
+    facts, directions, tls = with_tls(processor)
+    client = _client_sides(facts)
     to_server = directions[2 * np.arange(count) + client]
     to_client = directions[2 * np.arange(count) + 1 - client]
 
@@ -92,8 +101,8 @@ def connection_rows(conversations: FlowProcessor, learnt: ConnectionDetails) -> 
     server_rtt = facts["syn_ack_ns"] - facts["syn_ns"]
     client_rtt = facts["ack_ns"] - facts["syn_ack_ns"]
     columns = {
-        "connection": pa.array(conversations.identities, pa.int64()),
-        **_endpoints(conversations.endpoints, client),
+        "connection": pa.array(processor.identities, pa.int64()),
+        **_endpoints(processor.endpoints, client),
         "first_time_ns": pa.array(facts["first_ns"]),
         "last_time_ns": pa.array(facts["last_ns"]),
         "opened": name_column({0: "midstream", 1: "handshake"}, facts["handshake"]),
@@ -117,30 +126,33 @@ def connection_rows(conversations: FlowProcessor, learnt: ConnectionDetails) -> 
             server_rtt, (facts["syn_ns"] > 0) & (facts["syn_ack_ns"] > 0), pa.int64()
         ),
         "client_rtt_ns": int_column(client_rtt, facts["ack_ns"] > 0, pa.int64()),
-        **{name: learnt.texts(name, count) for name in LEARNT},
+        **{name: details.texts(name, count) for name in FIRST_VALUES},
         "requests": pa.array(facts["requests"]),
         "responses": pa.array(facts["responses"]),
         "unanswered": pa.array(facts["unanswered"]),
         "orphan_responses": pa.array(facts["orphans"]),
-        "faults": learnt.faults(count),
-        **learnt.authentications.columns((facts["ended"] != OPEN).tolist()),
+        "faults": details.faults(count),
+        **details.authentications.columns((facts["ended"] != OPEN).tolist()),
         **tls_columns(tls, count),
     }
     return pa.record_batch([columns[name] for name in CONNECTIONS.names], schema=CONNECTIONS)
 
 
-def end_rows(conversations: FlowProcessor, rows: Int64s) -> pa.RecordBatch:
-    """Give who talks on some connections (ENDS), as far as is known by now; exchanges tell who the client is."""
-    client = _client_ways(array_of(conversations.state.connections)[rows])
-    ends = _endpoints([conversations.endpoints[row] for row in rows.tolist()], client)
+def end_rows(processor: FlowProcessor, rows: Int64s) -> pa.RecordBatch:
+    """Return both ends of some connections (ENDS), as far as they are known by now."""
+    client = _client_sides(array_of(processor.state.connections)[rows])
+    ends = _endpoints([processor.endpoints[row] for row in rows.tolist()], client)
     columns = ends | {
-        "connection": pa.array([conversations.identities[row] for row in rows.tolist()], pa.int64())
+        "connection": pa.array([processor.identities[row] for row in rows.tolist()], pa.int64())
     }
     return pa.record_batch([columns[name] for name in ENDS.names], schema=ENDS)
 
 
-def _client_ways(facts: Records) -> Int64s:
-    """Tell which end is the client; without a handshake or a request nobody knows, and servers mostly have the lower port."""
+def _client_sides(facts: Records) -> Int64s:
+    """Return the side of the client, 0 for A and 1 for B.
+
+    Without a handshake or a request it is not known, and servers mostly have the lower port.
+    """
     return np.where(facts["client_side"] >= 0, facts["client_side"], facts["likely_client_side"])
 
 

@@ -1,8 +1,11 @@
-"""Rows of `group_events` and `transaction_events`: steps of the group and transaction protocols, message by message.
+"""Rows of `group_events` and `transaction_events`.
 
-These steps are rare beside what clients do all the time, and what matters of them (who leads, why a member joins, whether a
-transaction ends in a commit) has no column in the columnar reader; so here the plain codec reads them. Heartbeats are
-frequent: only those are read that carry an error or change the member's epoch, which the columns tell.
+What members and transactional producers did, message by message.
+
+In come exchanges with their columns, out go rows. Events are rare beside other traffic, and the fields that
+matter (who leads, why a member joins, whether a transaction commits) are not read by the columnar reader, so
+the plain codec decodes these messages. Heartbeats are frequent: the columns show which of them carry an error
+or change the member's epoch, and only those are decoded.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,11 +26,8 @@ from kdissect.tables.schemas import GROUP_EVENTS, TRANSACTION_EVENTS
 Body = Mapping[str, Any]
 Row = dict[str, Any]
 
-TOGETHER = 1 << 13  # rows that are objects at a time: a message may ask for one with every three bytes
-JOINING, LEAVING = (
-    0,
-    -1,
-)  # member epochs of a heartbeat request; a static member leaves for a while with -2 (KIP-848)
+BATCH_ROWS = 1 << 13  # rows that are objects at a time: a message may ask for one with every three bytes
+JOINING, LEAVING = 0, -1  # member epochs of a heartbeat; a static member leaves for a while with -2 (KIP-848)
 
 SHARED = (
     "connection",
@@ -42,109 +42,113 @@ SHARED = (
 )
 
 
-def _join(asked: Body, told: Body) -> Iterator[Row]:
-    members = told.get("members")
+def _join(request: Body, response: Body) -> Iterator[Row]:
+    members = response.get("members")
     yield {
         "event": "join",
-        "group_id": asked.get("group_id"),
-        "member_id": told.get("member_id") or asked.get("member_id"),
-        "instance_id": asked.get("group_instance_id"),
-        "generation": told.get("generation_id"),
-        "leader": told["leader"] == told.get("member_id") if told.get("leader") else None,
+        "group_id": request.get("group_id"),
+        "member_id": response.get("member_id") or request.get("member_id"),
+        "instance_id": request.get("group_instance_id"),
+        "generation": response.get("generation_id"),
+        "leader": response["leader"] == response.get("member_id") if response.get("leader") else None,
         "members": len(members) if members else None,
-        "protocol": told.get("protocol_name") or None,
-        "reason": asked.get("reason"),
-        "session_timeout_ms": asked.get("session_timeout_ms"),
-        "rebalance_timeout_ms": asked.get("rebalance_timeout_ms"),
+        "protocol": response.get("protocol_name") or None,
+        "reason": request.get("reason"),
+        "session_timeout_ms": request.get("session_timeout_ms"),
+        "rebalance_timeout_ms": request.get("rebalance_timeout_ms"),
     }
 
 
-def _sync(asked: Body, told: Body) -> Iterator[Row]:
-    yield _member(asked) | {
+def _sync(request: Body, response: Body) -> Iterator[Row]:
+    yield _member(request) | {
         "event": "sync",
-        "leader": bool(asked.get("assignments")),
-        "protocol": told.get("protocol_name"),
+        "leader": bool(request.get("assignments")),
+        "protocol": response.get("protocol_name"),
     }
 
 
-def _heartbeat(asked: Body, _told: Body) -> Iterator[Row]:
-    yield _member(asked) | {"event": "error"}
+def _heartbeat(request: Body, _response: Body) -> Iterator[Row]:
+    yield _member(request) | {"event": "error"}
 
 
-def _leave(asked: Body, _told: Body) -> Iterator[Row]:
-    for member in asked.get("members") or [asked]:
+def _leave(request: Body, _response: Body) -> Iterator[Row]:
+    for member in request.get("members") or [request]:
         yield {
             "event": "leave",
-            "group_id": asked.get("group_id"),
+            "group_id": request.get("group_id"),
             "member_id": member.get("member_id"),
             "instance_id": member.get("group_instance_id"),
             "reason": member.get("reason"),
         }
 
 
-def _epoch(asked: Body, told: Body) -> Iterator[Row]:
-    before, after = asked.get("member_epoch"), told.get("member_epoch")
-    event = "error" if told.get("error_code") else "epoch"
+def _epoch(request: Body, response: Body) -> Iterator[Row]:
+    before, after = request.get("member_epoch"), response.get("member_epoch")
+    event = "error" if response.get("error_code") else "epoch"
     if before is not None and before <= JOINING and event == "epoch":
         event = "join" if before == JOINING else "leave"
     yield {
         "event": event,
-        "group_id": asked.get("group_id"),
-        "member_id": told.get("member_id") or asked.get("member_id"),
-        "instance_id": asked.get("instance_id"),
+        "group_id": request.get("group_id"),
+        "member_id": response.get("member_id") or request.get("member_id"),
+        "instance_id": request.get("instance_id"),
         "generation": before if event in ("leave", "error") else after,
-        "protocol": asked.get("server_assignor"),
-        "rebalance_timeout_ms": asked.get("rebalance_timeout_ms"),
+        "protocol": request.get("server_assignor"),
+        "rebalance_timeout_ms": request.get("rebalance_timeout_ms"),
     }
 
 
-def _member(asked: Body) -> Row:
+def _member(request: Body) -> Row:
     return {
-        "group_id": asked.get("group_id"),
-        "member_id": asked.get("member_id"),
-        "instance_id": asked.get("group_instance_id"),
-        "generation": asked.get("generation_id"),
+        "group_id": request.get("group_id"),
+        "member_id": request.get("member_id"),
+        "instance_id": request.get("group_instance_id"),
+        "generation": request.get("generation_id"),
     }
 
 
-def _init(asked: Body, told: Body) -> Iterator[Row]:
+def _init(request: Body, response: Body) -> Iterator[Row]:
     yield {
         "event": "init",
-        "transactional_id": asked.get("transactional_id"),
-        "producer_id": told.get("producer_id"),
-        "producer_epoch": told.get("producer_epoch"),
-        "timeout_ms": asked.get("transaction_timeout_ms"),
+        "transactional_id": request.get("transactional_id"),
+        "producer_id": response.get("producer_id"),
+        "producer_epoch": response.get("producer_epoch"),
+        "timeout_ms": request.get("transaction_timeout_ms"),
     }
 
 
-def _add_partitions(asked: Body, _told: Body) -> Iterator[Row]:
-    """Clients name one transaction; from version 4 on brokers ask for several, and to verify is not to add (KIP-890)."""
-    for one in asked.get("transactions") or []:
+def _add_partitions(request: Body, _response: Body) -> Iterator[Row]:
+    """Yield a row for each transaction to which partitions are added.
+
+    Clients name one transaction. From version 4 on brokers name several, and some only to verify them
+    (KIP-890).
+    """
+    for one in request.get("transactions") or []:
         if not one.get("verify_only"):
             yield {"event": "add_partitions"} | {name: one.get(name) for name in PRODUCER}
-    if asked.get("v3_and_below_transactional_id"):
-        yield {"event": "add_partitions"} | {name: asked.get(f"v3_and_below_{name}") for name in PRODUCER}
+    if request.get("v3_and_below_transactional_id"):
+        yield {"event": "add_partitions"} | {name: request.get(f"v3_and_below_{name}") for name in PRODUCER}
 
 
 def _of_producer(event: str) -> Callable[[Body, Body], Iterator[Row]]:
-    def rows(asked: Body, _told: Body) -> Iterator[Row]:
-        yield {"event": event, "group_id": asked.get("group_id")} | {
-            name: asked.get(name) for name in PRODUCER
+    def rows(request: Body, _response: Body) -> Iterator[Row]:
+        yield {"event": event, "group_id": request.get("group_id")} | {
+            name: request.get(name) for name in PRODUCER
         }
 
     return rows
 
 
-def _end(asked: Body, _told: Body) -> Iterator[Row]:
-    event = "commit" if asked.get("committed") else "abort"
-    yield {"event": event} | {name: asked.get(name) for name in PRODUCER}
+def _end(request: Body, _response: Body) -> Iterator[Row]:
+    event = "commit" if request.get("committed") else "abort"
+    yield {"event": event} | {name: request.get(name) for name in PRODUCER}
 
 
 PRODUCER = ("transactional_id", "producer_id", "producer_epoch")
 
 
 class EventTable(NamedTuple):
-    """What a table of events is made of: its columns, and what it reads from the messages of each API."""
+    """A table of events: its columns, and the function that reads its rows from the messages of an API."""
 
     schema: pa.Schema
     of_api: Mapping[int, Callable[[Body, Body], Iterator[Row]]]
@@ -174,44 +178,48 @@ EVENT_SOURCES = {
 
 def event_rows(
     table: str,
-    harvest: ExchangeBatch,
+    batch: ExchangeBatch,
     request: MessageColumns,
     response: MessageColumns,
     exchanges: pa.RecordBatch,
 ) -> pa.RecordBatch:
-    """Give the rows of a table of events for a harvest; `exchanges` are its rows of that table, in the same order."""
-    rows = _steps(EVENT_SOURCES[table], harvest, request, response, exchanges)
+    """Return the rows of a table of events.
+
+    `exchanges` are the rows of that table for the batch, in its order.
+    """
+    rows = _events(EVENT_SOURCES[table], batch, request, response, exchanges)
     schema = EVENT_SOURCES[table].schema
-    batches = [pa.RecordBatch.from_pylist(list(islice(rows, TOGETHER)), schema=schema)]
-    while part := list(islice(rows, TOGETHER)):
+    batches = [pa.RecordBatch.from_pylist(list(islice(rows, BATCH_ROWS)), schema=schema)]
+    while part := list(islice(rows, BATCH_ROWS)):
         batches.append(pa.RecordBatch.from_pylist(part, schema=schema))
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def _steps(
-    steps: EventTable,
-    harvest: ExchangeBatch,
+def _events(
+    source: EventTable,
+    batch: ExchangeBatch,
     request: MessageColumns,
     response: MessageColumns,
     exchanges: pa.RecordBatch,
 ) -> Iterator[Row]:
-    picked = np.flatnonzero(_are_steps(harvest, request, response, tuple(steps.of_api)))
-    facts = exchanges.take(pa.array(picked))
-    shared = zip(
-        *(facts[name].to_pylist() for name in (*SHARED, "request_first_ns", "response_last_ns")), strict=True
+    rows = np.flatnonzero(_has_event(batch, request, response, tuple(source.of_api)))
+    selected = exchanges.take(pa.array(rows))
+    shared_values = zip(
+        *(selected[name].to_pylist() for name in (*SHARED, "request_first_ns", "response_last_ns")),
+        strict=True,
     )
-    for row, about in zip(rows_of(ExchangeRow, harvest.exchanges[picked]), shared, strict=True):
-        asked, told = _bodies(row, harvest)
-        *same, asked_ns, told_ns = about
-        times = {"asked_ns": asked_ns, "time_ns": asked_ns if told_ns is None else told_ns}
-        for step in steps.of_api[row.api_key](asked, told):
-            yield _fitting(dict(zip(SHARED, same, strict=True)) | times | step, steps.schema)
+    for row, values in zip(rows_of(ExchangeRow, batch.exchanges[rows]), shared_values, strict=True):
+        request_body, response_body = _bodies(row, batch)
+        *same, request_ns, response_ns = values
+        times = {"asked_ns": request_ns, "time_ns": request_ns if response_ns is None else response_ns}
+        for event in source.of_api[row.api_key](request_body, response_body):
+            yield _fitting(dict(zip(SHARED, same, strict=True)) | times | event, source.schema)
 
 
-def _are_steps(
-    harvest: ExchangeBatch, request: MessageColumns, response: MessageColumns, keys: tuple[int, ...]
+def _has_event(
+    batch: ExchangeBatch, request: MessageColumns, response: MessageColumns, keys: tuple[int, ...]
 ) -> Bools:
-    exchanges = harvest.exchanges
+    exchanges = batch.exchanges
     key = exchanges["api_key"]
     mask: Bools = np.isin(key, keys) & (exchanges["status"] != ORPHAN_RESPONSE)
     failed = response.spread(response.columns.error_code, 0) != 0
@@ -221,20 +229,23 @@ def _are_steps(
     return mask & (failed | ~quiet)
 
 
-def _bodies(row: ExchangeRow, harvest: ExchangeBatch) -> tuple[Body, Body]:
-    asked = decode_request(_frame(row.request, harvest)).body
+def _bodies(row: ExchangeRow, batch: ExchangeBatch) -> tuple[Body, Body]:
+    request_body = decode_request(_frame(row.request, batch)).body
     if row.response.start <= 0:
-        return asked or {}, {}
-    told = decode_response(_frame(row.response, harvest), row.api_key, row.api_version)
-    return asked or {}, told.body or {}
+        return request_body or {}, {}
+    response_body = decode_response(_frame(row.response, batch), row.api_key, row.api_version)
+    return request_body or {}, response_body.body or {}
 
 
-def _frame(frame: FrameRow, harvest: ExchangeBatch) -> bytes:
-    return harvest.arena[frame.start : frame.stop].tobytes()
+def _frame(frame: FrameRow, batch: ExchangeBatch) -> bytes:
+    return batch.arena[frame.start : frame.stop].tobytes()
 
 
 def _fitting(row: Row, schema: pa.Schema) -> Row:
-    """Make text of what is text; names that are no UTF-8 come from the codec with lone surrogates."""
+    """Return the columns of the schema.
+
+    A name that is not UTF-8 comes from the codec with lone surrogates.
+    """
     return {
         name: row[name].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         if isinstance(row[name], str)

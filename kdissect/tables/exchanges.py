@@ -1,4 +1,7 @@
-"""Rows of the table `exchanges`: what headers, times and message-level fields say of each exchange."""
+"""Rows of the table `exchanges`: headers, times and fields of the whole message, one row for each exchange.
+
+In come a batch of exchanges and the columns of its requests and responses, out go rows in the same order.
+"""
 
 from collections.abc import Sequence
 
@@ -32,73 +35,73 @@ STATUSES = dict(enumerate(STATUS_NAMES))
 
 
 def error_names(codes: Int64s, present: Bools) -> pa.Array:
-    """Give Kafka's names of error codes; null where not present."""
+    """Return the names of error codes; null where not present."""
     return name_column(
         {int(code): error_name(int(code)) for code in np.unique(codes[present])}, codes, present
     )
 
 
 def exchange_rows(
-    harvest: ExchangeBatch,
+    batch: ExchangeBatch,
     request: MessageColumns,
     response: MessageColumns,
     identities: Int64s,
     splits: Sequence[Split],
 ) -> tuple[pa.RecordBatch, Bools]:
-    """Give the rows of a harvest in its order, and which of them have a fault.
+    """Return the rows of a batch in its order, and which of them have a fault.
 
-    `identities` is the public number of each exchange's connection.
+    `identities` has the public number of the connection of each exchange.
     """
-    exchanges = harvest.exchanges
-    asked = exchanges["status"] != ORPHAN_RESPONSE
-    answered = exchanges["response"]["start"] > 0
+    exchanges = batch.exchanges
+    has_request = exchanges["status"] != ORPHAN_RESPONSE
+    has_response = exchanges["response"]["start"] > 0
     faults = _faults(request, response, len(exchanges))
     code = response.spread(response.columns.error_code, 0).astype(np.int64)
     has_error = response.spread(response.columns.has_error, False)
     columns: dict[str, pa.Array] = {
         "connection": pa.array(identities),
-        "ordinal": int_column(exchanges["ordinal"], asked, pa.int64()),
+        "ordinal": int_column(exchanges["ordinal"], has_request, pa.int64()),
         "status": name_column(STATUSES, exchanges["status"]),
-        "api_key": int_column(exchanges["api_key"], asked, pa.int16()),
-        "api_name": _api_names(exchanges["api_key"], asked),
-        "api_version": int_column(exchanges["api_version"], asked, pa.int16()),
+        "api_key": int_column(exchanges["api_key"], has_request, pa.int16()),
+        "api_name": _api_names(exchanges["api_key"], has_request),
+        "api_version": int_column(exchanges["api_version"], has_request, pa.int16()),
         "correlation_id": pa.array(exchanges["correlation_id"].astype(np.int32)),
-        "client_id": text_column(harvest.arena, *request.spans("client_id")),
-        "idle_wait": pa.array(idle_waits(harvest, request, response)),
-        "in_flight": int_column(exchanges["in_flight"], asked, pa.int32()),
+        "client_id": text_column(batch.arena, *request.spans("client_id")),
+        "idle_wait": pa.array(idle_waits(batch, request, response)),
+        "in_flight": int_column(exchanges["in_flight"], has_request, pa.int32()),
         "error_code": int_column(code, has_error, pa.int16()),
         "error_name": error_names(code, has_error),
         "error_count": int_column(response.spread(response.columns.error_count, 0), has_error, pa.int32()),
         "throttle_ms": int_column(*response.integers("throttle_ms"), pa.int32()),
         "acks": int_column(*request.integers("acks"), pa.int16()),
-        "group_id": text_column(harvest.arena, *request.spans("group")),
-        "transactional_id": text_column(harvest.arena, *request.spans("transactional_id")),
+        "group_id": text_column(batch.arena, *request.spans("group")),
+        "transactional_id": text_column(batch.arena, *request.spans("transactional_id")),
         "fault": pa.array(faults, pa.string()),
     }
-    columns |= times(exchanges, asked, answered)
-    columns |= places(exchanges, asked, answered, splits)
-    batch = pa.record_batch([columns[name] for name in EXCHANGES.names], schema=EXCHANGES)
-    return batch, np.array([fault is not None for fault in faults], bool)
+    columns |= time_columns(exchanges, has_request, has_response)
+    columns |= place_columns(exchanges, has_request, has_response, splits)
+    rows = pa.record_batch([columns[name] for name in EXCHANGES.names], schema=EXCHANGES)
+    return rows, np.array([fault is not None for fault in faults], bool)
 
 
-def _api_names(keys: Int64s, asked: Bools) -> pa.Array:
+def _api_names(keys: Int64s, has_request: Bools) -> pa.Array:
     names = API_NAMES | {
-        int(key): api_name(int(key)) for key in np.unique(keys[asked]) if int(key) not in API_NAMES
+        int(key): api_name(int(key)) for key in np.unique(keys[has_request]) if int(key) not in API_NAMES
     }
-    return name_column(names, keys, asked)
+    return name_column(names, keys, has_request)
 
 
-def times(exchanges: Records, asked: Bools, answered: Bools) -> dict[str, pa.Array]:
-    """Give when requests and responses began and ended, and the latency between them."""
+def time_columns(exchanges: Records, has_request: Bools, has_response: Bools) -> dict[str, pa.Array]:
+    """Return the columns of times: when request and response began and ended, and the latency."""
     columns = {}
     known = {}
-    for name, side, field, there in (
-        ("request_first_ns", REQUEST_SIDE, "first_byte_ns", asked),
-        ("request_last_ns", REQUEST_SIDE, "last_byte_ns", asked),
-        ("response_first_ns", RESPONSE_SIDE, "first_byte_ns", answered),
-        ("response_last_ns", RESPONSE_SIDE, "last_byte_ns", answered),
+    for name, side, field, present in (
+        ("request_first_ns", REQUEST_SIDE, "first_byte_ns", has_request),
+        ("request_last_ns", REQUEST_SIDE, "last_byte_ns", has_request),
+        ("response_first_ns", RESPONSE_SIDE, "first_byte_ns", has_response),
+        ("response_last_ns", RESPONSE_SIDE, "last_byte_ns", has_response),
     ):
-        known[name] = there & (exchanges[side][field] >= 0)
+        known[name] = present & (exchanges[side][field] >= 0)
         columns[name] = int_column(exchanges[side][field], known[name], pa.int64())
     latency = exchanges["response"]["first_byte_ns"] - exchanges["request"]["last_byte_ns"]
     # A response that was captured before its request has a latency, but this capture cannot tell it.
@@ -106,21 +109,28 @@ def times(exchanges: Records, asked: Bools, answered: Bools) -> dict[str, pa.Arr
     return columns | {"latency_ns": int_column(latency, measured, pa.int64())}
 
 
-def places(exchanges: Records, asked: Bools, answered: Bools, splits: Sequence[Split]) -> dict[str, pa.Array]:
-    """Give sizes, and packet numbers with the file they count in."""
+def place_columns(
+    exchanges: Records, has_request: Bools, has_response: Bools, splits: Sequence[Split]
+) -> dict[str, pa.Array]:
+    """Return the columns of sizes, and of packet numbers with the file in which they count."""
     columns = {}
-    place = {}
-    for name, side, there in (("request", REQUEST_SIDE, asked), ("response", RESPONSE_SIDE, answered)):
+    packets = {}
+    for name, side, present in (
+        ("request", REQUEST_SIDE, has_request),
+        ("response", RESPONSE_SIDE, has_response),
+    ):
         columns[f"{name}_bytes"] = int_column(
-            exchanges[side]["frame_stop"] - exchanges[side]["start"], there, pa.int64()
+            exchanges[side]["frame_stop"] - exchanges[side]["start"], present, pa.int64()
         )
-        place[name] = np.where(there, exchanges[side]["packet"], -1)
+        packets[name] = np.where(present, exchanges[side]["packet"], -1)
     file_of, names = _files(splits)
-    at = {name: np.where(packet >= 0, file_of[packet >> PACKET_BITS], -1) for name, packet in place.items()}
-    file = np.where(at["request"] >= 0, at["request"], at["response"])
-    number = {name: packet & ((1 << PACKET_BITS) - 1) for name, packet in place.items()}
-    for name, there in at.items():
-        columns[f"{name}_packet"] = int_column(number[name], (there >= 0) & (there == file), pa.int64())
+    files = {
+        name: np.where(packet >= 0, file_of[packet >> PACKET_BITS], -1) for name, packet in packets.items()
+    }
+    file = np.where(files["request"] >= 0, files["request"], files["response"])
+    numbers = {name: packet & ((1 << PACKET_BITS) - 1) for name, packet in packets.items()}
+    for name, present in files.items():
+        columns[f"{name}_packet"] = int_column(numbers[name], (present >= 0) & (present == file), pa.int64())
     columns["capture_file"] = name_column(names, file)
     return columns
 
@@ -133,8 +143,8 @@ def _files(splits: Sequence[Split]) -> tuple[Int64s, dict[int, str]]:
 
 def _faults(request: MessageColumns, response: MessageColumns, count: int) -> list[str | None]:
     faults: list[str | None] = [None] * count
-    for which, side in (("request", request), ("response", response)):
-        for row, text in side.faults().items():
-            before = faults[row]
-            faults[row] = f"{which}: {text}" if before is None else f"{before}; {which}: {text}"
+    for half, columns in (("request", request), ("response", response)):
+        for row, text in columns.faults().items():
+            earlier = faults[row]
+            faults[row] = f"{half}: {text}" if earlier is None else f"{earlier}; {half}: {text}"
     return faults

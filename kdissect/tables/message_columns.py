@@ -1,7 +1,8 @@
-"""The two sides of exchanges, read into columns: what requests and responses say, aligned with the exchanges.
+"""The requests and the responses of a batch of exchanges as columns, aligned with the exchanges.
 
-Requests and responses are read by the columnar reader in batches; here a message-level column of either is given per
-exchange, whether or not that exchange has that side.
+In comes a batch of exchanges, out go the columns that the columnar reader reads from its requests or its
+responses. A column of whole messages has a value for each exchange, and a mask where an exchange has no such
+message or field.
 """
 
 from collections.abc import Iterator
@@ -22,64 +23,67 @@ from kdissect.streams.flow_state import (
 from kdissect.streams.processor import ExchangeBatch
 
 Bools = NDArray[np.bool_]
-TOGETHER = 1 << 17  # rows of partitions: a quarter of a kilobyte each, in every table that is made of them
+MOST_ROWS = 1 << 17  # rows of partitions: a quarter of a kilobyte each, in every table that is made of them
 Number = TypeVar("Number", bound=np.generic)
 
 
 class MessageColumns:
-    """One side of a batch of exchanges."""
+    """The columns of all requests or of all responses of a batch."""
 
-    def __init__(self, harvest: ExchangeBatch, side: str, rows: Int64s) -> None:
-        """Read side `side` (REQUEST_SIDE or RESPONSE_SIDE) of the exchanges `rows`, as many as can be read together."""
-        exchanges = harvest.exchanges[rows]
+    def __init__(self, batch: ExchangeBatch, side: str, rows: Int64s) -> None:
+        """Read REQUEST_SIDE or RESPONSE_SIDE of the exchanges `rows`, as many as fit into MOST_ROWS."""
+        exchanges = batch.exchanges[rows]
         self.rows = rows
-        self.count = len(harvest.exchanges)
+        self.count = len(batch.exchanges)
         self.columns = batch_reader.read(
-            harvest.arena,
+            batch.arena,
             exchanges[side]["start"],
             exchanges[side]["stop"],
             exchanges[side]["frame_stop"],
             exchanges["api_key"].astype(np.int16),
             exchanges["api_version"].astype(np.int16),
             np.full(len(rows), side == RESPONSE_SIDE),
-            TOGETHER,
+            MOST_ROWS,
         )
         read = len(self.columns.messages)
-        # Exchanges whose side was read, or is not there.
+        # The exchanges before this one were read, or have no such side.
         self.reach = int(rows[read]) if read < len(rows) else self.count
 
     def integers(self, name: str) -> tuple[Int64s, Bools]:
-        """Give a column of numbers per exchange, and where it is present."""
+        """Return a column of numbers for each exchange, and where it is present."""
         read = self.columns.messages.integers(name)
         return self.spread(read.values, 0), self.spread(read.present, False)
 
     def spans(self, name: str) -> tuple[Int64s, Int64s]:
-        """Give a column of spans per exchange: start (-1: none) and length."""
+        """Return a column of spans for each exchange: start in the arena (-1: none) and length."""
         read = self.columns.messages.spans(name)
         return self.spread(read.start, -1), self.spread(read.length, 0)
 
     def spread(self, values: NDArray[Number], absent: int | bool) -> NDArray[Number]:
-        """Give a value per message as a value per exchange."""
+        """Return values of messages as values of exchanges, `absent` for those without a message."""
         out = np.full(self.count, absent, values.dtype)
         out[self.rows] = values
         return out
 
     def per_exchange(self, values: Int64s, combine: np.ufunc, start: int) -> Int64s:
-        """Combine a value per partition row into one per exchange, by a ufunc such as np.add."""
+        """Return the values of partition rows combined by exchange, by a ufunc such as np.add."""
         out = np.full(self.count, start, np.int64)
         combine.at(out, self.rows[self.columns.partitions.message], values)
         return out
 
     def faults(self) -> dict[int, str]:
-        """Give what is wrong with this side, by exchange; exchanges without fault are not in it."""
+        """Return the fault of each exchange that has one on this side, by row.
+
+        It is the first fault if there are several.
+        """
         texts = {}
         partitions = self.columns.partitions
         for row in np.flatnonzero(self.columns.records["fault"] > 0)[::-1].tolist():
             reason = FAULT_TEXTS[RecordSetFault(int(self.columns.records["fault"][row]))]
             place = f"at byte {self.columns.records['fault_position'][row]} of the records"
             partition = partitions.integers("partition")
-            where = f" of partition {partition.values[row]}" if partition.present[row] else ""
-            texts[int(self.rows[partitions.message[row]])] = f"{reason} {place}{where}"
+            suffix = f" of partition {partition.values[row]}" if partition.present[row] else ""
+            texts[int(self.rows[partitions.message[row]])] = f"{reason} {place}{suffix}"
         for message in np.flatnonzero(self.columns.fault_reason).tolist():
             text = self.columns.fault_text(message)
             if text is not None:
@@ -87,13 +91,13 @@ class MessageColumns:
         return texts
 
 
-def read_messages(harvest: ExchangeBatch) -> Iterator[tuple[ExchangeBatch, MessageColumns, MessageColumns]]:
-    """Read the requests and the responses of a harvest: all of it, or one part after the other if it asks for very many rows."""
-    exchanges = harvest.exchanges
+def read_messages(batch: ExchangeBatch) -> Iterator[tuple[ExchangeBatch, MessageColumns, MessageColumns]]:
+    """Yield the batch with its requests and its responses, in parts if they have very many partitions."""
+    exchanges = batch.exchanges
     while len(exchanges):
         reach, done = len(exchanges), -1
         while reach != done:  # the second time, if there is one, reads no more than both sides can
-            done, part = reach, harvest._replace(exchanges=exchanges[:reach])
+            done, part = reach, batch._replace(exchanges=exchanges[:reach])
             status = part.exchanges["status"]
             request = MessageColumns(part, REQUEST_SIDE, np.flatnonzero(status != ORPHAN_RESPONSE))
             response = MessageColumns(part, RESPONSE_SIDE, np.flatnonzero(status == ANSWERED))

@@ -1,8 +1,8 @@
 """Rows of the table `partitions`: each topic-partition that an exchange names, once.
 
-Request and response both name them: a Produce request brings the records, its response the error and the offset. Rows
-of the two sides that mean the same partition become one. A topic that a request names without partitions gives way to what
-the response says of it.
+Request and response both name them: a Produce request has the records, its response the error and the offset.
+Rows of both that mean the same partition become one. A topic that a request names without partitions has no
+row of its own if the response has rows.
 """
 
 import numpy as np
@@ -48,7 +48,7 @@ def _same_bytes(arena: Bytes, one: int, other: int, length: int) -> bool:
 
 @jit_inner
 def _same(arena: Bytes, keys: Int64s, one: int, others: Int64s, other: int) -> bool:
-    """Say whether row `one` of keys and row `other` of others name the same partition (or topic)."""
+    """Return whether row `one` of keys and row `other` of others name the same partition (or topic)."""
     if keys[one, PARTITION] != others[other, PARTITION]:
         return False
     if keys[one, TOPIC] >= 0 and others[other, TOPIC] >= 0:
@@ -72,29 +72,39 @@ def _key_hash(arena: Bytes, keys: Int64s, row: int) -> int:
 
 @jit
 def match_rows(
-    arena: Bytes, asked: Int64s, asked_of: Int64s, told: Int64s, told_of: Int64s, partner: Int64s
+    arena: Bytes,
+    request_keys: Int64s,
+    request_exchange: Int64s,
+    response_keys: Int64s,
+    response_exchange: Int64s,
+    partner: Int64s,
 ) -> None:
-    """Find for each row that a response told the row that its request asked for: `partner`, -1 where there is none.
+    """Find the request row of each response row: `partner`, -1 where there is none.
 
-    Rows are keys (TOPIC … PARTITION; -1 absent); `asked_of` and `told_of` are their exchanges, ascending. A request row is
-    the partner of one response row at most. Mostly both sides have the same order; otherwise a hash table finds the row.
+    Keys are arrays of shape (n, 4) with the columns TOPIC to PARTITION, -1 where absent; `request_exchange`
+    and `response_exchange` are their exchanges, ascending. A request row is the partner of one response row
+    at most. Mostly both have the same order; otherwise a hash table finds the row.
     """
-    taken = np.zeros(len(asked), np.bool_)
+    taken = np.zeros(len(request_keys), np.bool_)
     table = np.full(16, -1, np.int64)
     first = 0
     row = 0
-    while row < len(told):
-        exchange = told_of[row]
-        while first < len(asked) and asked_of[first] < exchange:
+    while row < len(response_keys):
+        exchange = response_exchange[row]
+        while first < len(request_keys) and request_exchange[first] < exchange:
             first += 1
         stop = first
-        while stop < len(asked) and asked_of[stop] == exchange:
+        while stop < len(request_keys) and request_exchange[stop] == exchange:
             stop += 1
         built = False
         following = first
-        while row < len(told) and told_of[row] == exchange:
+        while row < len(response_keys) and response_exchange[row] == exchange:
             partner[row] = -1
-            if following < stop and not taken[following] and _same(arena, told, row, asked, following):
+            if (
+                following < stop
+                and not taken[following]
+                and _same(arena, response_keys, row, request_keys, following)
+            ):
                 partner[row] = following
             elif stop > first:
                 if not built:
@@ -106,15 +116,17 @@ def match_rows(
                     for slot in range(size):
                         table[slot] = -1
                     for candidate in range(first, stop):
-                        slot = _key_hash(arena, asked, candidate) & (size - 1)
+                        slot = _key_hash(arena, request_keys, candidate) & (size - 1)
                         # Equal keys are entered once: hostile repetition must not make long probe chains.
-                        while table[slot] >= 0 and not _same(arena, asked, candidate, asked, table[slot]):
+                        while table[slot] >= 0 and not _same(
+                            arena, request_keys, candidate, request_keys, table[slot]
+                        ):
                             slot = (slot + 1) & (size - 1)
                         if table[slot] < 0:
                             table[slot] = candidate
                     built = True
-                slot = _key_hash(arena, told, row) & (size - 1)
-                while table[slot] >= 0 and not _same(arena, told, row, asked, table[slot]):
+                slot = _key_hash(arena, response_keys, row) & (size - 1)
+                while table[slot] >= 0 and not _same(arena, response_keys, row, request_keys, table[slot]):
                     slot = (slot + 1) & (size - 1)
                 if table[slot] >= 0 and not taken[table[slot]]:
                     partner[row] = table[slot]
@@ -126,12 +138,12 @@ def match_rows(
 
 
 class _Rows:
-    """The partition rows of one side: keys, and which exchange each belongs to."""
+    """The partition rows of requests or responses: their keys, and the exchange of each."""
 
-    def __init__(self, side: MessageColumns) -> None:
-        table = side.columns.partitions
-        self.side = side
-        self.exchange = side.rows[table.message]
+    def __init__(self, columns: MessageColumns) -> None:
+        table = columns.columns.partitions
+        self.columns = columns
+        self.exchange = columns.rows[table.message]
         self.keys = np.full((len(table), 4), -1, np.int64)
         self.keys[:, TOPIC] = table.spans("topic").start
         self.keys[:, TOPIC_LENGTH] = table.spans("topic").length
@@ -140,67 +152,73 @@ class _Rows:
         self.keys[:, PARTITION] = np.where(partition.present, partition.values, -1)
 
     def integer(self, name: str, rows: Int64s) -> tuple[Int64s, Bools]:
-        """Give a column at some rows; row -1 has nothing."""
-        column = self.side.columns.partitions.integers(name)
-        return _at(column.values, rows), _at(column.present, rows) & (rows >= 0)
+        """Return a column at some rows, and where it is present; row -1 has nothing."""
+        column = self.columns.columns.partitions.integers(name)
+        return _take(column.values, rows), _take(column.present, rows) & (rows >= 0)
 
     def record(self, name: str, rows: Int64s) -> Int64s:
-        """Give a column of the summary of the records at some rows; -1 where there are none."""
-        return np.where(rows >= 0, _at(self.side.columns.records[name], rows), -1)
+        """Return a column of the summary of the records at some rows; -1 where there are none."""
+        return np.where(rows >= 0, _take(self.columns.columns.records[name], rows), -1)
 
     def record_bytes(self, rows: Int64s) -> tuple[Int64s, Bools]:
-        """Give the size of the records at some rows, and where there are any."""
-        span = self.side.columns.partitions.spans("record_set")
-        return _at(span.length, rows), (_at(span.start, rows) >= 0) & (rows >= 0)
+        """Return the size of the records at some rows, and where there are any."""
+        span = self.columns.columns.partitions.spans("record_set")
+        return _take(span.length, rows), (_take(span.start, rows) >= 0) & (rows >= 0)
 
 
-def _tried(
-    harvest: ExchangeBatch, asked: _Rows, ours: Int64s, exchange: Int64s, plain: Bools
+def _sample_columns(
+    batch: ExchangeBatch, requests: _Rows, request_rows: Int64s, exchange: Int64s, plain: Bools
 ) -> list[pa.Array]:
-    """Give the sizes of samples of uncompressed records before and after LZ4; null where none was taken."""
-    rows = np.flatnonzero(plain & is_tried(harvest.exchanges["ordinal"][exchange]))
-    span = asked.side.columns.partitions.spans("record_set")
-    start = _at(span.start, ours[rows])
-    held = harvest.exchanges["request"]["stop"][exchange[rows]]  # of a frame that was cut off less is there
-    sizes = compressed(harvest.arena, start, np.minimum(start + _at(span.length, ours[rows]), held))
+    """Return the sizes of samples of uncompressed records before and after LZ4; null without a sample."""
+    rows = np.flatnonzero(plain & is_tried(batch.exchanges["ordinal"][exchange]))
+    span = requests.columns.columns.partitions.spans("record_set")
+    start = _take(span.start, request_rows[rows])
+    captured_stop = batch.exchanges["request"]["stop"][
+        exchange[rows]
+    ]  # of a frame that was cut off less is there
+    sizes = compressed(
+        batch.arena, start, np.minimum(start + _take(span.length, request_rows[rows]), captured_stop)
+    )
     columns = []
     for values in sizes:
-        spread = np.zeros(len(ours), np.int64)
+        spread = np.zeros(len(request_rows), np.int64)
         spread[rows] = values
         columns.append(int_column(spread, spread > 0, pa.int64()))
     return columns
 
 
-def _at(values: np.ndarray, rows: Int64s) -> np.ndarray:
+def _take(values: np.ndarray, rows: Int64s) -> np.ndarray:
     return values[np.maximum(rows, 0)] if len(values) else np.zeros(len(rows), values.dtype)
 
 
 def partition_rows(
-    harvest: ExchangeBatch, request: MessageColumns, response: MessageColumns, identities: Int64s
+    batch: ExchangeBatch, request: MessageColumns, response: MessageColumns, identities: Int64s
 ) -> pa.RecordBatch:
-    """Give the rows of a harvest, sorted by exchange; within one, what requests name alone stands first."""
-    asked, told = _Rows(request), _Rows(response)
-    partner = np.full(len(told.keys), -1, np.int64)
-    match_rows(harvest.arena, asked.keys, asked.exchange, told.keys, told.exchange, partner)
-    alone = np.ones(len(asked.keys), bool)
+    """Return the rows of a batch, sorted by exchange; rows that only the request has come first."""
+    requests, responses = _Rows(request), _Rows(response)
+    partner = np.full(len(responses.keys), -1, np.int64)
+    match_rows(batch.arena, requests.keys, requests.exchange, responses.keys, responses.exchange, partner)
+    alone = np.ones(len(requests.keys), bool)
     alone[partner[partner >= 0]] = False
     # A bare topic in the request says nothing once the response has rows of its own.
-    answered = np.isin(asked.exchange, told.exchange)
-    alone &= ~(answered & (asked.keys[:, PARTITION] < 0))
-    ours = np.concatenate([np.flatnonzero(alone), partner])
-    theirs = np.concatenate([np.full(int(alone.sum()), -1, np.int64), np.arange(len(partner))])
-    exchange = np.concatenate([asked.exchange[alone], told.exchange])
+    answered = np.isin(requests.exchange, responses.exchange)
+    alone &= ~(answered & (requests.keys[:, PARTITION] < 0))
+    request_rows = np.concatenate([np.flatnonzero(alone), partner])
+    response_rows = np.concatenate([np.full(int(alone.sum()), -1, np.int64), np.arange(len(partner))])
+    exchange = np.concatenate([requests.exchange[alone], responses.exchange])
     order = np.argsort(exchange, kind="stable")
-    return _batch(harvest, identities, asked, told, ours[order], theirs[order], exchange[order])
+    return _batch(
+        batch, identities, requests, responses, request_rows[order], response_rows[order], exchange[order]
+    )
 
 
 def _batch(
-    harvest: ExchangeBatch,
+    batch: ExchangeBatch,
     identities: Int64s,
-    asked: _Rows,
-    told: _Rows,
-    ours: Int64s,
-    theirs: Int64s,
+    requests: _Rows,
+    responses: _Rows,
+    request_rows: Int64s,
+    response_rows: Int64s,
     exchange: Int64s,
 ) -> pa.RecordBatch:
     def first_of(name: str, *sources: tuple[_Rows, Int64s]) -> tuple[Int64s, Bools]:
@@ -211,30 +229,40 @@ def _batch(
         return values, present
 
     def key(column: int) -> Int64s:
-        mine = np.where(ours >= 0, _at(asked.keys[:, column], ours), -1)
-        return np.where(mine >= 0, mine, np.where(theirs >= 0, _at(told.keys[:, column], theirs), -1))
+        mine = np.where(request_rows >= 0, _take(requests.keys[:, column], request_rows), -1)
+        return np.where(
+            mine >= 0, mine, np.where(response_rows >= 0, _take(responses.keys[:, column], response_rows), -1)
+        )
 
     def record(name: str) -> Int64s:
-        return np.where(size_asked[1], asked.record(name, ours), told.record(name, theirs))
+        return np.where(
+            request_size[1], requests.record(name, request_rows), responses.record(name, response_rows)
+        )
 
     def producer(name: str, kind: pa.DataType) -> pa.Array:
         values, present = first_of(name, *requests_first)
         return int_column(np.where(in_batch, record(name), values), in_batch | present, kind)
 
-    requests_first, answers_first = ((asked, ours), (told, theirs)), ((told, theirs), (asked, ours))
-    error, has_error = told.integer("error_code", theirs)
-    size_asked, size_told = asked.record_bytes(ours), told.record_bytes(theirs)
-    size, has_records = np.where(size_asked[1], size_asked[0], size_told[0]), size_asked[1] | size_told[1]
+    requests_first, responses_first = (
+        ((requests, request_rows), (responses, response_rows)),
+        ((responses, response_rows), (requests, request_rows)),
+    )
+    error, has_error = responses.integer("error_code", response_rows)
+    request_size, response_size = requests.record_bytes(request_rows), responses.record_bytes(response_rows)
+    size, has_records = (
+        np.where(request_size[1], request_size[0], response_size[0]),
+        request_size[1] | response_size[1],
+    )
     in_batch = has_records & (record("magic") == BATCH_MAGIC)
     partition = key(PARTITION)
-    plain = size_asked[1] & in_batch & (record("codec") == 0) & (record("batches") > 0)
-    sampled, sampled_lz4 = _tried(harvest, asked, ours, exchange, plain)
+    plain = request_size[1] & in_batch & (record("codec") == 0) & (record("batches") > 0)
+    sampled, sampled_lz4 = _sample_columns(batch, requests, request_rows, exchange, plain)
     columns = {
         "connection": pa.array(identities[exchange]),
-        "ordinal": pa.array(harvest.exchanges["ordinal"][exchange]),
-        "api_key": pa.array(harvest.exchanges["api_key"][exchange].astype(np.int16)),
-        "topic": text_column(harvest.arena, key(TOPIC), key(TOPIC_LENGTH)),
-        "topic_id": uuid_column(harvest.arena, key(TOPIC_ID)),
+        "ordinal": pa.array(batch.exchanges["ordinal"][exchange]),
+        "api_key": pa.array(batch.exchanges["api_key"][exchange].astype(np.int16)),
+        "topic": text_column(batch.arena, key(TOPIC), key(TOPIC_LENGTH)),
+        "topic_id": uuid_column(batch.arena, key(TOPIC_ID)),
         "partition": int_column(partition, partition >= 0, pa.int32()),
         "error_code": int_column(error, has_error, pa.int16()),
         "error_name": error_names(error, has_error),
@@ -243,8 +271,8 @@ def _batch(
         "record_bytes": int_column(size, has_records, pa.int64()),
         "codec": name_column(CODEC_NAMES, record("codec"), has_records),
         "offset": int_column(*first_of("offset", *requests_first), pa.int64()),
-        "high_watermark": int_column(*first_of("high_watermark", *answers_first), pa.int64()),
-        "log_start_offset": int_column(*first_of("log_start_offset", *answers_first), pa.int64()),
+        "high_watermark": int_column(*first_of("high_watermark", *responses_first), pa.int64()),
+        "log_start_offset": int_column(*first_of("log_start_offset", *responses_first), pa.int64()),
         "producer_id": producer("producer_id", pa.int64()),
         "producer_epoch": producer("producer_epoch", pa.int16()),
         "base_sequence": int_column(record("base_sequence"), in_batch, pa.int32()),

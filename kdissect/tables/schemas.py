@@ -1,8 +1,8 @@
 """The public tables: what `export` writes and the only thing a report is computed from.
 
-Each column is defined once, with its meaning, its unit and what null means. The Arrow schemas and docs/tables.md
-are made from that. Times are int64 nanoseconds since the epoch (UTC), and sizes are bytes. Absent values are null,
-never 0 or -1; values on the wire, such as an offset of -1, stay as they are.
+Each column is defined once, with its meaning, its unit and what null means. The Arrow schemas and
+docs/tables.md are made from that. Times are int64 nanoseconds since the epoch (UTC), and sizes are bytes.
+Absent values are null, never 0 or -1; values on the wire, such as an offset of -1, stay as they are.
 """
 
 from typing import NamedTuple

@@ -1,6 +1,6 @@
-"""Which topic an id means, and where a node listens: learnt from whatever messages have both side by side.
+"""The name of a topic id and the address of a node, from whatever messages have both side by side.
 
-In come the columns of one side of a harvest, out come batches of the side tables `names` and `brokers`.
+In come the columns of requests or responses, out go batches of the tables `names` and `brokers`.
 """
 
 import numpy as np
@@ -19,38 +19,41 @@ from kdissect.tables.schemas import BROKERS, NAMES
 KNOWN_NAMES = pa.record_batch([["AAAAAAAAAAAAAAAAAAAAAQ"], ["__cluster_metadata"]], schema=NAMES)
 
 
-def named_topics(harvest: ExchangeBatch, side: MessageColumns) -> pa.RecordBatch:
-    """Give the topic ids that come with a name, once each, as they first came."""
-    rows = side.columns.partitions
+def named_topics(batch: ExchangeBatch, columns: MessageColumns) -> pa.RecordBatch:
+    """Return the topic ids that stand beside a name (NAMES), each pair once, in their order."""
+    rows = columns.columns.partitions
     topic, topic_id = rows.spans("topic"), rows.spans("topic_id")
     both = np.flatnonzero((topic.start >= 0) & (topic_id.start >= 0))
     # A topic's partitions share its spans: one row per topic is enough.
     both = both[np.unique(topic_id.start[both], return_index=True)[1]]
-    ids = uuid_column(harvest.arena, topic_id.start[both])
-    names = text_column(harvest.arena, topic.start[both], topic.length[both])
+    ids = uuid_column(batch.arena, topic_id.start[both])
+    names = text_column(batch.arena, topic.start[both], topic.length[both])
     known = np.flatnonzero(ids.is_valid())
-    return _each_once(pa.record_batch([ids, names], schema=NAMES).take(pa.array(known)))
+    return _distinct(pa.record_batch([ids, names], schema=NAMES).take(pa.array(known)))
 
 
-def listening_nodes(harvest: ExchangeBatch, side: MessageColumns) -> pa.RecordBatch:
-    """Give the nodes whose address a message tells, once each."""
-    nodes = side.columns.nodes
+def listening_nodes(batch: ExchangeBatch, columns: MessageColumns) -> pa.RecordBatch:
+    """Return the nodes whose address a message tells (BROKERS), each once."""
+    nodes = columns.columns.nodes
     node_id, port, host = nodes.integers("node_id"), nodes.integers("port"), nodes.spans("host")
     # An answer with an error names no node: -1, no host.
-    there = node_id.present & port.present & (node_id.values >= 0) & (port.values > 0)
+    present = node_id.present & port.present & (node_id.values >= 0) & (port.values > 0)
     rows = pa.record_batch(
         [
-            int_column(node_id.values[there], node_id.present[there], pa.int32()),
-            text_column(harvest.arena, host.start[there], host.length[there]),
-            int_column(port.values[there], port.present[there], pa.int32()),
+            int_column(node_id.values[present], node_id.present[present], pa.int32()),
+            text_column(batch.arena, host.start[present], host.length[present]),
+            int_column(port.values[present], port.present[present], pa.int32()),
         ],
         schema=BROKERS,
     )
-    return _each_once(rows)
+    return _distinct(rows)
 
 
-def _each_once(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Give each row once, where it first came. By codes: a query plan costs milliseconds, and there is a batch for every few."""
+def _distinct(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return each row once, at its first place.
+
+    Rows are compared by codes: a query plan of Arrow costs milliseconds, which is too much for each batch.
+    """
     number = np.zeros(rows.num_rows, np.int64)
     for column in rows.columns:
         codes = column.dictionary_encode(null_encoding="encode").indices.to_numpy()
