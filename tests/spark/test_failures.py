@@ -37,7 +37,7 @@ Caused by: something else
         ),
         (
             "FileNotFoundError: [Errno 2] No such file or directory: 'a.pcap'",
-            "a worker cannot read what is here ([Errno 2] No such file or directory: 'a.pcap'): captures must lie where every executor sees them",
+            "a worker cannot read a capture ([Errno 2] No such file or directory: 'a.pcap'): captures must lie where every executor sees them",
         ),
         (
             "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has …",

@@ -15,10 +15,10 @@ from tests.helpers.command import environment
 SMALL = next(path for path in CAPTURES if path.suffix == ".pcapng")
 KERNEL = """
 import sys
-from kdissect.capture.index.index import survey
+from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import CaptureFile
-from kdissect.capture import pcapng
-print(survey([CaptureFile(sys.argv[1], "")]).packets, sum(pcapng.walk.stats.cache_hits.values()))
+from kdissect.capture.formats import pcapng
+print(index_captures([CaptureFile(sys.argv[1], "")]).packets, sum(pcapng.read_blocks.stats.cache_hits.values()))
 """
 
 

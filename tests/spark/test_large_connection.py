@@ -20,9 +20,9 @@ import pyarrow as pa
 from kdissect.capture.inputs import CaptureFile
 from kdissect.capture.index.index import index_captures
 from kdissect.spark import tasks as steps
-from kdissect.spark.startup.warmup import rehearse
+from kdissect.spark.startup.warmup import warm_up
 
-rehearse()
+warm_up()
 splits = index_captures([CaptureFile(sys.argv[1], "")], 16 << 20, range_bytes=64 << 20).splits
 status = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
 most = int(status["VmData"].split()[0]) * 1024 + int(sys.argv[2])

@@ -26,8 +26,8 @@ CALLED = """
 import sys
 called = set()
 sys.setprofile(lambda frame, event, _: called.add((frame.f_globals.get("__name__"), frame.f_code.co_name)))
-from kdissect.spark.startup.warmup import rehearse
-rehearse()
+from kdissect.spark.startup.warmup import warm_up
+warm_up()
 sys.setprofile(None)
 print(*(f"{module}.{name}" for module, name in called if str(module).startswith("kdissect.")))
 """
@@ -37,7 +37,7 @@ def entrances() -> set[str]:
     """Kernels that are called from Python: what is compiled in its own right."""
     found, within = set(), set()
     for path in PACKAGE.rglob("*.py"):
-        module = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").tables)
+        module = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef):
                 names = {one.id for one in node.decorator_list if isinstance(one, ast.Name)}
