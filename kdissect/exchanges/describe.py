@@ -25,8 +25,13 @@ from kdissect.exchanges.describe_records import (
 )
 from kdissect.exchanges.exchange import CapturedFrame
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.protocol.codec.body import Fault
-from kdissect.protocol.codec.messages import DecodedMessage, decode_embedded, decode_request, decode_response
+from kdissect.protocol.codec.messages import (
+    DecodedMessage,
+    Fault,
+    decode_embedded,
+    decode_request,
+    decode_response,
+)
 from kdissect.protocol.enums import words_of
 from kdissect.protocol.metadata_records import TOPIC as METADATA_TOPIC
 from kdissect.protocol.metadata_records import TOPIC_ID as METADATA_TOPIC_ID

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from kdissect.protocol.codec.messages import decode_response
+from kdissect.protocol.codec.messages import DecodeError, decode_response
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.rewrite.references import errors_of
 
@@ -60,12 +60,20 @@ class ResponseContent(NamedTuple):
     errors: tuple[int, ...]
 
 
-UNREADABLE, WITHOUT_ERROR = ResponseContent({}, ()), ResponseContent({"error_code": 0}, ())
+class UnreadableBody(dict[str, Any]):
+    """The body of a response that is missing or cannot be decoded: it is empty, and has no field that is required."""
+
+    def __missing__(self, field: str) -> Any:
+        raise DecodeError(0, f"the response has no {field}, because it is missing or cannot be decoded")
+
+
+UNREADABLE = ResponseContent(UnreadableBody(), ())
+WITHOUT_ERROR = ResponseContent({"error_code": 0}, ())
 
 
 def _decode(key: int, version: int, data: bytes) -> ResponseContent:
     """Decode what follows the correlation id."""
-    decoded = decode_response(bytes(4) + data, key, version)
+    decoded = decode_response(bytes(4) + data, key, version, strict=True)
     if decoded.body is None or decoded.fault is not None:
         return UNREADABLE
     return ResponseContent(decoded.body, tuple(errors_of(key, version, decoded.body)))

@@ -16,12 +16,13 @@ from kdissect.exchanges.describe_records import describe_records
 from kdissect.exchanges.exchange import CapturedFrame as Captured
 from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.kafka07_describe import describe_kafka07_message
-from kdissect.protocol.codec.body import Fault, encode
 from kdissect.protocol.codec.messages import (
     DecodedMessage,
+    Fault,
     decode_embedded,
     decode_request,
     decode_response,
+    encode,
     encode_request,
 )
 from kdissect.protocol.kafka07.message_codec import (

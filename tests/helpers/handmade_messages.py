@@ -3,7 +3,7 @@ touched them."""
 
 from typing import Any
 
-from kdissect.protocol.codec.body import UNKNOWN_TAGS
+from kdissect.protocol.codec.messages import UNKNOWN_TAGS
 
 
 def raw(text: str) -> bytes:

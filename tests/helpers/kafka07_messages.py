@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kdissect.protocol.codec.body import encode
+from kdissect.protocol.codec.messages import encode
 from kdissect.protocol.kafka07.message_codec import ANSWERS, PARTS, SHAPES, OldType
 from kdissect.protocol.schema.registry import MESSAGES
 

@@ -19,7 +19,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, NamedTuple
 
-from kdissect.protocol.codec.body import Decoded, Fault, decode_start, encode
+from kdissect.protocol.codec.messages import Decoded, Fault, decode_start, encode
 from kdissect.protocol.schema.definition import UNKNOWN_TAGS, Field, Message, fields_at
 from tests.helpers.message_trees import default
 from tests.oracle.peer import Reading

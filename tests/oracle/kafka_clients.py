@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from kdissect.protocol.codec.body import encode
+from kdissect.protocol.codec.messages import encode
 from kdissect.protocol.schema.registry import APIS
 from tests.fuzz.damage import damaged
 from tests.helpers.random_messages import random_message

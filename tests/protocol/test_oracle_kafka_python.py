@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from kdissect.protocol.codec.body import decode, encode
+from kdissect.protocol.codec.messages import decode, encode
 from kdissect.protocol.schema.definition import Field, Message
 from kdissect.protocol.schema.registry import APIS
 from tests.helpers.message_trees import complete, default, present

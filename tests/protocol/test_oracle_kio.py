@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map
 from kio.serial import entity_reader, entity_writer
 
-from kdissect.protocol.codec.body import decode, encode
+from kdissect.protocol.codec.messages import decode, encode
 from kdissect.protocol.error_codes import error_name, is_retriable
 from kdissect.protocol.schema.definition import (
     Api,

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdissect.protocol.codec.body import decode, encode
 from kdissect.protocol.codec.messages import (
+    decode,
     decode_embedded,
+    encode,
     encode_embedded,
     encode_response,
 )

@@ -1,7 +1,7 @@
 """The readers of messages: a message at one version becomes closures that turn its bytes into dicts and lists.
 
 Everything is checked before it is read or counted on, and the bytes a struct, a value or a tagged field may look at always
-have an end. `DecodeError` carries the path and whatever could be read outwards; see `codec` for what counts as wrong.
+have an end. `DecodeError` carries the path and whatever could be read outwards; see `messages` for what counts as wrong.
 
 An object takes a hundred times the bytes that may ask for it, so of one message no more than `limits.ELEMENTS` elements of
 arrays and unknown tagged fields are read; numbers, which are smaller, count as a part of one.
@@ -41,9 +41,9 @@ NUMBERS = 8  # in an array count as one element
 _room = ContextVar("_room", default=limits.ELEMENTS)  # elements that may still be read of the message
 
 
-def message_reader(message: Message, version: int, flexible: bool) -> Reader:
-    """Compile the reader of a message in one version."""
-    read_all = struct_reader(message, version, flexible)
+def message_reader(message: Message, version: int, flexible: bool, strict: bool = False) -> Reader:
+    """Return the reader of a message in one version; a strict one refuses null where the schema has none."""
+    read_all = struct_reader(message, version, flexible, strict)
 
     def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
         _room.set(limits.ELEMENTS)
@@ -53,20 +53,20 @@ def message_reader(message: Message, version: int, flexible: bool) -> Reader:
 
 
 def _take_room(count: int, at: int) -> None:
-    """Note that so many elements are read at a place. Raises Wrong when they are too many."""
+    """Note that so many elements are read at a place. Raise DecodeError when they are too many."""
     left = _room.get() - count
     if left < 0:
         raise DecodeError(at, f"more than the {limits.ELEMENTS:,} elements that are kept of one message")
     _room.set(left)
 
 
-def struct_reader(owner: Message | Field, version: int, flexible: bool) -> Reader:
-    """Compile the reader of a message, or of the fields of a struct, in one version."""
+def struct_reader(owner: Message | Field, version: int, flexible: bool, strict: bool = False) -> Reader:
+    """Return the reader of a message, or of the fields of a struct, in one version."""
     fields = fields_at(owner, version)
-    steps = list(_steps([field for field in fields if field.tag is None], version, flexible))
+    steps = list(_steps([field for field in fields if field.tag is None], version, flexible, strict))
     if flexible:
         tagged = {
-            field.tag: (field.name, _field_reader(field, version, True))
+            field.tag: (field.name, _field_reader(field, version, True, strict))
             for field in fields
             if field.tag is not None
         }
@@ -85,14 +85,15 @@ def struct_reader(owner: Message | Field, version: int, flexible: bool) -> Reade
     return read
 
 
-def _steps(fields: list[Field], version: int, flexible: bool) -> Iterator[Step]:
+def _steps(fields: list[Field], version: int, flexible: bool, strict: bool) -> Iterator[Step]:
     """Make the steps of a struct: neighbours of fixed size are read at once, everything else one by one."""
     for fixed, neighbours in groupby(fields, key=lambda field: not field.array and field.type in FIXED):
         run = list(neighbours)
         if fixed and len(run) > 1:
             yield _run_step(run)
         else:
-            yield from (_field_step(field.name, _field_reader(field, version, flexible)) for field in run)
+            for field in run:
+                yield _field_step(field.name, _field_reader(field, version, flexible, strict))
 
 
 def _field_step(name: str, read: Reader) -> Step:
@@ -134,20 +135,39 @@ def _inside(wrong: DecodeError, name: str, value: dict[str, Any]) -> DecodeError
     return wrong
 
 
-def _field_reader(field: Field, version: int, flexible: bool) -> Reader:
-    if field.array and field.type in FIXED:
+def _field_reader(field: Field, version: int, flexible: bool, strict: bool) -> Reader:
+    if field.type in FIXED and not field.array:
+        return fixed_reader(field.type)
+    read = _array_or_value_reader(field, version, flexible, strict)
+    return _required_reader(read) if strict and version not in field.nullable else read
+
+
+def _array_or_value_reader(field: Field, version: int, flexible: bool, strict: bool) -> Reader:
+    if field.type in FIXED:
         return _fixed_array_reader(field.type, flexible)
     if field.type == "struct":
-        one = struct_reader(field, version, flexible)
+        one = struct_reader(field, version, flexible, strict)
         if version in field.nullable and not field.array:
             one = _optional_reader(one)
         least = least_size(field, version, flexible)
-    elif field.type in FIXED:
-        return fixed_reader(field.type)
     else:
         one = sized_reader(field.type, flexible)
         least = _least_primitive(field.type, flexible)
+        if strict and field.array:
+            one = _required_reader(one)
     return _array_reader(one, least, flexible) if field.array else one
+
+
+def _required_reader(read_value: Reader) -> Reader:
+    """Return a reader that refuses null."""
+
+    def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
+        value, stop = read_value(data, at, end)
+        if value is None:
+            raise DecodeError(at, "null, which this field cannot be")
+        return value, stop
+
+    return read
 
 
 def _optional_reader(read_struct: Reader) -> Reader:

@@ -1,7 +1,7 @@
 """The primitive types on the wire: how each is read, how it is written, and the fewest bytes it takes.
 
 A reader is `read(data, at, end) -> (value, next)`; it never looks at bytes from `end` on, and when the bytes are wrong it
-raises `DecodeError`, which does not leave this package: `codec` makes it a fault. A writer is `write(out, value)`.
+raises `DecodeError`, which `messages` turns into a fault. A writer is `write(out, value)`.
 
 What is read is what was on the wire. Times stay integers, UUIDs stay 16 bytes, -1 stays -1. Strings are UTF-8 with
 surrogate escapes, so text that is not UTF-8 keeps its bytes; a bool that is neither 0 nor 1 stays that integer. Where
@@ -34,7 +34,15 @@ NOTHING: Any = object()  # stands for a value of which no part could be read
 VARINT_LIMIT = 0xFFFFFFFF
 
 
-class DecodeError(Exception):
+class CodecError(Exception):
+    """A message cannot be decoded or encoded, whatever its bytes or values are."""
+
+
+class EncodeError(CodecError):
+    """A value does not fit its field."""
+
+
+class DecodeError(CodecError):
     """The bytes at `offset` cannot be what the schema says; `path` and `partial` grow on the way out."""
 
     def __init__(self, offset: int, reason: str, partial: Any = NOTHING) -> None:

@@ -13,12 +13,12 @@ Wrong bytes give a `Fault` and what stands before them, as in `codec`.
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from kdissect.protocol.codec.body import (
+from kdissect.protocol.codec.messages import (
+    DecodedMessage,
     Fault,
     decode,
     decode_start,
 )
-from kdissect.protocol.codec.messages import DecodedMessage
 from kdissect.protocol.schema.definition import Message
 from kdissect.protocol.schema.registry import MESSAGES
 

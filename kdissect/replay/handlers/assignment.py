@@ -5,7 +5,7 @@ those that are there. If the capture has no assignment, all partitions of the to
 subscribes to are.
 """
 
-from kdissect.protocol.codec.messages import decode_embedded, encode_embedded
+from kdissect.protocol.codec.messages import encode_embedded, require_embedded
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.rewrite.names import Tree
@@ -27,6 +27,8 @@ def assignments(context: ReplayContext, leader: LiveMember, captured_generation:
             {"member_id": member, "assignment": rewritten_embedded(ASSIGNMENT, assigned, context.names)}
             for member, assigned in by_live.items()
         ]
+    if not leader.others:  # the target named a leader of no members
+        return []
     partitions = _captured_partitions(captured, context) or _subscribed_partitions(leader, context)
     dealt: dict[str, dict[str, list[int]]] = {member: {} for member in leader.others}
     for number, (topic, partition) in enumerate(partitions):
@@ -44,7 +46,7 @@ def _captured_partitions(captured: dict[str, bytes], context: ReplayContext) -> 
     return [
         (context.names.topic(topic["topic"]), partition)
         for assigned in captured.values()
-        for topic in decode_embedded(ASSIGNMENT, assigned).value.get("assigned_partitions", ())
+        for topic in require_embedded(ASSIGNMENT, assigned)["assigned_partitions"]
         for partition in topic["partitions"]
     ]
 
@@ -52,7 +54,7 @@ def _captured_partitions(captured: dict[str, bytes], context: ReplayContext) -> 
 def _subscribed_partitions(leader: LiveMember, context: ReplayContext) -> list[TopicPartition]:
     topics: set[str] = set()
     for protocol in leader.join.get("protocols", ()):
-        topics.update(decode_embedded(SUBSCRIPTION, protocol["metadata"]).value.get("topics", ()))
+        topics.update(require_embedded(SUBSCRIPTION, protocol["metadata"])["topics"])
     return [
         (topic, partition)
         for topic in sorted(topics)

@@ -6,6 +6,7 @@ put out joins again with all fields of its first heartbeat; one that is older th
 """
 
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import Answer, Coroutine
 from kdissect.replay.handlers.prior_member_joins import member_of
 from kdissect.replay.handlers.replay_context import ReplayContext
@@ -30,6 +31,8 @@ def heartbeat(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine
         live = LiveMember(group, own, joins_by=key)
     elif live is None or live.rejoining is not None:
         live = yield from member_of(context, group, captured)
+    if live.joins_by != key:
+        raise SkipRequest(Disposition.DEPENDENCY, "a member of another kind of group has its id")
     live.connection = item.request.connection
     owned = body.get("topic_partitions")
     joining = body["member_epoch"] == JOINING or (body["member_epoch"] > 0 and live.generation <= 0)

@@ -79,15 +79,14 @@ def _join_request(context: ReplayContext, prior: PriorMember) -> tuple[Tree, int
     if version is None:
         raise SkipRequest(Disposition.VERSION, "the target does not speak JoinGroup")
     metadata = encode_embedded(SUBSCRIPTION, 1, {"topics": list(prior.topics)})
-    body: Tree = {
+    usual: Tree = {
         "group_id": prior.group,
         "session_timeout_ms": SESSION_MS,
         "rebalance_timeout_ms": REBALANCE_MS,
         "protocol_type": "consumer",
         "protocols": [{"name": ASSIGNOR, "metadata": metadata}],
-        **deepcopy(template),
-        "member_id": "",
     }
+    body = deepcopy(template or usual) | {"member_id": ""}
     if captured >= INSTANCES:
         body["group_instance_id"] = prior.instance
     rewriter(APIS[ApiKey.JOIN_GROUP].request, captured)(body, context.names)

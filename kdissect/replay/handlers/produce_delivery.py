@@ -8,7 +8,6 @@ offset that the target gave stands for the captured one.
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from kdissect.protocol.codec.messages import decode_response
 from kdissect.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import Answer, Coroutine, ask, pause
@@ -50,11 +49,7 @@ class BatchOutcome(NamedTuple):
 
 def captured_offsets(context: ReplayContext, item: ReplayItem) -> dict[TopicPartition, int]:
     """Return the offset at which the captured cluster wrote each partition that it acknowledged."""
-    request = item.request
-    response = context.captured.frame(request.response) if request.response_complete else None
-    if response is None:
-        return {}
-    body = decode_response(response, request.key, request.version or 0).body or {}
+    body = context.captured.response(item.request)
     return {
         (context.names.captured_topic(topic) or "", each["index"]): each["base_offset"]
         for topic in body.get("responses") or ()

@@ -92,7 +92,7 @@ class _Loader:
         """Learn from one request, with its response."""
         loaded = self._loaded
         frame = self._spool.get(request.frame) or b""
-        decoded = decode_request(frame) if request.version is not None else None
+        decoded = decode_request(frame, strict=True) if request.version is not None else None
         client_id = decoded.header.get("client_id") if decoded else None
         item = ReplayItem(request, self._client_ids.setdefault(client_id, client_id))
         loaded.items.append(item)
@@ -115,7 +115,7 @@ class _Loader:
         frame = self._spool.get(request.response) if request.response_complete else None
         if frame is None or request.version is None or not is_known(request.key, request.version):
             return None
-        decoded = decode_response(frame, request.key, request.version)
+        decoded = decode_response(frame, request.key, request.version, strict=True)
         return decoded.body if decoded.fault is None else None
 
     def _refusal(self, request: Request, decoded: DecodedMessage | None, item: ReplayItem) -> Refusal | None:

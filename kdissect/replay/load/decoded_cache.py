@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable
 
 from kdissect.protocol.codec.messages import decode_request, decode_response
+from kdissect.replay.effects import UnreadableBody
 from kdissect.replay.load.requests import Request
 from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.rewrite.names import Tree
@@ -61,8 +62,9 @@ class CapturedMessages:
         return decode_request(self.frame(request.frame) or b"").body or {} if body is None else body
 
     def response(self, request: Request) -> Tree:
-        """Return the body of the captured response; empty if there is none or it cannot be decoded."""
-        response = self.frame(request.response) if request.response_complete else None
-        if not response:
-            return {}
-        return decode_response(response, request.key, request.version or 0).body or {}
+        """Return the body of the captured response; an `UnreadableBody` if it is missing or cannot be decoded."""
+        frame = self.frame(request.response) if request.response_complete else None
+        if not frame:
+            return UnreadableBody()
+        decoded = decode_response(frame, request.key, request.version or 0, strict=True)
+        return UnreadableBody() if decoded.body is None or decoded.fault is not None else decoded.body

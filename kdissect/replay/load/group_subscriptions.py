@@ -145,5 +145,5 @@ def _assigned(assignment: bytes | None) -> list[str]:
 
 def _embedded(message: str, data: bytes | None) -> Tree:
     """Return what members send each other; nothing if it cannot be decoded."""
-    found = decode_embedded(message, data) if data else None
+    found = decode_embedded(message, data, strict=True) if data else None
     return found.value if found and not found.fault else {}

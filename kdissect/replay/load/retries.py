@@ -153,7 +153,7 @@ def _records(batches: Iterable[CapturedBatch]) -> Iterator[tuple[RecordPosition,
 
 def _digest(record: Record) -> bytes:
     digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    digest.update(LENGTH.pack(-1 if record.timestamp_ms is None else record.timestamp_ms))
+    digest.update(b"%d " % (-1 if record.timestamp_ms is None else record.timestamp_ms))  # of any size
     for data in (record.key, record.value, *(part for header in record.headers for part in header)):
         digest.update(LENGTH.pack(-1 if data is None else len(data)))
         digest.update(data or b"")

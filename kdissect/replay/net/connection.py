@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import Protocol
 
-from kdissect.protocol.codec.body import EncodeError, encode
+from kdissect.protocol.codec.messages import EncodeError, encode
 from kdissect.protocol.schema.registry import APIS, MESSAGES, request_header_version
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Answer, Part

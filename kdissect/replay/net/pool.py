@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.protocol.codec.body import EncodeError
+from kdissect.protocol.codec.messages import DecodeError, EncodeError
 from kdissect.protocol.schema.registry import APIS, api_name, fields_at, response_header_version
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, Answer, Ask, Coroutine, Part, Reply, Spawn, T, Until
@@ -148,6 +148,8 @@ class ConnectionPool:
             return done(None, failure)
         except EncodeError as failure:
             return done(None, SkipRequest(Disposition.FAILED_TO_SEND, str(failure)))
+        except DecodeError as failure:
+            return done(None, SkipRequest(Disposition.UNDECODABLE, str(failure)))
         if isinstance(effect, Ask):
             asking = owner if effect.owner is None else effect.owner
             self._ask(effect, asking, lambda answers: self._go_on(coroutine, owner, done, sent, answers))
@@ -362,14 +364,23 @@ def _ignore(_result: object, _failure: Exception | None) -> None:
 
 
 def throttle_of(answer: Answer) -> int:
-    """Return the throttle time of a response in ms: the first number of a body, but of Produce the last."""
+    """Return the throttle time of a response in ms.
+
+    The place in the frame where that number usually stands is looked at first, and the body only if it is not 0
+    there: that happens seldom, and those bytes may be something else, as behind a leader's address (KIP-951).
+    """
+    return 0 if _usual_throttle(answer) <= 0 else int(answer.body.get("throttle_time_ms", 0))
+
+
+def _usual_throttle(answer: Answer) -> int:
+    """Read the first number of a body, but of Produce the last."""
     frame, key, version = answer.frame, answer.part.key, answer.part.version
     if frame is None:
         return 0
     if key == ApiKey.PRODUCE:
         flexible = version in APIS[key].flexible
         if flexible and frame[-1]:
-            return int(answer.body.get("throttle_time_ms", 0))
+            return 1  # a tagged field is last
         return int.from_bytes(frame[-5:-1] if flexible else frame[-4:], "big", signed=True)
     position = throttle_position(key, version)
     return int.from_bytes(frame[position : position + 4], "big", signed=True) if position else 0

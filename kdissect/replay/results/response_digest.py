@@ -88,10 +88,9 @@ def produced_records(body: Tree, naming: Naming) -> dict[str, int]:
 
 
 def _sync(body: Tree, _naming: Naming) -> Iterator[Entry]:
-    assigned = (
-        decode_embedded("ConsumerProtocolAssignment", body["assignment"]).value if body["assignment"] else {}
-    )
-    count = sum(len(topic["partitions"]) for topic in assigned.get("assigned_partitions", ()))
+    assigned = decode_embedded("ConsumerProtocolAssignment", body["assignment"], strict=True)
+    topics = () if assigned.fault else assigned.value["assigned_partitions"]
+    count = sum(len(topic["partitions"]) for topic in topics)
     yield {"where": "", "error": body["error_code"], "assigned": count}
 
 

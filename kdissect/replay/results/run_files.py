@@ -173,14 +173,14 @@ def _captured(replay: Replay, item: ReplayItem, showing: DescribeOptions) -> dic
     found: dict[str, Any] = {"request": None, "answer": None, "digest": []}
     if request.version is None or request.key not in APIS:
         return found
-    asked = decode_request(replay.spool.get(request.frame) or b"")
+    asked = decode_request(replay.spool.get(request.frame) or b"", strict=True)
     if request.key == ApiKey.PRODUCE and asked.body is not None and asked.fault is None:
         found["produced"] = produced_records(asked.body, names.get)
     if request.frame.size <= LONGEST_BODY and not has_secrets(APIS[request.key].request):
         found["request"] = describe_request(asked, showing).get("body")
     frame = replay.spool.get(request.response) if request.response_complete else None
     if frame is not None:
-        response = decode_response(frame, request.key, request.version)
+        response = decode_response(frame, request.key, request.version, strict=True)
         if len(frame) <= LONGEST_BODY and not has_secrets(APIS[request.key].response):
             found["answer"] = describe_response(response, request.key, asked.body, showing).get("body")
         if response.body is not None and response.fault is None:
@@ -191,7 +191,7 @@ def _captured(replay: Replay, item: ReplayItem, showing: DescribeOptions) -> dic
 def _replayed(replay: Replay, item: ReplayItem, version: int, frame: bytes) -> dict[str, Any]:
     """Return a response of the target: its body without secrets, its digest, or why it cannot be decoded."""
     key, names = item.request.key, replay.loaded.names
-    response = decode_response(frame, key, version)
+    response = decode_response(frame, key, version, strict=True)
     found: dict[str, Any] = {"version": version, "bytes": len(frame), "body": None, "digest": []}
     if len(frame) <= LONGEST_BODY and not has_secrets(APIS[key].response):
         target_names = {identity: name for name, identity in names.target_ids.items()}

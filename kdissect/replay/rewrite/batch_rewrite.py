@@ -160,16 +160,20 @@ def rewritten_head(
     if shift_ms and base >= 0:
         base, latest = base + shift_ms, latest + shift_ms
     before = data[ATTRIBUTES_AT:HEADER_BYTES]
-    after = COVERED_HEAD.pack(
-        batch.attributes & ~LOG_APPEND_TIME,
-        before[2:6],
-        base,
-        latest,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        before[36:],
-    )
+    try:
+        after = COVERED_HEAD.pack(
+            batch.attributes & ~LOG_APPEND_TIME,
+            before[2:6],
+            base,
+            latest,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            before[36:],
+        )
+    except struct.error as wrong:
+        reason = f"new values do not fit into the header of a batch: {wrong}"
+        raise SkipRequest(Disposition.UNDECODABLE, reason) from wrong
     checksum = data[CRC_AT:ATTRIBUTES_AT]
     if before != after:
         old = int.from_bytes(checksum, "big")

@@ -12,8 +12,7 @@ from functools import cache
 from typing import Any
 
 from kdissect.exchanges.filter import GROUP_RESOURCES, TOPIC_RESOURCE
-from kdissect.protocol.codec.body import encode
-from kdissect.protocol.codec.messages import decode_embedded
+from kdissect.protocol.codec.messages import decode_embedded, encode
 from kdissect.protocol.schema.definition import (
     Field,
     Message,
@@ -158,7 +157,7 @@ def rewritten_embedded(embedded: str, data: bytes, names: Names) -> bytes:
     Raise SkipRequest if it cannot be decoded.
     """
     message = MESSAGES[embedded]
-    decoded = decode_embedded(embedded, data)
+    decoded = decode_embedded(embedded, data, strict=True)
     version = int.from_bytes(data[:2], "big", signed=True)
     if decoded.fault or version not in message.versions:
         raise SkipRequest(

@@ -162,7 +162,7 @@ class Discovery:
             for topic in (topic for answer in answers for topic in answer.body.get("topics") or ()):
                 for each in topic["partitions"]:
                     moving |= each["error_code"] in LEADER_UNSETTLED
-                    if each["error_code"] or version < 1:
+                    if each["error_code"] or version < 1 or topic["name"] not in captured:
                         continue
                     partition = captured[topic["name"]], each["partition_index"]
                     if timestamp == EARLIEST:

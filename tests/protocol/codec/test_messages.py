@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.protocol.codec.body import Fault
 from kdissect.protocol.codec.messages import (
     DecodedMessage,
+    DecodeError,
+    Fault,
     decode_embedded,
     decode_request,
     decode_response,
@@ -17,6 +18,7 @@ from kdissect.protocol.codec.messages import (
     encode_request,
     encode_response,
     enveloped_api,
+    require_embedded,
 )
 from kdissect.protocol.columnar.batch_reader import read
 from kdissect.protocol.schema.definition import Api
@@ -231,3 +233,29 @@ def test_what_an_envelope_carries() -> None:
 )
 def test_an_envelope_of_nothing_known_or_of_another_envelope(data: str) -> None:
     assert enveloped_api(bytes.fromhex(data)) is None
+
+
+def test_an_embedded_message_that_is_required() -> None:
+    value = {"assigned_partitions": [{"topic": "orders", "partitions": [1]}], "user_data": None}
+    data = encode_embedded("ConsumerProtocolAssignment", 1, value)
+    assert require_embedded("ConsumerProtocolAssignment", data) == value
+    for wrong in (data[:-1], b"", data.replace(b"\x00\x06orders", b"\xff\xff")):
+        with pytest.raises(DecodeError, match="ConsumerProtocolAssignment: "):
+            require_embedded("ConsumerProtocolAssignment", wrong)
+
+
+def test_strictness_reaches_the_body_of_a_frame() -> None:
+    frame = encode_request(
+        header(ApiKey.HEARTBEAT, 0), {"group_id": "g", "generation_id": 1, "member_id": "m"}
+    )
+    nulled = frame[:-3] + b"\xff\xff"
+    assert decode_request(nulled).fault is None
+    assert decode_request(frame, strict=True).fault is None
+    fault = decode_request(nulled, strict=True).fault
+    assert fault is not None
+    assert fault.path == "member_id"
+    answer = raw("00000007 00000000 0000 ffff ffff 00000000")
+    assert decode_response(answer, ApiKey.JOIN_GROUP, 0).fault is not None
+    joined = raw("00000007 0000 00000001 ffff 0001 'm' 0001 'm' 00000000".replace("'", '"'))
+    assert decode_response(joined, ApiKey.JOIN_GROUP, 0).fault is None
+    assert decode_response(joined, ApiKey.JOIN_GROUP, 0, strict=True).fault is not None

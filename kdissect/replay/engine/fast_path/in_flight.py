@@ -6,8 +6,10 @@ by the functions of the handlers.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
+from kdissect.protocol.codec.messages import CodecError, DecodeError
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import CONTROL, Answer, Part
 from kdissect.replay.engine.connection_queue import ConnectionQueue
@@ -151,7 +153,7 @@ class InFlightFetch(InFlightRequest):
         assert question is not None
         try:
             parts = fetch_parts(self.path.context, self.item, question)
-        except SkipRequest:
+        except (SkipRequest, CodecError):
             return False  # its handler tells why
         self.ask([(part, self._take) for part in parts])
         return True
@@ -162,8 +164,9 @@ class InFlightFetch(InFlightRequest):
         self.missing -= 1
         if self.missing:
             return
-        for following in learn_fetched(self.path.context, self.item, self.answers):
-            self.path.pool.spawn(following, CONTROL)
+        with suppress(DecodeError):  # a response that cannot be decoded teaches nothing
+            for following in learn_fetched(self.path.context, self.item, self.answers):
+                self.path.pool.spawn(following, CONTROL)
         self.good = all(each.bucket is Disposition.ANSWERED and not each.errors for each in self.answers)
         self.path.ended(self)
 

@@ -16,8 +16,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from kdissect.protocol.api_keys import READ, ApiKey
-from kdissect.protocol.codec.body import EncodeError
-from kdissect.protocol.codec.messages import encode_request
+from kdissect.protocol.codec.messages import CodecError, encode_request
 from kdissect.protocol.records.batches import HEADER_BYTES
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, Part
@@ -172,7 +171,7 @@ def _prepare(context: ReplayContext, item: ReplayItem) -> PreparedRequest | None
         return None
     try:
         prepared = PREPARERS.get(item.request.key, _prepare_read)(context, item)
-    except (SkipRequest, EncodeError):
+    except (SkipRequest, CodecError):
         context.notes.forget(item.request.index)
         return None
     if prepared.question is not None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kdissect.protocol.codec.body import (
+from kdissect.protocol.codec.messages import (
     UNKNOWN_TAGS,
     EncodeError,
     Fault,
@@ -280,6 +280,39 @@ def test_a_hostile_count_costs_nothing() -> None:
     decoded = decode(small("a []", "  b []", "    c int8"), 0, data)
     assert decoded.fault == Fault("a", 0, "2147483647 elements, but 1000 bytes left")
     assert len(decoded.value["a"]) == 250
+
+
+@pytest.mark.parametrize(
+    ("lines", "data", "path"),
+    [
+        (("a int8", "b string"), "07 ffff", "b"),
+        (("a int8", "b bytes"), "07 ffffffff", "b"),
+        (("a []", "  b string"), "00000002 0001 'x' ffff", "a[1].b"),
+        (("a []string",), "00000002 0001 'x' ffff", "a[1]"),
+        (("a []int32",), "ffffffff", "a"),
+        (("a []", "  b int8"), "ffffffff", "a"),
+    ],
+)
+def test_null_is_a_fault_only_for_strict_readers(lines: tuple[str, ...], data: str, path: str) -> None:
+    message, wire = small(*lines), raw(data.replace("'", '"'))
+    assert decode(message, 0, wire).fault is None
+    fault = decode(message, 0, wire, strict=True).fault
+    assert fault is not None
+    assert (fault.path, fault.reason) == (path, "null, which this field cannot be")
+
+
+def test_strict_readers_take_null_where_the_schema_has_it() -> None:
+    message = small("a string?", "b []string?", "c bytes?")
+    assert decode(message, 0, raw("ffff ffffffff ffffffff"), strict=True).value == dict.fromkeys("abc")
+
+
+@pytest.mark.parametrize("message", EVERYTHING, ids=lambda message: message.name)
+def test_strict_readers_read_the_same(message: Message) -> None:
+    rng = Random(message.name)
+    for version in message.versions:
+        data = encode(message, version, random_message(rng, message, version))
+        lenient, strict = decode(message, version, data), decode(message, version, data, strict=True)
+        assert strict == lenient or (strict.fault is not None and strict.fault.reason.startswith("null"))
 
 
 def test_every_pair_is_tested() -> None:
