@@ -8,8 +8,6 @@ from kdissect.protocol.schema.registry import APIS
 from kdissect.report.build.check_upgrade import check_upgrade
 from kdissect.report.model.upgrade_check import UpgradeVerdict
 from kdissect.report.partials import summarise
-from kdissect.report.render.terminal import Terminal
-from kdissect.report.render.upgrade_text import render
 from kdissect.tables.schemas import EXCHANGES
 from tests.report import paper_capture as handmade
 
@@ -71,12 +69,3 @@ def test_verdicts(partial):
     assert found.connections_not_judged == 1
     assert found.clients == 6
     assert "joins" not in {row.name.client_id for row in check_upgrade(partial, "4.1").obstacles}
-
-
-def test_told(partial):
-    text = render(check_upgrade(partial, "4.0"), Terminal(100))
-    assert "Produce of Kafka 0.7" in text
-    assert "move to KRaft" in text
-    assert "1 connection cannot be judged" in text
-    nothing = render(check_upgrade(summarise({}), "4.0"), Terminal(100))
-    assert "no problems: all 0 clients" in nothing

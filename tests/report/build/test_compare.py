@@ -5,18 +5,14 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from kdissect.report.build.compare import compare, more_often, wilson
 from kdissect.report.build.report import build_report
 from kdissect.report.model.comparison import Difference
 from kdissect.report.model.summary import CaptureFacts, ProfileBy
 from kdissect.report.partials import summarise
-from kdissect.report.render.comparison_text import render
 from kdissect.report.render.json import to_json
-from kdissect.report.render.terminal import Terminal
 from kdissect.tables.schemas import EXCHANGES
-from kdissect.text import display_width
 from tests.report import paper_capture as handmade
 
 
@@ -103,11 +99,3 @@ def test_client_software_that_changed():
         "librdkafka 2.3.0",
         "librdkafka 2.6.1",
     )
-
-
-@pytest.mark.parametrize("width", [80, 120, 200])
-def test_lines_fit(width):
-    text = render(compare(report(FAST), report(FAST * 3, errors=9)), Terminal(width))
-    assert max(map(display_width, text.splitlines())) <= width
-    assert "slower p50 p90 p99" in text
-    assert "\x1b" not in text

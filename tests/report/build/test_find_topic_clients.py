@@ -9,9 +9,6 @@ from kdissect.report.build.find_topic_clients import find_topic_clients
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import summarise
-from kdissect.report.render.terminal import Terminal
-from kdissect.report.render.topic_clients_text import render
-from kdissect.text import display_width
 from tests.helpers import synthetic_tables as synthetic
 from tests.report import paper_capture as handmade
 
@@ -58,10 +55,3 @@ def test_against_the_rows():
                 spans[where] = (min(low, client.first_time_ns), max(high, client.last_time_ns))
     assert {key: count for key, count in found.items() if key in records} == dict(records)
     assert {key: spans[key] for key in times} == {key: (min(all_), max(all_)) for key, all_ in times.items()}
-
-
-@pytest.mark.parametrize("width", [80, 120])
-def test_lines_fit(width):
-    summary = build_report(summarise(synthetic.tables(np.random.default_rng(8), 300)), CaptureFacts())
-    text = render(find_topic_clients(summary, "*"), Terminal(width))
-    assert max(map(display_width, text.splitlines())) <= width

@@ -1,23 +1,13 @@
 """The data of the page against plain loops over rows and against what brokers logged; the page itself as text."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from kdissect.report.build.page import page_data as document_module
-from kdissect.report.build.page import pivot
 from kdissect.report.build.page.page_data import make_page_data
-from kdissect.report.build.page.size_budget import (
-    fitting_rows,
-    json_size,
-    shorten,
-)
 from kdissect.report.build.report import build_report
-from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import (
     summarise,
 )
-from kdissect.report.render.html.page import render_page
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.timeline_tables import TIMELINE_TABLES
 from kdissect.tables.schemas import ENDS
@@ -48,32 +38,6 @@ def test_packets_lead_back_to_their_exchanges(whole):
                 assert grid.steps_of(np.array([began]))[0] == step
                 seen += 1
     assert seen > 500
-
-
-def test_names_of_any_length_fit():
-    assert shorten({"a": ["x" * 9000]})["a"][0] == "x" * 120 + "…" + "x" * 60
-    tables, grid, _, _ = random_page(exchanges=200)
-    for name in ("exchanges", "connections"):
-        column = pa.array([one and one + "y" * 20_000 for one in tables[name]["client_id"].to_pylist()], pa.string())  # fmt: skip
-        at = tables[name].schema.get_field_index("client_id")
-        tables[name] = tables[name].set_column(at, "client_id", column)
-    partial = summarise(tables, grid)
-    page = render_page(make_page_data(build_report(partial, CaptureFacts()), partial, grid))
-    assert len(page) < 500_000
-
-
-def test_every_list_ends_where_its_room_ends(monkeypatch):
-    assert fitting_rows([[1], [2, 2], [3]], 10) == [[1], [2, 2]]
-    assert fitting_rows(["too long to be kept within ten"] * 2, 10) == ["too long to be kept within ten"]
-    full = recorded.data("rebalances.pcapng")
-    monkeypatch.setattr(document_module, "MOST_FOR_GROUPS", 1000)
-    monkeypatch.setattr(document_module, "PAGE", 100_000)
-    monkeypatch.setattr(pivot, "LEAST_CHARACTERS", 10_000)
-    data = make_page_data(*recorded.analyzed("rebalances.pcapng"))
-    for listed, kept in ((full, 6), (data, 1)):
-        assert len(listed["groups"]["rows"]) == kept
-        assert listed["groups"]["omitted"] == 6 - kept
-    assert json_size(data["pivot"]) < json_size(full["pivot"])
 
 
 def test_the_handmade_capture():

@@ -1,0 +1,92 @@
+"""Columns as arrays and groups of rows, against dictionaries of Python."""
+
+from collections import Counter, defaultdict
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdissect.report.aggregate.grouping import (
+    MAX_LATENCY_NS,
+    Codes,
+    TableColumns,
+    encode,
+    encode_range,
+    encode_runs,
+    group_rows,
+    highest_by_group,
+    lowest_by_group,
+    sound_latencies,
+    sum_by_group,
+)
+
+TABLE = pa.table(
+    {
+        "number": pa.array([3, None, 5], pa.int32()),
+        "other": pa.array([1, 2, None], pa.int64()),
+        "text": ["a", None, "b"],
+        "flag": [True, None, False],
+    }
+)
+VALUES = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["x", "y", None])), max_size=60)
+
+
+def test_null_is_zero_false_and_absent():
+    columns = TableColumns(TABLE)
+    assert columns.ints("number").tolist() == [3, 0, 5]
+    assert columns.present("number").tolist() == [True, False, True]
+    assert columns.bools("flag").tolist() == [True, False, False]
+    assert columns.equals("text", "a").tolist() == [True, False, False]
+    assert columns.coalesce("number", "other").tolist() == [3, 2, 5]
+    assert columns.filter(np.array([True, False, True])).ints("number").tolist() == [3, 5]
+
+
+@given(VALUES)
+def test_groups_are_those_of_a_dictionary(values):
+    numbers = np.array([number for number, _ in values], np.int64)
+    groups = group_rows(encode_range(numbers), encode(pa.array([text for _, text in values], pa.string())))
+    assert groups.count == len(set(values))
+    assert [values[row] for row in groups.first[groups.of]] == values
+    assert all(values.index(values[row]) == row for row in groups.first.tolist())
+    counts = Counter(values)
+    sums = sum_by_group(groups, np.ones(len(values), bool))
+    assert {values[row]: count for row, count in zip(groups.first, sums.tolist(), strict=True)} == counts
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-9, 9) | st.none()), min_size=1, max_size=40))
+def test_extremes_ignore_what_is_absent(rows):
+    groups = group_rows(encode_range(np.array([key for key, _ in rows])))
+    values = np.array([0 if value is None else value for _, value in rows])
+    present = np.array([value is not None for _, value in rows])
+    expected = defaultdict(list)
+    for key, value in rows:
+        expected[key] += [] if value is None else [value]
+    keys = [rows[row][0] for row in groups.first.tolist()]
+    assert lowest_by_group(groups, values, present).to_pylist() == [
+        min(expected[key], default=None) for key in keys
+    ]
+    assert highest_by_group(groups, values, present).to_pylist() == [
+        max(expected[key], default=None) for key in keys
+    ]
+
+
+def test_runs_of_equal_values_have_equal_codes():
+    codes = encode_runs(np.array([7, 7, 2, 2, 7]))
+    assert codes.numbers.tolist() == [0, 0, 1, 1, 0]
+    assert codes.bound == 2
+    assert encode_runs(np.array([], np.int64)).bound == 0
+
+
+def test_many_wide_columns_do_not_overflow():
+    wide = Codes(np.array([0, 5, 5]), 1 << 40)
+    assert group_rows(wide, wide, wide).of.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("latency", "sound"), [(0, True), (-1, False), (None, False), (MAX_LATENCY_NS, False)]
+)
+def test_a_sound_latency_is_neither_negative_nor_of_days(latency, sound):
+    columns = TableColumns(pa.table({"latency_ns": pa.array([latency], pa.int64())}))
+    assert sound_latencies(columns)[1].tolist() == [sound]
