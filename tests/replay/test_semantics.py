@@ -31,11 +31,11 @@ from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.engine import player, run
 from kdissect.replay.rewrite.references import errors_of
 from kdissect.replay.settings import Groups, Timestamps
+from tests.helpers.paper_cluster import batch, issued, produce, took
 from tests.helpers.paper_target import Script, Tree
 from tests.lab.broker_requests import view
 from tests.replay.conftest import SecuredCluster
 from tests.replay.play import Played, play, settings
-from tests.replay.test_courses import batch, issued, produce, took
 
 pytestmark = pytest.mark.broker
 

@@ -6,8 +6,8 @@ from kdissect.replay.engine.sharding import shard_requests, worker_settings
 from kdissect.replay.load.analysis import load
 from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.settings import Caps, Groups
+from tests.helpers.paper_cluster import COMMIT, FETCH, INIT, PRODUCE, batch, issued, produce, took
 from tests.helpers.paper_target import Script, settings
-from tests.replay.test_courses import COMMIT, FETCH, INIT, PRODUCE, batch, issued, produce, took
 
 FIND, NOT_THERE = 10, {"error_code": 15, "node_id": -1, "host": "", "port": -1}
 

@@ -24,10 +24,10 @@ from kdissect.replay.net.connection import Connection
 from kdissect.replay.settings import Groups, ReplaySettings
 from tests.bench.null_broker import topic_id
 from tests.bench.replay_traffic import KINDS
+from tests.helpers.paper_cluster import Cluster
 from tests.helpers.paper_target import OnPaper, PaperTarget, Responder, Script, Tree, play, settings, topology
 from tests.helpers.random_messages import random_message
 from tests.helpers.recorded import CAPTURES
-from tests.replay.test_courses import Cluster
 
 CORRELATION_ID = slice(8, 12)  # in a frame with its length
 METADATA, FETCH = ApiKey.METADATA, ApiKey.FETCH

@@ -1,4 +1,4 @@
-"""Nodes that learn of topics and leaders later than others, on paper: nothing is planned or sent before all of them know."""
+"""Nodes on paper that learn of topics and leaders later than others."""
 
 from __future__ import annotations
 
@@ -6,16 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-
 from kdissect.protocol.schema.registry import APIS
-from kdissect.replay.create_topics import (
-    CREATED,
-    NOT_SETTLED,
-    CreatedTopic,
-    MissingTopic,
-    create_topics,
-)
 from kdissect.replay.effects import Coroutine
 from kdissect.replay.handlers.replay_context import ReplayContext, new_context
 from kdissect.replay.load.analysis import load
@@ -24,14 +15,22 @@ from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.settings import Pace
 from kdissect.replay.target.cluster import TargetCluster
-from kdissect.replay.target.discover import LEADERLESS_S, TargetDescription
+from kdissect.replay.target.discover import TargetDescription
+from tests.helpers.paper_cluster import PRODUCE, Cluster, batch, produce, took
 from tests.helpers.paper_target import MS, TARGET, OnPaper, PaperTarget, Script, Tree, play, settings
-from tests.replay.test_courses import PRODUCE, Cluster, batch, produce, took
 
 METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER = 3, 19, 60
+
+
 S = 1000 * MS
+
+
 NEVER = 1 << 62
+
+
 UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
+
+
 TOPIC = "t-orders"
 
 
@@ -82,60 +81,6 @@ def do(paper: Lagging, coroutine: Callable[[ReplayContext], Coroutine[Any]]) -> 
     return value, context
 
 
-@pytest.mark.parametrize("late", [1, 2])
-@pytest.mark.parametrize("what", ["knows_ns", "leads_ns"])
-def test_a_plan_waits_until_every_node_knows_the_leaders(what: str, late: int) -> None:
-    paper = Lagging(nothing, **{what: {late: 3 * S, 3 - late: 0}})
-    target, context = do(paper, _learn)
-    assert context.cluster.leader(TOPIC, 0) == 2
-    assert target.unsettled == []
-    assert 3 * S <= paper.now_ns < 4 * S
-
-
-def test_a_topic_that_never_gets_its_leader_is_said_so_and_one_that_is_nowhere_is_missing() -> None:
-    target, context = do(Lagging(nothing, leads_ns={1: NEVER, 2: NEVER}), _learn)
-    assert target.unsettled == [TOPIC]
-    assert context.cluster.topics[TOPIC].leaders == {0: -1}
-    paper = Lagging(nothing, knows_ns={1: NEVER, 2: NEVER})
-    target, context = do(paper, _learn)
-    assert (target.unsettled, context.cluster.topics) == ([], {})
-    assert paper.now_ns < S
-
-
-def test_a_node_that_stays_behind_does_not_unmake_what_another_knows() -> None:
-    target, context = do(Lagging(nothing, leads_ns={2: NEVER}), _learn)
-    assert target.unsettled == [TOPIC]
-    assert context.cluster.leader(TOPIC, 0) == 2
-
-
-@pytest.mark.parametrize(("knows_ns", "outcome"), [(5 * S, CREATED), (NEVER, NOT_SETTLED)])
-def test_preparing_ends_when_every_node_knows_what_was_created(knows_ns: int, outcome: str) -> None:
-    paper = Lagging(nothing, knows_ns={1: 0, 2: knows_ns})
-
-    def prepare(context: ReplayContext) -> Coroutine[list[CreatedTopic]]:
-        yield from context.leaders.learn_topics([])
-        return (yield from create_topics(context, [MissingTopic(TOPIC, 1, 1)]))
-
-    made, _ = do(paper, prepare)
-    assert [each.outcome for each in made] == [outcome]
-    assert paper.now_ns >= min(knows_ns, LEADERLESS_S * S)
-
-
-@pytest.mark.parametrize("acks", [0, 1])
-@pytest.mark.parametrize("prepared", [False, True])
-def test_what_is_produced_waits_for_a_leader(acks: int, prepared: bool) -> None:
-    done = produced(acks, prepared, late(3 * S))
-    assert done.buckets() == {"answered" if acks else "no answer due": 5}
-    assert all(3 * S <= at < 5 * S for at, _, _ in done.sent(PRODUCE))
-
-
-def test_a_leader_that_never_comes_is_waited_for_once() -> None:
-    done = produced(1, False, late(NEVER))
-    assert done.buckets() == {"dependency": 5}
-    assert {each.reason for each in done.player.results} == {"t-orders-0 has no leader on the target"}
-    assert done.target.now_ns < 50 * S
-
-
 @dataclass(eq=False)
 class Moving(Lagging):
     """Node 2 leads no longer, which it says to acks = 0 by closing, as brokers do; both nodes know it by then."""
@@ -153,15 +98,6 @@ class Moving(Lagging):
             for part in (part for topic in answer["topics"] for part in topic["partitions"]):
                 part["leader_id"] = 1
         return answer
-
-
-@pytest.mark.parametrize("prepared", [False, True])
-def test_who_is_told_nothing_but_a_closed_connection_looks_for_the_leader(prepared: bool) -> None:
-    paper = Moving(nothing)
-    done = produced(0, prepared, paper, apart_ms=200, pace=Pace.SCHEDULE)
-    assert done.buckets() == {"no answer due": 5}
-    assert paper.took == [2, 1, 1, 1, 1]
-    assert done.context.notes.counts["metadata refreshed"] == 1
 
 
 def late(leads_ns: int) -> Lagging:
@@ -183,5 +119,5 @@ def produced(acks: int, prepared: bool, paper: Lagging, apart_ms: int = 1, pace:
     return play(script.capture(), script.shelf, paper, known, asked, prepared=prepared)
 
 
-def _learn(context: ReplayContext) -> Coroutine[TargetDescription]:
+def learn(context: ReplayContext) -> Coroutine[TargetDescription]:
     return context.discovery.learn()

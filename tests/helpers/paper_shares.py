@@ -1,26 +1,26 @@
-"""Share groups on paper: a target that is strict about sessions and about who acknowledges what."""
+"""A target on paper with share groups, and a member of one."""
 
 from __future__ import annotations
 
 from collections import Counter
-from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-from kdissect.replay.disposition import Disposition
-from kdissect.replay.effects import Answer, Part
-from kdissect.replay.handlers.share import learn_acquired
-from kdissect.replay.pass_state import PassNotes
 from kdissect.replay.settings import Groups
-from kdissect.replay.target.share_sessions import AcknowledgedRun, OwnShareSession
-from tests.helpers.paper_target import MS, Script, Tree, replay, settings, topology
-from tests.replay.test_courses import Cluster
+from tests.helpers.paper_cluster import Cluster
+from tests.helpers.paper_target import Script, Tree, settings, topology
 
 HEARTBEAT, FETCH, ACKNOWLEDGE = 76, 78, 79
+
+
 ORDERS = b"o" * 16
+
+
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+
+
 INVALID_REQUEST, INVALID_STATE, NOT_FOUND, OTHER_EPOCH = 42, 121, 122, 123
+
+
 FULL = settings(groups=Groups.FULL)
 
 
@@ -131,111 +131,3 @@ class Member:
 
     def _add(self, at_ms: float, key: int, body: Tree, partition: int) -> None:
         self.script.add(at_ms, key, 2, body, {"error_code": 0, "responses": []}, connection=1 + partition, server=f"10.0.0.{1 + partition}:9092")  # fmt: skip
-
-
-def test_two_captured_sessions_are_one_on_a_node_that_leads_both_partitions() -> None:
-    member, sharing = Member(), Sharing()
-    member.heartbeat(0, 0)
-    for at in (50, 100, 150):
-        for partition in (0, 1):
-            member.fetch(at + partition, partition, [ACCEPT, RELEASE] if at > 50 else None)
-    member.acknowledge(200, 0, [REJECT])
-    for partition in (0, 1):
-        member.acknowledge(220 + partition, partition, epoch=-1)
-    member.heartbeat(230, -1)
-    done = replay(member.script, sharing, FULL, target=TARGET, delay_ns=5 * MS)
-    assert sharing.refused == []
-    assert done.buckets() == {
-        "answered": 10,
-        "policy": 1,
-    }  # of two captured sessions that end, one is the target's
-    bodies = [body for key in (FETCH, ACKNOWLEDGE) for _, _, body in done.sent(key)]
-    assert [body["share_session_epoch"] for body in bodies] == [0, 1, 2, 3, 4, 5, 6, -1]
-    assert len({body["member_id"] for body in bodies}) == 1
-    assert len(bodies[0]["member_id"]) == 22  # as a Uuid is written
-    assert {body["group_id"] for body in bodies} == {"t-g"}
-    assert set(sharing.said) == {ACCEPT, RELEASE, REJECT}
-    assert abs(sharing.said[ACCEPT] - sharing.said[RELEASE]) <= 6
-    assert not sharing.held.get(0)  # all of what was handed out of the partition that was acknowledged last
-
-
-def test_a_member_and_a_session_older_than_the_capture() -> None:
-    member, sharing = Member(), Sharing()
-    member.epochs.update({0: 7})
-    member.fetch(10, 0)
-    member.fetch(30, 0, [ACCEPT])
-    done = replay(member.script, sharing, FULL, target=TARGET)
-    assert [body["member_epoch"] for _, _, body in done.sent(HEARTBEAT)][:1] == [0]
-    assert [body["share_session_epoch"] for _, _, body in done.sent(FETCH)] == [0, 1]
-    assert [len(topic["partitions"]) for topic in done.sent(FETCH)[0][2]["topics"]] == [2]  # what is assigned
-    assert sharing.said == {ACCEPT: 3}
-    assert done.buckets() == {"answered": 2}
-
-
-def test_a_lost_session_begins_again() -> None:
-    member, sharing = Member(), Sharing()
-    member.heartbeat(0, 0)
-    member.fetch(10, 0)
-    member.fetch(30, 0)
-    member.fetch(60, 0, [ACCEPT])
-    member.fetch(80, 0, [ACCEPT])
-    forgets = iter([False, True])
-
-    def respond(key: int, version: int, body: Tree) -> Tree | None:
-        if key == FETCH and next(forgets, False):
-            sharing.epoch = None
-        return sharing(key, version, body)
-
-    done = replay(member.script, respond, FULL, target=TARGET)
-    assert sharing.refused == [NOT_FOUND]
-    assert [body["share_session_epoch"] for _, _, body in done.sent(FETCH)] == [0, 1, 0, 1]
-    assert done.context.notes.counts["share sessions begun again"] == 1
-    assert sharing.said == {ACCEPT: 3}
-
-
-def test_members_of_share_groups_need_full_groups_and_a_target_that_knows_them() -> None:
-    member = Member()
-    member.heartbeat(0, 0)
-    member.fetch(10, 0)
-    done = replay(member.script, Sharing(), target=TARGET)
-    assert {item.refusal.reason for item in done.loaded.items if item.refusal} == {"group membership is replayed with --groups full, not off"}  # fmt: skip
-    older = topology({"t-orders": 4})
-    for key in (HEARTBEAT, FETCH, ACKNOWLEDGE):
-        del older.versions[key]
-    assert replay(member.script, Sharing(), FULL, target=older).buckets() == {"version": 2}
-
-
-@pytest.mark.parametrize(
-    ("runs", "held", "expected"),
-    [
-        ([(4, ACCEPT), (2, RELEASE)], [(10, 12)], [[ACCEPT, ACCEPT, RELEASE]]),
-        ([(1, ACCEPT)], [(1, 2), (5, 5)], [[ACCEPT, ACCEPT], [ACCEPT]]),
-        ([(1 << 62, REJECT)], [(0, 1)], [[REJECT, REJECT]]),
-        ([(1, 0)], [(3, 3)], [[ACCEPT]]),  # a gap there is a record here
-        ([(1, RENEW), (1, ACCEPT)], [(3, 4)], [[RENEW, ACCEPT]]),
-        ([], [(3, 4)], []),
-        ([(1, ACCEPT)], [], []),
-    ],
-)
-def test_what_is_held_is_acknowledged_in_captured_proportions(
-    runs: list[tuple[int, int]], held: list[tuple[int, int]], expected: list[list[int]]
-) -> None:
-    session = OwnShareSession(acquired={("t", 0): list(held)})
-    batches = session.acknowledge(("t", 0), [AcknowledgedRun(*run) for run in runs], renewing=True)
-    assert [each["acknowledge_types"] for each in batches] == expected
-    assert [(each["first_offset"], each["last_offset"]) for each in batches] == (held if expected else [])
-    assert session.acquired.get(("t", 0), []) == ([(3, 3)] if any(RENEW in each for each in expected) else [])
-
-
-def test_what_was_under_way_in_a_lost_session_does_not_end_the_next_one() -> None:
-    session = OwnShareSession()
-    context = SimpleNamespace(notes=PassNotes(), names=None)
-    asked = [session.next_epoch() for _ in range(3)]
-    for epoch in asked[1:]:
-        part = Part(FETCH, 2, {"share_session_epoch": epoch})
-        answer = Answer(part, Disposition.CLOSED)
-        learn_acquired(context, session, answer)  # type: ignore[arg-type]
-        if epoch == 1:
-            assert session.next_epoch() == 0
-    assert session.epoch == 1
-    assert context.notes.counts["share sessions begun again"] == 1

@@ -1,0 +1,124 @@
+"""`replay.handlers.produce_delivery`, against a target on paper."""
+
+from __future__ import annotations
+
+import pytest
+
+from kdissect.replay.disposition import Disposition
+from kdissect.replay.rewrite.batch_rewrite import (
+    CapturedBatch,
+)
+from tests.helpers.paper_cluster import PRODUCE, batch, produce, took
+from tests.helpers.paper_order import (
+    NOT_LEADER,
+    OUT_OF_ORDER,
+    TOO_LARGE,
+    Strict,
+    begun,
+    far,
+    numbered,
+    values,
+)
+from tests.helpers.paper_target import (
+    MS,
+    Tree,
+)
+
+
+def test_a_request_for_two_leaders_may_end_after_the_one_behind_it() -> None:
+    script, strict = begun(), Strict()
+    script.add(1, PRODUCE, 9, produce(batch(0, text=b"a"), batch(0)), took(0, 0), in_flight=2)
+    numbered(script, b"b", first=1, in_flight=2)
+    numbered(script, b"c", first=2, connection=2)
+    done = far(script, strict, lambda link: 50 * MS if link.node == 2 else MS)
+    assert strict.refusals == []
+    assert len(strict.log[0]) == 3
+    assert done.buckets() == {"answered": 4}
+
+
+def test_what_comes_behind_a_failure_waits_for_those_that_fail_with_it() -> None:
+    script, failed = begun(), list[bytes]()
+
+    def fails_once(one: CapturedBatch) -> int:
+        first = one.base_sequence == 2 and not failed
+        failed.extend([one.content] * first)
+        return TOO_LARGE if first else 0
+
+    strict = Strict(fails_once)
+    numbered(script, *(b"%d" % number for number in range(30)), in_flight=5)
+    done = far(script, strict, lambda _link: 10 * MS)
+    assert [error for error, *_ in strict.refusals] == [TOO_LARGE, *[OUT_OF_ORDER] * 4]
+    assert values(strict, 0) == [number for number in range(30) if number != 2]
+    assert done.buckets() == {"answered": 31}
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_what_is_refused_for_the_moment_is_sent_again_in_order(prepared: bool) -> None:
+    script, until = begun(), [12]
+
+    def leaderless(one: CapturedBatch) -> int:
+        until[0] -= one.base_sequence >= 4
+        return NOT_LEADER if one.base_sequence >= 4 and until[0] > 0 else 0
+
+    strict = Strict(leaderless)
+    numbered(script, *(b"%d" % number for number in range(30)), in_flight=5)
+    done = far(script, strict, lambda _link: 10 * MS, prepared=prepared)
+    assert values(strict, 0) == list(range(30))
+    # The leader comes back between two that are under way: what is behind the one that it refused leaves a gap.
+    assert {error for error, *_ in strict.refusals} == {NOT_LEADER, OUT_OF_ORDER}
+    assert done.context.notes.counts["sent again"] == len(strict.refusals)
+    assert sum(result.again for result in done.player.results) == len(strict.refusals)
+
+
+def test_what_the_capture_refused_too_is_left_to_its_client() -> None:
+    script, refused = begun(), list[int]()
+
+    def once(_batch: CapturedBatch) -> int:
+        refused.append(NOT_LEADER)
+        return NOT_LEADER if len(refused) == 1 else 0
+
+    strict = Strict(once)
+    script.add(1, PRODUCE, 9, produce(batch(0, text=b"0")), took(NOT_LEADER))
+    numbered(script, b"0", connection=2)
+    done = far(script, strict)
+    assert values(strict, 0) == [0]
+    assert done.context.notes.counts["sent again"] == 0
+
+
+def test_a_batch_behind_a_lost_answer_is_not_taken_for_its_repetition() -> None:
+    script, silent = begun(), []
+
+    class Forgetful(Strict):
+        def __call__(self, key: int, version: int, body: Tree) -> Tree | None:
+            answer = super().__call__(key, version, body)
+            if key == PRODUCE and len(self.log[0]) == 2 and not silent:
+                silent.append(body)
+                return None
+            return answer
+
+    strict = Forgetful()
+    numbered(script, b"a", b"b", b"c", b"d")
+    done = far(script, strict)
+    assert done.buckets() == {"answered": 4, Disposition.TIMED_OUT.value: 1}
+    assert (len(strict.log[0]), strict.repeated, strict.refusals) == (4, 0, [])
+    assert done.context.notes.counts["epochs raised"] == 1
+
+
+def test_a_captured_retry_of_what_may_be_there_leaves_it_to_the_target() -> None:
+    script, silent = begun(), []
+
+    class Forgetful(Strict):
+        def __call__(self, key: int, version: int, body: Tree) -> Tree | None:
+            answer = super().__call__(key, version, body)
+            if key == PRODUCE and not silent:
+                silent.append(body)
+                return None
+            return answer
+
+    strict = Forgetful()
+    numbered(script, b"a")
+    numbered(script, b"a", connection=2)
+    numbered(script, b"b", first=1, connection=2)
+    done = far(script, strict, answer_deadline_s=5.0)
+    assert (len(strict.log[0]), strict.repeated, strict.refusals) == (2, 1, [])
+    assert done.context.notes.counts["epochs raised"] == 0

@@ -1,0 +1,72 @@
+"""`replay.target.discover`, against a target on paper."""
+
+from __future__ import annotations
+
+import pytest
+
+from kdissect.replay.handlers.replay_context import new_context
+from kdissect.replay.load.analysis import load
+from kdissect.replay.net.pool import ConnectionPool
+from tests.helpers.paper_cluster import orders
+from tests.helpers.paper_metadata import (
+    NEVER,
+    TOPIC,
+    Lagging,
+    S,
+    do,
+    learn,
+    nothing,
+)
+from tests.helpers.paper_order import begun, numbered
+from tests.helpers.paper_target import (
+    PaperTarget,
+    Tree,
+    settings,
+)
+
+
+def test_bounds_are_asked_again_while_a_leader_moves() -> None:
+    script, asked = begun(), settings()
+    numbered(script, b"a")
+    loaded, known = load(script.capture(), script.shelf, asked), orders(2)
+    codes = [78, 6]
+
+    def respond(_key: int, _version: int, body: Tree) -> Tree:
+        if "allow_auto_topic_creation" in body:
+            return {"brokers": [{"node_id": 1, "host": "127.0.0.1", "port": 9092}], "topics": []}
+        return {"topics": [{"name": topic["name"], "partitions": [{"partition_index": each["partition_index"], "error_code": codes.pop() if codes else 0, "offset": 7} for each in topic["partitions"]]} for topic in body["topics"]]}  # fmt: skip
+
+    paper = PaperTarget(respond)
+    paper.board = board = ConnectionPool(asked, known, paper, lambda: "nonce")
+    context = new_context(asked, loaded, known, lambda: paper.now_ns, script.shelf.get)
+    ended: list[object] = []
+    board.run(context.discovery.learn_bounds(), "control", lambda *_: ended.append(1))
+    paper.run(None, 10**10, lambda: bool(ended))
+    places = [context.positions.translate(("orders", each), 1000).offset for each in range(4)]
+    assert places == [7, 7, 7, 7]
+
+
+@pytest.mark.parametrize("late", [1, 2])
+@pytest.mark.parametrize("what", ["knows_ns", "leads_ns"])
+def test_a_plan_waits_until_every_node_knows_the_leaders(what: str, late: int) -> None:
+    paper = Lagging(nothing, **{what: {late: 3 * S, 3 - late: 0}})
+    target, context = do(paper, learn)
+    assert context.cluster.leader(TOPIC, 0) == 2
+    assert target.unsettled == []
+    assert 3 * S <= paper.now_ns < 4 * S
+
+
+def test_a_topic_that_never_gets_its_leader_is_said_so_and_one_that_is_nowhere_is_missing() -> None:
+    target, context = do(Lagging(nothing, leads_ns={1: NEVER, 2: NEVER}), learn)
+    assert target.unsettled == [TOPIC]
+    assert context.cluster.topics[TOPIC].leaders == {0: -1}
+    paper = Lagging(nothing, knows_ns={1: NEVER, 2: NEVER})
+    target, context = do(paper, learn)
+    assert (target.unsettled, context.cluster.topics) == ([], {})
+    assert paper.now_ns < S
+
+
+def test_a_node_that_stays_behind_does_not_unmake_what_another_knows() -> None:
+    target, context = do(Lagging(nothing, leads_ns={2: NEVER}), learn)
+    assert target.unsettled == [TOPIC]
+    assert context.cluster.leader(TOPIC, 0) == 2

@@ -1,0 +1,76 @@
+"""`replay.target.producers`, against a target on paper."""
+
+from __future__ import annotations
+
+import tempfile
+from random import Random
+
+import pytest
+
+from kdissect.protocol.records.record_decoder import read_records
+from kdissect.replay.load.analysis import load
+from kdissect.replay.load.requests import read
+from kdissect.replay.load.spool import Spool
+from kdissect.replay.rewrite.batch_rewrite import (
+    batches_of,
+)
+from kdissect.replay.settings import Pace
+from tests.helpers.conversations import CAPTURES
+from tests.helpers.paper_cluster import PRODUCE, batch, produce, took
+from tests.helpers.paper_order import (
+    LIMIT,
+    WRITTEN,
+    Strict,
+    begun,
+    far,
+)
+from tests.helpers.paper_target import (
+    MS,
+    FarTarget,
+    play,
+    settings,
+    topology,
+)
+
+
+def test_sequences_wrap_behind_the_largest_int32() -> None:
+    script, strict = begun(), Strict()
+    for number, records in enumerate((LIMIT - 2, 1, 5, 1)):
+        data = bytearray(batch(number))
+        data[57:61] = records.to_bytes(4, "big")
+        script.add(1 + number, PRODUCE, 9, produce(bytes(data)), took(0))
+    done = far(script, strict, leaders=1)
+    sent = [
+        batches_of(body["topic_data"][0]["partition_data"][0]["records"])[0].base_sequence
+        for _, _, body in done.sent(PRODUCE)
+    ]
+    assert sent == [0, LIMIT - 2, LIMIT - 1, 4]
+    assert strict.refusals == []
+
+
+@pytest.mark.parametrize("lag_ms", [0.1, 3.0, 30.0])
+def test_a_captured_restart_stays_in_sequence_however_late_answers_come(lag_ms: float) -> None:
+    """Leaders moved, connections broke, retries came: the numbers fit for any order of answers."""
+    shelf = Spool()
+    with tempfile.TemporaryDirectory() as spool:
+        capture = read([str(CAPTURES / "broker-restart.pcapng")], (), spool, shelf)
+        for seed in range(3):
+            random, strict = Random(seed), Strict()
+            asked = settings(pace=Pace.ASAP)
+            partitions = load(capture, shelf, asked).source.topics["orders"].partitions
+            target = FarTarget(
+                strict, lag=lambda _link, random=random: int(random.expovariate(1 / lag_ms) * MS)
+            )  # type: ignore[misc]
+            known = topology({"t-orders": partitions}, leaders=2)
+            done = play(capture, shelf, target, known, asked, prepared=True)
+            assert strict.refusals == []
+            assert strict.repeated == 0
+            assert done.buckets()["retry"] > 5
+            found = [
+                (each.key, each.value)
+                for log in strict.log.values()
+                for data in log
+                for each in read_records(data)
+            ]  # type: ignore[union-attr]
+            assert len(set(found)) == len(found) == WRITTEN
+    shelf.close()

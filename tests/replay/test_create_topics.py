@@ -1,0 +1,37 @@
+"""`replay.create_topics`, against a target on paper."""
+
+from __future__ import annotations
+
+import pytest
+
+from kdissect.replay.create_topics import (
+    CREATED,
+    NOT_SETTLED,
+    CreatedTopic,
+    MissingTopic,
+    create_topics,
+)
+from kdissect.replay.effects import Coroutine
+from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.target.discover import LEADERLESS_S
+from tests.helpers.paper_metadata import (
+    NEVER,
+    TOPIC,
+    Lagging,
+    S,
+    do,
+    nothing,
+)
+
+
+@pytest.mark.parametrize(("knows_ns", "outcome"), [(5 * S, CREATED), (NEVER, NOT_SETTLED)])
+def test_preparing_ends_when_every_node_knows_what_was_created(knows_ns: int, outcome: str) -> None:
+    paper = Lagging(nothing, knows_ns={1: 0, 2: knows_ns})
+
+    def prepare(context: ReplayContext) -> Coroutine[list[CreatedTopic]]:
+        yield from context.leaders.learn_topics([])
+        return (yield from create_topics(context, [MissingTopic(TOPIC, 1, 1)]))
+
+    made, _ = do(paper, prepare)
+    assert [each.outcome for each in made] == [outcome]
+    assert paper.now_ns >= min(knows_ns, LEADERLESS_S * S)

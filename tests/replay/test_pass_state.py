@@ -1,0 +1,47 @@
+"""`replay.pass_state`: time, the ends of requests, and notes."""
+
+from __future__ import annotations
+
+from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.pass_state import PassNotes, RequestGates, RunClock
+from tests.helpers.paper_target import Script
+
+
+def item() -> ReplayItem:
+    script = Script()
+    script.add(0, 3, 9, {"topics": None})
+    return ReplayItem(script.requests[0], "client")
+
+
+def test_a_deadline_counts_from_now() -> None:
+    clock = RunClock(lambda: 5, shift_ns=7_999_999)
+    assert (clock.deadline_ns(2.0), clock.shift_ms) == (2_000_000_005, 7)
+
+
+def test_a_gate_opens_when_its_request_ends_and_is_none_afterwards() -> None:
+    gates, woken = RequestGates(), list[int]()
+    gate = gates.gate(4)
+    assert gate is not None
+    assert gates.gate(4) is gate
+    gate.waiting.append(lambda: woken.append(len(gates)))
+    gates.end(4)
+    gates.end(5)  # nobody waits for this one
+    assert (woken, gates.gate(4), gates.has_ended(4), gates.has_ended(6), len(gates)) == (
+        [1],
+        None,
+        True,
+        False,
+        2,
+    )
+
+
+def test_notes_are_kept_by_request_and_can_be_forgotten() -> None:
+    notes, request = PassNotes(), item()
+    notes.add_split(request, 1)
+    assert (notes.by_request, notes.counts["split"]) == ({}, 0)
+    notes.add_split(request, 3)
+    notes.add(request, "other")
+    assert notes.by_request == {0: ["split for 3 leaders", "other"]}
+    notes.forget(0)
+    notes.forget(9)
+    assert (notes.by_request, notes.counts["split"]) == ({}, 1)
