@@ -22,7 +22,7 @@ from kdissect.exchanges.exchange import Exchange, pack, unpack
 from kdissect.exchanges.external_sort import ExternalSort
 from kdissect.exchanges.prescan import PrescanResult, new_processor, scan_pieces
 from kdissect.exchanges.watermark import earliest_unfinished
-from kdissect.jit.rows import Records, rows_of
+from kdissect.jit.rows import Records, array_of, rows_of
 from kdissect.streams.flow_state import ORPHAN_RESPONSE, ExchangeRow
 from kdissect.streams.processor import ExchangeBatch
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
@@ -85,13 +85,13 @@ class ExchangeReader:
             ends = self._processor.endpoints[connection]
             a = format_address(format_ip(ends.a_host), ends.a_port)
             b = format_address(format_ip(ends.b_host), ends.b_port)
-            client_is_b = int(self._processor.state.connections[connection].client_side) == 1
+            client_is_b = array_of(self._processor.state.connections)["client_side"][connection] == 1
             known = self._addresses[connection] = (b, a) if client_is_b else (a, b)
         return known
 
     def has_beginning(self, connection: int) -> bool:
         """Return whether the capture has the beginning of a connection."""
-        return bool(self._processor.state.connections[connection].handshake)
+        return bool(array_of(self._processor.state.connections)["handshake"][connection])
 
     def mechanism(self, connection: int) -> str | None:
         """Return the SASL mechanism of a connection with raw tokens; None if the capture does not tell."""

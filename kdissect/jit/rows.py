@@ -82,8 +82,13 @@ def new_table(kind: type[R], count: int) -> RowTable[R]:
 def grown_table(kind: type[R], table: RowTable[R], count: int) -> RowTable[R]:
     """Return a table of `count` rows that begins with those of another one; the others are zeros."""
     array = np.zeros(count, dtype_of(kind))
-    array[: len(table)] = array_of(table)
+    integers_of(array)[: len(table)] = integers_of(array_of(table))
     return table_of(kind, array)
+
+
+def integers_of(array: Records) -> NDArray[np.int64]:
+    """Return a contiguous array of rows as plain integers, shape (rows, fields): NumPy copies those much faster."""
+    return array.view(np.int64).reshape(len(array), array.dtype.itemsize // 8)
 
 
 def array_of(table: RowTable[R]) -> Records:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kdissect.jit.rows import Row, RowTable, array_of, grown_table, new_table, row_type
+from kdissect.jit.rows import Row, RowTable, array_of, grown_table, integers_of, new_table, row_type
 
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -262,8 +262,7 @@ def with_more_connections(state: State, count: int) -> State:
 
 
 def _blank_directions(rows: NDArray[np.void]) -> None:
-    """Fill rows with what they hold before their first segment."""
-    rows[:] = 0
+    """Fill rows of zeros with what they hold before their first segment."""
     for name in ABSENT_IN_DIRECTION:
         rows[name] = -1
     for mark in ("scanned", "doubtful"):
@@ -276,13 +275,14 @@ def begin_anew(state: State, connection: int) -> None:
     One server has one port, so whether that speaks Kafka stays known, too. Under TLS nothing can be read of a connection
     whose opening is not there.
     """
-    row = state.connections[connection]
-    row.protocol = {OTHER: UNDECIDED, TLS: TLS_PASSED}.get(int(row.protocol), int(row.protocol))
-    row.raw_sasl = row.clock_stepped_ns = row.ending = 0
-    if row.ack_ns == 0:
-        row.ack_ns = -1  # it will not come any more
+    row = array_of(state.connections)[connection : connection + 1]
+    protocol = int(row["protocol"][0])
+    row["protocol"] = {OTHER: UNDECIDED, TLS: TLS_PASSED}.get(protocol, protocol)
+    row["raw_sasl"] = row["clock_stepped_ns"] = row["ending"] = 0
+    row["ack_ns"][row["ack_ns"] == 0] = -1  # it will not come any more
     directions = array_of(state.directions)[2 * connection : 2 * connection + 2]
     counted = {name: directions[name].copy() for name in COUNTED}
+    integers_of(directions)[:] = 0
     _blank_directions(directions)
     for name, values in counted.items():
         directions[name] = values

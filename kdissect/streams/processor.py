@@ -215,8 +215,9 @@ class FlowProcessor:
             if row is None or used_again:
                 row = self.new_connection(ends, first_ns)
             of_row.setdefault(row, []).append(part)
-            if opening >= 0 and self.state.connections[row].opened_by < 0:
-                self.state.connections[row].opened_by = opening
+            if opening >= 0:
+                opened_by = array_of(self.state.connections)["opened_by"]
+                opened_by[row] = opening if opened_by[row] < 0 else opened_by[row]
             rows[piece] = row
         connections = array_of(self.state.connections)
         packets = pieces["packets_ab"].to_numpy() + pieces["packets_ba"].to_numpy()
@@ -232,11 +233,12 @@ class FlowProcessor:
         `parts` are segments of that one which were not advanced over yet. If it has no SYN, this one may be captured late:
         then it comes shortly before what its sender was captured to send first, or what the other end first expects.
         """
-        if self.state.connections[row].opened_by >= 0:
-            return bool(self.state.connections[row].opened_by != opening)
+        opened_by = int(array_of(self.state.connections)["opened_by"][row])
+        if opened_by >= 0:
+            return opened_by != opening
         way = opening >> 32
-        direction = self.state.directions[2 * row + way]
-        begins = [int(direction.first_sent), int(direction.first_expected)]
+        direction = array_of(self.state.directions)[2 * row + way]
+        begins = [int(direction[field]) for field in ("first_sent", "first_expected")]
         for part in parts:
             for which, find in enumerate((_first_sent, _first_agreed)):
                 begins[which] = find(part, way) if begins[which] < 0 else begins[which]
@@ -248,9 +250,9 @@ class FlowProcessor:
         """Begin a connection; give its row."""
         row = len(self.endpoints)
         self.state = with_more_connections(self.state, row + 1)
-        connection = self.state.connections[row]
-        connection.likely_client_side = 0 if ends.b_port < ends.a_port else 1
-        connection.first_ns = connection.last_ns = first_ns
+        connections = array_of(self.state.connections)
+        connections["likely_client_side"][row] = 0 if ends.b_port < ends.a_port else 1
+        connections["first_ns"][row] = connections["last_ns"][row] = first_ns
         self.endpoints.append(ends)
         self.identities.append(connection_identity(ends, first_ns))
         self._current[ends] = row

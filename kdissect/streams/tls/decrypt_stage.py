@@ -24,6 +24,7 @@ from kdissect.capture.segment_index import (
     SEQ,
     TIME,
 )
+from kdissect.jit.rows import array_of
 from kdissect.streams.flow_state import TLS_PASSED, Int64s, State
 from kdissect.streams.tls.held_records import held_chunks, let_go
 from kdissect.streams.tls.keylog import KeyLog
@@ -85,10 +86,11 @@ class TlsStage:
                     going = going or done > 0
                     for part in plain:
                         self._add(connection, session, ends, part)
+        connections = array_of(state.connections)
         if session.client is not None:
-            state.connections[connection].client_side = session.client
+            connections["client_side"][connection] = session.client
         if session.settled:
-            state.connections[connection].protocol = TLS_PASSED
+            connections["protocol"][connection] = TLS_PASSED
             self._facts[connection] = self._sessions.pop(connection).facts()
         if self._size >= BATCH_BYTES or len(self._segments) >= BATCH_SEGMENTS:
             yield from self.flush()
