@@ -1,46 +1,44 @@
-"""Topics for a replay: those on the plan that the target lacks, with as many partitions as captured.
+"""Topics that a replay needs and the target lacks: created with as many partitions as captured.
 
-Nothing is ever deleted.
+Nothing is ever deleted, and no topic is changed that exists.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.protocol.error_codes import error_name
-from kdissect.replay.effects import (
-    Coroutine,
-    Part,
-    ask_one,
-)
+from kdissect.protocol.error_codes import ErrorCode, error_name
+from kdissect.replay.effects import Coroutine, Part, ask_one
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.load.policy import is_internal
 from kdissect.replay.rewrite.versions import chosen_version
 
 TIMEOUT_MS = 30_000
+NEWEST_VERSION = 4  # of CreateTopics: newer ones have nothing that is needed
 CREATED, NOT_SETTLED = "created", "created, but not every node knows its leaders yet"
 
 
 class MissingTopic(NamedTuple):
-    """A topic to be made."""
+    """A topic to create."""
 
-    name: str
+    name: str  # on the target
     partitions: int
     replicas: int
 
 
 class CreatedTopic(NamedTuple):
-    """What became of it."""
+    """What became of a topic that was missing."""
 
     wanted: MissingTopic
     outcome: str
 
 
 def missing_topics(replay: Replay) -> list[MissingTopic]:
-    """List the topics on the plan that the target lacks."""
-    brokers = max(len(replay.cluster.nodes), 1)
+    """Return the topics of the capture that the target lacks, with no more replicas than it has nodes."""
+    nodes = max(len(replay.cluster.nodes), 1)
     return [
-        MissingTopic(replay.loaded.names.topic(name), source.partitions, min(source.replicas or 1, brokers))
+        MissingTopic(replay.loaded.names.topic(name), source.partitions, min(source.replicas or 1, nodes))
         for name, source in sorted(replay.loaded.source.topics.items())
         if source.partitions
         and not is_internal(name)
@@ -48,19 +46,21 @@ def missing_topics(replay: Replay) -> list[MissingTopic]:
     ]
 
 
-def create_topics(context: ReplayContext, wanted: list[MissingTopic]) -> Coroutine[list[CreatedTopic]]:
-    """Create topics and wait until every node knows their leaders; give what became of each."""
-    version = chosen_version(ApiKey.CREATE_TOPICS, 4, context.cluster.versions.get(ApiKey.CREATE_TOPICS)) or 0
+def create_topics(context: ReplayContext, missing: Sequence[MissingTopic]) -> Coroutine[list[CreatedTopic]]:
+    """Create topics, wait until every node knows their leaders, and return what became of each."""
+    spoken = context.cluster.versions.get(ApiKey.CREATE_TOPICS)
+    version = chosen_version(ApiKey.CREATE_TOPICS, NEWEST_VERSION, spoken) or 0
     body = {
         "topics": [
-            {"name": each.name, "num_partitions": each.partitions, "replication_factor": each.replicas}
-            for each in wanted
+            {"name": topic.name, "num_partitions": topic.partitions, "replication_factor": topic.replicas}
+            for topic in missing
         ],
         "timeout_ms": TIMEOUT_MS,
     }
     answer = yield from ask_one(Part(ApiKey.CREATE_TOPICS, version, body, wait_ms=TIMEOUT_MS))
-    outcomes = {each["name"]: each["error_code"] for each in answer.body.get("topics") or ()}
-    created = [each.name for each in wanted if outcomes.get(each.name) == 0]
-    said = {name: error_name(code) for name, code in outcomes.items()} | dict.fromkeys(created, CREATED)
-    said |= dict.fromkeys((yield from context.discovery.until_settled(created, created=True)), NOT_SETTLED)
-    return [CreatedTopic(each, said.get(each.name, str(answer.bucket))) for each in wanted]
+    errors = {topic["name"]: topic["error_code"] for topic in answer.body.get("topics") or ()}
+    created = [topic.name for topic in missing if errors.get(topic.name) == ErrorCode.NONE]
+    outcomes = {name: error_name(code) for name, code in errors.items()} | dict.fromkeys(created, CREATED)
+    unsettled = yield from context.discovery.until_settled(created, created=True)
+    outcomes |= dict.fromkeys(unsettled, NOT_SETTLED)
+    return [CreatedTopic(topic, outcomes.get(topic.name, str(answer.bucket))) for topic in missing]

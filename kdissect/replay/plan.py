@@ -1,16 +1,16 @@
 """The plan: what a run would send, rewrite, convert and skip, and why.
 
-Made from the capture and what the target said.
-
-Every request is rewritten as a run would rewrite it, and not sent. What only a run can know (errors of the
-target, a first attempt that failed) is said to depend on it.
+In: a capture, and what the target says about itself. Out: plain values, which are written as JSON and rendered by
+`results.run_text`. Every request is rewritten as a run would rewrite it, and not sent. What only a run can know
+(errors of the target, a first attempt that failed) is not in the plan.
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.protocol.codec.messages import decode_request
 from kdissect.protocol.schema.registry import api_name
 from kdissect.replay.create_topics import missing_topics
 from kdissect.replay.disposition import (
@@ -24,7 +24,9 @@ from kdissect.replay.engine.schedule import Schedule, without_long_gaps
 from kdissect.replay.engine.sharding import shard_requests
 from kdissect.replay.handlers.produce_batches import BEFORE_IMPLICIT_ADD
 from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.handlers.request_rewriter import NEWEST
 from kdissect.replay.handlers.share import FIRST_VERSION
+from kdissect.replay.load.captured_cluster import CapturedTopic
 from kdissect.replay.load.policy import FIRST_OF_CONSUMERS, is_internal
 from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.net.transport import wall_ns
@@ -38,124 +40,135 @@ from kdissect.replay.settings import (
 )
 from kdissect.replay.target.cluster import PARTITIONS_OF
 from kdissect.replay.target.leaders import LEAST_METADATA
-from kdissect.text import format_uuid
+from kdissect.text import format_address, format_uuid, parse_address
 
-LIMITS: dict[
-    int, tuple[int, int]
-] = {  # API -> (lowest, highest) version that a course sends, beyond what the target says
-    ApiKey.METADATA: (LEAST_METADATA, 99),
-    ApiKey.FETCH: (4, 99),
-    ApiKey.LIST_OFFSETS: (1, 99),
-    ApiKey.OFFSET_COMMIT: (2, 99),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: (FIRST_OF_CONSUMERS, 99),
-    ApiKey.JOIN_GROUP: (2, 99),
+VERSION_LIMITS: Mapping[int, tuple[int, int]] = {
+    ApiKey.METADATA: (LEAST_METADATA, NEWEST),
+    ApiKey.FETCH: (4, NEWEST),
+    ApiKey.LIST_OFFSETS: (1, NEWEST),
+    ApiKey.OFFSET_COMMIT: (2, NEWEST),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (FIRST_OF_CONSUMERS, NEWEST),
+    ApiKey.JOIN_GROUP: (2, NEWEST),
     ApiKey.ADD_PARTITIONS_TO_TXN: (0, 3),
-    ApiKey.SHARE_FETCH: (FIRST_VERSION, 99),
-    ApiKey.SHARE_ACKNOWLEDGE: (FIRST_VERSION, 99),
+    ApiKey.SHARE_FETCH: (FIRST_VERSION, NEWEST),
+    ApiKey.SHARE_ACKNOWLEDGE: (FIRST_VERSION, NEWEST),
 }
-FIRST_GENERATION: dict[int, int] = {
+"""API -> lowest and highest version that its handler sends, beyond what the target speaks."""
+
+BEFORE_GENERATION_2: Mapping[int, int] = {
     ApiKey.PRODUCE: BEFORE_IMPLICIT_ADD,
     ApiKey.END_TXN: 4,
     ApiKey.TXN_OFFSET_COMMIT: 4,
 }
+"""API -> highest version that may be sent in a transaction of the first generation (KIP-890)."""
+
 REQUEST_LIMIT = 104_857_600  # socket.request.max.bytes of a broker that nobody configured
 RATE_WINDOW_NS = 1_000_000_000
-MOST_IDS = 5  # of nameless topics that are told
+MOST_IDS = 5  # of topic ids without a name that are listed
+
+
+@dataclass(slots=True)
+class _Totals:
+    """What becomes of all requests."""
+
+    dispositions: Counter[Disposition] = field(default_factory=Counter)
+    apis: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    skipped: Counter[tuple[str, str, str]] = field(default_factory=Counter)  # API, disposition, reason
+    versions: Counter[tuple[str, int, int]] = field(default_factory=Counter)  # API, captured, sent
+    sent: list[ReplayItem] = field(default_factory=list)
+    groups: set[str] = field(default_factory=set)  # that requests name
+    nameless_ids: Counter[bytes] = field(default_factory=Counter)  # topic ids without a name
+
+    def add_skipped(self, item: ReplayItem, skip: SkipRequest) -> None:
+        """Add a request that would be skipped."""
+        name = api_name(item.request.key)
+        self.dispositions[skip.bucket] += 1
+        self.apis[name].update(("captured", "skipped"))
+        self.skipped[name, skip.bucket.value, skip.reason] += 1
+
+    def add_sent(self, item: ReplayItem, version: int, retry: bool) -> None:
+        """Add a request that would be sent in some version."""
+        name, captured = api_name(item.request.key), item.request.version or 0
+        counts = self.apis[name]
+        self.dispositions[Disposition.ANSWERED] += 1
+        counts.update(("captured", "sent"))
+        counts["retries"] += retry
+        if version != captured:
+            counts["converted"] += 1
+            self.versions[name, captured, version] += 1
+        self.sent.append(item)
 
 
 def make_plan(replay: Replay) -> dict[str, Any]:
-    """Give the plan as plain values."""
-    context = replay.context()
-    settings, loaded = replay.settings, replay.loaded
-    buckets: Counter[Disposition] = Counter()
-    by_api: dict[str, Counter[str]] = defaultdict(Counter)
-    skipped: Counter[tuple[str, str, str]] = Counter()
-    versions: Counter[tuple[str, int, int]] = Counter()
-    losses: Counter[str] = Counter()
-    sent: list[ReplayItem] = []
-    groups: set[str] = set()
-    nameless: Counter[bytes] = Counter()
+    """Return the plan of a replay whose target is known."""
+    context, loaded, totals = replay.context(), replay.loaded, _Totals()
     for item in loaded.items:
-        name = api_name(item.request.key)
-        outcome = _outcome(replay, context, item, groups, nameless)
-        by_api[name]["captured"] += 1
-        if isinstance(outcome, SkipRequest):
-            buckets[outcome.bucket] += 1
-            by_api[name]["skipped"] += 1
-            skipped[name, outcome.bucket.value, outcome.reason] += 1
-            continue
-        buckets[Disposition.ANSWERED] += 1
-        by_api[name]["sent"] += 1
-        by_api[name]["retries"] += (
-            item.request.index in loaded.retries or item.request.index in loaded.repeats
-        )
-        captured = item.request.version or 0
-        if outcome != captured:
-            by_api[name]["converted"] += 1
-            versions[name, captured, outcome] += 1
-        sent.append(item)
+        try:
+            version = _version_of(context, item, totals)
+        except SkipRequest as skip:
+            totals.add_skipped(item, skip)
+        else:
+            index = item.request.index
+            totals.add_sent(item, version, index in loaded.retries or index in loaded.repeats)
+    losses: Counter[str] = Counter()
     for notes in context.notes.by_request.values():
         losses.update(note for note in notes if ", without " in note)
-    check(len(loaded.items), buckets)
+    check(len(loaded.items), totals.dispositions)
+    would_be_sent = {"would be sent": totals.dispositions[Disposition.ANSWERED]}
     return {
         "capture": _capture(replay),
         "target": _target(replay),
-        "accounting": sums(buckets) | {"sent_as": {"would be sent": buckets[Disposition.ANSWERED]}},
-        "apis": {name: dict(counts) for name, counts in sorted(by_api.items())},
+        "accounting": sums(totals.dispositions) | {"sent_as": would_be_sent},
+        "apis": {name: dict(counts) for name, counts in sorted(totals.apis.items())},
         "skipped": [
-            {"api": name, "bucket": bucket, "reason": reason, "requests": count}
-            for (name, bucket, reason), count in skipped.most_common()
+            {"api": name, "bucket": disposition, "reason": reason, "requests": count}
+            for (name, disposition, reason), count in totals.skipped.most_common()
         ],
         "conversions": [
             {"api": name, "captured": captured, "sent": version, "requests": count}
-            for (name, captured, version), count in sorted(versions.items())
+            for (name, captured, version), count in sorted(totals.versions.items())
         ],
         "losses": dict(losses),
-        "names": _names(replay, groups),
+        "names": _names(replay, totals.groups),
         "topics": _topics(replay),
-        "timers": _timers(replay, sent),
-        "load": _load(replay, sent),
+        "timers": _timers(replay, totals.sent),
+        "load": _load(replay, totals.sent),
         "records": loaded.records,
         "record_bytes": loaded.record_bytes,
         "retries": len(loaded.retries.keys() | loaded.repeats.keys()),
-        "settings": _settings(settings),
-        "warnings": [*_warnings(replay), *_unnamed(nameless)],
+        "settings": _settings(replay.settings),
+        "warnings": [*_warnings(replay), *_nameless(totals.nameless_ids)],
     }
 
 
-def _outcome(
-    replay: Replay, context: ReplayContext, item: ReplayItem, groups: set[str], nameless: Counter[bytes]
-) -> SkipRequest | int:
-    """Give the version in which a request would be sent, or why it would not be.
+def _version_of(context: ReplayContext, item: ReplayItem, totals: _Totals) -> int:
+    """Return the version in which a request would be sent. Raise SkipRequest if it would not be.
 
-    Take note of the groups that it names, and of topic ids without a name.
+    The groups that it names, and its topic ids without a name, are added to the totals.
     """
     if item.refusal is not None:
-        return SkipRequest(*item.refusal)
+        raise SkipRequest(*item.refusal)
     key = item.request.key
-    low, high = LIMITS.get(key, (0, 99))
-    if key in FIRST_GENERATION and item.transaction and not context.cluster.second_generation:
-        high = FIRST_GENERATION[key]
-    body = decode_request(replay.spool.get(item.request.frame) or b"").body or {}
-    groups.update(groups_of(key, item.request.version or 0, body))
+    lowest, highest = VERSION_LIMITS.get(key, (0, NEWEST))
+    if key in BEFORE_GENERATION_2 and item.transaction and not context.cluster.second_generation:
+        highest = BEFORE_GENERATION_2[key]
+    body = context.captured.request(item.request)
+    totals.groups.update(groups_of(key, item.request.version or 0, body))
     if key in PARTITIONS_OF:
         ids = {topic.get("topic_id", ZERO_ID) for topic in body.get(PARTITIONS_OF[key].topics) or ()}
-        nameless.update(ids - context.names.captured_ids.keys() - {ZERO_ID})
-    try:
-        version = context.rewriter.version(item, low, high)
-        if key in PARTITIONS_OF:
-            _check_topics(context, key, body)
-        if key not in (ApiKey.PRODUCE, ApiKey.FETCH):
-            context.rewriter.rewrite(item, body, version)
-    except SkipRequest as refused:
-        return refused
+        totals.nameless_ids.update(ids - context.names.captured_ids.keys() - {ZERO_ID})
+    version = context.rewriter.version(item, lowest, highest)
+    if key in PARTITIONS_OF:
+        _check_topics(context, key, body)
+    if key not in (ApiKey.PRODUCE, ApiKey.FETCH):
+        context.rewriter.rewrite(item, body, version)
     return version
 
 
 def _check_topics(context: ReplayContext, key: int, body: Tree) -> None:
-    """Raise SkipRequest when no topic of a request is on the target."""
-    cut = PARTITIONS_OF[key]
-    names = [context.names.captured_topic(topic, cut.name) for topic in body.get(cut.topics) or ()]
+    """Raise SkipRequest if no topic of a request is on the target."""
+    place = PARTITIONS_OF[key]
+    names = [context.names.captured_topic(topic, place.name) for topic in body.get(place.topics) or ()]
     if not names:
         return
     if key == ApiKey.PRODUCE and all(is_internal(name) for name in names):
@@ -176,21 +189,21 @@ def _capture(replay: Replay) -> dict[str, Any]:
         "orphan_responses": capture.orphans,
         "connections": len(connections),
         "headless_connections": len(capture.headless & connections),
-        "client_hosts": len({client.rpartition(":")[0] for client in capture.clients.values()}),
+        "client_hosts": len({parse_address(client)[0] for client in capture.clients.values()}),
         "start_ns": capture.earliest_ns,
         "end_ns": capture.latest_ns,
         "cluster_ids": sorted(loaded.source.cluster_ids),
-        "brokers": sorted(f"{host}:{port}" for host, port in loaded.source.addresses),
+        "brokers": sorted(format_address(*address) for address in loaded.source.addresses),
         "sasl_mechanisms": sorted(loaded.source.mechanisms),
     }
 
 
 def _target(replay: Replay) -> dict[str, Any]:
-    topology = replay.cluster
+    cluster = replay.cluster
     return {
         "cluster_id": replay.target.cluster_id,
-        "nodes": {str(node): f"{host}:{port}" for node, (host, port) in sorted(topology.nodes.items())},
-        "transaction_version": topology.features.get("transaction.version", 0),
+        "nodes": {str(node): format_address(*address) for node, address in sorted(cluster.nodes.items())},
+        "transaction_version": cluster.features.get("transaction.version", 0),
     }
 
 
@@ -207,76 +220,67 @@ def _names(replay: Replay, groups: set[str]) -> dict[str, Any]:
 
 
 def _topics(replay: Replay) -> list[dict[str, Any]]:
-    """Compare each topic of the capture with the target's."""
-    found = []
-    for name, source in sorted(replay.loaded.source.topics.items()):
-        if is_internal(name):
-            continue
-        mapped = replay.loaded.names.topic(name)
-        known = replay.cluster.topics.get(mapped)
-        told = replay.target.settings.get(mapped, {})
-        differences = []
-        if known is None:
-            differences.append("missing")
-        else:
-            if len(known.leaders) < source.partitions:
-                differences.append(f"{len(known.leaders)} partitions, {source.partitions} in the capture")
-            if source.replicas and known.replicas < source.replicas:
-                differences.append(
-                    f"{known.replicas} replicas, {source.replicas} in the capture: acks=all is cheaper"
-                )
-            if told.get("message.timestamp.type") == "LogAppendTime":
-                differences.append("the broker stamps records with its own time")
-            if "compact" in (told.get("cleanup.policy") or ""):
-                differences.append("compacted: records without key are refused")
-            if mapped in replay.target.unsettled:
-                differences.append("partitions without a leader, or nodes that do not know them")
-            differences += _retention(replay, told)
-        found.append(
-            {"topic": name, "target": mapped, "partitions": source.partitions, "differences": differences}
-        )
-    return found
+    """Return how each topic of the target differs from the captured one."""
+    return [
+        {
+            "topic": name,
+            "target": replay.loaded.names.topic(name),
+            "partitions": source.partitions,
+            "differences": list(_differences(replay, replay.loaded.names.topic(name), source)),
+        }
+        for name, source in sorted(replay.loaded.source.topics.items())
+        if not is_internal(name)
+    ]
 
 
-def _retention(replay: Replay, told: dict[str, str | None]) -> list[str]:
-    retention = told.get("retention.ms")
-    if not retention or int(retention) < 0 or replay.settings.timestamps is not Timestamps.KEEP:
-        return []
-    age_ms = (wall_ns() - replay.capture.earliest_ns) // 1_000_000
-    return (
-        ["records are older than its retention: they vanish (--timestamps shift)"]
-        if age_ms > int(retention)
-        else []
-    )
+def _differences(replay: Replay, name: str, source: CapturedTopic) -> Iterator[str]:
+    """Yield how a topic of the target differs from the captured one; `name` is that on the target."""
+    known, settings = replay.cluster.topics.get(name), replay.target.settings.get(name, {})
+    if known is None:
+        yield "missing"
+        return
+    if len(known.leaders) < source.partitions:
+        yield f"{len(known.leaders)} partitions, {source.partitions} in the capture"
+    if source.replicas and known.replicas < source.replicas:
+        yield f"{known.replicas} replicas, {source.replicas} in the capture: acks=all is cheaper"
+    if settings.get("message.timestamp.type") == "LogAppendTime":
+        yield "the broker stamps records with its own time"
+    if "compact" in (settings.get("cleanup.policy") or ""):
+        yield "compacted: records without a key are refused"
+    if name in replay.target.unsettled:
+        yield "partitions without a leader, or nodes that do not know them"
+    retention_ms, keeps = settings.get("retention.ms"), replay.settings.timestamps is Timestamps.KEEP
+    if retention_ms and int(retention_ms) >= 0 and keeps:
+        age_ms = (wall_ns() - replay.capture.earliest_ns) // 1_000_000
+        if age_ms > int(retention_ms):
+            yield "records are older than its retention and would be deleted (--timestamps shift)"
 
 
 def _timers(replay: Replay, sent: list[ReplayItem]) -> list[str]:
-    """Say which of Kafka's timers, which run in real time, the speed breaks."""
+    """Return which of Kafka's timers, which run in real time, the speed breaks."""
     speed = replay.settings.speed
     if speed == 1 or replay.settings.pace is Pace.ASAP:
         return []
     keys = {item.request.key for item in sent}
-    said = []
+    notes = []
     if ApiKey.FETCH in keys:
-        said.append(f"fetches wait 1/{speed:g} of the time that they waited in the capture")
-    if speed < 1:
-        if keys & {ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT}:
-            said.append(
-                "heartbeats come slower than captured: session timeouts are raised, members of "
-                "groups without a leader may expire"
-            )
-        if any(item.transaction for item in sent) and ApiKey.INIT_PRODUCER_ID in keys:
-            said.append("transactions stay open longer: their timeout is raised as far as the broker allows")
-        said.append(
-            "connections may be idle for longer than the broker keeps them (10 minutes if "
-            "nobody configured it)"
+        notes.append(f"fetches wait 1/{speed:g} of the time that they waited in the capture")
+    if speed > 1 and ApiKey.JOIN_GROUP in keys:
+        notes.append(
+            "session and rebalance timeouts are not shortened: members that vanished are missed later than "
+            "captured"
         )
-    elif keys & {ApiKey.JOIN_GROUP}:
-        said.append(
-            "session and rebalance timeouts are not shortened: members that vanished are "
-            "missed later than captured"
+    if speed > 1:
+        return notes
+    if keys & {ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT}:
+        notes.append(
+            "heartbeats come slower than captured: session timeouts are raised, members of groups without a "
+            "leader may expire"
         )
-    return said
+    if any(item.transaction for item in sent) and ApiKey.INIT_PRODUCER_ID in keys:
+        notes.append("transactions stay open longer: their timeout is raised as far as the broker allows")
+    notes.append("connections may be idle for longer than the broker keeps them (10 minutes by default)")
+    return notes
 
 
 def _load(replay: Replay, sent: list[ReplayItem]) -> dict[str, Any]:
@@ -326,46 +330,44 @@ def _settings(settings: ReplaySettings) -> dict[str, Any]:
     }
 
 
-def _unnamed(nameless: Counter[bytes]) -> list[str]:
-    """Say which topic ids want a name."""
-    told = [f"{format_uuid(each)} ({count:,} requests)" for each, count in nameless.most_common(MOST_IDS)]
-    more = [f"{len(nameless) - MOST_IDS} others"] if len(nameless) > MOST_IDS else []
-    return [f"the capture names no topic of id {', '.join([*told, *more])}: --topic-id ID=NAME does"] * bool(
-        told
-    )
+def _nameless(ids: Counter[bytes]) -> list[str]:
+    """Return which topic ids need a name."""
+    if not ids:
+        return []
+    listed = [
+        f"{format_uuid(identity)} ({count:,} requests)" for identity, count in ids.most_common(MOST_IDS)
+    ]
+    if len(ids) > MOST_IDS:
+        listed.append(f"{len(ids) - MOST_IDS} others")
+    return [f"topic ids without a name in the capture: {', '.join(listed)}; --topic-id ID=NAME names one"]
 
 
-def _warnings(replay: Replay) -> list[str]:
-    said = list(replay.capture.warnings)
-    largest = max((item.request.frame.size for item in replay.loaded.items), default=0)
+def _warnings(replay: Replay) -> Iterator[str]:
+    """Yield what the operator should know before a run."""
+    loaded = replay.loaded
+    yield from replay.capture.warnings
+    largest = max((item.request.frame.size for item in loaded.items), default=0)
     if largest > REQUEST_LIMIT:
-        said.append(
-            f"the largest request has {largest} bytes; brokers take {REQUEST_LIMIT} unless configured"
-        )
+        yield f"the largest request has {largest} bytes; brokers take {REQUEST_LIMIT} by default"
     if replay.capture.headless:
-        said.append(
+        yield (
             "connections older than the capture get producer ids, fetch sessions and memberships of their own"
         )
-    loaded = replay.loaded
     missing = len(missing_topics(replay))
     if missing:
-        said.append(
+        yield (
             f"{missing} {'topic is' if missing == 1 else 'topics are'} missing on the target: "
             "kdissect replay prepare creates them, with as many partitions as in the capture"
         )
     if loaded.prior_members:
-        said.append(
-            f"{len(loaded.prior_members)} members of groups are older than what is played: they "
-            "are let in first"
-        )
+        yield f"{len(loaded.prior_members)} group members are older than what is sent: they join first"
     if loaded.older_sessions:
         known = sum(map(len, loaded.older_sessions.values()))
-        said.append(
-            f"{len(loaded.older_sessions)} fetch sessions are older than what is played: "
+        yield (
+            f"{len(loaded.older_sessions)} fetch sessions are older than what is sent: "
             f"{known} of their partitions are known, others may be missing"
         )
-    if replay.loaded.source.mechanisms:
-        said.append("captured credentials are never used: every connection is the operator's user, or nobody")
+    if loaded.source.mechanisms:
+        yield "captured credentials are never used: every connection uses the login of the operator, or none"
     if replay.settings.groups is Groups.OFF:
-        said.append("consumer groups are not replayed (--groups simple or full)")
-    return said
+        yield "consumer groups are not replayed (--groups simple or full)"

@@ -212,7 +212,7 @@ def test_members_and_sessions_older_than_the_capture(target: SecuredCluster, tmp
     assert played.counts["members let in that are older than the capture"] >= 10
     reasons = {pair["reason"] for pair in played.pairs if pair["bucket"] == "headless"}
     assert reasons == {UNTOLD.reason}  # idle consumers: their fetches bring nothing that would tell
-    assert any("older than what is played: they are let in first" in said for said in played.plan["warnings"])
+    assert any("older than what is sent: they join first" in said for said in played.plan["warnings"])
     of_members = [each for each in played.pairs if each["api"] in ("Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat", "LeaveGroup")]  # fmt: skip
     assert len(of_members) > 80
     # Groups live by real timers: on a busy machine a member may miss its session.

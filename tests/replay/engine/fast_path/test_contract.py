@@ -1,7 +1,8 @@
 """The contract of the fast path: it sends the bytes that the handler of a request would send.
 
-Every scenario is replayed twice on paper, once with all that can be prepared ahead and once without, and the frames
-that the target gets on each captured connection are compared: all of them, in their order, byte for byte.
+Every scenario is replayed twice on paper, once with all that can be prepared ahead and once without, and the
+frames that the target gets on each captured connection are compared: all of them, in their order, byte for
+byte.
 """
 
 from __future__ import annotations
@@ -82,7 +83,10 @@ def both(
     topics: dict[str, int],
     leaders: int,
 ) -> tuple[OnPaper, int]:
-    """Replay on both paths and compare the frames. Return one of the replays, and how many requests were prepared."""
+    """Replay on both paths and compare the frames.
+
+    Return one of the replays, and how many requests were prepared.
+    """
     replays = []
     for prepared in (True, False):
         recorder = Recorder(respond(), delay_ns=0)  # or connections that are opened early would tell
