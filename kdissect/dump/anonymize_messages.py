@@ -1,9 +1,13 @@
-"""Names replaced in decoded messages, for `dump --anonymize`: an exchange that is told under other names from here on.
+"""Names in decoded messages replaced by pseudonyms, for `dump --anonymize`.
 
-What a text means decides, by role, which kind of name stands for it. A text without a role is replaced unless its field is
-known to hold words of the protocol (`OWN_WORDS`): what the schema will learn is hidden until somebody says that it may be
-told. Messages carried in bytes (subscriptions, assignments) are decoded, replaced and encoded again; bytes and tagged
-fields that nobody can read are left out, and so is what an Envelope carries. Numbers stay.
+In comes a decoded exchange, out goes one whose messages have pseudonyms, so that nothing that is written has
+seen a name.
+
+The role of a text decides which kind of pseudonym stands for it. A text without a role is replaced unless its
+field is known to hold words of the protocol (`KEPT_FIELDS`), so a field that a later schema adds is hidden
+until somebody lists it. Messages inside bytes (subscriptions, assignments) are decoded, replaced and encoded
+again. Bytes and tagged fields without a schema are left out, and so is the content of an Envelope. Numbers
+stay.
 """
 
 import re
@@ -33,20 +37,48 @@ from kdissect.text import format_address, format_uuid, parse_address, parse_uuid
 Tree = dict[str, Any]
 
 KINDS = {
-    "topic": "topic", "group": "group", "member": "member", "instance": "instance", "transactional_id": "transaction",
-    "client_id": "client", "host": "host", "client_host": "host", "sasl_mechanism": "mechanism",
-    "group_leader": "member", "topic_pattern": "pattern", "transactional_id_pattern": "pattern", "error_message": "message",
-}  # fmt: skip
+    "topic": "topic",
+    "group": "group",
+    "member": "member",
+    "instance": "instance",
+    "transactional_id": "transaction",
+    "client_id": "client",
+    "host": "host",
+    "client_host": "host",
+    "sasl_mechanism": "mechanism",
+    "group_leader": "member",
+    "topic_pattern": "pattern",
+    "transactional_id_pattern": "pattern",
+    "error_message": "message",
+}
 """Roles of text whose kind of name has another word than the role; the rest go by their role."""
 
-OWN_ROLES = frozenset(("client_software_name", "client_software_version", "quota_entity_type"))
-OWN_WORDS = frozenset(
+KEPT_ROLES = frozenset(("client_software_name", "client_software_version", "quota_entity_type"))
+KEPT_FIELDS = frozenset(
     (
-        "assignor_name", "configuration_keys", "documentation", "feature", "group_state", "group_type", "name", "owner_principal_type",
-        "principal_type", "protocol_data", "protocol_name", "protocol_type", "requested_metrics", "server_assignor", "state_filters",
-        "states_filter", "token_requester_principal_type", "transaction_state", "type", "types_filter", "unknown_state_filters",
+        "assignor_name",
+        "configuration_keys",
+        "documentation",
+        "feature",
+        "group_state",
+        "group_type",
+        "name",
+        "owner_principal_type",
+        "principal_type",
+        "protocol_data",
+        "protocol_name",
+        "protocol_type",
+        "requested_metrics",
+        "server_assignor",
+        "state_filters",
+        "states_filter",
+        "token_requester_principal_type",
+        "transaction_state",
+        "type",
+        "types_filter",
+        "unknown_state_filters",
     )
-)  # fmt: skip
+)
 """Fields without a role that hold names of states, protocols, features, listeners and settings."""
 
 RESOURCES: Mapping[Any, str | None] = {
@@ -69,74 +101,76 @@ EVERYTHING = "*"
 @dataclass(slots=True)
 class _Context:
     pseudonyms: Pseudonyms
-    asked: Tree  # the body of the request
+    request_body: Tree  # the body of the request
     protocol_type: str | None
 
 
-_Hider = Callable[[Tree, _Context], Tree]
+_Anonymizer = Callable[[Tree, _Context], Tree]
 _Step = Callable[[Any, Tree, _Context], Any]  # (value, struct around it, context) -> what stands for it
 
 
 class AnonymizedExchange(DecodedExchange):
-    """An exchange under other names."""
+    """An exchange whose messages have pseudonyms in place of names."""
 
-    __slots__ = ("_pseudonyms", "_shown")
+    __slots__ = ("_original", "_pseudonyms")
 
-    def __init__(self, spoken: DecodedExchange, pseudonyms: Pseudonyms) -> None:
-        super().__init__(spoken.exchange)
-        self._shown, self._pseudonyms = spoken, pseudonyms
+    def __init__(self, original: DecodedExchange, pseudonyms: Pseudonyms) -> None:
+        super().__init__(original.exchange)
+        self._original, self._pseudonyms = original, pseudonyms
 
     @property
     def request(self) -> DecodedMessage | None:
-        """The request, if there is one."""
-        if self._request is None and self._shown.request is not None:
-            self._request = self._hidden(self._shown.request, "request")
+        """The request; None if there is none."""
+        if self._request is None and self._original.request is not None:
+            self._request = self._anonymized(self._original.request, "request")
         return self._request
 
     @property
     def response(self) -> DecodedMessage | None:
-        """The response, if there is one."""
-        if self._response is None and self._shown.response is not None:
-            self._response = self._hidden(self._shown.response, "response")
+        """The response; None if there is none."""
+        if self._response is None and self._original.response is not None:
+            self._response = self._anonymized(self._original.response, "response")
         return self._response
 
     def _enveloped(self) -> None:
         return None
 
-    def _hidden(self, whole: DecodedMessage, half: str) -> DecodedMessage:
-        header = {name: value for name, value in whole.header.items() if name != UNKNOWN_TAGS}
+    def _anonymized(self, decoded: DecodedMessage, half: str) -> DecodedMessage:
+        header = {name: value for name, value in decoded.header.items() if name != UNKNOWN_TAGS}
         if header.get("client_id"):
             header["client_id"] = self._pseudonyms.name("client", header["client_id"])
-        return DecodedMessage(header, self._body(whole, half), whole.version, whole.fault)
+        return DecodedMessage(header, self._body(decoded, half), decoded.version, decoded.fault)
 
-    def _body(self, whole: DecodedMessage, half: str) -> Tree | None:
-        if whole.body is None:
+    def _body(self, decoded: DecodedMessage, half: str) -> Tree | None:
+        if decoded.body is None:
             return None
         if self.exchange.is_kafka07:
-            return _old(whole.body, self._pseudonyms)
+            return _kafka07_body(decoded.body, self._pseudonyms)
         api = APIS.get(-1 if self.exchange.api_key is None else self.exchange.api_key)
-        if api is None or whole.version is None:
+        if api is None or decoded.version is None:
             return None
-        asked = (self._shown.request.body if self._shown.request else None) or {}
-        protocol = whole.body.get("protocol_type", asked.get("protocol_type"))
+        request_body = (self._original.request.body if self._original.request else None) or {}
+        protocol = decoded.body.get("protocol_type", request_body.get("protocol_type"))
         message = api.request if half == "request" else api.response
-        return _hider(message, whole.version)(whole.body, _Context(self._pseudonyms, asked, protocol))
+        return _message_anonymizer(message, decoded.version)(
+            decoded.body, _Context(self._pseudonyms, request_body, protocol)
+        )
 
 
-def anonymize_heading(said: Tree, pseudonyms: Pseudonyms) -> Tree:
-    """Give what stands above an exchange under other names."""
+def anonymize_heading(fields: Tree, pseudonyms: Pseudonyms) -> Tree:
+    """Return the heading of an exchange with pseudonyms in place of names."""
     kinds = {"client_id": "client", "capture_file": "capture", "sasl_mechanism": "mechanism"}
-    ends = {end: _end(said[end], pseudonyms) for end in ("client", "server")}
-    names = {name: pseudonyms.name(kind, said[name]) for name, kind in kinds.items() if name in said}
-    return said | {"connection": pseudonyms.number(said["connection"])} | ends | names
+    ends = {end: _address(fields[end], pseudonyms) for end in ("client", "server")}
+    names = {name: pseudonyms.name(kind, fields[name]) for name, kind in kinds.items() if name in fields}
+    return fields | {"connection": pseudonyms.number(fields["connection"])} | ends | names
 
 
 def anonymize_topic_names(names: Mapping[bytes, str], pseudonyms: Pseudonyms) -> dict[bytes, str]:
-    """Give the names of topics by their ids, both replaced."""
+    """Return the names of topics by their ids, both replaced by pseudonyms."""
     return {_topic_id(raw, pseudonyms): pseudonyms.name("topic", name) or "" for raw, name in names.items()}
 
 
-def _end(text: str, pseudonyms: Pseudonyms) -> str:
+def _address(text: str, pseudonyms: Pseudonyms) -> str:
     host, port = parse_address(text)
     return format_address(pseudonyms.name("host", host), port)
 
@@ -148,33 +182,36 @@ def _topic_id(raw: bytes, pseudonyms: Pseudonyms) -> bytes:
 
 
 @cache
-def _hider(message: Message, version: int) -> _Hider:
-    """Compile the function that gives a message under other names; what it is given stays as it is."""
+def _message_anonymizer(message: Message, version: int) -> _Anonymizer:
+    """Return the function that returns a message with pseudonyms; the message it is given stays as it is."""
     return _struct(message, version)
 
 
-def _struct(owner: Message | Field, version: int) -> _Hider:
-    found = ((field, _step(field, version)) for field in fields_at(owner, version))
-    steps = [(field.name, field.array, step) for field, step in found if step]
+def _struct(owner: Message | Field, version: int) -> _Anonymizer:
+    candidates = ((field, _step(field, version)) for field in fields_at(owner, version))
+    steps = [(field.name, field.array, step) for field, step in candidates if step]
 
-    def hide(value: Tree, context: _Context) -> Tree:
+    def anonymize(value: Tree, context: _Context) -> Tree:
         if "protocol_type" in value:
             context.protocol_type = value["protocol_type"]
-        said = dict(value)
+        fields = dict(value)
         for name, array, step in steps:
             item = value.get(name)
             if item is None:
                 continue
-            said[name] = (
-                [each if each is None else step(each, value, context) for each in item]
+            fields[name] = (
+                [
+                    item_of_array if item_of_array is None else step(item_of_array, value, context)
+                    for item_of_array in item
+                ]
                 if array
                 else step(item, value, context)
             )
-        if UNKNOWN_TAGS in said:
-            said[UNKNOWN_TAGS] = [(tag, REDACTED) for tag, _ in said[UNKNOWN_TAGS]]
-        return said
+        if UNKNOWN_TAGS in fields:
+            fields[UNKNOWN_TAGS] = [(tag, REDACTED) for tag, _ in fields[UNKNOWN_TAGS]]
+        return fields
 
-    return hide
+    return anonymize
 
 
 def _step(field: Field, version: int) -> _Step | None:
@@ -182,7 +219,7 @@ def _step(field: Field, version: int) -> _Step | None:
         inner = _struct(field, version)
         return lambda value, _, context: inner(value, context)
     if field.type == "uuid":
-        return _hide_topic_id if field.role == "topic_id" else None
+        return _replace_topic_id if field.role == "topic_id" else None
     if field.type in ("string", "int16_string"):
         return _text(field)
     if field.type == "bytes":
@@ -192,46 +229,46 @@ def _step(field: Field, version: int) -> _Step | None:
 
 def _text(field: Field) -> _Step | None:
     role = field.role
-    if role in OWN_ROLES or (role is None and field.name in OWN_WORDS):
+    if role in KEPT_ROLES or (role is None and field.name in KEPT_FIELDS):
         return None
     rule = RULES.get(role or "")
     if rule:
         return rule
     kind = KINDS.get(role or "", role or field.name)
-    return lambda value, _, context: _named(value, kind, context)
+    return lambda value, _, context: _pseudonym(value, kind, context)
 
 
-def _named(value: str, kind: str | None, context: _Context) -> str | None:
+def _pseudonym(value: str, kind: str | None, context: _Context) -> str | None:
     return value if kind is None or value == EVERYTHING else context.pseudonyms.name(kind, value)
 
 
-def _hide_topic_id(value: bytes, _: Tree, context: _Context) -> bytes:
+def _replace_topic_id(value: bytes, _: Tree, context: _Context) -> bytes:
     return _topic_id(value, context.pseudonyms)
 
 
-def _hide_resource(value: str, struct: Tree, context: _Context) -> str | None:
+def _replace_resource(value: str, struct: Tree, context: _Context) -> str | None:
     kind = struct.get("resource_type", struct.get("resource_type_filter"))
-    return _named(value, RESOURCES.get(kind, "resource"), context)
+    return _pseudonym(value, RESOURCES.get(kind, "resource"), context)
 
 
-def _hide_coordinator(value: str, struct: Tree, context: _Context) -> str | None:
-    kind = struct.get("key_type", context.asked.get("key_type", 0))
-    return _named(value, COORDINATED.get(kind, "coordinator"), context)
+def _replace_coordinator(value: str, struct: Tree, context: _Context) -> str | None:
+    kind = struct.get("key_type", context.request_body.get("key_type", 0))
+    return _pseudonym(value, COORDINATED.get(kind, "coordinator"), context)
 
 
-def _hide_quota_entity(value: str, struct: Tree, context: _Context) -> str | None:
-    return _named(value, QUOTA_ENTITIES.get(struct.get("entity_type", ""), "entity"), context)
+def _replace_quota_entity(value: str, struct: Tree, context: _Context) -> str | None:
+    return _pseudonym(value, QUOTA_ENTITIES.get(struct.get("entity_type", ""), "entity"), context)
 
 
-def _hide_setting(value: str, _: Tree, context: _Context) -> str | None:
-    return value if PLAIN_VALUE.fullmatch(value) else _named(value, "value", context)
+def _replace_setting(value: str, _: Tree, context: _Context) -> str | None:
+    return value if PLAIN_VALUE.fullmatch(value) else _pseudonym(value, "value", context)
 
 
 RULES: dict[str, _Step] = {
-    "resource": _hide_resource,
-    "coordinator_key": _hide_coordinator,
-    "quota_entity": _hide_quota_entity,
-    "config_value": _hide_setting,
+    "resource": _replace_resource,
+    "coordinator_key": _replace_coordinator,
+    "quota_entity": _replace_quota_entity,
+    "config_value": _replace_setting,
 }
 
 
@@ -240,7 +277,7 @@ def _bytes(field: Field) -> _Step:
         return lambda value, _, __: REDACTED if value else value
     embedded, of_consumers = field.embedded, field.embedded.startswith("ConsumerProtocol")
 
-    def hide(value: bytes, _: Tree, context: _Context) -> Any:
+    def anonymize(value: bytes, _: Tree, context: _Context) -> Any:
         if not value:
             return value
         if of_consumers and context.protocol_type not in (None, "", "consumer"):
@@ -250,19 +287,21 @@ def _bytes(field: Field) -> _Step:
         version = min(int.from_bytes(value[:2], "big"), message.versions[-1])
         if decoded.fault:
             return REDACTED
-        said = _hider(message, version)(decoded.value, context)
-        plain = {name: b"" if item is REDACTED else item for name, item in said.items() if name != UNKNOWN_TAGS}  # fmt: skip
+        fields = _message_anonymizer(message, version)(decoded.value, context)
+        plain = {
+            name: b"" if item is REDACTED else item for name, item in fields.items() if name != UNKNOWN_TAGS
+        }
         return encode_embedded(embedded, version, plain)
 
-    return hide
+    return anonymize
 
 
-def _old(body: Tree, pseudonyms: Pseudonyms) -> Tree:
-    """Hide in a message of Kafka 0.7, which names nothing but topics."""
-    said = dict(body)
-    if said.get("topic"):
-        said["topic"] = pseudonyms.name("topic", said["topic"])
+def _kafka07_body(body: Tree, pseudonyms: Pseudonyms) -> Tree:
+    """Return the body of a message of Kafka 0.7, which names only topics, with pseudonyms."""
+    fields = dict(body)
+    if fields.get("topic"):
+        fields["topic"] = pseudonyms.name("topic", fields["topic"])
     for part in (PARTS, ANSWERS):
-        if part in said:
-            said[part] = [_old(each, pseudonyms) for each in said[part]]
-    return said
+        if part in fields:
+            fields[part] = [_kafka07_body(item_of_array, pseudonyms) for item_of_array in fields[part]]
+    return fields

@@ -1,4 +1,8 @@
-"""An exchange with its messages decoded, once, for all who ask: filters and writers."""
+"""An exchange with its messages, decoded once and only when needed.
+
+In comes an exchange as headers tell it. Filters and writers then share its decoded request and response, and
+find the fields with a role in both.
+"""
 
 from collections.abc import Iterator
 
@@ -14,7 +18,7 @@ NO_KEY = -1
 
 
 class DecodedExchange:
-    """Request and response of one exchange, decoded when first asked for."""
+    """An exchange whose request and response are decoded when they are first read."""
 
     __slots__ = ("_request", "_response", "exchange")
 
@@ -25,7 +29,7 @@ class DecodedExchange:
 
     @property
     def request(self) -> DecodedMessage | None:
-        """The request, if there is one; a raw SASL token is none."""
+        """The request; None if it was not captured, or is a raw SASL token."""
         frame = None if self.exchange.is_token else self.exchange.request
         if self._request is None and frame is not None:
             decode = decode_old_request if self.exchange.is_kafka07 else decode_request
@@ -34,7 +38,7 @@ class DecodedExchange:
 
     @property
     def response(self) -> DecodedMessage | None:
-        """The response, if there is one; of one without request only the header can be read."""
+        """The response; None if there is none. Without a request only its header can be decoded."""
         if self.exchange.is_token:
             return None
         frame, key, version = self.exchange.response, self.exchange.api_key, self.exchange.api_version
@@ -46,11 +50,11 @@ class DecodedExchange:
 
     @property
     def client_id(self) -> str | None:
-        """What the client calls itself."""
+        """The client id of the request."""
         return self.request.header.get("client_id") if self.request else None
 
     def mentions(self, roles: frozenset[str], responses_only: bool = False) -> Iterator[Mention]:
-        """Give all values of these roles, those of the request first."""
+        """Yield all values of these roles, those of the request first."""
         if self.exchange.is_kafka07:
             yield from kafka07_mentions(None if responses_only else self.request, self.response, roles)
             return
@@ -61,30 +65,37 @@ class DecodedExchange:
         if not responses_only and finder(api.request, version, roles) and self.request:
             yield from _mentions_of(self.request, finder(api.request, version, roles))
         if self.exchange.response and finder(api.response, version, roles) and self.response:
-            at = self.response.version
-            yield from _mentions_of(self.response, finder(api.response, version if at is None else at, roles))
+            response_version = self.response.version
+            yield from _mentions_of(
+                self.response,
+                finder(api.response, version if response_version is None else response_version, roles),
+            )
         inside = self._enveloped()
         if inside:
             yield from inside.mentions(roles, responses_only)
 
     def _enveloped(self) -> "DecodedExchange | None":
-        """Give what an Envelope carries as an exchange of its own (KIP-590)."""
+        """Return the exchange inside an Envelope (KIP-590); None if this is not one."""
         exchange, request = self.exchange, self.exchange.request
         if exchange.api_key != ApiKey.ENVELOPE or request is None or self.request is None:
             return None
         data = (self.request.body or {}).get("request_data") or b""
-        asked = enveloped_api(data)
-        if asked is None:
+        api_inside = enveloped_api(data)
+        if api_inside is None:
             return None
         inner = request._replace(data=data)
-        answer = exchange.response and ((self.response and self.response.body) or {}).get("response_data")
-        response = exchange.response._replace(data=answer) if exchange.response and answer else None
-        key, version = asked
+        response_data = exchange.response and ((self.response and self.response.body) or {}).get(
+            "response_data"
+        )
+        response = (
+            exchange.response._replace(data=response_data) if exchange.response and response_data else None
+        )
+        key, version = api_inside
         return DecodedExchange(
             exchange._replace(api_key=key, api_version=version, request=inner, response=response)
         )
 
 
-def _mentions_of(whole: DecodedMessage, find: object) -> Iterator[Mention]:
-    if whole.body is not None and callable(find):
-        yield from find(whole.body)
+def _mentions_of(message: DecodedMessage, find: object) -> Iterator[Mention]:
+    if message.body is not None and callable(find):
+        yield from find(message.body)

@@ -1,8 +1,9 @@
-"""A records field in words: its batches, and on request the records in them.
+"""The records of a message for people and programs: its batches, and on request the records in them.
 
-Without records nothing of what producers wrote is shown: only what the header of each batch (or message of magic 0 and 1)
-says. With them every batch has `records` with offset, timestamp, key, value and headers; keys and values of control
-records are decoded. What is wrong with a batch is its `fault`; a last batch that is cut is said to be, and is no fault.
+In come the bytes of a records field, out goes a tree. Without records only the header of each batch (or
+message of magic 0 and 1) is shown, and nothing that producers wrote. With them every batch has `records` with
+offset, timestamp, key, value and headers; keys and values of control records are decoded. What is wrong with
+a batch is its `fault`. A last batch that is cut off is marked as `cut`, which is not a fault.
 """
 
 from collections.abc import Iterator
@@ -49,14 +50,14 @@ CONTROL_VALUES = {
 
 
 def timestamp_text(time_ms: int) -> str | None:
-    """Return a time in ms as text in UTC, None for a number that is not a time after 1970 and before 10000."""
+    """Return a time in ms as text in UTC; None for what is not a time between 1970 and 9999."""
     if not 0 < time_ms <= LATEST_MS:
         return None
     return format_timestamp(time_ms * 10**6, digits=3)
 
 
 class RecordsKind(Enum):
-    """What the records of a field are."""
+    """What wrote the records of a field, which decides what is shown of them."""
 
     PLAIN = "what producers wrote"
     METADATA = "a cluster's metadata"
@@ -66,8 +67,8 @@ class RecordsKind(Enum):
 def describe_records(
     data: bytes, with_records: bool, kind: RecordsKind = RecordsKind.PLAIN
 ) -> dict[str, Any]:
-    """Say what a records field holds."""
-    batches = dict(_headers(data))
+    """Return size and batches of a records field, and on request the records in them."""
+    batches = dict(_batch_headers(data))
     if with_records:
         for batch in batches.values():
             if "magic" in batch:
@@ -76,7 +77,7 @@ def describe_records(
     return {"bytes": len(data), "batches": list(batches.values())}
 
 
-def _headers(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
+def _batch_headers(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield position and header of every batch; the last may be only what is left of one."""
     end, array = 0, np.frombuffer(data, np.uint8)
     for start, stop, magic in whole_batches(data):
@@ -106,62 +107,62 @@ def _batch(data: bytes, start: int) -> dict[str, Any]:
     return header._asdict() | {"_attributes": ", ".join(words)}
 
 
-def _message(data: bytes, at: int, magic: int) -> dict[str, Any]:
-    message: dict[str, Any] = dict(zip(MESSAGE_FIELDS, MESSAGE.unpack_from(data, at), strict=True))
+def _message(data: bytes, position: int, magic: int) -> dict[str, Any]:
+    message: dict[str, Any] = dict(zip(MESSAGE_FIELDS, MESSAGE.unpack_from(data, position), strict=True))
     attributes = message["attributes"]
     words = [CODEC_NAMES.get(attributes & CODEC_BITS, f"codec {attributes & CODEC_BITS}")]
     if magic == 1:
-        message["timestamp"] = TIMESTAMP.unpack_from(data, at + MESSAGE.size)[0]
+        message["timestamp"] = TIMESTAMP.unpack_from(data, position + MESSAGE.size)[0]
         words.append(TIMESTAMP_TYPES[bool(attributes & LOG_APPEND_TIME)])
     return message | {"_attributes": ", ".join(words)}
 
 
 def _add_records(data: bytes, batches: dict[int, dict[str, Any]], kind: RecordsKind) -> None:
-    for number, found in enumerate(read_records(data)):
+    for number, item in enumerate(read_records(data)):
         if number >= MOST_RECORDS:
             list(batches.values())[-1]["fault"] = (
                 f"more than {MOST_RECORDS:,} records in one field: the rest is not shown"
             )
             return
-        if isinstance(found, RecordFault):
-            batches.setdefault(found.position, {})["fault"] = found.reason
+        if isinstance(item, RecordFault):
+            batches.setdefault(item.position, {})["fault"] = item.reason
         else:
-            batches[found.batch.position]["records"].append(_record(found, kind))
+            batches[item.batch.position]["records"].append(_record(item, kind))
 
 
 def _record(record: Record, kind: RecordsKind) -> dict[str, Any]:
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
         "key": record.key,
         "value": record.value,
     }
     if record.control is not None:
-        said |= _control(record)
+        fields |= _control(record)
     elif kind is not RecordsKind.PLAIN and record.value is not None:
-        said |= _metadata(record.value, kind)
+        fields |= _metadata(record.value, kind)
     if record.headers:
-        said["headers"] = [{"key": header.key, "value": header.value} for header in record.headers]
-    return said
+        fields["headers"] = [{"key": header.key, "value": header.value} for header in record.headers]
+    return fields
 
 
 def _metadata(value: bytes, kind: RecordsKind) -> dict[str, Any]:
-    """Say what a metadata record is, and no more than that of one that may hold a secret."""
+    """Return what a metadata record is, without its value if that may be secret."""
     header = metadata_header(value)
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     inside: dict[str, Any] = {"bytes": len(value)}
     if header is not None:
         inside |= header._asdict() | {"_type": RECORD_TYPES.get(header.type, "unknown")}
     if kind is RecordsKind.METADATA_REDACTED and (header is None or header.secretive):
-        said["value"] = None
+        fields["value"] = None
         inside["body"] = REDACTED.value
-    return said | {"_value": inside}
+    return fields | {"_value": inside}
 
 
 def _control(record: Record) -> dict[str, Any]:
     kind = CONTROL_NAMES.get(record.control or 0, f"type {record.control}")
-    said: dict[str, Any] = {"_key": kind}
+    fields: dict[str, Any] = {"_key": kind}
     if kind in CONTROL_VALUES and record.value:
         decoded = decode_embedded(CONTROL_VALUES[kind], record.value)
-        said["_value"] = decoded.value | ({"_fault": str(decoded.fault)} if decoded.fault else {})
-    return said
+        fields["_value"] = decoded.value | ({"_fault": str(decoded.fault)} if decoded.fault else {})
+    return fields

@@ -1,6 +1,8 @@
-"""Find the values of a role in a decoded message: every topic it names, every group, every error.
+"""Fields by role in a decoded message: every topic that it names, every group, every error.
 
-The search is compiled once for each message, version and set of roles, and is None where the message cannot have any.
+In come a message of the schema, a version and roles. Out goes a function that yields each value with its role
+and the struct around it, or None if the message cannot have any. It is made once for each message, version
+and set of roles.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,13 +24,13 @@ Finder = Callable[[Tree], Iterator[Mention]]
 
 @cache
 def finder(message: Message, version: int, roles: frozenset[str]) -> Finder | None:
-    """Give the function that finds all values of these roles that are not null, those in arrays one by one."""
+    """Return the function that yields all values of these roles that are not null, elements one by one."""
     return _struct_finder(message, version, roles)
 
 
 def _struct_finder(owner: Message | Field, version: int, roles: frozenset[str]) -> Finder | None:
-    found = ((field.name, _field_finder(field, version, roles)) for field in fields_at(owner, version))
-    finders = [(name, find) for name, find in found if find]
+    candidates = ((field.name, _field_finder(field, version, roles)) for field in fields_at(owner, version))
+    finders = [(name, find) for name, find in candidates if find]
     if not finders:
         return None
 

@@ -13,7 +13,10 @@ NEVER = (1 << 63) - 1
 
 @jit
 def earliest_unfinished(state: State, connections: int) -> int:
-    """Return the earliest time (ns) that the first `connections` connections hold; NEVER if they are empty."""
+    """Return the earliest time (ns) that the first `connections` connections hold.
+
+    NEVER if they are empty.
+    """
     earliest = NEVER
     for number in range(2 * connections):
         direction = state.directions[number]

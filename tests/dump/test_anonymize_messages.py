@@ -10,8 +10,8 @@ import pytest
 
 from kdissect.cli.main import main
 from kdissect.dump.anonymize_messages import (
-    OWN_ROLES,
-    OWN_WORDS,
+    KEPT_ROLES,
+    KEPT_FIELDS,
     AnonymizedExchange,
 )
 from kdissect.dump.jsonl import json_line
@@ -85,12 +85,12 @@ def leaves(tree: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 def own_texts(message: Message) -> set[str]:
     """Name the fields whose text may be told."""
-    found = set(OWN_WORDS)
+    found = set(KEPT_FIELDS)
     pending: list[Message | Field] = [message, *MESSAGES.values()]
     while pending:
         for field in pending.pop().fields:
             pending.append(field)
-            if field.role in OWN_ROLES:
+            if field.role in KEPT_ROLES:
                 found.add(field.name)
     return found
 
