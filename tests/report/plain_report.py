@@ -14,7 +14,7 @@ def percentile(values, share):
 
 
 def latency(values):
-    """Give the exact latency figures of a list, None if it is empty."""
+    """Return the exact latency figures of a list, None if it is empty."""
     if not values:
         return None
     mean = sum(values) / len(values)
@@ -40,19 +40,19 @@ def latency(values):
 
 
 def sound(row):
-    """Tell whether a row has a latency that can be."""
+    """Return whether a row has a latency that can be."""
     return row["latency_ns"] is not None and 0 <= row["latency_ns"] < LONGEST_NS
 
 
 def lossy(connection):
-    """Tell whether the capture misses bytes of a connection."""
+    """Return whether the capture misses bytes of a connection."""
     return connection["lost_bytes"] > 0 or (connection["bytes_to_server"] == 0) != (
         connection["bytes_to_client"] == 0
     )
 
 
 def figures(rows, connections, service_total):
-    """Give what is counted for any list of exchange rows."""
+    """Return what is counted for any list of exchange rows."""
     count = lambda rule: sum(1 for row in rows if rule(row))  # noqa: E731
     total = lambda name: sum(row[name] or 0 for row in rows)  # noqa: E731
     highest = lambda values: max(values, default=0)  # noqa: E731
@@ -106,7 +106,7 @@ def figures(rows, connections, service_total):
 
 
 def grouped(rows, key):
-    """Give lists of rows by key."""
+    """Return lists of rows by key."""
     found = defaultdict(list)
     for row in rows:
         found[key(row)].append(row)
@@ -114,7 +114,7 @@ def grouped(rows, key):
 
 
 def client_of(row, connection):
-    """Give who sent a row."""
+    """Return who sent a row."""
     return (
         row["client_id"] if row["client_id"] is not None else connection["client_id"],
         connection["client_software_name"],
@@ -124,14 +124,17 @@ def client_of(row, connection):
 
 
 def report(tables):
-    """Give figures per API, client, broker, topic and error, and totals, from tables."""
+    """Return figures per API, client, broker, topic and error, and totals, from tables."""
     connections = {row["connection"]: row for row in tables["connections"].to_pylist()}
     rows = tables["exchanges"].to_pylist()
     exchange = {(row["connection"], row["ordinal"]): row for row in rows if row["ordinal"] is not None}
     partitions = tables["partitions"].to_pylist()
     names = {row["topic_id"]: row["topic"] for row in tables["names"].to_pylist()}
     total = sum(row["latency_ns"] for row in rows if sound(row) and not row["idle_wait"])
-    by = lambda key: {name: figures(some, connections, total) for name, some in grouped(rows, key).items()}  # noqa: E731
+
+    def by(key):
+        return {name: figures(some, connections, total) for name, some in grouped(rows, key).items()}
+
     for row in partitions:
         row["label"] = row["topic"] or names.get(row["topic_id"], row["topic_id"])
     return {
@@ -147,7 +150,7 @@ def report(tables):
 
 
 def topics(partitions, exchange, connections):
-    """Give figures per topic and API."""
+    """Return figures per topic and API."""
     found = {}
     for key, some in grouped(partitions, lambda row: (row["label"], row["api_key"])).items():
         named = {
@@ -183,12 +186,15 @@ def topics(partitions, exchange, connections):
 
 
 def answered_at(row):
-    """Give when a row was answered, or else asked."""
+    """Return when a row was answered, or else asked."""
     return row["response_first_ns"] if row["response_first_ns"] is not None else row["request_first_ns"]
 
 
 def errors(rows, partitions, exchange):
-    """Give, per API key and code: exchanges, partitions, and the first place (time, file, packets, topic, partition)."""
+    """Return exchanges, partitions and the first location of each API key and error code.
+
+    A location is time, file, packets, topic and partition.
+    """
     seen = defaultdict(list)
     repeated = set()
     for row in partitions:

@@ -1,4 +1,7 @@
-"""The page in a real browser: quiet, offline, drawn, and its numbers those of plain loops over the exchanges."""
+"""The page in a real browser.
+
+Quiet, offline, drawn, and its numbers those of plain loops over the exchanges.
+"""
 
 import itertools
 import re
@@ -57,7 +60,7 @@ def random(tab, made):
 
 
 def exchanges(made, rule=lambda row: True):
-    """Give rows of the random exchanges, with the facts of their connections and their step."""
+    """Return rows of the random exchanges, with the facts of their connections and their step."""
     _, tables, grid = made
     connections = {row["connection"]: row for row in tables["connections"].to_pylist()}
     found = []
@@ -76,23 +79,31 @@ def exchanges(made, rule=lambda row: True):
 
 
 def cells(tab, section, key, *columns):
-    """Give the text of columns of a section's table by the text of column `key`, all rows shown."""
+    """Return the text of columns of a section's table by the text of column `key`, all rows shown."""
     return dict(
         tab.run(
             """const [id, key, columns] = arguments;
             const more = document.querySelector(`#${id} .more-rows`);
             if (more && more.textContent.startsWith('Show all')) more.click();
-            const text = (row, name) => { const cell = row.querySelector(`[data-key="${name}"]`); return (cell.querySelector('.pick') || cell).textContent; };
-            return [...document.querySelectorAll(`#${id} tbody tr`)].map((row) => [text(row, key), columns.map((name) => text(row, name))]);""",
-            section, key, list(columns),
+            const text = (row, name) => {
+              const cell = row.querySelector(`[data-key="${name}"]`);
+              return (cell.querySelector('.pick') || cell).textContent;
+            };
+            const rows = [...document.querySelectorAll(`#${id} tbody tr`)];
+            return rows.map((row) => [text(row, key), columns.map((name) => text(row, name))]);""",
+            section,
+            key,
+            list(columns),
         )
-    )  # fmt: skip
+    )
 
 
 def figure(tab, name):
-    """Give a figure of the selection as a number."""
+    """Return a figure of the selection as a number."""
     text = tab.run(
-        """return [...document.querySelectorAll('#overview .figure')].find((one) => one.querySelector('.name').textContent === arguments[0]).querySelector('.value').textContent;""",
+        """const figures = [...document.querySelectorAll('#overview .figure')];
+        const named = (one) => one.querySelector('.name').textContent === arguments[0];
+        return figures.find(named).querySelector('.value').textContent;""",
         name,
     )
     return 0 if text == "none" else int(text.replace(",", ""))
@@ -111,7 +122,7 @@ def ns(text):
 
 
 def by(rows, *names):
-    """Give lists of rows by the texts of columns."""
+    """Return lists of rows by the texts of columns."""
     return oracle.grouped(rows, lambda row: "/".join(str(row[name]) for name in names))
 
 
@@ -136,7 +147,8 @@ def test_charts_are_drawn(tab, made):
     )
     assert 0.02 < coloured < 0.9
     drawn = tab.run(
-        "return [...document.querySelectorAll('#bar path, #traffic path, #latency path, .spark path')].map((one) => (one.getAttribute('d') || '').length)"
+        "return [...document.querySelectorAll('#bar path, #traffic path, #latency path, .spark "
+        "path')].map((one) => (one.getAttribute('d') || '').length)"
     )
     assert len(drawn) > 20
     assert sum(length > 30 for length in drawn) > 15
@@ -236,7 +248,8 @@ def test_the_keyboard_moves_the_range(random, made):
 def test_rows_narrow_the_rest(random, made):
     clients = cells(random, "clients", "client", "n")
     random.run(
-        "[...document.querySelectorAll('#clients .pick')].find((one) => one.textContent === 'client-1').click()"
+        "[...document.querySelectorAll('#clients .pick')].find((one) => one.textContent === "
+        "'client-1').click()"
     )
     chosen = random.run("return DATA.clients[filter.client]")
     rows = exchanges(made, lambda row: (row["client"], row["host"]) == (chosen["id"], chosen["host"]))
@@ -272,7 +285,11 @@ def test_a_topic_narrows_what_it_can_and_the_page_says_what_it_cannot(random, ma
     random.run(
         "[...document.querySelectorAll('#topics .pick')].find((one) => one.textContent === 'topic-2').click()"
     )
-    named = {(row["connection"], row["ordinal"]) for row in tables["partitions"].to_pylist() if (row["topic"] or names.get(row["topic_id"])) == "topic-2"}  # fmt: skip
+    named = {
+        (row["connection"], row["ordinal"])
+        for row in tables["partitions"].to_pylist()
+        if (row["topic"] or names.get(row["topic_id"])) == "topic-2"
+    }
     rows = exchanges(made, lambda row: (row["connection"], row["ordinal"]) in named)
     assert figure(random, "Exchanges") == len(rows)
     found = cells(random, "brokers", "broker", "n", "p50", "mean")
@@ -283,7 +300,8 @@ def test_a_topic_narrows_what_it_can_and_the_page_says_what_it_cannot(random, ma
         assert ns(p50) == pytest.approx(oracle.percentile(latencies, 0.5), rel=0.07)
         assert ns(mean) == pytest.approx(sum(latencies) / len(latencies), rel=0.006)
     told = random.run(
-        "return [...document.querySelectorAll('.unmoved')].map((one) => [one.closest('section').id, one.textContent])"
+        "return [...document.querySelectorAll('.unmoved')].map((one) => "
+        "[one.closest('section').id, one.textContent])"
     )
     assert {"errors", "connections"} <= {section for section, _ in told}
     assert "latency" not in {section for section, _ in told}
@@ -293,13 +311,20 @@ def test_a_topic_narrows_what_it_can_and_the_page_says_what_it_cannot(random, ma
 def test_percentiles_of_topics_are_those_of_their_exchanges(random, made):
     _, tables, _ = made
     names = {row["topic_id"]: row["topic"] for row in tables["names"].to_pylist()}
-    named = {(row["topic"] or names.get(row["topic_id"]), row["connection"], row["ordinal"]) for row in tables["partitions"].to_pylist()}  # fmt: skip
+    named = {
+        (row["topic"] or names.get(row["topic_id"]), row["connection"], row["ordinal"])
+        for row in tables["partitions"].to_pylist()
+    }
     rows = [row for row in exchanges(made) if oracle.sound(row) and not row["idle_wait"]]
     found = cells(random, "topics", "topic", "write", "fetch")
     seen = 0
     for at, api in enumerate(("Produce", "Fetch")):
         for topic, texts in found.items():
-            latencies = [row["latency_ns"] for row in rows if row["api_name"] == api and (topic, row["connection"], row["ordinal"]) in named]  # fmt: skip
+            latencies = [
+                row["latency_ns"]
+                for row in rows
+                if row["api_name"] == api and (topic, row["connection"], row["ordinal"]) in named
+            ]
             if latencies:
                 p99, p50 = (ns(text) for text in texts[at].split("p50 "))
                 assert p99 == pytest.approx(oracle.percentile(latencies, 0.99), rel=0.01)
@@ -374,7 +399,8 @@ def test_paper_shows_sections_and_no_controls(tab, made):
     tab.media("print", dark=True)
     tab.run("dispatchEvent(new Event('beforeprint'))")
     hidden = tab.run(
-        "return ['.nav', '.look:not(.numbered)', '.picker', '#top button'].map((one) => getComputedStyle(document.querySelector(one)).display)"
+        "return ['.nav', '.look:not(.numbered)', '.picker', '#top button'].map((one) => "
+        "getComputedStyle(document.querySelector(one)).display)"
     )
     assert set(hidden) == {"none"}
     assert tab.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
@@ -388,7 +414,9 @@ def test_paper_shows_sections_and_no_controls(tab, made):
 def test_everything_that_can_be_pressed_has_a_name(tab, made):
     tab.open(made[0] / "rebalances.html")
     nameless = tab.run(
-        "return [...document.querySelectorAll('button, a, select, [role=slider]')].filter((one) => !(one.getAttribute('aria-label') || one.textContent).trim()).map((one) => one.outerHTML.slice(0, 80))"
+        "return [...document.querySelectorAll('button, a, select, "
+        "[role=slider]')].filter((one) => !(one.getAttribute('aria-label') || "
+        "one.textContent).trim()).map((one) => one.outerHTML.slice(0, 80))"
     )
     assert nameless == []
 

@@ -17,7 +17,10 @@ CLIENT = ("client_id", "client_software_name", "client_software_version", "clien
 
 
 def assert_same_figures(found, expected, where):
-    """Compare all of `expected`: percentiles within 0.5 %, what rests on bucket middles nearly, the rest exactly."""
+    """Compare all of `expected`.
+
+    Percentiles within 0.5 %, what rests on bucket middles nearly, the rest exactly.
+    """
     for name, value in expected.items():
         if name in ("service", "idle"):
             assert (found[name] is None) == (value is None), (where, name)
@@ -46,7 +49,7 @@ def assert_same_latency(found, expected, where):
 
 @pytest.fixture(scope="module", params=[1, 2, 3])
 def both(request):
-    """Give the JSON report of random tables and the oracle's."""
+    """Return the JSON report of random tables and the oracle's."""
     tables = synthetic.tables(np.random.default_rng(request.param), 2500)
     return json.loads(to_json(build_report(summarise(tables), CaptureFacts()))), oracle.report(tables)
 

@@ -22,7 +22,7 @@ from tests.helpers import synthetic_tables as synthetic
 
 
 def rows_of(partial: Partial):
-    """Give a partial as sorted rows, whose order says nothing."""
+    """Return a partial as sorted rows, whose order says nothing."""
     return {name: sorted(map(repr, partial.table(part).to_pylist())) for name, part in PARTIAL_TABLES.items()}
 
 
@@ -90,5 +90,8 @@ def test_partitions_whose_exchange_is_elsewhere_keep_their_volume():
     tables = synthetic.tables(np.random.default_rng(9), 300)
     torn = tables | {"exchanges": tables["exchanges"].slice(0, 1)}
     whole, found = (build_report(summarise(some), CaptureFacts()) for some in (tables, torn))
-    volume = lambda summary: {(t.topic, u.api_key): u.record_bytes for t in summary.topics for u in t.uses}  # noqa: E731
+
+    def volume(summary):
+        return {(t.topic, use.api_key): use.record_bytes for t in summary.topics for use in t.uses}
+
     assert volume(whole) == volume(found)

@@ -1,4 +1,7 @@
-"""The grammar of `--fail-on`, on a vocabulary that is a table: separators, operators, units, sentences and refusals."""
+"""The grammar of `--fail-on`, on a vocabulary that is a table.
+
+Separators, operators, units, sentences and refusals.
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Confidence intervals of percentiles: against tables in books, against sums of the binomial, and by trial."""
+"""Confidence intervals of percentiles.
+
+Against tables in books, against sums of the binomial, and by trial.
+"""
 
 from fractions import Fraction
 from math import comb
@@ -11,7 +14,7 @@ from kdissect.report.query.figures import exact_latencies
 
 
 def holds(count: int, part: Fraction, low: int, high: int) -> Fraction:
-    """Give the exact probability that the values at two ranks hold the quantile between them."""
+    """Return the exact probability that the values at two ranks hold the quantile between them."""
     return sum(
         (comb(count, below) * part**below * (1 - part) ** (count - below) for below in range(low, high)),
         Fraction(0),

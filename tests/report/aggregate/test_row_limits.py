@@ -46,12 +46,25 @@ def test_early_events_stay_and_late_ones_are_counted():
 
 
 def runs(*ranges, producer=7):
-    """Give SEQUENCES of one partition from (start, stop)."""
+    """Return SEQUENCES of one partition from (start, stop)."""
     rows = [
-        {"producer_id": producer, "producer_epoch": 0, "topic": "orders", "topic_id": None, "partition": 0, "start": start,
-         "batches": 1, "records": stop - start, "stop": stop, "order_ns": at, "capture_file": "a", "request_packet": at, "response_packet": None}
+        {
+            "producer_id": producer,
+            "producer_epoch": 0,
+            "topic": "orders",
+            "topic_id": None,
+            "partition": 0,
+            "start": start,
+            "batches": 1,
+            "records": stop - start,
+            "stop": stop,
+            "order_ns": at,
+            "capture_file": "a",
+            "request_packet": at,
+            "response_packet": None,
+        }
         for at, (start, stop) in enumerate(ranges, 1)
-    ]  # fmt: skip
+    ]
     return roll_up(SEQUENCES, pa.Table.from_pylist(rows, SEQUENCES.schema))
 
 

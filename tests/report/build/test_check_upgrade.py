@@ -1,4 +1,7 @@
-"""What a newer Kafka breaks: the facts against the release notes' table, the verdicts on clients made by hand."""
+"""What a newer Kafka breaks.
+
+The facts against the release notes' table, the verdicts on clients made by hand.
+"""
 
 import pyarrow as pa
 import pytest
@@ -12,9 +15,35 @@ from kdissect.tables.schemas import EXCHANGES
 from tests.report import paper_capture as handmade
 
 LOWEST_OF_4_0 = {
-    0: 3, 1: 4, 2: 1, 3: 0, 8: 2, 9: 1, 10: 0, 11: 2, 12: 0, 18: 0, 19: 2, 20: 1, 22: 0, 23: 2, 26: 0, 27: 1, 29: 1,
-    30: 1, 31: 1, 32: 1, 34: 1, 35: 1, 38: 1, 39: 1, 40: 1, 41: 1, 42: 0, 56: 2,
-}  # fmt: skip
+    0: 3,
+    1: 4,
+    2: 1,
+    3: 0,
+    8: 2,
+    9: 1,
+    10: 0,
+    11: 2,
+    12: 0,
+    18: 0,
+    19: 2,
+    20: 1,
+    22: 0,
+    23: 2,
+    26: 0,
+    27: 1,
+    29: 1,
+    30: 1,
+    31: 1,
+    32: 1,
+    34: 1,
+    35: 1,
+    38: 1,
+    39: 1,
+    40: 1,
+    41: 1,
+    42: 0,
+    56: 2,
+}
 """KIP-896, table of removed versions."""
 
 
@@ -35,11 +64,16 @@ def call(client, ordinal, api, **more):
 
 
 CALLS = [
-    ("old", (0, "Produce", 2)), ("old", (0, "Produce", 2)), ("old", (1, "Fetch", 3)),
-    ("asks", (18, "ApiVersions", 0)), ("asks", (0, "Produce", 2)),
-    ("new", (0, "Produce", 9)), ("new", (18, "ApiVersions", 3)),
-    ("broker", (4, "LeaderAndIsr", 4)), ("joins", (11, "JoinGroup", 1)),
-]  # fmt: skip
+    ("old", (0, "Produce", 2)),
+    ("old", (0, "Produce", 2)),
+    ("old", (1, "Fetch", 3)),
+    ("asks", (18, "ApiVersions", 0)),
+    ("asks", (0, "Produce", 2)),
+    ("new", (0, "Produce", 9)),
+    ("new", (18, "ApiVersions", 3)),
+    ("broker", (4, "LeaderAndIsr", 4)),
+    ("joins", (11, "JoinGroup", 1)),
+]
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +90,18 @@ def test_verdicts(partial):
     found = check_upgrade(partial, "4.0")
     verdicts = {row.name.client_id: row.verdict for row in found.obstacles}
     assert verdicts == {
-        "old": UpgradeVerdict.BREAKS, "asks": UpgradeVerdict.MAY_ADAPT, "broker": UpgradeVerdict.BREAKS, "joins": UpgradeVerdict.BREAKS,
+        "old": UpgradeVerdict.BREAKS,
+        "asks": UpgradeVerdict.MAY_ADAPT,
+        "broker": UpgradeVerdict.BREAKS,
+        "joins": UpgradeVerdict.BREAKS,
         "ancient": UpgradeVerdict.BREAKS,
-    }  # fmt: skip
+    }
     rows = {row.name.client_id: row for row in found.obstacles}
     assert rows["old"].formats == ("writes", "reads")
     assert [(use.api_name, use.api_version, use.exchanges) for use in rows["old"].used] == [
-        ("Produce", 2, 2), ("Fetch", 3, 1),
-    ]  # fmt: skip
+        ("Produce", 2, 2),
+        ("Fetch", 3, 1),
+    ]
     assert rows["broker"].controller
     assert not rows["old"].controller
     assert found.connections_not_judged == 1

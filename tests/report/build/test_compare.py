@@ -59,19 +59,23 @@ def test_samples_of_one_distribution_show_no_difference():
 
 def test_ten_values_say_something_of_the_median_and_nothing_of_the_99th_percentile():
     assert verdicts(report(FAST[:10]), report(FAST[:10] * 50)) == {
-        "p50": Difference.SLOWER, "p90": Difference.FEW, "p99": Difference.FEW,
-    }  # fmt: skip
+        "p50": Difference.SLOWER,
+        "p90": Difference.FEW,
+        "p99": Difference.FEW,
+    }
     assert set(verdicts(report(FAST[:5]), report(FAST[:5] * 50)).values()) == {Difference.FEW}
 
 
 def test_rows_of_one_side_only():
     both = compare(report(FAST), report(FAST, api=(1, "Fetch", 13)))
     assert {(row.label, row.verdict) for row in both.rows} == {
-        ("Fetch", Difference.ONLY_AFTER), ("Produce", Difference.ONLY_BEFORE),
-    }  # fmt: skip
+        ("Fetch", Difference.ONLY_AFTER),
+        ("Produce", Difference.ONLY_BEFORE),
+    }
     assert {(change.subject, change.before, change.after) for change in both.versions} == {
-        ("Fetch", None, "13"), ("Produce", "9", None),
-    }  # fmt: skip
+        ("Fetch", None, "13"),
+        ("Produce", "9", None),
+    }
 
 
 def test_errors_that_appeared_and_errors_that_became_more():

@@ -45,7 +45,8 @@ KEYS = {
     ProfileBy.BROKER: lambda _, end: f"{end.get('server_host', '?')}:{end.get('server_port', '?')}",
     ProfileBy.GROUP: lambda row, _: row["group_id"],
     ProfileBy.CONNECTION: lambda row, end: (
-        f"{end.get('client_host', '?')}:{end.get('client_port', '?')} > {end.get('server_host', '?')}:{end.get('server_port', '?')}"
+        f"{end.get('client_host', '?')}:{end.get('client_port', '?')} > "
+        f"{end.get('server_host', '?')}:{end.get('server_port', '?')}"
     ),
 }
 

@@ -1,4 +1,7 @@
-"""Each rule on a hand-made table where it fires and on one where it does not; the recorded captures; what the terminal shows."""
+"""Each rule on a hand-made table where it fires and on one where it does not.
+
+The recorded captures; what the terminal shows.
+"""
 
 import json
 import re
@@ -59,10 +62,20 @@ def connection(number: int, **more: Any) -> dict[str, Any]:
         0,
     )
     own = {
-        "connection": number, "client_host": f"10.1.0.{number}", "client_port": 40000 + number, "server_host": "10.0.0.1",
-        "server_port": 9092, "first_time_ns": T, "last_time_ns": T + 60 * SECOND, "opened": "handshake", "closed": "fin",
-        "protocol": "kafka", "server_rtt_ns": 200 * US, "client_id": f"client-{number}", "faults": 0,
-    }  # fmt: skip
+        "connection": number,
+        "client_host": f"10.1.0.{number}",
+        "client_port": 40000 + number,
+        "server_host": "10.0.0.1",
+        "server_port": 9092,
+        "first_time_ns": T,
+        "last_time_ns": T + 60 * SECOND,
+        "opened": "handshake",
+        "closed": "fin",
+        "protocol": "kafka",
+        "server_rtt_ns": 200 * US,
+        "client_id": f"client-{number}",
+        "faults": 0,
+    }
     return counts | own | more
 
 
@@ -181,11 +194,20 @@ CASES: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "unanswered_timeout": ((unanswered(PRODUCE, 0),), (unanswered(PRODUCE, 59_000),)),
     "unanswered_cut": ((unanswered(PRODUCE, 59_000),), (unanswered(FETCH, 59_000),)),
     "authentication_failed": ((failing(1, SASL, 58, [0]),), (failing(1, SASL, 0, [0]),)),
-    "corrupt_records": ((many(1, PRODUCE, 1), produced(0, 1, error_code=2)), (many(1, PRODUCE, 1), produced(0, 1))),
-    "sequence_gap": ((many(1, PRODUCE, 1), produced(0, 1, error_code=45)), (many(1, PRODUCE, 1), produced(0, 1, error_code=6))),
+    "corrupt_records": (
+        (many(1, PRODUCE, 1), produced(0, 1, error_code=2)),
+        (many(1, PRODUCE, 1), produced(0, 1)),
+    ),
+    "sequence_gap": (
+        (many(1, PRODUCE, 1), produced(0, 1, error_code=45)),
+        (many(1, PRODUCE, 1), produced(0, 1, error_code=6)),
+    ),
     "producer_fenced": ((failing(1, ADD_PARTITIONS, 90, [0]),), (failing(1, ADD_PARTITIONS, 51, [0]),)),
     "refused_connections": (([], [], refused_syns(3)), ([], [], refused_syns(3, server_rtt_ns=US))),
-    "leader_moved": ((many(3, PRODUCE, 100), produced(0, 3, error_code=6)), (many(3, PRODUCE, 100), produced(0, 3))),
+    "leader_moved": (
+        (many(3, PRODUCE, 100), produced(0, 3, error_code=6)),
+        (many(3, PRODUCE, 100), produced(0, 3)),
+    ),
     "retriable_errors_lasted": (
         (many(8, PRODUCE, 1000), produced(0, 8, error_code=7)),
         (many(8, PRODUCE, 6000), produced(0, 8, error_code=7)),
@@ -208,14 +230,35 @@ CASES: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "transactions_open": ((transacted(None),), (transacted(1500),)),
     "credentials_readable": (
         ([], [], [connection(1, sasl_mechanism="PLAIN")]),
-        ([], [], [connection(1, sasl_mechanism="PLAIN", tls_version="TLS 1.3"), connection(2, sasl_mechanism="SCRAM-SHA-256")]),
+        (
+            [],
+            [],
+            [
+                connection(1, sasl_mechanism="PLAIN", tls_version="TLS 1.3"),
+                connection(2, sasl_mechanism="SCRAM-SHA-256"),
+            ],
+        ),
     ),
     "controller_moved": ((many(1, VOTE, 1),), (many(1, METADATA, 1),)),
     "throttled": ((many(2, PRODUCE, 10, throttle_ms=40),), (many(2, PRODUCE, 10),)),
     "metadata_storm": ((many(60, METADATA, 100),), (many(60, METADATA, 1000),)),
     "connection_churn": (
-        ([], [], [connection(at, client_host="10.1.0.9", client_id="new", first_time_ns=T + at) for at in range(40)]),
-        ([], [], [connection(at, client_host="10.1.0.9", client_id="new", first_time_ns=T + at * SECOND) for at in range(40)]),
+        (
+            [],
+            [],
+            [
+                connection(at, client_host="10.1.0.9", client_id="new", first_time_ns=T + at)
+                for at in range(40)
+            ],
+        ),
+        (
+            [],
+            [],
+            [
+                connection(at, client_host="10.1.0.9", client_id="new", first_time_ns=T + at * SECOND)
+                for at in range(40)
+            ],
+        ),
     ),
     "empty_fetch_loop": (
         (many(200, FETCH, 5, MS, idle_wait=True), produced(1, 200)),
@@ -223,21 +266,47 @@ CASES: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     ),
     "kafka_4_refuses": ((many(1, (8, "OffsetCommit", 1), 1),), (many(1, (8, "OffsetCommit", 2), 1),)),
     "old_message_format": ((many(1, (0, "Produce", 2), 1),), (many(1, (2, "ListOffsets", 0), 1),)),
-    "acks_none": ((many(1, PRODUCE, 1, NEVER, acks=0, status="no_response_expected"),), (many(1, PRODUCE, 1, acks=-1),)),
+    "acks_none": (
+        (many(1, PRODUCE, 1, NEVER, acks=0, status="no_response_expected"),),
+        (many(1, PRODUCE, 1, acks=-1),),
+    ),
     "acks_leader": ((many(1, PRODUCE, 1, acks=1),), (many(1, PRODUCE, 1, acks=-1),)),
     "tls_failed": (
-        ([], [], [connection(1, protocol="tls", tls_outcome="failed", tls_alert="unknown_ca", tls_alert_by="client")]),
-        ([], [], [connection(1, protocol="tls", tls_outcome="completed", tls_alert="internal_error", tls_alert_by="server")]),
+        (
+            [],
+            [],
+            [
+                connection(
+                    1, protocol="tls", tls_outcome="failed", tls_alert="unknown_ca", tls_alert_by="client"
+                )
+            ],
+        ),
+        (
+            [],
+            [],
+            [
+                connection(
+                    1,
+                    protocol="tls",
+                    tls_outcome="completed",
+                    tls_alert="internal_error",
+                    tls_alert_by="server",
+                )
+            ],
+        ),
     ),
     "clock_steps": ((many(2, PRODUCE, 1, -5),), (many(2, PRODUCE, 1, 5),)),
     "capture_loss": (([], [], [connection(1, lost_bytes=500)]), ([], [], [connection(1, lost_bytes=5)])),
-    "transactions_concurrent": ((failing(1, ADD_PARTITIONS, 51, [0]),), (failing(1, ADD_PARTITIONS, 90, [0]),)),
+    "transactions_concurrent": (
+        (failing(1, ADD_PARTITIONS, 51, [0]),),
+        (failing(1, ADD_PARTITIONS, 90, [0]),),
+    ),
     "tiny_batches": (written(600, 1, 90, "none"), written(600, 40, 4000, "none")),
     "not_compressed": (
         written(600, 40, 4000, "none", sampled_bytes=4000, sampled_lz4_bytes=2000),
         written(600, 40, 4000, "lz4"),
     ),
-}  # fmt: skip
+}
 
 
 def test_every_rule_has_a_case():
@@ -335,10 +404,16 @@ def test_what_set_a_rebalance_off():
         return ask(number, ordinal, api, 1000 * second, group_id="readers", **more)
 
     rows = [
-        group(1, JOIN, 0, 0), group(2, JOIN, 10, 0), group(1, JOIN, 10, 1), group(2, LEAVE, 19, 1), group(1, JOIN, 20, 2),
-        group(2, HEARTBEAT, 29, 2, error_code=25), group(2, JOIN, 30, 3), group(1, JOIN, 30, 3),
+        group(1, JOIN, 0, 0),
+        group(2, JOIN, 10, 0),
+        group(1, JOIN, 10, 1),
+        group(2, LEAVE, 19, 1),
+        group(1, JOIN, 20, 2),
+        group(2, HEARTBEAT, 29, 2, error_code=25),
+        group(2, JOIN, 30, 3),
+        group(1, JOIN, 30, 3),
         *(group(1, HEARTBEAT, 10 * at, 50 + at, error_code=27) for at in (1, 2, 3)),
-    ]  # fmt: skip
+    ]
     found = {finding.name: finding for finding in report(rows).findings}
     detail = found["rebalance_storm"].evidence[0].detail
     assert detail.startswith("4 rebalances")
@@ -416,14 +491,22 @@ GRAVE: dict[str, set[str]] = {
     "limping.pcapng": {"slow_broker"},
     "pause.pcapng": {"unanswered_timeout", "leader_moved"},
     "refusals.pcapng": {
-        "tls_failed", "corrupt_records", "sequence_gap", "retriable_errors_lasted", "not_authorized", "throttled",
+        "tls_failed",
+        "corrupt_records",
+        "sequence_gap",
+        "retriable_errors_lasted",
+        "not_authorized",
+        "throttled",
     },
     "expired.pcapng": {"member_expired", "commit_failed", "behind_long_poll", "rebalance_storm"},
     "rough-link.pcapng": {"network_slow"},
     "starved.pcapng": {"capture_loss"},
     "clock-step.pcapng": {"clock_steps"},
-}  # fmt: skip
-"""By capture: all that is found in it beside notes. In the others so much happens that no list of theirs would be a promise."""
+}
+"""By capture: all that is found in it beside notes.
+
+In the others so much happens that no list of theirs would be a promise.
+"""
 
 
 def test_every_finding_has_a_recorded_incident_and_a_quiet_capture():

@@ -43,10 +43,20 @@ def connection(number: int, **more: Any) -> dict[str, Any]:
         0,
     )
     own = {
-        "connection": number, "client_host": f"10.1.0.{number}", "client_port": 40000 + number, "server_host": "10.0.0.1",
-        "server_port": 9092, "first_time_ns": T, "last_time_ns": T + 60 * SECOND, "opened": "handshake", "closed": "fin",
-        "protocol": "kafka", "server_rtt_ns": 200 * US, "client_id": f"client-{number}", "faults": 0,
-    }  # fmt: skip
+        "connection": number,
+        "client_host": f"10.1.0.{number}",
+        "client_port": 40000 + number,
+        "server_host": "10.0.0.1",
+        "server_port": 9092,
+        "first_time_ns": T,
+        "last_time_ns": T + 60 * SECOND,
+        "opened": "handshake",
+        "closed": "fin",
+        "protocol": "kafka",
+        "server_rtt_ns": 200 * US,
+        "client_id": f"client-{number}",
+        "faults": 0,
+    }
     return counts | own | more
 
 

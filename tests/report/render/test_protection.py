@@ -17,10 +17,21 @@ from tests.report import paper_capture as handmade
 
 def connection(number: int, **more: Any) -> dict[str, Any]:
     return {
-        "connection": number, "client_host": "10.1.0.1", "client_port": 40000 + number, "server_host": "10.0.0.1",
-        "server_port": 9093, "first_time_ns": handmade.T, "last_time_ns": handmade.T, "opened": "handshake",
-        "closed": "fin", "protocol": "kafka", "packets": 10, "bytes_to_server": 1024, "bytes_to_client": 1024, **more,
-    }  # fmt: skip
+        "connection": number,
+        "client_host": "10.1.0.1",
+        "client_port": 40000 + number,
+        "server_host": "10.0.0.1",
+        "server_port": 9093,
+        "first_time_ns": handmade.T,
+        "last_time_ns": handmade.T,
+        "opened": "handshake",
+        "closed": "fin",
+        "protocol": "kafka",
+        "packets": 10,
+        "bytes_to_server": 1024,
+        "bytes_to_client": 1024,
+        **more,
+    }
 
 
 def tls(version: str | None, outcome: str, decryption: str, **more: Any) -> dict[str, Any]:
@@ -53,7 +64,8 @@ def test_tls_by_version_decryption_and_failure() -> None:
         connection(5),
     ]
     assert said(rows)["TLS"] == (
-        "4 of 5 connections (8.00 KiB, 80.0% of all bytes) · 2 TLS 1.3 · 1 TLS 1.2 · 1 of unknown version · 1 decrypted · "
+        "4 of 5 connections (8.00 KiB, 80.0% of all bytes) · 2 TLS 1.3 · 1 TLS 1.2 · 1 of "
+        "unknown version · 1 decrypted · "
         "1 partly decrypted · 2 without keys · 1 failed: unknown_ca by client"
     )
 

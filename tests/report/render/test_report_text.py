@@ -78,12 +78,23 @@ def test_all_rows_when_the_whole_report_is_wanted():
 def hostile_summary():
     tables = dict(handmade.tables())
     for name, column in (
-        ("connections", "client_id"), ("connections", "client_host"), ("connections", "client_software_name"),
-        ("connections", "client_software_version"), ("connections", "protocol"), ("exchanges", "client_id"),
-        ("exchanges", "api_name"), ("exchanges", "error_name"), ("exchanges", "fault"), ("exchanges", "capture_file"),
-        ("partitions", "topic"), ("partitions", "topic_id"), ("partitions", "codec"), ("partitions", "error_name"),
-        ("names", "topic"), ("brokers", "host"),
-    ):  # fmt: skip
+        ("connections", "client_id"),
+        ("connections", "client_host"),
+        ("connections", "client_software_name"),
+        ("connections", "client_software_version"),
+        ("connections", "protocol"),
+        ("exchanges", "client_id"),
+        ("exchanges", "api_name"),
+        ("exchanges", "error_name"),
+        ("exchanges", "fault"),
+        ("exchanges", "capture_file"),
+        ("partitions", "topic"),
+        ("partitions", "topic_id"),
+        ("partitions", "codec"),
+        ("partitions", "error_name"),
+        ("names", "topic"),
+        ("brokers", "host"),
+    ):
         table = tables[name]
         values = pa.array([HOSTILE[at % len(HOSTILE)] for at in range(table.num_rows)], pa.string())
         if name == "connections" and column == "protocol":

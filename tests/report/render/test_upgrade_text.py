@@ -16,11 +16,16 @@ def call(client, ordinal, api, **more):
 
 
 CALLS = [
-    ("old", (0, "Produce", 2)), ("old", (0, "Produce", 2)), ("old", (1, "Fetch", 3)),
-    ("asks", (18, "ApiVersions", 0)), ("asks", (0, "Produce", 2)),
-    ("new", (0, "Produce", 9)), ("new", (18, "ApiVersions", 3)),
-    ("broker", (4, "LeaderAndIsr", 4)), ("joins", (11, "JoinGroup", 1)),
-]  # fmt: skip
+    ("old", (0, "Produce", 2)),
+    ("old", (0, "Produce", 2)),
+    ("old", (1, "Fetch", 3)),
+    ("asks", (18, "ApiVersions", 0)),
+    ("asks", (0, "Produce", 2)),
+    ("new", (0, "Produce", 9)),
+    ("new", (18, "ApiVersions", 3)),
+    ("broker", (4, "LeaderAndIsr", 4)),
+    ("joins", (11, "JoinGroup", 1)),
+]
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ def with_ends(tables):
 
 @pytest.fixture(scope="module", params=[1, 2])
 def counted(request):
-    """Give random tables, their parts, and their rows with the facts of connections."""
+    """Return random tables, their parts, and their rows with the facts of connections."""
     tables = with_ends(synthetic.tables(np.random.default_rng(request.param), 2000))
     connections = {row["connection"]: row for row in tables["connections"].to_pylist()}
     rows = tables["exchanges"].to_pylist()
@@ -88,7 +88,11 @@ def test_failures(counted):
     tables, partial, rows = counted
     exchange = {(row["connection"], row["ordinal"]): row for row in rows if row["ordinal"] is not None}
     codes = {((row["connection"], row["ordinal"]), row["error_code"]) for row in rows if row["error_code"]}
-    codes |= {((row["connection"], row["ordinal"]), row["error_code"]) for row in tables["partitions"].to_pylist() if row["error_code"]}  # fmt: skip
+    codes |= {
+        ((row["connection"], row["ordinal"]), row["error_code"])
+        for row in tables["partitions"].to_pylist()
+        if row["error_code"]
+    }
     expected = defaultdict(int)
     for place, code in codes:
         expected[exchange[place]["step"], exchange[place]["api_key"], code] += 1

@@ -13,8 +13,14 @@ S = 10**9
 
 @pytest.mark.parametrize(
     ("first", "last", "step"),
-    [(0, 10 * S, 100_000_000), (0, 59 * S, 500_000_000), (0, 3600 * S, 60 * S), (5 * S, 5 * S, 1_000_000), (0, 10**19, None)],
-)  # fmt: skip
+    [
+        (0, 10 * S, 100_000_000),
+        (0, 59 * S, 500_000_000),
+        (0, 3600 * S, 60 * S),
+        (5 * S, 5 * S, 1_000_000),
+        (0, 10**19, None),
+    ],
+)
 def test_grid(first, last, step):
     grid = grid_over(first, last)
     assert step is None or grid.step_ns == step

@@ -22,15 +22,35 @@ def test_positions_are_the_last_of_each_step():
     offsets = [10, 11, 5, 12]
     exchanges = synthetic.EXCHANGES.empty_table()
     rows = [
-        {"connection": 1, "ordinal": at, "api_key": 8, "status": "answered", "group_id": "g", "client_id": "c", "idle_wait": False,
-         "request_first_ns": SECONDS.start_ns + ms * 1_000_000, "response_first_ns": SECONDS.start_ns + ms * 1_000_000 + 1}
+        {
+            "connection": 1,
+            "ordinal": at,
+            "api_key": 8,
+            "status": "answered",
+            "group_id": "g",
+            "client_id": "c",
+            "idle_wait": False,
+            "request_first_ns": SECONDS.start_ns + ms * 1_000_000,
+            "response_first_ns": SECONDS.start_ns + ms * 1_000_000 + 1,
+        }
         for at, ms in enumerate(times)
-    ]  # fmt: skip
+    ]
     exchanges = pa.Table.from_pylist(rows, exchanges.schema)
     partitions = pa.Table.from_pylist(
-        [{"connection": 1, "ordinal": at, "api_key": 8, "topic": "t", "partition": 0, "offset": offset, "error_code": 25 if at == 3 else 0} for at, offset in enumerate(offsets)],
+        [
+            {
+                "connection": 1,
+                "ordinal": at,
+                "api_key": 8,
+                "topic": "t",
+                "partition": 0,
+                "offset": offset,
+                "error_code": 25 if at == 3 else 0,
+            }
+            for at, offset in enumerate(offsets)
+        ],
         synthetic.PARTITIONS,
-    )  # fmt: skip
+    )
     partial = summarise({"exchanges": exchanges, "partitions": partitions}, SECONDS)
     found = TableColumns(partial.table(POSITIONS)).table.to_pylist()
     # Four commits: three in the first step of 5 ms, of which the last counts, and one that was refused.

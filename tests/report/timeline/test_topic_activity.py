@@ -28,7 +28,7 @@ def with_ends(tables):
 
 @pytest.fixture(scope="module", params=[1, 2])
 def counted(request):
-    """Give random tables, their parts, and their rows with the facts of connections."""
+    """Return random tables, their parts, and their rows with the facts of connections."""
     tables = with_ends(synthetic.tables(np.random.default_rng(request.param), 2000))
     connections = {row["connection"]: row for row in tables["connections"].to_pylist()}
     rows = tables["exchanges"].to_pylist()

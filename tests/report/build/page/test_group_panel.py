@@ -4,7 +4,11 @@ from tests.helpers import recorded
 
 
 def test_rebalances_as_they_were_made():
-    """The scenario: each group's members join one by one, one leaves and comes back as another, one is killed (see the manifest)."""
+    """The scenario.
+
+    Each group's members join one by one, one leaves and comes back as another, one is killed (see the
+    manifest).
+    """
     groups = {row["name"]: row for row in recorded.data("rebalances.pcapng")["groups"]["rows"]}
     for name in ("cooperative-java", "eager-python", "eager-aio", "eager-rdkafka"):
         group = groups[name]

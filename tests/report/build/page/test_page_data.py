@@ -1,4 +1,7 @@
-"""The data of the page against plain loops over rows and against what brokers logged; the page itself as text."""
+"""The data of the page against plain loops over rows and against what brokers logged.
+
+The page itself as text.
+"""
 
 import numpy as np
 import pytest
@@ -24,7 +27,10 @@ def whole():
 
 def test_packets_lead_back_to_their_exchanges(whole):
     tables, grid, data = whole
-    by_packet = {(row["capture_file"], row["request_packet"] or row["response_packet"]): row for row in tables["exchanges"].to_pylist()}  # fmt: skip
+    by_packet = {
+        (row["capture_file"], row["request_packet"] or row["response_packet"]): row
+        for row in tables["exchanges"].to_pylist()
+    }
     files = data["capture"]["files"]
     seen = 0
     for _, api, _, steps in data["pivot"]["series"]:
@@ -54,7 +60,12 @@ def test_the_handmade_capture():
     assert pivot_sums(data, client=orders)["unanswered"] == 1
     assert pivot_sums(data, client=orders)["throttle_ms"] == 200
     assert pivot_sums(data, client=billing)["timed"] == 2  # one of three answers came before its request
-    steps = {step for slot, _, _, steps in data["pivot"]["series"] for step, _, _ in steps if data["pivot"]["slots"][slot][0] == orders}  # fmt: skip
+    steps = {
+        step
+        for slot, _, _, steps in data["pivot"]["series"]
+        for step, _, _ in steps
+        if data["pivot"]["slots"][slot][0] == orders
+    }
     assert steps == {0, 1, 2, 3, 4}
     assert [row[:3] + row[6:] for row in data["failures"]] == [
         [1, 0, 6, 1, 12]

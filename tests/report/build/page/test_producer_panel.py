@@ -37,10 +37,23 @@ def test_a_gap_is_told():
         for at in range(len(sequences))
     ]
     partitions = [
-        {"connection": 1, "ordinal": at, "api_key": 0, "topic": "t", "partition": 3, "error_code": 0, "records": records, "batches": 1,
-         "record_bytes": 100, "offset": start, "producer_id": 9, "producer_epoch": 2, "base_sequence": start}
+        {
+            "connection": 1,
+            "ordinal": at,
+            "api_key": 0,
+            "topic": "t",
+            "partition": 3,
+            "error_code": 0,
+            "records": records,
+            "batches": 1,
+            "record_bytes": 100,
+            "offset": start,
+            "producer_id": 9,
+            "producer_epoch": 2,
+            "base_sequence": start,
+        }
         for at, (start, records) in enumerate(sequences)
-    ]  # fmt: skip
+    ]
     tables |= {
         "exchanges": pa.Table.from_pylist(rows, tables["exchanges"].schema),
         "partitions": pa.Table.from_pylist(partitions, tables["partitions"].schema),

@@ -24,7 +24,9 @@ def test_names_of_any_length_fit():
     assert shorten({"a": ["x" * 9000]})["a"][0] == "x" * 120 + "…" + "x" * 60
     tables, grid, _, _ = random_page(exchanges=200)
     for name in ("exchanges", "connections"):
-        column = pa.array([one and one + "y" * 20_000 for one in tables[name]["client_id"].to_pylist()], pa.string())  # fmt: skip
+        column = pa.array(
+            [one and one + "y" * 20_000 for one in tables[name]["client_id"].to_pylist()], pa.string()
+        )
         at = tables[name].schema.get_field_index("client_id")
         tables[name] = tables[name].set_column(at, "client_id", column)
     partial = summarise(tables, grid)
