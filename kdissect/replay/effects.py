@@ -61,7 +61,10 @@ class ResponseContent(NamedTuple):
 
 
 class UnreadableBody(dict[str, Any]):
-    """The body of a response that is missing or cannot be decoded: it is empty, and has no field that is required."""
+    """The body of a response that is missing or cannot be decoded.
+
+    It is empty, and has no field that is required.
+    """
 
     def __missing__(self, field: str) -> Any:
         raise DecodeError(0, f"the response has no {field}, because it is missing or cannot be decoded")

@@ -48,7 +48,12 @@ def batch(
 
 def produce(*records: bytes, acks: int = -1, transaction: str | None = None, topic: str = "orders") -> Tree:
     data = [{"index": number, "records": each} for number, each in enumerate(records)]
-    return {"transactional_id": transaction, "acks": acks, "timeout_ms": 500, "topic_data": [{"name": topic, "partition_data": data}]}  # fmt: skip
+    return {
+        "transactional_id": transaction,
+        "acks": acks,
+        "timeout_ms": 500,
+        "topic_data": [{"name": topic, "partition_data": data}],
+    }
 
 
 def took(*errors: int, base: int = 70) -> Tree:
@@ -79,7 +84,15 @@ class Cluster:
         if key == INIT:
             return issued(next(self.ids) if not code else -1, 0) | {"error_code": code}
         if key == ADD:
-            results = [{"name": t["name"], "results_by_partition": [{"partition_index": p, "partition_error_code": code} for p in t["partitions"]]} for t in body["v3_and_below_topics"]]  # fmt: skip
+            results = [
+                {
+                    "name": t["name"],
+                    "results_by_partition": [
+                        {"partition_index": p, "partition_error_code": code} for p in t["partitions"]
+                    ],
+                }
+                for t in body["v3_and_below_topics"]
+            ]
             return {"results_by_topic_v3_and_below": results}
         if key == PRODUCE:
             answer = []
@@ -101,7 +114,7 @@ class Cluster:
 
 
 def batches_sent(done: OnPaper) -> list[tuple[int, int, int, int]]:
-    """Give (partition, producer, epoch, sequence) of every batch that was sent."""
+    """Return (partition, producer, epoch, sequence) of every batch that was sent."""
     found = []
     for _, _, body in done.sent(PRODUCE):
         for topic in body["topic_data"]:
@@ -124,13 +137,13 @@ def plain(*texts: bytes, compression: int = 0, headers: bool = False) -> bytes:
 
 
 def written(done: OnPaper) -> list[bytes]:
-    """Give the values of all records that were sent, in order."""
+    """Return the values of all records that were sent, in order."""
     return [
         record.value
         for _, _, body in done.sent(PRODUCE)
         for record in read_records(body["topic_data"][0]["partition_data"][0]["records"])
         if isinstance(record, Record) and record.headers == (RecordHeader(b"h", record.value),)
-    ]  # fmt: skip
+    ]
 
 
 def transaction(generation: int) -> Script:
@@ -175,7 +188,14 @@ class Group(Cluster):
         if key == JOIN:
             leads = body["member_id"] == f"live-{self.leader}"
             members = [{"member_id": each, "metadata": b""} for each in ("live-0", "live-1")] if leads else []
-            return {"error_code": 0, "generation_id": 77, "protocol_name": "range", "leader": f"live-{self.leader}", "member_id": body["member_id"], "members": members}  # fmt: skip
+            return {
+                "error_code": 0,
+                "generation_id": 77,
+                "protocol_name": "range",
+                "leader": f"live-{self.leader}",
+                "member_id": body["member_id"],
+                "members": members,
+            }
         if key == SYNC:
             self.given |= {each["member_id"]: each["assignment"] for each in body["assignments"]}
             return {"error_code": 0, "assignment": b""}
@@ -184,7 +204,13 @@ class Group(Cluster):
 
 def member(script: Script, connection: int, name: str, leads: bool) -> None:
     metadata = encode_embedded("ConsumerProtocolSubscription", 1, {"topics": ["orders"]})
-    join = {"group_id": "g", "session_timeout_ms": 10_000, "rebalance_timeout_ms": 60_000, "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": metadata}]}  # fmt: skip
+    join = {
+        "group_id": "g",
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 60_000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": metadata}],
+    }
     refused = {"error_code": 79, "member_id": name, "leader": "", "members": [], "protocol_name": ""}
     script.add(connection, JOIN, 5, join | {"member_id": ""}, refused, connection=connection)
     joined = refused | {"error_code": 0, "generation_id": 3, "protocol_name": "range", "leader": "first"}

@@ -19,7 +19,10 @@ UNKNOWN_SESSION, NOT_LEADER = 70, 6
 
 
 class Sessions(PaperTarget):
-    """Answers fetches in sessions of its own: with records now and then, with errors as often as it is told, link by link."""
+    """Answers fetches in sessions of its own.
+
+    With records now and then, with errors as often as it is told, link by link.
+    """
 
     def __init__(self, errors: float) -> None:
         super().__init__(lambda *_: {})
@@ -42,21 +45,45 @@ class Sessions(PaperTarget):
             for each in topic["partitions"]:
                 some = not failing and random.random() < 0.5
                 records = len(asked).to_bytes(8, "big") + batch()[8:] if some else None
-                parts.append({"partition_index": each["partition"], "error_code": NOT_LEADER * failing, "high_watermark": 1 << 20, "log_start_offset": 0, "records": records})  # fmt: skip
+                parts.append(
+                    {
+                        "partition_index": each["partition"],
+                        "error_code": NOT_LEADER * failing,
+                        "high_watermark": 1 << 20,
+                        "log_start_offset": 0,
+                        "records": records,
+                    }
+                )
             said.append({"topic": topic["topic"], "partitions": parts})
         session = body["session_id"] if body["session_epoch"] else len(asked)
         return {"session_id": session, "responses": said}
 
 
-def fetch(session: int, epoch: int, offsets: dict[int, int], topic: str = "orders", gone: tuple[int, ...] = ()) -> Tree:  # fmt: skip
-    named = [{"partition": each, "fetch_offset": at, "partition_max_bytes": 1 << 20} for each, at in offsets.items()]  # fmt: skip
+def fetch(
+    session: int, epoch: int, offsets: dict[int, int], topic: str = "orders", gone: tuple[int, ...] = ()
+) -> Tree:
+    named = [
+        {"partition": each, "fetch_offset": at, "partition_max_bytes": 1 << 20}
+        for each, at in offsets.items()
+    ]
     topics = [{"topic": topic, "partitions": named}] if named else []
     forgotten = [{"topic": topic, "partitions": list(gone)}] if gone else []
-    return {"max_wait_ms": 5, "min_bytes": 1, "session_id": session, "session_epoch": epoch, "topics": topics, "forgotten_topics_data": forgotten, "rack_id": ""}  # fmt: skip
+    return {
+        "max_wait_ms": 5,
+        "min_bytes": 1,
+        "session_id": session,
+        "session_epoch": epoch,
+        "topics": topics,
+        "forgotten_topics_data": forgotten,
+        "rack_id": "",
+    }
 
 
 def script() -> Script:
-    """A session of four partitions of which some are read no more; a fetch without session; an older session; an unknown topic."""
+    """A session of four partitions of which some are read no more.
+
+    A fetch without session; an older session; an unknown topic.
+    """
     made, random = Script(), Random(3)
     opened: Tree = {"session_id": SESSION, "responses": []}
     made.add(0, FETCH, VERSION, fetch(0, 0, dict.fromkeys(range(PARTITIONS), 0)), opened)
@@ -76,5 +103,13 @@ def script() -> Script:
                 client_id="b",
             )
             made.add(epoch + 0.2, FETCH, VERSION, fetch(99, epoch, {}), opened, connection=3, client_id="c")
-            made.add(epoch + 0.3, FETCH, VERSION, fetch(0, -1, {0: 5}, "missing"), {"responses": []}, connection=4, client_id="d")  # fmt: skip
+            made.add(
+                epoch + 0.3,
+                FETCH,
+                VERSION,
+                fetch(0, -1, {0: 5}, "missing"),
+                {"responses": []},
+                connection=4,
+                client_id="d",
+            )
     return made

@@ -83,7 +83,10 @@ def do(paper: Lagging, coroutine: Callable[[ReplayContext], Coroutine[Any]]) -> 
 
 @dataclass(eq=False)
 class Moving(Lagging):
-    """Node 2 leads no longer, which it says to acks = 0 by closing, as brokers do; both nodes know it by then."""
+    """Node 2 leads no longer, which it says to acks = 0 by closing, as brokers do.
+
+    Both nodes know it by then.
+    """
 
     took: list[int] = field(default_factory=list)  # nodes that were sent batches
 
@@ -101,7 +104,7 @@ class Moving(Lagging):
 
 
 def late(leads_ns: int) -> Lagging:
-    """Give nodes that know the leader from some time on."""
+    """Return nodes that know the leader from some time on."""
     return Lagging(Cluster(), leads_ns={1: leads_ns, 2: leads_ns})
 
 

@@ -33,7 +33,7 @@ WRITTEN = 1280  # records of broker-restart.pcapng, by its clients' own account
 
 
 class Strict(Cluster):
-    """Takes a producer's batches in sequence only, and a batch that it has already without writing it, as brokers do."""
+    """Accepts a producer's batches in sequence only, and a batch that it has already without writing it, as brokers do."""
 
     def __init__(self, fails: Callable[[CapturedBatch], int] = lambda _batch: 0) -> None:
         super().__init__()
@@ -52,9 +52,13 @@ class Strict(Cluster):
         for topic in body["topic_data"]:
             name = {each: topic[each] for each in ("name", "topic_id") if each in topic}
             parts = [
-                {"index": each["index"], "error_code": self._take(each["index"], batch_of(each["records"])), "base_offset": 0}
+                {
+                    "index": each["index"],
+                    "error_code": self._take(each["index"], batch_of(each["records"])),
+                    "base_offset": 0,
+                }
                 for each in topic["partition_data"]
-            ]  # fmt: skip
+            ]
             answer.append(name | {"partition_responses": parts})
         return {"responses": answer}
 
@@ -111,5 +115,5 @@ def numbered(script: Script, *texts: bytes, first: int = 0, **how: int) -> None:
 
 
 def values(strict: Strict, partition: int) -> list[int]:
-    """Give the numbers that a partition's records have as their values, in order."""
+    """Return the numbers that a partition's records have as their values, in order."""
     return [int(next(read_records(data)).value or b"") for data in strict.log[partition]]  # type: ignore[union-attr]

@@ -41,14 +41,24 @@ class Sharing(Cluster):
             given = {
                 "topic_partitions": [{"topic_id": TARGET.topics["t-orders"].identity, "partitions": [0, 1]}]
             }
-            return {"error_code": 0, "member_id": body["member_id"], "member_epoch": 5 if body["member_epoch"] >= 0 else -1, "heartbeat_interval_ms": 1, "assignment": given}  # fmt: skip
+            return {
+                "error_code": 0,
+                "member_id": body["member_id"],
+                "member_epoch": 5 if body["member_epoch"] >= 0 else -1,
+                "heartbeat_interval_ms": 1,
+                "assignment": given,
+            }
         if key not in (FETCH, ACKNOWLEDGE):
             return super().__call__(key, version, body)
         error = self._session(key, body)
         if error:
             self.refused.append(error)
             return {"error_code": error, "responses": []}
-        asked = {each["partition_index"]: each["acknowledgement_batches"] for topic in body["topics"] for each in topic["partitions"]}  # fmt: skip
+        asked = {
+            each["partition_index"]: each["acknowledgement_batches"]
+            for topic in body["topics"]
+            for each in topic["partitions"]
+        }
         errors = {partition: self._acknowledge(partition, batches) for partition, batches in asked.items()}
         self.refused += filter(None, errors.values())
         answer: list[dict[str, Any]] = []
@@ -92,7 +102,13 @@ class Sharing(Cluster):
         first = self.next[partition]
         self.next[partition] += 3
         self.held.setdefault(partition, set()).update(range(first, first + 3))
-        return {"partition_index": partition, "error_code": 0, "acknowledge_error_code": error, "records": b"", "acquired_records": [{"first_offset": first, "last_offset": first + 2, "delivery_count": 1}]}  # fmt: skip
+        return {
+            "partition_index": partition,
+            "error_code": 0,
+            "acknowledge_error_code": error,
+            "records": b"",
+            "acquired_records": [{"first_offset": first, "last_offset": first + 2, "delivery_count": 1}],
+        }
 
 
 TARGET = topology({"t-orders": 4})
@@ -106,17 +122,30 @@ class Member:
         self.epochs: Counter[int] = Counter()
 
     def heartbeat(self, at_ms: float, epoch: int) -> None:
-        body = {"group_id": "g", "member_id": "m", "member_epoch": epoch, "subscribed_topic_names": ["orders"] if not epoch else None}  # fmt: skip
+        body = {
+            "group_id": "g",
+            "member_id": "m",
+            "member_epoch": epoch,
+            "subscribed_topic_names": ["orders"] if not epoch else None,
+        }
         answer = {"error_code": 0, "member_id": "m", "member_epoch": 1, "heartbeat_interval_ms": 1}
         self.script.add(at_ms, HEARTBEAT, 1, body, answer, connection=9)
 
     def fetch(
         self, at_ms: float, partition: int, acks: list[int] | None = None, epoch: int | None = None
     ) -> None:
-        body = self._body(partition, acks, epoch) | {"max_wait_ms": 1, "min_bytes": 1, "max_bytes": 99, "max_records": 7, "batch_size": 7}  # fmt: skip
+        body = self._body(partition, acks, epoch) | {
+            "max_wait_ms": 1,
+            "min_bytes": 1,
+            "max_bytes": 99,
+            "max_records": 7,
+            "batch_size": 7,
+        }
         self._add(at_ms, FETCH, body, partition)
 
-    def acknowledge(self, at_ms: float, partition: int, acks: list[int] | None = None, epoch: int | None = None) -> None:  # fmt: skip
+    def acknowledge(
+        self, at_ms: float, partition: int, acks: list[int] | None = None, epoch: int | None = None
+    ) -> None:
         self._add(at_ms, ACKNOWLEDGE, self._body(partition, acks, epoch), partition)
 
     def _body(self, partition: int, acks: list[int] | None, epoch: int | None) -> Tree:
@@ -124,10 +153,28 @@ class Member:
         batches = (
             [{"first_offset": 70, "last_offset": 69 + len(acks), "acknowledge_types": acks}] if acks else []
         )
-        topics = [{"topic_id": ORDERS, "partitions": [{"partition_index": partition, "acknowledgement_batches": batches}]}]  # fmt: skip
+        topics = [
+            {
+                "topic_id": ORDERS,
+                "partitions": [{"partition_index": partition, "acknowledgement_batches": batches}],
+            }
+        ]
         said = self.epochs[partition] if epoch is None else epoch
         self.epochs[partition] += 1
-        return {"group_id": "g", "member_id": "m", "share_session_epoch": said, "topics": topics if opens or acks else []}  # fmt: skip
+        return {
+            "group_id": "g",
+            "member_id": "m",
+            "share_session_epoch": said,
+            "topics": topics if opens or acks else [],
+        }
 
     def _add(self, at_ms: float, key: int, body: Tree, partition: int) -> None:
-        self.script.add(at_ms, key, 2, body, {"error_code": 0, "responses": []}, connection=1 + partition, server=f"10.0.0.{1 + partition}:9092")  # fmt: skip
+        self.script.add(
+            at_ms,
+            key,
+            2,
+            body,
+            {"error_code": 0, "responses": []},
+            connection=1 + partition,
+            server=f"10.0.0.{1 + partition}:9092",
+        )

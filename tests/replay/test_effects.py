@@ -1,4 +1,7 @@
-"""`replay.effects`: what coroutines yield, what they are sent, and what leaves a replay when a handler skips."""
+"""`replay.effects`.
+
+What coroutines yield, what they are sent, and what leaves a replay when a handler skips.
+"""
 
 from __future__ import annotations
 

@@ -165,6 +165,11 @@ def test_nothing_of_a_captured_login_is_sent() -> None:
 
 def test_topic_ids_are_named_as_kafka_writes_them() -> None:
     assert topic_id("bm5ubm5ubm5ubm5ubm5ubg=orders") == (b"n" * 16, "orders")
-    for text in ("bm5ubm5ubm5ubm5ubm5ubg", "orders=bm5ubm5ubm5ubm5ubm5ubg", "=orders", "bm5ubm5ubm5ubm5ubm5ubh=orders"):  # fmt: skip
+    for text in (
+        "bm5ubm5ubm5ubm5ubm5ubg",
+        "orders=bm5ubm5ubm5ubm5ubm5ubg",
+        "=orders",
+        "bm5ubm5ubm5ubm5ubm5ubh=orders",
+    ):
         with pytest.raises(ArgumentTypeError):
             topic_id(text)

@@ -62,7 +62,10 @@ class CapturedMessages:
         return decode_request(self.frame(request.frame) or b"").body or {} if body is None else body
 
     def response(self, request: Request) -> Tree:
-        """Return the body of the captured response; an `UnreadableBody` if it is missing or cannot be decoded."""
+        """Return the body of the captured response.
+
+        An `UnreadableBody` if it is missing or cannot be decoded.
+        """
         frame = self.frame(request.response) if request.response_complete else None
         if not frame:
             return UnreadableBody()

@@ -24,5 +24,8 @@ def test_whoever_the_target_names_leader_sends_the_captured_assignment() -> None
             name: decode_embedded("ConsumerProtocolAssignment", data).value["assigned_partitions"]
             for name, data in group.given.items()
         }
-        assert found == {"live-0": [{"topic": "t-orders", "partitions": [0, 1, 2]}], "live-1": [{"topic": "t-orders", "partitions": [3]}]}  # fmt: skip
+        assert found == {
+            "live-0": [{"topic": "t-orders", "partitions": [0, 1, 2]}],
+            "live-1": [{"topic": "t-orders", "partitions": [3]}],
+        }
         assert done.buckets() == {"answered": 6}

@@ -35,7 +35,9 @@ def test_fetches_by_ids_that_the_capture_never_names_are_said_to_be_so() -> None
     body = {"max_wait_ms": 10, "min_bytes": 1, "session_id": 0, "session_epoch": -1, "topics": [topic]}
     script.add(0, FETCH, 13, body, {"responses": []})
     done = replay(script, Cluster(), target=orders())
-    assert [(each.bucket, each.reason) for each in done.player.results] == [(Disposition.HEADLESS, "a topic id has no name in the capture")]  # fmt: skip
+    assert [(each.bucket, each.reason) for each in done.player.results] == [
+        (Disposition.HEADLESS, "a topic id has no name in the capture")
+    ]
     said = settings(topic_ids={b"n" * 16: "orders"})
     done = replay(script, Cluster(), said, target=orders())
     assert done.buckets() == {"answered": 1}
@@ -45,8 +47,16 @@ def test_fetches_by_ids_that_the_capture_never_names_are_said_to_be_so() -> None
 @pytest.mark.parametrize("prepared", [False, True])
 @pytest.mark.parametrize(
     ("leaders", "took_ms", "speed", "wait_ms"),
-    [(1, 7, 1, 500), (2, 7, 1, 5), (2, 0.4, 1, 0), (2, 70, 2, 20), (2, 499, 1, 200), (2, 900, 1, 500), (2, None, 1, 500)],
-)  # fmt: skip
+    [
+        (1, 7, 1, 500),
+        (2, 7, 1, 5),
+        (2, 0.4, 1, 0),
+        (2, 70, 2, 20),
+        (2, 499, 1, 200),
+        (2, 900, 1, 500),
+        (2, None, 1, 500),
+    ],
+)
 def test_several_leaders_wait_no_longer_than_the_one_that_was_captured(
     leaders: int, took_ms: float | None, speed: float, wait_ms: int, prepared: bool
 ) -> None:
@@ -75,6 +85,11 @@ def test_what_was_looked_at_before_its_turn_is_asked_alike(leaders: int, errors:
     assert found[0] == found[1]
     ends, sent, _ = found[1]
     skipped = [bucket for _, bucket, _, _ in ends if bucket is not Disposition.ANSWERED]
-    assert skipped.count(Disposition.HEADLESS) == skipped.count(Disposition.DEPENDENCY) == len(skipped) / 2 == FETCHES // 10 - 1  # fmt: skip
+    assert (
+        skipped.count(Disposition.HEADLESS)
+        == skipped.count(Disposition.DEPENDENCY)
+        == len(skipped) / 2
+        == FETCHES // 10 - 1
+    )
     assert len(sent) == leaders + 1
     assert sum(map(len, sent.values())) >= FETCHES

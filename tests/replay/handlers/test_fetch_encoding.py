@@ -34,8 +34,14 @@ def test_topics_that_come_again_behind_others_keep_their_offsets(
     asked = settings(offsets=Offsets.IDENTITY)
     done = play(made.capture(), made.shelf, paper, target, asked, prepared=prepared)
     assert done.buckets() == {"answered": 2}
-    said = [{(topic["topic"], each["partition"]): each["fetch_offset"] for topic in body["topics"] for each in topic["partitions"]}
-            for body in next(iter(paper.said.values()))]  # fmt: skip
+    said = [
+        {
+            (topic["topic"], each["partition"]): each["fetch_offset"]
+            for topic in body["topics"]
+            for each in topic["partitions"]
+        }
+        for body in next(iter(paper.said.values()))
+    ]
     assert said == [
         {(f"t-{topic}", partition): at + number for number, (topic, partition) in enumerate(order)}
         for at in (0, 1000)

@@ -30,11 +30,17 @@ def test_members_older_than_the_capture_are_let_in_together() -> None:
     joins = [body for _, _, body in done.sent(JOIN)]
     assert {(each["group_id"], *topics_of(each)) for each in joins} == {("t-g", "t-orders")}
     assert {body["member_id"] for _, _, body in done.sent(SYNC)} == {"live-0", "live-1"}
-    dealt = [decode_embedded("ConsumerProtocolAssignment", each).value["assigned_partitions"] for each in group.given.values()]  # fmt: skip
+    dealt = [
+        decode_embedded("ConsumerProtocolAssignment", each).value["assigned_partitions"]
+        for each in group.given.values()
+    ]
     assert sorted(part for each in dealt for topic in each for part in topic["partitions"]) == [0, 1, 2, 3]
     first_beat = done.sent(HEARTBEAT)[0]
     assert first_beat[0] >= max(time for time, _, _ in done.sent(SYNC))
-    assert {(body["generation_id"], body["member_id"]) for _, _, body in done.sent(HEARTBEAT)} == {(77, "live-0"), (77, "live-1")}  # fmt: skip
+    assert {(body["generation_id"], body["member_id"]) for _, _, body in done.sent(HEARTBEAT)} == {
+        (77, "live-0"),
+        (77, "live-1"),
+    }
     ((_, _, committed),) = done.sent(COMMIT)
     assert (committed["member_id"], committed["generation_id_or_member_epoch"]) == ("live-1", 77)
     assert done.sent(LEAVE)[0][2]["members"][0]["member_id"] == "live-0"

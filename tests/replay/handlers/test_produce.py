@@ -82,7 +82,10 @@ def test_missing_and_internal_topics_are_not_written() -> None:
     script.add(1, PRODUCE, 9, produce(batch(), topic="__consumer_offsets"), took(0))
     done = replay(script, Cluster(), target=topology({"t-__consumer_offsets": 1}))
     assert done.sent(PRODUCE) == []
-    assert {result.reason for result in done.player.results} == {"topic t-gone is not on the target", "__consumer_offsets is an internal topic"}  # fmt: skip
+    assert {result.reason for result in done.player.results} == {
+        "topic t-gone is not on the target",
+        "__consumer_offsets is an internal topic",
+    }
 
 
 def test_hostile_frames_are_skipped_and_counted() -> None:

@@ -64,7 +64,8 @@ def test_what_is_refused_for_the_moment_is_sent_again_in_order(prepared: bool) -
     numbered(script, *(b"%d" % number for number in range(30)), in_flight=5)
     done = far(script, strict, lambda _link: 10 * MS, prepared=prepared)
     assert values(strict, 0) == list(range(30))
-    # The leader comes back between two that are under way: what is behind the one that it refused leaves a gap.
+    # The leader comes back between two that are under way: what is behind the one that it refused leaves a
+    # gap.
     assert {error for error, *_ in strict.refusals} == {NOT_LEADER, OUT_OF_ORDER}
     assert done.context.notes.counts["sent again"] == len(strict.refusals)
     assert sum(result.again for result in done.player.results) == len(strict.refusals)

@@ -90,7 +90,9 @@ def test_members_of_share_groups_need_full_groups_and_a_target_that_knows_them()
     member.heartbeat(0, 0)
     member.fetch(10, 0)
     done = replay(member.script, Sharing(), target=TARGET)
-    assert {item.refusal.reason for item in done.loaded.items if item.refusal} == {"group membership is replayed with --groups full, not off"}  # fmt: skip
+    assert {item.refusal.reason for item in done.loaded.items if item.refusal} == {
+        "group membership is replayed with --groups full, not off"
+    }
     older = topology({"t-orders": 4})
     for key in (HEARTBEAT, FETCH, ACKNOWLEDGE):
         del older.versions[key]

@@ -30,6 +30,6 @@ def test_a_session_opened_before_the_chosen_time_is_known_in_full() -> None:
     fetch(script, 40, 900, 2, {})
     script.exclude(lambda request: request.first_ns < START + 30 * MS, "--since")
     orders_only = settings(offsets="identity", filter=lambda _start_ns: ExchangeFilter(topics=("orders",)))
-    done = replay(script, Cluster(), orders_only, target=topology({"t-orders": 4, "t-bills": 1}))  # fmt: skip
+    done = replay(script, Cluster(), orders_only, target=topology({"t-orders": 4, "t-bills": 1}))
     assert fetched(done) == [{0: 11, 1: 20}]
     assert done.buckets() == {"policy": 2, "answered": 1}

@@ -1,4 +1,7 @@
-"""Headers of batches rewritten: kafka-python reads the same records under the new producer, and the checksum holds or stays wrong."""
+"""Headers of batches rewritten.
+
+Kafka-python reads the same records under the new producer, and the checksum holds or stays wrong.
+"""
 
 import crc32c
 import pytest

@@ -59,7 +59,13 @@ def test_ids_without_names_patterns_and_share_keys_are_refused() -> None:
 
 
 def test_members_do_not_say_what_they_owned() -> None:
-    said = {"topics": ["orders"], "user_data": b"u", "owned_partitions": [{"topic": "orders", "partitions": [1]}], "generation_id": 4, "rack_id": "a"}  # fmt: skip
+    said = {
+        "topics": ["orders"],
+        "user_data": b"u",
+        "owned_partitions": [{"topic": "orders", "partitions": [1]}],
+        "generation_id": 4,
+        "rack_id": "a",
+    }
     metadata = encode_embedded("ConsumerProtocolSubscription", 3, said)
     body = {
         "group_id": "g",
@@ -68,8 +74,12 @@ def test_members_do_not_say_what_they_owned() -> None:
     }
     out = rewritten(11, 5, body)["protocols"][0]["metadata"]
     assert decode_embedded("ConsumerProtocolSubscription", out).value == {
-        "topics": ["t-orders"], "user_data": b"u", "owned_partitions": [], "generation_id": -1, "rack_id": None,
-    }  # fmt: skip
+        "topics": ["t-orders"],
+        "user_data": b"u",
+        "owned_partitions": [],
+        "generation_id": -1,
+        "rack_id": None,
+    }
 
 
 @pytest.mark.parametrize(

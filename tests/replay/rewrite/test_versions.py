@@ -34,17 +34,53 @@ def test_a_listed_produce_0_is_not_spoken() -> None:
 @pytest.mark.parametrize(
     ("key", "captured", "sent", "body", "expected"),
     [
-        (9, 7, 8, {"group_id": "g", "topics": None, "require_stable": True}, {"require_stable": True, "groups": [{"group_id": "g", "topics": None}]}),
-        (9, 8, 7, {"groups": [{"group_id": "g", "topics": None}], "require_stable": True}, {"group_id": "g", "topics": None, "require_stable": True}),
+        (
+            9,
+            7,
+            8,
+            {"group_id": "g", "topics": None, "require_stable": True},
+            {"require_stable": True, "groups": [{"group_id": "g", "topics": None}]},
+        ),
+        (
+            9,
+            8,
+            7,
+            {"groups": [{"group_id": "g", "topics": None}], "require_stable": True},
+            {"group_id": "g", "topics": None, "require_stable": True},
+        ),
         (10, 3, 4, {"key": "g", "key_type": 0}, {"key_type": 0, "coordinator_keys": ["g"]}),
         (10, 4, 2, {"key_type": 1, "coordinator_keys": ["x"]}, {"key": "x", "key_type": 1}),
         (13, 2, 3, {"group_id": "g", "member_id": "m"}, {"group_id": "g", "members": [{"member_id": "m"}]}),
-        (13, 5, 2, {"group_id": "g", "members": [{"member_id": "m", "reason": "bye"}]}, {"group_id": "g", "member_id": "m"}),
-        (20, 3, 6, {"topic_names": ["t-orders"], "timeout_ms": 9}, {"topics": [{"name": "t-orders"}], "timeout_ms": 9}),
-        (8, 9, 10, {"group_id": "g", "topics": [{"name": "t-orders", "partitions": []}]}, {"group_id": "g", "topics": [{"topic_id": NEW, "partitions": []}]}),
-        (8, 10, 9, {"group_id": "g", "topics": [{"topic_id": NEW, "partitions": []}]}, {"group_id": "g", "topics": [{"name": "t-orders", "partitions": []}]}),
+        (
+            13,
+            5,
+            2,
+            {"group_id": "g", "members": [{"member_id": "m", "reason": "bye"}]},
+            {"group_id": "g", "member_id": "m"},
+        ),
+        (
+            20,
+            3,
+            6,
+            {"topic_names": ["t-orders"], "timeout_ms": 9},
+            {"topics": [{"name": "t-orders"}], "timeout_ms": 9},
+        ),
+        (
+            8,
+            9,
+            10,
+            {"group_id": "g", "topics": [{"name": "t-orders", "partitions": []}]},
+            {"group_id": "g", "topics": [{"topic_id": NEW, "partitions": []}]},
+        ),
+        (
+            8,
+            10,
+            9,
+            {"group_id": "g", "topics": [{"topic_id": NEW, "partitions": []}]},
+            {"group_id": "g", "topics": [{"name": "t-orders", "partitions": []}]},
+        ),
     ],
-)  # fmt: skip
+)
 def test_requests_take_another_shape(
     key: int, captured: int, sent: int, body: dict[str, Any], expected: dict[str, Any]
 ) -> None:

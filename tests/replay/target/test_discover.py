@@ -34,7 +34,22 @@ def test_bounds_are_asked_again_while_a_leader_moves() -> None:
     def respond(_key: int, _version: int, body: Tree) -> Tree:
         if "allow_auto_topic_creation" in body:
             return {"brokers": [{"node_id": 1, "host": "127.0.0.1", "port": 9092}], "topics": []}
-        return {"topics": [{"name": topic["name"], "partitions": [{"partition_index": each["partition_index"], "error_code": codes.pop() if codes else 0, "offset": 7} for each in topic["partitions"]]} for topic in body["topics"]]}  # fmt: skip
+        return {
+            "topics": [
+                {
+                    "name": topic["name"],
+                    "partitions": [
+                        {
+                            "partition_index": each["partition_index"],
+                            "error_code": codes.pop() if codes else 0,
+                            "offset": 7,
+                        }
+                        for each in topic["partitions"]
+                    ],
+                }
+                for topic in body["topics"]
+            ]
+        }
 
     paper = PaperTarget(respond)
     paper.board = board = ConnectionPool(asked, known, paper, lambda: "nonce")

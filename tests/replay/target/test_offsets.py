@@ -20,8 +20,14 @@ def test_positions_follow_what_was_written_here() -> None:
         for captured in (1000, 1009, 1010, 1015, 1016, 1020, 1030)
     }
     assert {captured: place.offset for captured, place in found.items()} == {
-        1000: 50, 1009: 59, 1010: 60, 1015: 65, 1016: 70, 1020: 74, 1030: 74,
-    }  # fmt: skip
+        1000: 50,
+        1009: 59,
+        1010: 60,
+        1015: 65,
+        1016: 70,
+        1020: 74,
+        1030: 74,
+    }
     assert {place.rule for place in found.values()} == {Rule.PRODUCED}
 
 
