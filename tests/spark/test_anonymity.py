@@ -22,13 +22,13 @@ from kdissect.spark.tasks import DEFAULT, TableOptions
 from kdissect.tables import schemas as schemas_module
 from kdissect.tables.anonymize import (
     KINDS,
-    LOOPBACK,
     OWN_TOPIC_IDS,
     OWN_TOPICS,
     Pseudonyms,
 )
 from kdissect.tables.filters import Filter
 from kdissect.tables.schemas import TABLES
+from kdissect.text import LOOPBACK_HOSTS
 from tests.spark.conftest import CAPTURES
 
 SplitsOf = Callable[..., tuple[Split, ...]]
@@ -134,7 +134,7 @@ def test_the_same_key_gives_the_same_names_and_another_key_others() -> None:
         r"capture-[0-9a-f]{8}\.pcapng\.gz", one.name("capture", "/home/ann/acme.prod.pcapng.gz") or ""
     )
     assert re.fullmatch(r"capture-[0-9a-f]{8}", one.name("capture", "acme.secret") or "")
-    assert len({one.name("host", host) for host in LOOPBACK}) == 1
+    assert len({one.name("host", host) for host in LOOPBACK_HOSTS}) == 1
     assert one.name("client", None) is None
     assert one.name("client", "") == ""
 
