@@ -18,7 +18,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("steady")
 
 # What a fixture starts, and so every test that uses it.
-STARTS = {"engine": "spark", "target": "broker", "tab": "browser", "peer": "java"}
+STARTS = {"engine": "spark", "analyzed": "spark", "target": "broker", "tab": "browser", "peer": "java"}
 NOT_QUICK = {"spark", "broker", "browser", "java", "slow"}
 
 

@@ -64,6 +64,7 @@ BAD_CAPTURES = {
 }
 
 
+@pytest.mark.spark  # analyze starts it while the capture is read
 @pytest.mark.parametrize("name", BAD_CAPTURES)
 def test_a_capture_that_gives_nothing_is_one_sentence(name: str, tmp_path: Path) -> None:
     contents, words = BAD_CAPTURES[name]
