@@ -10,8 +10,8 @@ import pytest
 
 from kdissect.cli.main import main
 from kdissect.dump.anonymize_messages import (
-    KEPT_ROLES,
     KEPT_FIELDS,
+    KEPT_ROLES,
     AnonymizedExchange,
 )
 from kdissect.dump.jsonl import json_line

@@ -68,7 +68,7 @@ def issued(producer: int, epoch: int) -> Tree:
 
 
 class Cluster:
-    """A target that takes everything, gives producer ids from 5000 on and offsets in order, and fails where told."""
+    """A target that takes everything, and fails where told. Producer ids begin at 5000."""
 
     def __init__(self, **errors: list[int]) -> None:
         self.ids, self.offset, self.errors = count(5000), 0, errors

@@ -1,4 +1,4 @@
-"""Brokers on paper that answer late, refuse and lose answers, and scripts of producers that number batches."""
+"""Brokers on paper that answer late, refuse and lose answers, and scripts of producers with numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WRITTEN = 1280  # records of broker-restart.pcapng, by its clients' own account
 
 
 class Strict(Cluster):
-    """Accepts a producer's batches in sequence only, and a batch that it has already without writing it, as brokers do."""
+    """A target that accepts a producer only in sequence, and writes no batch twice, as brokers do."""
 
     def __init__(self, fails: Callable[[CapturedBatch], int] = lambda _batch: 0) -> None:
         super().__init__()
@@ -116,4 +116,4 @@ def numbered(script: Script, *texts: bytes, first: int = 0, **how: int) -> None:
 
 def values(strict: Strict, partition: int) -> list[int]:
     """Return the numbers that a partition's records have as their values, in order."""
-    return [int(next(read_records(data)).value or b"") for data in strict.log[partition]]  # type: ignore[union-attr]
+    return [int(next(read_records(data)).value or b"") for data in strict.log[partition]]

@@ -1,4 +1,7 @@
-"""The target that replays go to: a Kafka of today with two brokers, each with a plain and a secured listener."""
+"""The target that replays go to.
+
+A Kafka of today with two brokers, each with a plain and a secured listener.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class SecuredCluster(KraftCluster):
     certificate: Path  # with its key, as one PEM file
 
     def add_scram_user(self, mechanism: str) -> None:
-        """Let the user log in with SCRAM."""
+        """Permit the user to log in with SCRAM."""
         kind = getattr(ScramMechanism, mechanism.replace("-", "_"))
         change = UserScramCredentialUpsertion(USER, ScramCredentialInfo(kind, 4096), PASSWORD.encode())
         admin = AdminClient({"bootstrap.servers": self.bootstrap})  # has to outlive what it was asked
@@ -62,8 +65,8 @@ class SecuredCluster(KraftCluster):
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
     try:
         jars(releases.CURRENT)
-        # One test kills a broker; leaders shall not move back at some time later, in another test. Captures grow old, and
-        # what is replayed from them shall stay all the same.
+        # One test kills a broker; leaders shall not move back at some time later, in another test. Captures
+        # grow old, and what is replayed from them shall stay all the same.
         steady = {"auto.leader.rebalance.enable": "false", "log.retention.ms": "-1"}
         cluster = SecuredCluster(releases.CURRENT, brokers=2, request_log=False, config=steady)
     except LabUnavailable as absent:
@@ -75,5 +78,5 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]
 
 @pytest.fixture(scope="session")
 def authority(target: SecuredCluster) -> Path:
-    """Give the file with the certificate that the target's listener has."""
+    """Return the file with the certificate that the target's listener has."""
     return target.certificate

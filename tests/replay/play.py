@@ -41,7 +41,7 @@ class Played:
         }
 
     def unexpected(self) -> list[tuple[str, str, str, int]]:
-        """Give the errors that the capture did not have and that another cluster need not have."""
+        """Return the errors that the capture did not have and that another cluster need not have."""
         return [
             (each["api"], each["captured"], each["replayed"], each["requests"])
             for each in self.report["errors"]
@@ -50,7 +50,7 @@ class Played:
 
 
 def settings(cluster: Cluster, prefix: str, **more: Any) -> ReplaySettings:
-    """Give settings that replay as fast as order allows, with names of their own."""
+    """Return settings that replay as fast as order allows, with names of their own."""
     first = cluster.client_ports[0]
     return ReplaySettings(
         target=(("127.0.0.1", first),), **{"pace": Pace.ASAP, "prefix": prefix, "run": prefix, **more}

@@ -1,4 +1,7 @@
-"""What a cluster holds, as an independent client reads it: librdkafka, every partition from its first record to its last."""
+"""What a cluster holds, as an independent client reads it.
+
+Librdkafka, every partition from its first record to its last.
+"""
 
 import struct
 import uuid
@@ -57,7 +60,10 @@ def _compact(text: str) -> bytes:
 
 
 def share_starts(cluster: Cluster, group: str, topic: str, partitions: list[int]) -> list[int]:
-    """Give where a share group begins in each partition: all in front of it is done with (DescribeShareGroupOffsets 0)."""
+    """Return where a share group begins in each partition.
+
+    All in front of it is done with (DescribeShareGroupOffsets 0).
+    """
     wanted, name = _compact(group), _compact(topic)
     numbers = bytes([len(partitions) + 1]) + b"".join(struct.pack(">i", each) for each in partitions)
     asked = b"\x02" + wanted + b"\x02" + name + numbers + b"\0\0\0"  # the zeros: no tags
@@ -73,7 +79,7 @@ def share_starts(cluster: Cluster, group: str, topic: str, partitions: list[int]
 
 
 def committed(bootstrap: str, group: str, topic: str, partitions: int) -> list[int]:
-    """Give a group's committed offsets."""
+    """Return a group's committed offsets."""
     consumer = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
     try:
         asked = [ck.TopicPartition(topic, partition) for partition in range(partitions)]

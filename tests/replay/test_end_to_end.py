@@ -1,6 +1,7 @@
 """Recorded traffic of other clusters, replayed into this one: what an independent consumer then finds there.
 
-The truth is what the captures' packets hold, read without kdissect, and what the recorded clients said that they wrote.
+The truth is what the captures' packets hold, read without kdissect, and what the recorded clients said that
+they wrote.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ FETCHED = {"fetched_captured": 0, "fetched_replayed": 0}  # polls differ from ru
 
 
 def delivered(name: str) -> dict[str, int]:
-    """Give how many records each recorded producer had acknowledged (or sent, with acks 0)."""
+    """Return how many records each recorded producer had acknowledged (or sent, with acks 0)."""
     return {
         client["client_id"]: sum(client["outcome"]["records"].values())
         for client in MANIFEST[name]["clients"]
@@ -70,7 +71,10 @@ def delivered(name: str) -> dict[str, int]:
 def everything(
     cluster: SecuredCluster, prefix: str, topics: list[str], least: int = 0, **how: str
 ) -> list[Sent]:
-    """Read topics; again until `least` records can be read: with acks=1 the last ones may not be on the follower yet."""
+    """Read topics.
+
+    Again until `least` records can be read: with acks=1 the last ones may not be on the follower yet.
+    """
     deadline = time.monotonic() + 30
     while True:
         found = read_all(cluster.bootstrap, [prefix + topic for topic in topics], **how)
@@ -124,7 +128,11 @@ def test_every_codec_and_every_acks(target: SecuredCluster, tmp_path: Path) -> N
     again = play(settings(target, "steady-", processes=2), "steady.pcapng", tmp_path / "again")
     assert json.loads((again.folder / "run.json").read_text())["processes"] == 2
     assert again.report["records"] | FETCHED == played.report["records"] | FETCHED
-    assert all(each["captured"] == each["replayed"] > 0 for each in again.report["records"]["topics"] if each["topic"] != "clicks")  # fmt: skip
+    assert all(
+        each["captured"] == each["replayed"] > 0
+        for each in again.report["records"]["topics"]
+        if each["topic"] != "clicks"
+    )
     twice = everything(target, "steady-", ["orders", "payments", "clicks", "audit"], 2 * 1680)
     assert len(twice) == 2 * 1680
 
@@ -138,7 +146,12 @@ def test_transactions(target: SecuredCluster, tmp_path: Path) -> None:
     both = {"bank-java", "bank-rdkafka"}
     assert_each_once_in_order("transactions.pcapng", everything(target, "bank-", ["transfers"]), both)
     seen = everything(target, "bank-", ["transfers"], isolation="read_committed")
-    numbers = {writer: sorted(int(each.key.decode().rpartition("-")[2]) for each in seen if writer_of(each.key) == writer) for writer in both}  # fmt: skip
+    numbers = {
+        writer: sorted(
+            int(each.key.decode().rpartition("-")[2]) for each in seen if writer_of(each.key) == writer
+        )
+        for writer in both
+    }
     committed_numbers = [
         number for number in range(108) if number // 6 % 3 != 2
     ]  # every third transaction was aborted
@@ -158,7 +171,8 @@ def test_captured_retries_are_not_doubled(target: SecuredCluster, tmp_path: Path
     assert played.report["apis"]["OffsetForLeaderEpoch"]["answered"] == 7
     writers = delivered("broker-restart")
     found = everything(target, "restart-", ["orders"], sum(writers.values()))
-    # librdkafka without idempotence batches anew when it retries: its records were tried in other batches before.
+    # librdkafka without idempotence batches anew when it retries: its records were tried in other batches
+    # before.
     assert_each_once_in_order("broker-restart.pcapng", found, set(writers))
     assert len(found) == sum(writers.values()) == 1280
 
@@ -178,7 +192,8 @@ def test_membership(target: SecuredCluster, tmp_path: Path) -> None:
     played = play(asked, "rebalances.pcapng", tmp_path / "run")
     sums = played.report["accounting"]
     assert sums["captured"] == sums["sent"] + sums["skipped"] == len(played.pairs)
-    # Groups live by real timers: on a busy machine a member may miss its session, and be taken in again. Nothing else may differ.
+    # Groups live by real timers: on a busy machine a member may miss its session, and be taken in again.
+    # Nothing else may differ.
     unexpected = played.unexpected()
     assert {replayed for _, _, replayed, _ in unexpected} <= MISSED_SESSION, unexpected
     assert sum(requests for *_, requests in unexpected) < 0.01 * sums["sent"], unexpected
@@ -201,19 +216,26 @@ def test_membership(target: SecuredCluster, tmp_path: Path) -> None:
 
 
 def test_members_and_sessions_older_than_the_capture(target: SecuredCluster, tmp_path: Path) -> None:
-    """Twelve members of four groups, of both protocols, are in the middle of their work when the capture begins."""
+    """Twelve members of four groups, of both protocols, are at work when the capture begins."""
     late = beginning_late("rebalances.pcapng", 8520, tmp_path)
     cluster_id = AdminClient({"bootstrap.servers": target.bootstrap}).list_topics(timeout=20).cluster_id
     asked = settings(
         target, "late-", groups=Groups.FULL, pace=Pace.SCHEDULE, speed=2.0, known_target=cluster_id
     )
     played = play(asked, late, tmp_path / "run")
-    assert sum(played.report["accounting"]["skipped_as"].values()) == played.buckets["policy"] + played.buckets["headless"]  # fmt: skip
+    assert (
+        sum(played.report["accounting"]["skipped_as"].values())
+        == played.buckets["policy"] + played.buckets["headless"]
+    )
     assert played.counts["members let in that are older than the capture"] >= 10
     reasons = {pair["reason"] for pair in played.pairs if pair["bucket"] == "headless"}
     assert reasons == {UNTOLD.reason}  # idle consumers: their fetches bring nothing that would tell
     assert any("older than what is sent: they join first" in said for said in played.plan["warnings"])
-    of_members = [each for each in played.pairs if each["api"] in ("Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat", "LeaveGroup")]  # fmt: skip
+    of_members = [
+        each
+        for each in played.pairs
+        if each["api"] in ("Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat", "LeaveGroup")
+    ]
     assert len(of_members) > 80
     # Groups live by real timers: on a busy machine a member may miss its session.
     assert sum(each["bucket"] == "answered" for each in of_members) > 0.9 * len(of_members)
@@ -221,17 +243,35 @@ def test_members_and_sessions_older_than_the_capture(target: SecuredCluster, tmp
 
 
 def test_topics_are_prepared(target: SecuredCluster, capfd: pytest.CaptureFixture[str]) -> None:
-    asked = ["replay", "prepare", str(CAPTURES / "transactions.pcapng"), "--target", target.bootstrap, "--prefix", "made-", "--quiet"]  # fmt: skip
+    asked = [
+        "replay",
+        "prepare",
+        str(CAPTURES / "transactions.pcapng"),
+        "--target",
+        target.bootstrap,
+        "--prefix",
+        "made-",
+        "--quiet",
+    ]
     for more, outcome in (([], "would be created"), (["--execute"], "created")):
         assert replay(parse([*asked, *more, "--format", "json"])) == 0
         told = json.loads(capfd.readouterr().out)["topics"]
-        assert {each["name"]: (each["partitions"], each["outcome"]) for each in told} == dict.fromkeys(("made-audit", "made-booked", "made-transfers"), (3, outcome))  # fmt: skip
+        assert {each["name"]: (each["partitions"], each["outcome"]) for each in told} == dict.fromkeys(
+            ("made-audit", "made-booked", "made-transfers"), (3, outcome)
+        )
     assert replay(parse(asked)) == 0
     assert capfd.readouterr().out == "every topic is on the target already\n"
 
 
 def test_share_groups(target: SecuredCluster, tmp_path: Path) -> None:
-    asked = settings(target, "share-", groups=Groups.FULL, pace=Pace.SCHEDULE, speed=3.0, filter=lambda _start_ns: ExchangeFilter(clients=("sharer", "bank")))  # fmt: skip
+    asked = settings(
+        target,
+        "share-",
+        groups=Groups.FULL,
+        pace=Pace.SCHEDULE,
+        speed=3.0,
+        filter=lambda _start_ns: ExchangeFilter(clients=("sharer", "bank")),
+    )
     played = play(asked, "cluster-life.pcapng", tmp_path / "run")
     # The first share group of a cluster may find that the topic with its state is still being made.
     made = ("ShareFetch", "NONE", "UNKNOWN_SERVER_ERROR")
@@ -239,7 +279,11 @@ def test_share_groups(target: SecuredCluster, tmp_path: Path) -> None:
     sharing = [
         pair for pair in played.pairs if pair["api"].startswith("Share") and pair["client_id"] == "sharer"
     ]
-    assert {pair["api"] for pair in sharing if pair["bucket"] == "answered"} == {"ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge"}  # fmt: skip
+    assert {pair["api"] for pair in sharing if pair["bucket"] == "answered"} == {
+        "ShareGroupHeartbeat",
+        "ShareFetch",
+        "ShareAcknowledge",
+    }
     assert {pair["bucket"] for pair in sharing} <= {"answered", "dependency", "policy"}
     first: dict[int, int] = {}  # partition -> the first offset that was handed out
     acquired = 0
@@ -330,7 +374,23 @@ def test_a_replayer_that_is_killed_leaves_what_it_knew(
         tmp_path / "begun",
     )
     capture, out = CAPTURES / "steady.pcapng", tmp_path / "run"
-    command = [sys.executable, "-m", "kdissect", "replay", "run", capture, "--target", target.bootstrap, "--prefix", name, "--processes", str(processes), "--execute", "--out", out]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "kdissect",
+        "replay",
+        "run",
+        capture,
+        "--target",
+        target.bootstrap,
+        "--prefix",
+        name,
+        "--processes",
+        str(processes),
+        "--execute",
+        "--out",
+        out,
+    ]
     started = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL)
     while len(everything(target, name, ["orders"])) < 20:
         time.sleep(0.2)

@@ -1,6 +1,7 @@
 """What happens when a rewrite is left out, on a real broker: the failure that it is there for.
 
-The other half, that nothing of this happens with it, is asserted on the same captures by `test_end_to_end` (FAILURES).
+The other half, that nothing of this happens with it, is asserted on the same captures by `test_end_to_end`
+(FAILURES).
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def without(
 
 
 def spend_producer_id(target: SecuredCluster, producer_id: int) -> None:
-    """Let the brokers hand out ids (InitProducerId 0) until none of them can give out this one, or has given it out."""
+    """Have the brokers hand out producer ids until this one is spent."""
     asked = struct.pack(">hhih3shi", INIT, 0, 5, 3, b"lab", -1, 60_000)
     for port in target.client_ports:
         given, patience = -1, time.monotonic() + 60
@@ -143,9 +144,15 @@ def spend_producer_id(target: SecuredCluster, producer_id: int) -> None:
         ("fetch_sessions", "steady.pcapng", (FETCH,), "Fetch", "FETCH_SESSION_ID_NOT_FOUND"),
         ("fetch_sessions topic_ids", "steady.pcapng", (FETCH,), "Fetch", "UNKNOWN_TOPIC_ID"),
         ("fetch_sessions epochs", "broker-restart.pcapng", (FETCH,), "Fetch", "UNKNOWN_LEADER_EPOCH"),
-        ("identities", "transactions.pcapng", (ADD_PARTITIONS,), "AddPartitionsToTxn", "INVALID_PRODUCER_ID_MAPPING"),
+        (
+            "identities",
+            "transactions.pcapng",
+            (ADD_PARTITIONS,),
+            "AddPartitionsToTxn",
+            "INVALID_PRODUCER_ID_MAPPING",
+        ),
     ],
-)  # fmt: skip
+)
 def test_without_it_the_target_says_an_error(
     target: SecuredCluster,
     tmp_path: Path,

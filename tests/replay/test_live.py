@@ -1,4 +1,7 @@
-"""From a recording made here and now: clients write to a cluster of an earlier release, and their packets write to another one."""
+"""From a recording made here and now.
+
+Clients write to a cluster of an earlier release, and their packets write to another one.
+"""
 
 from __future__ import annotations
 
@@ -52,12 +55,18 @@ def source() -> Iterator[KraftCluster]:
 
 
 def write(cluster: KraftCluster) -> Counter[str]:
-    """Let every producer write; give how many records each had acknowledged."""
+    """Have every producer write; return how many records each had acknowledged."""
     done: Counter[str] = Counter()
     producers = [
-        (name, ck.Producer({"bootstrap.servers": cluster.bootstrap, "client.id": name, "linger.ms": 5, **config}), topics)
+        (
+            name,
+            ck.Producer(
+                {"bootstrap.servers": cluster.bootstrap, "client.id": name, "linger.ms": 5, **config}
+            ),
+            topics,
+        )
         for name, (config, topics) in PRODUCERS.items()
-    ]  # fmt: skip
+    ]
     for number in range(RECORDS):
         for name, producer, topics in producers:
 
@@ -67,7 +76,7 @@ def write(cluster: KraftCluster) -> Counter[str]:
             key, value = f"{name}-{number}".encode(), None if number % 40 == 7 else b"%d" % number * 20
             topic = topics[number % len(topics)]
             partition = PARTITIONS[topic][number % 7 % len(PARTITIONS[topic])]
-            producer.produce(topic, value, key, partition, headers={"n": b"%d" % number}, on_delivery=note)  # fmt: skip
+            producer.produce(topic, value, key, partition, headers={"n": b"%d" % number}, on_delivery=note)
             if number % 10 == 9:
                 producer.flush(20)
     for _, producer, _ in producers:

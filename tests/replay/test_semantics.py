@@ -1,7 +1,10 @@
-"""What a broker says to requests as they were captured, and what it says to their replays: row by row of docs/replay-semantics.md.
+"""What a broker says to requests as they were captured, and what it says to their replays.
 
-Every captured request here is written by hand and holds what another cluster gave out. It goes to the brokers twice: its bytes as they
-are, for the failure that copying brings about, and through a replay, which must not have it.
+Row by row of docs/replay-semantics.md.
+
+Every captured request here is written by hand and holds what another cluster gave out. It goes to the brokers
+twice: its bytes as they are, for the failure that copying brings about, and through a replay, which must not
+have it.
 """
 
 from __future__ import annotations
@@ -39,14 +42,28 @@ from tests.replay.play import Played, play, settings
 
 pytestmark = pytest.mark.broker
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, COMMIT, COMMITTED, COORDINATOR, JOIN, HEARTBEAT, SYNC = 0, 1, 2, 3, 8, 9, 10, 11, 12, 14  # fmt: skip
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, COMMIT, COMMITTED, COORDINATOR, JOIN, HEARTBEAT, SYNC = (
+    0,
+    1,
+    2,
+    3,
+    8,
+    9,
+    10,
+    11,
+    12,
+    14,
+)
 INIT, EPOCHS, ADD, END, MARKERS, MEMBER, SHARE_MEMBER, SHARE_FETCH = 22, 23, 24, 26, 27, 68, 76, 78
 TOPIC, FOREIGN = "meant", b"o" * 16  # a topic's id on the captured cluster
 CLOSED = "closed"
 
 
 class Connection:
-    """One connection to a broker, on which bytes go out as they are. Answers are read in order, as every client does."""
+    """One connection to a broker, on which bytes go out as they are.
+
+    Answers are read in order, as every client does.
+    """
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), 10)
@@ -55,12 +72,17 @@ class Connection:
 
     def send(self, key: int, version: int, body: Tree, client_id: str = "client") -> None:
         self._count += 1
-        header = {"request_api_key": key, "request_api_version": version, "correlation_id": self._count, "client_id": client_id}  # fmt: skip
+        header = {
+            "request_api_key": key,
+            "request_api_version": version,
+            "correlation_id": self._count,
+            "client_id": client_id,
+        }
         frame = encode_request(header, pruned(APIS[key].request, version, body))
         self._socket.sendall(len(frame).to_bytes(4, "big") + frame)
 
     def receive(self) -> bytes | None:
-        """Give a frame; None if the broker has closed."""
+        """Return a frame; None if the broker has closed."""
         try:
             size = self._files.read(4)
             return self._files.read(int.from_bytes(size, "big")) if size else None
@@ -114,7 +136,9 @@ class World:
             time.sleep(0.1)
         raise TimeoutError(f"no coordinator of {key}")
 
-    def replay(self, requests: list[Captured], prefix: str = "", client_id: str = "client", **more: Any) -> Played:  # fmt: skip
+    def replay(
+        self, requests: list[Captured], prefix: str = "", client_id: str = "client", **more: Any
+    ) -> Played:
         """Replay requests of one captured connection; names stay as they are."""
 
         def read(_paths: object, _ports: object, _spool: object, shelf: Any, *_more: object) -> Any:
@@ -179,41 +203,89 @@ def said_by(key: int, version: int, body: Tree | None) -> set[str]:
 
 def replayed(played: Played) -> set[str]:
     """Name the errors that a replay's answers ended with."""
-    return {error_name(each["error"]) for pair in played.pairs for answer in pair["answers"] for each in answer["digest"] if each["error"]}  # fmt: skip
+    return {
+        error_name(each["error"])
+        for pair in played.pairs
+        for answer in pair["answers"]
+        for each in answer["digest"]
+        if each["error"]
+    }
 
 
 # What fetches and other requests say
 
 
-def fetch(where: Tree | None = None, session: tuple[int, int] = (0, -1), topic: bytes = b"", **more: Any) -> Tree:  # fmt: skip
+def fetch(
+    where: Tree | None = None, session: tuple[int, int] = (0, -1), topic: bytes = b"", **more: Any
+) -> Tree:
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20} | (where or {})
     named = {"topic_id": topic} if topic else {"topic": TOPIC}
     body = {"max_wait_ms": 100, "min_bytes": 1, "max_bytes": 1 << 20, "isolation_level": 0, "rack_id": ""}
     topics = [named | {"partitions": [partition]}]
-    return body | {"session_id": session[0], "session_epoch": session[1], "topics": topics, "forgotten_topics_data": []} | more  # fmt: skip
+    return (
+        body
+        | {
+            "session_id": session[0],
+            "session_epoch": session[1],
+            "topics": topics,
+            "forgotten_topics_data": [],
+        }
+        | more
+    )
 
 
 def fetched(session: int = 0, start: int = 0, records: bytes = b"") -> Tree:
-    partition = {"partition_index": 0, "error_code": 0, "high_watermark": start + 5, "last_stable_offset": start + 5, "log_start_offset": start, "records": records}  # fmt: skip
+    partition = {
+        "partition_index": 0,
+        "error_code": 0,
+        "high_watermark": start + 5,
+        "last_stable_offset": start + 5,
+        "log_start_offset": start,
+        "records": records,
+    }
     named = {"topic": TOPIC, "topic_id": FOREIGN, "partitions": [partition]}
     return {"error_code": 0, "session_id": session, "responses": [named]}
 
 
 def commit(group: str, generation: int = -1, member: str = "", epoch: int = -1) -> Tree:
-    partition = {"partition_index": 0, "committed_offset": 0, "committed_leader_epoch": epoch, "committed_metadata": ""}  # fmt: skip
-    return {"group_id": group, "generation_id_or_member_epoch": generation, "member_id": member, "topics": [{"name": TOPIC, "partitions": [partition]}]}  # fmt: skip
+    partition = {
+        "partition_index": 0,
+        "committed_offset": 0,
+        "committed_leader_epoch": epoch,
+        "committed_metadata": "",
+    }
+    return {
+        "group_id": group,
+        "generation_id_or_member_epoch": generation,
+        "member_id": member,
+        "topics": [{"name": TOPIC, "partitions": [partition]}],
+    }
 
 
 COMMIT_TAKEN = {"topics": [{"name": TOPIC, "partitions": [{"partition_index": 0, "error_code": 0}]}]}
 
 
 def member(group: str, epoch: int) -> Tree:
-    body = {"group_id": group, "member_id": "EVwWWo5MTUaHsWDyv26xqg", "member_epoch": epoch, "rebalance_timeout_ms": 60_000}  # fmt: skip
-    return body | ({"subscribed_topic_names": [TOPIC], "topic_partitions": []} if epoch == 0 else {"rebalance_timeout_ms": -1})  # fmt: skip
+    body = {
+        "group_id": group,
+        "member_id": "EVwWWo5MTUaHsWDyv26xqg",
+        "member_epoch": epoch,
+        "rebalance_timeout_ms": 60_000,
+    }
+    return body | (
+        {"subscribed_topic_names": [TOPIC], "topic_partitions": []}
+        if epoch == 0
+        else {"rebalance_timeout_ms": -1}
+    )
 
 
 def heard(epoch: int) -> Tree:
-    return {"error_code": 0, "member_id": "EVwWWo5MTUaHsWDyv26xqg", "member_epoch": epoch, "heartbeat_interval_ms": 5000}  # fmt: skip
+    return {
+        "error_code": 0,
+        "member_id": "EVwWWo5MTUaHsWDyv26xqg",
+        "member_epoch": epoch,
+        "heartbeat_interval_ms": 5000,
+    }
 
 
 def records(magic: int = 2, timestamp_ms: int = 7, value: bytes = b"v") -> bytes:
@@ -228,11 +300,20 @@ def written(*data: bytes) -> Tree:
 
 
 def by_id(body: Tree) -> Tree:
-    return body | {"topic_data": [{"topic_id": FOREIGN, "partition_data": each["partition_data"]} for each in body["topic_data"]]}  # fmt: skip
+    return body | {
+        "topic_data": [
+            {"topic_id": FOREIGN, "partition_data": each["partition_data"]} for each in body["topic_data"]
+        ]
+    }
 
 
 def init(transaction: str | None, producer: int = -1, epoch: int = -1) -> Tree:
-    return {"transactional_id": transaction, "transaction_timeout_ms": 60_000, "producer_id": producer, "producer_epoch": epoch}  # fmt: skip
+    return {
+        "transactional_id": transaction,
+        "transaction_timeout_ms": 60_000,
+        "producer_id": producer,
+        "producer_epoch": epoch,
+    }
 
 
 def questions(**more: int) -> Tree:
@@ -252,41 +333,87 @@ class Row(NamedTuple):
 
 
 LOUD = {
-    "leaders": Row(lambda: [Captured(PRODUCE, 9, written(records(), records()), took(0, 0))], "NOT_LEADER_OR_FOLLOWER"),
-    "coordinators": Row(lambda: [Captured(COMMIT, 8, commit("nobody"), COMMIT_TAKEN)], "NOT_COORDINATOR", {"groups": Groups.SIMPLE}),
-    "topic ids to read": Row(lambda: [Captured(FETCH, 13, fetch(topic=FOREIGN), fetched())], "UNKNOWN_TOPIC_ID"),
+    "leaders": Row(
+        lambda: [Captured(PRODUCE, 9, written(records(), records()), took(0, 0))], "NOT_LEADER_OR_FOLLOWER"
+    ),
+    "coordinators": Row(
+        lambda: [Captured(COMMIT, 8, commit("nobody"), COMMIT_TAKEN)],
+        "NOT_COORDINATOR",
+        {"groups": Groups.SIMPLE},
+    ),
+    "topic ids to read": Row(
+        lambda: [Captured(FETCH, 13, fetch(topic=FOREIGN), fetched())], "UNKNOWN_TOPIC_ID"
+    ),
     "topic ids to write": Row(lambda: [Captured(PRODUCE, 13, by_id(written(records())))], "UNKNOWN_TOPIC_ID"),
-    "leader epochs ahead": Row(lambda: [Captured(FETCH, 12, fetch({"current_leader_epoch": 99}), fetched())], "UNKNOWN_LEADER_EPOCH"),
-    "leader epochs of questions": Row(lambda: [Captured(LIST_OFFSETS, 7, questions(current_leader_epoch=99))], "UNKNOWN_LEADER_EPOCH"),
-    "epochs of records": Row(lambda: [Captured(FETCH, 12, fetch({"last_fetched_epoch": 99}), fetched())], "OFFSET_OUT_OF_RANGE"),
+    "leader epochs ahead": Row(
+        lambda: [Captured(FETCH, 12, fetch({"current_leader_epoch": 99}), fetched())], "UNKNOWN_LEADER_EPOCH"
+    ),
+    "leader epochs of questions": Row(
+        lambda: [Captured(LIST_OFFSETS, 7, questions(current_leader_epoch=99))], "UNKNOWN_LEADER_EPOCH"
+    ),
+    "epochs of records": Row(
+        lambda: [Captured(FETCH, 12, fetch({"last_fetched_epoch": 99}), fetched())], "OFFSET_OUT_OF_RANGE"
+    ),
     "fetch sessions": Row(
-        lambda: [Captured(FETCH, 12, fetch(session=(0, 0)), fetched(77)), Captured(FETCH, 12, fetch(session=(77, 1)), fetched(77))],
+        lambda: [
+            Captured(FETCH, 12, fetch(session=(0, 0)), fetched(77)),
+            Captured(FETCH, 12, fetch(session=(77, 1)), fetched(77)),
+        ],
         "FETCH_SESSION_ID_NOT_FOUND",
     ),
-    "positions": Row(lambda: [Captured(FETCH, 12, fetch({"fetch_offset": 10**6}), fetched(start=10**6))], "OFFSET_OUT_OF_RANGE"),
+    "positions": Row(
+        lambda: [Captured(FETCH, 12, fetch({"fetch_offset": 10**6}), fetched(start=10**6))],
+        "OFFSET_OUT_OF_RANGE",
+    ),
     "sequences": Row(
-        lambda: [Captured(INIT, 4, init(None), issued(900, 4))] + [Captured(PRODUCE, 9, written(batch(number)), took(0)) for number in (17, 19)],
+        lambda: (
+            [Captured(INIT, 4, init(None), issued(900, 4))]
+            + [Captured(PRODUCE, 9, written(batch(number)), took(0)) for number in (17, 19)]
+        ),
         "OUT_OF_ORDER_SEQUENCE_NUMBER",
     ),
-    "one batch": Row(lambda: [Captured(PRODUCE, 9, written(records() + records()), took(0))], "INVALID_RECORD"),
+    "one batch": Row(
+        lambda: [Captured(PRODUCE, 9, written(records() + records()), took(0))], "INVALID_RECORD"
+    ),
     "message sets": Row(lambda: [Captured(PRODUCE, 2, written(records(magic=1)), took(0))], CLOSED),
     "versions of Fetch": Row(lambda: [Captured(FETCH, 3, fetch(), fetched())], CLOSED),
-    "versions of OffsetCommit": Row(lambda: [Captured(COMMIT, 1, commit("nobody"), COMMIT_TAKEN)], CLOSED, {"groups": Groups.SIMPLE}),
+    "versions of OffsetCommit": Row(
+        lambda: [Captured(COMMIT, 1, commit("nobody"), COMMIT_TAKEN)], CLOSED, {"groups": Groups.SIMPLE}
+    ),
     "times to come": Row(
-        lambda: [Captured(PRODUCE, 9, written(records(timestamp_ms=int(time.time() * 1000) + LATER_MS)), took(0))], "INVALID_TIMESTAMP",
+        lambda: [
+            Captured(PRODUCE, 9, written(records(timestamp_ms=int(time.time() * 1000) + LATER_MS)), took(0))
+        ],
+        "INVALID_TIMESTAMP",
         {"timestamps": Timestamps.NOW},
     ),
-    "producers of transactions": Row(lambda: [Captured(INIT, 4, init("till", 900, 4), issued(900, 5))], "PRODUCER_FENCED"),
-    "generations": Row(lambda: [Captured(COMMIT, 8, commit("empty", 5, "m"), COMMIT_TAKEN)], "ILLEGAL_GENERATION", {"groups": Groups.SIMPLE}),
+    "producers of transactions": Row(
+        lambda: [Captured(INIT, 4, init("till", 900, 4), issued(900, 5))], "PRODUCER_FENCED"
+    ),
+    "generations": Row(
+        lambda: [Captured(COMMIT, 8, commit("empty", 5, "m"), COMMIT_TAKEN)],
+        "ILLEGAL_GENERATION",
+        {"groups": Groups.SIMPLE},
+    ),
     "member epochs": Row(
-        lambda: [Captured(MEMBER, 1, member("newest", 0), heard(40)), Captured(MEMBER, 1, member("newest", 40), heard(40))],
-        "FENCED_MEMBER_EPOCH", {"groups": Groups.FULL},
+        lambda: [
+            Captured(MEMBER, 1, member("newest", 0), heard(40)),
+            Captured(MEMBER, 1, member("newest", 40), heard(40)),
+        ],
+        "FENCED_MEMBER_EPOCH",
+        {"groups": Groups.FULL},
     ),
     "members older than the capture": Row(
-        lambda: [Captured(HEARTBEAT, 3, {"group_id": "elder", "generation_id": 9, "member_id": "m-1"}, {"error_code": 0}), Captured(FETCH, 12, fetch(), fetched())],
-        "UNKNOWN_MEMBER_ID", {"groups": Groups.FULL},
+        lambda: [
+            Captured(
+                HEARTBEAT, 3, {"group_id": "elder", "generation_id": 9, "member_id": "m-1"}, {"error_code": 0}
+            ),
+            Captured(FETCH, 12, fetch(), fetched()),
+        ],
+        "UNKNOWN_MEMBER_ID",
+        {"groups": Groups.FULL},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", LOUD)
@@ -311,7 +438,18 @@ def test_copied_share_sessions_are_not_found(world: World) -> None:
     topics = [
         {"topic_id": FOREIGN, "partitions": [{"partition_index": 0, "acknowledgement_batches": batch_of}]}
     ]
-    asked = {"group_id": "sharing", "member_id": "EVwWWo5MTUaHsWDyv26xqg", "share_session_epoch": 7, "max_wait_ms": 100, "min_bytes": 1, "max_bytes": 1 << 20, "max_records": 9, "batch_size": 9, "topics": topics, "forgotten_topics_data": []}  # fmt: skip
+    asked = {
+        "group_id": "sharing",
+        "member_id": "EVwWWo5MTUaHsWDyv26xqg",
+        "share_session_epoch": 7,
+        "max_wait_ms": 100,
+        "min_bytes": 1,
+        "max_bytes": 1 << 20,
+        "max_records": 9,
+        "batch_size": 9,
+        "topics": topics,
+        "forgotten_topics_data": [],
+    }
     joining = Captured(SHARE_MEMBER, 1, member("sharing", 0), heard(40))
     assert said_by(SHARE_FETCH, 1, world.connection().ask(SHARE_FETCH, 1, asked)) == {
         "SHARE_SESSION_NOT_FOUND"
@@ -326,8 +464,20 @@ def test_copied_share_sessions_are_not_found(world: World) -> None:
 
 
 def test_a_foreign_leader_epoch_has_no_end(world: World) -> None:
-    asked = {"replica_id": -1, "topics": [{"topic": TOPIC, "partitions": [{"partition": 0, "current_leader_epoch": -1, "leader_epoch": 99}]}]}  # fmt: skip
-    told = {"topics": [{"topic": TOPIC, "partitions": [{"error_code": 0, "partition": 0, "leader_epoch": 99, "end_offset": 12}]}]}  # fmt: skip
+    asked = {
+        "replica_id": -1,
+        "topics": [
+            {"topic": TOPIC, "partitions": [{"partition": 0, "current_leader_epoch": -1, "leader_epoch": 99}]}
+        ],
+    }
+    told = {
+        "topics": [
+            {
+                "topic": TOPIC,
+                "partitions": [{"error_code": 0, "partition": 0, "leader_epoch": 99, "end_offset": 12}],
+            }
+        ]
+    }
     said = world.connection().ask(EPOCHS, 4, asked)
     assert said is not None
     (answer,) = said["topics"][0]["partitions"]
@@ -400,7 +550,12 @@ class Live(NamedTuple):
     generation: int
 
     def heartbeat(self, instance: str | None = None) -> set[str]:
-        body = {"group_id": self.group, "generation_id": self.generation, "member_id": self.name, "group_instance_id": instance}  # fmt: skip
+        body = {
+            "group_id": self.group,
+            "generation_id": self.generation,
+            "member_id": self.name,
+            "group_instance_id": instance,
+        }
         return said_by(HEARTBEAT, 3, self.at.ask(HEARTBEAT, 3, body))
 
 
@@ -416,7 +571,13 @@ def joined(world: World, group: str, instance: str | None = None) -> Live:
 
 
 def captured_membership(group: str, instance: str | None = None) -> list[Captured]:
-    answer = {"error_code": 0, "generation_id": 9, "protocol_name": "range", "leader": "m-1", "member_id": "m-1"}  # fmt: skip
+    answer = {
+        "error_code": 0,
+        "generation_id": 9,
+        "protocol_name": "range",
+        "leader": "m-1",
+        "member_id": "m-1",
+    }
     members = [{"member_id": "m-1", "group_instance_id": instance, "metadata": b""}]
     return [
         Captured(JOIN, 5, join(group, "", instance), answer | {"members": members}),
@@ -433,14 +594,18 @@ def test_copied_members_are_assigned_nothing(world: World) -> None:
     assert played.pairs[1]["answers"][0]["digest"][0]["assigned"] == 2
 
 
-@pytest.mark.parametrize(("instance", "error"), [(None, "REBALANCE_IN_PROGRESS"), ("i", "FENCED_INSTANCE_ID")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("instance", "error"), [(None, "REBALANCE_IN_PROGRESS"), ("i", "FENCED_INSTANCE_ID")]
+)
 def test_a_live_group_is_disturbed_without_another_name(
     world: World, instance: str | None, error: str
 ) -> None:
     group = f"live-{instance}"
     live = joined(world, group, instance)
     live.at.ask(SYNC, 3, sync(group, live.generation, live.name, live.name))
-    world.replay(captured_membership(group, instance), prefix="copy-", groups=Groups.FULL, topic_map={TOPIC: TOPIC})  # fmt: skip
+    world.replay(
+        captured_membership(group, instance), prefix="copy-", groups=Groups.FULL, topic_map={TOPIC: TOPIC}
+    )
     assert live.heartbeat(instance) == set()
     intruder, name = world.coordinator(group), ""
     if instance is None:
@@ -478,7 +643,11 @@ def test_whoever_waits_for_an_answer_without_acks_takes_that_of_the_next_request
     first = connection.receive()
     assert first is not None
     assert int.from_bytes(first[:4], "big") == 2
-    connection.send(PRODUCE, 9, quiet | {"topic_data": [{"name": "nowhere", "partition_data": [{"index": 0, "records": records()}]}]})  # fmt: skip
+    connection.send(
+        PRODUCE,
+        9,
+        quiet | {"topic_data": [{"name": "nowhere", "partition_data": [{"index": 0, "records": records()}]}]},
+    )
     assert connection.receive() is None  # an error without an answer closes the connection
     played = world.replay([Captured(PRODUCE, 9, quiet), Captured(COORDINATOR, 1, question)])
     assert played.buckets == {"no answer due": 1, "answered": 1}
@@ -513,9 +682,14 @@ def test_what_brokers_take_from_anybody_is_never_sent(world: World) -> None:
     inside = written(records())
     inside["topic_data"][0]["name"] = "__consumer_offsets"
     errors = [
-        set[str]().union(*(said_by(PRODUCE, 9, world.connection(port).ask(PRODUCE, 9, inside, name)) for port in world.ports.values()))
+        set[str]().union(
+            *(
+                said_by(PRODUCE, 9, world.connection(port).ask(PRODUCE, 9, inside, name))
+                for port in world.ports.values()
+            )
+        )
         for name in ("client", "__admin_client")
-    ]  # fmt: skip
+    ]
     assert errors[0] == {"INVALID_TOPIC_EXCEPTION"}
     assert "INVALID_RECORD" in errors[1]  # only a record without a key is no good there
     assert world.replay([Captured(PRODUCE, 9, inside)]).buckets == {"policy": 1}
@@ -542,7 +716,7 @@ def transaction(name: str, ended: bool) -> list[Captured]:
 
 
 def open_records(world: World) -> int:
-    """Say how many records of the first partition readers of committed ones have to wait for."""
+    """Return how many records of the first partition readers of committed ones have to wait for."""
     said = world.connection().ask(FETCH, 12, fetch({"fetch_offset": 0}, isolation_level=1))
     assert said is not None
     (answer,) = said["responses"][0]["partitions"]
@@ -555,13 +729,22 @@ def test_a_live_producer_is_fenced_without_another_name(world: World) -> None:
     assert said is not None
 
     def adds() -> set[str]:
-        key = {"v3_and_below_transactional_id": "mine", "v3_and_below_producer_id": said["producer_id"], "v3_and_below_producer_epoch": said["producer_epoch"]}  # fmt: skip
+        key = {
+            "v3_and_below_transactional_id": "mine",
+            "v3_and_below_producer_id": said["producer_id"],
+            "v3_and_below_producer_epoch": said["producer_epoch"],
+        }
         body = key | {"v3_and_below_topics": [{"name": TOPIC, "partitions": [1]}]}
         return said_by(ADD, 3, at.ask(ADD, 3, body))
 
     played = world.replay(transaction("mine", ended=True), prefix="copy-", topic_map={TOPIC: TOPIC})
     assert played.buckets == {"answered": 4}
-    end = {"transactional_id": "mine", "producer_id": said["producer_id"], "producer_epoch": said["producer_epoch"], "committed": False}  # fmt: skip
+    end = {
+        "transactional_id": "mine",
+        "producer_id": said["producer_id"],
+        "producer_epoch": said["producer_epoch"],
+        "committed": False,
+    }
     assert said_by(END, 4, at.ask(END, 4, end)) == {"INVALID_TXN_STATE"}  # nothing was added before
     assert adds() == set()
     deadline = time.monotonic() + 20
@@ -582,5 +765,7 @@ def test_a_transaction_that_stays_open_holds_readers_up(
     monkeypatch.setattr(player, "abort_open", lambda _context: iter(()))
     left = world.replay(transaction("tail", ended=False))
     assert open_records(world) > 0
-    assert [each["check"] for each in left.report["checks"] if not each["holds"]] == ["no transaction is left open"]  # fmt: skip
+    assert [each["check"] for each in left.report["checks"] if not each["holds"]] == [
+        "no transaction is left open"
+    ]
     world.coordinator("tail", 1).ask(INIT, 4, init("tail"))  # aborts it

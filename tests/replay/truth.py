@@ -1,4 +1,7 @@
-"""What was produced, as the captures tell it without kdissect: packets by dpkt, requests by hand, records by kafka-python."""
+"""What was produced, as the captures tell it without kdissect.
+
+Packets by dpkt, requests by hand, records by kafka-python.
+"""
 
 import struct
 from collections.abc import Iterator
@@ -52,7 +55,7 @@ def _client_of(frame: bytes) -> str:
 
 
 def _records_of(frame: bytes) -> Iterator[tuple[int, bytes]]:
-    """Give (partition, records) of a Produce request, header first."""
+    """Return (partition, records) of a Produce request, header first."""
     reader = _Reader(frame, 0)
     version = (reader.take(">h"), reader.take(">h"))[1]
     reader.take(">i")
@@ -81,7 +84,7 @@ def _records_of(frame: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def produced(name: str) -> list[tuple[str, Sent]]:
-    """Give (client, record) of every Produce request in a capture, in the order of the packets that ended the requests."""
+    """Return (client, record) of every Produce request in a capture, in the order of their last packets."""
     found: list[tuple[int, int, str, list[Sent]]] = []
     for number, packets in enumerate(_conversations(Path(CAPTURES) / name)):
         stream, times = bytearray(), []

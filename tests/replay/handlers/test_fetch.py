@@ -60,7 +60,7 @@ def test_fetches_by_ids_that_the_capture_never_names_are_said_to_be_so() -> None
 def test_several_leaders_wait_no_longer_than_the_one_that_was_captured(
     leaders: int, took_ms: float | None, speed: float, wait_ms: int, prepared: bool
 ) -> None:
-    """Of what one broker answers when any partition has something, those that have nothing would else hold up all."""
+    """Leaders without data would else delay what those with data answer at once."""
     body = fetch(0, -1, {0: 3, 1: 5}) | {"max_wait_ms": 500 * speed}
     made = Script()
     answer: Tree | None = None if took_ms is None else {"responses": []}

@@ -31,6 +31,6 @@ def test_all_partitions_of_a_request_are_waited_for() -> None:
         body["topic_data"][0]["partition_data"] = [body["topic_data"][0]["partition_data"][partition]]
         script.add(1, PRODUCE, 9, body, took(0), connection=connection)
     script.add(2, PRODUCE, 9, produce(*[batch(1)] * 3), took(0, 0, 0), connection=4)
-    far(script, strict, lambda link: {1: 90, 2: 60, 3: 30}.get(link.owner, 1) * MS)  # type: ignore[call-overload]
+    far(script, strict, lambda link: {1: 90, 2: 60, 3: 30}.get(link.owner, 1) * MS)
     assert strict.refusals == []
     assert [len(strict.log[partition]) for partition in range(3)] == [2, 2, 2]
