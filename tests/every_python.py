@@ -1,4 +1,4 @@
-"""The quick tests under every Python that this machine has: `python -m tests.every_python [VERSION ...]`.
+"""The quick tests under every Python that this machine has: `python -m tests.every_python`.
 
 In: the interpreters on the path, and those of pyenv and uv, from `requires-python` of pyproject.toml on. Out:
 one line for each minor version, and what failed. The exit code is 1 if a version fails or cannot be set up,
@@ -144,15 +144,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.every_python",
         description="Run the quick tests under every supported Python of this machine.",
+        epilog="Other arguments are those of pytest, such as tests/protocol or -k name.",
     )
-    parser.add_argument("versions", nargs="*", metavar="VERSION", help="only these, such as 3.12")
+    parser.add_argument(
+        "--python", action="append", default=[], metavar="VERSION", help="only this version, such as 3.12"
+    )
     options, for_pytest = parser.parse_known_args(arguments)
     there = {f"{major}.{minor}": path for (major, minor), path in interpreters().items()}
-    if missing := [version for version in options.versions if version not in there]:
+    if missing := [version for version in options.python if version not in there]:
         print(f"no Python {missing[0]} on this machine; there are: {', '.join(there)}", file=sys.stderr)
         return 2
     failed = False
-    for name in options.versions or there:
+    for name in options.python or there:
         major, minor = name.split(".")
         try:
             python = environment((int(major), int(minor)), there[name])
