@@ -84,7 +84,7 @@ def select_finding_inputs(
     exchanges: TableColumns, partitions: TableColumns, exchange_rows: Ints, clients: RowGroups
 ) -> pa.Table:
     """Return the rows of FINDING_INPUTS."""
-    found = [
+    tables = [
         _counted(selection, exchanges, clients, {})
         for selection in _selections(exchanges, partitions, exchange_rows)
         if len(selection.rows)
@@ -97,10 +97,12 @@ def select_finding_inputs(
         }
         own["code"] = partitions.ints("error_code")[parts]
         rows = exchange_rows[parts]
-        found.append(
+        tables.append(
             _counted(Selection("error", rows, keys, _answered(exchanges)[rows]), exchanges, clients, own)
         )
-    return roll_up(FINDING_INPUTS, pa.concat_tables(found)) if found else FINDING_INPUTS.schema.empty_table()
+    return (
+        roll_up(FINDING_INPUTS, pa.concat_tables(tables)) if tables else FINDING_INPUTS.schema.empty_table()
+    )
 
 
 def _selections(

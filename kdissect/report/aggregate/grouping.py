@@ -189,16 +189,16 @@ INT64_RANGE = np.iinfo(np.int64)
 
 def lowest_by_group(groups: RowGroups, values: Ints, present: Mask) -> pa.Array:
     """Return the lowest present value of each group, null if there is none."""
-    found = np.full(groups.count, INT64_RANGE.max)
-    np.minimum.at(found, groups.of, np.where(present, values, INT64_RANGE.max))
-    return nullable_ints(found, found < INT64_RANGE.max)
+    extremes = np.full(groups.count, INT64_RANGE.max)
+    np.minimum.at(extremes, groups.of, np.where(present, values, INT64_RANGE.max))
+    return nullable_ints(extremes, extremes < INT64_RANGE.max)
 
 
 def highest_by_group(groups: RowGroups, values: Ints, present: Mask) -> pa.Array:
     """Return the highest present value of each group, null if there is none."""
-    found = np.full(groups.count, INT64_RANGE.min)
-    np.maximum.at(found, groups.of, np.where(present, values, INT64_RANGE.min))
-    return nullable_ints(found, found > INT64_RANGE.min)
+    extremes = np.full(groups.count, INT64_RANGE.min)
+    np.maximum.at(extremes, groups.of, np.where(present, values, INT64_RANGE.min))
+    return nullable_ints(extremes, extremes > INT64_RANGE.min)
 
 
 def sound_latencies(exchanges: TableColumns) -> tuple[Ints, Mask]:

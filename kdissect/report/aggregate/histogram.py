@@ -73,14 +73,14 @@ def percentiles(counted: Histograms, groups: int, per_mille: Sequence[int]) -> l
     np.add.at(totals, counted.group, counted.count)
     before = np.cumsum(totals) - totals
     running = np.cumsum(counted.count)
-    found = []
+    by_rank = []
     for mille in per_mille:
         at = np.searchsorted(running, before + nearest_rank(totals, mille), side="left")
         values = np.zeros(groups, np.int64)
         filled = totals > 0
         values[filled] = middle(counted.bucket[at[filled]])
-        found.append(values)
-    return found
+        by_rank.append(values)
+    return by_rank
 
 
 def bounds_at_ranks(counted: Histograms, group: int, ranks: tuple[int, int]) -> tuple[int, int]:

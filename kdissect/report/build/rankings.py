@@ -83,12 +83,12 @@ def node_ids(addresses: list[Address], brokers: list[dict[str, Any]]) -> dict[Ad
             by_address.setdefault((host, row["port"]), set()).add(row["node_id"])
         by_port.setdefault(row["port"], set()).add(row["node_id"])
     ports = [port for _, port in addresses]
-    found = {}
+    node_of = {}
     for address in addresses:
         port = address[1]
         nodes = by_address.get(address)
         if not nodes and port is not None and ports.count(port) == 1:
             nodes = by_port.get(port)
         if nodes and len(nodes) == 1:
-            found[address] = next(iter(nodes))
-    return found
+            node_of[address] = next(iter(nodes))
+    return node_of

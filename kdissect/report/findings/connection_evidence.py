@@ -22,8 +22,8 @@ def select_connections(context: FindingContext, chosen: Mask | Ints, *more: str)
     """Return connections, the earliest first: both ends, times, and `more` columns."""
     rows = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
     table = context.facts.columns.table.select([*ENDS, "first_time_ns", "last_time_ns", *more]).take(rows)
-    found: list[Row] = table.to_pylist()
-    return sorted(found, key=lambda row: (row["first_time_ns"] or 0, row["connection"]))
+    connections: list[Row] = table.to_pylist()
+    return sorted(connections, key=lambda row: (row["first_time_ns"] or 0, row["connection"]))
 
 
 def group_connections(

@@ -51,7 +51,7 @@ def count_timeline(
     """Return the tables of the timeline by name."""
     ends = TableColumns(tables.get("ends", ENDS.empty_table()))
     source = exchange_columns(exchanges, ends, grid)
-    found = {
+    counts = {
         ACTIVITY.name: count_activity(source),
         FAILURES.name: count_failures(source, partitions, exchange_rows),
         GROUP_CLIENTS.name: _group_clients(source),
@@ -60,12 +60,12 @@ def count_timeline(
         PRODUCERS.name: count_producers(source, partitions, exchange_rows),
         SEQUENCES.name: find_sequences(source, partitions, exchange_rows),
     }
-    found |= {
+    counts |= {
         part.name: _events(part, TableColumns(tables[name]), ends)
         for name, part in EVENTS.items()
         if name in tables
     }
-    return {name: limit_rows(TIMELINE_TABLES[name], rows) for name, rows in found.items()}
+    return {name: limit_rows(TIMELINE_TABLES[name], rows) for name, rows in counts.items()}
 
 
 def _group_clients(source: ExchangeColumns) -> pa.Table:
@@ -80,7 +80,7 @@ def _group_clients(source: ExchangeColumns) -> pa.Table:
 
 
 def _events(part: PartialTable, events: TableColumns, ends: TableColumns) -> pa.Table:
-    found = connection_rows(ends, events.ints("connection"))
+    counts = connection_rows(ends, events.ints("connection"))
     columns: dict[str, AnyColumn] = {name: events.arrow(name) for name in events.table.schema.names}
-    columns["client_host"] = ends.arrow("client_host").take(nullable_ints(found, found >= 0))
+    columns["client_host"] = ends.arrow("client_host").take(nullable_ints(counts, counts >= 0))
     return make_timeline_table(part, columns | {"events": np.ones(events.rows, np.int64)})

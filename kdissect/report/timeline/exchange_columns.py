@@ -45,8 +45,8 @@ def exchange_columns(exchanges: TableColumns, ends: TableColumns, grid: Grid) ->
     """Return exchanges together with the ends of their connections."""
     begin = exchanges.coalesce("request_first_ns", "response_first_ns")
     columns: dict[str, AnyColumn] = {name: exchanges.arrow(name) for name in OF_EXCHANGE}
-    found = connection_rows(ends, exchanges.ints("connection"))
-    columns |= {name: ends.arrow(name).take(nullable_ints(found, found >= 0)) for name in OF_CONNECTION}
+    rows = connection_rows(ends, exchanges.ints("connection"))
+    columns |= {name: ends.arrow(name).take(nullable_ints(rows, rows >= 0)) for name in OF_CONNECTION}
     columns["idle_wait"] = exchanges.bools("idle_wait")
     return ExchangeColumns(exchanges, columns | {"step": grid.steps_of(begin), "order_ns": begin}, begin)
 

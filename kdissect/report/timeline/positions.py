@@ -43,11 +43,11 @@ def find_positions(source: ExchangeColumns, partitions: TableColumns, exchange_r
     sound &= answered[np.maximum(exchange_rows, 0)] if source.exchanges.rows else False
     has_end = partitions.present("high_watermark") & (end >= 0) & (end < MOST_OFFSET)
     written = offset + np.clip(partitions.ints("records"), 0, 1 << 40)
-    found = [
+    tables = [
         _rows(kind, source, partitions, exchange_rows, _wanted(kind, api, sound, has_end), written)
         for kind in KINDS
     ]
-    return pa.concat_tables(found)
+    return pa.concat_tables(tables)
 
 
 def _wanted(kind: PositionKind, api: Ints, sound: Mask, has_end: Mask) -> Ints:

@@ -62,8 +62,8 @@ def describe_connections(names: PageNames) -> Plain:
     kafka = _kafka(names)
     order = np.lexsort((names.facts.numbers, -traffic, -trouble, ~kafka)).tolist()[:MOST_CONNECTIONS]
     rows = columns.table.take(pa.array(order, pa.int64())).to_pylist()
-    found = [_row(names, at, row) for at, row in zip(order, rows, strict=True)]
-    return {"rows": found, "omitted": max(columns.rows - MOST_CONNECTIONS, 0)}
+    result = [_row(names, at, row) for at, row in zip(order, rows, strict=True)]
+    return {"rows": result, "omitted": max(columns.rows - MOST_CONNECTIONS, 0)}
 
 
 def _kafka(names: PageNames) -> Mask:

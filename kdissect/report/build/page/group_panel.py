@@ -45,10 +45,10 @@ def describe_groups(names: PageNames) -> Plain:
         exchanges.keys() | by_group.keys(),
         key=lambda group: (-len(by_group.get(group, ())), -exchanges.get(group, 0), group),
     )
-    found = []
+    result = []
     for group in order[:MOST_GROUPS]:
         events = sorted(by_group.get(group, ()), key=lambda row: (row["time_ns"], row["member_id"] or ""))
-        found.append(
+        result.append(
             {
                 "name": group,
                 "clients": clients.get(group, []),
@@ -58,7 +58,7 @@ def describe_groups(names: PageNames) -> Plain:
             | _history(names, events)
         )
     cut = sum(row["events"] for row in steps if row["group_id"] is None)
-    return {"rows": found, "omitted": max(len(order) - MOST_GROUPS, 0), "events_omitted": cut}
+    return {"rows": result, "omitted": max(len(order) - MOST_GROUPS, 0), "events_omitted": cut}
 
 
 def clients_of(names: PageNames) -> dict[str, list[int]]:
@@ -125,7 +125,7 @@ def _generations(names: PageNames, events: Sequence[Event]) -> list[Plain]:
     joined, synced = _by_generation(filter(_is_join, events)), _by_generation(filter(_is_sync, events))
     signs = [row for row in events if _is_sign(row)]
     times = [row["time_ns"] for row in signs]
-    found: list[Plain] = []
+    result: list[Plain] = []
     before: set[str] = set()
     ended = 0
     for generation, joins in sorted(joined.items(), key=lambda item: min(row["time_ns"] for row in item[1])):
@@ -137,7 +137,7 @@ def _generations(names: PageNames, events: Sequence[Event]) -> list[Plain]:
         end = max([answered, *(row["time_ns"] for row in syncs)])
         members = {row["member_id"] for row in joins if row["member_id"]}
         left = {row["member_id"] for row in since if row["event"] == "leave"} & before
-        found.append(
+        result.append(
             {
                 "generation": generation,
                 "start": names.since(start),
@@ -152,14 +152,14 @@ def _generations(names: PageNames, events: Sequence[Event]) -> list[Plain]:
             }
         )
         before, ended = members, end
-    return found
+    return result
 
 
 def _by_generation(events: Iterable[Event]) -> dict[int, list[Event]]:
-    found: dict[int, list[Event]] = {}
+    result: dict[int, list[Event]] = {}
     for row in events:
-        found.setdefault(row["generation"], []).append(row)
-    return found
+        result.setdefault(row["generation"], []).append(row)
+    return result
 
 
 def _is_sync(row: Event) -> bool:
@@ -176,29 +176,29 @@ def _epochs(names: PageNames, events: Sequence[Event]) -> list[Plain]:
     by_epoch = _by_generation(filter(_is_epoch, events))
     leaves = [row for row in events if row["event"] == "leave"]
     times = [row["time_ns"] for row in leaves]
-    found: list[Plain] = []
+    result: list[Plain] = []
     latest = 0
-    for epoch, told in sorted(by_epoch.items()):
-        start, end = (pick(row["time_ns"] for row in told) for pick in (min, max))
+    for epoch, listed in sorted(by_epoch.items()):
+        start, end = (pick(row["time_ns"] for row in listed) for pick in (min, max))
         gone = leaves[bisect_right(times, latest) : bisect_right(times, start)]
-        found.append(
+        result.append(
             {
                 "generation": epoch,
                 "start": names.since(start),
                 "end": names.since(end),
-                "members": len({row["member_id"] for row in told}),
+                "members": len({row["member_id"] for row in listed}),
                 "joined": sorted(
-                    {row["member_id"] for row in told if row["event"] == "join" and row["member_id"]}
+                    {row["member_id"] for row in listed if row["event"] == "join" and row["member_id"]}
                 ),
                 "left": sorted({row["member_id"] for row in gone if row["member_id"]}),
                 "gone": [],
                 "complete": True,
                 "reasons": [],
-                "ref": names.row_ref(min(told, key=lambda row: row["time_ns"])),
+                "ref": names.row_ref(min(listed, key=lambda row: row["time_ns"])),
             }
         )
         latest = start
-    return found
+    return result
 
 
 def _is_epoch(row: Event) -> bool:
@@ -207,18 +207,18 @@ def _is_epoch(row: Event) -> bool:
 
 def _members(names: PageNames, events: Sequence[Event], rebalances: Sequence[Plain]) -> list[Plain]:
     """Return the members in the order of their first step, and how each ended: left, gone, or neither."""
-    found: dict[str, Plain] = {}
+    result: dict[str, Plain] = {}
     for row in events:
         member = row["member_id"]
         if not member:
             continue
         time = names.since(row["time_ns"])
-        one = found.get(member)
+        one = result.get(member)
         if one is None:
             if row["event"] == "leave" or row["error_code"]:
                 continue
             client = names.client(row["client_id"], row["client_host"])
-            one = found[member] = {
+            one = result[member] = {
                 "id": member,
                 "instance": row["instance_id"],
                 "client": client,
@@ -235,12 +235,12 @@ def _members(names: PageNames, events: Sequence[Event], rebalances: Sequence[Pla
             one |= {"to": time, "end": "left"}
     for rebalance in rebalances:
         for member in rebalance["gone"]:
-            if member in found and found[member]["to"] is None:
-                found[member] |= {"to": rebalance["end"], "end": "gone"}
-    for one in found.values():
+            if member in result and result[member]["to"] is None:
+                result[member] |= {"to": rebalance["end"], "end": "gone"}
+    for one in result.values():
         if one["to"] is None:
             one |= _last_seen(names, one)
-    return sorted(found.values(), key=lambda one: one["from"])
+    return sorted(result.values(), key=lambda one: one["from"])
 
 
 def _last_seen(names: PageNames, member: Plain) -> Plain:
@@ -254,8 +254,8 @@ def _last_seen(names: PageNames, member: Plain) -> Plain:
 
 def group_of_client(members: Mapping[str, Iterable[int]]) -> dict[int, str]:
     """Return the group of each client that is in one only: its fetches count for that group."""
-    found: dict[int, set[str]] = {}
+    result: dict[int, set[str]] = {}
     for group, clients in members.items():
         for client in clients:
-            found.setdefault(client, set()).add(group)
-    return {client: next(iter(some)) for client, some in found.items() if len(some) == 1}
+            result.setdefault(client, set()).add(group)
+    return {client: next(iter(some)) for client, some in result.items() if len(some) == 1}

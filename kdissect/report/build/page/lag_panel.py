@@ -75,8 +75,8 @@ def lag_by_group(names: PageNames, grid: Grid) -> dict[str, list[Plain]]:
 def _group(names: PageNames, row: Mapping[str, Any], group_of: Mapping[int, str]) -> str | None:
     if row["kind"] == "fetched":
         return group_of.get(names.client(row["client_id"], row["client_host"]))
-    found: str | None = row["group_id"]
-    return found
+    result: str | None = row["group_id"]
+    return result
 
 
 def _topics(
@@ -89,9 +89,9 @@ def _topics(
     for name, courses in (("committed", committed), ("fetched", fetched)):
         for (topic, partition), course in courses.items():
             of_topic.setdefault(topic, []).append((name, partition, course))
-    found = [_topic(topic, ends, rows, grid) for topic, rows in sorted(of_topic.items())]
-    found.sort(key=lambda item: -item[0])
-    return [one for _, one in found[:MOST_TOPICS]]
+    result = [_topic(topic, ends, rows, grid) for topic, rows in sorted(of_topic.items())]
+    result.sort(key=lambda item: -item[0])
+    return [one for _, one in result[:MOST_TOPICS]]
 
 
 def _topic(
@@ -116,12 +116,12 @@ def _topic(
         )
         row |= {name: int(reached[-1]), f"{name}_ref": course.ref, f"{name}_lag": int(behind[-1])}
     rows = sorted(partitions.values(), key=_furthest_behind)
-    told = {
+    listed = {
         name: [None if value < 0 else value for value in values.tolist()] for name, values in totals.items()
     }
     omitted = max(len(rows) - MOST_PARTITIONS, 0)
     one = {"topic": topic, "partitions": rows[:MOST_PARTITIONS], "partitions_omitted": omitted}
-    return max(int(values.max()) for values in totals.values()), one | told
+    return max(int(values.max()) for values in totals.values()), one | listed
 
 
 def _furthest_behind(row: Plain) -> tuple[int, int]:

@@ -56,7 +56,7 @@ def make_page_data(summary: Summary, partial: Partial, grid: Grid) -> Plain:
     _cut(found_groups, MOST_FOR_GROUPS)
     codes = list_failures(names)
     topics = fitting_rows([_topic(row) for row in summary.topics[:MOST_TOPICS]], MOST_FOR_TOPIC_NAMES)
-    found = {
+    result = {
         "kdissect": summary.kdissect_version,
         "capture": to_plain(capture)
         | {
@@ -95,8 +95,8 @@ def make_page_data(summary: Summary, partial: Partial, grid: Grid) -> Plain:
         "round_trips": round_trips(names),
         "doubts": to_plain(summary.doubts),
     }
-    found = {name: part if name in NOT_SHORTENED else shorten(part) for name, part in found.items()}
-    return found | {"pivot": make_pivot(names, PAGE - json_size(found))}
+    result = {name: part if name in NOT_SHORTENED else shorten(part) for name, part in result.items()}
+    return result | {"pivot": make_pivot(names, PAGE - json_size(result))}
 
 
 def _cut(listed: Plain, most: int) -> Plain:
@@ -162,8 +162,8 @@ def _finding(names: PageNames, finding: Finding) -> Plain:
 
 
 def _api(names: PageNames, row: Plain) -> Plain:
-    found = next((api.api_name for api in names.summary.apis if api.api_key == row["key"]), None)
-    return row | {"name": found or "answers without request"}
+    result = next((api.api_name for api in names.summary.apis if api.api_key == row["key"]), None)
+    return row | {"name": result or "responses without request"}
 
 
 def _version(names: PageNames, row: Any) -> Plain:
@@ -180,8 +180,8 @@ def _clients(names: PageNames) -> list[Plain]:
     software: dict[tuple[Any, ...], set[str]] = {}
     for row in names.summary.clients:
         if row.name.client_software_name:
-            told = " ".join(filter(None, (row.name.client_software_name, row.name.client_software_version)))
-            software.setdefault((row.name.client_id, row.name.client_host), set()).add(told)
+            listed = " ".join(filter(None, (row.name.client_software_name, row.name.client_software_version)))
+            software.setdefault((row.name.client_id, row.name.client_host), set()).add(listed)
     return [
         row | {"software": sorted(software.get((row["id"], row["host"]), ()))}
         for row in names.clients.rows(("id", "host"))

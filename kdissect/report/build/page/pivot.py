@@ -88,8 +88,8 @@ def make_pivot(names: PageNames, room: int = MOST_CHARACTERS) -> Plain:
     """Return the pivot in the finest detail that fits."""
     columns = sorted_columns(names.partial, ACTIVITY)
     cells = PivotRows(find_slots(names, columns), _counts(names, columns, SUMS))
-    found = _fitting(cells, DETAILS, min(max(room, LEAST_CHARACTERS), MOST_CHARACTERS))
-    return found | {"sums": SUMS, "whole": _whole(names, cells, found["slots"])}
+    result = _fitting(cells, DETAILS, min(max(room, LEAST_CHARACTERS), MOST_CHARACTERS))
+    return result | {"sums": SUMS, "whole": _whole(names, cells, result["slots"])}
 
 
 def make_topic_pivot(names: PageNames, topics: Sequence[str]) -> Plain:
@@ -97,21 +97,21 @@ def make_topic_pivot(names: PageNames, topics: Sequence[str]) -> Plain:
     columns = sorted_columns(names.partial, TOPIC_ACTIVITY)
     number = {topic: at for at, topic in enumerate(topics)}
     named = zip(columns.arrow("topic").to_pylist(), columns.arrow("topic_id").to_pylist(), strict=True)
-    found = [number.get(names.topic(*one) or "", NOT_SINGLED_OUT) for one in named]
+    result = [number.get(names.topic(*one) or "", NOT_SINGLED_OUT) for one in named]
     slots = [
         (client, broker, topic)
-        for (client, broker, _), topic in zip(find_slots(names, columns), found, strict=True)
+        for (client, broker, _), topic in zip(find_slots(names, columns), result, strict=True)
     ]
     rows = _counts(names, columns, TOPIC_SUMS)
-    kept = [at for at, topic in enumerate(found) if topic >= 0]
+    kept = [at for at, topic in enumerate(result) if topic >= 0]
     cells = PivotRows([slots[at] for at in kept], [rows[at] for at in kept])
     fitting = _fitting(cells, TOPIC_DETAILS, MOST_FOR_TOPICS, rest=False)
     counted = [0] * len(topics)
     for (_, _, topic), row in zip(*cells, strict=True):
         counted[topic] += row[-1][0]
     exact = {topic.topic: sum(use.exchanges for use in topic.uses) for topic in names.summary.topics}
-    told = {topic for _, _, topic in fitting["slots"]}
-    whole = [at in told and counted[at] == exact[topic] for at, topic in enumerate(topics)]
+    listed = {topic for _, _, topic in fitting["slots"]}
+    whole = [at in listed and counted[at] == exact[topic] for at, topic in enumerate(topics)]
     return fitting | {"sums": TOPIC_SUMS, "whole": whole}
 
 
@@ -138,10 +138,10 @@ def _fitting(cells: PivotRows, details: Sequence[Detail], most: int, rest: bool 
     """Return the finest pivot whose text fits; without `rest`, it leaves out topics not singled out."""
     heavy = _heaviest(cells)
     for detail in details:
-        found = _folded(cells, detail, heavy, rest)
-        if json_size(found["series"]) <= most:
+        result = _folded(cells, detail, heavy, rest)
+        if json_size(result["series"]) <= most:
             break
-    return found
+    return result
 
 
 def find_slots(names: PageNames, columns: TableColumns) -> list[Slot]:
@@ -176,20 +176,20 @@ def _heaviest(cells: PivotRows) -> list[int]:
 def _folded(cells: PivotRows, detail: Detail, heavy: Sequence[int], rest: bool) -> Plain:
     kept = set(heavy[: detail.others])
     numbers: dict[Slot, int] = {}
-    found: dict[tuple[int, int, int], dict[int, tuple[list[int], dict[int, list[int | None]]]]] = {}
+    result: dict[tuple[int, int, int], dict[int, tuple[list[int], dict[int, list[int | None]]]]] = {}
     for (client, broker, other), (api, idle, step, cell, ref, sums) in zip(*cells, strict=True):
         if not rest and other not in kept:
             continue
         who = client if client < detail.clients else NOT_SINGLED_OUT
         slot = numbers.setdefault((who, broker, other if other in kept else NOT_SINGLED_OUT), len(numbers))
-        total, by_cell = found.setdefault((slot, api, idle), {}).setdefault(step, ([0] * len(sums), {}))
+        total, by_cell = result.setdefault((slot, api, idle), {}).setdefault(step, ([0] * len(sums), {}))
         for at, value in enumerate(sums):
             total[at] = max(total[at], value) if at == LARGEST else total[at] + value
         one = by_cell.setdefault(cell, [0, ref])
         one[0] = (one[0] or 0) + sums[0]
     series = [
         [*key, [[step, _trimmed(total), _flat(by_cell)] for step, (total, by_cell) in sorted(steps.items())]]
-        for key, steps in sorted(found.items())
+        for key, steps in sorted(result.items())
     ]
     return {"slots": list(numbers), "series": series}
 
@@ -205,7 +205,7 @@ def _flat(by_cell: dict[int, list[int | None]]) -> list[int | None]:
 
 def _whole(names: PageNames, cells: PivotRows, slots: Sequence[Slot]) -> Plain:
     """Return which clients and connections the pivot holds in full: only those may be narrowed by time."""
-    told = {client for client, _, _ in slots}
+    listed = {client for client, _, _ in slots}
     by_client = [0] * len(names.clients.keys)
     by_connection: dict[int, int] = {}
     for (client, _, connection), row in zip(cells.slots, cells.rows, strict=True):
@@ -218,7 +218,7 @@ def _whole(names: PageNames, cells: PivotRows, slots: Sequence[Slot]) -> Plain:
     np.add.at(expected, ranking.rows, ranking.calls.ints("exchanges"))
     return {
         "clients": [
-            number in told and count == figures.exchanges
+            number in listed and count == figures.exchanges
             for number, (count, figures) in enumerate(zip(by_client, names.clients.figures, strict=True))
         ],
         "connections": sorted(one for one in kept if by_connection[one] == int(expected[one])),
@@ -234,7 +234,7 @@ def list_failures(names: PageNames) -> list[list[int | None]]:
     slots = find_slots(names, columns)
     rows = columns.table.to_pylist()
     for detail in (DETAILS[0], DETAILS[2], DETAILS[-1]):
-        found: dict[tuple[int, ...], list[int | None]] = {}
+        result: dict[tuple[int, ...], list[int | None]] = {}
         for row, (client, broker, connection) in zip(rows, slots, strict=True):
             who = client if client < detail.clients else NOT_SINGLED_OUT
             key = (
@@ -245,9 +245,9 @@ def list_failures(names: PageNames) -> list[list[int | None]]:
                 broker,
                 connection if detail.others else NOT_SINGLED_OUT,
             )
-            counts = found.setdefault(key, [0, names.row_ref(row)])
+            counts = result.setdefault(key, [0, names.row_ref(row)])
             counts[0] = (counts[0] or 0) + row["exchanges"]
-        told = [[*key, *counts] for key, counts in found.items()]
-        if json_size(told) <= MOST_FOR_FAILURES:
+        listed = [[*key, *counts] for key, counts in result.items()]
+        if json_size(listed) <= MOST_FOR_FAILURES:
             break
-    return told
+    return listed

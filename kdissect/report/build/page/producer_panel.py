@@ -25,7 +25,7 @@ Identity = tuple[Any, ...]
 def describe_producers(names: PageNames) -> Plain:
     """Return who wrote under which producer id, most bytes first."""
     gaps = _gaps(names)
-    found: dict[Identity, Plain] = {}
+    result: dict[Identity, Plain] = {}
     for row in sorted_columns(names.partial, PRODUCERS).table.to_pylist():
         idempotent = (row["producer_id"] if row["producer_id"] is not None else -1) >= 0
         identity = (
@@ -34,7 +34,7 @@ def describe_producers(names: PageNames) -> Plain:
             row["transactional_id"],
             row["producer_id"] if idempotent else None,
         )
-        one = found.setdefault(
+        one = result.setdefault(
             identity,
             {
                 "client": names.client(row["client_id"], row["client_host"]),
@@ -65,7 +65,7 @@ def describe_producers(names: PageNames) -> Plain:
             one["epochs"].append(row["producer_epoch"])
             missing, repeated = gaps.get((row["producer_id"], row["producer_epoch"]), ([], 0))
             one["gaps"], one["repeated"] = [*one["gaps"], *missing], one["repeated"] + repeated
-    rows = sorted(found.values(), key=lambda one: (-one["bytes"], -one["batches"], repr(one)))
+    rows = sorted(result.values(), key=lambda one: (-one["bytes"], -one["batches"], repr(one)))
     for one in rows:
         one |= {"from": names.since(one["from"]), "to": names.since(one["to"])}
         epochs = sorted(set(one.pop("epochs")))
@@ -86,9 +86,9 @@ def _gaps(names: PageNames) -> dict[tuple[int, int], tuple[list[Plain], int]]:
             runs.setdefault((row["producer_id"], row["producer_epoch"], topic, row["partition"]), []).append(
                 row
             )
-    found: dict[tuple[int, int], tuple[list[Plain], int]] = {}
+    result: dict[tuple[int, int], tuple[list[Plain], int]] = {}
     for (producer, epoch, topic, partition), rows in sorted(runs.items(), key=lambda item: repr(item[0])):
-        gaps, repeated = found.get((producer, epoch), ([], 0))
+        gaps, repeated = result.get((producer, epoch), ([], 0))
         rows.sort(key=lambda row: row["start"])
         covered = sum(row["stop"] - row["start"] for row in rows)
         repeated += max(sum(row["records"] for row in rows) - covered, 0)
@@ -105,8 +105,8 @@ def _gaps(names: PageNames) -> dict[tuple[int, int], tuple[list[Plain], int]]:
             }
             for before, after in pairwise(rows)
         ]
-        found[producer, epoch] = gaps, repeated
-    return found
+        result[producer, epoch] = gaps, repeated
+    return result
 
 
 def describe_transactions(names: PageNames) -> Plain:
@@ -133,7 +133,7 @@ def describe_transactions(names: PageNames) -> Plain:
 
 
 def _history(names: PageNames, transactional_id: str, events: Sequence[dict[str, Any]]) -> Plain:
-    found: list[Plain] = []
+    result: list[Plain] = []
     errors: dict[str, int] = {}
     inits = []
     running: Plain | None = None
@@ -165,11 +165,11 @@ def _history(names: PageNames, transactional_id: str, events: Sequence[dict[str,
                     "ref": names.row_ref(row),
                     "end_ref": None,
                 }
-                found.append(running)
+                result.append(running)
         elif row["event"] in ENDS:
             if running is None:
                 running = {"from": None, "epoch": row["producer_epoch"], "ref": None}
-                found.append(running)
+                result.append(running)
             running |= {
                 "to": names.since(row["time_ns"]),
                 "outcome": row["event"],
@@ -177,12 +177,12 @@ def _history(names: PageNames, transactional_id: str, events: Sequence[dict[str,
             }
             ended.add(identity)
             running = None
-    outcomes = {outcome: sum(one["outcome"] == outcome for one in found) for outcome in (*ENDS, "open")}
+    outcomes = {outcome: sum(one["outcome"] == outcome for one in result) for outcome in (*ENDS, "open")}
     return {
         "id": transactional_id,
         "clients": sorted({names.client(row["client_id"], row["client_host"]) for row in events}),
-        "transactions": found[:MOST_TRANSACTIONS],
-        "omitted": max(len(found) - MOST_TRANSACTIONS, 0),
+        "transactions": result[:MOST_TRANSACTIONS],
+        "omitted": max(len(result) - MOST_TRANSACTIONS, 0),
         "outcomes": outcomes,
         "errors": errors,
         "inits": inits[:50],
