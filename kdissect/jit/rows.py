@@ -7,15 +7,16 @@ A row type is a class whose annotations are its fields, each an int64 or another
         position: int  # in its stream
         length: int  # bytes
 
-A table of rows is a structured NumPy array where loops are compiled: Numba reads and writes `chunks[node].length`
-there as fast as a number in a plain array. NumPy itself takes a microsecond for that, so where loops run as plain
-Python (`KDISSECT_JIT=0`) a table is a list of ctypes structures over the memory of the same array. Both read alike:
+A table of rows is a structured NumPy array where loops are compiled: Numba reads and writes
+`chunks[node].length` there as fast as a number in a plain array. NumPy itself takes a microsecond for that,
+so where loops run as plain Python (`KDISSECT_JIT=0`) a table is a list of ctypes structures over the memory
+of the same array. Both read alike:
 
     chunks[node].length     a field, to be read or assigned
     chunks[node] = other    a copy of all fields
 
-Only ints may be assigned, not NumPy's scalars: ctypes refuses them. Whole columns are for code outside of loops, which
-takes them from the array: `array_of(chunks)["length"]`.
+Only ints may be assigned, not NumPy's scalars: ctypes refuses them. Whole columns are for code outside of
+loops, which takes them from the array: `array_of(chunks)["length"]`.
 """
 
 import ctypes
@@ -57,7 +58,10 @@ def dtype_of(kind: type[Row]) -> np.dtype[np.void]:
 
 
 class RowTable(list[R], Generic[R]):
-    """A table of rows where loops run as plain Python; where they are compiled an array stands in its place."""
+    """A table of rows where loops run as plain Python.
+
+    Where they are compiled an array stands in its place.
+    """
 
     def __init__(self, kind: type[R], array: Records) -> None:
         structures = cast("Any", kind) * len(array)
@@ -87,25 +91,34 @@ def grown_table(kind: type[R], table: RowTable[R], count: int) -> RowTable[R]:
 
 
 def integers_of(array: Records) -> NDArray[np.int64]:
-    """Return a contiguous array of rows as plain integers, shape (rows, fields): NumPy copies those much faster."""
+    """Return a contiguous array of rows as plain integers, shape (rows, fields).
+
+    NumPy copies those much faster.
+    """
     return array.view(np.int64).reshape(len(array), array.dtype.itemsize // 8)
 
 
 def array_of(table: RowTable[R]) -> Records:
-    """Return the structured array that holds a table's rows; what is written there is written in the table."""
+    """Return the structured array that holds a table's rows.
+
+    What is written there is written in the table.
+    """
     return cast("Records", table) if COMPILED else table.array
 
 
 def rows_of(kind: type[R], array: Records) -> list[R]:
-    """Return the rows of a contiguous array for code outside of loops, which reads their fields much faster than NumPy's.
+    """Return the rows of a contiguous array for code outside of loops.
 
-    They lie in the memory of the array, so they change with it.
+    Their fields are read much faster than NumPy's. They lie in the memory of the array, so they change with it.
     """
     return list(RowTable(kind, array))
 
 
 def row_bytes(row: Row) -> bytes:
-    """Return the memory of a row: its fields one behind another, 8 bytes each, in the order of this machine."""
+    """Return the memory of a row.
+
+    Its fields follow each other, 8 bytes each, in the order of this machine.
+    """
     return bytes(cast("Any", row))
 
 

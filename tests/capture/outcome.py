@@ -1,6 +1,7 @@
 """What the capture front makes of files, in a form that can be compared: descriptors, packets and counts.
 
-As a program it prints that for the files named on the command line, so that the same can be asked of another process.
+As a program it prints that for the files named on the command line, so that the same can be asked of another
+process.
 """
 
 import json
@@ -34,8 +35,8 @@ def descriptors(batch: pa.RecordBatch) -> list[list[list[int]]]:
 def outcome(path: Path, ports: Iterable[int] = (), bare: bool = True, **options: int) -> dict[str, object]:
     """Return what becomes of a file, put together over its splits.
 
-    Without `bare`, the first bare acknowledgements are left out: every split has its own. `options` are split_bytes,
-    range_bytes, chunk_bytes and row_segments.
+    Without `bare`, the first bare acknowledgements are left out: every split has its own. `options` are
+    split_bytes, range_bytes, chunk_bytes and row_segments.
     """
     found = index_captures(
         [CaptureFile(str(path), path.name)],

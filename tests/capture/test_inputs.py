@@ -1,4 +1,4 @@
-"""PATH arguments: plain and compressed files, pipes, directories, and what is said of those that will not do."""
+"""PATH arguments: plain and compressed files, pipes, directories, and the errors for all others."""
 
 import gzip
 import io

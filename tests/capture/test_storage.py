@@ -1,4 +1,7 @@
-"""Captures on other file systems: the same bytes by any way, an S3 server on the loopback interface among them."""
+"""Captures on other file systems.
+
+The same bytes by any way, an S3 server on the loopback interface among them.
+"""
 
 import gzip
 import random

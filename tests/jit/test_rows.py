@@ -1,4 +1,7 @@
-"""Rows of named integers: compiled loops and plain Python read and write the same memory, by the same words."""
+"""Rows of named integers.
+
+Compiled loops and plain Python read and write the same memory, by the same words.
+"""
 
 import os
 import subprocess

@@ -45,20 +45,14 @@ class SectionState:
 
 
 class SectionReader:
-    """The current section and its interfaces while a file is read from some position on.
-
-    Statistics and secrets too.
-    """
+    """The current section while a file is read from some position on: interfaces, statistics and secrets."""
 
     def __init__(self, in_force: SectionState, blocks: int = 0) -> None:
         """Begin with a section state; `blocks` descriptions came before."""
         self.big_endian = in_force.big_endian
         self.secrets: list[pcapng.SecretsBlock] = []
         self.statistics: dict[tuple[int, int], pcapng.InterfaceStatistics] = {}
-        """The last ones of each interface, by the ordinal of its section (0.
-
-        The initial one) and its number.
-        """
+        """The last ones of each interface, by its section (0: the initial one) and its number."""
         self.begun = 0
         """Number of sections that began since."""
         self.first_begun: int | None = None

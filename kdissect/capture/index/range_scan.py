@@ -1,8 +1,9 @@
 """The scan of one byte range of a capture: every record that begins there is counted and assigned to a split.
 
-What a look finds depends on where its first record begins and on what is in force there. For the first range
-of a file both are known; for any other one they are taken to be so (`ScanStart`), and `joining` finds out.
-Packet numbers count from the range's first packet, sections from the one in force at its beginning.
+The result depends on where the first record begins and on the section state there. Both are known for the
+first range of a file. For every other range they are assumed (`ScanStart`), and `range_merge` checks the
+assumption. Packet numbers count from the range's first packet, sections from the current one at its
+beginning.
 """
 
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ from kdissect.capture.storage import CaptureStorage, open_storage
 
 LINK_TYPES = 1 << 16
 NOWHERE = -1
-NO_CLOCK = -1  # taken for the time of the packet before, where that is not known: no packet has it
+NO_CLOCK = -1  # stands for an unknown time of the previous packet: no packet has it
 END = "END"
 
 
@@ -68,11 +69,11 @@ class RangeScan:
 
     entry: ScanStart
     stop: int  # file offset of the first record or block that was not passed
-    ended: str  # why: END, or Outcome or Reading
+    ended: str  # why: END, or the name of a ReadOutcome or BlockOutcome
     in_force: SectionState  # at `stop`
-    counts: tuple[int, ...]  # columns of `tally`
+    counts: tuple[int, ...]  # the fields of `split_stats`, PACKETS … RECALLABLE
     link_types: frozenset[int]  # -1: packets of an interface that was not described
-    last: Int64s  # rows of LAST_START, LAST_CLOCK_NS: the last packets of the section in force at `stop`
+    last: Int64s  # rows of LAST_START, LAST_CLOCK_NS: the last packets of the current section at `stop`
     splits: tuple[Split, ...]
     described: bool  # whether sections or interfaces are
     blocks: int  # descriptions of any kind

@@ -1,8 +1,8 @@
 """Guess where the first record behind a position in a capture begins, from a chain of record headers.
 
-Nothing in a capture marks the beginning of a record, but headers lead from one to the next: where CHAIN of
-them in a row make sense, there probably is one. A capture may hold a capture as payload, so a guess is never
-more than that: `index_captures` believes it when the records before it have been passed and end there.
+Nothing in a capture marks the beginning of a record, but each header leads to the next one. A position from
+which CHAIN headers in a row are plausible probably begins a record. A capture may hold a capture as payload,
+so the guess may be wrong: `range_merge` accepts it only if the records before it end there.
 """
 
 import numpy as np

@@ -167,9 +167,10 @@ def _has_length(data: Bytes, start: int, end: int) -> bool:
 
 @jit_inner
 def _behind_family(data: Bytes, start: int) -> int:
-    """Return where IP begins behind a BSD address family, in the byte order of the capturing host (IPv4 is 2.
+    """Return where IP begins behind a BSD address family, or NOT_IP.
 
-    IPv6 differs).
+    The family is in the byte order of the capturing host. IPv4 is 2; the number of IPv6 depends on the
+    system.
     """
     family = u32(data, start - 4, False)
     if family > 0xFFFF:

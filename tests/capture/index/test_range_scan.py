@@ -1,4 +1,4 @@
-"""The scan of one range: which records belong to it, where it ends and why, and what it says about sections."""
+"""The scan of one range: its records, where and why it ends, and what it reports about sections."""
 
 import struct
 from dataclasses import replace

@@ -1,4 +1,7 @@
-"""IP fragments: scapy cuts datagrams; in whatever order the parts come, the stream's bytes are where they were."""
+"""IP fragments: scapy cuts datagrams.
+
+In whatever order the parts come, the stream's bytes are where they were.
+"""
 
 import random
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""TCP inside other packets: scapy builds every encapsulation, alone and in one another; the segment inside is found."""
+"""TCP inside other packets: scapy builds every encapsulation, alone and in one another.
+
+The segment inside is found.
+"""
 
 import random
 import struct
@@ -130,7 +133,7 @@ def test_each_wire(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("first", [0x00, 0x0C, 0x10, 0x3C, 0x40, 0x44, 0x4A, 0x60, 0x6C, 0x84, 0xFE], ids=hex)
 def test_ethernet_right_behind_labels(tmp_path: Path, first: int) -> None:
-    """The frame begins with an address, whose first bits may be those of a control word, or of an IP version."""
+    """The frame begins with an address; its first bits may be a control word or an IP version."""
     frame = Ether(dst=f"{first:02x}:00:05:00:11:22", src="00:00:5e:00:53:01")
     for tagged in (frame, frame / Dot1Q(vlan=7), frame / Dot1AD(vlan=7) / Dot1Q(vlan=8)):
         for v6 in (False, True):
@@ -140,7 +143,7 @@ def test_ethernet_right_behind_labels(tmp_path: Path, first: int) -> None:
 
 @pytest.mark.parametrize("kept", [200, 90])
 def test_ip_right_behind_labels_never_passes_for_ethernet(tmp_path: Path, kept: int) -> None:
-    """Where an Ethernet header has its type, each of these has an address that looks like one, with IP behind it."""
+    """Each has an address, with IP behind it, that looks like an ethertype at the place of one."""
     ports = TCP(sport=40000, dport=9092, seq=1000, ack=7, flags="PA") / Raw(PAYLOAD * 5)
     option = IPOption(b"\x94\4\0\0")  # router alert
     hosts = {
