@@ -39,7 +39,7 @@ from kdissect.tables.arrow_columns import escape_csv_batch
 from kdissect.text import FORMULA_STARTS, OBEYED
 from tests.helpers import recorded
 from tests.helpers.handmade_capture import write_capture
-from tests.replay.results.test_run_comparison import error, pair, run
+from tests.helpers.run_pairs import error, pair, run
 
 HOSTILE = (
     "\x1b]0;owned\x07\x1b[31m",

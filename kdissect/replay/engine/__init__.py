@@ -2,7 +2,8 @@
 
 In: a loaded capture and a known target. Out: one result for each captured request (`pass_results`).
 
-- `run` puts a replay together, and sends pass by pass; `sharding` deals connections out to processes (`workers`).
+- `run` puts a replay together, and sends pass by pass; `sharding` deals connections out to processes,
+  which `workers` runs.
 - `pass_worker` is what one process does: a `player` with a connection pool and prepared requests.
 - `player` keeps time and order: `schedule` says when a request is due, `timer_queue` which connection to look
   at, `connection_queue` what waits there, `run_limits` what may be sent and when a pass ends.

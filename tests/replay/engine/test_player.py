@@ -14,7 +14,6 @@ from kdissect.replay.disposition import (
     Unaccounted,
     check,
 )
-from kdissect.replay.engine.fast_path import prepared_requests as ready_module
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.settings import Breaker, Caps, Pace
 from tests.helpers.paper_target import MS, PaperTarget, Script, play, replay, settings, topology
@@ -212,26 +211,3 @@ def test_settings_do_not_show_the_password() -> None:
 
     shown = repr(dataclasses.replace(settings(), credentials=Credentials("PLAIN", "me", "hunter2")))
     assert "hunter2" not in shown
-
-
-@pytest.mark.parametrize(("every_ms", "ready"), [(100.0, 12), (0.0, 3)])
-def test_requests_are_made_ready_as_far_ahead_as_there_is_room(
-    monkeypatch: pytest.MonkeyPatch, every_ms: float, ready: int
-) -> None:
-    taken: list[bool] = []
-
-    class Watched(ready_module.PreparedRequests):
-        def take(self, index: int) -> ready_module.PreparedRequest | None:
-            assert len(self) <= 3
-            found = super().take(index)
-            taken.append(found is not None)
-            return found
-
-    monkeypatch.setattr(ready_module, "MOST_REQUESTS", 3)
-    monkeypatch.setattr(ready_module, "PreparedRequests", Watched)
-    script = asks(Script(), [number * every_ms for number in range(12)], in_flight=12)
-    paper = PaperTarget(lambda *_: FOUND)
-    done = play(script.capture(), script.shelf, paper, topology(), settings(), prepared=True)
-    assert done.buckets() == {"answered": 12}
-    assert [body["key"] for _, _, body in done.sent(FIND)] == [f"t-group-{each}" for each in range(12)]
-    assert sum(taken) == ready  # the others took their course: there was no idle moment before their turn

@@ -9,13 +9,13 @@ import pytest
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Answer, Part
 from kdissect.replay.net.connection import Connection
-from kdissect.replay.net.transport import TcpTransport, _Channel
+from kdissect.replay.net.transport import TcpTransport
 
 NOWHERE = ("127.0.0.1", 1)
 
 
 def asked(count: int) -> tuple[Connection, list[Answer]]:
-    """Give a link on which so many questions wait, and their answers to come."""
+    """Return a connection with so many pending requests, and the list that gets their answers."""
     answers: list[Answer] = []
     link = Connection(1, 7, NOWHERE, TcpTransport(None), deadline_ns=10)
     link.ready = True
@@ -68,35 +68,3 @@ def test_silence_ends_the_oldest_question_as_timed_out() -> None:
     assert not link.expire(9)
     assert link.expire(10)
     assert [answer.bucket for answer in answers] == [Disposition.TIMED_OUT, Disposition.CLOSED]
-
-
-class Peer:
-    """What a channel writes to."""
-
-    def __init__(self) -> None:
-        self.heard: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        self.heard.append(data)
-
-    def close(self) -> None:
-        self.heard.append(b"closed")
-
-
-def test_what_one_event_gives_to_send_leaves_together_and_before_the_end() -> None:
-    wire = TcpTransport(None)
-    peers = []
-    links = [Connection(number, 1, NOWHERE, wire, 0) for number in range(2)]
-    for link in links:
-        channel = _Channel(wire, link)
-        channel.transport = peer = Peer()  # type: ignore[assignment]
-        wire._channels[link] = channel
-        peers.append(peer)
-    for data in (b"a", b"b", b"c"):
-        wire.send(links[0], data)
-    wire.send(links[1], b"last")
-    wire.disconnect(links[1])
-    assert peers[0].heard == []
-    wire.flush()
-    wire.flush()
-    assert [peer.heard for peer in peers] == [[b"abc"], [b"last", b"closed"]]

@@ -10,7 +10,7 @@ from kdissect.errors import UsageError
 from kdissect.replay.results.run_comparison import compare
 from kdissect.replay.results.run_thresholds import COMPARISON_VOCABULARY
 from kdissect.report.thresholds import conditions
-from tests.replay.results.test_run_comparison import error, pair, run
+from tests.helpers.run_pairs import error, pair, run
 
 REPORT = compare(run(4), [pair(0), pair(1), pair(2), error(3, 0, 10)])
 

@@ -1,0 +1,124 @@
+"""The pool drives coroutines: effects, deadlines, throttles, failures, and connections by owner and node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kdissect.protocol.codec.wire import EncodeError
+from kdissect.replay.disposition import Disposition, SkipRequest
+from kdissect.replay.effects import ANY, Coroutine, Gate, Part, ask, ask_one, pause, spawn, until
+from kdissect.replay.net.pool import ConnectionPool, throttle_position
+from kdissect.replay.safety import AbortRun
+from tests.helpers.paper_target import MS, PaperTarget, Tree, settings, topology
+
+LIST_GROUPS = Part(16, 1, {})
+S = 1000 * MS
+
+
+def driven(
+    coroutine: Coroutine[Any], respond: Any = lambda *_: {}, **how: Any
+) -> tuple[Any, Any, ConnectionPool]:
+    """Return the result of a coroutine, the failure, and the pool."""
+    paper = PaperTarget(respond)
+    pool = paper.board = ConnectionPool(settings(**how), topology(leaders=2), paper, lambda: "nonce")
+    ends: list[tuple[Any, Any]] = []
+    pool.wake(0)
+    pool.run(coroutine, "owner", lambda value, failure: ends.append((value, failure)))
+    paper.run(None, 600 * S, lambda: bool(ends))
+    return *ends[0], pool
+
+
+def test_effects_are_brought_about_in_order() -> None:
+    beside: list[str] = []
+
+    def other() -> Coroutine[None]:
+        beside.append("spawned")
+        yield from pause(MS)
+
+    def main() -> Coroutine[Any]:
+        yield from spawn(other(), "other")
+        yield from pause(5 * MS)
+        gate = Gate(opened=True)
+        opened = yield from until(gate)
+        answers = yield from ask((LIST_GROUPS._replace(node=1), LIST_GROUPS._replace(node=2)))
+        one = yield from ask_one(LIST_GROUPS)
+        return opened, [answer.node for answer in answers], one.body["groups"]
+
+    value, failure, pool = driven(main())
+    assert (value, failure, beside) == ((True, [1, 2], []), None, ["spawned"])
+    assert pool.counters.synthetic == {"ApiVersions": 2, "further parts": 1, "ListGroups": 1}
+
+
+def test_a_gate_that_never_opens_is_waited_for_until_the_deadline() -> None:
+    value, _, pool = driven(until(Gate()), dependency_deadline_s=2.0)
+    assert value is False
+    assert pool.now_ns == 2 * S
+
+
+def raising(error: Exception) -> Coroutine[None]:
+    yield from pause(MS)
+    raise error
+
+
+def test_failures_that_are_values_are_handed_to_who_asked() -> None:
+    for error in (SkipRequest(Disposition.VERSION, "too old"), AbortRun("not there")):
+        assert driven(raising(error))[1] is error
+    _, failure, _ = driven(raising(EncodeError("X v0: too long")))
+    assert (failure.bucket, str(failure)) == (Disposition.FAILED_TO_SEND, "X v0: too long")
+
+
+@pytest.mark.parametrize("defect", [KeyError("x"), TypeError("x"), ValueError("x"), AttributeError("x")])
+def test_a_defect_is_raised_and_not_taken_for_captured_bytes(defect: Exception) -> None:
+    with pytest.raises(type(defect)):
+        driven(raising(defect))
+
+
+def test_a_throttled_node_is_left_alone() -> None:
+    answers = iter([{"throttle_time_ms": 300}, {}])
+
+    def main() -> Coroutine[list[int]]:
+        times = []
+        for _ in range(2):
+            (answer,) = yield from ask((LIST_GROUPS._replace(node=1),))
+            times.append(answer.sent_ns or 0)
+        return times
+
+    def respond(_key: int, _version: int, _body: Tree) -> Tree:
+        return next(answers)
+
+    (first, second), _, pool = driven(main(), respond)
+    assert second >= first + 300 * MS
+    assert (pool.counters.throttled, pool.counters.throttle_ms) == (1, 300)
+
+
+def test_silence_ends_at_the_deadline() -> None:
+    value, _, _ = driven(ask((LIST_GROUPS,)), lambda *_: None, answer_deadline_s=1.0)
+    assert [answer.bucket for answer in value] == [Disposition.TIMED_OUT]
+
+
+def test_any_node_is_one_that_the_owner_is_connected_to() -> None:
+    paper = PaperTarget(lambda *_: {})
+    pool = paper.board = ConnectionPool(settings(), topology(leaders=3), paper, lambda: "")
+    first = pool.connection("one", 3)
+    assert pool.connection("one", ANY) is first
+    assert pool.connection("other", 3) is not first
+    pool.leave("one")
+    assert first.closed
+    assert {owner for owner, _ in pool.connections} == {"other"}
+
+
+def test_a_connection_that_the_target_closes_is_reported() -> None:
+    paper = PaperTarget(lambda *_: {})
+    pool = paper.board = ConnectionPool(settings(), topology(), paper, lambda: "")
+    told: list[int] = []
+    pool.on_peer_closed(lambda: told.append(1))
+    pool.lost(pool.connection("one", 1))
+    assert (told, pool.counters.closed_by_peer, pool.connections) == ([1], 1, {})
+
+
+def test_the_throttle_time_stands_first_where_it_does() -> None:
+    assert throttle_position(16, 1) == 4
+    assert throttle_position(16, 0) == 0
+    assert throttle_position(3, 9) == 5  # after the tags of a flexible header
