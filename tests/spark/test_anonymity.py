@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +27,6 @@ from kdissect.tables.anonymize import (
 )
 from kdissect.tables.filters import Filter
 from kdissect.tables.schemas import TABLES
-from kdissect.text import LOOPBACK_HOSTS
 from tests.spark.conftest import CAPTURES
 
 SplitsOf = Callable[..., tuple[Split, ...]]
@@ -123,34 +121,6 @@ def test_what_belongs_together_still_does(splits_of: SplitsOf) -> None:
     assert figures(DEFAULT) == figures(TableOptions(pseudonyms=Pseudonyms.new()))
 
 
-def test_the_same_key_gives_the_same_names_and_another_key_others() -> None:
-    one, same, other = Pseudonyms.new("a"), Pseudonyms.new("a"), Pseudonyms.new("b")
-    assert one.name("topic", "orders") == same.name("topic", "orders")
-    assert one.name("topic", "orders") != other.name("topic", "orders")
-    assert one.name("topic", "orders") != one.name("client", "orders")
-    assert Pseudonyms.new().name("topic", "orders") != Pseudonyms.new().name("topic", "orders")
-    assert re.fullmatch(r"topic-[0-9a-f]{8}", one.name("topic", "orders") or "")
-    assert re.fullmatch(
-        r"capture-[0-9a-f]{8}\.pcapng\.gz", one.name("capture", "/home/ann/acme.prod.pcapng.gz") or ""
-    )
-    assert re.fullmatch(r"capture-[0-9a-f]{8}", one.name("capture", "acme.secret") or "")
-    assert len({one.name("host", host) for host in LOOPBACK_HOSTS}) == 1
-    assert one.name("client", None) is None
-    assert one.name("client", "") == ""
-
-
-def test_filters_and_warnings_do_not_tell_either() -> None:
-    names = Pseudonyms.new("a")
-    assert names.filter_value("--topic", "orders") == names.name("topic", "orders")
-    assert names.filter_value("--topic", "ord*") == "(a pattern)"
-    assert names.filter_value("--broker", "10.0.0.1:9092") == f"{names.name('host', '10.0.0.1')}:9092"
-    assert names.filter_value("--broker", "2") == "2"
-    assert names.filter_value("--api", "Fetch") == "Fetch"
-    path = "/captures/acme.pcapng"
-    (told,) = names.texts([f"{path} is cut off; acme.pcapng ends early"], [path])
-    assert "acme" not in told
-
-
 def test_filters_go_by_the_real_names(splits_of: SplitsOf) -> None:
     splits = splits_of(CAPTURES / "broker-restart.pcapng")
     wanted = Filter(clients=("orders-aio",))
@@ -161,7 +131,3 @@ def test_filters_go_by_the_real_names(splits_of: SplitsOf) -> None:
     assert len(plain) == len(hidden) > 0
     assert {row["client_id"] for row in plain} == {"orders-aio"}
     assert len({row["client_id"] for row in hidden}) == 1
-
-
-def test_a_capture_without_a_path_stays_nameless() -> None:
-    assert Pseudonyms.new("a").name("capture", Path("-").name) != "-"
