@@ -74,31 +74,28 @@ def _key_hash(arena: Bytes, keys: Int64s, row: int) -> int:
 def match_rows(
     arena: Bytes,
     request_keys: Int64s,
-    request_exchange: Int64s,
+    request_of: Int64s,
     response_keys: Int64s,
-    response_exchange: Int64s,
+    response_of: Int64s,
     partner: Int64s,
 ) -> None:
     """Find the request row of each response row: `partner`, -1 where there is none.
 
-    Keys are arrays of shape (n, 4) with the columns TOPIC to PARTITION, -1 where absent; `request_exchange`
-    and `response_exchange` are their exchanges, ascending. A request row is the partner of one response row
-    at most. Mostly both have the same order; otherwise a hash table finds the row.
+    Keys have the columns TOPIC to PARTITION, -1 where absent; `request_of` and `response_of` have the number
+    of their exchanges, ascending. A request row is the partner of one response row at most.
     """
     taken = np.zeros(len(request_keys), np.bool_)
     table = np.full(16, -1, np.int64)
-    first = 0
-    row = 0
+    first, row = 0, 0
     while row < len(response_keys):
-        exchange = response_exchange[row]
-        while first < len(request_keys) and request_exchange[first] < exchange:
+        exchange = response_of[row]
+        while first < len(request_keys) and request_of[first] < exchange:
             first += 1
         stop = first
-        while stop < len(request_keys) and request_exchange[stop] == exchange:
+        while stop < len(request_keys) and request_of[stop] == exchange:
             stop += 1
-        built = False
-        following = first
-        while row < len(response_keys) and response_exchange[row] == exchange:
+        built, following = False, first
+        while row < len(response_keys) and response_of[row] == exchange:
             partner[row] = -1
             if (
                 following < stop
@@ -212,6 +209,15 @@ def partition_rows(
     )
 
 
+def _first_of(name: str, *sources: tuple[_Rows, Int64s]) -> tuple[Int64s, Bools]:
+    """Return a column from the first source that has it, row by row, and where any has it."""
+    values, present = sources[0][0].integer(name, sources[0][1])
+    for table, rows in sources[1:]:
+        more, is_present = table.integer(name, rows)
+        values, present = np.where(present, values, more), present | is_present
+    return values, present
+
+
 def _batch(
     batch: ExchangeBatch,
     identities: Int64s,
@@ -221,13 +227,6 @@ def _batch(
     response_rows: Int64s,
     exchange: Int64s,
 ) -> pa.RecordBatch:
-    def first_of(name: str, *sources: tuple[_Rows, Int64s]) -> tuple[Int64s, Bools]:
-        values, present = sources[0][0].integer(name, sources[0][1])
-        for rows, at in sources[1:]:
-            more, there = rows.integer(name, at)
-            values, present = np.where(present, values, more), present | there
-        return values, present
-
     def key(column: int) -> Int64s:
         mine = np.where(request_rows >= 0, _take(requests.keys[:, column], request_rows), -1)
         return np.where(
@@ -240,7 +239,7 @@ def _batch(
         )
 
     def producer(name: str, kind: pa.DataType) -> pa.Array:
-        values, present = first_of(name, *requests_first)
+        values, present = _first_of(name, *requests_first)
         return int_column(np.where(in_batch, record(name), values), in_batch | present, kind)
 
     requests_first, responses_first = (
@@ -254,7 +253,6 @@ def _batch(
         request_size[1] | response_size[1],
     )
     in_batch = has_records & (record("magic") == BATCH_MAGIC)
-    partition = key(PARTITION)
     plain = request_size[1] & in_batch & (record("codec") == 0) & (record("batches") > 0)
     sampled, sampled_lz4 = _sample_columns(batch, requests, request_rows, exchange, plain)
     columns = {
@@ -263,16 +261,16 @@ def _batch(
         "api_key": pa.array(batch.exchanges["api_key"][exchange].astype(np.int16)),
         "topic": text_column(batch.arena, key(TOPIC), key(TOPIC_LENGTH)),
         "topic_id": uuid_column(batch.arena, key(TOPIC_ID)),
-        "partition": int_column(partition, partition >= 0, pa.int32()),
+        "partition": int_column(key(PARTITION), key(PARTITION) >= 0, pa.int32()),
         "error_code": int_column(error, has_error, pa.int16()),
         "error_name": error_names(error, has_error),
         "records": int_column(record("records"), has_records & (record("records") >= 0), pa.int64()),
         "batches": int_column(record("batches"), has_records, pa.int64()),
         "record_bytes": int_column(size, has_records, pa.int64()),
         "codec": name_column(CODEC_NAMES, record("codec"), has_records),
-        "offset": int_column(*first_of("offset", *requests_first), pa.int64()),
-        "high_watermark": int_column(*first_of("high_watermark", *responses_first), pa.int64()),
-        "log_start_offset": int_column(*first_of("log_start_offset", *responses_first), pa.int64()),
+        "offset": int_column(*_first_of("offset", *requests_first), pa.int64()),
+        "high_watermark": int_column(*_first_of("high_watermark", *responses_first), pa.int64()),
+        "log_start_offset": int_column(*_first_of("log_start_offset", *responses_first), pa.int64()),
         "producer_id": producer("producer_id", pa.int64()),
         "producer_epoch": producer("producer_epoch", pa.int16()),
         "base_sequence": int_column(record("base_sequence"), in_batch, pa.int32()),
