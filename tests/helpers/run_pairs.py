@@ -1,4 +1,4 @@
-"""The files of a run as values, written by hand: the summary, and pairs that went well, failed, or came late."""
+"""The files of a run as values, written by hand: a summary, and pairs that went well, failed or were late."""
 
 from __future__ import annotations
 

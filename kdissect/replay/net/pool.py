@@ -366,8 +366,9 @@ def _ignore(_result: object, _failure: Exception | None) -> None:
 def throttle_of(answer: Answer) -> int:
     """Return the throttle time of a response in ms.
 
-    The place in the frame where that number usually stands is looked at first, and the body only if it is not 0
-    there: that happens seldom, and those bytes may be something else, as behind a leader's address (KIP-951).
+    The place in the frame where that number usually stands is looked at first, and the body only if it is not
+    0 there: that happens seldom, and those bytes may be something else, as behind a leader's address
+    (KIP-951).
     """
     return 0 if _usual_throttle(answer) <= 0 else int(answer.body.get("throttle_time_ms", 0))
 

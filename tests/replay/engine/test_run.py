@@ -1,4 +1,4 @@
-"""A replay from a capture to its passes, against a broker that does nothing; and what is left when it fails."""
+"""A replay from a capture to its passes, against a broker that does nothing, and one that fails."""
 
 from __future__ import annotations
 
