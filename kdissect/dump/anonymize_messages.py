@@ -11,30 +11,35 @@ stay.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.protocol.codec.messages import (
     DecodedMessage,
-    decode_embedded,
     encode_embedded,
 )
 from kdissect.protocol.kafka07.message_codec import ANSWERS, PARTS
 from kdissect.protocol.redact import REDACTED
-from kdissect.protocol.schema.definition import (
-    UNKNOWN_TAGS,
-    Field,
-    Message,
-    fields_at,
+from kdissect.protocol.schema.definition import UNKNOWN_TAGS, Field, Message
+from kdissect.protocol.schema.registry import APIS
+from kdissect.protocol.visitor import (
+    CONSUMER_MESSAGES,
+    Enter,
+    Leaf,
+    Tree,
+    Visit,
+    Visitor,
+    compile_visit,
+    coordinator_type,
+    embedded_message,
+    is_consumer_protocol,
+    resource_type,
 )
-from kdissect.protocol.schema.registry import APIS, MESSAGES
 from kdissect.tables.anonymize import Pseudonyms
 from kdissect.text import format_address, format_uuid, parse_address, parse_uuid
-
-Tree = dict[str, Any]
 
 KINDS = {
     "topic": "topic",
@@ -103,10 +108,6 @@ class _Context:
     pseudonyms: Pseudonyms
     request_body: Tree  # the body of the request
     protocol_type: str | None
-
-
-_Anonymizer = Callable[[Tree, _Context], Tree]
-_Step = Callable[[Any, Tree, _Context], Any]  # (value, struct around it, context) -> what stands for it
 
 
 class AnonymizedExchange(DecodedExchange):
@@ -182,52 +183,29 @@ def _topic_id(raw: bytes, pseudonyms: Pseudonyms) -> bytes:
 
 
 @cache
-def _message_anonymizer(message: Message, version: int) -> _Anonymizer:
+def _message_anonymizer(message: Message, version: int) -> Visit[_Context]:
     """Return the function that returns a message with pseudonyms; the message it is given stays as it is."""
-    return _struct(message, version)
+    return compile_visit(_ANONYMIZE, message, version) or (lambda tree, _context: tree)
 
 
-def _struct(owner: Message | Field, version: int) -> _Anonymizer:
-    candidates = ((field, _step(field, version)) for field in fields_at(owner, version))
-    steps = [(field.name, field.array, step) for field, step in candidates if step]
+def _enter(_message: Message, _owner: Message | Field, _version: int) -> Enter[_Context]:
+    def enter(struct: Tree, context: _Context) -> _Context:
+        if "protocol_type" in struct:
+            context.protocol_type = struct["protocol_type"]
+        return context
 
-    def anonymize(value: Tree, context: _Context) -> Tree:
-        if "protocol_type" in value:
-            context.protocol_type = value["protocol_type"]
-        fields = dict(value)
-        for name, array, step in steps:
-            item = value.get(name)
-            if item is None:
-                continue
-            fields[name] = (
-                [
-                    item_of_array if item_of_array is None else step(item_of_array, value, context)
-                    for item_of_array in item
-                ]
-                if array
-                else step(item, value, context)
-            )
-        if UNKNOWN_TAGS in fields:
-            fields[UNKNOWN_TAGS] = [(tag, REDACTED) for tag, _ in fields[UNKNOWN_TAGS]]
-        return fields
-
-    return anonymize
+    return enter
 
 
-def _step(field: Field, version: int) -> _Step | None:
-    if field.type == "struct":
-        inner = _struct(field, version)
-        return lambda value, _, context: inner(value, context)
+def _leaf(_message: Message, field: Field, _version: int) -> Leaf[_Context] | None:
     if field.type == "uuid":
         return _replace_topic_id if field.role == "topic_id" else None
     if field.type in ("string", "int16_string"):
         return _text(field)
-    if field.type == "bytes":
-        return _bytes(field)
-    return None
+    return _bytes(field) if field.type == "bytes" else None
 
 
-def _text(field: Field) -> _Step | None:
+def _text(field: Field) -> Leaf[_Context] | None:
     role = field.role
     if role in KEPT_ROLES or (role is None and field.name in KEPT_FIELDS):
         return None
@@ -247,12 +225,11 @@ def _replace_topic_id(value: bytes, _: Tree, context: _Context) -> bytes:
 
 
 def _replace_resource(value: str, struct: Tree, context: _Context) -> str | None:
-    kind = struct.get("resource_type", struct.get("resource_type_filter"))
-    return _pseudonym(value, RESOURCES.get(kind, "resource"), context)
+    return _pseudonym(value, RESOURCES.get(resource_type(struct), "resource"), context)
 
 
 def _replace_coordinator(value: str, struct: Tree, context: _Context) -> str | None:
-    kind = struct.get("key_type", context.request_body.get("key_type", 0))
+    kind = coordinator_type(struct, context.request_body)
     return _pseudonym(value, COORDINATED.get(kind, "coordinator"), context)
 
 
@@ -264,7 +241,7 @@ def _replace_setting(value: str, _: Tree, context: _Context) -> str | None:
     return value if PLAIN_VALUE.fullmatch(value) else _pseudonym(value, "value", context)
 
 
-RULES: dict[str, _Step] = {
+RULES: dict[str, Leaf[_Context]] = {
     "resource": _replace_resource,
     "coordinator_key": _replace_coordinator,
     "quota_entity": _replace_quota_entity,
@@ -272,28 +249,30 @@ RULES: dict[str, _Step] = {
 }
 
 
-def _bytes(field: Field) -> _Step:
+def _bytes(field: Field) -> Leaf[_Context]:
     if field.embedded is None:
-        return lambda value, _, __: REDACTED if value else value
-    embedded, of_consumers = field.embedded, field.embedded.startswith("ConsumerProtocol")
+        return lambda value, _struct, _context: REDACTED if value else value
+    return partial(_replace_embedded, field.embedded)
 
-    def anonymize(value: bytes, _: Tree, context: _Context) -> Any:
-        if not value:
-            return value
-        if of_consumers and context.protocol_type not in (None, "", "consumer"):
-            return REDACTED
-        decoded = decode_embedded(embedded, value)
-        message = MESSAGES[embedded]
-        version = min(int.from_bytes(value[:2], "big"), message.versions[-1])
-        if decoded.fault:
-            return REDACTED
-        fields = _message_anonymizer(message, version)(decoded.value, context)
-        plain = {
-            name: b"" if item is REDACTED else item for name, item in fields.items() if name != UNKNOWN_TAGS
-        }
-        return encode_embedded(embedded, version, plain)
 
-    return anonymize
+def _replace_embedded(name: str, value: bytes, _struct: Tree, context: _Context) -> Any:
+    if not value:
+        return value
+    if name in CONSUMER_MESSAGES and not is_consumer_protocol(context.protocol_type):
+        return REDACTED
+    message, version, decoded = embedded_message(name, value)
+    if decoded.fault:
+        return REDACTED
+    fields = _message_anonymizer(message, version)(decoded.value, context)
+    known = {
+        field: b"" if item is REDACTED else item for field, item in fields.items() if field != UNKNOWN_TAGS
+    }
+    return encode_embedded(name, version, known)
+
+
+_ANONYMIZE = Visitor(
+    _leaf, _enter, unknown_tags=lambda tags: [(tag, REDACTED) for tag, _ in tags], copies=True
+)
 
 
 def _kafka07_body(body: Tree, pseudonyms: Pseudonyms) -> Tree:

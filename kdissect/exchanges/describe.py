@@ -16,7 +16,7 @@ stay as they are. Secrets are redacted unless the user asks for them.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from kdissect.exchanges.describe_records import (
@@ -29,7 +29,6 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import (
     DecodedMessage,
     Fault,
-    decode_embedded,
     decode_request,
     decode_response,
 )
@@ -39,16 +38,22 @@ from kdissect.protocol.metadata_records import TOPIC_ID as METADATA_TOPIC_ID
 from kdissect.protocol.records.batches import CODEC_NAMES
 from kdissect.protocol.records.compression import Damage, decompress
 from kdissect.protocol.redact import REDACTED, redact
-from kdissect.protocol.schema.definition import (
-    UNKNOWN_TAGS,
-    Field,
-    Message,
-    fields_at,
+from kdissect.protocol.schema.definition import UNKNOWN_TAGS, Field, Message, fields_at
+from kdissect.protocol.schema.registry import APIS
+from kdissect.protocol.visitor import (
+    CONSUMER_MESSAGES,
+    Enter,
+    Leaf,
+    Noted,
+    Tree,
+    Visit,
+    Visitor,
+    compile_visit,
+    embedded_message,
+    is_consumer_protocol,
 )
-from kdissect.protocol.schema.registry import APIS, MESSAGES
 from kdissect.text import format_uuid
 
-Tree = dict[str, Any]
 RAW_SASL_NAME = "SaslToken"
 
 
@@ -66,10 +71,6 @@ class _Context:
     options: DescribeOptions
     protocol_type: str | None  # of the group that the message, or the struct being read, is about
     metadata: bool = False  # whether the topic being read is the cluster's metadata log
-
-
-_StructDescriber = Callable[[Tree, _Context], Tree]
-_FieldDescriber = Callable[[Tree, str, Any, _Context], None]  # (fields to add to, name, value, context)
 
 
 def describe_request(decoded: DecodedMessage, options: DescribeOptions) -> Tree:
@@ -145,175 +146,123 @@ def _add_enveloped(fields: Tree, body: Tree, request_body: Tree, options: Descri
 
 
 @cache
-def message_describer(message: Message, version: int) -> _StructDescriber:
-    """Return the function that describes a message in one version."""
-    return _struct_describer(message, message, version) or _unchanged
+def message_describer(message: Message, version: int) -> Visit[_Context]:
+    """Return the function that describes a message in one version; what it is given stays as it is."""
+    return compile_visit(_DESCRIBE, message, version) or (lambda value, _context: value)
 
 
-def _unchanged(value: Tree, _context: _Context) -> Tree:
-    return value if UNKNOWN_TAGS not in value else _with_tags(value)
-
-
-def _with_tags(value: Tree) -> Tree:
-    return value | {
-        UNKNOWN_TAGS: [[tag, None if raw is REDACTED else raw] for tag, raw in value[UNKNOWN_TAGS]]
-    }
-
-
-def _struct_describer(message: Message, owner: Message | Field, version: int) -> _StructDescriber | None:
-    describers = {}
-    for field in fields_at(owner, version):
-        describer = _field_describer(message, field, version)
-        if describer:
-            describers[field.name] = describer
-    if not describers and version not in message.flexible:
-        return None
-    if version in message.flexible:
-        describers[UNKNOWN_TAGS] = _put_tags
+def _enter(message: Message, owner: Message | Field, version: int) -> Enter[_Context]:
     topics = (field.name for field in fields_at(owner, version) if field.role in ("topic", "topic_id"))
     topic = next(topics, None) if message.name in FETCHES else None
 
-    def describe(value: Tree, context: _Context) -> Tree:
-        fields: Tree = {}
-        if "protocol_type" in value:
-            context.protocol_type = value["protocol_type"]
+    def enter(struct: Tree, context: _Context) -> _Context:
+        if "protocol_type" in struct:
+            context.protocol_type = struct["protocol_type"]
         if topic is not None:
-            context.metadata = value.get(topic) in (METADATA_TOPIC, METADATA_TOPIC_ID)
-        for name, item in value.items():
-            put = describers.get(name)
-            if put is None or item is None:
-                fields[name] = item
-            elif item is REDACTED:
-                fields[name], fields[f"_{name}"] = None, item.value
-            else:
-                put(fields, name, item, context)
-        return fields
+            context.metadata = struct.get(topic) in (METADATA_TOPIC, METADATA_TOPIC_ID)
+        return context
+
+    return enter
+
+
+def _leaf(message: Message, field: Field, _version: int) -> Leaf[_Context] | None:
+    leaf = _description(message, field)
+    if leaf is None:
+        return None
+
+    def describe(value: Any, struct: Tree, context: _Context) -> Any:
+        return Noted(None, value.value) if value is REDACTED else leaf(value, struct, context)
 
     return describe
 
 
-def _put_tags(fields: Tree, name: str, pairs: list[tuple[int, Any]], _context: _Context) -> None:
-    fields[name] = [[tag, None if raw is REDACTED else raw] for tag, raw in pairs]
-
-
-def _field_describer(message: Message, field: Field, version: int) -> _FieldDescriber | None:
-    if field.type == "struct":
-        return _nested_describer(message, field, version)
+def _description(message: Message, field: Field) -> Leaf[_Context] | None:
     words = words_of(message, field)
     if words:
-        return _words_describer(words, field.array)
+        return _in_words(words, field.array)
     if field.role == "timestamp" and field.type == "int64":
-        return _words_describer(timestamp_text, field.array)
+        return _in_words(timestamp_text, field.array)
     if field.embedded:
-        return _embedded_describer(field.embedded)
-    if field.role in ("secret", "config_value"):
-        return _put
+        return partial(_describe_embedded, field.embedded)
     if (message.name, field.name) == TELEMETRY:
-        return _put_metrics
+        return _describe_metrics
+    if field.role in ("secret", "config_value"):
+        return _as_it_is
     return SIMPLE.get(field.type)
 
 
-def _put(fields: Tree, name: str, item: Any, _context: _Context) -> None:
-    fields[name] = item
+def _as_it_is(value: Any, _struct: Tree, _context: _Context) -> Any:
+    return value
 
 
-def _nested_describer(message: Message, field: Field, version: int) -> _FieldDescriber | None:
-    describe = _struct_describer(message, field, version)
-    if describe is None:
-        return None
+def _in_words(words: Callable[[int], str | None], array: bool) -> Leaf[_Context]:
+    def one(value: int, _struct: Tree, _context: _Context) -> Any:
+        word = words(value)
+        return value if word is None else Noted(value, word)
 
-    def put_one(fields: Tree, name: str, item: Any, context: _Context) -> None:
-        fields[name] = describe(item, context)
+    def each(values: list[int], _struct: Tree, _context: _Context) -> Any:
+        return Noted(values, [words(value) for value in values])
 
-    def put_all(fields: Tree, name: str, items: Any, context: _Context) -> None:
-        fields[name] = [describe(item, context) for item in items]
-
-    return put_all if field.array else put_one
+    return each if array else one
 
 
-def _words_describer(words: Callable[[int], str | None], array: bool) -> _FieldDescriber:
-    def put(fields: Tree, name: str, item: Any, _context: _Context) -> None:
-        fields[name] = item
-        word = words(item)
-        if word is not None:
-            fields[f"_{name}"] = word
-
-    def put_all(fields: Tree, name: str, items: Any, _context: _Context) -> None:
-        fields[name] = items
-        fields[f"_{name}"] = [words(item) for item in items]
-
-    return put_all if array else put
-
-
-def _put_uuid(fields: Tree, name: str, item: Any, context: _Context) -> None:
+def _describe_uuid(value: Any, _struct: Tree, context: _Context) -> Any:
     names = context.options.names
-    if isinstance(item, list):
-        fields[name] = [format_uuid(raw) for raw in item]
-        topics = [names.get(raw) for raw in item]
-        if any(topics):
-            fields[f"_{name}"] = topics
-        return
-    fields[name] = format_uuid(item)
-    if item in names:
-        fields[f"_{name}"] = names[item]
+    if isinstance(value, list):
+        texts, known = [format_uuid(raw) for raw in value], [names.get(raw) for raw in value]
+        return Noted(texts, known) if any(known) else texts
+    return Noted(format_uuid(value), names[value]) if value in names else format_uuid(value)
 
 
-def _put_float(fields: Tree, name: str, item: Any, _context: _Context) -> None:
-    fields[name] = item if math.isfinite(item) else None
-    if fields[name] is None:
-        fields[f"_{name}"] = str(item)
+def _describe_float(value: float, _struct: Tree, _context: _Context) -> Any:
+    return value if math.isfinite(value) else Noted(None, str(value))
 
 
-def _put_records(fields: Tree, name: str, item: Any, context: _Context) -> None:
+def _describe_records(value: bytes, _struct: Tree, context: _Context) -> Noted:
     options, kind = context.options, RecordsKind.PLAIN
     if context.metadata:
         kind = RecordsKind.METADATA if options.secrets else RecordsKind.METADATA_REDACTED
-    fields[name] = item if options.records and kind is not RecordsKind.METADATA_REDACTED else None
-    fields[f"_{name}"] = describe_records(item, options.records, kind)
+    shown = value if options.records and kind is not RecordsKind.METADATA_REDACTED else None
+    return Noted(shown, describe_records(value, options.records, kind))
 
 
-def _put_metrics(fields: Tree, name: str, item: Any, _context: _Context) -> None:
-    """Put the sizes of metrics as sent and uncompressed (KIP-714).
+def _describe_metrics(value: bytes, struct: Tree, _context: _Context) -> Noted:
+    """Return the sizes of metrics as sent and uncompressed (KIP-714).
 
     Their content is OpenTelemetry's and stays closed.
     """
-    codec = fields.get("compression_type", 0)
-    fields[name] = item
-    sizes: Tree = {"codec": CODEC_NAMES.get(codec, f"codec {codec}"), "bytes": len(item)}
-    plain = decompress(codec, item)
+    codec = struct.get("compression_type", 0)
+    sizes: Tree = {"codec": CODEC_NAMES.get(codec, f"codec {codec}"), "bytes": len(value)}
+    plain = decompress(codec, value)
     if isinstance(plain, Damage):
         sizes["_fault"] = plain.reason
     else:
         sizes["plain_bytes"] = len(plain)
-    fields[f"_{name}"] = sizes
+    return Noted(value, sizes)
 
 
-def _embedded_describer(embedded: str) -> _FieldDescriber:
-    """Return the function that decodes bytes in place.
-
-    Groups of other protocols (Kafka Connect, a schema registry) fill the same fields differently.
-    """
-    of_consumers = embedded.startswith("ConsumerProtocol")
-
-    def put(fields: Tree, name: str, item: Any, context: _Context) -> None:
-        fields[name] = item
-        if not item or (of_consumers and context.protocol_type not in (None, "", "consumer")):
-            return
-        decoded = decode_embedded(embedded, item)
-        message = MESSAGES[embedded]
-        version = min(int.from_bytes(item[:2], "big"), message.versions[-1])
-        inside = message_describer(message, version)(decoded.value, context) if decoded.value else {}
-        fields[f"_{name}"] = inside | ({"_fault": str(decoded.fault)} if decoded.fault else {})
-
-    return put
+def _describe_embedded(name: str, value: bytes, _struct: Tree, context: _Context) -> Any:
+    if not value or (name in CONSUMER_MESSAGES and not is_consumer_protocol(context.protocol_type)):
+        return value
+    message, version, decoded = embedded_message(name, value)
+    inside = message_describer(message, version)(decoded.value, context) if decoded.value else {}
+    return Noted(value, inside | ({"_fault": str(decoded.fault)} if decoded.fault else {}))
 
 
-SIMPLE: Mapping[str, _FieldDescriber] = {
-    "uuid": _put_uuid,
-    "float64": _put_float,
-    "records": _put_records,
-    "bytes": _put,
+SIMPLE: Mapping[str, Leaf[_Context]] = {
+    "uuid": _describe_uuid,
+    "float64": _describe_float,
+    "records": _describe_records,
+    "bytes": _as_it_is,
 }
 TELEMETRY = ("PushTelemetryRequest", "metrics")
 FETCHES = ("FetchResponse", "FetchSnapshotResponse")  # those that may carry the cluster's metadata
 ENVELOPES = ("EnvelopeRequest", "EnvelopeResponse")
+
+_DESCRIBE = Visitor(
+    _leaf,
+    _enter,
+    unknown_tags=lambda tags: [[tag, None if raw is REDACTED else raw] for tag, raw in tags],
+    copies=True,
+    whole_arrays=True,
+)

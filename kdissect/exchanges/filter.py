@@ -14,6 +14,13 @@ from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.field_search import Mention
 from kdissect.exchanges.reader import ExchangeReader
 from kdissect.jit.rows import Records
+from kdissect.protocol.visitor import (
+    GROUP_COORDINATOR,
+    GROUP_RESOURCES,
+    TOPIC_RESOURCE,
+    coordinator_type,
+    resource_type,
+)
 from kdissect.streams.flow_state import (
     BEFORE_VERSIONS,
     ORPHAN_RESPONSE,
@@ -33,8 +40,6 @@ from kdissect.text import parse_address
 TOPIC_ROLES = frozenset({"topic", "topic_id", "resource"})
 GROUP_ROLES = frozenset({"group", "coordinator_key", "resource"})
 ERROR_ROLES = frozenset({"error"})
-TOPIC_RESOURCE = 2  # of ACLs and of configs
-GROUP_RESOURCES = (3, 32)  # of ACLs, of configs
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,7 @@ def topic_in(mention: Mention, topic_names: Mapping[bytes, str]) -> str | None:
     role, value, holder = mention
     if role == "topic_id":
         return topic_names.get(value)
-    if role == "resource" and _resource_type(holder) != TOPIC_RESOURCE:
+    if role == "resource" and resource_type(holder) != TOPIC_RESOURCE:
         return None
     return str(value)
 
@@ -128,12 +133,8 @@ def topic_in(mention: Mention, topic_names: Mapping[bytes, str]) -> str | None:
 def group_in(mention: Mention) -> str | None:
     """Return the group that a mention names; None for a resource or a coordinator of another kind."""
     role, value, holder = mention
-    if role == "coordinator_key" and holder.get("key_type", 0) != 0:
+    if role == "coordinator_key" and coordinator_type(holder) != GROUP_COORDINATOR:
         return None
-    if role == "resource" and _resource_type(holder) not in GROUP_RESOURCES:
+    if role == "resource" and resource_type(holder) not in GROUP_RESOURCES:
         return None
     return str(value)
-
-
-def _resource_type(holder: dict[str, object]) -> object:
-    return holder.get("resource_type", holder.get("resource_type_filter"))

@@ -11,18 +11,12 @@ Secret are
 """
 
 import re
-from collections.abc import Callable
 from enum import Enum
 from functools import cache
 from typing import Any
 
-from kdissect.protocol.schema.definition import (
-    UNKNOWN_TAGS,
-    Field,
-    Message,
-    every_field,
-    fields_at,
-)
+from kdissect.protocol.schema.definition import Field, Message, every_field, fields_at
+from kdissect.protocol.visitor import Enter, Leaf, Tree, Visit, Visitor, compile_visit
 
 
 class Redacted(Enum):
@@ -39,29 +33,25 @@ SECRET_SETTING = re.compile(
 )
 ENVELOPED = ("request_data", "response_data")  # of Envelope: whole messages, with secrets of their own
 
-_Redactor = Callable[
-    [dict[str, Any], bool], dict[str, Any]
-]  # (struct, whether the struct around it is sensitive)
-
 
 def is_secret_setting(name: str | None) -> bool:
-    """Tell by its name whether a setting holds a secret; one without a name might."""
+    """Return by its name whether a setting holds a secret; one without a name might."""
     return name is None or SECRET_SETTING.search(name) is not None
 
 
 def has_secrets(message: Message) -> bool:
-    """Tell whether a message can hold secrets in any of its versions."""
+    """Return whether a message can hold secrets in any of its versions."""
     return any(_may_hide(field) for _, field in every_field(message))
 
 
 def redact(message: Message, version: int, value: dict[str, Any]) -> dict[str, Any]:
-    """Give the message with REDACTED for every secret; the value given stays as it is."""
+    """Return the message with REDACTED for every secret; the value given stays as it is."""
     return _redactor(message, version)(value, False) if has_secrets_at(message, version) else value
 
 
 @cache
 def has_secrets_at(message: Message, version: int) -> bool:
-    """Tell whether a message can hold secrets in one version."""
+    """Return whether a message can hold secrets in one version."""
     return any(version in field.versions and _may_hide(field) for _, field in every_field(message))
 
 
@@ -70,47 +60,36 @@ def _may_hide(field: Field) -> bool:
 
 
 @cache
-def _redactor(message: Message, version: int) -> _Redactor:
-    return _struct_redactor(message, version)
+def _redactor(message: Message, version: int) -> Visit[bool]:
+    return compile_visit(_REDACT, message, version) or (lambda tree, _sensitive: tree)
 
 
-def _struct_redactor(owner: Message | Field, version: int) -> _Redactor:
+def _leaf(_message: Message, field: Field, _version: int) -> Leaf[bool] | None:
+    if field.role == "config_value":
+        return lambda value, _struct, sensitive: REDACTED if value and sensitive else value
+    return (lambda value, _struct, _sensitive: REDACTED if value else value) if _may_hide(field) else None
+
+
+def _enter(_message: Message, owner: Message | Field, version: int) -> Enter[bool] | None:
+    """Return whether the settings in a struct are secret: by the flag beside them, by their name, or with those around."""
     fields = fields_at(owner, version)
-    hidden = [field.name for field in fields if _may_hide(field) and field.role != "config_value"]
     values = [field.name for field in fields if field.role == "config_value"]
     flag = next((field.name for field in fields if field.role == "sensitive"), None)
-    name = next((field.name for field in fields if field.type == "string" and field.name not in values), None)
-    inner = [
-        (field.name, field.array, _struct_redactor(field, version))
-        for field in fields
-        if field.type == "struct"
-    ]
+    name = next((field.name for field in fields if field.type == "string" and field.name not in values), "")
+    if flag is None and not values:
+        return None
 
-    def redacted(value: dict[str, Any], sensitive: bool) -> dict[str, Any]:
-        out = dict(value)
-        if flag is not None:
-            sensitive = sensitive or value.get(flag, True) is not False
-        for secret in hidden:
-            _hide(out, secret)
-        if values and (sensitive or is_secret_setting(value.get(name) if name else None)):
-            for setting in values:
-                _hide(out, setting)
-            sensitive = True
-        if UNKNOWN_TAGS in out:
-            out[UNKNOWN_TAGS] = [(tag, REDACTED if raw else raw) for tag, raw in out[UNKNOWN_TAGS]]
-        for field, array, redact_inner in inner:
-            if out.get(field):
-                found = out[field]
-                out[field] = (
-                    [redact_inner(item, sensitive) for item in found]
-                    if array
-                    else redact_inner(found, sensitive)
-                )
-        return out
+    def is_sensitive(struct: Tree, around: bool) -> bool:
+        flagged = flag is not None and struct.get(flag, True) is not False
+        return around or flagged or (bool(values) and is_secret_setting(struct.get(name)))
 
-    return redacted
+    return is_sensitive
 
 
-def _hide(out: dict[str, Any], name: str) -> None:
-    if out.get(name):
-        out[name] = REDACTED
+_REDACT = Visitor(
+    _leaf,
+    _enter,
+    unknown_tags=lambda tags: [(tag, REDACTED if raw else raw) for tag, raw in tags],
+    copies=True,
+    whole_arrays=True,
+)

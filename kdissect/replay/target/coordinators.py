@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import COORDINATOR_ERRORS, ErrorCode, error_name
+from kdissect.protocol.visitor import GROUP_COORDINATOR, TRANSACTION_COORDINATOR
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, Answer, Coroutine, Part, ask, ask_one, pause
 from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.pass_state import PassNotes, RunClock
 from kdissect.replay.rewrite.names import Tree
-from kdissect.replay.rewrite.roles import GROUP_KEY, TRANSACTION_KEY
 from kdissect.replay.rewrite.versions import chosen_version
 from kdissect.replay.target.cluster import OWN_CLIENT_ID, TargetCluster
 
@@ -65,14 +65,14 @@ class Coordinators:
         Raise SkipRequest as `find` does.
         """
         if key in GROUP_FIELD:
-            return (yield from self.find(GROUP_KEY, body[GROUP_FIELD[key]]))
+            return (yield from self.find(GROUP_COORDINATOR, body[GROUP_FIELD[key]]))
         if key in TRANSACTION_FIELD and body.get(TRANSACTION_FIELD[key]):
-            return (yield from self.find(TRANSACTION_KEY, body[TRANSACTION_FIELD[key]]))
+            return (yield from self.find(TRANSACTION_COORDINATOR, body[TRANSACTION_FIELD[key]]))
         if key in GROUPS_FIELD:
             group = body.get("group_id") or next(iter(body.get(GROUPS_FIELD[key]) or ()), None)
             name = group.get("group_id") if isinstance(group, dict) else group
             if name:
-                return (yield from self.find(GROUP_KEY, name))
+                return (yield from self.find(GROUP_COORDINATOR, name))
         return ANY
 
     def find(self, kind: int, name: str) -> Coroutine[int]:
@@ -125,7 +125,7 @@ class Coordinators:
 
     def forget(self, key: int, body: Tree) -> None:
         """Look for the coordinator of a request again next time."""
-        for kind, table in ((GROUP_KEY, GROUP_FIELD), (TRANSACTION_KEY, TRANSACTION_FIELD)):
+        for kind, table in ((GROUP_COORDINATOR, GROUP_FIELD), (TRANSACTION_COORDINATOR, TRANSACTION_FIELD)):
             if key in table:
                 self._cluster.coordinators.pop((kind, body.get(table[key]) or ""), None)
 

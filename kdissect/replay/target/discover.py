@@ -9,9 +9,9 @@ positions can be found in it.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kdissect.exchanges.filter import TOPIC_RESOURCE
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import LEADER_ERRORS, ErrorCode
+from kdissect.protocol.visitor import TOPIC_RESOURCE
 from kdissect.replay.effects import Answer, Coroutine, Part, ask, ask_one, pause
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.captured_cluster import CapturedCluster
