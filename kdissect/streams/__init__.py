@@ -1,1 +1,4 @@
-"""From the segments of connections to paired exchanges: TCP reassembly, framing, detection, TLS and pairing."""
+"""From the segments of connections to paired exchanges.
+
+TCP reassembly, framing, detection, TLS and pairing.
+"""

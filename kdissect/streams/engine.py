@@ -1,9 +1,10 @@
 """The loop of pass two: one segment after another through reassembly, framing and pairing.
 
-`advance` is the only place that knows the order of things: a segment is received, holes are settled, then every complete
-frame that has become available is taken off the stream and paired. It stops when a pool is full and says which; the
-caller makes room and calls again with the number of the next segment. `finish` ends connections, or has them give up
-what they wait for. `carry_over` moves what is not consumed to the front of a new arena, so that the bytes of a slab can be let go.
+`advance` is the only place that knows the order of things: a segment is received, holes are settled, then
+every complete frame that has become available is taken off the stream and paired. It stops when a pool is
+full and says which; the caller makes room and calls again with the number of the next segment. `finish` ends
+connections, or has them give up what they wait for. `carry_over` moves what is not consumed to the front of a
+new arena, so that the bytes of a slab can be let go.
 """
 
 from kdissect.capture.segment_index import (
@@ -54,6 +55,7 @@ from kdissect.streams.flow_state import (
     FrameRow,
     Int64s,
     State,
+    other_direction,
 )
 from kdissect.streams.framing import (
     HEADER_VIEW,
@@ -110,13 +112,13 @@ from kdissect.streams.reassembly import (
     view,
 )
 
-# Without a single frame in so many bytes, a connection seen from its start is not Kafka; one seen from its middle may be
-# inside one huge frame and gets longer.
+# Without a single frame in so many bytes, a connection seen from its start is not Kafka; one seen from its
+# middle may be inside one huge frame and gets longer.
 NOT_KAFKA_AFTER = 1 << 20
 NOT_KAFKA_AFTER_MIDSTREAM = 64 << 20
 CLOCK_STEP_NS = ACK_GRACE_NS  # a direction that goes back in time by more was not captured out of order
 TURNS = 6  # of both ends at the end: what is certain first, then what is likely, then the rest
-FETCHED_AHEAD = 8  # segments: their bytes are on the way while those before are worked on
+FETCHED_AHEAD = 8  # segments: their bytes are on the direction while those before are worked on
 THE_END, HOLES, ALL_THAT_WAITS = range(3)  # what `finish` is to do
 BEGINNING = 1 << 10  # bytes of a frame that are kept when the rest is let go: more than any header
 TLS_VIEW = 6  # the header of a record, and the first byte in it
@@ -125,7 +127,7 @@ TOKEN_LIMIT = 1 << 20  # SASL tokens are small; a larger "token" is a lost place
 
 @jit_inner
 def _in_one_place(state: State, node: int, begin: int, end: int) -> tuple[int, int]:
-    """Give up to which position, at most `end`, the stream lies in the arena without a break from `begin` in `node` on.
+    """Return up to which position, at most `end`, the stream lies in the arena without a break from `begin` in `node` on.
 
     And the time of the packet with the byte before that position.
     """
@@ -146,17 +148,19 @@ def _in_one_place(state: State, node: int, begin: int, end: int) -> tuple[int, i
 
 
 @jit_inner
-def _take_frame(state: State, way: int, size: int, frame: FrameRow) -> bool:
-    """Take the frame at FRAME, with a body of `size` bytes, off the stream; False when the arena has no room for it.
+def _take_frame(state: State, direction: int, size: int, frame: FrameRow) -> bool:
+    """Consume the frame at FRAME, with a body of `size` bytes, off the stream.
 
-    Fills `side` (SIDE columns). A frame that lies in one place of the arena stays there, another is assembled; after a
-    gap the rest of a frame is of no use, so STOP is where the first gap begins.
+    False when the arena has no room for it.
+
+    Fills `side` (SIDE columns). A frame that lies in one place of the arena stays there, another is
+    assembled; after a gap the rest of a frame is of no use, so STOP is where the first gap begins.
     """
     directions = state.directions
     arena = state.arena
-    begin = directions[way].frame
-    end = min(begin + 4 + size, directions[way].next)
-    node = directions[way].head
+    begin = directions[direction].frame
+    end = min(begin + 4 + size, directions[direction].next)
+    node = directions[direction].head
     frame.first_byte_ns = state.chunks[node].time_ns
     frame.packet = state.chunks[node].packet
     reaches, last_ns = _in_one_place(state, node, begin, end)
@@ -189,105 +193,121 @@ def _take_frame(state: State, way: int, size: int, frame: FrameRow) -> bool:
         frame.last_byte_ns = last_ns if end == begin + 4 + size else -1
         state.counters.assembly = filled
     frame.frame_stop = frame.start + size
-    discard(state, way, end)
+    discard(state, direction, end)
     return True
 
 
 @jit_inner
-def _lose_place(state: State, way: int, bytes_on: int) -> None:
+def _lose_place(state: State, direction: int, bytes_on: int) -> None:
     """The stream is out of step: search for the next frame `bytes_on` bytes further on."""
     directions = state.directions
-    directions[way].in_step = 0
-    forget_order(state, way)
-    skip(state, way, min(directions[way].frame + bytes_on, directions[way].next))
+    directions[direction].in_step = 0
+    forget_order(state, direction)
+    skip(state, direction, min(directions[direction].frame + bytes_on, directions[direction].next))
 
 
 @jit_inner
-def _drop_leading_gaps(state: State, way: int) -> None:
+def _drop_leading_gaps(state: State, direction: int) -> None:
     """Leave gaps behind where a frame should begin."""
     directions = state.directions
-    in_step = directions[way].in_step
-    while directions[way].head >= 0 and state.chunks[directions[way].head].offset < 0:
-        directions[way].in_step = 0
-        gap = directions[way].head
-        discard(state, way, state.chunks[gap].position + state.chunks[gap].length)
-    if in_step and directions[way].in_step == 0:
-        forget_order(state, way)
+    in_step = directions[direction].in_step
+    while directions[direction].head >= 0 and state.chunks[directions[direction].head].offset < 0:
+        directions[direction].in_step = 0
+        gap = directions[direction].head
+        discard(state, direction, state.chunks[gap].position + state.chunks[gap].length)
+    if in_step and directions[direction].in_step == 0:
+        forget_order(state, direction)
 
 
 @jit_inner
-def _recognise(state: State, connection: int, way: int) -> None:
+def _recognise(state: State, connection: int, direction: int) -> None:
     """Decide from the first bytes of a direction whether this connection speaks Kafka, and who is the client."""
     connections = state.connections
     directions = state.directions
-    _drop_leading_gaps(state, way)
-    offset, length = view(state, way, directions[way].frame, TLS_VIEW)
+    _drop_leading_gaps(state, direction)
+    offset, length = view(state, direction, directions[direction].frame, TLS_VIEW)
     if length == 0:
         return
     if is_tls_record(state.arena, offset, length):
         record = 5 + ((int(state.arena[offset + 3]) << 8) | int(state.arena[offset + 4]))
-        behind, more = view(state, way, directions[way].frame + record, TLS_VIEW)
+        behind, more = view(state, direction, directions[direction].frame + record, TLS_VIEW)
         if more < TLS_VIEW or is_tls_record(state.arena, behind, more):
             connections[connection].protocol = TLS
             for side in range(2 * connection, 2 * connection + 2):
                 directions[side].scanned.position = directions[side].frame  # of TLS: what has been looked at
             return
     client = connections[connection].client_side
-    if client >= 0 and client != way - 2 * connection:
+    if client >= 0 and client != direction - 2 * connection:
         return
     protocol = KAFKA
-    old = find_old_request(state, way, state.max_versions)
+    old = find_old_request(state, direction, state.max_versions)
     if old == UNSURE:
         return
     if old == YES:
         protocol = KAFKA_0_7
-    elif directions[way].from_start and directions[way].frame == 0:
+    elif directions[direction].from_start and directions[direction].frame == 0:
         # The search before has used the scratch that the header may lie in.
-        offset, length = view(state, way, directions[way].frame, HEADER_VIEW)
+        offset, length = view(state, direction, directions[direction].frame, HEADER_VIEW)
         evidence = header_evidence(state.arena, offset, length, state.max_versions) if length >= 14 else 0
         produces = int16_at(state.arena, offset + 4) == ApiKey.PRODUCE
         if evidence > 0 and not (produces and evidence == PLAIN_BODY):
-            short = directions[way].frame + 4 + int32_at(state.arena, offset) - directions[way].next
+            short = (
+                directions[direction].frame + 4 + int32_at(state.arena, offset) - directions[direction].next
+            )
             to_come = connections[connection].ending == 0
-            if short > 0 and to_come and directions[way].next - directions[way].frame <= LONE_REQUEST:
-                return  # the first request is small: it will soon be whole, what only looks like one hardly ever
+            if (
+                short > 0
+                and to_come
+                and directions[direction].next - directions[direction].frame <= LONE_REQUEST
+            ):
+                # The first request is small: it will soon be whole, what only looks like one hardly ever.
+                return
             evidence *= short <= 0 or evidence >= PLAIN_ID
         if evidence > 0:
-            directions[way].in_step = 1
+            directions[direction].in_step = 1
         elif (
             length >= 5
             and 0 < int32_at(state.arena, offset) < TOKEN_LIMIT
             and state.arena[offset + 4] == 0x60
         ):
-            # Kafka 0.9 sent GSSAPI tokens (RFC 2743, section 3.1: tag 0x60) without any handshake before them.
-            directions[way].in_step = 1
+            # Kafka 0.9 sent GSSAPI tokens (RFC 2743, section 3.1: tag 0x60) without any handshake before
+            # them.
+            directions[direction].in_step = 1
             connections[connection].raw_sasl = 1
         elif (
             length < 14
-            and directions[way].next == directions[way].frame + length
+            and directions[direction].next == directions[direction].frame + length
             and (length < 4 or 8 <= int32_at(state.arena, offset) <= MAX_FRAME)
         ):
             return
         elif length >= 14 and connections[connection].opened_by >= 0:
-            directions[way].foreign = 1  # a SYN-ACK alone would not tell where the data of its SYN began
-    if directions[way].in_step == 0 and not find_request(state, connection, way):
+            directions[
+                direction
+            ].foreign = 1  # a SYN-ACK alone would not tell where the data of its SYN began
+    if directions[direction].in_step == 0 and not find_request(state, connection, direction):
         return
     connections[connection].protocol = protocol
-    connections[connection].client_side = way - 2 * connection
-    other = 4 * connection + 1 - way
+    connections[connection].client_side = direction - 2 * connection
+    other = other_direction(direction)
     search_anew(state, other)  # it was searched for requests so far
     if directions[other].from_start and directions[other].frame == 0:
         directions[other].in_step = 1
 
 
 @jit_inner
-def _recognise_lone(state: State, connection: int, way: int) -> bool:
-    """Decide whether a direction without the other one holds responses: of many captures only one route is seen."""
+def _recognise_lone(state: State, connection: int, direction: int) -> bool:
+    """Decide whether a direction without the other one holds responses.
+
+    Of many captures only one route is seen.
+    """
     connections = state.connections
-    other = 4 * connection + 1 - way
-    if state.directions[other].highest != 0 or connections[connection].client_side == way - 2 * connection:
+    other = other_direction(direction)
+    if (
+        state.directions[other].highest != 0
+        or connections[connection].client_side == direction - 2 * connection
+    ):
         return False
-    if not find_chain(state, way):
+    if not find_chain(state, direction):
         return False
     connections[connection].protocol = KAFKA
     connections[connection].client_side = other - 2 * connection
@@ -295,20 +315,23 @@ def _recognise_lone(state: State, connection: int, way: int) -> bool:
 
 
 @jit_inner
-def _forget_what_cannot_be_kafka(state: State, connection: int, way: int) -> None:
+def _forget_what_cannot_be_kafka(state: State, connection: int, direction: int) -> None:
     """Bound what is kept of a connection in which no frame was found so far."""
     connections = state.connections
     directions = state.directions
-    if directions[way].next - directions[way].frame > MAX_HELD:
-        if _recognise_lone(state, connection, way):
+    if directions[direction].next - directions[direction].frame > MAX_HELD:
+        if _recognise_lone(state, connection, direction):
             return
         skip(
             state,
-            way,
-            max(directions[way].scanned.position, directions[way].next - LONE_REQUEST - HEADER_VIEW),
+            direction,
+            max(
+                directions[direction].scanned.position,
+                directions[direction].next - LONE_REQUEST - HEADER_VIEW,
+            ),
         )
     limit = NOT_KAFKA_AFTER if connections[connection].handshake else NOT_KAFKA_AFTER_MIDSTREAM
-    if directions[way].skipped_bytes - directions[way].skipped_before > limit:
+    if directions[direction].skipped_bytes - directions[direction].skipped_before > limit:
         connections[connection].protocol = OTHER
 
 
@@ -319,62 +342,78 @@ def _is_kafka(protocol: int) -> bool:
 
 @jit_inner
 def _shortest(protocol: int, client: bool) -> int:
-    """Give the size of the smallest frame that says what it is."""
+    """Return the size of the smallest frame that says what it is."""
     if protocol == KAFKA_0_7:
         return SHORTEST_OLD_REQUEST if client else SHORTEST_OLD_RESPONSE
     return SHORTEST_REQUEST if client else SHORTEST_RESPONSE
 
 
 @jit_inner
-def _is_searched(state: State, way: int) -> bool:
-    """Say whether a direction holds bytes behind a hole, or some in which the next frame is still to be found."""
+def _is_searched(state: State, direction: int) -> bool:
+    """Return whether a direction holds bytes behind a hole, or bytes in which a frame is searched."""
     directions = state.directions
-    return bool(directions[way].ahead >= 0 or (directions[way].in_step == 0 and directions[way].head >= 0))
+    return bool(
+        directions[direction].ahead >= 0
+        or (directions[direction].in_step == 0 and directions[direction].head >= 0)
+    )
 
 
 @jit_inner
-def _waits_for_requests(state: State, connection: int, way: int) -> bool:
-    """Say whether a search for responses waits for their requests, which tell where they begin; or without any, for more."""
+def _waits_for_requests(state: State, connection: int, direction: int) -> bool:
+    """Return whether a search for responses waits for their requests, which tell where they begin.
+
+    Or without any, for more.
+    """
     directions = state.directions
-    other = 4 * connection + 1 - way
+    other = other_direction(direction)
     is_lone = directions[other].highest == 0 and state.connections[connection].ending == 0
     return bool(is_lone or _is_searched(state, other))
 
 
 @jit_inner
-def _find_frame(state: State, connection: int, way: int, client: bool) -> bool:
-    """Search a direction that is out of step; of what is not found, keep only what may be the start of a frame."""
+def _find_frame(state: State, connection: int, direction: int, client: bool) -> bool:
+    """Search a direction that is out of step.
+
+    Of what is not found, keep only what may be the start of a frame.
+    """
     directions = state.directions
-    held = directions[way].next - directions[way].frame
-    if directions[way].from_start and directions[way].frame == 0:
-        directions[way].in_step = 1  # it was not known before that this is the beginning
+    held = directions[direction].next - directions[direction].frame
+    if directions[direction].from_start and directions[direction].frame == 0:
+        directions[direction].in_step = 1  # it was not known before that this is the beginning
         return True
     if state.connections[connection].protocol == KAFKA_0_7:
         keep = HEADER_VIEW if client else RESPONSE_VIEW
         if client:
-            found = find_old_request(state, way, state.max_versions) == YES
+            found = find_old_request(state, direction, state.max_versions) == YES
         else:
-            found = find_old_response(state, way)
+            found = find_old_response(state, direction)
         if not found and held > keep:
-            skip(state, way, directions[way].next - keep)
-    elif not client and held <= MAX_HELD and _waits_for_requests(state, connection, way):
+            skip(state, direction, directions[direction].next - keep)
+    elif not client and held <= MAX_HELD and _waits_for_requests(state, connection, direction):
         found = False
     else:
-        found = find_request(state, connection, way) if client else find_response(state, connection, way)
+        found = (
+            find_request(state, connection, direction)
+            if client
+            else find_response(state, connection, direction)
+        )
         if not found:
-            skip(state, way, directions[way].scanned.position)
+            skip(state, direction, directions[direction].scanned.position)
     return bool(found)
 
 
 @jit_inner
-def _take_request(state: State, connection: int, way: int, frame: FrameRow) -> int:
-    """Take one request off the stream; 1: taken or place lost, 0: nothing complete is there, -1: no room in the arena."""
+def _take_request(state: State, connection: int, direction: int, frame: FrameRow) -> int:
+    """Consume one request off the stream.
+
+    1: taken or place lost, 0: nothing complete is there, -1: no room in the arena.
+    """
     directions = state.directions
-    offset, length = view(state, way, directions[way].frame, HEADER_VIEW)
+    offset, length = view(state, direction, directions[direction].frame, HEADER_VIEW)
     if length < 4:
-        if directions[way].next - directions[way].frame < 4:
+        if directions[direction].next - directions[direction].frame < 4:
             return 0
-        _lose_place(state, way, length)
+        _lose_place(state, direction, length)
         return 1
     size = int32_at(state.arena, offset)
     raw = state.connections[connection].raw_sasl != 0
@@ -382,12 +421,12 @@ def _take_request(state: State, connection: int, way: int, frame: FrameRow) -> i
     protocol = state.connections[connection].protocol
     shortest = _shortest(protocol, True)
     if not token and (size < shortest or size > MAX_FRAME):
-        directions[way].oversized_frames += size > MAX_FRAME
-        _lose_place(state, way, 1)
+        directions[direction].oversized_frames += size > MAX_FRAME
+        _lose_place(state, direction, 1)
         return 1
     if protocol == KAFKA_0_7:
         if length >= 6 and not can_be_old_request(state.arena, offset):
-            _lose_place(state, way, 1)
+            _lose_place(state, direction, 1)
             return 1
     elif length >= min(4 + size, 14) and size >= SHORTEST_REQUEST:
         if raw and header_evidence(state.arena, offset, length, state.max_versions) == 0:
@@ -396,16 +435,16 @@ def _take_request(state: State, connection: int, way: int, frame: FrameRow) -> i
             token = False
             if (
                 raw
-                and directions[way].next - directions[way].frame >= 4 + size
+                and directions[direction].next - directions[direction].frame >= 4 + size
                 and not _is_handshake(state, offset)
             ):
                 state.connections[connection].raw_sasl = 0
         elif not token:
-            _lose_place(state, way, 1)
+            _lose_place(state, direction, 1)
             return 1
-    if directions[way].next - directions[way].frame < 4 + size:
+    if directions[direction].next - directions[direction].frame < 4 + size:
         return 0
-    if not _take_frame(state, way, size, frame):
+    if not _take_frame(state, direction, size, frame):
         return -1
     if token:
         on_token(state, connection, frame)
@@ -420,31 +459,31 @@ def _is_handshake(state: State, offset: int) -> bool:
 
 
 @jit_inner
-def _take_response(state: State, connection: int, way: int, frame: FrameRow) -> int:
-    """Take one response off the stream; the result is as in `_take_request`."""
+def _take_response(state: State, connection: int, direction: int, frame: FrameRow) -> int:
+    """Consume one response off the stream; the result is as in `_take_request`."""
     directions = state.directions
-    offset, length = view(state, way, directions[way].frame, 8)
+    offset, length = view(state, direction, directions[direction].frame, 8)
     if length < 4:
-        if directions[way].next - directions[way].frame < 4:
+        if directions[direction].next - directions[direction].frame < 4:
             return 0
-        _lose_place(state, way, length)
+        _lose_place(state, direction, length)
         return 1
     size = int32_at(state.arena, offset)
     shortest = _shortest(state.connections[connection].protocol, False)
     if expects_token(state, connection):
         shortest = 0
     if size < shortest or size > MAX_FRAME:
-        directions[way].oversized_frames += size > MAX_FRAME
-        _lose_place(state, way, 1)
+        directions[direction].oversized_frames += size > MAX_FRAME
+        _lose_place(state, direction, 1)
         return 1
     if length == 8 and shortest == SHORTEST_RESPONSE:
         correlation_id = int32_at(state.arena, offset + 4)
         if correlation_id < 0 and waiting_request(state, connection, correlation_id) < 0:
-            _lose_place(state, way, 1)  # clients count from 0
+            _lose_place(state, direction, 1)  # clients count from 0
             return 1
-    if directions[way].next - directions[way].frame < 4 + size:
+    if directions[direction].next - directions[direction].frame < 4 + size:
         return 0
-    if not _take_frame(state, way, size, frame):
+    if not _take_frame(state, direction, size, frame):
         return -1
     if frame.stop - frame.start >= shortest:
         on_response(state, connection, frame)
@@ -452,36 +491,36 @@ def _take_response(state: State, connection: int, way: int, frame: FrameRow) -> 
 
 
 @jit_inner
-def _consume(state: State, connection: int, way: int, frame: FrameRow) -> int:
-    """Take all frames off one direction that are complete by now."""
+def _consume(state: State, connection: int, direction: int, frame: FrameRow) -> int:
+    """Consume all frames off one direction that are complete by now."""
     connections = state.connections
     directions = state.directions
-    while directions[way].head >= 0:
+    while directions[direction].head >= 0:
         if not _is_kafka(connections[connection].protocol):
             if connections[connection].protocol == UNDECIDED:
-                _recognise(state, connection, way)
+                _recognise(state, connection, direction)
             if connections[connection].protocol == UNDECIDED:
-                _forget_what_cannot_be_kafka(state, connection, way)
+                _forget_what_cannot_be_kafka(state, connection, direction)
             if connections[connection].protocol == TLS:
-                return TLS_READY if tls_is_ready(state, way) else DONE
+                return TLS_READY if tls_is_ready(state, direction) else DONE
             if not _is_kafka(connections[connection].protocol):
                 if connections[connection].protocol != UNDECIDED:
-                    skip(state, way, directions[way].next)
+                    skip(state, direction, directions[direction].next)
                 return DONE
-        client = way - 2 * connection == connections[connection].client_side
+        client = direction - 2 * connection == connections[connection].client_side
         if state.counters.exchange_count + rows_needed(state, connection) > len(state.exchanges):
             return FULL_EXCHANGES
         if state.counters.free_waiting_count < 2:
             return FULL_WAITING
-        _drop_leading_gaps(state, way)
-        if directions[way].head < 0:
+        _drop_leading_gaps(state, direction)
+        if directions[direction].head < 0:
             return DONE
-        if directions[way].in_step == 0 and not _find_frame(state, connection, way, client):
+        if directions[direction].in_step == 0 and not _find_frame(state, connection, direction, client):
             return DONE
         taken = (
-            _take_request(state, connection, way, frame)
+            _take_request(state, connection, direction, frame)
             if client
-            else _take_response(state, connection, way, frame)
+            else _take_response(state, connection, direction, frame)
         )
         if taken < 0:
             return FULL_ARENA
@@ -491,15 +530,15 @@ def _consume(state: State, connection: int, way: int, frame: FrameRow) -> int:
 
 
 @jit_inner
-def _consume_both(state: State, connection: int, way: int, frame: FrameRow) -> int:
-    """Take frames off the direction that just grew, and off the other one if it was only now recognised."""
+def _consume_both(state: State, connection: int, direction: int, frame: FrameRow) -> int:
+    """Consume frames of the direction that grew, and of the other one if it was only now recognised."""
     counters = state.counters
     undecided = state.connections[connection].protocol == UNDECIDED
-    code = _consume(state, connection, way, frame)
+    code = _consume(state, connection, direction, frame)
     if undecided and state.connections[connection].protocol != UNDECIDED:
         counters.recognised = 1
     if code == DONE and counters.recognised:
-        code = _consume(state, connection, 4 * connection + 1 - way, frame)
+        code = _consume(state, connection, other_direction(direction), frame)
         if code == DONE:
             counters.recognised = 0
     return code
@@ -507,16 +546,16 @@ def _consume_both(state: State, connection: int, way: int, frame: FrameRow) -> i
 
 @jit_inner
 def _note_flags(
-    state: State, connection: int, way: int, flags: int, time: int, sequence: int, ack: int
+    state: State, connection: int, direction: int, flags: int, time: int, sequence: int, ack: int
 ) -> None:
     """Follow the opening and the closing of a connection (RFC 9293, section 3.5)."""
     connections = state.connections
-    side = way - 2 * connection
+    side = direction - 2 * connection
     if flags & FLAG_SYN:
-        begin_at(state, way, (sequence + 1) & 0xFFFFFFFF, False)
+        begin_at(state, direction, (sequence + 1) & 0xFFFFFFFF, False)
         connections[connection].handshake = 1
         if flags & FLAG_ACK:
-            begin_at(state, 4 * connection + 1 - way, ack, True)
+            begin_at(state, other_direction(direction), ack, True)
             if connections[connection].syn_ack_ns == 0:
                 connections[connection].syn_ack_ns = time
             connections[connection].client_side = 1 - side
@@ -543,12 +582,15 @@ def _note_flags(
 def advance(
     state: State, segments: Int64s, connection_of: Int64s, at_of: Int64s, first: int
 ) -> tuple[int, int]:
-    """Process segments[:, first:] in order; give (what is full or DONE, number of the next segment to process).
+    """Process segments[:, first:] in order.
 
-    `segments` has the columns of `pieces`, whose flags get those of `receive`, `connection_of` the row of each segment's
-    connection and `at_of` where its payload lies in the arena. A segment at which a pool was full may be in part processed: STEP says what is still to be done,
-    so the next call goes on in the same order as if there had been room. TLS_READY says of the segment's connection that
-    the caller must take its records of TLS first, PORTS_REUSED that it is over and its row is to begin anew.
+    Return (what is full or DONE, number of the next segment to process).
+
+    `segments` has the columns of `pieces`, whose flags get those of `receive`, `connection_of` the row of
+    each segment's connection and `at_of` where its payload lies in the arena. A segment at which a pool was
+    full may be in part processed: STEP says what is still to be done, so the next call goes on in the same
+    order as if there had been room. TLS_READY says of the segment's connection that the caller must take its
+    records of TLS first, PORTS_REUSED that it is over and its row is to begin anew.
     """
     frame = state.frame
     counters = state.counters
@@ -557,13 +599,13 @@ def advance(
         prefetch(state.arena, at_of[min(index + FETCHED_AHEAD, count - 1)])
         connection = int(connection_of[index])
         flags = int(segments[FLAGS, index])
-        way = 2 * connection + (1 if flags & FLAG_B_TO_A else 0)
-        other = 4 * connection + 1 - way
+        direction = 2 * connection + (1 if flags & FLAG_B_TO_A else 0)
+        other = other_direction(direction)
         time = int(segments[SEGMENT_TIME, index])
         if counters.step == TAKE_IN:
             if counters.held > counters.most_held:
                 return TOO_MUCH_HELD, index
-            if counters.free_chunk_count < chunks_needed(state, way) + chunks_needed(state, other):
+            if counters.free_chunk_count < chunks_needed(state, direction) + chunks_needed(state, other):
                 return FULL_CHUNKS, index
             sequence = int(segments[SEQ, index])
             acknowledgment = int(segments[ACK, index])
@@ -572,7 +614,7 @@ def advance(
             missing = int(segments[MISSING, index])
             length = captured + missing
             talks = (length > 0 or flags & FLAG_SYN) and flags & (FLAG_ACK | FLAG_RST) == FLAG_ACK
-            if talks and is_elsewhere(state, way, other, begins, acknowledgment):
+            if talks and is_elsewhere(state, direction, other, begins, acknowledgment):
                 return PORTS_REUSED, index
             if talks and state.directions[other].first_expected < 0:
                 state.directions[other].first_expected = acknowledgment
@@ -580,21 +622,22 @@ def advance(
                 flags & (FLAG_SYN | FLAG_FIN | FLAG_RST | FLAG_BARE_ACK)
                 or state.connections[connection].ack_ns == 0
             ):
-                _note_flags(state, connection, way, flags, time, sequence, acknowledgment)
+                _note_flags(state, connection, direction, flags, time, sequence, acknowledgment)
             if flags & FLAG_BARE_ACK:
-                continue  # described for the handshake alone, once in every split: nothing else may hang on it
-            if state.directions[way].clock_ns - time > CLOCK_STEP_NS:
-                latest = max(state.directions[way].clock_ns, state.directions[other].clock_ns)
-                set_clock_back(state, connection, way, latest - time)
-            state.directions[way].clock_ns = time
+                # Described for the handshake alone, once in every split: nothing else may hang on it.
+                continue
+            if state.directions[direction].clock_ns - time > CLOCK_STEP_NS:
+                latest = max(state.directions[direction].clock_ns, state.directions[other].clock_ns)
+                set_clock_back(state, connection, direction, latest - time)
+            state.directions[direction].clock_ns = time
             if length > 0 and not flags & FLAG_RST:
-                if state.directions[way].first_sent < 0:
-                    state.directions[way].first_sent = begins
+                if state.directions[direction].first_sent < 0:
+                    state.directions[direction].first_sent = begins
                 if flags & FLAG_ACK:
-                    state.directions[way].acked = acknowledgment
+                    state.directions[direction].acked = acknowledgment
                 segments[FLAGS, index] |= receive(
                     state,
-                    way,
+                    direction,
                     time,
                     int(segments[SEGMENT_PACKET, index]),
                     int(at_of[index]),
@@ -613,9 +656,9 @@ def advance(
             if code != DONE:
                 return code, index
             counters.step = CONSUME
-        if state.directions[way].ahead >= 0:
-            settle(state, way, time)
-        code = _consume_both(state, connection, way, frame)
+        if state.directions[direction].ahead >= 0:
+            settle(state, direction, time)
+        code = _consume_both(state, connection, direction, frame)
         if code != DONE:
             return code, index
         counters.step = TAKE_IN
@@ -623,83 +666,88 @@ def advance(
 
 
 @jit_inner
-def _take_rest(state: State, connection: int, way: int, frame: FrameRow) -> int:
-    """Take the last frame of a direction, which the capture has only the beginning of."""
+def _take_rest(state: State, connection: int, direction: int, frame: FrameRow) -> int:
+    """Consume the last frame of a direction, which the capture has only the beginning of."""
     connections = state.connections
     directions = state.directions
-    client = way - 2 * connection == connections[connection].client_side
+    client = direction - 2 * connection == connections[connection].client_side
     if (
         _is_kafka(connections[connection].protocol)
-        and directions[way].in_step
-        and directions[way].head >= 0
+        and directions[direction].in_step
+        and directions[direction].head >= 0
         and not connections[connection].raw_sasl
     ):
-        offset, length = view(state, way, directions[way].frame, HEADER_VIEW)
+        offset, length = view(state, direction, directions[direction].frame, HEADER_VIEW)
         if length >= 4 + _shortest(connections[connection].protocol, client):
             if state.counters.exchange_count + rows_needed(state, connection) > len(state.exchanges):
                 return FULL_EXCHANGES
             if state.counters.free_waiting_count < 2:
                 return FULL_WAITING
-            if not _take_frame(state, way, int32_at(state.arena, offset), frame):
+            if not _take_frame(state, direction, int32_at(state.arena, offset), frame):
                 return FULL_ARENA
             if client:
                 on_request(state, connection, frame)
             else:
                 on_response(state, connection, frame)
-    skip(state, way, directions[way].next)
+    skip(state, direction, directions[direction].next)
     return DONE
 
 
 @jit_inner
-def _give_up_rest(state: State, way: int) -> None:
-    """Keep only the beginning of a frame, which has what pairs it; of records of TLS, and where no frame was found, nothing."""
-    protocol = state.connections[way // 2].protocol
+def _give_up_rest(state: State, direction: int) -> None:
+    """Keep only the beginning of a frame, which has what pairs it.
+
+    Of records of TLS, and where no frame was found, nothing.
+    """
+    protocol = state.connections[direction // 2].protocol
     if protocol == TLS:
-        leave_gap(state, way, 0)
-        search_anew(state, way)
-    elif _is_kafka(protocol) and state.directions[way].in_step:
-        leave_gap(state, way, BEGINNING)
-        search_anew(state, way)
+        leave_gap(state, direction, 0)
+        search_anew(state, direction)
+    elif _is_kafka(protocol) and state.directions[direction].in_step:
+        leave_gap(state, direction, BEGINNING)
+        search_anew(state, direction)
     else:
-        skip(state, way, state.directions[way].next)
+        skip(state, direction, state.directions[direction].next)
 
 
 @jit_flat
 def finish(state: State, connections: Int64s, how: int) -> tuple[int, int]:
     """End connections (THE_END): give up holes, take what is left, and close the books.
 
-    Or let them go on with less: without what waits behind holes (HOLES), or without anything that waits (ALL_THAT_WAITS).
-    The result is as in `advance`, but for the number: it is that of the connection to go on with.
+    Or let them go on with less: without what waits behind holes (HOLES), or without anything that waits
+    (ALL_THAT_WAITS). The result is as in `advance`, but for the number: it is that of the connection to go on
+    with.
     """
     frame = state.frame
     for index in range(len(connections)):
         connection = int(connections[index])
-        # The client's direction comes first: the server's last frames may answer requests that only now complete.
+        # The client's direction comes first: the server's last frames may answer requests that only now
+        # complete.
         client = state.connections[connection].client_side
         if client < 0:
             client = state.connections[connection].likely_client_side
         for turn in range(TURNS if how == THE_END else 2):
-            way = 2 * connection + (client if turn % 2 == 0 else 1 - client)
+            direction = 2 * connection + (client if turn % 2 == 0 else 1 - client)
             if how == THE_END:
                 state.connections[connection].ending = 1 if turn < 2 else 2
             elif how == ALL_THAT_WAITS:  # what is there must say what this connection is
                 state.connections[connection].ending = state.connections[connection].protocol == UNDECIDED
-            if state.counters.free_chunk_count < chunks_needed(state, way):
+            if state.counters.free_chunk_count < chunks_needed(state, direction):
                 return FULL_CHUNKS, index
-            while state.directions[way].ahead >= 0:
-                give_up_hole(state, way)
+            while state.directions[direction].ahead >= 0:
+                give_up_hole(state, direction)
             undecided = (
                 how == THE_END and turn < TURNS - 2 and state.connections[connection].protocol == UNDECIDED
             )
-            if undecided and not _recognise_lone(state, connection, way) and turn >= 2:
-                search_anew(state, way)
-            code = _consume_both(state, connection, way, frame)
+            if undecided and not _recognise_lone(state, connection, direction) and turn >= 2:
+                search_anew(state, direction)
+            code = _consume_both(state, connection, direction, frame)
             if code == DONE and turn >= TURNS - 2:
-                code = _take_rest(state, connection, way, frame)
+                code = _take_rest(state, connection, direction, frame)
             if code != DONE:
                 return code, index
             if how == ALL_THAT_WAITS:
-                _give_up_rest(state, way)
+                _give_up_rest(state, direction)
         if how != THE_END:
             state.connections[connection].ending = 0
         if how == HOLES:
@@ -739,16 +787,18 @@ def _carried_frame(state: State, frame: FrameRow, arena: Bytes, at: int, copy: b
 
 @jit_flat
 def carry_over(state: State, count: int, arena: Bytes, copy: bool) -> int:
-    """Give how many bytes of the arena are still needed by the first `count` connections; with `copy`, move them.
+    """Return how many bytes of the arena are still needed by the first `count` connections.
 
-    They go to the front of `arena`, a new one, and everything that points to them is changed to point there. Its first
-    byte stays unused: a side of an exchange that starts at 0 is not there.
+    With `copy`, move them.
+
+    They go to the front of `arena`, a new one, and everything that points to them is changed to point there.
+    Its first byte stays unused: a side of an exchange that starts at 0 is not there.
     """
     at = 1
     for connection in range(count):
-        for way in range(2 * connection, 2 * connection + 2):
-            at = _carried_chunks(state, state.directions[way].head, arena, at, copy)
-            at = _carried_chunks(state, state.directions[way].ahead, arena, at, copy)
+        for direction in range(2 * connection, 2 * connection + 2):
+            at = _carried_chunks(state, state.directions[direction].head, arena, at, copy)
+            at = _carried_chunks(state, state.directions[direction].ahead, arena, at, copy)
         node = state.connections[connection].first_waiting
         while node >= 0:
             at = _carried_frame(state, state.waiting[node].request, arena, at, copy)

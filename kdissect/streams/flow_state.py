@@ -1,23 +1,25 @@
-"""What is known of every connection between two segments: rows of integers, so that compiled code can hold it.
+"""What is known of every connection between two segments.
+
+Rows of integers, so that compiled code can hold it.
 
 Pass two is one loop over segments in capture order. All that it remembers lies in one `State`:
 
-    connections   one row per connection: who is the client, handshake times, counters
-    directions    one row per direction of a connection (2 * connection + side): stream position, gaps, losses
-    chunks        stream bytes that were captured but not consumed: a pool of linked nodes, each pointing into the arena
-    waiting       requests that wait for their response, and responses that came before their request: a pool again
-    exchanges     what is finished: rows that the caller turns into tables
-    counters      how much of the pools is used, and how far the segment at hand has been processed
-    arena         the bytes themselves: [carried over | read from the capture | assembled frames | scratch]
+    connections   one row per connection: who is the client, handshake times, counters directions    one row
+    per direction of a connection (2 * connection + side): stream position, gaps, losses chunks        stream
+    bytes that were captured but not consumed: a pool of linked nodes, each pointing into the arena waiting
+    requests that wait for their response, and responses that came before their request: a pool again
+    exchanges     what is finished: rows that the caller turns into tables counters      how much of the pools
+    is used, and how far the segment at hand has been processed arena         the bytes themselves: [carried
+    over | read from the capture | assembled frames | scratch]
 
 The row types below name every field and its unit; `jit.rows` says how compiled code reads them.
 
-Because the state is complete, the capture may be handed over in slabs of any size with the same outcome. Pools grow
-outside the compiled code: a kernel that finds no room says which one is full and is called again.
+Because the state is complete, the capture may be handed over in slabs of any size with the same outcome.
+Pools grow outside the compiled code: a kernel that finds no room says which one is full and is called again.
 
-Positions in a stream are int64 counts from its first byte; TCP's 32-bit sequence numbers (RFC 9293, section 3.4) are
-unwrapped as soon as they come in. Times are in ns, 0 = not seen. A packet is `split << PACKET_BITS | number in its file`.
-A node is the row number of a chunk or of a waiting exchange, -1 = none.
+Positions in a stream are int64 counts from its first byte; TCP's 32-bit sequence numbers (RFC 9293, section
+3.4) are unwrapped as soon as they come in. Times are in ns, 0 = not seen. A packet is `split << PACKET_BITS |
+number in its file`. A node is the row number of a chunk or of a waiting exchange, -1 = none.
 """
 
 from typing import NamedTuple
@@ -25,6 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kdissect.jit.decorators import jit_inner
 from kdissect.jit.rows import Row, RowTable, array_of, grown_table, integers_of, new_table, row_type
 
 Int64s = NDArray[np.int64]
@@ -164,7 +167,8 @@ class StateCounters(Row):
     exchange_count: int  # finished exchanges
     assembly: int  # offset in the arena of the first byte behind assembled frames
     step: int  # TAKE_IN, ...: what is to be done next with the segment
-    recognised: int  # 1 while a connection was recognised by one direction, and the other one is still to be looked at
+    # 1 while a connection was recognised by one direction, and the other one is still to be looked at.
+    recognised: int
     held: int  # what all chunks and all that waits take, in bytes
     most_held: int  # so much may be held, in bytes
 
@@ -173,15 +177,17 @@ REQUEST_SIDE, RESPONSE_SIDE = "request", "response"  # the fields of an exchange
 
 GAP = -1  # offset of a chunk whose bytes are not there
 
-# What `advance` adds to the flags of a segment: some of its bytes were there before, or it is a keep-alive probe;
-# `overlaps` adds that they were others.
+# What `advance` adds to the flags of a segment: some of its bytes were there before, or it is a keep-alive
+# probe; `overlaps` adds that they were others.
 REPEATS, PROBES, DIFFERS = 64, 128, 256
 
-# Values of `ExchangeRow.status`; SASL_TOKEN is a raw token with its answer: no exchange of Kafka, given only to those who ask.
+# Values of `ExchangeRow.status`; SASL_TOKEN is a raw token with its answer: no exchange of Kafka, given only
+# to those who ask.
 ANSWERED, NO_RESPONSE_EXPECTED, NO_ANSWER, ORPHAN_RESPONSE, SASL_TOKEN = range(5)
 STATUS_NAMES = ("answered", "no_response_expected", "unanswered", "orphan_response", "sasl_token")
 
-# Stands as API version of every exchange of Kafka 0.7, which has no versions; its API key is the type of the request.
+# Stands as API version of every exchange of Kafka 0.7, which has no versions; its API key is the type of the
+# request.
 BEFORE_VERSIONS = -7
 
 # Values of `ConnectionRow.protocol` and `ConnectionRow.ended`.
@@ -194,8 +200,8 @@ ENDED_NAMES = ("open", "fin", "rst")
 # Values of `StateCounters.step`: what is to be done next with the segment.
 TAKE_IN, CONSUME_OTHER, CONSUME = range(3)
 
-# What a kernel says when it stops; TLS_READY: a record of TLS is there to be taken; PORTS_REUSED: a segment belongs to another
-# connection on the same ports; TOO_MUCH_HELD: see `memory_budget`.
+# What a kernel says when it stops; TLS_READY: a record of TLS is there to be taken; PORTS_REUSED: a segment
+# belongs to another connection on the same ports; TOO_MUCH_HELD: see `memory_budget`.
 DONE, FULL_CHUNKS, FULL_WAITING, FULL_EXCHANGES, FULL_ARENA, TLS_READY, PORTS_REUSED, TOO_MUCH_HELD = range(8)
 
 PACKET_BITS = 40
@@ -205,15 +211,16 @@ SCRATCH = 512  # bytes at the end of the arena where a header that is spread ove
 ABSENT_IN_CONNECTION = ("client_side", "opened_by", "first_waiting", "last_waiting", "first_early")
 ABSENT_IN_DIRECTION = ("head", "tail", "ahead", "latest_ahead", "acked", "first_sent", "first_expected")
 
-# Fields of a direction that stay when another connection uses the same ports: what was counted, and how it was opened first.
+# Fields of a direction that stay when another connection uses the same ports: what was counted, and how it
+# was opened first.
 COUNTED = (
-    "lost_bytes", "skipped_bytes", "retransmitted", "reordered", "payload_bytes", "cut_bytes", "oversized_frames",
-    "overfull_holes", "first_sent", "first_expected", "conflicts",
+    "lost_bytes", "skipped_bytes", "retransmitted", "reordered", "payload_bytes", "cut_bytes", 
+    "oversized_frames", "overfull_holes", "first_sent", "first_expected", "conflicts",
 )  # fmt: skip
 
 
 class State(NamedTuple):
-    """The tables described above, the arena (uint8) and `max_versions` (int64): -1 where there is no such API key."""
+    """The tables above, the arena (uint8) and `max_versions` (int64): -1 where there is no such API key."""
 
     connections: RowTable[ConnectionRow]
     directions: RowTable[DirectionRow]
@@ -225,6 +232,15 @@ class State(NamedTuple):
     max_versions: Int64s
     frame: FrameRow  # one message in the making
     blank: ExchangeRow  # zeros
+
+
+@jit_inner
+def other_direction(direction: int) -> int:
+    """Return the number of the direction that runs against this one.
+
+    The numbers are `2 * connection + side`.
+    """
+    return direction ^ 1
 
 
 def new_state(max_versions: Int64s) -> State:
@@ -270,10 +286,12 @@ def _blank_directions(rows: NDArray[np.void]) -> None:
 
 
 def begin_anew(state: State, connection: int) -> None:
-    """Make a row ready for another connection on the same ports, after the one before has ended; what was counted stays.
+    """Make a row ready for another connection on the same ports, after the one before has ended.
 
-    One server has one port, so whether that speaks Kafka stays known, too. Under TLS nothing can be read of a connection
-    whose opening is not there.
+    What was counted stays.
+
+    One server has one port, so whether that speaks Kafka stays known, too. Under TLS nothing can be read of a
+    connection whose opening is not there.
     """
     row = array_of(state.connections)[connection : connection + 1]
     protocol = int(row["protocol"][0])
@@ -290,7 +308,10 @@ def begin_anew(state: State, connection: int) -> None:
 
 
 def _link_new_nodes(links: Int64s, have: int, free: int) -> int:
-    """Chain the nodes from number `have` on, with the free ones so far behind them; return how many they are."""
+    """Chain the nodes from number `have` on, with the free ones so far behind them.
+
+    Return how many they are.
+    """
     room = len(links)
     links[have:] = np.arange(have + 1, room + 1)
     links[room - 1] = free
@@ -324,7 +345,10 @@ def with_more_exchanges(state: State, least: int) -> State:
 
 
 def with_more_arena(state: State, least: int) -> State:
-    """Return the state with room for `least` more assembled bytes; offsets stay as they are, only the scratch moves."""
+    """Return the state with room for `least` more assembled bytes.
+
+    Offsets stay as they are, only the scratch moves.
+    """
     arena = np.empty(len(state.arena) + max(least, len(state.arena) // 2), np.uint8)
     used = int(state.counters.assembly)
     arena[:used] = state.arena[:used]

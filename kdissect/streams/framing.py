@@ -1,18 +1,23 @@
-"""Frames in a byte stream: what a Kafka header must look like, and how to find the next one when the place is lost.
+"""Frames in a byte stream.
 
-A frame is an int32 length and that many bytes. A request begins with API key, API version (int16 each), correlation id
-(int32) and client id (int16 length and text, also in header version 2: KIP-482); a response begins with the correlation
-id alone. Once a stream is in step the length leads from frame to frame. It is out of step at a start in the
-middle of a connection, behind a gap that swallowed a length, and when a header is impossible; then the next boundary is
-searched byte by byte: a request by its header and the header behind it, a response by the correlation id of a waiting
-request or by a chain of lengths that ends exactly where a packet ends.
+What a Kafka header must look like, and how to find the next one when the place is lost.
 
-A search looks at every byte once. Only what is doubtful is kept, from the first such place on (`SCANNED`), until
-something certain is found behind it (`SEEN`) or enough has come to say: at most LONE_REQUEST or LONE_RESPONSE.
+A frame is an int32 length and that many bytes. A request begins with API key, API version (int16 each),
+correlation id (int32) and client id (int16 length and text, also in header version 2: KIP-482); a response
+begins with the correlation id alone. Once a stream is in step the length leads from frame to frame. It is out
+of step at a start in the middle of a connection, behind a gap that swallowed a length, and when a header is
+impossible; then the next boundary is searched byte by byte: a request by its header and the header behind it,
+a response by the correlation id of a waiting request or by a chain of lengths that ends exactly where a
+packet ends.
 
-A response alone may begin as a request does: if its id is `key << 16 | version`. Of the ids below 6 million one in 17,600 is
-like that, none above. Up to three such responses in a row, with nothing else of either direction, are taken for requests:
-five of six if the server has the higher port, one in sixteen otherwise. Four are told by their lengths and ids.
+A search looks at every byte once. Only what is doubtful is kept, from the first such place on (`SCANNED`),
+until something certain is found behind it (`SEEN`) or enough has come to say: at most LONE_REQUEST or
+LONE_RESPONSE.
+
+A response alone may begin as a request does: if its id is `key << 16 | version`. Of the ids below 6 million
+one in 17,600 is like that, none above. Up to three such responses in a row, with nothing else of either
+direction, are taken for requests: five of six if the server has the higher port, one in sixteen otherwise.
+Four are told by their lengths and ids.
 """
 
 import numpy as np
@@ -65,10 +70,11 @@ NEWER_VERSIONS = 2  # a search accepts versions that much newer than the newest 
 
 @jit_inner
 def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s) -> int:
-    """Say how much `length` bytes at an offset look like a length prefix and a request header of a known API.
+    """Return how much `length` bytes at an offset look like a length and a request header of a known API.
 
-    0: they cannot be one, or are too few to say; FAINT: a Produce, as zeros are, and its body is not to be seen; WEAK: they
-    can be one; PLAIN_ID: and have a whole client id in plain ASCII; PLAIN_BODY: and a Produce has its body, too.
+    0: they cannot be one, or are too few to say; FAINT: a Produce, as zeros are, and its body is not to be
+    seen; WEAK: they can be one; PLAIN_ID: and have a whole client id in plain ASCII; PLAIN_BODY: and a
+    Produce has its body, too.
     """
     if length < 12:
         return 0
@@ -121,10 +127,11 @@ def _is_topic_letter(byte: int) -> bool:
 
 @jit_inner
 def _produce_begins(data: Bytes, at: int, stop: int, end: int, version: int) -> int:
-    """Say whether a Produce body lies at data[at:end]; UNSURE: the bytes before `stop` are too few.
+    """Return whether a Produce body lies at data[at:end]; UNSURE: the bytes before `stop` are too few.
 
-    Produce has the key 0 and low versions, so a header of zeros and small numbers reads as one, and other protocols are full
-    of those. Its body says more: acks, a time, and topics whose names have letters of their own.
+    Produce has the key 0 and low versions, so a header of zeros and small numbers reads as one, and other
+    protocols are full of those. Its body says more: acks, a time, and topics whose names have letters of
+    their own.
     """
     if version > LAST_PLAIN_PRODUCE:
         if at + 2 > stop:
@@ -175,7 +182,10 @@ def _produce_begins(data: Bytes, at: int, stop: int, end: int, version: int) -> 
 
 @jit_inner
 def can_be_request(data: Bytes, offset: int, length: int) -> bool:
-    """Say whether a stream that is in step may go on with this header: any API, any version, nothing impossible."""
+    """Return whether a stream that is in step may go on with this header.
+
+    Any API, any version, nothing impossible.
+    """
     key = int16_at(data, offset + 4)
     version = int16_at(data, offset + 6)
     if key < 0 or key > 1000 or version < 0 or version > 100:
@@ -188,7 +198,10 @@ def can_be_request(data: Bytes, offset: int, length: int) -> bool:
 
 @jit_inner
 def is_tls_record(data: Bytes, offset: int, length: int) -> bool:
-    """Say whether bytes look like a TLS record header (RFC 8446, section 5.1): type, version 3.x, length up to 2^14 + 2048."""
+    """Return whether bytes look like a TLS record header (RFC 8446, section 5.1).
+
+    Type, version 3.x, length up to 2^14 + 2048.
+    """
     if length < 6:
         return False
     if data[offset] < 20 or data[offset] > 23 or data[offset + 1] != 3 or data[offset + 2] > 4:
@@ -200,29 +213,31 @@ def is_tls_record(data: Bytes, offset: int, length: int) -> bool:
 
 
 @jit_inner
-def tls_is_ready(state: State, way: int) -> bool:
-    """Say whether a direction under TLS holds, since it was last looked at, a whole record, a gap, or no record at all."""
+def tls_is_ready(state: State, direction: int) -> bool:
+    """Return whether a direction under TLS has got a whole record, a gap, or bytes that are no record."""
     directions = state.directions
-    node = directions[way].head
-    if node < 0 or directions[way].next <= directions[way].scanned.position:
+    node = directions[direction].head
+    if node < 0 or directions[direction].next <= directions[direction].scanned.position:
         return False
-    offset, length = view(state, way, directions[way].frame, 5)
+    offset, length = view(state, direction, directions[direction].frame, 5)
     if length < 5:
-        return bool(state.chunks[node].offset < 0 or directions[way].next - directions[way].frame >= 5)
+        return bool(
+            state.chunks[node].offset < 0 or directions[direction].next - directions[direction].frame >= 5
+        )
     arena = state.arena
     size = (np.int64(arena[offset + 3]) << 8) | np.int64(arena[offset + 4])
     if arena[offset] < 20 or arena[offset] > 23 or arena[offset + 1] != 3 or size > (1 << 14) + 2048:
         return True
-    return bool(directions[way].next - directions[way].frame >= 5 + size)
+    return bool(directions[direction].next - directions[direction].frame >= 5 + size)
 
 
 @jit_inner
-def search_from(state: State, way: int, mark: SearchMark) -> int:
+def search_from(state: State, direction: int, mark: SearchMark) -> int:
     """Return the node of the chunk in which a search goes on from a mark, -1 when there is nothing new."""
     chunks = state.chunks
     node = mark.chunk
     if node < 0 or chunks[node].position > mark.position:
-        node = state.directions[way].head
+        node = state.directions[direction].head
     while node >= 0 and chunks[node].position + chunks[node].length <= mark.position:
         mark.chunk = node
         node = chunks[node].next
@@ -230,24 +245,29 @@ def search_from(state: State, way: int, mark: SearchMark) -> int:
 
 
 @jit_inner
-def search_anew(state: State, way: int) -> None:
+def search_anew(state: State, direction: int) -> None:
     """Forget what a search has found out: from now on something else is looked for, or by other rules."""
     directions = state.directions
-    directions[way].scanned.position = directions[way].doubtful.position = directions[way].frame
-    directions[way].scanned.chunk = directions[way].doubtful.chunk = -1
+    directions[direction].scanned.position = directions[direction].doubtful.position = directions[
+        direction
+    ].frame
+    directions[direction].scanned.chunk = directions[direction].doubtful.chunk = -1
 
 
 @jit_inner
-def _found(state: State, way: int, position: int) -> bool:
-    skip(state, way, position)
-    state.directions[way].in_step = 1
+def _found(state: State, direction: int, position: int) -> bool:
+    skip(state, direction, position)
+    state.directions[direction].in_step = 1
     return True
 
 
 @jit_inner
-def _request_follows(state: State, way: int, node: int, position: int) -> int:
-    """Say whether what lies at a position, behind this chunk, may be the next request: YES, NO, or UNSURE as nothing is there."""
-    if position >= state.directions[way].next:
+def _request_follows(state: State, direction: int, node: int, position: int) -> int:
+    """Return whether what lies at a position, behind this chunk, may be the next request.
+
+    YES, NO, or UNSURE as nothing is there.
+    """
+    if position >= state.directions[direction].next:
         return UNSURE
     offset, length = view_from(state, node, position, HEADER_VIEW)
     if length < SHORTEST_SURE:
@@ -258,14 +278,14 @@ def _request_follows(state: State, way: int, node: int, position: int) -> int:
 
 @jit_inner
 def _is_cut(state: State, node: int) -> bool:
-    """Say whether the capture cut off what followed this chunk in its packet."""
+    """Return whether the capture cut off what followed this chunk in its packet."""
     cut = state.chunks[node].next
     return cut >= 0 and state.chunks[cut].offset < 0 and state.chunks[cut].packet == state.chunks[node].packet
 
 
 @jit_inner
 def _ids_rise(state: State, node: int, position: int, following: int, by: int = 1 << 31) -> bool:
-    """Say whether the header at a position, in this chunk, has a correlation id lower than the following one, at most `by` so much."""
+    """Return whether the correlation id at a position in this chunk is lower than the next one, by at most `by`."""
     offset, _ = view_from(state, node, position, 12)
     first = int32_at(state.arena, offset + 8)
     offset, _ = view_from(state, node, following, 12)
@@ -273,8 +293,8 @@ def _ids_rise(state: State, node: int, position: int, following: int, by: int = 
 
 
 @jit_inner
-def _is_request(state: State, connection: int, way: int, node: int, position: int) -> int:
-    """Say whether a request begins at a position, in this chunk, of a stream that is out of step.
+def _is_request(state: State, connection: int, direction: int, node: int, position: int) -> int:
+    """Return whether a request begins at a position, in this chunk, of a stream that is out of step.
 
     MAYBE: it will tell what comes behind it, within LONE_REQUEST.
     """
@@ -286,38 +306,40 @@ def _is_request(state: State, connection: int, way: int, node: int, position: in
         offset, length = view_from(state, node, position, HEADER_VIEW)
         evidence = header_evidence(state.arena, offset, length, state.max_versions)
     if evidence == 0:
-        cut_off = ending != 0 or length >= SHORTEST_SURE or position + length < directions[way].next
+        cut_off = ending != 0 or length >= SHORTEST_SURE or position + length < directions[direction].next
         return NO if cut_off else UNSURE
     end = position + 4 + int32_at(state.arena, offset)
     produces = int16_at(state.arena, offset + 4) == ApiKey.PRODUCE
     bare = produces and length < min(end - position, HEADER_VIEW)
-    follows = _request_follows(state, way, node, end)
+    follows = _request_follows(state, direction, node, end)
     if follows == NO:
         return NO
     known = state.connections[connection].client_side >= 0
     begins = position == state.chunks[node].position and state.chunks[node].length >= SHORTEST_SURE
-    to_come = ending == 0 and directions[way].next < end + SHORTEST_SURE
-    # A Produce header is told by its body: without that it must wait, or begin a packet; a faint one must be cut off there.
+    to_come = ending == 0 and directions[direction].next < end + SHORTEST_SURE
+    # A Produce header is told by its body: without that it must wait, or begin a packet; a faint one must be
+    # cut off there.
     whole = begins and (evidence > FAINT or _is_cut(state, node))
     if (bare and follows == UNSURE and not whole) or (evidence == FAINT and not known):
-        return UNSURE if to_come and position + length == directions[way].next else NO
+        return UNSURE if to_come and position + length == directions[direction].next else NO
     if to_come:
         to_come = end - position <= LONE_REQUEST
-    if directions[way].foreign and state.connections[connection].protocol == UNDECIDED:
-        # Behind a proxy's greeting Kafka may follow; in the data of another protocol anything does, so one is not enough.
+    if directions[direction].foreign and state.connections[connection].protocol == UNDECIDED:
+        # Behind a proxy's greeting Kafka may follow; in the data of another protocol anything does, so one is
+        # not enough.
         if evidence < PLAIN_ID:
             return NO
         if follows == YES:
             return YES if _ids_rise(state, node, position, end, CHAIN_STEP) else NO
         return MAYBE if to_come else NO
     usual = produces and evidence == PLAIN_BODY and end - position <= LARGEST_WITHOUT_RECORDS
-    there = usual or directions[way].next >= end
+    there = usual or directions[direction].next >= end
     # Without a client id it is weak, zeros look like one: then it must be confirmed by its surroundings.
     if known:
         if follows == YES or evidence >= PLAIN_ID or begins:
             return YES
-        return MAYBE if to_come else (YES if end == directions[way].next else NO)
-    if way - 2 * connection == state.connections[connection].likely_client_side:
+        return MAYBE if to_come else (YES if end == directions[direction].next else NO)
+    if direction - 2 * connection == state.connections[connection].likely_client_side:
         if follows == YES:
             # Two without client ids, as zeros are, must come one after the other.
             in_order = ending != 1 and _ids_rise(state, node, position, end, CHAIN_STEP)
@@ -326,9 +348,9 @@ def _is_request(state: State, connection: int, way: int, node: int, position: in
             return YES
         if to_come or ending == 1:
             return MAYBE if to_come else NO
-        return YES if (begins and there) or end == directions[way].next else NO
-    # Where no client is expected a response looks like a request by chance: [size, id below 14, count, topic] is a Produce
-    # response and reads as a Produce request. The ids of two requests tell, or the body of one.
+        return YES if (begins and there) or end == directions[direction].next else NO
+    # Where no client is expected a response looks like a request by chance: [size, id below 14, count, topic]
+    # is a Produce response and reads as a Produce request. The ids of two requests tell, or the body of one.
     if follows == YES:
         if not begins or evidence < (WEAK if ending == 2 else PLAIN_ID):
             return NO
@@ -340,7 +362,7 @@ def _is_request(state: State, connection: int, way: int, node: int, position: in
 
 @jit_inner
 def _chain_begins(state: State, node: int, position: int) -> bool:
-    """Say whether lengths lead from a position in this chunk through LONE_CHAIN frames whose correlation ids count upwards."""
+    """Return whether LONE_CHAIN frames begin at a position in this chunk, with ids that count upwards."""
     count, last = 0, -1
     chunks = state.chunks
     for _ in range(CHAIN_CHUNKS):
@@ -364,29 +386,29 @@ def _chain_begins(state: State, node: int, position: int) -> bool:
 
 
 @jit_inner
-def find_chain(state: State, way: int) -> bool:
-    """Say whether responses begin where a direction does of which the other one was not captured.
+def find_chain(state: State, direction: int) -> bool:
+    """Return whether responses begin where a direction does of which the other one was not captured.
 
     A chain of them must begin where a packet does; what lies before it is skipped.
     """
     directions = state.directions
-    node = directions[way].head
+    node = directions[direction].head
     while node >= 0:
         chunks = state.chunks
-        position = max(directions[way].frame, chunks[node].position)
+        position = max(directions[direction].frame, chunks[node].position)
         if (
             chunks[node].offset >= 0
             and chunks[node].length >= RESPONSE_VIEW
             and _chain_begins(state, node, position)
         ):
-            return _found(state, way, position)
+            return _found(state, direction, position)
         node = chunks[node].next
     return False
 
 
 @jit_inner
 def waiting_request(state: State, connection: int, correlation_id: int) -> int:
-    """Give the node of the request that waits for a response with this id, -1 if none does."""
+    """Return the node of the request that waits for a response with this id, -1 if none does."""
     node = state.connections[connection].first_waiting
     while node >= 0 and state.waiting[node].correlation_id != correlation_id:
         node = state.waiting[node].next
@@ -395,14 +417,14 @@ def waiting_request(state: State, connection: int, correlation_id: int) -> int:
 
 @jit_inner
 def _awaits(state: State, connection: int, correlation_id: int, size: int) -> bool:
-    """Say whether a request waits for a response with this id, and that may have this size."""
+    """Return whether a request waits for a response with this id, and that may have this size."""
     node = waiting_request(state, connection, correlation_id)
     return node >= 0 and (size <= LONGEST_VERSIONS or state.waiting[node].api_key != ApiKey.API_VERSIONS)
 
 
 @jit_inner
 def _ends_with_packet(state: State, node: int, position: int) -> bool:
-    """Say whether lengths lead from a position in this chunk exactly to where the payload of its packet ends."""
+    """Return whether lengths lead from a position in this chunk exactly to the end of its packet."""
     chunks = state.chunks
     stop = chunks[node].position + chunks[node].length
     if _is_cut(state, node):
@@ -422,26 +444,27 @@ def _ends_with_packet(state: State, node: int, position: int) -> bool:
 def _response_follows(
     state: State,
     connection: int,
-    way: int,
+    direction: int,
     node: int,
     position: int,
     correlation_id: int,
     sure: bool,
     begins: bool,
 ) -> bool:
-    """Say whether what lies at a position behind this chunk may be the response after this id.
+    """Return whether what lies at a position behind this chunk may be the response after this id.
 
-    Its id must be one that is waited for, or not far away; with `sure` close above, and its size small or all there. Where
-    nothing is there, yet or any more, a packet must end, unless one `begins` with the response before.
+    Its id must be one that is waited for, or not far away; with `sure` close above, and its size small or all
+    there. Where nothing is there, yet or any more, a packet must end, unless one `begins` with the response
+    before.
     """
     offset, length = view_from(state, node, position, RESPONSE_VIEW)
     if length < RESPONSE_VIEW:
-        return begins or position == state.directions[way].next or _ends_a_packet(state, node, position)
+        return begins or position == state.directions[direction].next or _ends_a_packet(state, node, position)
     size = int32_at(state.arena, offset)
     following = int32_at(state.arena, offset + 4)
     if size < SHORTEST_RESPONSE or size > MAX_FRAME or following < 0 or following == correlation_id:
         return False
-    if sure and size > LONE_RESPONSE and state.directions[way].next < position + 4 + size:
+    if sure and size > LONE_RESPONSE and state.directions[direction].next < position + 4 + size:
         return False
     step = following - correlation_id
     close = 0 < step <= CHAIN_STEP if sure else abs(step) <= FAR_STEP
@@ -450,7 +473,7 @@ def _response_follows(
 
 @jit_inner
 def _ends_a_packet(state: State, node: int, position: int) -> bool:
-    """Say whether the payload of a packet, captured or cut off, of this chunk or one soon behind it, ends at a position."""
+    """Return whether a packet ends at a position: that of this chunk, or of one soon behind it."""
     chunks = state.chunks
     for _ in range(CHAIN_CHUNKS):
         if node < 0:
@@ -464,7 +487,7 @@ def _ends_a_packet(state: State, node: int, position: int) -> bool:
 
 @jit_inner
 def _has_hole(state: State, node: int, position: int) -> bool:
-    """Say whether bytes were lost between this chunk and a position."""
+    """Return whether bytes were lost between this chunk and a position."""
     chunks = state.chunks
     for _ in range(CHAIN_CHUNKS):
         if node < 0 or chunks[node].position >= position:
@@ -476,13 +499,16 @@ def _has_hole(state: State, node: int, position: int) -> bool:
 
 
 @jit_inner
-def _is_response(state: State, connection: int, way: int, node: int, position: int) -> int:
-    """Say whether a response begins at a position, in this chunk, of a stream that is out of step; as in `_is_request`."""
+def _is_response(state: State, connection: int, direction: int, node: int, position: int) -> int:
+    """Return whether a response begins at a position, in this chunk, of a stream that is out of step.
+
+    As in `_is_request`.
+    """
     directions = state.directions
     ending = state.connections[connection].ending != 0
     offset, length = view_from(state, node, position, RESPONSE_VIEW)
     if length < RESPONSE_VIEW:
-        return NO if ending or position + length < directions[way].next else UNSURE
+        return NO if ending or position + length < directions[direction].next else UNSURE
     size = int32_at(state.arena, offset)
     correlation_id = int32_at(state.arena, offset + 4)
     if size < SHORTEST_RESPONSE or size > MAX_FRAME or correlation_id < 0:
@@ -490,14 +516,19 @@ def _is_response(state: State, connection: int, way: int, node: int, position: i
     begins = position == state.chunks[node].position and state.chunks[node].length >= RESPONSE_VIEW
     end = position + 4 + size
     if (begins or size <= LONE_RESPONSE) and _awaits(state, connection, correlation_id, size):
-        # Small ids stand everywhere: what comes behind its frame must confirm one within a packet, or before a hole.
-        beyond = directions[way].ahead >= 0 and directions[way].next < end
+        # Small ids stand everywhere: what comes behind its frame must confirm one within a packet, or before
+        # a hole.
+        beyond = directions[direction].ahead >= 0 and directions[direction].next < end
         likely = begins and not beyond and not _has_hole(state, node, end)
-        if not likely and directions[way].next < end + RESPONSE_VIEW and directions[way].next != end:
+        if (
+            not likely
+            and directions[direction].next < end + RESPONSE_VIEW
+            and directions[direction].next != end
+        ):
             if ending:
-                return YES if directions[way].next > end else NO
+                return YES if directions[direction].next > end else NO
             return MAYBE
-        if _response_follows(state, connection, way, node, end, correlation_id, not likely, begins):
+        if _response_follows(state, connection, direction, node, end, correlation_id, not likely, begins):
             return YES
     if not begins:
         return NO
@@ -505,35 +536,40 @@ def _is_response(state: State, connection: int, way: int, node: int, position: i
 
 
 @jit_inner
-def _is_early(state: State, connection: int, way: int, node: int) -> bool:
-    """Say whether the request of a response in this chunk may be captured later than that."""
+def _is_early(state: State, connection: int, direction: int, node: int) -> bool:
+    """Return whether the request of a response in this chunk may be captured later than that."""
     directions = state.directions
-    age = directions[way].clock_ns - state.chunks[node].time_ns
-    held = directions[way].next - directions[way].frame
+    age = directions[direction].clock_ns - state.chunks[node].time_ns
+    held = directions[direction].next - directions[direction].frame
     return bool(0 <= age <= EARLY_NS and held <= MAX_HELD and state.connections[connection].ending == 0)
 
 
 @jit_inner
-def _look_on(state: State, connection: int, way: int, requests: bool, mark: SearchMark, limit: int) -> int:
-    """Look on from a mark for something that may be a frame, and set the mark there, or to the limit; give the verdict."""
+def _look_on(
+    state: State, connection: int, direction: int, requests: bool, mark: SearchMark, limit: int
+) -> int:
+    """Look on from a mark for something that may be a frame, and set the mark there, or to the limit.
+
+    Return the verdict.
+    """
     directions = state.directions
     arena = state.arena
-    node = search_from(state, way, mark)
+    node = search_from(state, direction, mark)
     while node >= 0 and state.chunks[node].position < limit:
         chunks = state.chunks
-        is_new = chunks[node].position >= directions[way].doubtful.position
-        if not requests and is_new and _is_early(state, connection, way, node):
-            mark.position = max(mark.position, directions[way].frame, chunks[node].position)
+        is_new = chunks[node].position >= directions[direction].doubtful.position
+        if not requests and is_new and _is_early(state, connection, direction, node):
+            mark.position = max(mark.position, directions[direction].frame, chunks[node].position)
             return NO
         if chunks[node].offset >= 0:
-            begin = max(directions[way].frame, mark.position, chunks[node].position)
+            begin = max(directions[direction].frame, mark.position, chunks[node].position)
             for position in range(begin, min(limit, chunks[node].position + chunks[node].length)):
                 if arena[chunks[node].offset + position - chunks[node].position] > MAX_FRAME >> 24:
                     continue
                 if requests:
-                    verdict = _is_request(state, connection, way, node, position)
+                    verdict = _is_request(state, connection, direction, node, position)
                 else:
-                    verdict = _is_response(state, connection, way, node, position)
+                    verdict = _is_response(state, connection, direction, node, position)
                 if verdict != NO:
                     mark.position = position
                     return verdict
@@ -544,55 +580,70 @@ def _look_on(state: State, connection: int, way: int, requests: bool, mark: Sear
 
 
 @jit_inner
-def _search(state: State, connection: int, way: int, requests: bool) -> bool:
+def _search(state: State, connection: int, direction: int, requests: bool) -> bool:
     """Search a stream that is out of step; skip what lies before the next frame and say whether it was found.
 
     Of what is doubtful the first one is looked at again when more has come, until it is no longer doubtful.
     """
     directions = state.directions
     doubtful = False
-    if directions[way].doubtful.position > max(directions[way].scanned.position, directions[way].frame):
+    if directions[direction].doubtful.position > max(
+        directions[direction].scanned.position, directions[direction].frame
+    ):
         verdict = _look_on(
-            state, connection, way, requests, directions[way].scanned, directions[way].doubtful.position
+            state,
+            connection,
+            direction,
+            requests,
+            directions[direction].scanned,
+            directions[direction].doubtful.position,
         )
         if verdict == YES:
-            return _found(state, way, directions[way].scanned.position)
+            return _found(state, direction, directions[direction].scanned.position)
         doubtful = verdict != NO
-    directions[way].doubtful.position = max(
-        directions[way].doubtful.position, directions[way].scanned.position
+    directions[direction].doubtful.position = max(
+        directions[direction].doubtful.position, directions[direction].scanned.position
     )
     verdict = MAYBE
     while verdict == MAYBE:
-        verdict = _look_on(state, connection, way, requests, directions[way].doubtful, directions[way].next)
+        verdict = _look_on(
+            state, connection, direction, requests, directions[direction].doubtful, directions[direction].next
+        )
         if verdict == YES:
-            return _found(state, way, directions[way].doubtful.position)
+            return _found(state, direction, directions[direction].doubtful.position)
         if not doubtful:
-            directions[way].scanned.position = directions[way].doubtful.position
-            directions[way].scanned.chunk = directions[way].doubtful.chunk
+            directions[direction].scanned.position = directions[direction].doubtful.position
+            directions[direction].scanned.chunk = directions[direction].doubtful.chunk
         if verdict == MAYBE:
             doubtful = True
-            directions[way].doubtful.position += 1
+            directions[direction].doubtful.position += 1
     return False
 
 
 @jit_inner
-def find_request(state: State, connection: int, way: int) -> bool:
-    """Search a stream that is out of step for a request; skip what lies before it and say whether it was found."""
-    return _search(state, connection, way, True)
+def find_request(state: State, connection: int, direction: int) -> bool:
+    """Search a stream that is out of step for a request.
+
+    Skip what lies before it and say whether it was found.
+    """
+    return _search(state, connection, direction, True)
 
 
 @jit_inner
-def find_response(state: State, connection: int, way: int) -> bool:
-    """Search a stream that is out of step for a response; skip what lies before it and say whether it was found."""
-    return _search(state, connection, way, False)
+def find_response(state: State, connection: int, direction: int) -> bool:
+    """Search a stream that is out of step for a response.
+
+    Skip what lies before it and say whether it was found.
+    """
+    return _search(state, connection, direction, False)
 
 
 @jit_inner
 def produce_acks(data: Bytes, start: int, stop: int, version: int) -> int:
     """Read the acks field of a Produce request (frame body at start..stop); 1 when the bytes end before it.
 
-    acks stands first in versions 0-2; from 3 on the nullable transactional id comes before it, compact from 9 on, where
-    the tagged fields of the header (KIP-482) come first of all.
+    acks stands first in versions 0-2; from 3 on the nullable transactional id comes before it, compact from 9
+    on, where the tagged fields of the header (KIP-482) come first of all.
     """
     at = start + 8
     if at + 2 > stop:

@@ -1,9 +1,10 @@
 """Frames of Kafka 0.7: how its requests and responses are told from everything else, and found again.
 
-A request of 0.7 is an int32 length, an int16 type (0 Produce, 1 Fetch, 2 MultiFetch, 3 MultiProduce, 4 Offsets) and a body; a
-response is an int32 length, an int16 error code and a body. There is no version, no correlation id and no client id, and
-where newer requests have an API key stands a type that looks like one. So a request is believed only when its whole
-structure fits: a printable topic, a partition, and a length that is exactly what the rest says.
+A request of 0.7 is an int32 length, an int16 type (0 Produce, 1 Fetch, 2 MultiFetch, 3 MultiProduce, 4
+Offsets) and a body; a response is an int32 length, an int16 error code and a body. There is no version, no
+correlation id and no client id, and where newer requests have an API key stands a type that looks like one.
+So a request is believed only when its whole structure fits: a printable topic, a partition, and a length that
+is exactly what the rest says.
 
 What is searched for begins where a packet's payload begins; nothing in the bytes marks a boundary otherwise.
 """
@@ -36,7 +37,7 @@ ASKED_BYTES = 12  # offset and size, or time and count
 
 @jit_inner
 def old_request_evidence(data: Bytes, offset: int, length: int) -> int:
-    """Say whether `length` bytes at an offset begin a request of 0.7, length prefix included.
+    """Return whether `length` bytes at an offset begin a request of 0.7, length prefix included.
 
     UNSURE: what is there fits, up to the first letter of a topic at least, but it is too short to say.
     """
@@ -94,14 +95,17 @@ def old_request_evidence(data: Bytes, offset: int, length: int) -> int:
 
 @jit_inner
 def _message_at(data: Bytes, at: int, room: int) -> bool:
-    """Say whether a message that is not alone too long for `room` bytes may begin at a position."""
+    """Return whether a message that is not alone too long for `room` bytes may begin at a position."""
     size = int32_at(data, at)
     return 5 <= size <= room - 4 and data[at + 4] <= 1
 
 
 @jit_inner
 def old_response_evidence(data: Bytes, offset: int, length: int) -> bool:
-    """Say whether bytes look like the start of a response of 0.7: an error alone, messages, several of both, or offsets."""
+    """Return whether bytes look like the start of a response of 0.7.
+
+    An error alone, messages, several of both, or offsets.
+    """
     if length < 6:
         return False
     size = int32_at(data, offset)
@@ -124,22 +128,22 @@ def old_response_evidence(data: Bytes, offset: int, length: int) -> bool:
 
 @jit_inner
 def can_be_old_request(data: Bytes, offset: int) -> bool:
-    """Say whether a stream that is in step may go on with these 6 bytes."""
+    """Return whether a stream that is in step may go on with these 6 bytes."""
     return PRODUCE <= int16_at(data, offset + 4) <= OFFSETS
 
 
 @jit_inner
-def find_old_request(state: State, way: int, max_versions: Int64s) -> int:
+def find_old_request(state: State, direction: int, max_versions: Int64s) -> int:
     """Search a stream for a request of 0.7 where packets begin; if it is found, skip what lies before it.
 
     UNSURE: the last packets may be the start of one, and more has to come.
     """
     directions = state.directions
-    node = search_from(state, way, directions[way].doubtful)
+    node = search_from(state, direction, directions[direction].doubtful)
     while node >= 0:
         chunks = state.chunks
         position = chunks[node].position
-        if chunks[node].offset >= 0 and position >= directions[way].frame:
+        if chunks[node].offset >= 0 and position >= directions[direction].frame:
             offset, length = view_from(state, node, position, SHORTEST_SAYING)
             evidence = old_request_evidence(state.arena, offset, length)
             if evidence != NO:
@@ -151,31 +155,31 @@ def find_old_request(state: State, way: int, max_versions: Int64s) -> int:
                 after = position + 4 + int32_at(state.arena, offset)
                 offset, length = view_from(state, node, after, HEADER_VIEW)
                 if length < SHORTEST_SAYING or old_request_evidence(state.arena, offset, length) != NO:
-                    skip(state, way, position)
-                    directions[way].in_step = 1
+                    skip(state, direction, position)
+                    directions[direction].in_step = 1
                     return YES
-            elif evidence == UNSURE and position + length == directions[way].next:
+            elif evidence == UNSURE and position + length == directions[direction].next:
                 return UNSURE
         node = chunks[node].next
     return NO
 
 
 @jit_inner
-def find_old_response(state: State, way: int) -> bool:
+def find_old_response(state: State, direction: int) -> bool:
     """Search a stream that is out of step for a response where packets begin; skip what lies before it."""
     directions = state.directions
-    node = directions[way].head
+    node = directions[direction].head
     while node >= 0:
         chunks = state.chunks
         position = chunks[node].position
-        if chunks[node].offset >= 0 and position >= directions[way].frame:
+        if chunks[node].offset >= 0 and position >= directions[direction].frame:
             offset, length = view_from(state, node, position, RESPONSE_VIEW)
             if old_response_evidence(state.arena, offset, length):
                 after = position + 4 + int32_at(state.arena, offset)
                 offset, length = view_from(state, node, after, RESPONSE_VIEW)
                 if length < 6 or old_response_evidence(state.arena, offset, length):
-                    skip(state, way, position)
-                    directions[way].in_step = 1
+                    skip(state, direction, position)
+                    directions[direction].in_step = 1
                     return True
         node = chunks[node].next
     return False

@@ -1,10 +1,13 @@
-"""Packets captured twice, the second far behind the first: captures of two hosts, merged, whose clocks differ.
+"""Packets captured twice, the second far behind the first.
 
-Pass one recognises copies as far as it remembers packets (`capture.dedup`). What it lets pass repeats bytes of its stream, as
-a retransmission does, so `conflicts` asks here. A segment is a copy of one before it when place in the stream, length,
-acknowledgment number, flags, window and options are the same, and the mark that every retransmission gets anew: IPv4
-identification or, where that is 0 or missing, a timestamp option (RFC 7323). How much time lies between the two is not asked:
-that is what the clocks disagree about. The headers are read from the capture again, in front of the payload.
+Captures of two hosts, merged, whose clocks differ.
+
+Pass one recognises copies as far as it remembers packets (`capture.dedup`). What it lets pass repeats bytes
+of its stream, as a retransmission does, so `conflicts` asks here. A segment is a copy of one before it when
+place in the stream, length, acknowledgment number, flags, window and options are the same, and the mark that
+every retransmission gets anew: IPv4 identification or, where that is 0 or missing, a timestamp option (RFC
+7323). How much time lies between the two is not asked: that is what the clocks disagree about. The headers
+are read from the capture again, in front of the payload.
 """
 
 import numpy as np
@@ -23,10 +26,11 @@ TIMESTAMP = (8, 10)  # kind and length of the option
 
 
 def earlier_copies(path: str, places: Int64s, keys: Int64s, repeats: Marked) -> Int64s:
-    """Give for each segment the row of the last one before it that is the same packet, -1 if there is none.
+    """Return for each segment the row of the last one before it that is the same packet, -1 if there is none.
 
-    Rows are segments of one file in the order of the capture; their payload begins at `places`, and `keys` (rows of way,
-    sequence number, bytes) say what they bring. Only what is equal to one that `repeats` is looked at.
+    Rows are segments of one file in the order of the capture; their payload begins at `places`, and `keys`
+    (rows of way, sequence number, bytes) say what they bring. Only what is equal to one that `repeats` is
+    looked at.
     """
     found = np.full(len(places), -1, np.int64)
     rows = _of_repeated_sequence(keys[:, 1], repeats)
@@ -48,7 +52,10 @@ def earlier_copies(path: str, places: Int64s, keys: Int64s, repeats: Marked) -> 
 
 
 def _of_repeated_sequence(sequences: Int64s, repeats: Marked) -> Int64s:
-    """Give the rows whose sequence number is that of one that repeats, and a few more: that is cheap, and leaves few to sort."""
+    """Return the rows whose sequence number is that of one that repeats, and a few more.
+
+    That is cheap, and leaves few to sort.
+    """
     low = sequences & SEQUENCE_MASK
     repeated = np.zeros(SEQUENCE_MASK + 1, np.bool_)
     repeated[low[repeats]] = True
@@ -64,7 +71,7 @@ def _heads(path: str, places: Int64s) -> Bytes:
 
 
 def _packets(heads: Bytes, sequences: Int64s) -> tuple[Bytes, Marked]:
-    """Give of each packet what its copies have in common, and whether that tells it from a retransmission.
+    """Return of each packet what its copies have in common, and whether that tells it from a retransmission.
 
     Where the TCP header begins is told by its length field and its sequence number together.
     """

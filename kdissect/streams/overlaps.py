@@ -1,14 +1,16 @@
 """Segments that carry other bytes than were seen before at the same place of their stream.
 
-Reassembly keeps the bytes that it saw first, and `advance` marks the segments that bring some of them again. After each split
-those are compared with what came before them; one that differs is a conflict: a segment was damaged, someone interferes,
-or the capture is not what it seems. Nothing in the bytes says which copy the receiver took.
+Reassembly keeps the bytes that it saw first, and `advance` marks the segments that bring some of them again.
+After each split those are compared with what came before them; one that differs is a conflict: a segment was
+damaged, someone interferes, or the capture is not what it seems. Nothing in the bytes says which copy the
+receiver took.
 
-Compared are the NEAR_SEGMENTS before a segment in its direction, as far as they are within NEAR_PACKETS and NEAR_BYTES of the
-same file, so that the outcome does not depend on where splits begin. A keep-alive probe may carry any byte (RFC 9293,
-section 3.8.4) and counts on neither side.
+Compared are the NEAR_SEGMENTS before a segment in its direction, as far as they are within NEAR_PACKETS and
+NEAR_BYTES of the same file, so that the outcome does not depend on where splits begin. A keep-alive probe may
+carry any byte (RFC 9293, section 3.8.4) and counts on neither side.
 
-A segment that is all the same packet as one that near, headers included, was captured twice: see `late_copies`.
+A segment that is all the same packet as one that near, headers included, was captured twice: see
+`late_copies`.
 """
 
 import numpy as np
@@ -44,17 +46,19 @@ NEAR_BYTES = 32 << 20  # of the file: as much as is read again at most
 UNREAD = -(1 << 62)
 IN_FILE = (1 << PACKET_BITS) - 1  # the part of a packet's number that counts in its file
 
-# A segment as it is compared. Its bytes lie at PLACE in the file; at AT in the arena, or if that is negative at ~AT in
-# what was read again.
+# A segment as it is compared. Its bytes lie at PLACE in the file; at AT in the arena, or if that is negative
+# at ~AT in what was read again.
 STREAM, SEQUENCE, SIZE, NUMBER, PLACE, HOW, AT, COMPARED_FIELDS = range(8)
 
 
 @jit_flat
 def compare(rows: Int64s, arena: Bytes, again: Bytes, wanted: NDArray[np.bool_], choosing: bool) -> None:
-    """Mark rows with REPEATS that DIFFER from one before; rows lie by stream, in order, all that are `wanted` have been read.
+    """Mark rows with REPEATS that DIFFER from one before.
 
-    When `choosing` it only says which unread rows are `wanted`: what differs is not compared with later rows, so none can be
-    compared before all are read.
+    Rows lie by stream, in order, all that are `wanted` have been read.
+
+    When `choosing` it only says which unread rows are `wanted`: what differs is not compared with later rows,
+    so none can be compared before all are read.
     """
     for row in range(len(rows)):
         before = row if rows[row, HOW] & REPEATS and rows[row, AT] >= 0 else 0

@@ -1,16 +1,18 @@
 """Pairing: which response belongs to which request of one connection.
 
-A broker answers the requests of a connection one after the other, in the order in which they came (protocol guide,
-"Network"). So the waiting requests form a queue: a response belongs to the first one with its correlation id, and
-those before it will never be answered. The same rule keeps clients right that use an id again, or use one id always.
+A broker answers the requests of a connection one after the other, in the order in which they came (protocol
+guide, "Network"). So the waiting requests form a queue: a response belongs to the first one with its
+correlation id, and those before it will never be answered. The same rule keeps clients right that use an id
+again, or use one id always.
 
-Three kinds of frames leave the rule: a Produce with acks=0 gets no response; raw SASL tokens after SaslHandshake 0
-have no Kafka header and answer each other in order, but the last one of GSSAPI gets no answer; a response may be
-captured shortly before its request, and then waits for it in `FIRST_EARLY`.
+Three kinds of frames leave the rule: a Produce with acks=0 gets no response; raw SASL tokens after
+SaslHandshake 0 have no Kafka header and answer each other in order, but the last one of GSSAPI gets no
+answer; a response may be captured shortly before its request, and then waits for it in `FIRST_EARLY`.
 
-Kafka 0.7 has no correlation ids: all are taken as 0, so that a response belongs to the first request that waits. There
-a response never waits for its request (it would take the place of the next one's), and whoever loses the place in
-either direction forgets which requests wait (`forget_order`). Its Produce and MultiProduce get no response at all.
+Kafka 0.7 has no correlation ids: all are taken as 0, so that a response belongs to the first request that
+waits. There a response never waits for its request (it would take the place of the next one's), and whoever
+loses the place in either direction forgets which requests wait (`forget_order`). Its Produce and MultiProduce
+get no response at all.
 """
 
 from kdissect.jit.decorators import jit_inner
@@ -112,24 +114,24 @@ def _give_up_first_early(state: State, connection: int) -> None:
 
 @jit_inner
 def rows_needed(state: State, connection: int) -> int:
-    """Give an upper bound of the finished exchanges that the next frame of this connection may bring."""
+    """Return an upper bound of the finished exchanges that the next frame of this connection may bring."""
     connections = state.connections
     return connections[connection].waiting_count + connections[connection].early_count + 2
 
 
 @jit_inner
 def _is_too_early(state: State, connection: int, node: int, request_ns: int) -> bool:
-    """Say whether an early response was captured too long before a request to be its answer."""
+    """Return whether an early response was captured too long before a request to be its answer."""
     age = request_ns - state.waiting[node].response.first_byte_ns
     return bool(age > EARLY_NS + state.connections[connection].clock_stepped_ns)
 
 
 @jit_inner
 def _take_early(state: State, connection: int, correlation_id: int, request_ns: int) -> int:
-    """Take the early response with this correlation id out of its list; give its node, -1 when there is none.
+    """Consume the early response with this correlation id out of its list; return its node, -1 when there is none.
 
-    Those that are too old for any request still to come are orphans. While more of the client's bytes are there, behind a
-    packet that was captured late, requests among them may be older than this one.
+    Those that are too old for any request still to come are orphans. While more of the client's bytes are
+    there, behind a packet that was captured late, requests among them may be older than this one.
     """
     connections = state.connections
     directions = state.directions
@@ -170,7 +172,7 @@ def _gets_no_response(state: State, node: int) -> bool:
 
 @jit_inner
 def on_request(state: State, connection: int, frame: FrameRow) -> None:
-    """Take in one request frame; `frame` has at least 8 of them (2 in Kafka 0.7)."""
+    """Process one request frame; `frame` has at least 8 of them (2 in Kafka 0.7)."""
     connections = state.connections
     start = frame.start
     node = _new_waiting(state)
@@ -220,7 +222,7 @@ def _wait(state: State, connection: int, node: int) -> None:
 
 @jit_inner
 def on_token(state: State, connection: int, frame: FrameRow) -> None:
-    """Take in a client's raw SASL token: its answer is the next frame of the other direction."""
+    """Process a client's raw SASL token: its answer is the next frame of the other direction."""
     node = _new_waiting(state)
     waiting = state.waiting
     _set_request(state, node, frame)
@@ -234,16 +236,19 @@ def on_token(state: State, connection: int, frame: FrameRow) -> None:
 
 @jit_inner
 def expects_token(state: State, connection: int) -> bool:
-    """Say whether the next frame from the server answers a raw SASL token."""
+    """Return whether the next frame from the server answers a raw SASL token."""
     node = state.connections[connection].first_waiting
     return node >= 0 and state.waiting[node].status == SASL_TOKEN
 
 
 @jit_inner
 def _answers_token(state: State, connection: int, frame: FrameRow) -> bool:
-    """Say whether a frame answers a raw token: then no request behind that has the id with which the frame begins.
+    """Return whether a frame answers a raw token.
 
-    The last token of GSSAPI gets no answer, unlike those of all other mechanisms: the client goes on by itself.
+    Then no request behind that has the id with which the frame begins.
+
+    The last token of GSSAPI gets no answer, unlike those of all other mechanisms: the client goes on by
+    itself.
     """
     if not expects_token(state, connection):
         return False
@@ -260,7 +265,7 @@ def _answers_token(state: State, connection: int, frame: FrameRow) -> bool:
 
 @jit_inner
 def on_response(state: State, connection: int, frame: FrameRow) -> None:
-    """Take in one response frame; `frame` has at least 4 of them (2 in Kafka 0.7)."""
+    """Process one response frame; `frame` has at least 4 of them (2 in Kafka 0.7)."""
     connections = state.connections
     if _answers_token(state, connection, frame):
         node = connections[connection].first_waiting
@@ -297,12 +302,15 @@ def on_response(state: State, connection: int, frame: FrameRow) -> None:
 
 
 @jit_inner
-def forget_order(state: State, way: int) -> None:
-    """Bytes of a direction were lost; where order alone pairs, requests sent before it goes on may have had their answer."""
-    connection = way // 2
+def forget_order(state: State, direction: int) -> None:
+    """Bytes of a direction were lost.
+
+    Where order alone pairs, requests sent before it goes on may have had their answer.
+    """
+    connection = direction // 2
     if state.connections[connection].protocol != KAFKA_0_7:
         return
-    following = state.directions[way].head
+    following = state.directions[direction].head
     node = state.connections[connection].first_waiting
     while node >= 0 and (
         following < 0 or state.waiting[node].request.first_byte_ns <= state.chunks[following].time_ns

@@ -1,9 +1,10 @@
 """Payload on demand: pass two reads from a capture only the bytes that its segments point to.
 
-Descriptors say where payload lies. Small segments are read together with their neighbours in the file when the hole
-between them is cheaper to read than to seek over: a task that needs most of a split reads it in one go. Large segments are
-read one by one, each behind the one before it in its stream: a frame of many segments then lies in one place without
-being copied again. Nothing is mapped: resident memory stays at the size of the buffer.
+Descriptors say where payload lies. Small segments are read together with their neighbours in the file when
+the hole between them is cheaper to read than to seek over: a task that needs most of a split reads it in one
+go. Large segments are read one by one, each behind the one before it in its stream: a frame of many segments
+then lies in one place without being copied again. Nothing is mapped: resident memory stays at the size of the
+buffer.
 """
 
 import numpy as np
@@ -23,10 +24,13 @@ LARGE = 4 << 10  # bytes: segments of this size, on average, are worth a system 
 
 
 def plan(offsets: Int64s, lengths: Int64s, streams: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """Give (starts, stops, positions): file ranges to read, and for each segment where its bytes will lie in them.
+    """Return (starts, stops, positions).
 
-    `streams` numbers the direction of a connection that each segment belongs to. The ranges are read one behind another
-    into one buffer; `positions` count from its beginning. Segments without payload get position 0.
+    File ranges to read, and for each segment where its bytes will lie in them.
+
+    `streams` numbers the direction of a connection that each segment belongs to. The ranges are read one
+    behind another into one buffer; `positions` count from its beginning. Segments without payload get
+    position 0.
     """
     filled = np.flatnonzero(lengths)
     if len(filled) == 0:
@@ -61,7 +65,10 @@ def _by_place(offsets: Int64s, lengths: Int64s, filled: Int64s) -> tuple[Int64s,
 
 
 def read_ranges(path: str, starts: Int64s, stops: Int64s, out: Bytes) -> None:
-    """Read the file's ranges one behind another into `out`. Raises CaptureChanged when the file is shorter by now."""
+    """Read the file's ranges one behind another into `out`.
+
+    Raises CaptureChanged when the file is shorter by now.
+    """
     view = memoryview(out.data)
     at = 0
     with open_storage(path) as source:

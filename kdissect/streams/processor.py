@@ -1,9 +1,10 @@
 """Pass two without meaning: pieces in, paired exchanges out, as spans of bytes.
 
-A `FlowProcessor` object follows a set of connections through the splits of a capture, one split after the other. It knows
-which 4-tuple is which connection (a port pair that is used again is a new one), reads payload, and drives the compiled
-loop of `advance`, making room where that asks for it. What it gives is a `ExchangeBatch`: finished exchanges and the arena in
-which their bytes lie, valid until the next one is asked for.
+A `FlowProcessor` object follows a set of connections through the splits of a capture, one split after the
+other. It knows which 4-tuple is which connection (a port pair that is used again is a new one), reads
+payload, and drives the compiled loop of `advance`, making room where that asks for it. What it gives is a
+`ExchangeBatch`: finished exchanges and the arena in which their bytes lie, valid until the next one is asked
+for.
 """
 
 import hashlib
@@ -90,7 +91,10 @@ class ExchangeBatch(NamedTuple):
 
 
 def connection_identity(ends: Endpoints, first_time_ns: int) -> int:
-    """Name a connection: 52 bits (exact in any JSON reader) that depend on nothing but who spoke and since when."""
+    """Name a connection.
+
+    52 bits (exact in any JSON reader) that depend on nothing but who spoke and since when.
+    """
     text = b"%b %d %b %d %d" % (*ends, first_time_ns)
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) >> 12
 
@@ -98,8 +102,9 @@ def connection_identity(ends: Endpoints, first_time_ns: int) -> int:
 class FlowProcessor:
     """Connections in the making; see the module's text for the rules.
 
-    With `keys` those under TLS are read as well; with `tokens` raw SASL tokens are given as rows too. They hold at most `most_held`
-    bytes of what waits, together (see `relief`), and what is decrypted as many again.
+    With `keys` those under TLS are read as well; with `tokens` raw SASL tokens are given as rows too. They
+    hold at most `most_held` bytes of what waits, together (see `relief`), and what is decrypted as many
+    again.
     """
 
     def __init__(
@@ -123,7 +128,10 @@ class FlowProcessor:
         self.tls = TlsStage(keys, lambda: FlowProcessor((), max_versions, tokens=tokens, most_held=most_held))
 
     def feed(self, pieces: pa.RecordBatch) -> Iterator[ExchangeBatch]:
-        """Take in the pieces of one split (rows of PIECES in order of `piece`); give what was finished by them."""
+        """Process the pieces of one split (rows of PIECES in order of `piece`).
+
+        Return what was finished by them.
+        """
         if pieces.num_rows == 0:
             return
         split = self._splits[pieces["split"][0].as_py()]
@@ -140,7 +148,10 @@ class FlowProcessor:
         yield from self._flush()
 
     def feed_plain(self, segments: Int64s, connection_of: Int64s, payload: bytes) -> Iterator[ExchangeBatch]:
-        """Take in segments, described as in pieces, whose payload was not read from a capture: it lies one behind another."""
+        """Process segments, described as in pieces, whose payload was not read from a capture.
+
+        It lies one behind another.
+        """
         captured = segments[CAPTURED]
         carried = self._renew_arena(len(payload))
         self.state.arena[carried : carried + len(payload)] = np.frombuffer(payload, np.uint8)
@@ -165,7 +176,7 @@ class FlowProcessor:
         yield from self.tls.take(self.state, connection, self.endpoints[connection])
 
     def close(self) -> Iterator[ExchangeBatch]:
-        """End all connections; give what they still held."""
+        """End all connections; return what they still held."""
         yield from self._finish(np.arange(len(self.endpoints), dtype=np.int64), THE_END)
         yield from self.tls.close()
         yield from self._flush()
@@ -180,7 +191,7 @@ class FlowProcessor:
                 yield from self._make_room(code)
 
     def _relieve(self) -> Iterator[ExchangeBatch]:
-        """Have those connections that hold most give up what they wait for, holes first, until half of what may be held is free."""
+        """Release what the largest holders wait for, holes first, until half of what may be held is free."""
         count = len(self.endpoints)
         how, held = HOLES, held_by_each(self.state, count)
         while len(rows := heaviest(held, int(held.sum()) - self._most_held // 2)):
@@ -194,12 +205,12 @@ class FlowProcessor:
         self.state.counters.most_held = max(self._most_held, 2 * int(self.state.counters.held))
 
     def states(self) -> list[tuple[State, int]]:
-        """Give all that is held at present: states, each with its number of connections."""
+        """Return all that is held at present: states, each with its number of connections."""
         inner = self.tls.inner
         return [(self.state, len(self.endpoints)), *(inner.states() if inner is not None else [])]
 
     def _connections_of(self, pieces: pa.RecordBatch, segments: Int64s, counts: Int64s) -> Int64s:
-        """Give the row of each piece's connection, and add up what pass one counted."""
+        """Return the row of each piece's connection, and add up what pass one counted."""
         first_segment = np.cumsum(counts) - counts
         rows = np.empty(pieces.num_rows, np.int64)
         columns = [pieces[name].to_pylist() for name in (*Endpoints._fields, "first_time_ns")]
@@ -228,26 +239,27 @@ class FlowProcessor:
         return rows
 
     def _is_used_again(self, row: int, opening: int, parts: list[Int64s]) -> bool:
-        """Say whether a SYN (as in OPENED_BY) opens another connection than the one that used its port pair so far.
+        """Return whether a SYN (as in `opened_by`) opens another connection than the one on these ports so far.
 
-        `parts` are segments of that one which were not advanced over yet. If it has no SYN, this one may be captured late:
-        then it comes shortly before what its sender was captured to send first, or what the other end first expects.
+        `parts` are segments of that one which were not advanced over yet. If it has no SYN, this one may be
+        captured late: then it comes shortly before what its sender was captured to send first, or what the
+        other end first expects.
         """
         opened_by = int(array_of(self.state.connections)["opened_by"][row])
         if opened_by >= 0:
             return opened_by != opening
-        way = opening >> 32
-        direction = array_of(self.state.directions)[2 * row + way]
+        side = opening >> 32
+        direction = array_of(self.state.directions)[2 * row + side]
         begins = [int(direction[field]) for field in ("first_sent", "first_expected")]
         for part in parts:
             for which, find in enumerate((_first_sent, _first_agreed)):
-                begins[which] = find(part, way) if begins[which] < 0 else begins[which]
+                begins[which] = find(part, side) if begins[which] < 0 else begins[which]
         return not any(
             number >= 0 and (number - opening - 1) & 0xFFFFFFFF <= LATE_SYN_BYTES for number in begins
         )
 
     def new_connection(self, ends: Endpoints, first_ns: int) -> int:
-        """Begin a connection; give its row."""
+        """Begin a connection; return its row."""
         row = len(self.endpoints)
         self.state = with_more_connections(self.state, row + 1)
         connections = array_of(self.state.connections)
@@ -267,7 +279,10 @@ class FlowProcessor:
         return positions + carried
 
     def _renew_arena(self, size: int) -> int:
-        """Turn to the other arena, with what is still needed of this one; give where `size` bytes more belong in it."""
+        """Turn to the other arena, with what is still needed of this one.
+
+        Return where `size` bytes more belong in it.
+        """
         count = len(self.endpoints)
         carried = carry_over(self.state, count, self.state.arena, False)
         arena, needed = self._other_arena, carried + size + SCRATCH
@@ -302,27 +317,27 @@ class FlowProcessor:
 
 
 def _opening(part: Int64s) -> int:
-    """Give a piece's first segment as in OPENED_BY if that is a bare SYN, else -1."""
+    """Return a piece's first segment as in OPENED_BY if that is a bare SYN, else -1."""
     if part.shape[1] == 0 or part[FLAGS, 0] & (FLAG_SYN | FLAG_ACK) != FLAG_SYN:
         return -1
     return int((part[FLAGS, 0] & FLAG_B_TO_A) << 32 | part[SEQ, 0])
 
 
-def _first_sent(part: Int64s, way: int) -> int:
-    """Give the sequence number of the first payload of a direction, -1 if there is none."""
+def _first_sent(part: Int64s, side: int) -> int:
+    """Return the sequence number of the first payload of a direction, -1 if there is none."""
     found = np.flatnonzero(
-        (part[FLAGS] & (FLAG_B_TO_A | FLAG_RST) == way) & (part[CAPTURED] + part[MISSING] > 0)
+        (part[FLAGS] & (FLAG_B_TO_A | FLAG_RST) == side) & (part[CAPTURED] + part[MISSING] > 0)
     )
     if len(found) == 0:
         return -1
     return int(part[SEQ, found[0]] + (part[FLAGS, found[0]] & FLAG_SYN != 0)) & 0xFFFFFFFF
 
 
-def _first_agreed(part: Int64s, way: int) -> int:
-    """Give the sequence number that the other direction expects with its first SYN-ACK or payload, -1 if there is none."""
+def _first_agreed(part: Int64s, side: int) -> int:
+    """Return the number that the other direction's first SYN-ACK or payload acknowledges, -1 without one."""
     flags = part[FLAGS]
     talks = (part[CAPTURED] + part[MISSING] > 0) | (flags & FLAG_SYN != 0)
     found = np.flatnonzero(
-        talks & (flags & (FLAG_B_TO_A | FLAG_ACK | FLAG_RST) == FLAG_B_TO_A - way | FLAG_ACK)
+        talks & (flags & (FLAG_B_TO_A | FLAG_ACK | FLAG_RST) == FLAG_B_TO_A - side | FLAG_ACK)
     )
     return int(part[ACK, found[0]]) if len(found) else -1

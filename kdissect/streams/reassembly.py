@@ -1,23 +1,23 @@
 """TCP reassembly: segments in capture order become the bytes of each direction, in order.
 
-`receive` takes one segment. Bytes that continue the stream become chunks behind `TAIL`; bytes beyond a hole wait in
-`AHEAD`, sorted; bytes that were there before are dropped (the first copy wins). A hole is given up, and becomes a gap
-chunk, when nothing can fill it any more:
+`receive` takes one segment. Bytes that continue the stream become chunks behind `TAIL`; bytes beyond a hole
+wait in `AHEAD`, sorted; bytes that were there before are dropped (the first copy wins). A hole is given up,
+and becomes a gap chunk, when nothing can fill it any more:
 
-- the receiver has acknowledged what lies behind it, and `ACK_GRACE_NS` later the capture still has not got it: the bytes
-  did arrive (RFC 9293, section 3.8.6), the capture lost them;
+- the receiver has acknowledged what lies behind it, and `ACK_GRACE_NS` later the capture still has not got
+  it: the bytes did arrive (RFC 9293, section 3.8.6), the capture lost them;
 - more lies beyond it than a window can hold, or it is older than any retransmission;
 - the connection is over.
 
-Of a direction whose SYN is not in the capture nobody knows where it begins: something older may be sent again. It begins
-behind a hole like any other, and waits in `AHEAD` until the receiver has acknowledged what is there, within the bounds
-of `HELD_…`.
+Of a direction whose SYN is not in the capture nobody knows where it begins: something older may be sent
+again. It begins behind a hole like any other, and waits in `AHEAD` until the receiver has acknowledged what
+is there, within the bounds of `HELD_…`.
 
-A segment whose numbers, its own and its acknowledgment, are both far from those before it belongs to another connection of
-the same ports, whose opening was not captured: then the one before is over.
+A segment whose numbers, its own and its acknowledgment, are both far from those before it belongs to another
+connection of the same ports, whose opening was not captured: then the one before is over.
 
-Times are compared with those of the same connection only. If its clock is set back, `set_clock_back` takes what waits
-along.
+Times are compared with those of the same connection only. If its clock is set back, `set_clock_back` takes
+what waits along.
 
 A packet that the capture cut short (snaplen) leaves a gap at once, whose time and packet number are known.
 """
@@ -30,6 +30,7 @@ from kdissect.streams.flow_state import (
     REPEATS,
     SCRATCH,
     State,
+    other_direction,
 )
 
 ACK_GRACE_NS = 20_000_000  # packets of one moment may be captured out of order; 20 ms is far beyond any queue
@@ -46,7 +47,7 @@ FAR_BYTES = 16 << 20  # more than lies between two segments of one connection, u
 
 @jit_inner
 def unwrap(sequence: int, base: int, near: int) -> int:
-    """Give the stream position of a 32-bit sequence number: the one closest to position `near`."""
+    """Return the stream position of a 32-bit sequence number: the one closest to position `near`."""
     distance = (sequence - base - near) & 0xFFFFFFFF
     if distance >= 0x80000000:
         distance -= 0x100000000
@@ -81,104 +82,111 @@ def free_chunk(state: State, node: int) -> int:
 
 
 @jit_inner
-def _append(state: State, way: int, node: int) -> None:
+def _append(state: State, direction: int, node: int) -> None:
     directions = state.directions
-    if directions[way].tail < 0:
-        directions[way].head = node
+    if directions[direction].tail < 0:
+        directions[direction].head = node
     else:
-        state.chunks[directions[way].tail].next = node
-    directions[way].tail = node
-    directions[way].next = state.chunks[node].position + state.chunks[node].length
+        state.chunks[directions[direction].tail].next = node
+    directions[direction].tail = node
+    directions[direction].next = state.chunks[node].position + state.chunks[node].length
 
 
 @jit_inner
-def _append_ready(state: State, way: int) -> None:
+def _append_ready(state: State, direction: int) -> None:
     """Move what no longer lies beyond a hole from AHEAD to the stream."""
     directions = state.directions
-    while directions[way].ahead >= 0 and state.chunks[directions[way].ahead].position <= directions[way].next:
-        node = directions[way].ahead
-        if node == directions[way].latest_ahead:
-            directions[way].latest_ahead = -1
-        directions[way].ahead = state.chunks[node].next
+    while (
+        directions[direction].ahead >= 0
+        and state.chunks[directions[direction].ahead].position <= directions[direction].next
+    ):
+        node = directions[direction].ahead
+        if node == directions[direction].latest_ahead:
+            directions[direction].latest_ahead = -1
+        directions[direction].ahead = state.chunks[node].next
         state.chunks[node].next = -1
-        directions[way].ahead_count -= 1
-        _append(state, way, node)
-    if directions[way].ahead < 0:
-        directions[way].hole_ns = 0
-    directions[way].hole_acked_ns = 0
+        directions[direction].ahead_count -= 1
+        _append(state, direction, node)
+    if directions[direction].ahead < 0:
+        directions[direction].hole_ns = 0
+    directions[direction].hole_acked_ns = 0
 
 
 @jit_inner
-def begin_at(state: State, way: int, sequence: int, acknowledged: bool) -> None:
-    """Take note of the sequence number of a direction's first byte, unless bytes of it were consumed already.
+def begin_at(state: State, direction: int, sequence: int, acknowledged: bool) -> None:
+    """Note the sequence number of a direction's first byte, unless bytes of it were consumed already.
 
-    A SYN counts more than the acknowledgment in a SYN-ACK that was captured before it (`acknowledged`): that covers the
-    data of the SYN.
+    A SYN counts more than the acknowledgment in a SYN-ACK that was captured before it (`acknowledged`): that
+    covers the data of the SYN.
     """
     directions = state.directions
-    if acknowledged and directions[way].from_start != 0:
+    if acknowledged and directions[direction].from_start != 0:
         return
-    if directions[way].started != 0 and directions[way].held_ns == 0 and directions[way].highest != 0:
+    if (
+        directions[direction].started != 0
+        and directions[direction].held_ns == 0
+        and directions[direction].highest != 0
+    ):
         return
-    if directions[way].held_ns != 0:
-        first = unwrap(sequence, directions[way].first_sequence, 0)
-        if first > state.chunks[directions[way].ahead].position or first < -MAX_AHEAD_BYTES:
+    if directions[direction].held_ns != 0:
+        first = unwrap(sequence, directions[direction].first_sequence, 0)
+        if first > state.chunks[directions[direction].ahead].position or first < -MAX_AHEAD_BYTES:
             return
-        node = directions[way].ahead
+        node = directions[direction].ahead
         while node >= 0:
             state.chunks[node].position -= first
             node = state.chunks[node].next
-        directions[way].highest -= first
+        directions[direction].highest -= first
         if not acknowledged:
-            directions[way].held_ns = 0
-        directions[way].started = 1
+            directions[direction].held_ns = 0
+        directions[direction].started = 1
     else:
-        directions[way].started = 2 if acknowledged else 1
-    directions[way].from_start = 1
-    directions[way].first_sequence = sequence
-    if directions[way].held_ns != 0:
+        directions[direction].started = 2 if acknowledged else 1
+    directions[direction].from_start = 1
+    directions[direction].first_sequence = sequence
+    if directions[direction].held_ns != 0:
         return
-    if directions[way].ahead >= 0 and state.chunks[directions[way].ahead].position <= 0:
-        _append_ready(state, way)
+    if directions[direction].ahead >= 0 and state.chunks[directions[direction].ahead].position <= 0:
+        _append_ready(state, direction)
 
 
 @jit_inner
-def _release(state: State, way: int, time: int) -> None:
-    """Let a direction without SYN begin with the first byte that came in time."""
+def _release(state: State, direction: int, time: int) -> None:
+    """Have a direction without SYN begin with the first byte that came in time."""
     directions = state.directions
-    first = state.chunks[directions[way].ahead].position
-    if directions[way].from_start == 0 or first < 0:
-        directions[way].from_start = 0
-        directions[way].next = first
-        directions[way].frame = first
-        directions[way].scanned.position = directions[way].doubtful.position = first
-    directions[way].held_ns = 0
-    _append_ready(state, way)
-    if directions[way].ahead >= 0:
-        directions[way].hole_ns = time
+    first = state.chunks[directions[direction].ahead].position
+    if directions[direction].from_start == 0 or first < 0:
+        directions[direction].from_start = 0
+        directions[direction].next = first
+        directions[direction].frame = first
+        directions[direction].scanned.position = directions[direction].doubtful.position = first
+    directions[direction].held_ns = 0
+    _append_ready(state, direction)
+    if directions[direction].ahead >= 0:
+        directions[direction].hole_ns = time
 
 
 @jit_inner
-def give_up_hole(state: State, way: int) -> None:
+def give_up_hole(state: State, direction: int) -> None:
     """Replace the hole after NEXT by a gap and go on behind it."""
     directions = state.directions
-    if directions[way].held_ns != 0:
-        _release(state, way, directions[way].held_ns)
+    if directions[direction].held_ns != 0:
+        _release(state, direction, directions[direction].held_ns)
         return
-    missing = state.chunks[directions[way].ahead].position - directions[way].next
-    directions[way].lost_bytes += missing
-    _append(state, way, _new_chunk(state, directions[way].next, GAP, missing, -1, -1))
-    _append_ready(state, way)
+    missing = state.chunks[directions[direction].ahead].position - directions[direction].next
+    directions[direction].lost_bytes += missing
+    _append(state, direction, _new_chunk(state, directions[direction].next, GAP, missing, -1, -1))
+    _append_ready(state, direction)
 
 
 @jit_inner
-def _insert_ahead(state: State, way: int, begin: int, at: int, end: int, time: int, packet: int) -> int:
+def _insert_ahead(state: State, direction: int, begin: int, at: int, end: int, time: int, packet: int) -> int:
     """Keep bytes begin..end for later, as far as they are new; return how many were."""
     directions = state.directions
     added = 0
     before = -1
-    after = directions[way].ahead
-    latest = directions[way].latest_ahead
+    after = directions[direction].ahead
+    latest = directions[direction].latest_ahead
     if latest >= 0 and state.chunks[latest].position + state.chunks[latest].length <= begin:
         before = latest
         after = state.chunks[latest].next
@@ -198,11 +206,11 @@ def _insert_ahead(state: State, way: int, begin: int, at: int, end: int, time: i
         node = _new_chunk(state, begin, at, stop - begin, time, packet)
         state.chunks[node].next = after
         if before < 0:
-            directions[way].ahead = node
+            directions[direction].ahead = node
         else:
             state.chunks[before].next = node
-        directions[way].ahead_count += 1
-        directions[way].latest_ahead = node
+        directions[direction].ahead_count += 1
+        directions[direction].latest_ahead = node
         before = node
         added += stop - begin
         if at >= 0:
@@ -212,130 +220,135 @@ def _insert_ahead(state: State, way: int, begin: int, at: int, end: int, time: i
 
 
 @jit_inner
-def _is_near(state: State, way: int, sequence: int) -> bool:
+def _is_near(state: State, direction: int, sequence: int) -> bool:
     directions = state.directions
     return bool(
-        abs(unwrap(sequence, directions[way].first_sequence, directions[way].next) - directions[way].next)
+        abs(
+            unwrap(sequence, directions[direction].first_sequence, directions[direction].next)
+            - directions[direction].next
+        )
         <= FAR_BYTES
     )
 
 
 @jit_inner
-def is_elsewhere(state: State, way: int, other: int, sequence: int, acknowledgment: int) -> bool:
-    """Say whether a segment's numbers are all far from what both directions have said of theirs so far."""
+def is_elsewhere(state: State, direction: int, other: int, sequence: int, acknowledgment: int) -> bool:
+    """Return whether a segment's numbers are all far from what both directions have said of theirs so far."""
     directions = state.directions
-    if directions[way].started != 0 and _is_near(state, way, sequence):
+    if directions[direction].started != 0 and _is_near(state, direction, sequence):
         return False
     agreed = directions[other].acked
     if agreed >= 0 and abs(unwrap(sequence, agreed, 0)) <= FAR_BYTES:
         return False
-    if directions[way].started == 0 and agreed < 0:
+    if directions[direction].started == 0 and agreed < 0:
         return False
-    before = directions[way].acked
+    before = directions[direction].acked
     if before >= 0 and abs(unwrap(acknowledgment, before, 0)) <= FAR_BYTES:
         return False
     return directions[other].started == 0 or not _is_near(state, other, acknowledgment)
 
 
 @jit_inner
-def chunks_needed(state: State, way: int) -> int:
-    """Give an upper bound of the nodes that the next segment of this direction may take from the pool."""
-    return 2 * state.directions[way].ahead_count + 8
+def chunks_needed(state: State, direction: int) -> int:
+    """Return an upper bound of the nodes that the next segment of this direction may take from the pool."""
+    return 2 * state.directions[direction].ahead_count + 8
 
 
 @jit_inner
 def receive(
-    state: State, way: int, time: int, packet: int, at: int, captured: int, missing: int, sequence: int
+    state: State, direction: int, time: int, packet: int, at: int, captured: int, missing: int, sequence: int
 ) -> int:
-    """Add one segment's payload: `captured` bytes at arena[at:], then `missing` bytes that the capture cut off.
+    """Add one segment's payload.
 
-    Gives flags for it: REPEATS when some of them were there before, PROBES for a keep-alive probe.
+    `captured` bytes at arena[at:], then `missing` bytes that the capture cut off.
+
+    Returns flags for it: REPEATS when some of them were there before, PROBES for a keep-alive probe.
     """
     directions = state.directions
     length = captured + missing
-    directions[way].payload_bytes += length
-    directions[way].cut_bytes += missing
-    if directions[way].started == 0:
-        directions[way].started = 1
-        directions[way].first_sequence = sequence
-        directions[way].held_ns = time
-    elif directions[way].started == 2:
-        directions[way].started = 1
-        directions[way].held_ns = time
-    held = directions[way].held_ns != 0
-    begin = unwrap(sequence, directions[way].first_sequence, directions[way].next)
+    directions[direction].payload_bytes += length
+    directions[direction].cut_bytes += missing
+    if directions[direction].started == 0:
+        directions[direction].started = 1
+        directions[direction].first_sequence = sequence
+        directions[direction].held_ns = time
+    elif directions[direction].started == 2:
+        directions[direction].started = 1
+        directions[direction].held_ns = time
+    held = directions[direction].held_ns != 0
+    begin = unwrap(sequence, directions[direction].first_sequence, directions[direction].next)
     middle = begin + captured
     end = begin + length
-    if end <= directions[way].next and not held:
+    if end <= directions[direction].next and not held:
         # A keep-alive probe repeats one byte by design (RFC 9293, section 3.8.4); it is no sign of loss.
-        if length == 1 and end == directions[way].next:
+        if length == 1 and end == directions[direction].next:
             return PROBES
-        directions[way].retransmitted += 1
+        directions[direction].retransmitted += 1
         return REPEATS
     repeats = 0
-    high = directions[way].highest
-    if begin < directions[way].next and not held:
-        skip = directions[way].next - begin
-        directions[way].retransmitted += 1
+    high = directions[direction].highest
+    if begin < directions[direction].next and not held:
+        skip = directions[direction].next - begin
+        directions[direction].retransmitted += 1
         repeats = REPEATS
         begin += skip
         at += skip
         middle = max(middle, begin)
     if (
-        begin == directions[way].next
+        begin == directions[direction].next
         and not held
-        and (directions[way].ahead < 0 or end <= state.chunks[directions[way].ahead].position)
+        and (directions[direction].ahead < 0 or end <= state.chunks[directions[direction].ahead].position)
     ):
         if end < high:
-            directions[way].reordered += 1
+            directions[direction].reordered += 1
         if middle > begin:
-            _append(state, way, _new_chunk(state, begin, at, middle - begin, time, packet))
+            _append(state, direction, _new_chunk(state, begin, at, middle - begin, time, packet))
         if end > middle:
-            directions[way].lost_bytes += end - middle
-            _append(state, way, _new_chunk(state, middle, GAP, end - middle, time, packet))
-        if directions[way].ahead >= 0:
-            _append_ready(state, way)
+            directions[direction].lost_bytes += end - middle
+            _append(state, direction, _new_chunk(state, middle, GAP, end - middle, time, packet))
+        if directions[direction].ahead >= 0:
+            _append_ready(state, direction)
     else:
         added = 0
         if middle > begin:
-            added = _insert_ahead(state, way, begin, at, middle, time, packet)
+            added = _insert_ahead(state, direction, begin, at, middle, time, packet)
         if end > middle:
-            cut = _insert_ahead(state, way, middle, GAP, end, time, packet)
-            directions[way].lost_bytes += cut
+            cut = _insert_ahead(state, direction, middle, GAP, end, time, packet)
+            directions[direction].lost_bytes += cut
             added += cut
         if added < end - begin:
             repeats = REPEATS
         if added == 0:
-            directions[way].retransmitted += 1
+            directions[direction].retransmitted += 1
         elif end < high:
-            directions[way].reordered += 1
-        if directions[way].hole_ns == 0:
-            directions[way].hole_ns = time
-        if not held and state.chunks[directions[way].ahead].position <= directions[way].next:
-            _append_ready(state, way)
-    directions[way].highest = max(high, end)
+            directions[direction].reordered += 1
+        if directions[direction].hole_ns == 0:
+            directions[direction].hole_ns = time
+        if not held and state.chunks[directions[direction].ahead].position <= directions[direction].next:
+            _append_ready(state, direction)
+    directions[direction].highest = max(high, end)
     return repeats
 
 
 @jit_inner
-def acknowledge(state: State, way: int, acknowledgment: int, time: int) -> None:
-    """Take note that the receiver of this direction has all bytes before a 32-bit acknowledgment number."""
+def acknowledge(state: State, direction: int, acknowledgment: int, time: int) -> None:
+    """Note that the receiver of this direction has all bytes before a 32-bit acknowledgment number."""
     directions = state.directions
-    if directions[way].ahead < 0 or directions[way].hole_acked_ns != 0:
+    if directions[direction].ahead < 0 or directions[direction].hole_acked_ns != 0:
         return
     if (
-        unwrap(acknowledgment, directions[way].first_sequence, directions[way].next)
-        >= state.chunks[directions[way].ahead].position
+        unwrap(acknowledgment, directions[direction].first_sequence, directions[direction].next)
+        >= state.chunks[directions[direction].ahead].position
     ):
-        directions[way].hole_acked_ns = time
+        directions[direction].hole_acked_ns = time
 
 
 @jit_inner
-def set_clock_back(state: State, connection: int, way: int, by_ns: int) -> None:
-    """Go on with what waits as if the time were still the one before the clock was set back, as one direction shows."""
+def set_clock_back(state: State, connection: int, direction: int, by_ns: int) -> None:
+    """Move the times of what waits back by `by_ns`, because the clock of the capture was set back."""
     directions = state.directions
     state.connections[connection].clock_stepped_ns += by_ns
-    directions[4 * connection + 1 - way].clock_ns -= by_ns
+    directions[other_direction(direction)].clock_ns -= by_ns
     for either in range(2 * connection, 2 * connection + 2):
         row = directions[either]
         row.held_ns -= by_ns if row.held_ns != 0 else 0
@@ -344,81 +357,89 @@ def set_clock_back(state: State, connection: int, way: int, by_ns: int) -> None:
 
 
 @jit_inner
-def _may_begin_earlier(state: State, way: int, time: int) -> bool:
-    """Say whether bytes before the first ones of a direction may still come."""
+def _may_begin_earlier(state: State, direction: int, time: int) -> bool:
+    """Return whether bytes before the first ones of a direction may still come."""
     directions = state.directions
-    if directions[way].from_start != 0:
-        return bool(time - directions[way].held_ns <= ACK_GRACE_NS)
-    first = state.chunks[directions[way].ahead].position
-    acknowledged = directions[way].hole_acked_ns != 0 and time - directions[way].hole_acked_ns > ACK_GRACE_NS
+    if directions[direction].from_start != 0:
+        return bool(time - directions[direction].held_ns <= ACK_GRACE_NS)
+    first = state.chunks[directions[direction].ahead].position
+    acknowledged = (
+        directions[direction].hole_acked_ns != 0 and time - directions[direction].hole_acked_ns > ACK_GRACE_NS
+    )
     return bool(
         not acknowledged
-        and time - directions[way].held_ns <= HELD_MAX_NS
-        and directions[way].highest - first <= HELD_BYTES
-        and directions[way].ahead_count <= HELD_CHUNKS
+        and time - directions[direction].held_ns <= HELD_MAX_NS
+        and directions[direction].highest - first <= HELD_BYTES
+        and directions[direction].ahead_count <= HELD_CHUNKS
     )
 
 
 @jit_inner
-def settle(state: State, way: int, time: int) -> bool:
-    """Give up the hole of this direction when nothing can fill it any more; say whether that happened."""
+def settle(state: State, direction: int, time: int) -> bool:
+    """Return up the hole of this direction when nothing can fill it any more.
+
+    Return whether that happened.
+    """
     directions = state.directions
     given_up = False
-    if directions[way].held_ns != 0:
-        if _may_begin_earlier(state, way, time):
+    if directions[direction].held_ns != 0:
+        if _may_begin_earlier(state, direction, time):
             return False
-        _release(state, way, time)
+        _release(state, direction, time)
         given_up = True
-    while directions[way].ahead >= 0:
+    while directions[direction].ahead >= 0:
         if not (
-            (directions[way].hole_acked_ns != 0 and time - directions[way].hole_acked_ns > ACK_GRACE_NS)
-            or time - directions[way].hole_ns > HOLE_MAX_AGE_NS
+            (
+                directions[direction].hole_acked_ns != 0
+                and time - directions[direction].hole_acked_ns > ACK_GRACE_NS
+            )
+            or time - directions[direction].hole_ns > HOLE_MAX_AGE_NS
         ):
             if (
-                directions[way].highest - directions[way].next <= MAX_AHEAD_BYTES
-                and directions[way].ahead_count <= MAX_AHEAD_CHUNKS
+                directions[direction].highest - directions[direction].next <= MAX_AHEAD_BYTES
+                and directions[direction].ahead_count <= MAX_AHEAD_CHUNKS
             ):
                 break
-            directions[way].overfull_holes += 1
-        give_up_hole(state, way)
-        if directions[way].ahead >= 0:
-            directions[way].hole_ns = time
+            directions[direction].overfull_holes += 1
+        give_up_hole(state, direction)
+        if directions[direction].ahead >= 0:
+            directions[direction].hole_ns = time
         given_up = True
     return given_up
 
 
 @jit_inner
-def discard(state: State, way: int, position: int) -> None:
+def discard(state: State, direction: int, position: int) -> None:
     """Forget the chunks of this direction before a position: they are consumed."""
     directions = state.directions
-    while directions[way].head >= 0:
+    while directions[direction].head >= 0:
         chunks = state.chunks
-        node = directions[way].head
+        node = directions[direction].head
         if chunks[node].position + chunks[node].length > position:
             break
-        if node == directions[way].scanned.chunk:
-            directions[way].scanned.chunk = -1
-        if node == directions[way].doubtful.chunk:
-            directions[way].doubtful.chunk = -1
-        directions[way].head = free_chunk(state, node)
-    if directions[way].head < 0:
-        directions[way].tail = -1
-    directions[way].frame = position
+        if node == directions[direction].scanned.chunk:
+            directions[direction].scanned.chunk = -1
+        if node == directions[direction].doubtful.chunk:
+            directions[direction].doubtful.chunk = -1
+        directions[direction].head = free_chunk(state, node)
+    if directions[direction].head < 0:
+        directions[direction].tail = -1
+    directions[direction].frame = position
 
 
 @jit_inner
-def leave_gap(state: State, way: int, keep: int) -> None:
+def leave_gap(state: State, direction: int, keep: int) -> None:
     """Put a gap in the place of all that is not consumed but its first bytes."""
     directions = state.directions
     chunks = state.chunks
-    first = directions[way].frame + keep
-    end = directions[way].next
-    if directions[way].head < 0 or first >= end:
+    first = directions[direction].frame + keep
+    end = directions[direction].next
+    if directions[direction].head < 0 or first >= end:
         return
-    last = directions[way].tail
+    last = directions[direction].tail
     time, packet = chunks[last].time_ns, chunks[last].packet
     before = -1
-    node = directions[way].head
+    node = directions[direction].head
     while chunks[node].position + chunks[node].length <= first:
         before = node
         node = chunks[node].next
@@ -432,42 +453,45 @@ def leave_gap(state: State, way: int, keep: int) -> None:
         node = free_chunk(state, node)
     gap = _new_chunk(state, first, GAP, end - first, time, packet)
     if before < 0:
-        directions[way].head = gap
+        directions[direction].head = gap
     else:
         chunks[before].next = gap
-    directions[way].tail = gap
-    discard(state, way, directions[way].frame)
+    directions[direction].tail = gap
+    discard(state, direction, directions[direction].frame)
 
 
 @jit_inner
-def skip(state: State, way: int, position: int) -> None:
-    """Forget the chunks before a position as bytes that belong to no frame; gaps among them are counted as lost already."""
+def skip(state: State, direction: int, position: int) -> None:
+    """Forget the chunks before a position as bytes that belong to no frame.
+
+    Gaps among them are counted as lost already.
+    """
     directions = state.directions
-    node = directions[way].head
+    node = directions[direction].head
     while node >= 0 and state.chunks[node].position < position:
         chunks = state.chunks
         if chunks[node].offset >= 0:
-            begin = max(directions[way].frame, chunks[node].position)
-            directions[way].skipped_bytes += (
+            begin = max(directions[direction].frame, chunks[node].position)
+            directions[direction].skipped_bytes += (
                 min(position, chunks[node].position + chunks[node].length) - begin
             )
         node = chunks[node].next
-    discard(state, way, position)
+    discard(state, direction, position)
 
 
 @jit_inner
-def view(state: State, way: int, position: int, wanted: int) -> tuple[int, int]:
-    """Give (offset, length) of stream bytes from a position on, contiguous in the arena, at most `wanted` of them.
+def view(state: State, direction: int, position: int, wanted: int) -> tuple[int, int]:
+    """Return (offset, length) of at most `wanted` stream bytes from a position on, contiguous in the arena.
 
-    The length stops at a gap and at the end of what is known. Bytes that are spread over chunks are put together in
-    the arena's scratch, which the next call uses again; `wanted` may not exceed `SCRATCH`.
+    The length stops at a gap and at the end of what is known. Bytes that are spread over chunks are put
+    together in the arena's scratch, which the next call uses again; `wanted` may not exceed `SCRATCH`.
     """
-    return view_from(state, state.directions[way].head, position, wanted)
+    return view_from(state, state.directions[direction].head, position, wanted)
 
 
 @jit_inner
 def view_from(state: State, node: int, position: int, wanted: int) -> tuple[int, int]:
-    """Give what `view` gives, of a position that lies in this chunk or behind it."""
+    """Return what `view` gives, of a position that lies in this chunk or behind it."""
     arena = state.arena
     while node >= 0 and state.chunks[node].position + state.chunks[node].length <= position:
         node = state.chunks[node].next

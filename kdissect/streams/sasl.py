@@ -1,12 +1,15 @@
-"""How clients proved who they are: for each connection the mechanism, the outcome and how often it was done again.
+"""How clients proved who they are.
 
-An authentication begins with SaslHandshake, or with a token where none is needed (GSSAPI in Kafka 0.9). Its steps are answers
-to SaslAuthenticate (KIP-152) or to raw tokens. It succeeded when it took as many steps as its mechanism needs, or when the
-client went on to other requests; it failed when an answer says so, or when the server ended the connection instead of
-answering a raw token, which is all that SaslHandshake 0 has for a failure. Later ones on the same connection are
-re-authentications (KIP-368).
+For each connection the mechanism, the outcome and how often it was done again.
 
-Tokens are not looked into: they hold passwords, and so do the names in them next to it. Principals are shown nowhere.
+An authentication begins with SaslHandshake, or with a token where none is needed (GSSAPI in Kafka 0.9). Its
+steps are answers to SaslAuthenticate (KIP-152) or to raw tokens. It succeeded when it took as many steps as
+its mechanism needs, or when the client went on to other requests; it failed when an answer says so, or when
+the server ended the connection instead of answering a raw token, which is all that SaslHandshake 0 has for a
+failure. Later ones on the same connection are re-authentications (KIP-368).
+
+Tokens are not looked into: they hold passwords, and so do the names in them next to it. Principals are shown
+nowhere.
 """
 
 from collections.abc import Iterable
@@ -25,7 +28,7 @@ STEPS = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
 WITHOUT_HANDSHAKE = "GSSAPI"
 
 
-class Outcome(StrEnum):
+class SaslOutcome(StrEnum):
     """How the last authentication of a connection ended, or the first that failed."""
 
     SUCCEEDED = "succeeded"
@@ -63,10 +66,10 @@ class _Client:
         self.succeeded += self.open
         self.open = False
 
-    def outcome(self, ended: bool) -> Outcome:
+    def outcome(self, ended: bool) -> SaslOutcome:
         if self.failed or (self.raw_unanswered and self.open and ended):
-            return Outcome.FAILED
-        return Outcome.SUCCEEDED if self.succeeded and not self.open else Outcome.UNFINISHED
+            return SaslOutcome.FAILED
+        return SaslOutcome.SUCCEEDED if self.succeeded and not self.open else SaslOutcome.UNFINISHED
 
 
 class Authentications:
@@ -76,7 +79,10 @@ class Authentications:
         self._clients: dict[int, _Client] = {}
 
     def add_tokens(self, exchanges: Records, mechanisms: dict[int, str]) -> None:
-        """Take in finished rows with status SASL_TOKEN; without a handshake before them they tell the mechanism."""
+        """Process finished rows with status SASL_TOKEN.
+
+        Without a handshake before them they tell the mechanism.
+        """
         answers = exchanges["response"]["start"].tolist()
         for connection, answer in zip(exchanges["connection"].tolist(), answers, strict=True):
             client = self._client(connection)
@@ -84,7 +90,7 @@ class Authentications:
             self._take_token(client, answer > 0)
 
     def add(self, exchanges: Records, errors: pa.Array, mechanisms: dict[int, str]) -> None:
-        """Take in finished exchanges with their first error; `mechanisms` says what connections asked for."""
+        """Process finished exchanges with their first error; `mechanisms` says what connections asked for."""
         keys = exchanges["api_key"]
         asks = (keys == ApiKey.SASL_HANDSHAKE) | (keys == ApiKey.SASL_AUTHENTICATE)
         waiting = [row for row, client in self._clients.items() if client.open]
@@ -100,7 +106,7 @@ class Authentications:
             self._take(client, key, code)
 
     def columns(self, ended: Iterable[bool]) -> dict[str, pa.Array]:
-        """Give the columns about SASL; `ended` says of each connection whether its end was seen."""
+        """Return the columns about SASL; `ended` says of each connection whether its end was seen."""
         rows = list(enumerate(ended))
         seen = [(self._clients.get(row), closed) for row, closed in rows]
         return {

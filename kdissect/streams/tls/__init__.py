@@ -1,4 +1,7 @@
-"""TLS below Kafka: records, handshakes and keys; what the wire shows in the clear, and the plaintext where keys are known.
+"""TLS below Kafka: records, handshakes and keys.
 
-It works between reassembly and framing: it takes the bytes of a stream in order, and returns plaintext in order.
+What the wire shows in the clear, and the plaintext where keys are known.
+
+It works between reassembly and framing: it takes the bytes of a stream in order, and returns plaintext in
+order.
 """

@@ -45,5 +45,5 @@ ALERTS = {
 
 
 def alert_name(number: int) -> str:
-    """Give an alert's name, or its number where it has none."""
+    """Return an alert's name, or its number where it has none."""
     return ALERTS.get(number, f"alert_{number}")

@@ -1,14 +1,17 @@
 """Cipher suites: their numbers, names and what it takes to open records protected by them.
 
-All names are from IANA's registry. What can be opened is what Java 17 and OpenSSL 3 choose: AES in GCM, CCM and CBC,
-and ChaCha20-Poly1305. A suite of another kind keeps its number as its name.
+All names are from IANA's registry. What can be opened is what Java 17 and OpenSSL 3 choose: AES in GCM, CCM
+and CBC, and ChaCha20-Poly1305. A suite of another kind keeps its number as its name.
 """
 
 from typing import NamedTuple
 
 
 class Suite(NamedTuple):
-    """How records are protected: cipher and key size in bytes, hash of the key derivation, MAC of CBC suites."""
+    """How records are protected.
+
+    Cipher and key size in bytes, hash of the key derivation, MAC of CBC suites.
+    """
 
     name: str
     cipher: str  # gcm | ccm | ccm8 | chacha20 | cbc
@@ -70,6 +73,6 @@ SUITES: dict[int, Suite] = {
 
 
 def suite_name(number: int) -> str:
-    """Give the name of a suite, or its number where it is none of the above."""
+    """Return the name of a suite, or its number where it is none of the above."""
     suite = SUITES.get(number)
     return suite.name if suite else f"0x{number:04X}"

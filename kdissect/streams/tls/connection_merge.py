@@ -21,9 +21,10 @@ FROM_PLAINTEXT = ("requests", "responses", "unanswered", "orphans")
 
 
 def with_tls(conversations: "FlowProcessor") -> tuple[Records, Records, dict[int, TlsFacts]]:
-    """Give the connections, their ways, and the facts of those under TLS, all by row.
+    """Return the connections, their ways, and the facts of those under TLS, all by row.
 
-    A connection under TLS whose plaintext is Kafka counts as Kafka. Bytes that could not be decrypted count as skipped.
+    A connection under TLS whose plaintext is Kafka counts as Kafka. Bytes that could not be decrypted count
+    as skipped.
     """
     count = len(conversations.endpoints)
     connections = array_of(conversations.state.connections)[:count].copy()

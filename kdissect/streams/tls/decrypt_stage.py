@@ -1,9 +1,12 @@
-"""TLS connections on their way through pass two: their records go to sessions, plaintext goes on as if it had been captured.
+"""TLS connections on their direction through pass two.
 
-Plaintext becomes segments of a connection of its own in a second set of conversations, `inner`, where all that is done for
-plain traffic is done for it: framing, pairing, loss. A segment has the time and the number of the packet with the last byte
-of its record. Segments go in by batches, but always in the order in which their records became whole, so nothing
-depends on where batches or splits end. What comes out of `inner` is given under the row of the TLS connection.
+Their records go to sessions, plaintext goes on as if it had been captured.
+
+Plaintext becomes segments of a connection of its own in a second set of conversations, `inner`, where all
+that is done for plain traffic is done for it: framing, pairing, loss. A segment has the time and the number
+of the packet with the last byte of its record. Segments go in by batches, but always in the order in which
+their records became whole, so nothing depends on where batches or splits end. What comes out of `inner` is
+given under the row of the TLS connection.
 """
 
 from collections.abc import Callable, Iterator
@@ -54,7 +57,7 @@ class _Decrypted(NamedTuple):
 
 
 class TlsStage:
-    """Sessions by row of their TLS connection, and the plaintext on its way."""
+    """Sessions by row of their TLS connection, and the plaintext on its direction."""
 
     def __init__(self, keys: KeyLog, new_conversations: "Callable[[], FlowProcessor]") -> None:
         self._keys = keys
@@ -70,7 +73,10 @@ class TlsStage:
         self.inner: FlowProcessor | None = None
 
     def take(self, state: State, connection: int, ends: "Endpoints") -> "Iterator[ExchangeBatch]":
-        """Take the whole records of a TLS connection off its streams; give what was finished meanwhile."""
+        """Consume the whole records of a TLS connection off its streams.
+
+        Return what was finished meanwhile.
+        """
         session = self._sessions.get(connection)
         if session is None:
             session = self._sessions[connection] = Session(self._keys)
@@ -78,11 +84,11 @@ class TlsStage:
         while going:
             going = False
             for side in (0, 1):
-                way = 2 * connection + side
-                chunks = held_chunks(state, way)
+                direction = 2 * connection + side
+                chunks = held_chunks(state, direction)
                 if chunks:
                     done, held, plain = session.take(side, chunks)
-                    let_go(state, way, done, held)
+                    let_go(state, direction, done, held)
                     going = going or done > 0
                     for part in plain:
                         self._add(connection, session, ends, part)
@@ -96,7 +102,7 @@ class TlsStage:
             yield from self.flush()
 
     def flush(self) -> "Iterator[ExchangeBatch]":
-        """Let all plaintext go its way."""
+        """Have all plaintext go its direction."""
         if self.inner is None or not self._segments:
             return
         segments = np.ascontiguousarray(np.array(self._segments, np.int64).T)
@@ -107,18 +113,18 @@ class TlsStage:
             yield self._outer(harvest)
 
     def close(self) -> "Iterator[ExchangeBatch]":
-        """End all connections; give what they still held."""
+        """End all connections; return what they still held."""
         yield from self.flush()
         if self.inner is not None:
             for harvest in self.inner.close():
                 yield self._outer(harvest)
 
     def facts(self) -> dict[int, TlsFacts]:
-        """Give what is known of each TLS connection that said anything, by row."""
+        """Return what is known of each TLS connection that said anything, by row."""
         return self._facts | {row: session.facts() for row, session in self._sessions.items()}
 
     def rows(self) -> tuple[Int64s, Int64s]:
-        """Give the rows of connections with plaintext: in `inner`, and as TLS connections."""
+        """Return the rows of connections with plaintext: in `inner`, and as TLS connections."""
         return np.arange(len(self._outer_rows)), np.array(self._outer_rows, np.int64)
 
     def _outer(self, harvest: "ExchangeBatch") -> "ExchangeBatch":
@@ -140,7 +146,7 @@ class TlsStage:
             self._size += len(part.data)
 
     def _open(self, connection: int, session: Session, ends: "Endpoints", part: Plain) -> _Decrypted:
-        """Begin the connection in `inner` with a handshake, which says who is the client and where streams begin."""
+        """Begin the connection in `inner` with a handshake: it tells the client and where streams begin."""
         if self.inner is None:
             self.inner = self._new_conversations()
         decrypted = _Decrypted(self.inner.new_connection(ends, part.time_ns), [0, 0])

@@ -1,7 +1,9 @@
-"""Handshake messages (RFC 8446, section 4; RFC 5246, section 7.4): put together from records, and what is read of them.
+"""Handshake messages (RFC 8446, section 4.
 
-Only what a report says or a key derivation needs is read. A message that is not well-formed gives None; one longer than any
-real one is passed over as it comes in, so nothing large is ever kept.
+RFC 5246, section 7.4): put together from records, and what is read of them.
+
+Only what a report says or a key derivation needs is read. A message that is not well-formed gives None; one
+longer than any real one is passed over as it comes in, so nothing large is ever kept.
 """
 
 from collections.abc import Iterator
@@ -43,7 +45,7 @@ class _Short(Exception):
 
 
 class _Cursor:
-    """Takes fields off a message; raises _Short where they are not there."""
+    """Reads fields off a message; raises _Short where they are not there."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
@@ -74,7 +76,10 @@ class Messages:
         self._held, self._skip = b"", 0
 
     def add(self, content: bytes) -> Iterator[tuple[int, bytes | None]]:
-        """Give (type, body) of each message that is complete by now; no body for one that is too long to be kept."""
+        """Return (type, body) of each message that is complete by now.
+
+        No body for one that is too long to be kept.
+        """
         passed = min(self._skip, len(content))
         self._skip -= passed
         held = self._held + content[passed:]
@@ -145,7 +150,7 @@ def protocol_chosen(body: bytes) -> str | None:
 
 
 def version_name(version: int) -> str:
-    """Give a version's name, or its number where it has none."""
+    """Return a version's name, or its number where it has none."""
     return VERSIONS.get(version, f"0x{version:04X}")
 
 

@@ -1,7 +1,8 @@
 """What a direction under TLS holds, between the compiled loop and the sessions written in Python.
 
-The loop of `advance` stops when a record of TLS is whole; then `held_chunks` shows what lies there, in order, and `let_go`
-forgets what a session is done with. The loop stops for a direction again when more has come in than was looked at.
+The loop of `advance` stops when a record of TLS is whole; then `held_chunks` shows what lies there, in order,
+and `let_go` forgets what a session is done with. The loop stops for a direction again when more has come in
+than was looked at.
 """
 
 import numpy as np
@@ -17,13 +18,13 @@ FEW = 64
 
 
 @jit_flat
-def _list_chunks(state: State, way: int, rows: Int64s) -> int:
-    """Fill rows (at, length, time, packet); give how many were filled."""
+def _list_chunks(state: State, direction: int, rows: Int64s) -> int:
+    """Fill rows (at, length, time, packet); return how many were filled."""
     count = 0
-    node = state.directions[way].head
+    node = state.directions[direction].head
     while node >= 0 and count < len(rows):
         chunks = state.chunks
-        inside = max(0, state.directions[way].frame - chunks[node].position)
+        inside = max(0, state.directions[direction].frame - chunks[node].position)
         rows[count, 0] = chunks[node].offset + inside if chunks[node].offset >= 0 else -1
         rows[count, 1] = chunks[node].length - inside
         rows[count, 2] = chunks[node].time_ns
@@ -34,17 +35,17 @@ def _list_chunks(state: State, way: int, rows: Int64s) -> int:
 
 
 @jit_flat
-def _let_go(state: State, way: int, count: int, wait_for: int) -> None:
+def _let_go(state: State, direction: int, count: int, wait_for: int) -> None:
     directions = state.directions
     if count > 0:
-        discard(state, way, directions[way].frame + count)
-    directions[way].scanned.position = directions[way].next + wait_for
+        discard(state, direction, directions[direction].frame + count)
+    directions[direction].scanned.position = directions[direction].next + wait_for
 
 
-def held_chunks(state: State, way: int) -> list[Chunk]:
-    """Give the bytes of a direction that nobody has taken yet, as chunks in order."""
+def held_chunks(state: State, direction: int) -> list[Chunk]:
+    """Return the bytes of a direction that nobody has taken yet, as chunks in order."""
     rows = np.empty((FEW, COLUMNS), np.int64)
-    while (count := _list_chunks(state, way, rows)) == len(rows):
+    while (count := _list_chunks(state, direction, rows)) == len(rows):
         rows = np.empty((4 * len(rows), COLUMNS), np.int64)
     arena = state.arena
     return [
@@ -53,6 +54,6 @@ def held_chunks(state: State, way: int) -> list[Chunk]:
     ]
 
 
-def let_go(state: State, way: int, count: int, held: bool) -> None:
+def let_go(state: State, direction: int, count: int, held: bool) -> None:
     """Forget `count` bytes of a direction. What is held is not looked at again unless it becomes too much."""
-    _let_go(state, way, count, MOST_HELD if held else 0)
+    _let_go(state, direction, count, MOST_HELD if held else 0)

@@ -1,4 +1,7 @@
-"""From logged secrets to keys: the key derivations of TLS 1.2 (RFC 5246, sections 5 and 6.3) and 1.3 (RFC 8446, section 7)."""
+"""From logged secrets to keys.
+
+The key derivations of TLS 1.2 (RFC 5246, sections 5 and 6.3) and 1.3 (RFC 8446, section 7).
+"""
 
 import hmac
 
@@ -7,7 +10,7 @@ KEY_UPDATE = b"traffic upd"
 
 
 def pseudorandom(hash_name: str, secret: bytes, label: bytes, seed: bytes, size: int) -> bytes:
-    """Give PRF(secret, label, seed) of TLS 1.2."""
+    """Return PRF(secret, label, seed) of TLS 1.2."""
     seed = label + seed
     block, out = seed, b""
     while len(out) < size:
@@ -17,7 +20,7 @@ def pseudorandom(hash_name: str, secret: bytes, label: bytes, seed: bytes, size:
 
 
 def expand_label(hash_name: str, secret: bytes, label: bytes, size: int) -> bytes:
-    """Give HKDF-Expand-Label(secret, label, "", size) of TLS 1.3."""
+    """Return HKDF-Expand-Label(secret, label, "", size) of TLS 1.3."""
     full = b"tls13 " + label
     about = size.to_bytes(2, "big") + bytes([len(full)]) + full + b"\0"
     block, out = b"", b""

@@ -1,8 +1,8 @@
 """The keys of one direction in the order of their use, and which record number comes next.
 
-A record that opens tells its number. When records are missing, as many numbers are tried as may have been used by them, from
-the lowest on, then the keys that come next: so a stream goes on behind a gap, or behind early data that nobody can read. The
-trials that one session may cost are limited.
+A record that opens tells its number. When records are missing, as many numbers are tried as may have been
+used by them, from the lowest on, then the keys that come next: so a stream goes on behind a gap, or behind
+early data that nobody can read. The trials that one session may cost are limited.
 """
 
 from typing import NamedTuple
@@ -34,7 +34,7 @@ class Opener:
         self._trials = MOST_TRIALS
 
     def open(self, header: bytes, fragment: bytes, broken: int, gone: int) -> Found | None:
-        """Open a record, before which `broken` records are missing and `gone` bytes with any number of records."""
+        """Open a record; before it `broken` records are missing, and `gone` bytes of any number of records."""
         furthest = min(self._unread + broken + (gone + SMALLEST_RECORD - 1) // SMALLEST_RECORD, MOST_NUMBERS)
         for turn, protection in enumerate((self.protection, *self._following)):
             first = self._number if turn == 0 else 0

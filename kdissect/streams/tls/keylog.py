@@ -1,9 +1,12 @@
-"""Key logs: the secrets of TLS sessions, written down by a client or a server in the format of NSS (SSLKEYLOGFILE).
+"""Key logs.
 
-A line is a label, the client random of the session and a secret, both in hexadecimal (RFC 9850). Agents in a JVM, which do
-not see that random, write `RSA Session-ID:… Master-Key:…` for TLS 1.2 instead, whatever the key exchange was. Key logs come as files and
-within pcapng captures, as decryption-secrets blocks. Lines that say nothing of use are counted, never shown: a key log
-is a secret, so nothing here puts any part of it into a message, and a `KeyLog` does not show its contents either.
+The secrets of TLS sessions, written down by a client or a server in the format of NSS (SSLKEYLOGFILE).
+
+A line is a label, the client random of the session and a secret, both in hexadecimal (RFC 9850). Agents in a
+JVM, which do not see that random, write `RSA Session-ID:… Master-Key:…` for TLS 1.2 instead, whatever the key
+exchange was. Key logs come as files and within pcapng captures, as decryption-secrets blocks. Lines that say
+nothing of use are counted, never shown: a key log is a secret, so nothing here puts any part of it into a
+message, and a `KeyLog` does not show its contents either.
 """
 
 import re
@@ -37,7 +40,10 @@ NO_SECRETS: Secrets = {}
 
 
 class KeyLog:
-    """Secrets of sessions by client random or session id. It can be sent to workers, and shows only how much it knows."""
+    """Secrets of sessions by client random or session id.
+
+    It can be sent to workers, and shows only how much it knows.
+    """
 
     __slots__ = ("_masters", "_sessions")
 
@@ -53,11 +59,11 @@ class KeyLog:
         return f"<secrets of {len(self)} TLS sessions>"
 
     def of(self, client_random: bytes) -> Secrets:
-        """Give the secrets of the session with this client random; none when it is not known."""
+        """Return the secrets of the session with this client random; none when it is not known."""
         return self._sessions.get(client_random, NO_SECRETS)
 
     def master_of(self, session_id: bytes) -> bytes | None:
-        """Give the master secret of the session with this id, which its server chose."""
+        """Return the master secret of the session with this id, which its server chose."""
         return self._masters.get(session_id)
 
 

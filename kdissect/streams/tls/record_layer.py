@@ -1,12 +1,13 @@
 """Records in a stream (RFC 8446, section 5.1): where one ends and the next begins, also behind lost bytes.
 
-`Records.read` takes what a direction holds, chunk by chunk, and gives each whole record to `on_record`, which says what became
-of it. It answers how many bytes are done with; what is not must be given again, with what came behind it.
+`Records.read` takes what a direction holds, chunk by chunk, and gives each whole record to `on_record`, which
+says what became of it. It answers how many bytes are done with; what is not must be given again, with what
+came behind it.
 
-A gap inside a record whose header is known costs that record only: the next one begins where its length says. A gap that
-swallows a header loses the place: then every place that looks like a header is tried, and the first record that
-`on_record` takes is where the stream goes on. What was passed over is counted in `missing`, the bytes on the wire since the
-last record that was taken.
+A gap inside a record whose header is known costs that record only: the next one begins where its length says.
+A gap that swallows a header loses the place: then every place that looks like a header is tried, and the
+first record that `on_record` takes is where the stream goes on. What was passed over is counted in `missing`,
+the bytes on the wire since the last record that was taken.
 """
 
 import re
@@ -56,7 +57,7 @@ class _Run:
         self._next, self._end = 0, 0
 
     def place(self, stop: int) -> Place:
-        """Give the packet with the byte before `stop`, which may not be less than at the call before."""
+        """Return the packet with the byte before `stop`, which may not be less than at the call before."""
         while self._end < stop:
             self._end += self._chunks[self._next].length
             self._next += 1
@@ -77,7 +78,10 @@ class Records:
         self.passed = 0  # captured bytes, in all, of which nothing could be made
 
     def read(self, chunks: Sequence[Chunk], on_record: OnRecord) -> tuple[int, bool]:
-        """Go through the records; give how many bytes are done with, and whether the next record is held."""
+        """Go through the records.
+
+        Return how many bytes are done with, and whether the next record is held.
+        """
         done, held = 0, False
         for run, gap in _runs(chunks):
             at, held = self._read_run(run, gap > 0, on_record)
@@ -124,7 +128,7 @@ class Records:
             at = stop
 
     def _search(self, run: _Run, at: int, gap_follows: bool, on_record: OnRecord) -> int:
-        """Look for a record that can be taken; give the position behind it, or how far there is none."""
+        """Look for a record that can be taken; return the position behind it, or how far there is none."""
         data, start = run.data, at
         reach = len(data) if gap_follows else max(at, len(data) - HEADER_BYTES + 1)
         for match in LOOKS_LIKE_HEADER.finditer(data, at):
@@ -171,7 +175,7 @@ class Records:
 
 
 def _runs(chunks: Sequence[Chunk]) -> Iterator[tuple[_Run, int]]:
-    """Give the runs of chunks, each with the size of the gap behind it; 0: there is none."""
+    """Return the runs of chunks, each with the size of the gap behind it; 0: there is none."""
     first = 0
     for index, chunk in enumerate(chunks):
         if chunk.data is None:

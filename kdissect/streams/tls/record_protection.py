@@ -1,7 +1,8 @@
 """How one direction's records are opened: a record number and the record's bytes in, what was protected out.
 
-`open` gives None for whatever is not exactly what the sender protected under that number, so it also tells which number a
-record has. `overhead` is how many bytes a record is longer than what it holds; -1 where that differs from record to record.
+`open` gives None for whatever is not exactly what the sender protected under that number, so it also tells
+which number a record has. `overhead` is how many bytes a record is longer than what it holds; -1 where that
+differs from record to record.
 """
 
 import hmac
@@ -67,13 +68,17 @@ class Tls13(Protection):
         return (content[-1], content[:-1]) if content else None
 
     def next_generation(self) -> "Tls13":
-        """Give what protects records after a key update (section 7.2)."""
+        """Return what protects records after a key update (section 7.2)."""
         secret = expand_label(self.suite.hash, self._secret, KEY_UPDATE, len(self._secret))
         return Tls13(self.suite, secret)
 
 
 class Aead12(Protection):
-    """AEAD in TLS 1.2: AES-GCM and AES-CCM with most of the nonce in the record (RFC 5288, RFC 6655), ChaCha20 with none (RFC 7905)."""
+    """AEAD in TLS 1.2.
+
+    AES-GCM and AES-CCM with most of the nonce in the record (RFC 5288, RFC 6655), ChaCha20 with none (RFC
+    7905).
+    """
 
     def __init__(self, suite: Suite, key: bytes, iv: bytes) -> None:
         self._aead, self._iv = _cipher(suite, key), iv
@@ -135,7 +140,7 @@ class Cbc12(Protection):
 def protections12(
     suite: Suite, master_secret: bytes, client_random: bytes, server_random: bytes, mac_last: bool
 ) -> tuple[Protection, Protection]:
-    """Give what protects the client's and the server's records in TLS 1.2 (RFC 5246, section 6.3)."""
+    """Return what protects the client's and the server's records in TLS 1.2 (RFC 5246, section 6.3)."""
     mac_bytes = new_hash(suite.mac, usedforsecurity=False).digest_size if suite.mac else 0
     iv_bytes = {"gcm": 4, "ccm": 4, "ccm8": 4, "chacha20": 12}.get(suite.cipher, 0)
     sizes = (mac_bytes, mac_bytes, suite.key_bytes, suite.key_bytes, iv_bytes, iv_bytes)

@@ -1,7 +1,8 @@
 """The columns of the table `connections` that are about TLS; null for connections without it.
 
-`tls_alert` is the first alert that says something is wrong, `encrypted` where it was not readable. `tls_undecrypted_bytes` are
-captured bytes of records that could not be opened, for whatever reason; `tls_decryption` says for which.
+`tls_alert` is the first alert that says something is wrong, `encrypted` where it was not readable.
+`tls_undecrypted_bytes` are captured bytes of records that could not be opened, for whatever reason;
+`tls_decryption` says for which.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +32,7 @@ COLUMNS: Mapping[str, tuple[pa.DataType, Callable[[TlsFacts], Any]]] = {
 
 
 def tls_columns(facts: Mapping[int, TlsFacts], count: int) -> dict[str, pa.Array]:
-    """Give the columns for the first `count` connections."""
+    """Return the columns for the first `count` connections."""
     return {
         name: pa.array([read(facts[row]) if row in facts else None for row in range(count)], kind)
         for name, (kind, read) in COLUMNS.items()

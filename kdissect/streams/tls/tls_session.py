@@ -1,13 +1,15 @@
 """One TLS connection: records of both directions in, what the handshake says and the plaintext out.
 
-Without keys a session is followed only until it is clear how its handshake ended; then it is `settled` and its bytes
-need not be looked at any more. What TLS 1.3 hides is inferred from the sizes of records, as far as that goes: nothing but an
-alert fits a record that holds two bytes. Records that come before the server hello that gives them their keys are held,
-in bounded number, because captures may have the two directions in another order than they were sent.
+Without keys a session is followed only until it is clear how its handshake ended; then it is `settled` and
+its bytes need not be looked at any more. What TLS 1.3 hides is inferred from the sizes of records, as far as
+that goes: nothing but an alert fits a record that holds two bytes. Records that come before the server hello
+that gives them their keys are held, in bounded number, because captures may have the two directions in
+another order than they were sent.
 
-Plaintext comes with the packet that holds the last byte of its record. Where records are missing a gap stands for them; its
-length is exact when the number of records is known and the cipher adds the same to each, else it is `UNKNOWN_GAP`, which is
-longer than any frame, so that nobody goes on behind it as if nothing had happened.
+Plaintext comes with the packet that holds the last byte of its record. Where records are missing a gap stands
+for them; its length is exact when the number of records is known and the cipher adds the same to each, else
+it is `UNKNOWN_GAP`, which is longer than any frame, so that nobody goes on behind it as if nothing had
+happened.
 """
 
 from collections.abc import Sequence
@@ -51,7 +53,7 @@ ENOUGH = 64  # records: without keys nothing more is learnt from those that foll
 ENCRYPTED = "encrypted"  # an alert that was not readable
 
 
-class Outcome(StrEnum):
+class HandshakeOutcome(StrEnum):
     """How a handshake ended."""
 
     COMPLETED = "completed"
@@ -97,7 +99,7 @@ class TlsFacts(NamedTuple):
     server_name: str | None
     protocol: str | None
     cipher: str | None
-    outcome: Outcome
+    outcome: HandshakeOutcome
     alert: str | None
     alert_by_client: bool | None
     asked_certificate: bool | None
@@ -135,10 +137,14 @@ class _Peer:
 
 
 class Session:
-    """See the module's text. A side is 0 or 1, as in the connection; who is the client is learnt from the hellos."""
+    """See the module's text.
+
+    A side is 0 or 1, as in the connection; who is the client is learnt from the hellos.
+    """
 
     __slots__ = (
-        "_guessed", "_keys", "_peers", "_plain", "_random", "_sealed_bytes", "_secrets", "_torn", "alert", "asked_certificate",
+        "_guessed", "_keys", "_peers", "_plain", "_random", "_sealed_bytes", "_secrets", "_torn", "alert",
+        "asked_certificate",
         "cipher", "client", "hello_seen", "opened_records", "protocol", "reached_server", "renegotiations",
         "resumed", "server_name", "unsupported", "version",
     )  # fmt: skip
@@ -169,7 +175,8 @@ class Session:
     def take(self, side: int, chunks: Sequence[Chunk]) -> tuple[int, bool, list[Plain]]:
         """Go on with what one side sent.
 
-        Gives how many bytes are done with, whether what follows must wait for the other side, and the plaintext.
+        Gives how many bytes are done with, whether what follows must wait for the other side, and the
+        plaintext.
         """
         peer = self._peers[side]
         may_hold = sum(chunk.length for chunk in chunks) <= MOST_HELD
@@ -184,18 +191,20 @@ class Session:
         return done, held, plain
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> HandshakeOutcome:
         """How the handshake ended, by what was seen so far."""
         client, server = self._roles
         if self.alert is not None and not (server.spoke and server.finished):
-            return Outcome.FAILED
+            return HandshakeOutcome.FAILED
         if client.finished and server.finished:
-            return Outcome.COMPLETED
+            return HandshakeOutcome.COMPLETED
         if client.spoke and server.spoke and self.hello_seen:
-            return Outcome.COMPLETED
+            return HandshakeOutcome.COMPLETED
         if not self.hello_seen and not self.reached_server:
-            return Outcome.NOT_SEEN
-        return Outcome.UNFINISHED if self.reached_server or self._torn else Outcome.UNANSWERED
+            return HandshakeOutcome.NOT_SEEN
+        return (
+            HandshakeOutcome.UNFINISHED if self.reached_server or self._torn else HandshakeOutcome.UNANSWERED
+        )
 
     @property
     def decryption(self) -> Decryption:
@@ -214,7 +223,7 @@ class Session:
         return self._sealed_bytes + sum(peer.records.passed for peer in self._peers)
 
     def facts(self) -> "TlsFacts":
-        """Give what is known by now."""
+        """Return what is known by now."""
         alert = self.alert or Alert(None, -1)
         return TlsFacts(
             client=self.client,
@@ -245,7 +254,7 @@ class Session:
         sealed = sum(peer.sealed for peer in self._peers)
         if not self.hello_seen and not self.reached_server:
             return sealed > 0
-        done = self.outcome is Outcome.COMPLETED and all(peer.spoke for peer in self._peers)
+        done = self.outcome is HandshakeOutcome.COMPLETED and all(peer.spoke for peer in self._peers)
         return done or sealed >= ENOUGH
 
     @property
@@ -310,7 +319,7 @@ class Session:
         return Verdict.TAKEN
 
     def _waits_for_server(self, side: int) -> bool:
-        """Say whether a record of the client came before the server hello that tells how to read it."""
+        """Return whether a record of the client came before the server hello that tells how to read it."""
         return self.hello_seen and side == self.client and not self.reached_server and not self._torn
 
     def _on_content(self, side: int, kind: int, content: bytes, place: Place) -> None:
@@ -425,8 +434,8 @@ class Session:
             self._on_hidden_alert(side)
             return
         elif self.client is not None:
-            # The server's flight comes first, in one record or several; the client's first is its own Finished, or the
-            # certificate before it.
+            # The server's flight comes first, in one record or several; the client's first is its own
+            # Finished, or the certificate before it.
             if side == self.client:
                 peer.spoke = peer.finished
                 peer.finished = other.sealed > 0
@@ -436,7 +445,10 @@ class Session:
         peer.sealed += 1
 
     def _on_hidden_alert(self, side: int) -> None:
-        """Take in an alert that cannot be read: of a handshake in progress, or the end of a connection in good order."""
+        """Process an alert that cannot be read.
+
+        Of a handshake in progress, or the end of a connection in good order.
+        """
         peer, other = self._peers[side], self._peers[1 - side]
         if side == self.client and peer.finished:
             peer.closing = True
