@@ -28,8 +28,14 @@ from kdissect.jit.decorators import (
     jit_inner,
     prefetch,
 )
-from kdissect.protocol.api_keys import ApiKey
-from kdissect.protocol.integers import int16_at, int32_at
+from kdissect.protocol.integers import int32_at
+from kdissect.streams.detection import (
+    TOKEN_LIMIT,
+    forget_what_cannot_be_kafka,
+    recognise,
+    recognise_lone,
+    tls_is_ready,
+)
 from kdissect.streams.flow_state import (
     CONSUME,
     CONSUME_OTHER,
@@ -42,7 +48,6 @@ from kdissect.streams.flow_state import (
     KAFKA,
     KAFKA_0_7,
     OPEN,
-    OTHER,
     PORTS_REUSED,
     RST_SEEN,
     SCRATCH,
@@ -59,23 +64,16 @@ from kdissect.streams.flow_state import (
 )
 from kdissect.streams.framing import (
     HEADER_VIEW,
-    LONE_REQUEST,
     MAX_FRAME,
     MAX_HELD,
-    PLAIN_BODY,
-    PLAIN_ID,
     SHORTEST_REQUEST,
     SHORTEST_RESPONSE,
-    UNSURE,
     YES,
     can_be_request,
-    find_chain,
     find_request,
     find_response,
     header_evidence,
-    is_tls_record,
     search_anew,
-    tls_is_ready,
     waiting_request,
 )
 from kdissect.streams.kafka07_framing import (
@@ -112,22 +110,16 @@ from kdissect.streams.reassembly import (
     view,
 )
 
-# Without a single frame in so many bytes, a connection seen from its start is not Kafka; one seen from its
-# middle may be inside one huge frame and gets longer.
-NOT_KAFKA_AFTER = 1 << 20
-NOT_KAFKA_AFTER_MIDSTREAM = 64 << 20
 CLOCK_STEP_NS = ACK_GRACE_NS  # a direction that goes back in time by more was not captured out of order
 TURNS = 6  # of both ends at the end: what is certain first, then what is likely, then the rest
 FETCHED_AHEAD = 8  # segments: their bytes are on the direction while those before are worked on
 THE_END, HOLES, ALL_THAT_WAITS = range(3)  # what `finish` is to do
 BEGINNING = 1 << 10  # bytes of a frame that are kept when the rest is let go: more than any header
-TLS_VIEW = 6  # the header of a record, and the first byte in it
-TOKEN_LIMIT = 1 << 20  # SASL tokens are small; a larger "token" is a lost place
 
 
 @jit_inner
 def _in_one_place(state: State, node: int, begin: int, end: int) -> tuple[int, int]:
-    """Return up to which position, at most `end`, the stream lies in the arena without a break from `begin` in `node` on.
+    """Return up to which position, at most `end`, the stream from `begin` in `node` on is contiguous.
 
     And the time of the packet with the byte before that position.
     """
@@ -156,11 +148,11 @@ def _take_frame(state: State, direction: int, size: int, frame: FrameRow) -> boo
     Fills `side` (SIDE columns). A frame that lies in one place of the arena stays there, another is
     assembled; after a gap the rest of a frame is of no use, so STOP is where the first gap begins.
     """
-    directions = state.directions
+    row = state.directions[direction]
     arena = state.arena
-    begin = directions[direction].frame
-    end = min(begin + 4 + size, directions[direction].next)
-    node = directions[direction].head
+    begin = row.frame
+    end = min(begin + 4 + size, row.next)
+    node = row.head
     frame.first_byte_ns = state.chunks[node].time_ns
     frame.packet = state.chunks[node].packet
     reaches, last_ns = _in_one_place(state, node, begin, end)
@@ -200,139 +192,23 @@ def _take_frame(state: State, direction: int, size: int, frame: FrameRow) -> boo
 @jit_inner
 def _lose_place(state: State, direction: int, bytes_on: int) -> None:
     """The stream is out of step: search for the next frame `bytes_on` bytes further on."""
-    directions = state.directions
-    directions[direction].in_step = 0
+    row = state.directions[direction]
+    row.in_step = 0
     forget_order(state, direction)
-    skip(state, direction, min(directions[direction].frame + bytes_on, directions[direction].next))
+    skip(state, direction, min(row.frame + bytes_on, row.next))
 
 
 @jit_inner
 def _drop_leading_gaps(state: State, direction: int) -> None:
     """Leave gaps behind where a frame should begin."""
-    directions = state.directions
-    in_step = directions[direction].in_step
-    while directions[direction].head >= 0 and state.chunks[directions[direction].head].offset < 0:
-        directions[direction].in_step = 0
-        gap = directions[direction].head
+    row = state.directions[direction]
+    in_step = row.in_step
+    while row.head >= 0 and state.chunks[row.head].offset < 0:
+        row.in_step = 0
+        gap = row.head
         discard(state, direction, state.chunks[gap].position + state.chunks[gap].length)
-    if in_step and directions[direction].in_step == 0:
+    if in_step and row.in_step == 0:
         forget_order(state, direction)
-
-
-@jit_inner
-def _recognise(state: State, connection: int, direction: int) -> None:
-    """Decide from the first bytes of a direction whether this connection speaks Kafka, and who is the client."""
-    connections = state.connections
-    directions = state.directions
-    _drop_leading_gaps(state, direction)
-    offset, length = view(state, direction, directions[direction].frame, TLS_VIEW)
-    if length == 0:
-        return
-    if is_tls_record(state.arena, offset, length):
-        record = 5 + ((int(state.arena[offset + 3]) << 8) | int(state.arena[offset + 4]))
-        behind, more = view(state, direction, directions[direction].frame + record, TLS_VIEW)
-        if more < TLS_VIEW or is_tls_record(state.arena, behind, more):
-            connections[connection].protocol = TLS
-            for side in range(2 * connection, 2 * connection + 2):
-                directions[side].scanned.position = directions[side].frame  # of TLS: what has been looked at
-            return
-    client = connections[connection].client_side
-    if client >= 0 and client != direction - 2 * connection:
-        return
-    protocol = KAFKA
-    old = find_old_request(state, direction, state.max_versions)
-    if old == UNSURE:
-        return
-    if old == YES:
-        protocol = KAFKA_0_7
-    elif directions[direction].from_start and directions[direction].frame == 0:
-        # The search before has used the scratch that the header may lie in.
-        offset, length = view(state, direction, directions[direction].frame, HEADER_VIEW)
-        evidence = header_evidence(state.arena, offset, length, state.max_versions) if length >= 14 else 0
-        produces = int16_at(state.arena, offset + 4) == ApiKey.PRODUCE
-        if evidence > 0 and not (produces and evidence == PLAIN_BODY):
-            short = (
-                directions[direction].frame + 4 + int32_at(state.arena, offset) - directions[direction].next
-            )
-            to_come = connections[connection].ending == 0
-            if (
-                short > 0
-                and to_come
-                and directions[direction].next - directions[direction].frame <= LONE_REQUEST
-            ):
-                # The first request is small: it will soon be whole, what only looks like one hardly ever.
-                return
-            evidence *= short <= 0 or evidence >= PLAIN_ID
-        if evidence > 0:
-            directions[direction].in_step = 1
-        elif (
-            length >= 5
-            and 0 < int32_at(state.arena, offset) < TOKEN_LIMIT
-            and state.arena[offset + 4] == 0x60
-        ):
-            # Kafka 0.9 sent GSSAPI tokens (RFC 2743, section 3.1: tag 0x60) without any handshake before
-            # them.
-            directions[direction].in_step = 1
-            connections[connection].raw_sasl = 1
-        elif (
-            length < 14
-            and directions[direction].next == directions[direction].frame + length
-            and (length < 4 or 8 <= int32_at(state.arena, offset) <= MAX_FRAME)
-        ):
-            return
-        elif length >= 14 and connections[connection].opened_by >= 0:
-            directions[
-                direction
-            ].foreign = 1  # a SYN-ACK alone would not tell where the data of its SYN began
-    if directions[direction].in_step == 0 and not find_request(state, connection, direction):
-        return
-    connections[connection].protocol = protocol
-    connections[connection].client_side = direction - 2 * connection
-    other = other_direction(direction)
-    search_anew(state, other)  # it was searched for requests so far
-    if directions[other].from_start and directions[other].frame == 0:
-        directions[other].in_step = 1
-
-
-@jit_inner
-def _recognise_lone(state: State, connection: int, direction: int) -> bool:
-    """Decide whether a direction without the other one holds responses.
-
-    Of many captures only one route is seen.
-    """
-    connections = state.connections
-    other = other_direction(direction)
-    if (
-        state.directions[other].highest != 0
-        or connections[connection].client_side == direction - 2 * connection
-    ):
-        return False
-    if not find_chain(state, direction):
-        return False
-    connections[connection].protocol = KAFKA
-    connections[connection].client_side = other - 2 * connection
-    return True
-
-
-@jit_inner
-def _forget_what_cannot_be_kafka(state: State, connection: int, direction: int) -> None:
-    """Bound what is kept of a connection in which no frame was found so far."""
-    connections = state.connections
-    directions = state.directions
-    if directions[direction].next - directions[direction].frame > MAX_HELD:
-        if _recognise_lone(state, connection, direction):
-            return
-        skip(
-            state,
-            direction,
-            max(
-                directions[direction].scanned.position,
-                directions[direction].next - LONE_REQUEST - HEADER_VIEW,
-            ),
-        )
-    limit = NOT_KAFKA_AFTER if connections[connection].handshake else NOT_KAFKA_AFTER_MIDSTREAM
-    if directions[direction].skipped_bytes - directions[direction].skipped_before > limit:
-        connections[connection].protocol = OTHER
 
 
 @jit_inner
@@ -351,11 +227,8 @@ def _shortest(protocol: int, client: bool) -> int:
 @jit_inner
 def _is_searched(state: State, direction: int) -> bool:
     """Return whether a direction holds bytes behind a hole, or bytes in which a frame is searched."""
-    directions = state.directions
-    return bool(
-        directions[direction].ahead >= 0
-        or (directions[direction].in_step == 0 and directions[direction].head >= 0)
-    )
+    row = state.directions[direction]
+    return bool(row.ahead >= 0 or (row.in_step == 0 and row.head >= 0))
 
 
 @jit_inner
@@ -376,10 +249,10 @@ def _find_frame(state: State, connection: int, direction: int, client: bool) -> 
 
     Of what is not found, keep only what may be the start of a frame.
     """
-    directions = state.directions
-    held = directions[direction].next - directions[direction].frame
-    if directions[direction].from_start and directions[direction].frame == 0:
-        directions[direction].in_step = 1  # it was not known before that this is the beginning
+    row = state.directions[direction]
+    held = row.next - row.frame
+    if row.from_start and row.frame == 0:
+        row.in_step = 1  # it was not known before that this is the beginning
         return True
     if state.connections[connection].protocol == KAFKA_0_7:
         keep = HEADER_VIEW if client else RESPONSE_VIEW
@@ -388,7 +261,7 @@ def _find_frame(state: State, connection: int, direction: int, client: bool) -> 
         else:
             found = find_old_response(state, direction)
         if not found and held > keep:
-            skip(state, direction, directions[direction].next - keep)
+            skip(state, direction, row.next - keep)
     elif not client and held <= MAX_HELD and _waits_for_requests(state, connection, direction):
         found = False
     else:
@@ -398,7 +271,7 @@ def _find_frame(state: State, connection: int, direction: int, client: bool) -> 
             else find_response(state, connection, direction)
         )
         if not found:
-            skip(state, direction, directions[direction].scanned.position)
+            skip(state, direction, row.scanned.position)
     return bool(found)
 
 
@@ -408,10 +281,10 @@ def _take_request(state: State, connection: int, direction: int, frame: FrameRow
 
     1: taken or place lost, 0: nothing complete is there, -1: no room in the arena.
     """
-    directions = state.directions
-    offset, length = view(state, direction, directions[direction].frame, HEADER_VIEW)
+    row = state.directions[direction]
+    offset, length = view(state, direction, row.frame, HEADER_VIEW)
     if length < 4:
-        if directions[direction].next - directions[direction].frame < 4:
+        if row.next - row.frame < 4:
             return 0
         _lose_place(state, direction, length)
         return 1
@@ -421,7 +294,7 @@ def _take_request(state: State, connection: int, direction: int, frame: FrameRow
     protocol = state.connections[connection].protocol
     shortest = _shortest(protocol, True)
     if not token and (size < shortest or size > MAX_FRAME):
-        directions[direction].oversized_frames += size > MAX_FRAME
+        row.oversized_frames += size > MAX_FRAME
         _lose_place(state, direction, 1)
         return 1
     if protocol == KAFKA_0_7:
@@ -433,16 +306,12 @@ def _take_request(state: State, connection: int, direction: int, frame: FrameRow
             pass
         elif can_be_request(state.arena, offset, min(length, 4 + size)):
             token = False
-            if (
-                raw
-                and directions[direction].next - directions[direction].frame >= 4 + size
-                and not _is_handshake(state, offset)
-            ):
+            if raw and row.next - row.frame >= 4 + size and not _is_handshake(state, offset):
                 state.connections[connection].raw_sasl = 0
         elif not token:
             _lose_place(state, direction, 1)
             return 1
-    if directions[direction].next - directions[direction].frame < 4 + size:
+    if row.next - row.frame < 4 + size:
         return 0
     if not _take_frame(state, direction, size, frame):
         return -1
@@ -461,10 +330,10 @@ def _is_handshake(state: State, offset: int) -> bool:
 @jit_inner
 def _take_response(state: State, connection: int, direction: int, frame: FrameRow) -> int:
     """Consume one response off the stream; the result is as in `_take_request`."""
-    directions = state.directions
-    offset, length = view(state, direction, directions[direction].frame, 8)
+    row = state.directions[direction]
+    offset, length = view(state, direction, row.frame, 8)
     if length < 4:
-        if directions[direction].next - directions[direction].frame < 4:
+        if row.next - row.frame < 4:
             return 0
         _lose_place(state, direction, length)
         return 1
@@ -473,7 +342,7 @@ def _take_response(state: State, connection: int, direction: int, frame: FrameRo
     if expects_token(state, connection):
         shortest = 0
     if size < shortest or size > MAX_FRAME:
-        directions[direction].oversized_frames += size > MAX_FRAME
+        row.oversized_frames += size > MAX_FRAME
         _lose_place(state, direction, 1)
         return 1
     if length == 8 and shortest == SHORTEST_RESPONSE:
@@ -481,7 +350,7 @@ def _take_response(state: State, connection: int, direction: int, frame: FrameRo
         if correlation_id < 0 and waiting_request(state, connection, correlation_id) < 0:
             _lose_place(state, direction, 1)  # clients count from 0
             return 1
-    if directions[direction].next - directions[direction].frame < 4 + size:
+    if row.next - row.frame < 4 + size:
         return 0
     if not _take_frame(state, direction, size, frame):
         return -1
@@ -493,19 +362,20 @@ def _take_response(state: State, connection: int, direction: int, frame: FrameRo
 @jit_inner
 def _consume(state: State, connection: int, direction: int, frame: FrameRow) -> int:
     """Consume all frames off one direction that are complete by now."""
+    row = state.directions[direction]
     connections = state.connections
-    directions = state.directions
-    while directions[direction].head >= 0:
+    while row.head >= 0:
         if not _is_kafka(connections[connection].protocol):
             if connections[connection].protocol == UNDECIDED:
-                _recognise(state, connection, direction)
+                _drop_leading_gaps(state, direction)
+                recognise(state, connection, direction)
             if connections[connection].protocol == UNDECIDED:
-                _forget_what_cannot_be_kafka(state, connection, direction)
+                forget_what_cannot_be_kafka(state, connection, direction)
             if connections[connection].protocol == TLS:
                 return TLS_READY if tls_is_ready(state, direction) else DONE
             if not _is_kafka(connections[connection].protocol):
                 if connections[connection].protocol != UNDECIDED:
-                    skip(state, direction, directions[direction].next)
+                    skip(state, direction, row.next)
                 return DONE
         client = direction - 2 * connection == connections[connection].client_side
         if state.counters.exchange_count + rows_needed(state, connection) > len(state.exchanges):
@@ -513,9 +383,9 @@ def _consume(state: State, connection: int, direction: int, frame: FrameRow) -> 
         if state.counters.free_waiting_count < 2:
             return FULL_WAITING
         _drop_leading_gaps(state, direction)
-        if directions[direction].head < 0:
+        if row.head < 0:
             return DONE
-        if directions[direction].in_step == 0 and not _find_frame(state, connection, direction, client):
+        if row.in_step == 0 and not _find_frame(state, connection, direction, client):
             return DONE
         taken = (
             _take_request(state, connection, direction, frame)
@@ -578,6 +448,55 @@ def _note_flags(
             connections[connection].ended = FIN_SEEN
 
 
+@jit_inner
+def _receive_segment(
+    state: State, segments: Int64s, index: int, connection: int, direction: int, offset: int
+) -> int:
+    """Note what a segment says of its connection and hand its payload, at arena[offset:], to reassembly.
+
+    Return DONE, or why the segment cannot be processed yet: then nothing has changed. `counters.step` says
+    which directions may hold new frames; it stays as it is for a bare acknowledgment.
+    """
+    counters = state.counters
+    other = other_direction(direction)
+    row, other_row = state.directions[direction], state.directions[other]
+    if counters.held > counters.most_held:
+        return TOO_MUCH_HELD
+    if counters.free_chunk_count < chunks_needed(state, direction) + chunks_needed(state, other):
+        return FULL_CHUNKS
+    flags, time = int(segments[FLAGS, index]), int(segments[SEGMENT_TIME, index])
+    sequence, acknowledgment = int(segments[SEQ, index]), int(segments[ACK, index])
+    begins = (sequence + 1) & 0xFFFFFFFF if flags & FLAG_SYN else sequence
+    captured, missing = int(segments[CAPTURED, index]), int(segments[MISSING, index])
+    length = captured + missing
+    talks = (length > 0 or flags & FLAG_SYN) and flags & (FLAG_ACK | FLAG_RST) == FLAG_ACK
+    if talks and is_elsewhere(state, direction, other, begins, acknowledgment):
+        return PORTS_REUSED
+    if talks and other_row.first_expected < 0:
+        other_row.first_expected = acknowledgment
+    if flags & (FLAG_SYN | FLAG_FIN | FLAG_RST | FLAG_BARE_ACK) or state.connections[connection].ack_ns == 0:
+        _note_flags(state, connection, direction, flags, time, sequence, acknowledgment)
+    if flags & FLAG_BARE_ACK:
+        return DONE  # described for the handshake alone, once in every split: nothing else may hang on it
+    if row.clock_ns - time > CLOCK_STEP_NS:
+        set_clock_back(state, connection, direction, max(row.clock_ns, other_row.clock_ns) - time)
+    row.clock_ns = time
+    if length > 0 and not flags & FLAG_RST:
+        if row.first_sent < 0:
+            row.first_sent = begins
+        if flags & FLAG_ACK:
+            row.acked = acknowledgment
+        packet = int(segments[SEGMENT_PACKET, index])
+        segments[FLAGS, index] |= receive(state, direction, time, packet, offset, captured, missing, begins)
+    counters.step = CONSUME
+    if other_row.ahead >= 0:
+        if flags & FLAG_ACK:
+            acknowledge(state, other, acknowledgment, time)
+        if settle(state, other, time):
+            counters.step = CONSUME_OTHER
+    return DONE
+
+
 @jit_flat
 def advance(
     state: State, segments: Int64s, connection_of: Int64s, at_of: Int64s, first: int
@@ -598,66 +517,20 @@ def advance(
     for index in range(first, count):
         prefetch(state.arena, at_of[min(index + FETCHED_AHEAD, count - 1)])
         connection = int(connection_of[index])
-        flags = int(segments[FLAGS, index])
-        direction = 2 * connection + (1 if flags & FLAG_B_TO_A else 0)
-        other = other_direction(direction)
-        time = int(segments[SEGMENT_TIME, index])
+        direction = 2 * connection + (1 if int(segments[FLAGS, index]) & FLAG_B_TO_A else 0)
         if counters.step == TAKE_IN:
-            if counters.held > counters.most_held:
-                return TOO_MUCH_HELD, index
-            if counters.free_chunk_count < chunks_needed(state, direction) + chunks_needed(state, other):
-                return FULL_CHUNKS, index
-            sequence = int(segments[SEQ, index])
-            acknowledgment = int(segments[ACK, index])
-            begins = (sequence + 1) & 0xFFFFFFFF if flags & FLAG_SYN else sequence
-            captured = int(segments[CAPTURED, index])
-            missing = int(segments[MISSING, index])
-            length = captured + missing
-            talks = (length > 0 or flags & FLAG_SYN) and flags & (FLAG_ACK | FLAG_RST) == FLAG_ACK
-            if talks and is_elsewhere(state, direction, other, begins, acknowledgment):
-                return PORTS_REUSED, index
-            if talks and state.directions[other].first_expected < 0:
-                state.directions[other].first_expected = acknowledgment
-            if (
-                flags & (FLAG_SYN | FLAG_FIN | FLAG_RST | FLAG_BARE_ACK)
-                or state.connections[connection].ack_ns == 0
-            ):
-                _note_flags(state, connection, direction, flags, time, sequence, acknowledgment)
-            if flags & FLAG_BARE_ACK:
-                # Described for the handshake alone, once in every split: nothing else may hang on it.
+            code = _receive_segment(state, segments, index, connection, direction, int(at_of[index]))
+            if code != DONE:
+                return code, index
+            if counters.step == TAKE_IN:  # a bare acknowledgment: there is nothing to consume
                 continue
-            if state.directions[direction].clock_ns - time > CLOCK_STEP_NS:
-                latest = max(state.directions[direction].clock_ns, state.directions[other].clock_ns)
-                set_clock_back(state, connection, direction, latest - time)
-            state.directions[direction].clock_ns = time
-            if length > 0 and not flags & FLAG_RST:
-                if state.directions[direction].first_sent < 0:
-                    state.directions[direction].first_sent = begins
-                if flags & FLAG_ACK:
-                    state.directions[direction].acked = acknowledgment
-                segments[FLAGS, index] |= receive(
-                    state,
-                    direction,
-                    time,
-                    int(segments[SEGMENT_PACKET, index]),
-                    int(at_of[index]),
-                    captured,
-                    missing,
-                    begins,
-                )
-            counters.step = CONSUME
-            if state.directions[other].ahead >= 0:
-                if flags & FLAG_ACK:
-                    acknowledge(state, other, acknowledgment, time)
-                if settle(state, other, time):
-                    counters.step = CONSUME_OTHER
         if counters.step == CONSUME_OTHER:
-            code = _consume_both(state, connection, other, frame)
+            code = _consume_both(state, connection, other_direction(direction), frame)
             if code != DONE:
                 return code, index
             counters.step = CONSUME
         if state.directions[direction].ahead >= 0:
-            settle(state, direction, time)
+            settle(state, direction, int(segments[SEGMENT_TIME, index]))
         code = _consume_both(state, connection, direction, frame)
         if code != DONE:
             return code, index
@@ -668,16 +541,16 @@ def advance(
 @jit_inner
 def _take_rest(state: State, connection: int, direction: int, frame: FrameRow) -> int:
     """Consume the last frame of a direction, which the capture has only the beginning of."""
+    row = state.directions[direction]
     connections = state.connections
-    directions = state.directions
     client = direction - 2 * connection == connections[connection].client_side
     if (
         _is_kafka(connections[connection].protocol)
-        and directions[direction].in_step
-        and directions[direction].head >= 0
+        and row.in_step
+        and row.head >= 0
         and not connections[connection].raw_sasl
     ):
-        offset, length = view(state, direction, directions[direction].frame, HEADER_VIEW)
+        offset, length = view(state, direction, row.frame, HEADER_VIEW)
         if length >= 4 + _shortest(connections[connection].protocol, client):
             if state.counters.exchange_count + rows_needed(state, connection) > len(state.exchanges):
                 return FULL_EXCHANGES
@@ -689,7 +562,7 @@ def _take_rest(state: State, connection: int, direction: int, frame: FrameRow) -
                 on_request(state, connection, frame)
             else:
                 on_response(state, connection, frame)
-    skip(state, direction, directions[direction].next)
+    skip(state, direction, row.next)
     return DONE
 
 
@@ -699,15 +572,16 @@ def _give_up_rest(state: State, direction: int) -> None:
 
     Of records of TLS, and where no frame was found, nothing.
     """
+    row = state.directions[direction]
     protocol = state.connections[direction // 2].protocol
     if protocol == TLS:
         leave_gap(state, direction, 0)
         search_anew(state, direction)
-    elif _is_kafka(protocol) and state.directions[direction].in_step:
+    elif _is_kafka(protocol) and row.in_step:
         leave_gap(state, direction, BEGINNING)
         search_anew(state, direction)
     else:
-        skip(state, direction, state.directions[direction].next)
+        skip(state, direction, row.next)
 
 
 @jit_flat
@@ -739,7 +613,7 @@ def finish(state: State, connections: Int64s, how: int) -> tuple[int, int]:
             undecided = (
                 how == THE_END and turn < TURNS - 2 and state.connections[connection].protocol == UNDECIDED
             )
-            if undecided and not _recognise_lone(state, connection, direction) and turn >= 2:
+            if undecided and not recognise_lone(state, connection, direction) and turn >= 2:
                 search_anew(state, direction)
             code = _consume_both(state, connection, direction, frame)
             if code == DONE and turn >= TURNS - 2:

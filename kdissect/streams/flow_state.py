@@ -214,7 +214,7 @@ ABSENT_IN_DIRECTION = ("head", "tail", "ahead", "latest_ahead", "acked", "first_
 # Fields of a direction that stay when another connection uses the same ports: what was counted, and how it
 # was opened first.
 COUNTED = (
-    "lost_bytes", "skipped_bytes", "retransmitted", "reordered", "payload_bytes", "cut_bytes", 
+    "lost_bytes", "skipped_bytes", "retransmitted", "reordered", "payload_bytes", "cut_bytes",
     "oversized_frames", "overfull_holes", "first_sent", "first_expected", "conflicts",
 )  # fmt: skip
 

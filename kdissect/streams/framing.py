@@ -35,7 +35,6 @@ from kdissect.streams.flow_state import (
 )
 from kdissect.streams.reassembly import (
     skip,
-    view,
     view_from,
 )
 
@@ -197,41 +196,6 @@ def can_be_request(data: Bytes, offset: int, length: int) -> bool:
 
 
 @jit_inner
-def is_tls_record(data: Bytes, offset: int, length: int) -> bool:
-    """Return whether bytes look like a TLS record header (RFC 8446, section 5.1).
-
-    Type, version 3.x, length up to 2^14 + 2048.
-    """
-    if length < 6:
-        return False
-    if data[offset] < 20 or data[offset] > 23 or data[offset + 1] != 3 or data[offset + 2] > 4:
-        return False
-    size = (int(data[offset + 3]) << 8) | int(data[offset + 4])
-    if size == 0 or size > (1 << 14) + 2048:
-        return False
-    return bool(data[offset] != 22 or data[offset + 5] <= 24)
-
-
-@jit_inner
-def tls_is_ready(state: State, direction: int) -> bool:
-    """Return whether a direction under TLS has got a whole record, a gap, or bytes that are no record."""
-    directions = state.directions
-    node = directions[direction].head
-    if node < 0 or directions[direction].next <= directions[direction].scanned.position:
-        return False
-    offset, length = view(state, direction, directions[direction].frame, 5)
-    if length < 5:
-        return bool(
-            state.chunks[node].offset < 0 or directions[direction].next - directions[direction].frame >= 5
-        )
-    arena = state.arena
-    size = (np.int64(arena[offset + 3]) << 8) | np.int64(arena[offset + 4])
-    if arena[offset] < 20 or arena[offset] > 23 or arena[offset + 1] != 3 or size > (1 << 14) + 2048:
-        return True
-    return bool(directions[direction].next - directions[direction].frame >= 5 + size)
-
-
-@jit_inner
 def search_from(state: State, direction: int, mark: SearchMark) -> int:
     """Return the node of the chunk in which a search goes on from a mark, -1 when there is nothing new."""
     chunks = state.chunks
@@ -247,11 +211,9 @@ def search_from(state: State, direction: int, mark: SearchMark) -> int:
 @jit_inner
 def search_anew(state: State, direction: int) -> None:
     """Forget what a search has found out: from now on something else is looked for, or by other rules."""
-    directions = state.directions
-    directions[direction].scanned.position = directions[direction].doubtful.position = directions[
-        direction
-    ].frame
-    directions[direction].scanned.chunk = directions[direction].doubtful.chunk = -1
+    row = state.directions[direction]
+    row.scanned.position = row.doubtful.position = row.frame
+    row.scanned.chunk = row.doubtful.chunk = -1
 
 
 @jit_inner
@@ -285,7 +247,7 @@ def _is_cut(state: State, node: int) -> bool:
 
 @jit_inner
 def _ids_rise(state: State, node: int, position: int, following: int, by: int = 1 << 31) -> bool:
-    """Return whether the correlation id at a position in this chunk is lower than the next one, by at most `by`."""
+    """Return whether the id at a position in this chunk is lower than the next one, by at most `by`."""
     offset, _ = view_from(state, node, position, 12)
     first = int32_at(state.arena, offset + 8)
     offset, _ = view_from(state, node, following, 12)
@@ -298,7 +260,7 @@ def _is_request(state: State, connection: int, direction: int, node: int, positi
 
     MAYBE: it will tell what comes behind it, within LONE_REQUEST.
     """
-    directions = state.directions
+    row = state.directions[direction]
     ending = state.connections[connection].ending
     offset, length = view_from(state, node, position, SHORTEST_SURE)
     evidence = header_evidence(state.arena, offset, length, state.max_versions)
@@ -306,7 +268,7 @@ def _is_request(state: State, connection: int, direction: int, node: int, positi
         offset, length = view_from(state, node, position, HEADER_VIEW)
         evidence = header_evidence(state.arena, offset, length, state.max_versions)
     if evidence == 0:
-        cut_off = ending != 0 or length >= SHORTEST_SURE or position + length < directions[direction].next
+        cut_off = ending != 0 or length >= SHORTEST_SURE or position + length < row.next
         return NO if cut_off else UNSURE
     end = position + 4 + int32_at(state.arena, offset)
     produces = int16_at(state.arena, offset + 4) == ApiKey.PRODUCE
@@ -316,15 +278,15 @@ def _is_request(state: State, connection: int, direction: int, node: int, positi
         return NO
     known = state.connections[connection].client_side >= 0
     begins = position == state.chunks[node].position and state.chunks[node].length >= SHORTEST_SURE
-    to_come = ending == 0 and directions[direction].next < end + SHORTEST_SURE
+    to_come = ending == 0 and row.next < end + SHORTEST_SURE
     # A Produce header is told by its body: without that it must wait, or begin a packet; a faint one must be
     # cut off there.
     whole = begins and (evidence > FAINT or _is_cut(state, node))
     if (bare and follows == UNSURE and not whole) or (evidence == FAINT and not known):
-        return UNSURE if to_come and position + length == directions[direction].next else NO
+        return UNSURE if to_come and position + length == row.next else NO
     if to_come:
         to_come = end - position <= LONE_REQUEST
-    if directions[direction].foreign and state.connections[connection].protocol == UNDECIDED:
+    if row.foreign and state.connections[connection].protocol == UNDECIDED:
         # Behind a proxy's greeting Kafka may follow; in the data of another protocol anything does, so one is
         # not enough.
         if evidence < PLAIN_ID:
@@ -333,12 +295,12 @@ def _is_request(state: State, connection: int, direction: int, node: int, positi
             return YES if _ids_rise(state, node, position, end, CHAIN_STEP) else NO
         return MAYBE if to_come else NO
     usual = produces and evidence == PLAIN_BODY and end - position <= LARGEST_WITHOUT_RECORDS
-    there = usual or directions[direction].next >= end
+    there = usual or row.next >= end
     # Without a client id it is weak, zeros look like one: then it must be confirmed by its surroundings.
     if known:
         if follows == YES or evidence >= PLAIN_ID or begins:
             return YES
-        return MAYBE if to_come else (YES if end == directions[direction].next else NO)
+        return MAYBE if to_come else (YES if end == row.next else NO)
     if direction - 2 * connection == state.connections[connection].likely_client_side:
         if follows == YES:
             # Two without client ids, as zeros are, must come one after the other.
@@ -348,9 +310,30 @@ def _is_request(state: State, connection: int, direction: int, node: int, positi
             return YES
         if to_come or ending == 1:
             return MAYBE if to_come else NO
-        return YES if (begins and there) or end == directions[direction].next else NO
-    # Where no client is expected a response looks like a request by chance: [size, id below 14, count, topic]
-    # is a Produce response and reads as a Produce request. The ids of two requests tell, or the body of one.
+        return YES if (begins and there) or end == row.next else NO
+    return _is_unexpected_request(
+        state, node, position, end, evidence, follows, begins, there, to_come, ending
+    )
+
+
+@jit_inner
+def _is_unexpected_request(
+    state: State,
+    node: int,
+    position: int,
+    end: int,
+    evidence: int,
+    follows: int,
+    begins: bool,
+    there: bool,
+    to_come: bool,
+    ending: int,
+) -> int:
+    """Return whether a request begins where no client is expected; the values are those of `_is_request`.
+
+    A response looks like a request by chance: [size, id below 14, count, topic] is a Produce response and
+    reads as a Produce request. The ids of two requests tell, or the body of one.
+    """
     if follows == YES:
         if not begins or evidence < (WEAK if ending == 2 else PLAIN_ID):
             return NO
@@ -391,11 +374,11 @@ def find_chain(state: State, direction: int) -> bool:
 
     A chain of them must begin where a packet does; what lies before it is skipped.
     """
-    directions = state.directions
-    node = directions[direction].head
+    row = state.directions[direction]
+    node = row.head
     while node >= 0:
         chunks = state.chunks
-        position = max(directions[direction].frame, chunks[node].position)
+        position = max(row.frame, chunks[node].position)
         if (
             chunks[node].offset >= 0
             and chunks[node].length >= RESPONSE_VIEW
@@ -457,14 +440,15 @@ def _response_follows(
     there. Where nothing is there, yet or any more, a packet must end, unless one `begins` with the response
     before.
     """
+    row = state.directions[direction]
     offset, length = view_from(state, node, position, RESPONSE_VIEW)
     if length < RESPONSE_VIEW:
-        return begins or position == state.directions[direction].next or _ends_a_packet(state, node, position)
+        return begins or position == row.next or _ends_a_packet(state, node, position)
     size = int32_at(state.arena, offset)
     following = int32_at(state.arena, offset + 4)
     if size < SHORTEST_RESPONSE or size > MAX_FRAME or following < 0 or following == correlation_id:
         return False
-    if sure and size > LONE_RESPONSE and state.directions[direction].next < position + 4 + size:
+    if sure and size > LONE_RESPONSE and row.next < position + 4 + size:
         return False
     step = following - correlation_id
     close = 0 < step <= CHAIN_STEP if sure else abs(step) <= FAR_STEP
@@ -504,11 +488,11 @@ def _is_response(state: State, connection: int, direction: int, node: int, posit
 
     As in `_is_request`.
     """
-    directions = state.directions
+    row = state.directions[direction]
     ending = state.connections[connection].ending != 0
     offset, length = view_from(state, node, position, RESPONSE_VIEW)
     if length < RESPONSE_VIEW:
-        return NO if ending or position + length < directions[direction].next else UNSURE
+        return NO if ending or position + length < row.next else UNSURE
     size = int32_at(state.arena, offset)
     correlation_id = int32_at(state.arena, offset + 4)
     if size < SHORTEST_RESPONSE or size > MAX_FRAME or correlation_id < 0:
@@ -518,15 +502,11 @@ def _is_response(state: State, connection: int, direction: int, node: int, posit
     if (begins or size <= LONE_RESPONSE) and _awaits(state, connection, correlation_id, size):
         # Small ids stand everywhere: what comes behind its frame must confirm one within a packet, or before
         # a hole.
-        beyond = directions[direction].ahead >= 0 and directions[direction].next < end
+        beyond = row.ahead >= 0 and row.next < end
         likely = begins and not beyond and not _has_hole(state, node, end)
-        if (
-            not likely
-            and directions[direction].next < end + RESPONSE_VIEW
-            and directions[direction].next != end
-        ):
+        if not likely and row.next < end + RESPONSE_VIEW and row.next != end:
             if ending:
-                return YES if directions[direction].next > end else NO
+                return YES if row.next > end else NO
             return MAYBE
         if _response_follows(state, connection, direction, node, end, correlation_id, not likely, begins):
             return YES
@@ -538,9 +518,9 @@ def _is_response(state: State, connection: int, direction: int, node: int, posit
 @jit_inner
 def _is_early(state: State, connection: int, direction: int, node: int) -> bool:
     """Return whether the request of a response in this chunk may be captured later than that."""
-    directions = state.directions
-    age = directions[direction].clock_ns - state.chunks[node].time_ns
-    held = directions[direction].next - directions[direction].frame
+    row = state.directions[direction]
+    age = row.clock_ns - state.chunks[node].time_ns
+    held = row.next - row.frame
     return bool(0 <= age <= EARLY_NS and held <= MAX_HELD and state.connections[connection].ending == 0)
 
 
@@ -552,17 +532,17 @@ def _look_on(
 
     Return the verdict.
     """
-    directions = state.directions
+    row = state.directions[direction]
     arena = state.arena
     node = search_from(state, direction, mark)
     while node >= 0 and state.chunks[node].position < limit:
         chunks = state.chunks
-        is_new = chunks[node].position >= directions[direction].doubtful.position
+        is_new = chunks[node].position >= row.doubtful.position
         if not requests and is_new and _is_early(state, connection, direction, node):
-            mark.position = max(mark.position, directions[direction].frame, chunks[node].position)
+            mark.position = max(mark.position, row.frame, chunks[node].position)
             return NO
         if chunks[node].offset >= 0:
-            begin = max(directions[direction].frame, mark.position, chunks[node].position)
+            begin = max(row.frame, mark.position, chunks[node].position)
             for position in range(begin, min(limit, chunks[node].position + chunks[node].length)):
                 if arena[chunks[node].offset + position - chunks[node].position] > MAX_FRAME >> 24:
                     continue
@@ -585,38 +565,32 @@ def _search(state: State, connection: int, direction: int, requests: bool) -> bo
 
     Of what is doubtful the first one is looked at again when more has come, until it is no longer doubtful.
     """
-    directions = state.directions
+    row = state.directions[direction]
     doubtful = False
-    if directions[direction].doubtful.position > max(
-        directions[direction].scanned.position, directions[direction].frame
-    ):
+    if row.doubtful.position > max(row.scanned.position, row.frame):
         verdict = _look_on(
             state,
             connection,
             direction,
             requests,
-            directions[direction].scanned,
-            directions[direction].doubtful.position,
+            row.scanned,
+            row.doubtful.position,
         )
         if verdict == YES:
-            return _found(state, direction, directions[direction].scanned.position)
+            return _found(state, direction, row.scanned.position)
         doubtful = verdict != NO
-    directions[direction].doubtful.position = max(
-        directions[direction].doubtful.position, directions[direction].scanned.position
-    )
+    row.doubtful.position = max(row.doubtful.position, row.scanned.position)
     verdict = MAYBE
     while verdict == MAYBE:
-        verdict = _look_on(
-            state, connection, direction, requests, directions[direction].doubtful, directions[direction].next
-        )
+        verdict = _look_on(state, connection, direction, requests, row.doubtful, row.next)
         if verdict == YES:
-            return _found(state, direction, directions[direction].doubtful.position)
+            return _found(state, direction, row.doubtful.position)
         if not doubtful:
-            directions[direction].scanned.position = directions[direction].doubtful.position
-            directions[direction].scanned.chunk = directions[direction].doubtful.chunk
+            row.scanned.position = row.doubtful.position
+            row.scanned.chunk = row.doubtful.chunk
         if verdict == MAYBE:
             doubtful = True
-            directions[direction].doubtful.position += 1
+            row.doubtful.position += 1
     return False
 
 

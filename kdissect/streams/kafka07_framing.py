@@ -138,12 +138,12 @@ def find_old_request(state: State, direction: int, max_versions: Int64s) -> int:
 
     UNSURE: the last packets may be the start of one, and more has to come.
     """
-    directions = state.directions
-    node = search_from(state, direction, directions[direction].doubtful)
+    row = state.directions[direction]
+    node = search_from(state, direction, row.doubtful)
     while node >= 0:
         chunks = state.chunks
         position = chunks[node].position
-        if chunks[node].offset >= 0 and position >= directions[direction].frame:
+        if chunks[node].offset >= 0 and position >= row.frame:
             offset, length = view_from(state, node, position, SHORTEST_SAYING)
             evidence = old_request_evidence(state.arena, offset, length)
             if evidence != NO:
@@ -156,9 +156,9 @@ def find_old_request(state: State, direction: int, max_versions: Int64s) -> int:
                 offset, length = view_from(state, node, after, HEADER_VIEW)
                 if length < SHORTEST_SAYING or old_request_evidence(state.arena, offset, length) != NO:
                     skip(state, direction, position)
-                    directions[direction].in_step = 1
+                    row.in_step = 1
                     return YES
-            elif evidence == UNSURE and position + length == directions[direction].next:
+            elif evidence == UNSURE and position + length == row.next:
                 return UNSURE
         node = chunks[node].next
     return NO
@@ -167,19 +167,19 @@ def find_old_request(state: State, direction: int, max_versions: Int64s) -> int:
 @jit_inner
 def find_old_response(state: State, direction: int) -> bool:
     """Search a stream that is out of step for a response where packets begin; skip what lies before it."""
-    directions = state.directions
-    node = directions[direction].head
+    row = state.directions[direction]
+    node = row.head
     while node >= 0:
         chunks = state.chunks
         position = chunks[node].position
-        if chunks[node].offset >= 0 and position >= directions[direction].frame:
+        if chunks[node].offset >= 0 and position >= row.frame:
             offset, length = view_from(state, node, position, RESPONSE_VIEW)
             if old_response_evidence(state.arena, offset, length):
                 after = position + 4 + int32_at(state.arena, offset)
                 offset, length = view_from(state, node, after, RESPONSE_VIEW)
                 if length < 6 or old_response_evidence(state.arena, offset, length):
                     skip(state, direction, position)
-                    directions[direction].in_step = 1
+                    row.in_step = 1
                     return True
         node = chunks[node].next
     return False

@@ -128,7 +128,7 @@ def _is_too_early(state: State, connection: int, node: int, request_ns: int) -> 
 
 @jit_inner
 def _take_early(state: State, connection: int, correlation_id: int, request_ns: int) -> int:
-    """Consume the early response with this correlation id out of its list; return its node, -1 when there is none.
+    """Remove the early response with this correlation id from its list; return its node, -1 without one.
 
     Those that are too old for any request still to come are orphans. While more of the client's bytes are
     there, behind a packet that was captured late, requests among them may be older than this one.

@@ -239,7 +239,7 @@ class FlowProcessor:
         return rows
 
     def _is_used_again(self, row: int, opening: int, parts: list[Int64s]) -> bool:
-        """Return whether a SYN (as in `opened_by`) opens another connection than the one on these ports so far.
+        """Return whether a SYN (as in `opened_by`) opens another connection on these ports.
 
         `parts` are segments of that one which were not advanced over yet. If it has no SYN, this one may be
         captured late: then it comes shortly before what its sender was captured to send first, or what the

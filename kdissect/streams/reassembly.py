@@ -83,33 +83,30 @@ def free_chunk(state: State, node: int) -> int:
 
 @jit_inner
 def _append(state: State, direction: int, node: int) -> None:
-    directions = state.directions
-    if directions[direction].tail < 0:
-        directions[direction].head = node
+    row = state.directions[direction]
+    if row.tail < 0:
+        row.head = node
     else:
-        state.chunks[directions[direction].tail].next = node
-    directions[direction].tail = node
-    directions[direction].next = state.chunks[node].position + state.chunks[node].length
+        state.chunks[row.tail].next = node
+    row.tail = node
+    row.next = state.chunks[node].position + state.chunks[node].length
 
 
 @jit_inner
 def _append_ready(state: State, direction: int) -> None:
     """Move what no longer lies beyond a hole from AHEAD to the stream."""
-    directions = state.directions
-    while (
-        directions[direction].ahead >= 0
-        and state.chunks[directions[direction].ahead].position <= directions[direction].next
-    ):
-        node = directions[direction].ahead
-        if node == directions[direction].latest_ahead:
-            directions[direction].latest_ahead = -1
-        directions[direction].ahead = state.chunks[node].next
+    row = state.directions[direction]
+    while row.ahead >= 0 and state.chunks[row.ahead].position <= row.next:
+        node = row.ahead
+        if node == row.latest_ahead:
+            row.latest_ahead = -1
+        row.ahead = state.chunks[node].next
         state.chunks[node].next = -1
-        directions[direction].ahead_count -= 1
+        row.ahead_count -= 1
         _append(state, direction, node)
-    if directions[direction].ahead < 0:
-        directions[direction].hole_ns = 0
-    directions[direction].hole_acked_ns = 0
+    if row.ahead < 0:
+        row.hole_ns = 0
+    row.hole_acked_ns = 0
 
 
 @jit_inner
@@ -119,74 +116,70 @@ def begin_at(state: State, direction: int, sequence: int, acknowledged: bool) ->
     A SYN counts more than the acknowledgment in a SYN-ACK that was captured before it (`acknowledged`): that
     covers the data of the SYN.
     """
-    directions = state.directions
-    if acknowledged and directions[direction].from_start != 0:
+    row = state.directions[direction]
+    if acknowledged and row.from_start != 0:
         return
-    if (
-        directions[direction].started != 0
-        and directions[direction].held_ns == 0
-        and directions[direction].highest != 0
-    ):
+    if row.started != 0 and row.held_ns == 0 and row.highest != 0:
         return
-    if directions[direction].held_ns != 0:
-        first = unwrap(sequence, directions[direction].first_sequence, 0)
-        if first > state.chunks[directions[direction].ahead].position or first < -MAX_AHEAD_BYTES:
+    if row.held_ns != 0:
+        first = unwrap(sequence, row.first_sequence, 0)
+        if first > state.chunks[row.ahead].position or first < -MAX_AHEAD_BYTES:
             return
-        node = directions[direction].ahead
+        node = row.ahead
         while node >= 0:
             state.chunks[node].position -= first
             node = state.chunks[node].next
-        directions[direction].highest -= first
+        row.highest -= first
         if not acknowledged:
-            directions[direction].held_ns = 0
-        directions[direction].started = 1
+            row.held_ns = 0
+        row.started = 1
     else:
-        directions[direction].started = 2 if acknowledged else 1
-    directions[direction].from_start = 1
-    directions[direction].first_sequence = sequence
-    if directions[direction].held_ns != 0:
+        row.started = 2 if acknowledged else 1
+    row.from_start = 1
+    row.first_sequence = sequence
+    if row.held_ns != 0:
         return
-    if directions[direction].ahead >= 0 and state.chunks[directions[direction].ahead].position <= 0:
+    if row.ahead >= 0 and state.chunks[row.ahead].position <= 0:
         _append_ready(state, direction)
 
 
 @jit_inner
 def _release(state: State, direction: int, time: int) -> None:
     """Have a direction without SYN begin with the first byte that came in time."""
-    directions = state.directions
-    first = state.chunks[directions[direction].ahead].position
-    if directions[direction].from_start == 0 or first < 0:
-        directions[direction].from_start = 0
-        directions[direction].next = first
-        directions[direction].frame = first
-        directions[direction].scanned.position = directions[direction].doubtful.position = first
-    directions[direction].held_ns = 0
+    row = state.directions[direction]
+    first = state.chunks[row.ahead].position
+    if row.from_start == 0 or first < 0:
+        row.from_start = 0
+        row.next = first
+        row.frame = first
+        row.scanned.position = row.doubtful.position = first
+    row.held_ns = 0
     _append_ready(state, direction)
-    if directions[direction].ahead >= 0:
-        directions[direction].hole_ns = time
+    if row.ahead >= 0:
+        row.hole_ns = time
 
 
 @jit_inner
 def give_up_hole(state: State, direction: int) -> None:
     """Replace the hole after NEXT by a gap and go on behind it."""
-    directions = state.directions
-    if directions[direction].held_ns != 0:
-        _release(state, direction, directions[direction].held_ns)
+    row = state.directions[direction]
+    if row.held_ns != 0:
+        _release(state, direction, row.held_ns)
         return
-    missing = state.chunks[directions[direction].ahead].position - directions[direction].next
-    directions[direction].lost_bytes += missing
-    _append(state, direction, _new_chunk(state, directions[direction].next, GAP, missing, -1, -1))
+    missing = state.chunks[row.ahead].position - row.next
+    row.lost_bytes += missing
+    _append(state, direction, _new_chunk(state, row.next, GAP, missing, -1, -1))
     _append_ready(state, direction)
 
 
 @jit_inner
 def _insert_ahead(state: State, direction: int, begin: int, at: int, end: int, time: int, packet: int) -> int:
     """Keep bytes begin..end for later, as far as they are new; return how many were."""
-    directions = state.directions
+    row = state.directions[direction]
     added = 0
     before = -1
-    after = directions[direction].ahead
-    latest = directions[direction].latest_ahead
+    after = row.ahead
+    latest = row.latest_ahead
     if latest >= 0 and state.chunks[latest].position + state.chunks[latest].length <= begin:
         before = latest
         after = state.chunks[latest].next
@@ -206,11 +199,11 @@ def _insert_ahead(state: State, direction: int, begin: int, at: int, end: int, t
         node = _new_chunk(state, begin, at, stop - begin, time, packet)
         state.chunks[node].next = after
         if before < 0:
-            directions[direction].ahead = node
+            row.ahead = node
         else:
             state.chunks[before].next = node
-        directions[direction].ahead_count += 1
-        directions[direction].latest_ahead = node
+        row.ahead_count += 1
+        row.latest_ahead = node
         before = node
         added += stop - begin
         if at >= 0:
@@ -221,28 +214,23 @@ def _insert_ahead(state: State, direction: int, begin: int, at: int, end: int, t
 
 @jit_inner
 def _is_near(state: State, direction: int, sequence: int) -> bool:
-    directions = state.directions
-    return bool(
-        abs(
-            unwrap(sequence, directions[direction].first_sequence, directions[direction].next)
-            - directions[direction].next
-        )
-        <= FAR_BYTES
-    )
+    row = state.directions[direction]
+    return bool(abs(unwrap(sequence, row.first_sequence, row.next) - row.next) <= FAR_BYTES)
 
 
 @jit_inner
 def is_elsewhere(state: State, direction: int, other: int, sequence: int, acknowledgment: int) -> bool:
     """Return whether a segment's numbers are all far from what both directions have said of theirs so far."""
+    row = state.directions[direction]
     directions = state.directions
-    if directions[direction].started != 0 and _is_near(state, direction, sequence):
+    if row.started != 0 and _is_near(state, direction, sequence):
         return False
     agreed = directions[other].acked
     if agreed >= 0 and abs(unwrap(sequence, agreed, 0)) <= FAR_BYTES:
         return False
-    if directions[direction].started == 0 and agreed < 0:
+    if row.started == 0 and agreed < 0:
         return False
-    before = directions[direction].acked
+    before = row.acked
     if before >= 0 and abs(unwrap(acknowledgment, before, 0)) <= FAR_BYTES:
         return False
     return directions[other].started == 0 or not _is_near(state, other, acknowledgment)
@@ -255,6 +243,33 @@ def chunks_needed(state: State, direction: int) -> int:
 
 
 @jit_inner
+def _receive_ahead(
+    state: State, direction: int, begin: int, middle: int, end: int, at: int, time: int, packet: int
+) -> bool:
+    """Keep bytes begin..end, of which the capture cut off those from `middle` on, beyond the hole.
+
+    Return whether some of them were there before.
+    """
+    row = state.directions[direction]
+    added = 0
+    if middle > begin:
+        added = _insert_ahead(state, direction, begin, at, middle, time, packet)
+    if end > middle:
+        cut = _insert_ahead(state, direction, middle, GAP, end, time, packet)
+        row.lost_bytes += cut
+        added += cut
+    if added == 0:
+        row.retransmitted += 1
+    elif end < row.highest:
+        row.reordered += 1
+    if row.hole_ns == 0:
+        row.hole_ns = time
+    if row.held_ns == 0 and state.chunks[row.ahead].position <= row.next:
+        _append_ready(state, direction)
+    return added < end - begin
+
+
+@jit_inner
 def receive(
     state: State, direction: int, time: int, packet: int, at: int, captured: int, missing: int, sequence: int
 ) -> int:
@@ -264,83 +279,60 @@ def receive(
 
     Returns flags for it: REPEATS when some of them were there before, PROBES for a keep-alive probe.
     """
-    directions = state.directions
+    row = state.directions[direction]
     length = captured + missing
-    directions[direction].payload_bytes += length
-    directions[direction].cut_bytes += missing
-    if directions[direction].started == 0:
-        directions[direction].started = 1
-        directions[direction].first_sequence = sequence
-        directions[direction].held_ns = time
-    elif directions[direction].started == 2:
-        directions[direction].started = 1
-        directions[direction].held_ns = time
-    held = directions[direction].held_ns != 0
-    begin = unwrap(sequence, directions[direction].first_sequence, directions[direction].next)
+    row.payload_bytes += length
+    row.cut_bytes += missing
+    if row.started == 0:
+        row.started = 1
+        row.first_sequence = sequence
+        row.held_ns = time
+    elif row.started == 2:
+        row.started = 1
+        row.held_ns = time
+    held = row.held_ns != 0
+    begin = unwrap(sequence, row.first_sequence, row.next)
     middle = begin + captured
     end = begin + length
-    if end <= directions[direction].next and not held:
+    if end <= row.next and not held:
         # A keep-alive probe repeats one byte by design (RFC 9293, section 3.8.4); it is no sign of loss.
-        if length == 1 and end == directions[direction].next:
+        if length == 1 and end == row.next:
             return PROBES
-        directions[direction].retransmitted += 1
+        row.retransmitted += 1
         return REPEATS
     repeats = 0
-    high = directions[direction].highest
-    if begin < directions[direction].next and not held:
-        skip = directions[direction].next - begin
-        directions[direction].retransmitted += 1
+    high = row.highest
+    if begin < row.next and not held:
+        skip = row.next - begin
+        row.retransmitted += 1
         repeats = REPEATS
         begin += skip
         at += skip
         middle = max(middle, begin)
-    if (
-        begin == directions[direction].next
-        and not held
-        and (directions[direction].ahead < 0 or end <= state.chunks[directions[direction].ahead].position)
-    ):
+    if begin == row.next and not held and (row.ahead < 0 or end <= state.chunks[row.ahead].position):
         if end < high:
-            directions[direction].reordered += 1
+            row.reordered += 1
         if middle > begin:
             _append(state, direction, _new_chunk(state, begin, at, middle - begin, time, packet))
         if end > middle:
-            directions[direction].lost_bytes += end - middle
+            row.lost_bytes += end - middle
             _append(state, direction, _new_chunk(state, middle, GAP, end - middle, time, packet))
-        if directions[direction].ahead >= 0:
+        if row.ahead >= 0:
             _append_ready(state, direction)
-    else:
-        added = 0
-        if middle > begin:
-            added = _insert_ahead(state, direction, begin, at, middle, time, packet)
-        if end > middle:
-            cut = _insert_ahead(state, direction, middle, GAP, end, time, packet)
-            directions[direction].lost_bytes += cut
-            added += cut
-        if added < end - begin:
-            repeats = REPEATS
-        if added == 0:
-            directions[direction].retransmitted += 1
-        elif end < high:
-            directions[direction].reordered += 1
-        if directions[direction].hole_ns == 0:
-            directions[direction].hole_ns = time
-        if not held and state.chunks[directions[direction].ahead].position <= directions[direction].next:
-            _append_ready(state, direction)
-    directions[direction].highest = max(high, end)
+    elif _receive_ahead(state, direction, begin, middle, end, at, time, packet):
+        repeats = REPEATS
+    row.highest = max(high, end)
     return repeats
 
 
 @jit_inner
 def acknowledge(state: State, direction: int, acknowledgment: int, time: int) -> None:
     """Note that the receiver of this direction has all bytes before a 32-bit acknowledgment number."""
-    directions = state.directions
-    if directions[direction].ahead < 0 or directions[direction].hole_acked_ns != 0:
+    row = state.directions[direction]
+    if row.ahead < 0 or row.hole_acked_ns != 0:
         return
-    if (
-        unwrap(acknowledgment, directions[direction].first_sequence, directions[direction].next)
-        >= state.chunks[directions[direction].ahead].position
-    ):
-        directions[direction].hole_acked_ns = time
+    if unwrap(acknowledgment, row.first_sequence, row.next) >= state.chunks[row.ahead].position:
+        row.hole_acked_ns = time
 
 
 @jit_inner
@@ -359,18 +351,16 @@ def set_clock_back(state: State, connection: int, direction: int, by_ns: int) ->
 @jit_inner
 def _may_begin_earlier(state: State, direction: int, time: int) -> bool:
     """Return whether bytes before the first ones of a direction may still come."""
-    directions = state.directions
-    if directions[direction].from_start != 0:
-        return bool(time - directions[direction].held_ns <= ACK_GRACE_NS)
-    first = state.chunks[directions[direction].ahead].position
-    acknowledged = (
-        directions[direction].hole_acked_ns != 0 and time - directions[direction].hole_acked_ns > ACK_GRACE_NS
-    )
+    row = state.directions[direction]
+    if row.from_start != 0:
+        return bool(time - row.held_ns <= ACK_GRACE_NS)
+    first = state.chunks[row.ahead].position
+    acknowledged = row.hole_acked_ns != 0 and time - row.hole_acked_ns > ACK_GRACE_NS
     return bool(
         not acknowledged
-        and time - directions[direction].held_ns <= HELD_MAX_NS
-        and directions[direction].highest - first <= HELD_BYTES
-        and directions[direction].ahead_count <= HELD_CHUNKS
+        and time - row.held_ns <= HELD_MAX_NS
+        and row.highest - first <= HELD_BYTES
+        and row.ahead_count <= HELD_CHUNKS
     )
 
 
@@ -380,30 +370,24 @@ def settle(state: State, direction: int, time: int) -> bool:
 
     Return whether that happened.
     """
-    directions = state.directions
+    row = state.directions[direction]
     given_up = False
-    if directions[direction].held_ns != 0:
+    if row.held_ns != 0:
         if _may_begin_earlier(state, direction, time):
             return False
         _release(state, direction, time)
         given_up = True
-    while directions[direction].ahead >= 0:
+    while row.ahead >= 0:
         if not (
-            (
-                directions[direction].hole_acked_ns != 0
-                and time - directions[direction].hole_acked_ns > ACK_GRACE_NS
-            )
-            or time - directions[direction].hole_ns > HOLE_MAX_AGE_NS
+            (row.hole_acked_ns != 0 and time - row.hole_acked_ns > ACK_GRACE_NS)
+            or time - row.hole_ns > HOLE_MAX_AGE_NS
         ):
-            if (
-                directions[direction].highest - directions[direction].next <= MAX_AHEAD_BYTES
-                and directions[direction].ahead_count <= MAX_AHEAD_CHUNKS
-            ):
+            if row.highest - row.next <= MAX_AHEAD_BYTES and row.ahead_count <= MAX_AHEAD_CHUNKS:
                 break
-            directions[direction].overfull_holes += 1
+            row.overfull_holes += 1
         give_up_hole(state, direction)
-        if directions[direction].ahead >= 0:
-            directions[direction].hole_ns = time
+        if row.ahead >= 0:
+            row.hole_ns = time
         given_up = True
     return given_up
 
@@ -411,35 +395,35 @@ def settle(state: State, direction: int, time: int) -> bool:
 @jit_inner
 def discard(state: State, direction: int, position: int) -> None:
     """Forget the chunks of this direction before a position: they are consumed."""
-    directions = state.directions
-    while directions[direction].head >= 0:
+    row = state.directions[direction]
+    while row.head >= 0:
         chunks = state.chunks
-        node = directions[direction].head
+        node = row.head
         if chunks[node].position + chunks[node].length > position:
             break
-        if node == directions[direction].scanned.chunk:
-            directions[direction].scanned.chunk = -1
-        if node == directions[direction].doubtful.chunk:
-            directions[direction].doubtful.chunk = -1
-        directions[direction].head = free_chunk(state, node)
-    if directions[direction].head < 0:
-        directions[direction].tail = -1
-    directions[direction].frame = position
+        if node == row.scanned.chunk:
+            row.scanned.chunk = -1
+        if node == row.doubtful.chunk:
+            row.doubtful.chunk = -1
+        row.head = free_chunk(state, node)
+    if row.head < 0:
+        row.tail = -1
+    row.frame = position
 
 
 @jit_inner
 def leave_gap(state: State, direction: int, keep: int) -> None:
     """Put a gap in the place of all that is not consumed but its first bytes."""
-    directions = state.directions
+    row = state.directions[direction]
     chunks = state.chunks
-    first = directions[direction].frame + keep
-    end = directions[direction].next
-    if directions[direction].head < 0 or first >= end:
+    first = row.frame + keep
+    end = row.next
+    if row.head < 0 or first >= end:
         return
-    last = directions[direction].tail
+    last = row.tail
     time, packet = chunks[last].time_ns, chunks[last].packet
     before = -1
-    node = directions[direction].head
+    node = row.head
     while chunks[node].position + chunks[node].length <= first:
         before = node
         node = chunks[node].next
@@ -453,11 +437,11 @@ def leave_gap(state: State, direction: int, keep: int) -> None:
         node = free_chunk(state, node)
     gap = _new_chunk(state, first, GAP, end - first, time, packet)
     if before < 0:
-        directions[direction].head = gap
+        row.head = gap
     else:
         chunks[before].next = gap
-    directions[direction].tail = gap
-    discard(state, direction, directions[direction].frame)
+    row.tail = gap
+    discard(state, direction, row.frame)
 
 
 @jit_inner
@@ -466,15 +450,13 @@ def skip(state: State, direction: int, position: int) -> None:
 
     Gaps among them are counted as lost already.
     """
-    directions = state.directions
-    node = directions[direction].head
+    row = state.directions[direction]
+    node = row.head
     while node >= 0 and state.chunks[node].position < position:
         chunks = state.chunks
         if chunks[node].offset >= 0:
-            begin = max(directions[direction].frame, chunks[node].position)
-            directions[direction].skipped_bytes += (
-                min(position, chunks[node].position + chunks[node].length) - begin
-            )
+            begin = max(row.frame, chunks[node].position)
+            row.skipped_bytes += min(position, chunks[node].position + chunks[node].length) - begin
         node = chunks[node].next
     discard(state, direction, position)
 

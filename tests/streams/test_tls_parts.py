@@ -23,7 +23,7 @@ from kdissect.streams.tls.keylog import (
 from kdissect.streams.tls.record_layer import (
     Chunk,
     Records,
-    Verdict,
+    RecordVerdict,
 )
 
 RANDOM, SECRET = "ab" * 32, "0123456789abcdef" * 6
@@ -124,12 +124,12 @@ def test_records_behind_any_loss(seed: int) -> None:
     whole = set(made)
     records = Records()
 
-    def on_record(header: bytes, fragment: bytes, _: object) -> Verdict:
+    def on_record(header: bytes, fragment: bytes, _: object) -> RecordVerdict:
         if header + fragment not in whole:
-            return Verdict.SHUT
+            return RecordVerdict.SHUT
         taken.append(int.from_bytes(fragment[:2], "big"))
         records.found_again()
-        return Verdict.TAKEN
+        return RecordVerdict.TAKEN
 
     held: list[Chunk] = []
     for chunk in chunks:

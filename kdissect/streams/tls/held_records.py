@@ -20,11 +20,12 @@ FEW = 64
 @jit_flat
 def _list_chunks(state: State, direction: int, rows: Int64s) -> int:
     """Fill rows (at, length, time, packet); return how many were filled."""
+    row = state.directions[direction]
     count = 0
-    node = state.directions[direction].head
+    node = row.head
     while node >= 0 and count < len(rows):
         chunks = state.chunks
-        inside = max(0, state.directions[direction].frame - chunks[node].position)
+        inside = max(0, row.frame - chunks[node].position)
         rows[count, 0] = chunks[node].offset + inside if chunks[node].offset >= 0 else -1
         rows[count, 1] = chunks[node].length - inside
         rows[count, 2] = chunks[node].time_ns
@@ -36,10 +37,10 @@ def _list_chunks(state: State, direction: int, rows: Int64s) -> int:
 
 @jit_flat
 def _let_go(state: State, direction: int, count: int, wait_for: int) -> None:
-    directions = state.directions
+    row = state.directions[direction]
     if count > 0:
-        discard(state, direction, directions[direction].frame + count)
-    directions[direction].scanned.position = directions[direction].next + wait_for
+        discard(state, direction, row.frame + count)
+    row.scanned.position = row.next + wait_for
 
 
 def held_chunks(state: State, direction: int) -> list[Chunk]:

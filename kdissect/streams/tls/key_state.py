@@ -34,7 +34,7 @@ class Opener:
         self._trials = MOST_TRIALS
 
     def open(self, header: bytes, fragment: bytes, broken: int, gone: int) -> Found | None:
-        """Open a record; before it `broken` records are missing, and `gone` bytes of any number of records."""
+        """Open a record, before which `broken` records and `gone` bytes of other records are missing."""
         furthest = min(self._unread + broken + (gone + SMALLEST_RECORD - 1) // SMALLEST_RECORD, MOST_NUMBERS)
         for turn, protection in enumerate((self.protection, *self._following)):
             first = self._number if turn == 0 else 0

@@ -37,7 +37,7 @@ class Place(NamedTuple):
     packet: int
 
 
-class Verdict(Enum):
+class RecordVerdict(Enum):
     """What became of a record."""
 
     TAKEN = auto()
@@ -45,7 +45,7 @@ class Verdict(Enum):
     HELD = auto()  # the other direction must go on first
 
 
-OnRecord = Callable[[bytes, bytes, Place], Verdict]  # header, fragment, place
+OnRecord = Callable[[bytes, bytes, Place], RecordVerdict]  # header, fragment, place
 
 
 class _Run:
@@ -120,9 +120,9 @@ class Records:
             if stop > len(data):
                 return at, False
             verdict = on_record(header, data[at + HEADER_BYTES : stop], run.place(stop))
-            if verdict is Verdict.HELD:
+            if verdict is RecordVerdict.HELD:
                 return at, True
-            if verdict is Verdict.SHUT:
+            if verdict is RecordVerdict.SHUT:
                 self.missing += stop - at
                 self.passed += stop - at
             at = stop
@@ -144,7 +144,7 @@ class Records:
                 break
             self._miss(at - start)
             start = at
-            if on_record(header, data[at + HEADER_BYTES : stop], run.place(stop)) is Verdict.TAKEN:
+            if on_record(header, data[at + HEADER_BYTES : stop], run.place(stop)) is RecordVerdict.TAKEN:
                 self.lost = False
                 return stop
         self._miss(reach - start)

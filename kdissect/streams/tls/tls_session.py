@@ -38,7 +38,7 @@ from kdissect.streams.tls.record_layer import (
     Chunk,
     Place,
     Records,
-    Verdict,
+    RecordVerdict,
 )
 from kdissect.streams.tls.record_protection import (
     Protection,
@@ -181,7 +181,7 @@ class Session:
         peer = self._peers[side]
         may_hold = sum(chunk.length for chunk in chunks) <= MOST_HELD
 
-        def on_record(header: bytes, fragment: bytes, place: Place) -> Verdict:
+        def on_record(header: bytes, fragment: bytes, place: Place) -> RecordVerdict:
             return self._on_record(side, header, fragment, place, may_hold)
 
         done, held = peer.records.read(chunks, on_record)
@@ -270,7 +270,9 @@ class Session:
         if not peer.finished:
             self._torn = True
 
-    def _on_record(self, side: int, header: bytes, fragment: bytes, place: Place, may_hold: bool) -> Verdict:
+    def _on_record(
+        self, side: int, header: bytes, fragment: bytes, place: Place, may_hold: bool
+    ) -> RecordVerdict:
         peer, kind = self._peers[side], header[0]
         if peer.records.missing:
             self._lost_some(peer)
@@ -280,17 +282,17 @@ class Session:
             and self.version == TLS_1_3
             and self._can_open(peer)
         ):
-            return Verdict.SHUT  # found by searching: only what opens is no chance
+            return RecordVerdict.SHUT  # found by searching: only what opens is no chance
         if kind == CHANGE_CIPHER_SPEC and (self.version == TLS_1_3 or not peer.changed):
             if may_hold and self._waits_for_server(side):
-                return Verdict.HELD
+                return RecordVerdict.HELD
             self._change_cipher(side)
             return self._found(peer)
         if not peer.changed and kind != APPLICATION_DATA:
             self._on_content(side, kind, fragment, place)
             return self._found(peer)
         if self._waits_for_server(side) and may_hold:
-            return Verdict.HELD
+            return RecordVerdict.HELD
         if peer.opener is None and self._torn and not self._guessed:
             self._guess_suite()
         if peer.opener is None or peer.opener.exhausted:
@@ -299,7 +301,7 @@ class Session:
             return self._found(peer)
         found = peer.opener.open(header, fragment, peer.records.broken, peer.records.gone)
         if found is None:
-            return Verdict.SHUT
+            return RecordVerdict.SHUT
         self.opened_records += 1
         kind, content = found.opened
         if found.missed:
@@ -314,9 +316,9 @@ class Session:
         return self._found(peer)
 
     @staticmethod
-    def _found(peer: _Peer) -> Verdict:
+    def _found(peer: _Peer) -> RecordVerdict:
         peer.records.found_again()
-        return Verdict.TAKEN
+        return RecordVerdict.TAKEN
 
     def _waits_for_server(self, side: int) -> bool:
         """Return whether a record of the client came before the server hello that tells how to read it."""
