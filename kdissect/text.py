@@ -178,7 +178,7 @@ def format_clock(time_ns: int | None, *, date: bool = False) -> str:
 
 
 def format_timestamp(time_ns: int, *, digits: int = 9) -> str:
-    """Return a time in UTC as 2026-05-01T12:00:00.123456789Z (RFC 3339), cut to `digits` digits of the second.
+    """Return a time in UTC as 2026-05-01T12:00:00.123456789Z (RFC 3339), cut to `digits` digits.
 
     >>> format_timestamp(1_000_000_001, digits=3)
     '1970-01-01T00:00:01.000Z'
@@ -229,7 +229,10 @@ def parse_address(text: str) -> tuple[str, int | None]:
 
 
 def format_uuid(raw: bytes) -> str:
-    """Return the 16 bytes of an id as Kafka prints them: 22 characters of base64url (org.apache.kafka.common.Uuid)."""
+    """Return the 16 bytes of an id as Kafka prints them.
+
+    22 characters of base64url (org.apache.kafka.common.Uuid).
+    """
     return urlsafe_b64encode(raw)[:UUID_CHARACTERS].decode()
 
 
@@ -251,8 +254,8 @@ def parse_uuid(text: str) -> bytes:
 def escape_cell(text: str) -> str:
     r"""Return text for a cell of a CSV file that no spreadsheet takes for a formula and no terminal obeys.
 
-    A formula gets an apostrophe in front, which a spreadsheet takes for "this is text" and does not show. Control and
-    format characters are written as escapes, apart from tabs and ends of lines.
+    A formula gets an apostrophe in front, which a spreadsheet takes for "this is text" and does not show.
+    Control and format characters are written as escapes, apart from tabs and ends of lines.
 
     >>> escape_cell("=1+1"), escape_cell("a\x1bb\n")
     ("'=1+1", 'a\\x1bb\n')

@@ -428,16 +428,9 @@ def collect_segments(
         state[PACKET] = packet + 1
         what = headers.UNKNOWN_LINK
         if 0 <= link_type < len(LINK_TABLE) and LINK_TABLE[link_type, KIND] >= 0:
-            what = read_packet(
-                data,
-                at,
-                captured,
-                original,
-                LINK_TABLE[link_type, KIND],
-                LINK_TABLE[link_type, TYPE_AT],
-                LINK_TABLE[link_type, SKIP],
-                segment,
-            )
+            kind, type_at = LINK_TABLE[link_type, KIND], LINK_TABLE[link_type, TYPE_AT]
+            skip = LINK_TABLE[link_type, SKIP]
+            what = read_packet(data, at, captured, original, kind, type_at, skip, segment)
         waited = state[HELD_COUNT]
         if what == headers.FRAGMENT:
             what = _take_later_fragment(place, captured, time_ns, packet, tables, segment)

@@ -1,4 +1,7 @@
-"""No name of a capture is anywhere in what is told about it once names are replaced; everything else is the same."""
+"""No name of a capture is anywhere in what is told about it once names are replaced.
+
+Everything else is the same.
+"""
 
 import json
 import re

@@ -134,7 +134,10 @@ def test_same_tables_for_any_number_of_splits(
 def test_executors_survey_and_write(
     cluster: Standalone, far: Engine, splits_of: SplitsOf, dissected: Dissected, tmp_path: Path
 ) -> None:
-    """What a cluster does by itself: ranges are looked over, and tables written through Hadoop's file systems."""
+    """What a cluster does by itself.
+
+    Ranges are looked over, and tables written through Hadoop's file systems.
+    """
     files = open_inputs([str(CAPTURE)], str(tmp_path)).files
     size = CAPTURE.stat().st_size
     run = partial(jobs.scan_ranges, far.context())

@@ -33,14 +33,23 @@ Caused by: something else
         ("kdissect.streams.payload_reader.CaptureChanged: a.pcap was changed", "a.pcap was changed"),
         (
             "ModuleNotFoundError: No module named 'numba'",
-            f"a worker's Python lacks a package that kdissect needs (No module named 'numba'): {PYTHON_ADVICE}",
+            (
+                "a worker's Python lacks a package that kdissect needs (No module named 'numba'): "
+                f"{PYTHON_ADVICE}"
+            ),
         ),
         (
             "FileNotFoundError: [Errno 2] No such file or directory: 'a.pcap'",
-            "a worker cannot read a capture ([Errno 2] No such file or directory: 'a.pcap'): captures must lie where every executor sees them",
+            (
+                "a worker cannot read a capture ([Errno 2] No such file or directory: 'a.pcap'): "
+                "captures must lie where every executor sees them"
+            ),
         ),
         (
-            "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has …",
+            (
+                "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] "
+                "Python in worker has …"
+            ),
             f"a worker's Python is of another version than this one: {PYTHON_ADVICE}",
         ),
         ("KeyboardInterrupt", f"a worker failed (KeyboardInterrupt); {DEBUGGING}"),

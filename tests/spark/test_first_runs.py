@@ -18,7 +18,8 @@ import sys
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import CaptureFile
 from kdissect.capture.formats import pcapng
-print(index_captures([CaptureFile(sys.argv[1], "")]).packets, sum(pcapng.read_blocks.stats.cache_hits.values()))
+packets = index_captures([CaptureFile(sys.argv[1], "")]).packets
+print(packets, sum(pcapng.read_blocks.stats.cache_hits.values()))
 """
 
 

@@ -1,4 +1,7 @@
-"""SQL over the tables against the same question worked out on exported rows; wrong questions in one sentence."""
+"""SQL over the tables against the same question worked out on exported rows.
+
+Wrong questions in one sentence.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +20,8 @@ pytestmark = pytest.mark.spark
 
 CAPTURE = CAPTURES / "transactions.pcapng"
 JOIN = """
-    SELECT c.client_id, p.topic, sum(p.records) AS records FROM partitions p JOIN connections c USING (connection)
+    SELECT c.client_id, p.topic, sum(p.records) AS records
+    FROM partitions p JOIN connections c USING (connection)
     WHERE p.api_key = 0 GROUP BY ALL ORDER BY ALL
 """
 

@@ -72,9 +72,7 @@ def read_records(
 ) -> None:
     """Fill `records` from state[POSITION] on. data[0] is byte `base` of the file.
 
-    Nothing from `stop` on is read.
-
-    Records that begin at `limit` or later are not read.
+    Nothing from `stop` on is read, and no record that begins at `limit` or later.
     """
     position, count, outcome = state[record_table.POSITION], 0, record_table.MORE
     link_type, multiply, snap = interfaces[0, LINK], interfaces[0, MULTIPLY], interfaces[0, SNAP]
@@ -115,11 +113,8 @@ def read_records(
         count += 1
     if count:
         state[record_table.CLOCK_NS] = records[count - 1, record_table.TIME_NS]
-    state[record_table.POSITION], state[record_table.COUNT], state[record_table.OUTCOME] = (
-        position,
-        count,
-        outcome,
-    )
+    state[record_table.POSITION], state[record_table.COUNT] = position, count
+    state[record_table.OUTCOME] = outcome
 
 
 def _both_orders(magic: int, resolution: int, record_header: int) -> dict[bytes, tuple[bool, int, int]]:
