@@ -46,7 +46,7 @@ LIMITS = {
 
 
 def read(text: str) -> dict[str, int]:
-    """Read what the variable says. Raises LimitsError.
+    """Read what the variable says. Raise LimitsError.
 
     >>> read("frame=512m")["frame"] >> 20
     512

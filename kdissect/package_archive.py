@@ -36,7 +36,7 @@ def pack(folder: Path) -> Path:
 
 
 def unpacked(archive: Path) -> Path:
-    """Give the folder of the package that is in an archive, unpacked on this machine."""
+    """Return the folder of the package that is in an archive, unpacked on this machine."""
     name = f"package-{hashlib.sha256(archive.read_bytes()).hexdigest()[:16]}"
     with suppress(OSError, RuntimeError):  # no home, or none that may be written to
         return _unpack(archive, cache_home() / name)

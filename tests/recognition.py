@@ -34,7 +34,7 @@ class Seen(NamedTuple):
 
 
 def look(path: Path) -> Seen:
-    """Dissect one capture. Raises InputError for what is none."""
+    """Dissect one capture. Raise InputError for what is none."""
     scratch = ScratchDirectory()
     try:
         splits = index_captures(open_inputs([str(path)], str(scratch.path)).files).splits

@@ -109,7 +109,8 @@ def array_of(table: RowTable[R]) -> Records:
 def rows_of(kind: type[R], array: Records) -> list[R]:
     """Return the rows of a contiguous array for code outside of loops.
 
-    Their fields are read much faster than NumPy's. They lie in the memory of the array, so they change with it.
+    Their fields are read much faster than NumPy's. They lie in the memory of the array, so they change with
+    it.
     """
     return list(RowTable(kind, array))
 

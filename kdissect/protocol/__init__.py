@@ -1,1 +1,4 @@
-"""Bytes and their meaning: schemas as data, a plain codec and a columnar reader over them, records, errors."""
+"""Bytes and their meaning.
+
+Schemas as data, a plain codec and a columnar reader over them, records, errors.
+"""

@@ -1,8 +1,10 @@
-"""Numbers that stand for words: what a field's value means, in lower case words as Kafka's documents name them.
+"""Numbers that stand for words.
 
-`words_of(message, field)` gives the function from a value to its word, or None for a field that is just a number. A
-value nobody knows has no word. Most fields are told by their name, since Kafka uses one name for one enumeration; those
-that it uses twice (resource types of ACLs and of configs) by the message too.
+What a field's value means, in lower case words as Kafka's documents name them.
+
+`words_of(message, field)` gives the function from a value to its word, or None for a field that is just a
+number. A value nobody knows has no word. Most fields are told by their name, since Kafka uses one name for
+one enumeration; those that it uses twice (resource types of ACLs and of configs) by the message too.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +20,7 @@ NOT_ASKED_FOR = -(2**31)  # authorized_operations when the request did not inclu
 
 
 def words_of(message: Message, field: Field) -> Words | None:
-    """Give the function that names this field's values, if they have names."""
+    """Return the function that names this field's values, if they have names."""
     if field.role in FUNCTIONS:
         return FUNCTIONS[field.role]
     if field.name.endswith("authorized_operations") and field.type == "int32":

@@ -1,7 +1,9 @@
-"""Read big-endian integers and varints out of a byte array: the kernels that everything compiled in this package reads by.
+"""Read big-endian integers and varints out of a byte array.
 
-None of the fixed-size readers looks at bounds: the caller has checked that the bytes are there. The varint reader does,
-as only it learns the size.
+The kernels that everything compiled in this package reads by.
+
+None of the fixed-size readers looks at bounds: the caller has checked that the bytes are there. The varint
+reader does, as only it learns the size.
 """
 
 from typing import Any
@@ -52,7 +54,10 @@ def int64_at(data: Any, at: int) -> Any:
 
 @jit_flat
 def uvarint_at(data: Any, at: int, stop: int) -> Any:
-    """Read an unsigned varint of at most 32 bits: give its value and the position after it, or why there is none."""
+    """Read an unsigned varint of at most 32 bits.
+
+    Give its value and the position after it, or why there is none.
+    """
     value = 0
     for index in range(5):
         if at + index >= stop:

@@ -1,8 +1,8 @@
 """The records of a cluster's metadata log, as far as their headers go (KIP-631).
 
-What controllers fetch from each other, from the log or as a snapshot, are records whose value begins with three unsigned
-varints: the version of this frame, the type of the record, and its version. What follows is the broker's own business
-and not decoded; some of it is secret.
+What controllers fetch from each other, from the log or as a snapshot, are records whose value begins with
+three unsigned varints: the version of this frame, the type of the record, and its version. What follows is
+the broker's own business and not decoded; some of it is secret.
 """
 
 from typing import NamedTuple

@@ -1,7 +1,7 @@
 """Take the secrets out of a decoded message, by role: in every output, unless the user asked to see them.
 
-A secret is replaced by `REDACTED`, which stands where the value stood and says nothing of it; null and empty values stay.
-Secret are
+A secret is replaced by `REDACTED`, which stands where the value stood and says nothing of it; null and empty
+values stay. Secret are
 
 - fields with the role `secret`: SASL tokens, SCRAM salts and passwords, HMACs of delegation tokens;
 - config values whose `sensitive` flag is set, or is missing where the message should have one (the capture was cut);
@@ -71,7 +71,10 @@ def _leaf(_message: Message, field: Field, _version: int) -> Leaf[bool] | None:
 
 
 def _enter(_message: Message, owner: Message | Field, version: int) -> Enter[bool] | None:
-    """Return whether the settings in a struct are secret: by the flag beside them, by their name, or with those around."""
+    """Return whether the settings in a struct are secret.
+
+    By the flag beside them, by their name, or with those around.
+    """
     fields = fields_at(owner, version)
     values = [field.name for field in fields if field.role == "config_value"]
     flag = next((field.name for field in fields if field.role == "sensitive"), None)

@@ -2,12 +2,12 @@
 
 The schema files state what the last of `RELEASES` serves (`live`). Earlier releases differ from it in this:
 
-- 4.0 removed the versions that only clients older than Kafka 2.1 need (KIP-896), JoinGroup 0 and 1 among them.
-  These two came back in 4.1 (KAFKA-19444).
+- 4.0 removed the versions that only clients older than Kafka 2.1 need (KIP-896), JoinGroup 0 and 1 among
+  them. These two came back in 4.1 (KAFKA-19444).
 - 4.0 had version 0 of the share-group APIs as early access. 4.1 removed it (KIP-932).
 
-No release from 4.0 on has the APIs by which ZooKeeper-based controllers led brokers. This module loads nothing
-that takes time, as the command line names the releases.
+No release from 4.0 on has the APIs by which ZooKeeper-based controllers led brokers. This module loads
+nothing that takes time, as the command line names the releases.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """Go over a decoded message: one walk for all who look for values by their field, or replace them.
 
-A purpose, such as "rename topics", is a `Visitor`: it says which fields it is about, and what becomes of their values.
-`compile_visit` makes of it, once for each message and version, a function over decoded trees. The walk owns the rules
-of trees, so that no purpose has to repeat them:
+A purpose, such as "rename topics", is a `Visitor`: it says which fields it is about, and what becomes of
+their values. `compile_visit` makes of it, once for each message and version, a function over decoded trees.
+The walk owns the rules of trees, so that no purpose has to repeat them:
 
 - Null stays null, and the fields of a struct that is null are not there.
 - The values of an array are visited one by one, unless the visitor wants arrays as a whole.
 - A field that is missing (a tagged field that was not sent, or bytes that were cut off) is passed over.
 - Parts of a message in which the visitor has no field are passed on as they are, and cost nothing.
 
-Messages inside bytes are the visitor's matter: some purposes take a fault in them for a reason to stop, others show
-it. `embedded_message` finds the message and version to go on with.
+Messages inside bytes are the visitor's matter: some purposes take a fault in them for a reason to stop,
+others show it. `embedded_message` finds the message and version to go on with.
 
-Some names mean what a number beside them says: `resource_type` and `coordinator_type` are these numbers. What groups
-exchange inside bytes is for Kafka's own consumers only if `is_consumer_protocol` holds.
+Some names mean what a number beside them says: `resource_type` and `coordinator_type` are these numbers. What
+groups exchange inside bytes is for Kafka's own consumers only if `is_consumer_protocol` holds.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,10 @@ class Visitor(Generic[C]):
     """What a walk is about. `C` is the type of the context, which every leaf is given."""
 
     leaf: Callable[[Message, Field, int], Leaf[C] | None]
-    """Return what becomes of the values of a field in a version; None if the field is none of its business."""
+    """Return what becomes of the values of a field in a version.
+
+    None if the field is none of its business.
+    """
 
     enter: Callable[[Message, Message | Field, int], Enter[C] | None] | None = None
     """Return how a struct changes the context; None if it does not."""
@@ -171,7 +174,10 @@ GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
 
 
 def is_consumer_protocol(protocol_type: str | None) -> bool:
-    """Return whether a group of this type has Kafka's consumers; others fill the same bytes in ways of their own."""
+    """Return whether a group of this type has Kafka's consumers.
+
+    Others fill the same bytes in ways of their own.
+    """
     return protocol_type in (None, "", "consumer")
 
 

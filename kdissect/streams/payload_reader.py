@@ -67,7 +67,7 @@ def _by_place(offsets: Int64s, lengths: Int64s, filled: Int64s) -> tuple[Int64s,
 def read_ranges(path: str, starts: Int64s, stops: Int64s, out: Bytes) -> None:
     """Read the file's ranges one behind another into `out`.
 
-    Raises CaptureChanged when the file is shorter by now.
+    Raise CaptureChanged when the file is shorter by now.
     """
     view = memoryview(out.data)
     at = 0

@@ -33,7 +33,7 @@ def blocks_in(text: str) -> list[str]:
 
 
 def renewed(text: str) -> str:
-    """Return a page with all its blocks made anew. Raises KeyError for a block that nothing makes."""
+    """Return a page with all its blocks made anew. Raise KeyError for a block that nothing makes."""
 
     def make(found: re.Match[str]) -> str:
         name = found["name"]

@@ -1,7 +1,7 @@
 """The blocks of docs/cli.md: commands, options and filters, from the parser itself.
 
-Options that several commands share are described once: those of the commands that run on Spark, those of `replay`, and the
-filters. A command's own block has what is left.
+Options that several commands share are described once: those of the commands that run on Spark, those of
+`replay`, and the filters. A command's own block has what is left.
 """
 
 import argparse

@@ -34,7 +34,10 @@ def _section(rule: FindingRule) -> str:
 
 
 def _cause(rule: FindingRule) -> str:
-    """Return what a rule looks for: its errors if it is about errors, else the first line of its docstring."""
+    """Return what a rule looks for.
+
+    Its errors if it is about errors, else the first line of its docstring.
+    """
     if isinstance(rule.judge, partial):
         names = sorted(error_name(code) for code in rule.judge.keywords["wanted"])
         return f"error {', '.join(names)}"

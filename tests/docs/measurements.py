@@ -1,4 +1,7 @@
-"""The blocks of docs/performance.md: the measurement of `analyze` that reports/bench.json keeps, in tables."""
+"""The blocks of docs/performance.md.
+
+The measurement of `analyze` that reports/bench.json keeps, in tables.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,7 @@
-"""What people write in docs/ agrees with the code where a test can tell: exit codes, limits, variables, conditions."""
+"""What people write in docs/ agrees with the code where a test can tell.
+
+Exit codes, limits, variables, conditions.
+"""
 
 import re
 

@@ -129,7 +129,7 @@ def dumped(capfdbinary: pytest.CaptureFixture[bytes], *arguments: str) -> str:
 
 
 def names_of(capture: str) -> set[str]:
-    """Give the names in the tables of a capture."""
+    """Return the names in the tables of a capture."""
     tables = ("connections", "exchanges", "partitions", "group_events", "transaction_events")
     told = {
         row[column]

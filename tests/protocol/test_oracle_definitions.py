@@ -1,8 +1,8 @@
 """Kafka's own message definitions say the same as our schema: field by field, version by version.
 
-Set KDISSECT_KAFKA_MESSAGES to a folder with Kafka's message JSON files (clients/src/main/resources/common/message of its
-source), or with one such folder per release; without it these tests are skipped. A message or version that Kafka has and
-we lack is a failure that names it.
+Set KDISSECT_KAFKA_MESSAGES to a folder with Kafka's message JSON files
+(clients/src/main/resources/common/message of its source), or with one such folder per release; without it
+these tests are skipped. A message or version that Kafka has and we lack is a failure that names it.
 """
 
 import json

@@ -82,7 +82,7 @@ def bits_to_int32(bits: Iterable[int] | None) -> int:
 
 
 def disagreement(message: Message, version: int) -> str | None:
-    """Say how we and they differ over some random messages; None when we do not."""
+    """Return how we and they differ over some random messages; None when we do not."""
     theirs = CLASSES[message.name]
     for seed in range(SAMPLES):
         value = random_message(
@@ -116,7 +116,10 @@ def test_kafka_python_agrees(message: Message) -> None:
 
 
 def test_kafka_python_knows_the_versions_that_kafka_dropped() -> None:
-    """What kio cannot check: every version that Kafka 4.0 removed of an API that it kept, as far as clients use it."""
+    """What kio cannot check.
+
+    Every version that Kafka 4.0 removed of an API that it kept, as far as clients use it.
+    """
     dropped = {
         (message.name, version) for message, version in PAIRS if version <= CLASSES[message.name].max_version
     }

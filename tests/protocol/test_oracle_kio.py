@@ -38,7 +38,10 @@ def kio_class(api: Api, version: int, half: str) -> type[Any] | None:
 
 
 def plain(owner: Message | Field, version: int, entity: Any) -> dict[str, Any]:
-    """Turn a kio entity into our tree; its fields stand in the order of the definitions, under names of its own."""
+    """Turn a kio entity into our tree.
+
+    Its fields stand in the order of the definitions, under names of its own.
+    """
     fields, slots = present(owner, version), entity.__slots__
     assert len(fields) == len(slots), (
         f"{owner.name} v{version}: {[f.name for f in fields]} but kio has {slots}"

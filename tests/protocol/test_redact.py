@@ -39,7 +39,10 @@ SECRET_MESSAGES = [
 
 
 def plant(rng: Random, owner: Message | Field, version: int, value: dict[str, Any]) -> int:
-    """Put a recognisable secret wherever one can be, with its flag or a telling name beside it; count them."""
+    """Put a recognisable secret wherever one can be, with its flag or a telling name beside it.
+
+    Count them.
+    """
     count = 0
     fields = fields_at(owner, version)
     for field in fields:

@@ -1,4 +1,7 @@
-"""The walk over decoded messages: what leaves are given, what a copy holds, and what is passed on as it is."""
+"""The walk over decoded messages.
+
+What leaves are given, what a copy holds, and what is passed on as it is.
+"""
 
 from random import Random
 from typing import Any

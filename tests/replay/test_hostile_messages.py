@@ -1,7 +1,7 @@
 """Whatever the capture and the target say, a replay ends, accounts for every request, and raises nothing.
 
-Requests, captured responses and responses of the target are random messages of the schema, whole or with some bytes
-changed. The names and numbers in them are few, so that messages refer to each other.
+Requests, captured responses and responses of the target are random messages of the schema, whole or with some
+bytes changed. The names and numbers in them are few, so that messages refer to each other.
 """
 
 from random import Random

@@ -42,7 +42,7 @@ def splits_of(tmp_path: Path) -> Callable[..., tuple[Split, ...]]:
 
 @pytest.fixture(scope="module")
 def whole() -> Callable[[Path], Tables]:
-    """Give the tables of a capture that is dissected in one go; the same for every test."""
+    """Return the tables of a capture that is dissected in one go; the same for every test."""
     known: dict[Path, Tables] = {}
 
     def look(path: Path) -> Tables:
@@ -60,7 +60,7 @@ def dissected() -> Callable[..., Tables]:
 
 @cache
 def key_log() -> KeyLog:
-    """Give the secrets that are in the captures."""
+    """Return the secrets that are in the captures."""
     return keys_for(None, index_captures(open_inputs([str(CAPTURES)], "").files).files)
 
 
@@ -95,6 +95,6 @@ def dissect(splits: tuple[Split, ...], partitions: int = 1, rows: int = 1 << 20)
 
 
 def in_order(table: pa.Table, without: tuple[str, ...] = ()) -> pa.Table:
-    """Give a table in an order that depends on its rows alone."""
+    """Return a table in an order that depends on its rows alone."""
     kept = table.drop_columns([name for name in without if name in table.column_names])
     return kept.sort_by([(name, "ascending") for name in kept.column_names]).combine_chunks()

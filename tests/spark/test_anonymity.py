@@ -69,14 +69,14 @@ def rows_of(splits: tuple[Split, ...], treatment: TableOptions) -> Rows:
 
 
 def names_in(rows: Rows) -> Iterator[str]:
-    """Give every name that must not be told."""
+    """Return every name that must not be told."""
     for table, columns in KINDS.items():
         for row in rows.get(table, ()):
             yield from (row[column] for column in columns if row[column] and column != "sasl_mechanism")
 
 
 def outputs(splits: tuple[Split, ...], treatment: TableOptions, name: str) -> Iterator[tuple[str, str]]:
-    """Give everything that is told, by the name of where it is told."""
+    """Return everything that is told, by the name of where it is told."""
     pieces = list(tasks.summary_step(pieces_of(splits), splits, treatment))
     facts = CaptureFacts(files=(name,))
     for by in ProfileBy:

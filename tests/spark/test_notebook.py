@@ -21,7 +21,7 @@ Whole = Callable[[Path], Tables]
 
 
 def rows_of(frame: object, table: str) -> pa.Table:
-    """Give a DataFrame as a table, in an order that depends on its rows alone."""
+    """Return a DataFrame as a table, in an order that depends on its rows alone."""
     rows = [row.asDict() for row in frame.collect()]  # type: ignore[attr-defined]
     return in_order(pa.Table.from_pylist(rows, TABLES[table]))
 

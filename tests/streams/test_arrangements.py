@@ -71,7 +71,7 @@ def write(folder: Path, files: Arranged) -> list[CaptureFile]:
 
 
 def found(folder: Path, files: Arranged, split_bytes: int = 1 << 26) -> Counter[tuple[int, ...]]:
-    """Give the exchanges: ports, status, API, correlation id, latency, sizes."""
+    """Return the exchanges: ports, status, API, correlation id, latency, sizes."""
     splits = index_captures(write(folder, files), split_bytes).splits
     conversations = FlowProcessor(splits, np.array(highest_versions(), np.int64))
     rows: Counter[tuple[int, ...]] = Counter()
@@ -96,7 +96,7 @@ def found(folder: Path, files: Arranged, split_bytes: int = 1 << 26) -> Counter[
 
 
 def counted(folder: Path, packets: Sequence[Packet], split_bytes: int = 1 << 26) -> Counter[str]:
-    """Give what the connections count, in all."""
+    """Return what the connections count, in all."""
     splits = index_captures(write(folder, [packets]), split_bytes).splits
     conversations = FlowProcessor(splits, np.array(highest_versions(), np.int64))
     for pieces in by_split(scan_split(split) for split in splits):
@@ -118,7 +118,10 @@ def to_server(packet: Packet) -> bool:
 
 
 def late(packets: Sequence[Packet], is_late: Callable[[Packet], bool], by_ms: int) -> list[Packet]:
-    """Give packets in the order of a capture that gets those of one interface late; each has its own time."""
+    """Return packets in the order of a capture that gets those of one interface late.
+
+    Each has its own time.
+    """
     return sorted(packets, key=lambda packet: packet.time_ns + by_ms * MS * is_late(packet))
 
 
@@ -129,7 +132,7 @@ def rotated(packets: Sequence[Packet]) -> list[list[Packet]]:
 
 
 def copied(packet: Packet, tag: bool) -> Packet:
-    """Give the packet as it is seen one router on, maybe in a VLAN."""
+    """Return the packet as it is seen one router on, maybe in a VLAN."""
     data = packet.data
     data = data[:22] + bytes([data[22] - 1]) + data[23:]
     if tag:
@@ -138,14 +141,14 @@ def copied(packet: Packet, tag: bool) -> Packet:
 
 
 def renumbered(packet: Packet) -> Packet:
-    """Give the packet as its sender would send it again."""
+    """Return the packet as its sender would send it again."""
     return packet._replace(
         data=packet.data[:18] + bytes(b ^ 0x55 for b in packet.data[18:20]) + packet.data[20:]
     )
 
 
 def much_later(packets: Sequence[Packet]) -> list[Packet]:
-    """Give packets as another host captured them, whose clock is ahead by more than pass one remembers packets."""
+    """Return packets as another host captured them, whose clock is ahead by more than pass one remembers packets."""
     return [copied(one, False)._replace(time_ns=one.time_ns + 700 * MS) for one in packets]
 
 
@@ -196,7 +199,8 @@ def test_snap_lengths_keep_pairs_latencies_and_sizes(tmp_path: Path, snaplen: in
     if snaplen < LINK_HEADER + 52 + 14:  # Ethernet, IP and TCP with its timestamps, a request's header
         assert sum(cut.values()) == 0
     else:
-        # Where several frames lie in one packet only the first is to be seen, and acks=0 may lie behind the cut.
+        # Where several frames lie in one packet only the first is to be seen, and acks=0 may lie behind the
+        # cut.
         whole, cut = (without_status_of_the_unanswered(rows) for rows in (whole, cut))
         assert sum((whole & cut).values()) > 0.85 * sum(whole.values())
         assert sum((cut - whole).values()) < 0.05 * sum(whole.values())

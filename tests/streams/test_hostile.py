@@ -1,7 +1,7 @@
 """Random combinations of everything that happens to captures: what survives is found, and nothing else.
 
-KDISSECT_HOSTILE sets how many combinations are tried (5,000 unless said), KDISSECT_HOSTILE_SEED where they begin. A
-failure names its seed: `spoil(talk_of(seed), seed)` makes the same wreck again.
+KDISSECT_HOSTILE sets how many combinations are tried (5,000 unless said), KDISSECT_HOSTILE_SEED where they
+begin. A failure names its seed: `spoil(talk_of(seed), seed)` makes the same wreck again.
 """
 
 import os
@@ -74,7 +74,10 @@ def ends_of(number: int) -> tuple[bytes, int, bytes, int]:
 
 
 def write(path: Path, wrecks: list[list[Wreck]], chance: random.Random) -> None:
-    """Write a capture that holds all wrecks, each list on one port pair, one after another; ports are interleaved."""
+    """Write a capture that holds all wrecks, each list on one port pair, one after another.
+
+    Ports are interleaved.
+    """
     lines, written = [], 0
     for number, several in enumerate(wrecks):
         line = [(packet, payload, wreck, ends_of(number)) for wreck in several
@@ -98,7 +101,7 @@ def write(path: Path, wrecks: list[list[Wreck]], chance: random.Random) -> None:
 
 
 def analyse(path: Path, split_bytes: int) -> dict[int, list[Found]]:
-    """Give what is found of each port pair, by the client's port."""
+    """Return what is found of each port pair, by the client's port."""
     splits = index_captures([CaptureFile(str(path), path.name)], split_bytes).splits
     conversations = FlowProcessor(splits, np.array(highest_versions(), np.int64))
     found: dict[int, list[Found]] = {}
@@ -125,7 +128,7 @@ def found_of(row: ExchangeRow, arena: np.ndarray) -> Found:
 
 
 def judge(wrecks: list[Wreck], found: list[Found], tally: Counter[str]) -> list[str]:
-    """Say what is wrong with what was found of one port pair."""
+    """Return what is wrong with what was found of one port pair."""
     wrong = []
     left = list(found)
     for wreck in wrecks:
@@ -137,9 +140,20 @@ def judge(wrecks: list[Wreck], found: list[Found], tally: Counter[str]) -> list[
             ask_size, told_size = (
                 where[1] - where[0] - 4 if where else 0 for where in (exchange.request, exchange.response)
             )
-            one = next((one for one in left if one.request and one.request_size == ask_size
-                        and ask.startswith(one.request)
-                        and (one.status != "answered" or (one.response_size == told_size and told.startswith(one.response)))), None)  # fmt: skip
+            one = next(
+                (
+                    one
+                    for one in left
+                    if one.request
+                    and one.request_size == ask_size
+                    and ask.startswith(one.request)
+                    and (
+                        one.status != "answered"
+                        or (one.response_size == told_size and told.startswith(one.response))
+                    )
+                ),
+                None,
+            )
             if one:
                 left.remove(one)
             orphan = None
@@ -195,7 +209,10 @@ def run(path: Path, wrecks: list[list[Wreck]], seed: int, tally: Counter[str]) -
 
 
 def wrecks_of(seed: int, operations: tuple[str, ...] | None = None) -> list[Wreck]:
-    """Give the wreck of a seed; now and then its ports are used again, and the capture may not have how that began."""
+    """Return the wreck of a seed.
+
+    Now and then its ports are used again, and the capture may not have how that began.
+    """
     wrecks = [spoil(talk_of(seed), seed, operations)]
     if seed % 10 == 0 and operations is None:
         second = spoil(made_up(seed + 1), seed + 1, ("resegment",))
@@ -215,7 +232,7 @@ def test_each_operation_alone(tmp_path: Path, operation: str) -> None:
 
 
 def shortfalls(seeds: range) -> set[int]:
-    """Give the seeds that are misread today."""
+    """Return the seeds that are misread today."""
     return {int(seed) for seed in SHORTFALLS.read_text().split() if seed.isdigit()} & set(seeds)
 
 

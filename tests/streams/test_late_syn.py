@@ -1,4 +1,7 @@
-"""A SYN that was captured late belongs to the connection that its port pair has; another one begins a connection."""
+"""A SYN that was captured late belongs to the connection that its port pair has.
+
+Another one begins a connection.
+"""
 
 from pathlib import Path
 

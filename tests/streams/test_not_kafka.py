@@ -66,7 +66,10 @@ def _smpp(chance: random.Random) -> bytes:
 
 
 def _fields(chance: random.Random) -> bytes:
-    """Fields of a message as many protocols have them: small numbers, and texts with their length before them."""
+    """Fields of a message as many protocols have them.
+
+    Small numbers, and texts with their length before them.
+    """
     kinds = (
         lambda: struct.pack(">i", chance.randrange(1 << chance.randrange(1, 25))),
         lambda: struct.pack(">h", chance.randrange(1 << chance.randrange(1, 12))),

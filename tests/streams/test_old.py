@@ -1,4 +1,7 @@
-"""Kafka 0.7 on a made-up wire: recognised by its structure, paired by order, and in the tables as all else is."""
+"""Kafka 0.7 on a made-up wire.
+
+Recognised by its structure, paired by order, and in the tables as all else is.
+"""
 
 import gzip
 import struct

@@ -1,4 +1,7 @@
-"""Segments sent again with other bytes: the first ones count, and each conflict is counted, wherever splits are cut."""
+"""Segments sent again with other bytes.
+
+The first ones count, and each conflict is counted, wherever splits are cut.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Conversations on a made-up wire: every exchange whose bytes are there is found, however the capture is split."""
+"""Conversations on a made-up wire.
+
+Every exchange whose bytes are there is found, however the capture is split.
+"""
 
 import random
 import struct
@@ -358,7 +361,10 @@ FAR = 1 << 28  # from the sequence numbers of the connection before
 
 
 def talk_on_used_ports(wire: Wire, answers: str) -> Wire:
-    """Let another connection follow on the same ports, with the same ids; its SYN, at least, was not captured."""
+    """Let another connection follow on the same ports, with the same ids.
+
+    Its SYN, at least, was not captured.
+    """
     wire.send(CLIENT, request(3, 1, 1)).send(SERVER, response(1, b"old"))
     wire.send(CLIENT, request(3, 1, 2)).send(CLIENT, request(3, 1, 3, b"part")[:20])
     wire.lose(CLIENT, FAR).lose(SERVER, FAR)

@@ -1,4 +1,7 @@
-"""Real TCP over a real and bad link, captured at both ends: each end's analysis gives what the clients counted."""
+"""Real TCP over a real and bad link, captured at both ends.
+
+Each end's analysis gives what the clients counted.
+"""
 
 import json
 import os
@@ -38,7 +41,10 @@ def tables(path: Path, split_bytes: int) -> dict[str, pa.Table]:
 
 
 def assert_as_counted(seen: dict[str, list[int]], counted: dict[str, list[int]]) -> None:
-    """Compare (requests, responses) by client port. A request that nobody answered may have been lost when its client ended."""
+    """Compare (requests, responses) by client port.
+
+    A request that nobody answered may have been lost when its client ended.
+    """
     certain = {port for port, (_, answered) in counted.items() if answered}
     assert certain <= seen.keys() <= {port for port, (asked, _) in counted.items() if asked}
     for port, (requests, responses) in seen.items():
@@ -89,5 +95,6 @@ def test_each_end_gives_what_the_clients_counted(tmp_path: Path) -> None:
         copies += sum(row["duplicate_packets"] for row in connections)
         report = build_report(summarise(found), CaptureFacts())
         assert "network_slow" in {finding.name for finding in report.findings}
-    # Of a doubled packet the end that it goes to has two, one of which may have been lost on the way into the capture.
+    # Of a doubled packet the end that it goes to has two, one of which may have been lost on the way into the
+    # capture.
     assert bad["doubled"] * 0.8 <= copies <= bad["doubled"] * 1.1

@@ -1,4 +1,7 @@
-"""How clients proved who they are, on a made-up wire; the recorded capture is checked in tests/test_captures.py."""
+"""How clients proved who they are, on a made-up wire.
+
+The recorded capture is checked in tests/test_captures.py.
+"""
 
 import struct
 from pathlib import Path
@@ -130,7 +133,10 @@ def test_gssapi_tokens_without_any_handshake(wire: Wire) -> None:
 @pytest.mark.parametrize("asked", [True, False], ids=["with-handshake-0", "without"])
 @pytest.mark.parametrize("refused", [False, True])
 def test_gssapi_as_java_speaks_it(asked: bool, refused: bool, wire: Wire) -> None:
-    """As clients of 0.10 and 0.9 do with a broker of 0.10 and its KDC: ids begin with -1, and nothing answers the last token."""
+    """As clients of 0.10 and 0.9 do with a broker of 0.10 and its KDC.
+
+    Ids begin with -1, and nothing answers the last token.
+    """
     if asked:
         shake(wire, -1, "GSSAPI", version=0)
     wire.send(CLIENT, frame(b"\x60\x82\x02\x9f\x06\x09" + bytes(660)))

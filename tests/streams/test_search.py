@@ -203,7 +203,7 @@ STREAMS: dict[
 
 
 def byte_by_byte(name: str, path: Path) -> list[Wire]:
-    """Give the first half of a stream, and all of it, each byte in a packet."""
+    """Return the first half of a stream, and all of it, each byte in a packet."""
     side, asked, data = STREAMS[name]
     wires = []
     for size in (len(data) // 2, len(data)):

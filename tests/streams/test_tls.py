@@ -1,4 +1,6 @@
-"""TLS between two OpenSSLs, on a made-up wire: what was said inside comes out, however versions, suites, packets and losses are.
+"""TLS between two OpenSSLs, on a made-up wire.
+
+What was said inside comes out, however versions, suites, packets and losses are.
 
 The plaintext is known because the test wrote it; the bytes on the wire are OpenSSL's.
 """
@@ -206,7 +208,10 @@ def test_keys_of_another_session_open_nothing(tmp_path: Path) -> None:
     "kind", [Kind(), Kind(V12, "ECDHE-RSA-AES128-GCM-SHA256"), Kind(V12, "AES256-SHA256")]
 )
 def test_any_lost_packet_costs_what_was_in_it(kind: Kind, tmp_path: Path) -> None:
-    """Each packet behind the handshake is lost in turn: of all exchanges only those in the records it touches are hurt."""
+    """Each packet behind the handshake is lost in turn.
+
+    Of all exchanges only those in the records it touches are hurt.
+    """
     ends, keys = talk(kind, tmp_path)
     whole = wire_of(ends, tmp_path)
     payload = [index for index, packet in enumerate(whole.packets) if packet[4]]

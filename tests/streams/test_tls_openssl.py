@@ -1,4 +1,6 @@
-"""What Python's ssl cannot be asked for: key updates, renegotiation, hello retry, early data. OpenSSL's own programs do it.
+"""What Python's ssl cannot be asked for: key updates, renegotiation, hello retry, early data.
+
+OpenSSL's own programs do it.
 
 A relay between `openssl s_client` and `openssl s_server` writes down what passes.
 """
@@ -19,7 +21,8 @@ from tests.streams.test_tls import ASKED, Found, read, wire_of
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
 
-PAUSE_S = 0.1  # s_client takes a line that begins with a letter for a command, if nothing stands before it in the pipe
+# S_client takes a line that begins with a letter for a command, if nothing stands before it in the pipe.
+PAUSE_S = 0.1
 PATIENCE_S = 30  # on a machine that does other things as well
 
 

@@ -1,4 +1,7 @@
-"""What TLS is read with: key logs, cipher suites, handshake messages and the hunt for records, each for itself."""
+"""What TLS is read with.
+
+Key logs, cipher suites, handshake messages and the hunt for records, each for itself.
+"""
 
 import pickle
 import random
@@ -106,7 +109,10 @@ def test_messages_come_out_however_they_are_cut_and_huge_ones_are_passed_over() 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_records_behind_any_loss(seed: int) -> None:
-    """Records hold their own number: those that survive whole are found, none is made up, every byte is accounted for."""
+    """Records hold their own number.
+
+    Those that survive whole are found, none is made up, every byte is accounted for.
+    """
     chance = random.Random(seed)
     sizes = [chance.choice([3, 40, 3000, 16_000]) for _ in range(40)]
     made = [

@@ -15,7 +15,7 @@ JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, INIT, END_TXN, COMMIT_OFFSETS = 
 
 
 def expected(name, api_key):
-    """Give how many requests of an API brokers completed at least, and how many were sent at most."""
+    """Return how many requests of an API brokers completed at least, and how many were sent at most."""
     found = [row for row in MANIFEST[name]["expected"]["requests"] if row["api_key"] == api_key]
     return sum(row["requests"] for row in found), sum(row["requests_at_most"] or 10**9 for row in found)
 

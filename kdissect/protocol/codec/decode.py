@@ -1,10 +1,14 @@
-"""The readers of messages: a message at one version becomes closures that turn its bytes into dicts and lists.
+"""The readers of messages.
 
-Everything is checked before it is read or counted on, and the bytes a struct, a value or a tagged field may look at always
-have an end. `DecodeError` carries the path and whatever could be read outwards; see `messages` for what counts as wrong.
+A message at one version becomes closures that turn its bytes into dicts and lists.
 
-An object takes a hundred times the bytes that may ask for it, so of one message no more than `limits.ELEMENTS` elements of
-arrays and unknown tagged fields are read; numbers, which are smaller, count as a part of one.
+Everything is checked before it is read or counted on, and the bytes a struct, a value or a tagged field may
+look at always have an end. `DecodeError` carries the path and whatever could be read outwards; see `messages`
+for what counts as wrong.
+
+An object takes a hundred times the bytes that may ask for it, so of one message no more than
+`limits.ELEMENTS` elements of arrays and unknown tagged fields are read; numbers, which are smaller, count as
+a part of one.
 """
 
 from collections.abc import Callable, Iterator
@@ -260,7 +264,10 @@ def _fixed_array_reader(kind: str, flexible: bool) -> Reader:
 
 
 def _tags_step(tagged: dict[int, tuple[str, Reader]]) -> Step:
-    """Read the tagged fields at the end of a flexible struct: a count, then tag, size and value of each (KIP-482)."""
+    """Read the tagged fields at the end of a flexible struct.
+
+    A count, then tag, size and value of each (KIP-482).
+    """
 
     def step(value: dict[str, Any], data: bytes, at: int, end: int) -> int:
         if at < end and data[at] == 0:
@@ -294,7 +301,7 @@ def _read_tagged(
 
 
 def least_size(owner: Message | Field, version: int, flexible: bool) -> int:
-    """Give the fewest bytes that a message or the fields of a struct can take."""
+    """Return the fewest bytes that a message or the fields of a struct can take."""
     untagged = (field for field in fields_at(owner, version) if field.tag is None)
     return sum(_least_field(field, version, flexible) for field in untagged) + flexible
 

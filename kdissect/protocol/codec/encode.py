@@ -1,7 +1,10 @@
-"""The writers of messages: a message at one version becomes closures that turn dicts and lists into its bytes.
+"""The writers of messages.
 
-Tagged fields are written when they are in the dict, and in the order of their tags; an untagged field that is missing is
-written as its default. A field that the message does not have in this version raises: it would be lost in silence.
+A message at one version becomes closures that turn dicts and lists into its bytes.
+
+Tagged fields are written when they are in the dict, and in the order of their tags; an untagged field that is
+missing is written as its default. A field that the message does not have in this version raises: it would be
+lost in silence.
 """
 
 from typing import Any

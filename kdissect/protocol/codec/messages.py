@@ -1,23 +1,23 @@
 """Messages to dicts and lists and back to the same bytes: whole frames, bodies, and messages inside `bytes`.
 
-A `Message` at one version is compiled, once, to closures over the readers and writers of `wire`. `decode` returns a
-dict for a struct and a list for an array, with exactly the tagged fields that were on the wire; tagged fields that
-the schema does not know stand under `UNKNOWN_TAGS` as (tag, bytes). `encode` takes the same tree; what is missing in
-it takes its default. Frames are without their 4-byte length.
+A `Message` at one version is compiled, once, to closures over the readers and writers of `wire`. `decode`
+returns a dict for a struct and a list for an array, with exactly the tagged fields that were on the wire;
+tagged fields that the schema does not know stand under `UNKNOWN_TAGS` as (tag, bytes). `encode` takes the
+same tree; what is missing in it takes its default. Frames are without their 4-byte length.
 
-The version of a header follows from the API and its version (KIP-482), with two exceptions that the schema states.
-A request of an unknown API or version keeps its header. The body of a response is read at the version of its
-request, save for ApiVersions, whose error 35 means a body of version 0 whatever was asked (KIP-511).
+The version of a header follows from the API and its version (KIP-482), with two exceptions that the schema
+states. A request of an unknown API or version keeps its header. The body of a response is read at the version
+of its request, save for ApiVersions, whose error 35 means a body of version 0 whatever was asked (KIP-511).
 
-Faults are values: `decode` stops at the first wrong byte, keeps what it has read until there, and returns a `Fault`
-with the field and the byte at which that field starts. These are wrong: bytes that are missing or left over, lengths
-below -1, counts that cannot fit, a nullable struct that is marked neither present (1) nor absent (-1), a tagged field
-whose size is not that of its value, and tags that do not ascend. With `strict` null is wrong too in a field that
-cannot be null; Kafka's own readers refuse it, and code that works on a tree may rely on it. Work is bounded by the
-bytes given, memory by `limits` too, depth by the schema.
+Faults are values: `decode` stops at the first wrong byte, keeps what it has read until there, and returns a
+`Fault` with the field and the byte at which that field starts. These are wrong: bytes that are missing or
+left over, lengths below -1, counts that cannot fit, a nullable struct that is marked neither present (1) nor
+absent (-1), a tagged field whose size is not that of its value, and tags that do not ascend. With `strict`
+null is wrong too in a field that cannot be null; Kafka's own readers refuse it, and code that works on a tree
+may rely on it. Work is bounded by the bytes given, memory by `limits` too, depth by the schema.
 
-Values that do not fit their field raise `EncodeError`. `ValueError` is a mistake of the caller: a field or a version
-that the message does not have.
+Values that do not fit their field raise `EncodeError`. `ValueError` is a mistake of the caller: a field or a
+version that the message does not have.
 """
 
 import struct
@@ -110,7 +110,10 @@ def decode_start(
 
 
 def encode(message: Message, version: int, value: dict[str, Any]) -> bytes:
-    """Return an encoded message; that of a decoded one is the bytes it was decoded from. Raise EncodeError."""
+    """Return an encoded message; that of a decoded one is the bytes it was decoded from.
+
+    Raise EncodeError.
+    """
     out = bytearray()
     try:
         _writer(message, version)(out, value)
@@ -152,7 +155,10 @@ class DecodedMessage:
 
 
 def decode_request(frame: bytes, *, strict: bool = False) -> DecodedMessage:
-    """Return a decoded request; what it is stands in its header as request_api_key and request_api_version."""
+    """Return a decoded request.
+
+    What it is stands in its header as request_api_key and request_api_version.
+    """
     message = MESSAGES["RequestHeader"]
     start = decode_start(message, 0, frame)
     if start.fault:
@@ -176,7 +182,10 @@ def decode_request(frame: bytes, *, strict: bool = False) -> DecodedMessage:
 def decode_response(
     frame: bytes, api_key: int | None, api_version: int, *, strict: bool = False
 ) -> DecodedMessage:
-    """Return the decoded response to a request of this API key and version; with None for the key only the header."""
+    """Return the decoded response to a request of this API key and version.
+
+    With None for the key only the header.
+    """
     message = MESSAGES["ResponseHeader"]
     if api_key is None or api_key not in APIS:
         header = decode_start(message, 0, frame)
@@ -251,7 +260,10 @@ def decode_embedded(name: str, data: bytes, *, strict: bool = False) -> Decoded:
 
 
 def require_embedded(name: str, data: bytes) -> dict[str, Any]:
-    """Return the value of a message carried in bytes. Raise DecodeError if it has a fault or a forbidden null."""
+    """Return the value of a message carried in bytes.
+
+    Raise DecodeError if it has a fault or a forbidden null.
+    """
     decoded = decode_embedded(name, data, strict=True)
     if decoded.fault is not None:
         raise DecodeError(decoded.fault.offset, f"{name}: {decoded.fault}")

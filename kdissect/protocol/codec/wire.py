@@ -1,12 +1,13 @@
 """The primitive types on the wire: how each is read, how it is written, and the fewest bytes it takes.
 
-A reader is `read(data, at, end) -> (value, next)`; it never looks at bytes from `end` on, and when the bytes are wrong it
-raises `DecodeError`, which `messages` turns into a fault. A writer is `write(out, value)`.
+A reader is `read(data, at, end) -> (value, next)`; it never looks at bytes from `end` on, and when the bytes
+are wrong it raises `DecodeError`, which `messages` turns into a fault. A writer is `write(out, value)`.
 
-What is read is what was on the wire. Times stay integers, UUIDs stay 16 bytes, -1 stays -1. Strings are UTF-8 with
-surrogate escapes, so text that is not UTF-8 keeps its bytes; a bool that is neither 0 nor 1 stays that integer. Where
-Kafka's own readers are lenient so are these: null is read as null even where the schema says there is none, and a varint
-may be longer than it need be (the one thing that is written back differently). Lengths below -1 are wrong.
+What is read is what was on the wire. Times stay integers, UUIDs stay 16 bytes, -1 stays -1. Strings are UTF-8
+with surrogate escapes, so text that is not UTF-8 keeps its bytes; a bool that is neither 0 nor 1 stays that
+integer. Where Kafka's own readers are lenient so are these: null is read as null even where the schema says
+there is none, and a varint may be longer than it need be (the one thing that is written back differently).
+Lengths below -1 are wrong.
 """
 
 from collections.abc import Callable
@@ -81,7 +82,7 @@ def fixed_writer(kind: str) -> Writer:
 
 
 def as_bool(byte: int) -> bool | int:
-    """Give a bool its meaning: a byte that is neither 0 nor 1 stays what it is."""
+    """Return a bool its meaning: a byte that is neither 0 nor 1 stays what it is."""
     return byte == 1 if byte < 2 else byte
 
 
@@ -106,7 +107,10 @@ def read_tag_count(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def read_tag(data: bytes, at: int, end: int, previous: int) -> tuple[int, int, int, int]:
-    """Read what stands before the value of a tagged field: give tag, where its size stands, where its value begins and ends."""
+    """Read what stands before the value of a tagged field.
+
+    Give tag, where its size stands, where its value begins and ends.
+    """
     tag, size_at = read_uvarint(data, at, end)
     size, start = read_uvarint(data, size_at, end)
     if tag <= previous:
@@ -144,7 +148,10 @@ class Length:
     size: int  # the fewest bytes it takes
 
     def reader(self, decode: Callable[[bytes], Any], keep_cut: bool = False) -> Reader:
-        """Make the reader of a value that is a length and as many bytes; `keep_cut` keeps what is there of one cut off."""
+        """Make the reader of a value that is a length and as many bytes.
+
+        `keep_cut` keeps what is there of one cut off.
+        """
         read_length = self.read
 
         def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
@@ -198,7 +205,10 @@ SIZED = {
 
 
 def sized_reader(kind: str, flexible: bool) -> Reader:
-    """Make the reader of a type of `SIZED`; record batches keep what is there of them when they are cut off."""
+    """Make the reader of a type of `SIZED`.
+
+    Record batches keep what is there of them when they are cut off.
+    """
     length = SIZED[kind][flexible]
     return length.reader(_read_text if "string" in kind else bytes, keep_cut=kind == "records")
 
@@ -209,5 +219,5 @@ def sized_writer(kind: str, flexible: bool) -> Writer:
 
 
 def count_length(flexible: bool) -> Length:
-    """Give the way in which arrays are counted."""
+    """Return the way in which arrays are counted."""
     return COMPACT_LENGTH if flexible else INT32_LENGTH

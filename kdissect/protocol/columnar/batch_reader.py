@@ -1,13 +1,15 @@
-"""Read a batch of messages into columns: what analysis needs to know of requests and responses, without an object each.
+"""Read a batch of messages into columns.
 
-In come bytes and where in them messages stand, with the API, version and side of each; out come three tables of NumPy
-arrays. `messages` has one row per message, in order; `partitions` one per topic-partition that a message names, and one
-per topic that it names without partitions; `nodes` one per broker it gives an address of. Rows say which message they
-belong to and stand in the order of the wire.
+What analysis needs to know of requests and responses, without an object each.
 
-Which columns there are is said in `registers`. Text stays where it is: a span says where its bytes are in the arena.
-Wrong bytes give a fault, and what stands before them is kept. Of the same messages the answer is the same however they
-are cut into batches.
+In come bytes and where in them messages stand, with the API, version and side of each; out come three tables
+of NumPy arrays. `messages` has one row per message, in order; `partitions` one per topic-partition that a
+message names, and one per topic that it names without partitions; `nodes` one per broker it gives an address
+of. Rows say which message they belong to and stand in the order of the wire.
+
+Which columns there are is said in `registers`. Text stays where it is: a span says where its bytes are in the
+arena. Wrong bytes give a fault, and what stands before them is kept. Of the same messages the answer is the
+same however they are cut into batches.
 """
 
 from collections.abc import Mapping
@@ -90,14 +92,14 @@ class Table:
         return len(self.message)
 
     def integers(self, column: str) -> Integers:
-        """Give a column of numbers."""
+        """Return a column of numbers."""
         slot = self._slot(column, "integer")
         there = self._present(slot)
         # What lies there else depends on the batch.
         return Integers(np.where(there, self.values[:, slot], 0), there)
 
     def spans(self, column: str) -> Spans:
-        """Give a column of byte strings, as positions in the arena."""
+        """Return a column of byte strings, as positions in the arena."""
         slot = self._slot(column, "span")
         there = self._present(slot)
         return Spans(np.where(there, self.values[:, slot], -1), np.where(there, self.values[:, slot + 1], 0))
@@ -130,7 +132,7 @@ class Columns:
     fault_row: NDArray[np.int32]
 
     def fault_text(self, message: int) -> str | None:
-        """Say what is wrong with a message, where, and in which field; None if nothing is."""
+        """Return what is wrong with a message, where, and in which field; None if nothing is."""
         reason = Reason(int(self.fault_reason[message]))
         if reason == Reason.NONE:
             return None
@@ -153,9 +155,10 @@ def read(
 ) -> Columns:
     """Read messages at arena[start:stop], header first, each a request or a response of an API in a version.
 
-    `frame_stop` is where each message should end, which is behind `stop` if the capture lost its tail. A few bytes may ask for a
-    row, and a row for a long name: the messages from the one on with which there would be more than `together` rows or
-    nodes, or TEXT_OF_ROW times as many bytes of topics, are left out. A message that needs more by itself is read by itself.
+    `frame_stop` is where each message should end, which is behind `stop` if the capture lost its tail. A few
+    bytes may ask for a row, and a row for a long name: the messages from the one on with which there would be
+    more than `together` rows or nodes, or TEXT_OF_ROW times as many bytes of topics, are left out. A message
+    that needs more by itself is read by itself.
     """
     entries = library().entries(api_key, api_version, response.astype(np.bool_))
     spans = np.stack([start, stop, np.maximum(stop, frame_stop)], axis=1).astype(np.int64)
@@ -197,7 +200,10 @@ class _Output:
         self.nodes = np.empty((FIRST_ROOM, OWNER_WIDTH + BROKER_WIDTH), np.int64)
 
     def grow(self, most: int) -> bool:
-        """Make room for what is wanted, mostly twice what there is; False if that is more than `most`, and not the first."""
+        """Make room for what is wanted, mostly twice what there is.
+
+        False if that is more than `most`, and not the first.
+        """
         rows, nodes, wanted_rows, wanted_nodes = self.used.tolist()
         if max(rows, nodes) > 0 and max(wanted_rows, wanted_nodes) > most:
             return False
@@ -206,7 +212,10 @@ class _Output:
         return True
 
     def read_together(self, messages: int, most: int) -> int:
-        """Give how many of the messages have the bytes of topics that go with `most` rows; the first that has rows is one."""
+        """Return how many of the messages have the bytes of topics that go with `most` rows.
+
+        The first that has rows is one.
+        """
         rows = self.rows[: self.used[0]]
         named = rows[:, OWNER_PRESENT] >> ROW_SLOTS["topic"] & 1
         text = np.cumsum(rows[:, OWNER_WIDTH + TOPIC_SIZE] * named)
@@ -244,7 +253,10 @@ def _grown(array: Ints, written: int, wanted: int, most: int) -> Ints:
 
 
 def _count_wrapped(arena: NDArray[np.uint8], columns: Columns) -> None:
-    """Count the records in compressed messages of magic 0 and 1, which the walk could not; -1 where it cannot be done."""
+    """Count the records in compressed messages of magic 0 and 1, which the walk could not.
+
+    -1 where it cannot be done.
+    """
     record_set = columns.partitions.spans("record_set")
     for row in np.flatnonzero(columns.records[SUMMARY[WRAPPERS]] > 0).tolist():
         start, length = int(record_set.start[row]), int(record_set.length[row])

@@ -1,20 +1,23 @@
-"""Compile the schema: one message in one version becomes a short program of integers, which `walk` runs over bytes.
+"""Compile the schema.
 
-A program is a table of integers, one instruction per row: an operation (`Op`) and up to four numbers. It says how to step over
-every field, header first, and which values to keep in which register (see `registers`). Fields without a role that is kept are
-stepped over, but never unchecked. Next to the table stands the path of the field that each row reads, so a fault found in a row
-can name its field.
+One message in one version becomes a short program of integers, which `walk` runs over bytes.
+
+A program is a table of integers, one instruction per row: an operation (`Op`) and up to four numbers. It says
+how to step over every field, header first, and which values to keep in which register (see `registers`).
+Fields without a role that is kept are stepped over, but never unchecked. Next to the table stands the path of
+the field that each row reads, so a fault found in a row can name its field.
 
 Three rules decide what is a row of the partitions table:
-- A struct that has a partition number is one, and so is each element of an array of partition numbers. It is emitted at
-  the end of the struct, when all its fields are known.
-- A struct that names a topic, and each element of an array of topic names, lends the name to the partitions inside. If
-  there are none, it is a row itself, unless the name is null.
+- A struct that has a partition number is one, and so is each element of an array of partition numbers. It is
+  emitted at the end of the struct, when all its fields are known.
+- A struct that names a topic, and each element of an array of topic names, lends the name to the partitions
+  inside. If there are none, it is a row itself, unless the name is null.
 - Only a struct's own fields count, not those of structs inside it: the leader's epoch is not the partition's. What
   INHERITED lists may come from the structs around as well.
 A node is a struct with a host and a port, and a node id of its own or of an array element around it.
 
-A value of the whole message is the message's own field if it has one with that role, else the first that comes.
+A value of the whole message is the message's own field if it has one with that role, else the first that
+comes.
 """
 
 from collections.abc import Iterable
@@ -51,7 +54,8 @@ from kdissect.protocol.schema.registry import (
 class Op(IntEnum):
     """The operations, with what their numbers mean; `keep` and `keep too` are registers, or -1.
 
-    Up to RECORDS they take a value of some size; from SIZED on its length, or the count of elements, stands before it.
+    Up to RECORDS they take a value of some size; from SIZED on its length, or the count of elements, stands
+    before it.
     """
 
     SKIP = 0  # size
@@ -225,7 +229,10 @@ def _has_listeners(fields: Iterable[Field]) -> bool:
 
 
 def _forgotten(roles: Iterable[str], scope: _Scope, names_topic: bool, is_partition: bool) -> int:
-    """Choose the registers that a struct starts without: its own, and as a topic all that it does not inherit."""
+    """Choose the registers that a struct starts without.
+
+    Its own, and as a topic all that it does not inherit.
+    """
     forgotten = set(roles) & BROKER_ROLES if scope.node else set()
     if names_topic or (is_partition and not scope.topic):
         forgotten |= ROW_REGISTERS.keys() - scope.inherited
@@ -334,7 +341,7 @@ def _compile_tags(assembler: _Assembler, fields: list[Field], scope: _Scope) -> 
 
 
 def _smallest(field: Field, version: int, flexible: bool) -> int:
-    """Give the fewest bytes that an element of an array can take."""
+    """Return the fewest bytes that an element of an array can take."""
     if field.type in PREFIXES:
         return max(PREFIXES[field.type][flexible], 1)
     if field.type != "struct":

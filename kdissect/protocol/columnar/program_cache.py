@@ -1,7 +1,7 @@
 """Keep the compiled programs of this process: each (API, version, side) is compiled when it is first met.
 
-All programs stand one after another in one table, so that a walk needs nothing else. A number in `entries` says where a
-program starts, or why there is none.
+All programs stand one after another in one table, so that a walk needs nothing else. A number in `entries`
+says where a program starts, or why there is none.
 """
 
 from functools import cache
@@ -31,7 +31,7 @@ class ProgramCache:
     def entries(
         self, api_key: NDArray[np.int16], api_version: NDArray[np.int16], response: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        """Give the first row of every message's program, or minus the Reason why it has none."""
+        """Return the first row of every message's program, or minus the Reason why it has none."""
         side = response.astype(np.int64)
         key, version = api_key.astype(np.int64), api_version.astype(np.int64)
         known_key = (key >= 0) & (key < KEYS)
@@ -58,5 +58,5 @@ class ProgramCache:
 
 @cache
 def library() -> ProgramCache:
-    """Give the library of this process."""
+    """Return the library of this process."""
     return ProgramCache()

@@ -1,8 +1,9 @@
 """Which values the columnar reader keeps, and where: the tables that turn a role of the schema into a column.
 
-A walk keeps values in numbered registers. Those of MESSAGE end up in one row per message, those of ROW in one row per
-topic-partition, those of BROKER in one row per node named. A register of kind "integer" is one slot; a "span" is two: where
-the value's bytes start, and how many they are. To keep another role, add a line to MESSAGE or ROW: nothing else changes.
+A walk keeps values in numbered registers. Those of MESSAGE end up in one row per message, those of ROW in one
+row per topic-partition, those of BROKER in one row per node named. A register of kind "integer" is one slot;
+a "span" is two: where the value's bytes start, and how many they are. To keep another role, add a line to
+MESSAGE or ROW: nothing else changes.
 """
 
 from typing import NamedTuple

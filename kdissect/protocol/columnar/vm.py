@@ -1,16 +1,18 @@
 """Walk messages: run each message's program over its bytes and write what it keeps into columns.
 
-This is the one compiled loop of the columnar reader. In come an arena of bytes, where in it the messages stand, and the
-programs of `program`; out come a row per message, per topic-partition and per node, and of every message the first
-fault. No object is made per message, and nothing is trusted: every byte is known to be there before it is read, every
-count fits the bytes left before it is looped over, a tagged field must fill its size and a message its frame.
-The plain codec reads by the same rules, and the two must agree on what is a fault and where it starts.
+This is the one compiled loop of the columnar reader. In come an arena of bytes, where in it the messages
+stand, and the programs of `program`; out come a row per message, per topic-partition and per node, and of
+every message the first fault. No object is made per message, and nothing is trusted: every byte is known to
+be there before it is read, every count fits the bytes left before it is looped over, a tagged field must fill
+its size and a message its frame. The plain codec reads by the same rules, and the two must agree on what is a
+fault and where it starts.
 
-A capture may have lost the end of a frame: then the bytes end at `stop`, before the frame does at `frame_stop`. Counts and
-lengths are held against the frame, reading against the bytes, so whatever stands before the loss is still read.
+A capture may have lost the end of a frame: then the bytes end at `stop`, before the frame does at
+`frame_stop`. Counts and lengths are held against the frame, reading against the bytes, so whatever stands
+before the loss is still read.
 
-The loop is one long function on purpose. As one function per operation it took seven times as long to run and twice as
-long to compile, since Numba counts references to every array that is passed on.
+The loop is one long function on purpose. As one function per operation it took seven times as long to run and
+twice as long to compile, since Numba counts references to every array that is passed on.
 """
 
 from typing import Any
@@ -93,10 +95,13 @@ def walk(
     rows: Any,
     nodes: Any,
 ) -> Any:
-    """Walk the messages from `first` on; give the first that is not done because its rows or nodes do not fit.
+    """Walk the messages from `first` on.
 
-    entries[i] is the first row of message i's program in the table, negative if there is none; spans[i] is its start,
-    stop and frame stop in the arena. `used` counts the rows and nodes written, then those that the last message wants.
+    Give the first that is not done because its rows or nodes do not fit.
+
+    entries[i] is the first row of message i's program in the table, negative if there is none; spans[i] is
+    its start, stop and frame stop in the arena. `used` counts the rows and nodes written, then those that the
+    last message wants.
     """
     registers = np.zeros(REGISTERS, np.int64)
     summary = np.zeros(SUMMARY_WIDTH, np.int64)
@@ -319,7 +324,7 @@ def _size_at(arena: Any, at: int, readable: int, prefix: int) -> Any:
 
 @jit_inner
 def _size_fault(behind: int, cut: bool) -> int:
-    """Tell why a size could not be read."""
+    """Return why a size could not be read."""
     if behind == VARINT_ENDS:
         return CUT if cut else ENDS_EARLY
     return NEGATIVE if behind == BELOW_NULL else VARINT
@@ -339,7 +344,7 @@ def _integer_at(arena: Any, at: int, kind: int) -> Any:
 
 @jit_inner
 def _case_of(table: Any, row: int, tag: int) -> int:
-    """Give the row at which the value of a tag is read, or -1 if nobody knows the tag."""
+    """Return the row at which the value of a tag is read, or -1 if nobody knows the tag."""
     for case in range(row + 1, row + 1 + table[row, 2]):
         if table[case, 1] == tag:
             return table[case, 2]  # type: ignore[no-any-return]

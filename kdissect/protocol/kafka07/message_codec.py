@@ -1,13 +1,14 @@
 """Whole messages of Kafka 0.7: the protocol before versions, correlation ids and client ids.
 
-A request is an int16 type and a body, a response an int16 error code and a body; frames are given without their 4-byte length,
-as in `headers`. The parts of bodies stand in `messages/kafka_0_7.txt`; here is what those files cannot say: MultiFetch
-and MultiProduce count their parts in an int16, and messages in an answer reach to the end of the frame. An
-answer to MultiFetch is a size, an error code and messages for each part that was asked for, in that order. Produce
-and MultiProduce are never answered: a broker that refuses one closes the connection.
+A request is an int16 type and a body, a response an int16 error code and a body; frames are given without
+their 4-byte length, as in `headers`. The parts of bodies stand in `messages/kafka_0_7.txt`; here is what
+those files cannot say: MultiFetch and MultiProduce count their parts in an int16, and messages in an answer
+reach to the end of the frame. An answer to MultiFetch is a size, an error code and messages for each part
+that was asked for, in that order. Produce and MultiProduce are never answered: a broker that refuses one
+closes the connection.
 
-What comes out is a `DecodedMessage`, with a request's type or a response's error code as its header and no version.
-Wrong bytes give a `Fault` and what stands before them, as in `codec`.
+What comes out is a `DecodedMessage`, with a request's type or a response's error code as its header and no
+version. Wrong bytes give a `Fault` and what stands before them, as in `codec`.
 """
 
 from enum import IntEnum
@@ -83,7 +84,7 @@ def old_error_name(code: int) -> str:
 
 
 def parts_of(body: Tree | None) -> list[Tree]:
-    """Give what a request asks of each topic-partition: itself, or each of its parts."""
+    """Return what a request asks of each topic-partition: itself, or each of its parts."""
     if body is None:
         return []
     parts: list[Tree] = body.get(PARTS, [body])
@@ -108,7 +109,10 @@ def decode_old_request(frame: bytes) -> DecodedMessage:
 
 
 def decode_old_response(frame: bytes, kind: int) -> DecodedMessage:
-    """Decode the response to a request of this type; of any other than the three that are answered only the header."""
+    """Decode the response to a request of this type.
+
+    Of any other than the three that are answered only the header.
+    """
     if len(frame) < 2:
         return DecodedMessage({}, None, None, _cut("error_code", 0, frame))
     header = {"error_code": _int16(frame, 0)}

@@ -1,12 +1,13 @@
 """The message sets of Kafka 0.7: what producers wrote before messages had keys and offsets.
 
-A message is an int32 length, a magic byte (0 or 1), an attributes byte if the magic is 1, the CRC-32 of the payload, and
-the payload. Its offset is its position in the log, so a message set does not say it. The low two bits of the attributes are
-the codec; the payload of a compressed message (gzip or snappy) is a message set again, which may hold compressed
-messages in turn.
+A message is an int32 length, a magic byte (0 or 1), an attributes byte if the magic is 1, the CRC-32 of the
+payload, and the payload. Its offset is its position in the log, so a message set does not say it. The low two
+bits of the attributes are the codec; the payload of a compressed message (gzip or snappy) is a message set
+again, which may hold compressed messages in turn.
 
-In come the bytes of a set, out come `OldRecord`s, and a `RecordFault` in place of what could not be read. A last
-message that is cut is no fault: brokers cut a fetch anywhere. All decompression of one set together is bounded by `limit`.
+In come the bytes of a set, out come `OldRecord`s, and a `RecordFault` in place of what could not be read. A
+last message that is cut is no fault: brokers cut a fetch anywhere. All decompression of one set together is
+bounded by `limit`.
 """
 
 import zlib
@@ -82,7 +83,10 @@ def old_frames(data: bytes) -> Iterator[OldFrame | RecordFault]:
 
 
 def cut_bytes(data: bytes) -> int:
-    """Count the bytes of a last message that is cut; 0 when the set ends with a whole one, or with a fault."""
+    """Count the bytes of a last message that is cut.
+
+    0 when the set ends with a whole one, or with a fault.
+    """
     reached = 0
     for frame in old_frames(data):
         if isinstance(frame, RecordFault):
@@ -130,7 +134,7 @@ class _Room:
 
 
 def _values(frame: OldFrame, room: _Room, depth: int) -> Iterator[bytes | Damage]:
-    """Give the payloads inside a message; a `Damage` ends them."""
+    """Return the payloads inside a message; a `Damage` ends them."""
     if frame.codec == NONE:
         yield frame.payload
         return

@@ -1,12 +1,16 @@
-"""Read the headers inside a records field: how many records, which codec, whose producer. Records stay unread.
+"""Read the headers inside a records field: how many records, which codec, whose producer.
 
-A records field holds record batches (magic 2) or the older messages (magic 0 and 1), each with an offset and a length in
-front, one after another and possibly mixed. `summarise` walks them in one compiled loop and fills one row of numbers,
-the columns of `SUMMARY`. Three things are normal and no fault: an empty field, a last batch that is cut (a broker fills a
-fetch to its byte limit and stops anywhere), and a field whose end the capture has lost.
+Records stay unread.
 
-A compressed message of magic 0 or 1 wraps a whole message set, so its records can only be counted by decompressing:
-the walk counts such wrappers, and `records.count_records` does the rest, slowly and within bounds.
+A records field holds record batches (magic 2) or the older messages (magic 0 and 1), each with an offset and
+a length in front, one after another and possibly mixed. `summarise` walks them in one compiled loop and fills
+one row of numbers, the columns of `SUMMARY`. Three things are normal and no fault: an empty field, a last
+batch that is cut (a broker fills a fetch to its byte limit and stops anywhere), and a field whose end the
+capture has lost.
+
+A compressed message of magic 0 or 1 wraps a whole message set, so its records can only be counted by
+decompressing: the walk counts such wrappers, and `records.count_records` does the rest, slowly and within
+bounds.
 """
 
 from enum import IntEnum
@@ -133,7 +137,7 @@ def summarise(data: Any, start: int, stop: int, field_stop: int, summary: Any) -
 
 @jit_inner
 def _read_batch(data: Any, at: int, field_stop: int, summary: Any) -> int:
-    """Take in the batch of magic 2 whose whole header is at `at`."""
+    """Add the batch of magic 2 whose whole header is at `at`."""
     length = int32_at(data, at + LENGTH_AT)
     attributes = int16_at(data, at + ATTRIBUTES_AT)
     records = int32_at(data, at + RECORD_COUNT_AT)
@@ -162,7 +166,7 @@ def _read_batch(data: Any, at: int, field_stop: int, summary: Any) -> int:
 
 @jit_inner
 def _read_message(data: Any, at: int, stop: int, field_stop: int, magic: int, summary: Any) -> int:
-    """Take in the message of magic 0 or 1 whose offset, size, checksum, attributes and timestamp are at `at`."""
+    """Add the message of magic 0 or 1 whose offset, size, checksum, attributes and timestamp are at `at`."""
     size = int32_at(data, at + LENGTH_AT)
     codec = int8_at(data, at + 17) & CODEC_BITS
     key = at + FIRST_KEY + 8 * magic
@@ -190,7 +194,7 @@ def _read_message(data: Any, at: int, stop: int, field_stop: int, magic: int, su
 
 @jit_inner
 def _fills(data: Any, key: int, end: int) -> bool:
-    """Tell whether a key and a value, each with its length in front, fill data[key:end] exactly."""
+    """Return whether a key and a value, each with its length in front, fill data[key:end] exactly."""
     key_size = int32_at(data, key)
     if key_size < -1 or key + 4 + max(key_size, 0) + 4 > end:
         return False

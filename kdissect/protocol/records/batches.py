@@ -1,11 +1,13 @@
 """Where batches stand in a records field, and what the header of a batch says.
 
-A records field holds record batches (magic 2, KIP-98) or messages (magic 0 and 1), one after another and possibly
-mixed. All begin with an offset and a length, and have their magic at the same place, so one loop finds the borders
-of all: `whole_batches`. The last batch may be cut, since a broker fills a fetch to its byte limit and stops anywhere;
-`rest_of_field` says what stands behind the last whole batch. Bytes may be hostile: nothing here raises for them.
+A records field holds record batches (magic 2, KIP-98) or messages (magic 0 and 1), one after another and
+possibly mixed. All begin with an offset and a length, and have their magic at the same place, so one loop
+finds the borders of all: `whole_batches`. The last batch may be cut, since a broker fills a fetch to its byte
+limit and stops anywhere; `rest_of_field` says what stands behind the last whole batch. Bytes may be hostile:
+nothing here raises for them.
 
-`batch_summary.summarise` is the compiled sibling, for the loop that reads whole captures. A test holds both equal.
+`batch_summary.summarise` is the compiled sibling, for the loop that reads whole captures. A test holds both
+equal.
 """
 
 from collections.abc import Iterator
@@ -96,7 +98,10 @@ class FieldRest(NamedTuple):
 
     @property
     def is_cut(self) -> bool:
-        """Whether this is the beginning of a batch; brokers cut the last batch of a fetch, so it is no fault."""
+        """Whether this is the beginning of a batch.
+
+        Brokers cut the last batch of a fetch, so it is no fault.
+        """
         return self.magic is None or self.reason is None
 
     @property
@@ -136,7 +141,10 @@ def rest_of_field(data: Bytes, start: int) -> FieldRest | None:
 
 
 def first_offset(data: Bytes) -> int | None:
-    """Return the offset with which a records field begins, even if its first batch is cut; None if it is empty."""
+    """Return the offset with which a records field begins, even if its first batch is cut.
+
+    None if it is empty.
+    """
     return int(_OFFSET.unpack_from(data)[0]) if len(data) >= _OFFSET.size else None
 
 

@@ -1,11 +1,14 @@
-"""Decompress the inside of a record batch: gzip, snappy, lz4 and zstd, as Kafka's clients wrote them over the years.
+"""Decompress the inside of a record batch.
 
-In come compressed bytes from a capture, out come plain bytes or a `Damage`: wrong bytes never raise. Whatever a stream
-claims or expands to, no more than `limit` bytes are produced before it is given up, so a bomb costs at most that much.
-Everything must be there: a stream that ends early, or has bytes after its end, is damaged.
+Gzip, snappy, lz4 and zstd, as Kafka's clients wrote them over the years.
 
-Two old framings need their own rule: the snappy of Java clients comes in the blocks of the xerial library, and the lz4 of
-clients before Kafka 0.10 has a frame header checksum taken over the magic number as well (KIP-57).
+In come compressed bytes from a capture, out come plain bytes or a `Damage`: wrong bytes never raise. Whatever
+a stream claims or expands to, no more than `limit` bytes are produced before it is given up, so a bomb costs
+at most that much. Everything must be there: a stream that ends early, or has bytes after its end, is damaged.
+
+Two old framings need their own rule: the snappy of Java clients comes in the blocks of the xerial library,
+and the lz4 of clients before Kafka 0.10 has a frame header checksum taken over the magic number as well
+(KIP-57).
 """
 
 import zlib
@@ -105,7 +108,10 @@ def _xerial_blocks(data: bytes) -> Iterator[bytes]:
 
 
 def _snappy_size(block: bytes) -> int:
-    """Read the size that a raw snappy block promises; the decompressor allocates it before it looks at the rest."""
+    """Read the size that a raw snappy block promises.
+
+    The decompressor allocates it before it looks at the rest.
+    """
     size = 0
     for index, byte in enumerate(block[:5]):
         size |= (byte & 0x7F) << (7 * index)

@@ -1,7 +1,8 @@
 """Checksums of records: CRC-32C over record batches (magic 2), CRC-32 over the messages of old message sets.
 
-CRC-32C (Castagnoli, RFC 3720 appendix B.4) is computed eight bytes at a time by tables. A batch's checksum covers everything
-behind the checksum itself, attributes first; a message's covers its magic byte and all that follows.
+CRC-32C (Castagnoli, RFC 3720 appendix B.4) is computed eight bytes at a time by tables. A batch's checksum
+covers everything behind the checksum itself, attributes first; a message's covers its magic byte and all that
+follows.
 """
 
 import zlib
@@ -64,7 +65,10 @@ def crc32c(data: Any, start: int, stop: int) -> Any:
 
 
 def checksum_holds(data: NDArray[np.uint8], start: int, stop: int) -> bool | None:
-    """Tell whether the batch or message at data[start:stop] has the checksum it carries; None if it is not all there."""
+    """Return whether the batch or message at data[start:stop] has the checksum it carries.
+
+    None if it is not all there.
+    """
     if stop - start < PREFIX + 9:
         return None
     magic = int(data[start + MAGIC_OFFSET])

@@ -1,9 +1,9 @@
 """What becomes of a CRC-32C when a few bytes in front of many others change, without looking at the others.
 
-A CRC is linear over GF(2): the checksum of the changed data differs from the old one by the remainder of the difference,
-moved behind by as many zero bits as there are bits behind it, which is a multiplication by a power of x modulo the
-polynomial (RFC 3720, appendix B.4; bits are reversed, so x^0 is the highest). A checksum that was wrong stays wrong by the
-same difference.
+A CRC is linear over GF(2): the checksum of the changed data differs from the old one by the remainder of the
+difference, moved behind by as many zero bits as there are bits behind it, which is a multiplication by a
+power of x modulo the polynomial (RFC 3720, appendix B.4; bits are reversed, so x^0 is the highest). A
+checksum that was wrong stays wrong by the same difference.
 """
 
 from functools import cache, lru_cache
@@ -23,7 +23,7 @@ MOST_BITS = 36  # of a length in bits
 
 
 def patched_crc32c(checksum: int, before: bytes, after: bytes, behind: int) -> int:
-    """Give the checksum after `before` became `after` (of the same length), with `behind` bytes following them."""
+    """Return the checksum after `before` became `after` (of the same length), with `behind` bytes following them."""
     old, new = np.frombuffer(before, np.uint8), np.frombuffer(after, np.uint8)
     return int(_patched(checksum, old, new, _power_of_x(8 * behind)))
 
@@ -60,7 +60,7 @@ def _power_of_x(exponent: int) -> int:
 
 @cache
 def _squares() -> tuple[int, ...]:
-    """Give x^1, x^2, x^4, x^8 and so on."""
+    """Return x^1, x^2, x^4, x^8 and so on."""
     squares = [ONE >> 1]
     for _ in range(MOST_BITS - 1):
         squares.append(int(_multiply(squares[-1], squares[-1])))

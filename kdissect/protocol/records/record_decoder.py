@@ -1,13 +1,13 @@
 """Read the records of one partition out of a records field: plain Python, one frozen object per record.
 
-In come the bytes of a records field, out come `Record`s in the order they stand there, and a `RecordFault` in place of what
-could not be read. A batch has its length in front, so the batch after a bad one is still read. A last batch that is cut is
-no fault: brokers cut a fetch anywhere, and nobody reads such a batch.
+In come the bytes of a records field, out come `Record`s in the order they stand there, and a `RecordFault` in
+place of what could not be read. A batch has its length in front, so the batch after a bad one is still read.
+A last batch that is cut is no fault: brokers cut a fetch anywhere, and nobody reads such a batch.
 
-Compressed batches are decompressed, together to no more than `limit` bytes per field. A compressed message of magic 0 or 1
-wraps a message set. Its inner offsets are absolute with magic 0, and relative with magic 1, where the wrapper has the offset of
-the last one inside, or 0 if a producer did not care; if the broker stamped the wrapper, its time stands for all inside
-(KIP-31, KIP-32).
+Compressed batches are decompressed, together to no more than `limit` bytes per field. A compressed message of
+magic 0 or 1 wraps a message set. Its inner offsets are absolute with magic 0, and relative with magic 1,
+where the wrapper has the offset of the last one inside, or 0 if a producer did not care; if the broker
+stamped the wrapper, its time stands for all inside (KIP-31, KIP-32).
 """
 
 from collections.abc import Callable, Iterator
@@ -46,7 +46,10 @@ CONTROL_NAMES = {  # the type in the key of a record in a control batch
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """What the header of a record batch says of all its records; a message of magic 0 or 1 is its own batch."""
+    """What the header of a record batch says of all its records.
+
+    A message of magic 0 or 1 is its own batch.
+    """
 
     position: int  # of its first byte, from the start of the records field
     magic: int
@@ -70,7 +73,10 @@ class RecordHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record. Magic 0 has no timestamp; only magic 2 has headers and control records (see CONTROL_NAMES)."""
+    """One record.
+
+    Magic 0 has no timestamp; only magic 2 has headers and control records (see CONTROL_NAMES).
+    """
 
     batch: RecordBatch
     offset: int
@@ -83,7 +89,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class RecordFault:
-    """A batch that could not be read (to its end), and why; the position is the batch's in the records field."""
+    """A batch that could not be read (to its end), and why.
+
+    The position is the batch's in the records field.
+    """
 
     position: int
     reason: str

@@ -1,7 +1,8 @@
 """Write records as one batch of magic 2: the counterpart of `record_decoder`.
 
-In come `Record`s of any magic, out comes a batch as a client sends it (KIP-98), with its checksum. Each codec is
-written in the framing that brokers and all clients read: gzip members, xerial blocks of snappy, frames of lz4 and zstd.
+In come `Record`s of any magic, out comes a batch as a client sends it (KIP-98), with its checksum. Each codec
+is written in the framing that brokers and all clients read: gzip members, xerial blocks of snappy, frames of
+lz4 and zstd.
 """
 
 import struct

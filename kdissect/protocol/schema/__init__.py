@@ -1,1 +1,4 @@
-"""The schema of every Kafka message: the text files in messages/, their parser, and the values they become."""
+"""The schema of every Kafka message.
+
+The text files in messages/, their parser, and the values they become.
+"""

@@ -1,8 +1,9 @@
 """What a message is made of: the values that the schema files become, and the words they may use.
 
-A `Field` stands for all versions of itself, so a message is one tree and not one per version; `fields_at` gives the
-branches of a single version. Versions are Python ranges. `PRIMITIVES` are the types, `ROLES` the meanings: a role says
-what a value is wherever it appears, so that "hide topic names" or "rename orders" is one rule for all APIs and versions.
+A `Field` stands for all versions of itself, so a message is one tree and not one per version; `fields_at`
+gives the branches of a single version. Versions are Python ranges. `PRIMITIVES` are the types, `ROLES` the
+meanings: a role says what a value is wherever it appears, so that "hide topic names" or "rename orders" is
+one rule for all APIs and versions.
 """
 
 from collections.abc import Iterator
@@ -35,7 +36,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Message:
-    """One body: a request, a response, or a message carried elsewhere. Equal to itself only, so a cheap key for caches."""
+    """One body: a request, a response, or a message carried elsewhere.
+
+    Equal to itself only, so a cheap key for caches.
+    """
 
     name: str
     versions: range
@@ -61,7 +65,10 @@ class Api:
 
 
 def fields_at(owner: Message | Field, version: int) -> tuple[Field, ...]:
-    """Give the fields that a message or a struct has in one version: untagged ones in wire order, then the tagged."""
+    """Return the fields that a message or a struct has in one version.
+
+    Untagged ones in wire order, then the tagged.
+    """
     present = [field for field in owner.fields if version in field.versions]
     untagged = [field for field in present if field.tag is None]
     tagged = [field for field in present if field.tag is not None]

@@ -11,17 +11,18 @@ A file is comments (`#`), then a header line, then lines whose indent of two spa
         current_leader  {}        10+  tag 0               struct, as a tagged field
           leader_id     int32     = -1    @broker          what an absent field means: -1
 
-    line     = name type [versions] ["tag" n] ["=" default] ["@" role]
-    type     = primitive | "[]" [primitive] | "{}", then ["?" [versions]] if it may be null, then ["as" Message]
-    versions = n | n "-" m | n "+" | "none"                where nothing is said: all of the parent's
+    line     = name type [versions] ["tag" n] ["=" default] ["@" role] type     = primitive | "[]" [primitive]
+    | "{}", then ["?" [versions]] if it may be null, then ["as" Message] versions = n | n "-" m | n "+" |
+    "none"                where nothing is said: all of the parent's
 
-Header words: `versions` that ever existed, `flexible` ones (compact lengths and tagged fields, KIP-482), `live` ones
-(what Kafka 4.3 still serves), `was` (a former name). After `request` or `response`, `header 0 for 0+` overrides the
-version of the message's header, and `trailing 0-2` lets an empty array stand behind the message. A file without an API holds plain messages, such as those carried inside `bytes`;
-`prefixed` says that a 2-byte version stands before the body. `as` names the message that a `bytes` field carries.
+Header words: `versions` that ever existed, `flexible` ones (compact lengths and tagged fields, KIP-482),
+`live` ones (what Kafka 4.3 still serves), `was` (a former name). After `request` or `response`, `header 0 for
+0+` overrides the version of the message's header, and `trailing 0-2` lets an empty array stand behind the
+message. A file without an API holds plain messages, such as those carried inside `bytes`; `prefixed` says
+that a 2-byte version stands before the body. `as` names the message that a `bytes` field carries.
 
-Versions are Python ranges. A wrong line raises `SchemaError` with its file and line number: the schema is ours, so a
-mistake in it is a bug, unlike wrong bytes, which are faults.
+Versions are Python ranges. A wrong line raises `SchemaError` with its file and line number: the schema is
+ours, so a mistake in it is a bug, unlike wrong bytes, which are faults.
 """
 
 import re

@@ -1,7 +1,8 @@
 """The schema of the Kafka protocol: every API and message, read from the text files in `messages/`.
 
-The facts stand there, one file per API key, written to be read and edited by people; `grammar` says how they are
-written, `layout` what they become. There is no build step: the files are read when something is first asked for.
+The facts stand there, one file per API key, written to be read and edited by people; `grammar` says how they
+are written, `layout` what they become. There is no build step: the files are read when something is first
+asked for.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -43,18 +44,24 @@ def api_name(key: int) -> str:
 
 
 def is_known(key: int, version: int) -> bool:
-    """Tell whether the schema has this API key in this version."""
+    """Return whether the schema has this API key in this version."""
     api = APIS.get(key)
     return api is not None and version in api.versions
 
 
 def request_header_version(key: int, version: int) -> int:
-    """Give the version of the request header: 2 for flexible versions, else 1 (KIP-482), and 0 for one exception."""
+    """Return the version of the request header.
+
+    2 for flexible versions, else 1 (KIP-482), and 0 for one exception.
+    """
     return _header_version(APIS[key].request, version, plain=1)
 
 
 def response_header_version(key: int, version: int) -> int:
-    """Give the version of the response header: 1 for flexible versions, else 0; ApiVersions always 0 (KIP-511)."""
+    """Return the version of the response header: 1 for flexible versions, else 0.
+
+    ApiVersions always 0 (KIP-511).
+    """
     return _header_version(APIS[key].response, version, plain=0)
 
 
@@ -66,7 +73,10 @@ def _header_version(message: Message, version: int, plain: int) -> int:
 
 
 def highest_versions() -> tuple[int, ...]:
-    """Give the highest known version of every API key, indexed by key: what a plausible header stays within."""
+    """Return the highest known version of every API key, indexed by key.
+
+    What a plausible header stays within.
+    """
     return tuple(APIS[key].versions[-1] for key in range(len(APIS)))
 
 

@@ -105,7 +105,7 @@ def _bytes_of(word: bytes) -> bytes:
 def keys_for(path: str | None, captures: Sequence[FileIndex]) -> KeyLog:
     """Read the key log at `path`, if one is named, and those inside the captures.
 
-    Raises InputError for a file that cannot be read or holds no secret of TLS.
+    Raise InputError for a file that cannot be read or holds no secret of TLS.
     """
     texts = [_read(path)] if path is not None else []
     if texts and not len(parse(texts)):

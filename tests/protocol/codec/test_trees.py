@@ -1,6 +1,9 @@
-"""The codec both ways: bytes written by hand from the protocol guide, then random messages of every API and version.
+"""The codec both ways.
 
-Wrong bytes - cut off, left over, changed - give a fault that names the field and its place, never an exception.
+Bytes written by hand from the protocol guide, then random messages of every API and version.
+
+Wrong bytes - cut off, left over, changed - give a fault that names the field and its place, never an
+exception.
 """
 
 from random import Random
@@ -53,7 +56,7 @@ def test_cut_off_anywhere_and_left_over(
 
 
 def is_part(part: Any, whole: Any) -> bool:
-    """Tell whether what was read of a message that was cut off is true of the message."""
+    """Return whether what was read of a message that was cut off is true of the message."""
     if isinstance(part, dict):
         return all(name in whole and is_part(part[name], whole[name]) for name in part)
     if isinstance(part, list):

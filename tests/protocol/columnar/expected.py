@@ -1,7 +1,7 @@
 """What the columns of a message must hold, worked out the slow way from the tree that the plain codec decodes.
 
-Written from the rules in `kdissect.protocol.columnar.program`, not from its code: recursion over dicts instead of programs over bytes.
-Text and ids are bytes here, as the columns only point at them.
+Written from the rules in `kdissect.protocol.columnar.program`, not from its code: recursion over dicts
+instead of programs over bytes. Text and ids are bytes here, as the columns only point at them.
 """
 
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def _present(owner: Message | Field, version: int, value: dict[str, Any]) -> Ite
 
 
 def _values(owner: Message | Field, version: int, value: dict[str, Any]) -> Iterator[tuple[str | None, Any]]:
-    """Give all primitives with their roles, in wire order."""
+    """Return all primitives with their roles, in wire order."""
     for each, inside in _present(owner, version, value):
         for item in inside if each.array else [inside]:
             if each.type == "struct":

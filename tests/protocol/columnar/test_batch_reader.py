@@ -1,4 +1,6 @@
-"""The columnar reader against the plain codec: every API, version and side, on good bytes, cut bytes and changed bytes.
+"""The columnar reader against the plain codec.
+
+Every API, version and side, on good bytes, cut bytes and changed bytes.
 
 The same tests run a second time with the compiler off, and a third time with every index checked.
 """
@@ -106,7 +108,7 @@ def decode(frame: Frame) -> DecodedMessage:
 
 
 def values_of(table: Table, registers: tuple[Register, ...], arena: bytes) -> list[dict[str, Any]]:
-    """Give the values of every row, by role."""
+    """Return the values of every row, by role."""
     rows: list[dict[str, Any]] = [{} for _ in range(len(table))]
     for register in registers:
         if register.kind == "integer":
@@ -130,7 +132,7 @@ def by_message(table: Table, rows: list[dict[str, Any]], count: int) -> list[lis
 
 
 def results(frames: list[Frame], columns: Columns, arena: bytes) -> list[Expected]:
-    """Give what the columns say of every message, in the shape of what is expected."""
+    """Return what the columns say of every message, in the shape of what is expected."""
     count = len(frames)
     messages = values_of(columns.messages, MESSAGE, arena)
     rows = by_message(columns.partitions, values_of(columns.partitions, ROW, arena), count)
@@ -144,7 +146,10 @@ def plain_path(path: str) -> str:
 
 
 def assert_agreement(frames: list[Frame]) -> None:
-    """Check the columns of frames against the plain codec: values where all is well, else the place of the fault."""
+    """Check the columns of frames against the plain codec.
+
+    Values where all is well, else the place of the fault.
+    """
     columns, arena = read_frames(frames)
     found = results(frames, columns, arena)
     for at, frame in enumerate(frames):

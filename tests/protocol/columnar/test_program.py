@@ -91,7 +91,10 @@ def test_a_produce_request() -> None:
         f"7 ENTER {_bits(*ROW_SLOTS)} 1 0 0 topic_data",
         f"8 SIZED 2 -1 {base + topic} 1 topic_data.name",
         "9 ARRAY 4 15 8 1 topic_data.partition_data",
-        f"10 ENTER {_bits('partition', 'producer_id', 'producer_epoch', 'record_set')} 0 0 0 topic_data.partition_data",
+        (
+            f"10 ENTER {_bits('partition', 'producer_id', 'producer_epoch', 'record_set')} 0 0 0 "
+            "topic_data.partition_data"
+        ),
         f"11 INTEGER 4 -1 {base + partition} 1 topic_data.partition_data.index",
         f"12 RECORDS 4 -1 {base + ROW_SLOTS['record_set']} 1 topic_data.partition_data.records",
         "13 ROW 0 0 0 0 topic_data.partition_data",

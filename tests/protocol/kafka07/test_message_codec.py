@@ -1,4 +1,7 @@
-"""Kafka 0.7: bytes by hand from the guide for authors of drivers, and what is left of them when they are wrong."""
+"""Kafka 0.7.
+
+Bytes by hand from the guide for authors of drivers, and what is left of them when they are wrong.
+"""
 
 import gzip
 import random

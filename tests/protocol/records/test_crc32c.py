@@ -1,4 +1,7 @@
-"""CRC-32C against published vectors and another library; batch checksums on batches that kafka-python made."""
+"""CRC-32C against published vectors and another library.
+
+Batch checksums on batches that kafka-python made.
+"""
 
 from random import Random
 

@@ -1,4 +1,7 @@
-"""Records one by one, against kafka-python's writers: every format and codec, control batches, old wrappers, damage."""
+"""Records one by one, against kafka-python's writers.
+
+Every format and codec, control batches, old wrappers, damage.
+"""
 
 import gzip
 from dataclasses import replace

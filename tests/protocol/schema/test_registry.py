@@ -1,4 +1,7 @@
-"""What the shipped schema holds: all keys and versions, the facts that no definition states, and roles everywhere."""
+"""What the shipped schema holds.
+
+All keys and versions, the facts that no definition states, and roles everywhere.
+"""
 
 import subprocess
 import sys
@@ -84,8 +87,8 @@ def test_highest_versions_are_indexed_by_key() -> None:
     assert all(highest[key] == api.versions[-1] for key, api in APIS.items())
 
 
-# Header versions follow flexibility, but for ControlledShutdown 0 and for the responses of ApiVersions; versions newer
-# than ours have the header of the newest.
+# Header versions follow flexibility, but for ControlledShutdown 0 and for the responses of ApiVersions;
+# versions newer than ours have the header of the newest.
 @pytest.mark.parametrize(
     ("key", "version", "request_version", "response_version"),
     [
