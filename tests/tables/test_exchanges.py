@@ -1,0 +1,43 @@
+"""Rows of exchanges are consistent in themselves."""
+
+from collections import defaultdict
+
+import numpy as np
+
+from kdissect.protocol.error_codes import error_name
+from kdissect.protocol.schema.registry import api_name
+from kdissect.tables.exchanges import error_names
+from tests.helpers import recorded
+
+NAME = "refusals.pcapng"
+
+
+def test_latency_is_from_the_last_byte_to_the_first() -> None:
+    measured = [row for row in recorded.rows(NAME, "exchanges") if row["latency_ns"] is not None]
+    assert measured
+    for row in measured:
+        assert row["latency_ns"] == row["response_first_ns"] - row["request_last_ns"]
+        assert row["request_first_ns"] <= row["request_last_ns"]
+        assert row["response_first_ns"] <= row["response_last_ns"]
+
+
+def test_names_belong_to_keys_and_codes() -> None:
+    rows = recorded.rows(NAME, "exchanges")
+    assert any(row["error_code"] for row in rows)
+    for row in rows:
+        assert row["api_name"] == (None if row["api_key"] is None else api_name(row["api_key"]))
+        assert row["error_name"] == (None if row["error_code"] is None else error_name(row["error_code"]))
+
+
+def test_ordinals_of_a_connection_have_no_gap() -> None:
+    ordinals = defaultdict(list)
+    for row in recorded.rows(NAME, "exchanges"):
+        if row["ordinal"] is not None:
+            ordinals[row["connection"]].append(row["ordinal"])
+    assert ordinals
+    assert all(sorted(numbers) == list(range(len(numbers))) for numbers in ordinals.values())
+
+
+def test_error_names_are_null_where_there_is_no_code() -> None:
+    codes, present = np.array([0, 6, 6]), np.array([True, True, False])
+    assert error_names(codes, present).to_pylist() == ["NONE", "NOT_LEADER_OR_FOLLOWER", None]

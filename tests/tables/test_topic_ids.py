@@ -1,0 +1,28 @@
+"""Topic ids and nodes of a recorded capture have the names and addresses that its messages tell."""
+
+from kdissect.tables.topic_ids import KNOWN_NAMES
+from kdissect.text import parse_uuid
+from tests.helpers import recorded
+
+NAME = "refusals.pcapng"
+
+
+def test_every_id_without_a_name_is_named_somewhere() -> None:
+    names = {row["topic_id"]: row["topic"] for row in recorded.rows(NAME, "names")}
+    rows = recorded.rows(NAME, "partitions")
+    assert names.keys() >= {row["topic_id"] for row in rows if row["topic"] is None and row["topic_id"]}
+    both = {(row["topic_id"], row["topic"]) for row in rows if row["topic"] and row["topic_id"]}
+    assert both
+    assert all(names[topic_id] == topic for topic_id, topic in both)
+
+
+def test_the_topic_of_the_cluster_metadata_is_known_beforehand() -> None:
+    (row,) = KNOWN_NAMES.to_pylist()
+    assert parse_uuid(row["topic_id"]) == bytes(15) + b"\x01"
+    assert row["topic"] == "__cluster_metadata"
+
+
+def test_nodes_have_hosts_and_ports() -> None:
+    nodes = recorded.rows(NAME, "brokers")
+    assert nodes
+    assert all(row["node_id"] >= 0 and row["host"] and 0 < row["port"] < 1 << 16 for row in nodes)
