@@ -19,7 +19,7 @@ Finder = Callable[[Tree], list[Mention]]
 
 @cache
 def finder(message: Message, version: int, roles: frozenset[str]) -> Finder | None:
-    """Return the function that finds all values of these roles that are not null, those in arrays one by one."""
+    """Return the function that finds all values of these roles, one by one, apart from nulls."""
     visitor = Visitor(lambda _message, field, _version: _leaf(field, roles))
     visit = compile_visit(visitor, message, version)
     if visit is None:

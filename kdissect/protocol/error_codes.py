@@ -1,4 +1,4 @@
-"""The error codes of Kafka 4.3 by name, whether a client may try again, and sets of codes that mean one thing.
+"""The error codes of Kafka 4.3 by name, whether a client may try again, and named sets of codes.
 
 An error code is an int16 in a response (the section "Error Codes" of the protocol guide). Any broker may send
 a number that is not in the list, so `error_name` has an answer for every number. Everything outside this

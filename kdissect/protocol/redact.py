@@ -1,10 +1,10 @@
-"""Take the secrets out of a decoded message, by role: in every output, unless the user asked to see them.
+"""Redaction of secrets in decoded messages, by role: in every output, unless the user wants to see them.
 
 A secret is replaced by `REDACTED`, which stands where the value stood and says nothing of it; null and empty
 values stay. Secret are
 
 - fields with the role `secret`: SASL tokens, SCRAM salts and passwords, HMACs of delegation tokens;
-- config values whose `sensitive` flag is set, or is missing where the message should have one (the capture was cut);
+- config values whose `sensitive` flag is set, or is missing because the message was cut;
 - config values whose name says so: requests that set configs carry no flag;
 - messages inside an Envelope, as bytes: decoded, they are redacted on their own;
 - tagged fields nobody knows, in a message that has secrets.
@@ -28,7 +28,8 @@ class Redacted(Enum):
 REDACTED = Redacted.REDACTED
 
 SECRET_SETTING = re.compile(
-    r"passw|passphrase|secret|credential|jaas|token|private|\bssl\.(keystore\.(key|certificate)|truststore\.certificates)",
+    r"passw|passphrase|secret|credential|jaas|token|private|"
+    r"\bssl\.(keystore\.(key|certificate)|truststore\.certificates)",
     re.IGNORECASE,
 )
 ENVELOPED = ("request_data", "response_data")  # of Envelope: whole messages, with secrets of their own

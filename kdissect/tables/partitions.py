@@ -79,12 +79,9 @@ def match_rows(
     response_of: Int64s,
     partner: Int64s,
 ) -> None:
-    """Find the request row of each response row: `partner`, -1 without one.
+    """Find the request row of each response row: `partner`, -1 without one, each at most once.
 
-    A request row has one partner at most.
-
-    Keys have the columns TOPIC to PARTITION, -1 where absent. The other arrays have exchange numbers,
-    ascending.
+    Keys have the columns TOPIC to PARTITION, -1 where absent. The others have exchange numbers, ascending.
     """
     taken = np.zeros(len(request_keys), np.bool_)
     table = np.full(16, -1, np.int64)

@@ -210,7 +210,7 @@ def test_dpkt_sees_the_same_segments(tmp_path: Path, seed: int) -> None:
         whole = isinstance(network, dpkt.ip.IP | dpkt.ip6.IP6) and isinstance(network.data, dpkt.tcp.TCP)
         if whole and not getattr(network, "mf", 0):
             expected[number] = network.data
-    seen = {one[1]: one for piece in outcome(path)["connections"].values() for one in piece}  # type: ignore[attr-defined]
+    seen = {one[1]: one for piece in outcome(path)["connections"].values() for one in piece}
     plain = {
         number for number, segment in expected.items() if segment.data or segment.flags & (SYN | FIN | RST)
     }

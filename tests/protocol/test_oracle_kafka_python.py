@@ -1,4 +1,4 @@
-"""kafka-python, which knows the versions that Kafka 4.0 removed, reads our bytes as the same values and we read its bytes."""
+"""kafka-python, which knows the versions that Kafka 4.0 removed, and kdissect read each other's bytes."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""kio, whose classes are generated from Kafka's own definitions, reads our bytes as the same values and writes them back."""
+"""kio, generated from Kafka's definitions, reads our bytes as the same values and writes them back."""
 
 import importlib
 import io

@@ -37,9 +37,27 @@ Rows = dict[str, list[dict[str, Any]]]
 
 
 NO_NAMES = {
-    "opened", "closed", "protocol", "event", "sasl_outcome", "sasl_error", "client_software_name", "client_software_version", "status", "api_name", "error_name",
-    "fault", "codec", "tls_version", "tls_alpn", "tls_cipher", "tls_outcome", "tls_alert", "tls_alert_by", "tls_decryption",
-}  # fmt: skip
+    "opened",
+    "closed",
+    "protocol",
+    "event",
+    "sasl_outcome",
+    "sasl_error",
+    "client_software_name",
+    "client_software_version",
+    "status",
+    "api_name",
+    "error_name",
+    "fault",
+    "codec",
+    "tls_version",
+    "tls_alpn",
+    "tls_cipher",
+    "tls_outcome",
+    "tls_alert",
+    "tls_alert_by",
+    "tls_decryption",
+}
 """Text of the tables that Kafka, TLS or kdissect chose, not whoever runs the cluster."""
 
 

@@ -148,7 +148,7 @@ def renumbered(packet: Packet) -> Packet:
 
 
 def much_later(packets: Sequence[Packet]) -> list[Packet]:
-    """Return packets as another host captured them, whose clock is ahead by more than pass one remembers packets."""
+    """Return packets of another host, whose clock is ahead by more packets than pass one remembers."""
     return [copied(one, False)._replace(time_ns=one.time_ns + 700 * MS) for one in packets]
 
 

@@ -2,12 +2,12 @@
 
 Client 10.0.0.1:40000 speaks to broker 10.0.0.2:9092. Times are milliseconds after T0:
 
-      0.0  SYN              0.3  SYN-ACK           0.4  ACK                        server RTT 0.3 ms, client RTT 0.1 ms
+      0.0  SYN        0.3  SYN-ACK    0.4  ACK                            server RTT 0.3 ms, client RTT 0.1 ms
       1.0  ApiVersions 3, correlation id 1         3.5  its response               latency 2.5 ms
      10.0  Fetch 4, id 2, in two segments,
-     12.0  the second one                         512.0  empty response            latency 500.0 ms, a long poll
+     12.0  the second one                         512.0  empty response     latency 500.0 ms, a long poll
      20.0  Metadata 1, id 3, pipelined            513.5  its response, first part
-                                                  514.0  and last part             latency 493.5 ms, in flight 2
+                                                  514.0  and last part      latency 493.5 ms, in flight 2
     600.0  Produce 3 with acks 0, id 4                                             no response expected
     700.0  Heartbeat 0, id 5                      700.8  its response, error 27    latency 0.8 ms
     710.0  Heartbeat 0, id 6                                                       unanswered

@@ -361,7 +361,7 @@ FAR = 1 << 28  # from the sequence numbers of the connection before
 
 
 def talk_on_used_ports(wire: Wire, answers: str) -> Wire:
-    """Let another connection follow on the same ports, with the same ids.
+    """Another connection follows on the same ports, with the same ids.
 
     Its SYN, at least, was not captured.
     """

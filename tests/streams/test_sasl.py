@@ -172,9 +172,13 @@ def test_the_recorded_clients() -> None:
             if row["client_id"] and row["sasl_outcome"]:
                 by_client.setdefault(row["client_id"], []).append(row)
     mechanisms = {
-        "rdkafka-scram-256": "SCRAM-SHA-256", "rdkafka-oauth": "OAUTHBEARER", "java-scram-512": "SCRAM-SHA-512",
-        "java-oauth": "OAUTHBEARER", "python-plain": "PLAIN", "aio-scram-256": "SCRAM-SHA-256",
-    }  # fmt: skip
+        "rdkafka-scram-256": "SCRAM-SHA-256",
+        "rdkafka-oauth": "OAUTHBEARER",
+        "java-scram-512": "SCRAM-SHA-512",
+        "java-oauth": "OAUTHBEARER",
+        "python-plain": "PLAIN",
+        "aio-scram-256": "SCRAM-SHA-256",
+    }
     for client, mechanism in mechanisms.items():
         rows = by_client[client]
         assert {(row["sasl_mechanism"], row["sasl_outcome"]) for row in rows} == {(mechanism, "succeeded")}

@@ -81,7 +81,7 @@ def test_a_lone_request_in_many_segments(wire: Wire) -> None:
 @pytest.mark.parametrize("correlation", [*range(16), 200_000])
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_responses_alone_are_no_requests(wire: Wire, correlation: int, count: int) -> None:
-    """They read as Produce requests while their ids are small: [size, id, topics, name] is [size, key, version, id, client]."""
+    """They look like Produce while ids are small: size, id, topics, name as size, key, version, id."""
     for number in range(count):
         wire.send(SERVER, produced(correlation + number))
     assert found(wire) == []
@@ -94,7 +94,7 @@ def test_a_response_before_the_only_request(wire: Wire, correlation: int) -> Non
 
 
 def test_small_numbers_within_a_response_are_no_response(tmp_path: Path) -> None:
-    """Behind a gap, in a packet that does not begin with a frame, bytes read as a short response that is waited for."""
+    """Behind a gap, in the middle of a frame, bytes look like a short response that is waited for."""
     wire = Wire(tmp_path / "payload").open().send(CLIENT, request(10, 2, 3, b"\0\1g"))
     lure = struct.pack(">ii", 6, 3) + b"\x9c\x02" + struct.pack(">i", 30) + b"audit-python-10" + bytes(50)
     whole = response(2, bytes(500) + lure)
@@ -139,7 +139,7 @@ def test_a_response_in_small_packets_before_its_request(tmp_path: Path) -> None:
 
 
 def test_numbers_before_a_hole_are_no_response(tmp_path: Path) -> None:
-    """A late packet from the middle of a lost response begins as a response of 4352 bytes that is waited for."""
+    """A late packet from a lost response begins like a response of 4352 bytes that is waited for."""
     wire = Wire(tmp_path / "payload").lose(SERVER, 700).send(SERVER, response(2, bytes(40)))
     wire.send(CLIENT, request(3, 1, 3)).packet(SERVER, 100, struct.pack(">ii", 0x1100, 3) + bytes(92))
     wire.send(SERVER, response(3, bytes(40)), after_ms=100)

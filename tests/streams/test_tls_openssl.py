@@ -87,20 +87,40 @@ def connected(port: int) -> socket.socket:
 
 
 def spoken(folder: Path, said: list[bytes], server: list[str], client: list[str]) -> list[tuple[int, bytes]]:
-    """Let s_client say something to s_server, piece by piece; give what was on the wire."""
+    """Return the bytes on the wire while s_client sends text to s_server, piece by piece."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     common = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     listening = subprocess.Popen(
-        ["openssl", "s_server", "-accept", f"127.0.0.1:{port}", "-cert", certificate(), "-key", certificate(), *server],
-        stdin=subprocess.PIPE, **common,
-    )  # fmt: skip
+        [
+            "openssl",
+            "s_server",
+            "-accept",
+            f"127.0.0.1:{port}",
+            "-cert",
+            certificate(),
+            "-key",
+            certificate(),
+            *server,
+        ],
+        stdin=subprocess.PIPE,
+        **common,
+    )
     try:
         relay = Relay(port)
         asking = subprocess.Popen(
-            ["openssl", "s_client", "-connect", f"127.0.0.1:{relay.port}", "-keylogfile", folder / "keylog", *client],
-            stdin=subprocess.PIPE, **common,
-        )  # fmt: skip
+            [
+                "openssl",
+                "s_client",
+                "-connect",
+                f"127.0.0.1:{relay.port}",
+                "-keylogfile",
+                folder / "keylog",
+                *client,
+            ],
+            stdin=subprocess.PIPE,
+            **common,
+        )
         assert asking.stdin is not None
         sent = relay.wait_for(2)  # hello and finished
         for part in said:
@@ -131,7 +151,7 @@ Case = tuple[list[bytes], list[str], list[str], Callable[[Found], bool]]
 
 
 def _with_suite(option: str, suite: str, name: str) -> Case:
-    """Let both ends use one cipher suite, and expect its name."""
+    """Both ends use one cipher suite, and its name is reported."""
     version = "-tls1_3" if option == "-ciphersuites" else "-tls1_2"
     return ASKED[:3], [option, suite], [version, option, suite], lambda found: found.row["tls_cipher"] == name
 
@@ -180,17 +200,39 @@ def test_early_data(tmp_path: Path) -> None:
         port = free.getsockname()[1]
     common = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     server = subprocess.Popen(
-        ["openssl", "s_server", "-accept", f"127.0.0.1:{port}", "-cert", certificate(), "-key", certificate(),
-         "-early_data", "-tls1_3"], stdin=subprocess.PIPE, **common,
-    )  # fmt: skip
+        [
+            "openssl",
+            "s_server",
+            "-accept",
+            f"127.0.0.1:{port}",
+            "-cert",
+            certificate(),
+            "-key",
+            certificate(),
+            "-early_data",
+            "-tls1_3",
+        ],
+        stdin=subprocess.PIPE,
+        **common,
+    )
     try:
         for options in (["-sess_out"], ["-early_data", tmp_path / "early", "-sess_in"]):
             relay = Relay(port)
             client = subprocess.Popen(
-                ["openssl", "s_client", "-connect", f"127.0.0.1:{relay.port}", "-tls1_3",
-                 "-keylogfile", tmp_path / "keylog", *options, tmp_path / "session"],
-                stdin=subprocess.PIPE, **common,
-            )  # fmt: skip
+                [
+                    "openssl",
+                    "s_client",
+                    "-connect",
+                    f"127.0.0.1:{relay.port}",
+                    "-tls1_3",
+                    "-keylogfile",
+                    tmp_path / "keylog",
+                    *options,
+                    tmp_path / "session",
+                ],
+                stdin=subprocess.PIPE,
+                **common,
+            )
             relay.wait_for(2)
             assert client.stdin is not None
             client.stdin.write(ASKED[1])

@@ -16,7 +16,7 @@ TABLES = ("exchanges", "partitions", "connections", "ends")
 
 
 def tables(folder: Path) -> tuple[dict[str, list], int, int]:
-    """Return the rows of all tables, how many batches of partitions there were, and how many rows had the largest."""
+    """Return the rows of all tables, the number of batches of partitions, and the rows of the largest."""
     splits = index_captures(open_inputs([str(CAPTURE)], str(folder)).files).splits
     rows: dict[str, list] = {name: [] for name in TABLES}
     batches: list[pa.RecordBatch] = []

@@ -215,7 +215,10 @@ def _whole(header: Decoded, key: int, version: int, frame: bytes, half: str, str
 
 
 def encode_request(header: dict[str, Any], body: dict[str, Any]) -> bytes:
-    """Return an encoded request, from its header (request_api_key, request_api_version, correlation_id, client_id) and body."""
+    """Return an encoded request, from its header and body.
+
+    The header has request_api_key, request_api_version, correlation_id and client_id.
+    """
     key, version = header["request_api_key"], header["request_api_version"]
     message = APIS[key].request
     front = encode(MESSAGES["RequestHeader"], request_header_version(key, version), header)

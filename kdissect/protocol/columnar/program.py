@@ -12,7 +12,7 @@ Three rules decide what is a row of the partitions table:
   emitted at the end of the struct, when all its fields are known.
 - A struct that names a topic, and each element of an array of topic names, lends the name to the partitions
   inside. If there are none, it is a row itself, unless the name is null.
-- Only a struct's own fields count, not those of structs inside it: the leader's epoch is not the partition's. What
+- Only the fields of a struct itself count: the leader's epoch is not the partition's. What
   INHERITED lists may come from the structs around as well.
 A node is a struct with a host and a port, and a node id of its own or of an array element around it.
 

@@ -45,7 +45,7 @@ class OldFrame(NamedTuple):
 
 
 class OldRecord(NamedTuple):
-    """One message that a producer sent, and the outermost message that it came in (itself, if not compressed)."""
+    """One message of a producer, and the outermost message around it (itself, if not compressed)."""
 
     frame: OldFrame
     value: bytes

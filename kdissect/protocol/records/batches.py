@@ -120,7 +120,7 @@ def read_header(data: Bytes, start: int = 0) -> BatchHeader:
 
 
 def whole_batches(data: Bytes, start: int = 0, stop: int | None = None) -> Iterator[BatchFrame]:
-    """Yield the batches and messages of the records field data[start:stop] up to one that is cut, or is none."""
+    """Yield the batches and messages of the records field data[start:stop], up to a cut or invalid one."""
     stop = len(data) if stop is None else stop
     while stop - start >= FIRST_KEY:
         length, magic = _LENGTH_AND_MAGIC.unpack_from(data, start + LENGTH_AT)

@@ -137,7 +137,7 @@ def _lz4(data: bytes, limit: int) -> bytes:
 
 
 def _with_true_header_checksum(data: bytes) -> bytes:
-    """Repair the header checksum if it is the wrong one of old clients, which covered the magic number too (KIP-57)."""
+    """Repair the header checksum of old clients, which covered the magic number too (KIP-57)."""
     if not data.startswith(LZ4_MAGIC) or len(data) < 7 or data[4] & LZ4_HAS_DICTIONARY:
         return data
     at = 14 if data[4] & LZ4_HAS_CONTENT_SIZE else 6
@@ -151,7 +151,7 @@ def _header_checksum(data: bytes) -> int:
 
 
 def _xxh32(data: bytes) -> int:
-    """Hash fewer than 16 bytes by xxHash32 with seed 0, as the algorithm's specification says (a header has at most 14)."""
+    """Return xxHash32 with seed 0 of fewer than 16 bytes (a header has at most 14)."""
     first, second, third, fourth, fifth = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1
     value = fifth + len(data)
     words = len(data) // 4 * 4

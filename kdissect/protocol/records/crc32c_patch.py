@@ -23,7 +23,7 @@ MOST_BITS = 36  # of a length in bits
 
 
 def patched_crc32c(checksum: int, before: bytes, after: bytes, behind: int) -> int:
-    """Return the checksum after `before` became `after` (of the same length), with `behind` bytes following them."""
+    """Return the checksum after `before` became `after`, of the same length, with `behind` bytes behind."""
     old, new = np.frombuffer(before, np.uint8), np.frombuffer(after, np.uint8)
     return int(_patched(checksum, old, new, _power_of_x(8 * behind)))
 

@@ -159,7 +159,7 @@ def _frames(data: bytes) -> Iterator[BatchFrame | RecordFault]:
 
 
 class _Cursor:
-    """Take one value after the other from data[at:stop]."""
+    """A cursor that reads one value after the other from data[at:stop]."""
 
     def __init__(self, data: bytes, at: int, stop: int) -> None:
         self.data, self.at, self.stop = data, at, stop

@@ -97,7 +97,7 @@ class ClassArchive:
         self.use = ArchiveUse.NOTHING
 
     def release(self) -> None:
-        """Give up recording."""
+        """Stop recording, and release the lock."""
         if self._lock is not None:
             self._recording.unlink(missing_ok=True)
             os.close(self._lock)

@@ -209,7 +209,7 @@ class JvmGateway:
         return port, content[8 : 8 + length].decode()
 
     def end(self) -> None:
-        """Let the JVM end in the ordinary way: it stops Spark and, if told to, records its classes."""
+        """End the JVM in the ordinary way: it stops Spark and, if told to, records its classes."""
         if self.process.stdin:
             self.process.stdin.close()
 

@@ -88,7 +88,7 @@ def test_the_stream_is_whole(tmp_path: Path, kind: str, order: str) -> None:
     counts = seen["counts"]
     assert counts[:2] == [len(frames), len(frames)]  # type: ignore[index]
     assert counts[10] == (len(frames) // 2 if order == "each twice" else 0)  # type: ignore[index]
-    assert sum(one[3] + one[4] for piece in seen["connections"].values() for one in piece) == len(BODY)  # type: ignore[attr-defined]
+    assert sum(one[3] + one[4] for piece in seen["connections"].values() for one in piece) == len(BODY)
     for split_bytes in (1, 1500, 4000):
         again = outcome(path, split_bytes=split_bytes, bare=False)
         assert again["counts"] == counts

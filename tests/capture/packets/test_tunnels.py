@@ -51,49 +51,70 @@ def option() -> GeneveOptions:
 # Each puts an IP packet into another packet.
 TUNNELS = {
     "VXLAN": lambda inner: OUTER / udp(4789) / VXLAN(vni=7, flags="Instance") / framed(inner),
-    "VXLAN on Linux's old port": lambda inner: OUTER / udp(8472) / VXLAN(vni=7, flags="Instance") / framed(inner),
+    "VXLAN on Linux's old port": lambda inner: (
+        OUTER / udp(8472) / VXLAN(vni=7, flags="Instance") / framed(inner)
+    ),
     "VXLAN over IPv6": lambda inner: OUTER_6 / udp(4789) / VXLAN(vni=7, flags="Instance") / framed(inner),
-    "VXLAN, VLAN inside": lambda inner: OUTER / udp(4789) / VXLAN(vni=7, flags="Instance")
-    / Ether() / Dot1Q(vlan=5) / inner,
+    "VXLAN, VLAN inside": lambda inner: (
+        OUTER / udp(4789) / VXLAN(vni=7, flags="Instance") / Ether() / Dot1Q(vlan=5) / inner
+    ),
     "Geneve": lambda inner: OUTER / udp(6081) / GENEVE(vni=8, proto=0x6558) / framed(inner),
-    "Geneve with options": lambda inner: OUTER / udp(6081)
-    / GENEVE(vni=8, proto=0x6558, options=[option(), option()]) / framed(inner),
+    "Geneve with options": lambda inner: (
+        OUTER / udp(6081) / GENEVE(vni=8, proto=0x6558, options=[option(), option()]) / framed(inner)
+    ),
     "Geneve, IP": lambda inner: OUTER / udp(6081) / GENEVE(vni=8) / inner,
     "GRE": lambda inner: OUTER / GRE() / inner,
-    "GRE with everything": lambda inner: OUTER
-    / GRE(chksum_present=1, key_present=1, seqnum_present=1, key=5, sequence_number=6) / inner,
+    "GRE with everything": lambda inner: (
+        OUTER / GRE(chksum_present=1, key_present=1, seqnum_present=1, key=5, sequence_number=6) / inner
+    ),
     "GRE with a key": lambda inner: OUTER / GRE(key_present=1, key=5) / inner,
     "GRE, Ethernet": lambda inner: OUTER / GRE(proto=0x6558, key_present=1, key=5) / framed(inner),
     "GRE, MPLS": lambda inner: OUTER / GRE(proto=0x8847) / MPLS(label=3, s=1) / inner,
     "ERSPAN I": lambda inner: OUTER / GRE(proto=0x88BE) / framed(inner),
-    "ERSPAN II": lambda inner: OUTER / GRE(proto=0x88BE, seqnum_present=1) / ERSPAN_II(session_id=3) / framed(inner),
+    "ERSPAN II": lambda inner: (
+        OUTER / GRE(proto=0x88BE, seqnum_present=1) / ERSPAN_II(session_id=3) / framed(inner)
+    ),
     "ERSPAN III": lambda inner: OUTER / GRE(proto=0x22EB, seqnum_present=1) / ERSPAN_III() / framed(inner),
-    "ERSPAN III of a platform": lambda inner: OUTER / GRE(proto=0x22EB, seqnum_present=1)
-    / Raw(raw(ERSPAN_III())[:11] + b"\x01" + bytes(8) + raw(framed(inner))),
+    "ERSPAN III of a platform": lambda inner: (
+        OUTER
+        / GRE(proto=0x22EB, seqnum_present=1)
+        / Raw(raw(ERSPAN_III())[:11] + b"\x01" + bytes(8) + raw(framed(inner)))
+    ),
     "IP in IP": lambda inner: OUTER / inner,
     "IP in IPv6": lambda inner: OUTER_6 / inner,
     "GTP-U": lambda inner: OUTER / udp(2152) / GTP_U_Header(teid=9, gtp_type=255, length=None) / inner,
-    "GTP-U with a sequence number": lambda inner: OUTER / udp(2152)
-    / GTP_U_Header(teid=9, gtp_type=255, S=1, seq=77) / inner,
-    "GTP-U with an extension": lambda inner: OUTER / udp(2152)
-    / GTP_U_Header(teid=9, gtp_type=255, E=1, next_ex=0x85) / GTPPDUSessionContainer(type=1, QFI=9) / inner,
+    "GTP-U with a sequence number": lambda inner: (
+        OUTER / udp(2152) / GTP_U_Header(teid=9, gtp_type=255, S=1, seq=77) / inner
+    ),
+    "GTP-U with an extension": lambda inner: (
+        OUTER
+        / udp(2152)
+        / GTP_U_Header(teid=9, gtp_type=255, E=1, next_ex=0x85)
+        / GTPPDUSessionContainer(type=1, QFI=9)
+        / inner
+    ),
     "MPLS in UDP": lambda inner: OUTER / udp(6635) / MPLS(label=3, s=1) / inner,
-    "Ethernet in IP": lambda inner: IP(src="1.1.1.1", dst="1.1.1.2", proto=97) / Raw(b"\x30\0" + raw(framed(inner))),
-}  # fmt: skip
+    "Ethernet in IP": lambda inner: (
+        IP(src="1.1.1.1", dst="1.1.1.2", proto=97) / Raw(b"\x30\0" + raw(framed(inner)))
+    ),
+}
 
 # Each puts an IP packet on the wire.
 WIRES = {
     "Ethernet": framed,
     "QinQ": lambda inner: Ether() / Dot1AD(vlan=2) / Dot1Q(vlan=3) / inner,
     "MPLS": lambda inner: Ether(type=0x8847) / MPLS(label=1, s=0) / MPLS(label=2, s=1) / inner,
-    "Ethernet in MPLS": lambda inner: Ether(type=0x8847) / MPLS(label=2, s=1) / Raw(bytes(4) + raw(framed(inner))),
-    "Ethernet in MPLS without a control word": lambda inner: Ether(type=0x8847) / MPLS(label=2, s=1)
-    / Raw(raw(framed(inner))),
+    "Ethernet in MPLS": lambda inner: (
+        Ether(type=0x8847) / MPLS(label=2, s=1) / Raw(bytes(4) + raw(framed(inner)))
+    ),
+    "Ethernet in MPLS without a control word": lambda inner: (
+        Ether(type=0x8847) / MPLS(label=2, s=1) / Raw(raw(framed(inner)))
+    ),
     "PPPoE": lambda inner: Ether() / PPPoE(sessionid=2) / PPP() / inner,
     "port extender": lambda inner: Ether(type=0x893F) / Raw(b"\0\1\0\2\0\3" + raw(framed(inner))[12:]),
     "virtual port": lambda inner: Ether(type=0x8926) / Raw(b"\x80\1\0\2" + raw(framed(inner))[12:]),
     "backbone": lambda inner: Ether(type=0x88E7) / Raw(b"\0\0\0\7" + raw(framed(inner))),
-}  # fmt: skip
+}
 
 EXTENDED = {
     "hop by hop": IPv6ExtHdrHopByHop(),

@@ -210,16 +210,29 @@ def test_an_embedded_message_newer_than_ours_is_read_as_far_as_we_know_it() -> N
 
 @pytest.mark.parametrize(
     ("version", "behind", "is_fault"),
-    [(0, "00000000", False), (2, "00000000", False), (0, "00000001", True), (0, "000000", True), (3, "00000000", True)],
-)  # fmt: skip
+    [
+        (0, "00000000", False),
+        (2, "00000000", False),
+        (0, "00000001", True),
+        (0, "000000", True),
+        (3, "00000000", True),
+    ],
+)
 def test_an_empty_array_may_stand_behind_api_versions(version: int, behind: str, is_fault: bool) -> None:
     """librdkafka writes it; both readers agree on what they let pass."""
     software = {"client_software_name": "a", "client_software_version": "b"} if version >= 3 else {}
     frame = encode_request(header(18, version), software) + bytes.fromhex(behind)
     assert (decode_request(frame).fault is not None) == is_fault
     ends = np.array([len(frame)])
-    columns = read(np.frombuffer(frame, np.uint8), np.zeros(1, np.int64), ends, ends, np.array([18], np.int16),
-                   np.array([version], np.int16), np.array([False]))  # fmt: skip
+    columns = read(
+        np.frombuffer(frame, np.uint8),
+        np.zeros(1, np.int64),
+        ends,
+        ends,
+        np.array([18], np.int16),
+        np.array([version], np.int16),
+        np.array([False]),
+    )
     assert (columns.fault_text(0) is not None) == is_fault
 
 

@@ -36,8 +36,13 @@ def test_what_a_header_says(codec: int) -> None:
 
 @pytest.mark.parametrize(
     ("attributes", "flags"),
-    [(0, (False, False, False)), (8, (True, False, False)), (16, (False, True, False)), (32, (False, False, True))],
-)  # fmt: skip
+    [
+        (0, (False, False, False)),
+        (8, (True, False, False)),
+        (16, (False, True, False)),
+        (32, (False, False, True)),
+    ],
+)
 def test_flags_of_a_header(attributes: int, flags: tuple[bool, bool, bool]) -> None:
     header = BatchHeader(*[0] * 5, attributes, *[0] * 7)
     assert (header.log_append_time, header.transactional, header.control) == flags
