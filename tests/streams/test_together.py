@@ -33,7 +33,7 @@ def test_rows_are_the_same_however_many_are_made_together(
     together: int, text: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, few, most = tables(tmp_path)
-    monkeypatch.setattr(message_columns, "TOGETHER", together)
+    monkeypatch.setattr(message_columns, "MOST_ROWS", together)
     monkeypatch.setattr("kdissect.protocol.columnar.batch_reader.TEXT_OF_ROW", text)
     parts, many, largest = tables(tmp_path)
     assert parts == whole
