@@ -6,7 +6,8 @@ from pathlib import Path
 import kdissect
 
 PACKAGE = Path(kdissect.__file__).parent
-KINDS = {"jit", "jit_flat", "jit_inner"}
+KINDS = {"jit", "jit_flat", "jit_inner", "jit_inline"}
+INNER = {"jit_inner", "jit_inline"}
 
 
 def _decorator(function: ast.AST) -> str | None:
@@ -36,7 +37,7 @@ def test_inner_kernels_are_called_by_kernels_only() -> None:
         (path, node.name)
         for path, tree in modules.items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and _decorator(node) == "jit_inner"
+        if isinstance(node, ast.FunctionDef) and _decorator(node) in INNER
     }
     assert inner
     wrong = []

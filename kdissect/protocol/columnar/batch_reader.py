@@ -47,6 +47,7 @@ from kdissect.protocol.columnar.vm_state import (
     REASONS,
     VERDICT_WIDTH,
     Reason,
+    scratch,
 )
 from kdissect.protocol.records.batch_summary import FAULT as SET_FAULT
 from kdissect.protocol.records.batch_summary import (
@@ -165,7 +166,7 @@ def read(
     arena = np.ascontiguousarray(arena).view()
     arena.flags.writeable = False  # read-only or not are two types to the compiler, and one is enough
     output = _Output(len(entries))
-    done = 0
+    done, space = 0, scratch()
     while done < len(entries):
         done = walk(
             library().table,
@@ -177,6 +178,7 @@ def read(
             output.messages,
             output.rows,
             output.nodes,
+            *space,
         )
         if done < len(entries) and not output.grow(together):
             entries = entries[:done]

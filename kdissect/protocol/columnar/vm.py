@@ -1,9 +1,9 @@
 """Walk messages: run each message's program over its bytes and write what it keeps into columns.
 
-This is the one compiled loop of the columnar reader. In come an arena of bytes, where in it the messages
-stand, and the programs of `program`; out come a row per message, per topic-partition and per node, and of
-every message the first fault. No object is made per message, and nothing is trusted: every byte is known to
-be there before it is read, every count fits the bytes left before it is looped over, a tagged field must fill
+This is the compiled loop of the columnar reader. In come an arena of bytes, where in it the messages stand,
+and the programs of `program`. Out come a row per message, per topic-partition and per node, and of every
+message the first fault. No object is made per message, and nothing is trusted: every byte is known to be
+there before it is read, every count fits the bytes left before it is looped over, a tagged field must fill
 its size and a message its frame. The plain codec reads by the same rules, and the two must agree on what is a
 fault and where it starts.
 
@@ -11,15 +11,17 @@ A capture may have lost the end of a frame: then the bytes end at `stop`, before
 `frame_stop`. Counts and lengths are held against the frame, reading against the bytes, so whatever stands
 before the loss is still read.
 
-The loop is one long function on purpose. As one function per operation it took seven times as long to run and
-twice as long to compile, since Numba counts references to every array that is passed on.
+`_run` is the machine: it holds the cursor (program row, position, and the two limits) in variables of its
+own, and calls one function for each kind of operation, which returns the cursor's new values and a fault.
+What a message has given so far is a `Tally`, and what is open around the cursor a stack of `Scope`. All of
+these functions become part of the one compiled loop.
 """
 
 from typing import Any
 
 import numpy as np
 
-from kdissect.jit.decorators import jit, jit_inner
+from kdissect.jit.decorators import jit_flat, jit_inline
 from kdissect.protocol.columnar.registers import (
     BROKER_WIDTH,
     MESSAGE_WIDTH,
@@ -28,7 +30,6 @@ from kdissect.protocol.columnar.registers import (
 from kdissect.protocol.columnar.vm_state import (
     COUNT,
     CUT,
-    DEPTH,
     ENDS_EARLY,
     ERROR_CODE,
     ERROR_COUNT,
@@ -53,7 +54,6 @@ from kdissect.protocol.columnar.vm_state import (
     PRODUCER_EPOCH,
     PRODUCER_ID,
     RECORDS_BIT,
-    REGISTERS,
     ROW_FIRST,
     TAG_ORDER,
     TAG_SIZE,
@@ -83,7 +83,7 @@ SMALLEST_TAGGED = 2  # a tag and a size
 ABSENT_STRUCT, PRESENT_STRUCT = 0xFF, 1
 
 
-@jit
+@jit_flat
 def walk(
     table: Any,
     entries: Any,
@@ -94,225 +94,310 @@ def walk(
     messages: Any,
     rows: Any,
     nodes: Any,
+    tallies: Any,
+    stack: Any,
+    registers: Any,
+    summary: Any,
 ) -> Any:
-    """Walk the messages from `first` on.
-
-    Give the first that is not done because its rows or nodes do not fit.
+    """Walk the messages from `first` on; return the first whose rows or nodes do not fit.
 
     entries[i] is the first row of message i's program in the table, negative if there is none; spans[i] is
     its start, stop and frame stop in the arena. `used` counts the rows and nodes written, then those that the
-    last message wants.
+    last message wants. `tallies`, `stack`, `registers` and `summary` are scratch space: see
+    `vm_state.scratch`.
     """
-    registers = np.zeros(REGISTERS, np.int64)
-    summary = np.zeros(SUMMARY_WIDTH, np.int64)
-    left = np.zeros(DEPTH, np.int64)  # elements or tagged fields still to come, at every depth
-    outer_limit = np.zeros(DEPTH, np.int64)  # where the frame or tagged field around ends
-    value_start = np.zeros(DEPTH, np.int64)
-    last_tag = np.zeros(DEPTH, np.int64)
+    tally = tallies[0]
     for message in range(first, len(entries)):
         entry = entries[message]
         if entry < 0:
             continue
-        at, stop, limit = spans[message, 0], spans[message, 1], spans[message, 2]
-        readable = min(stop, limit)
-        row, present, fault, field_at = entry, 0, NONE, at
-        row_count, node_count, topic_row = used[ROWS], used[NODES], used[ROWS]
-        error_code, error_count, error_seen, text = 0, 0, 0, 0
-        while True:
-            op, number = table[row, 0], table[row, 1]
-            field_at = at
-            if op <= OP_RECORDS:
-                size = number
-                if op >= OP_SIZED:
-                    size, at = _size_at(arena, at, readable, number)
-                    if at < 0:
-                        fault = _size_fault(at, stop < limit)
-                        break
-                    if op == OP_STEP:
-                        size = max(size, 0) * table[row, 2]
-                        if size > limit - at:
-                            fault = COUNT
-                            break
-                    if size == NULL:
-                        row += 1
-                        continue
-                elif size < 0:
-                    size = -size
-                if at + size > readable:
-                    fault = CUT if at + size <= limit else ENDS_EARLY
-                if op == OP_RECORDS:
-                    there = min(at + size, readable)
-                    summarise(arena, at, there, there if fault == ENDS_EARLY else at + size, summary)
-                    if summary[MAGIC] == 2:
-                        registers[PRODUCER_ID] = summary[SUMMARY_PRODUCER]
-                        registers[PRODUCER_EPOCH] = summary[SUMMARY_EPOCH]
-                        present |= PRODUCER_BITS
-                    if fault == ENDS_EARLY:
-                        size = there - at
-                elif fault != NONE:
-                    break
-                if op != OP_SKIP and op != OP_STEP:
-                    value = at
-                    if op == OP_INTEGER or op == OP_ERROR:
-                        value = _integer_at(arena, at, number)
-                    keep, keep_too = table[row, 2], table[row, 3]
-                    if keep >= 0 and not (table[row, 4] and present >> keep & 1):
-                        registers[keep] = value
-                        present |= 1 << keep
-                        if op != OP_INTEGER and op != OP_ERROR:
-                            registers[keep + 1] = size
-                    if keep_too >= 0:
-                        registers[keep_too] = value
-                        present |= 1 << keep_too
-                        if op != OP_INTEGER and op != OP_ERROR:
-                            registers[keep_too + 1] = size
-                    if op == OP_ERROR:
-                        error_seen = 1
-                        if value != 0:
-                            error_count += 1
-                            if error_code == 0:
-                                error_code = value
-                    if fault != NONE:
-                        break
-                at += size
-                row += 1
-            elif op == OP_NEXT:
-                depth = table[row, 4]
-                left[depth] -= 1
-                row = entry + number if left[depth] > 0 else row + 1
-            elif op == OP_TAGS:
-                if at < readable and arena[at] == 0:
-                    at += 1
-                    row = entry + number
-                    continue
-                count, at = uvarint_at(arena, at, readable)
-                if at < 0:
-                    fault = _size_fault(at, stop < limit)
-                    break
-                if count * SMALLEST_TAGGED > limit - at:
-                    fault = COUNT
-                    break
-                depth = table[row, 4]
-                left[depth] = count
-                last_tag[depth] = -1
-                row += 1
-            elif op == OP_ARRAY:
-                count, at = _size_at(arena, at, readable, number)
-                if at < 0:
-                    fault = _size_fault(at, stop < limit)
-                    break
-                if count * table[row, 3] > limit - at:
-                    fault = COUNT
-                    break
-                left[table[row, 4]] = count
-                row = row + 1 if count > 0 else entry + table[row, 2]
-            elif op == OP_ENTER:
-                present &= ~(number << ROW_FIRST)
-                if table[row, 2]:
-                    topic_row = row_count
-                row += 1
-            elif op == OP_ROW or op == OP_TOPIC:
-                if op == OP_ROW or (row_count == topic_row and present & TOPIC_BITS):
-                    if present & TOPIC_BIT:
-                        text += registers[TOPIC_LENGTH]
-                    if row_count - used[ROWS] >= MOST_ROWS or text > MOST_TEXT:
-                        fault = TOO_MANY
-                        break
-                    _write_row(rows, row_count, message, present, registers, summary)
-                    row_count += 1
-                present &= ~PARTITION_BIT if op == OP_ROW else ~TOPIC_BITS
-                row += 1
-            elif op == OP_TAG:
-                depth = table[row, 4]
-                if left[depth] == 0:
-                    row = entry + number
-                    continue
-                left[depth] -= 1
-                tag, size_at = uvarint_at(arena, at, readable)
-                if size_at < 0:
-                    fault = _size_fault(size_at, stop < limit)
-                    break
-                size, value_at = uvarint_at(arena, size_at, readable)
-                if value_at < 0:
-                    field_at = size_at
-                    fault = _size_fault(value_at, stop < limit)
-                    break
-                if tag <= last_tag[depth] or value_at + size > limit:
-                    fault = TAG_ORDER if tag <= last_tag[depth] else ENDS_EARLY
-                    break
-                last_tag[depth] = tag
-                case = _case_of(table, row, tag)
-                at = value_at
-                if case < 0:
-                    if at + size > readable:
-                        fault = CUT
-                        break
-                    at += size
-                else:
-                    outer_limit[depth] = limit
-                    value_start[depth] = at
-                    limit = at + size
-                    readable = min(stop, limit)
-                    row = entry + case
-            elif op == OP_END_TAG:
-                depth = table[row, 4]
-                if at != limit:
-                    field_at = value_start[depth]
-                    fault = TAG_SIZE
-                    break
-                limit = outer_limit[depth]
-                readable = min(stop, limit)
-                row = entry + number
-            elif op == OP_OPTION:
-                if at >= readable:
-                    fault = CUT if at < limit else ENDS_EARLY
-                    break
-                if arena[at] != ABSENT_STRUCT and arena[at] != PRESENT_STRUCT:
-                    fault = OPTION
-                    break
-                row = row + 1 if arena[at] == PRESENT_STRUCT else entry + number
-                at += 1
-            elif op == OP_NODE:
-                if present & NODE_BIT:
-                    if node_count - used[NODES] >= MOST_ROWS:
-                        fault = TOO_MANY
-                        break
-                    _write_node(nodes, node_count, message, present, registers)
-                    node_count += 1
-                row += 1
-            elif op == OP_FALLBACK:
-                unsupported = at + 2 <= readable and int16_at(arena, at) == ErrorCode.UNSUPPORTED_VERSION
-                row = entry + number if unsupported else row + 1
-            else:
-                ends = at == limit or (at + number == limit == readable and int32_at(arena, at) == 0)
-                fault = NONE if ends else LEFT_OVER
-                break
-        if fault != NONE and present & PARTITION_BIT:  # what was read of a partition is kept
-            _write_row(rows, row_count, message, present, registers, summary)
-            row_count += 1
-        elif fault != NONE and row_count == topic_row and present & TOPIC_BITS:
-            # The rest may be a partition's.
-            _write_row(rows, row_count, message, present & TOPIC_BITS, registers, summary)
-            row_count += 1
-        used[ROWS_WANTED], used[NODES_WANTED] = row_count, node_count
-        if row_count > len(rows) or node_count > len(nodes):
+        _begin(tally, message, used)
+        start, stop, frame_stop = spans[message, 0], spans[message, 1], spans[message, 2]
+        fault, field_at, row = _run(
+            table, entry, arena, start, stop, frame_stop, rows, nodes, tally, stack, registers, summary
+        )
+        if fault != NONE:
+            _keep_partial_row(rows, tally, registers, summary)
+        used[ROWS_WANTED], used[NODES_WANTED] = tally.row_count, tally.node_count
+        if tally.row_count > len(rows) or tally.node_count > len(nodes):
             return message
-        used[ROWS], used[NODES] = row_count, node_count
-        messages[message, PRESENT] = present
-        messages[message, ERROR_CODE] = error_code
-        messages[message, ERROR_COUNT] = error_count
-        messages[message, ERROR_SEEN] = error_seen
-        messages[message, FAULT] = fault
-        messages[message, FAULT_AT] = field_at - spans[message, 0] if fault != NONE else -1
-        messages[message, FAULT_ROW] = row if fault != NONE else -1
-        for index in range(MESSAGE_WIDTH):
-            messages[message, VERDICT_WIDTH + index] = registers[index]
+        used[ROWS], used[NODES] = tally.row_count, tally.node_count
+        _write_message(messages, tally, registers, fault, field_at - start, row)
     return len(entries)
 
 
-@jit_inner
+@jit_inline
+def _begin(tally: Any, message: int, used: Any) -> None:
+    """Make a tally that of a new message."""
+    tally.message = message
+    tally.present = 0
+    tally.first_row = tally.topic_row = tally.row_count = int(used[ROWS])
+    tally.first_node = tally.node_count = int(used[NODES])
+    tally.error_code = tally.error_count = tally.error_seen = tally.text = 0
+
+
+@jit_inline
+def _run(
+    table: Any,
+    entry: int,
+    arena: Any,
+    start: int,
+    stop: int,
+    frame_stop: int,
+    rows: Any,
+    nodes: Any,
+    tally: Any,
+    stack: Any,
+    registers: Any,
+    summary: Any,
+) -> Any:
+    """Run a program over one message.
+
+    Return its fault, where the field that has it starts, and the row that met it.
+    """
+    row, at, limit, readable, fault = entry, start, frame_stop, min(stop, frame_stop), NONE
+    field_at = at
+    while fault == NONE:
+        op, number, at_row = table[row, 0], table[row, 1], row
+        field_at = at
+        if op <= OP_RECORDS:
+            at, fault = _op_value(table, row, arena, at, readable, limit, tally, registers, summary)
+            row += 1
+        elif op == OP_NEXT:
+            depth = table[row, 4]
+            left = stack[depth].left - 1
+            stack[depth].left = left
+            row = entry + number if left > 0 else row + 1
+        elif op == OP_TAGS:
+            at, is_empty, fault = _op_tags(table, row, arena, at, readable, limit, stack)
+            row = entry + number if is_empty else row + 1
+        elif op == OP_ARRAY:
+            at, is_empty, fault = _op_array(table, row, arena, at, readable, limit, stack)
+            row = entry + table[row, 2] if is_empty else row + 1
+        elif op == OP_ENTER:
+            tally.present &= ~int(number << ROW_FIRST)
+            if table[row, 2]:
+                tally.topic_row = tally.row_count
+            row += 1
+        elif op == OP_ROW or op == OP_TOPIC:
+            fault = _op_row(op, rows, tally, registers, summary)
+            row += 1
+        elif op == OP_TAG:
+            next_row, at, limit, field_at, fault = _op_tag(table, row, arena, at, readable, limit, stack)
+            readable = min(stop, limit)
+            row = entry + next_row if next_row >= 0 else row
+        elif op == OP_END_TAG:
+            scope = stack[table[row, 4]]
+            if at != limit:
+                field_at, fault = scope.value_start, TAG_SIZE
+            limit = scope.outer_limit
+            readable = min(stop, limit)
+            row = entry + number
+        elif op == OP_OPTION:
+            is_there, fault = _op_option(arena, at, readable, limit)
+            row = row + 1 if is_there else entry + number
+            at += 1
+        elif op == OP_NODE:
+            fault = _op_node(nodes, tally, registers)
+            row += 1
+        elif op == OP_FALLBACK:
+            unsupported = at + 2 <= readable and int16_at(arena, at) == ErrorCode.UNSUPPORTED_VERSION
+            row = entry + number if unsupported else row + 1
+        else:
+            ends = at == limit or (at + number == limit == readable and int32_at(arena, at) == 0)
+            return NONE if ends else LEFT_OVER, field_at, at_row
+    return fault, field_at, at_row
+
+
+@jit_inline
+def _op_value(
+    table: Any,
+    row: int,
+    arena: Any,
+    at: int,
+    readable: int,
+    limit: int,
+    tally: Any,
+    registers: Any,
+    summary: Any,
+) -> Any:
+    """Take a value of some size: return the position behind it, and a fault."""
+    op, number = table[row, 0], table[row, 1]
+    size = number
+    if op >= OP_SIZED:
+        size, at = _size_at(arena, at, readable, number)
+        if at < 0:
+            return at, _size_fault(at, readable < limit)
+        if op == OP_STEP:
+            size = max(size, 0) * table[row, 2]
+            if size > limit - at:
+                return at, COUNT
+        if size == NULL:
+            return at, NONE
+    elif size < 0:
+        size = -size
+    fault = NONE
+    if at + size > readable:
+        fault = CUT if at + size <= limit else ENDS_EARLY
+    if op == OP_RECORDS:
+        there = min(at + size, readable)
+        summarise(arena, at, there, there if fault == ENDS_EARLY else at + size, summary)
+        if summary[MAGIC] == 2:
+            registers[PRODUCER_ID] = summary[SUMMARY_PRODUCER]
+            registers[PRODUCER_EPOCH] = summary[SUMMARY_EPOCH]
+            tally.present |= PRODUCER_BITS
+        if fault == ENDS_EARLY:
+            size = there - at
+    elif fault != NONE:
+        return at, fault
+    if op == OP_INTEGER or op == OP_ERROR:
+        _keep_number(table, row, _integer_at(arena, at, number), tally, registers)
+    elif op != OP_SKIP and op != OP_STEP:
+        _keep_span(table, row, at, size, tally, registers)
+    return at + size, fault
+
+
+@jit_inline
+def _keep_number(table: Any, row: int, value: int, tally: Any, registers: Any) -> None:
+    """Put an integer into the registers of its row."""
+    keep, keep_too = table[row, 2], table[row, 3]
+    if keep >= 0 and not (table[row, 4] and tally.present >> keep & 1):
+        registers[keep] = value
+        tally.present |= 1 << int(keep)
+    if keep_too >= 0:
+        registers[keep_too] = value
+        tally.present |= 1 << int(keep_too)
+    if table[row, 0] == OP_ERROR:
+        tally.error_seen = 1
+        if value != 0:
+            tally.error_count += 1
+            if tally.error_code == 0:
+                tally.error_code = int(value)
+
+
+@jit_inline
+def _keep_span(table: Any, row: int, start: int, size: int, tally: Any, registers: Any) -> None:
+    """Put the start and size of bytes into the registers of their row."""
+    keep, keep_too = table[row, 2], table[row, 3]
+    if keep >= 0 and not (table[row, 4] and tally.present >> keep & 1):
+        registers[keep] = start
+        registers[keep + 1] = size
+        tally.present |= 1 << int(keep)
+    if keep_too >= 0:
+        registers[keep_too] = start
+        registers[keep_too + 1] = size
+        tally.present |= 1 << int(keep_too)
+
+
+@jit_inline
+def _op_tags(table: Any, row: int, arena: Any, at: int, readable: int, limit: int, stack: Any) -> Any:
+    """Open a section of tagged fields.
+
+    Return the position of the first one, whether there is none, and a fault.
+    """
+    if at < readable and arena[at] == 0:
+        return at + 1, True, NONE
+    count, behind = uvarint_at(arena, at, readable)
+    if behind < 0:
+        return at, False, _size_fault(behind, readable < limit)
+    if count * SMALLEST_TAGGED > limit - behind:
+        return behind, False, COUNT
+    scope = stack[table[row, 4]]
+    scope.left = int(count)
+    scope.last_tag = -1
+    return behind, False, NONE
+
+
+@jit_inline
+def _op_array(table: Any, row: int, arena: Any, at: int, readable: int, limit: int, stack: Any) -> Any:
+    """Open a loop: return the position of the first element, whether there is none, and a fault."""
+    count, behind = _size_at(arena, at, readable, table[row, 1])
+    if behind < 0:
+        return at, False, _size_fault(behind, readable < limit)
+    if count * table[row, 3] > limit - behind:
+        return behind, False, COUNT
+    stack[table[row, 4]].left = int(count)
+    return behind, count <= 0, NONE
+
+
+@jit_inline
+def _op_tag(table: Any, row: int, arena: Any, at: int, readable: int, limit: int, stack: Any) -> Any:
+    """Read a tag and its size.
+
+    Return the row to go on with in the program, -1 for this one again; the position and the limit there;
+    where the field starts that has the fault; and the fault.
+    """
+    scope = stack[table[row, 4]]
+    if scope.left == 0:
+        return table[row, 1], at, limit, at, NONE
+    scope.left -= 1
+    tag, size_at = uvarint_at(arena, at, readable)
+    if size_at < 0:
+        return -1, at, limit, at, _size_fault(size_at, readable < limit)
+    size, value_at = uvarint_at(arena, size_at, readable)
+    if value_at < 0:
+        return -1, at, limit, size_at, _size_fault(value_at, readable < limit)
+    if tag <= scope.last_tag or value_at + size > limit:
+        return -1, at, limit, at, TAG_ORDER if tag <= scope.last_tag else ENDS_EARLY
+    scope.last_tag = int(tag)
+    case = _case_of(table, row, tag)
+    if case >= 0:
+        scope.outer_limit = int(limit)
+        scope.value_start = int(value_at)
+        return case, value_at, value_at + size, at, NONE
+    if value_at + size > readable:
+        return -1, value_at, limit, at, CUT
+    return -1, value_at + size, limit, at, NONE
+
+
+@jit_inline
+def _op_option(arena: Any, at: int, readable: int, limit: int) -> Any:
+    """Read the mark before a nullable struct: return whether the struct is there, and a fault."""
+    if at >= readable:
+        return False, CUT if at < limit else ENDS_EARLY
+    if arena[at] != ABSENT_STRUCT and arena[at] != PRESENT_STRUCT:
+        return False, OPTION
+    return arena[at] == PRESENT_STRUCT, NONE
+
+
+@jit_inline
+def _op_row(op: int, rows: Any, tally: Any, registers: Any, summary: Any) -> int:
+    """Emit a partition, or a topic that had none; return a fault."""
+    if op == OP_ROW or (tally.row_count == tally.topic_row and tally.present & TOPIC_BITS):
+        if tally.present & TOPIC_BIT:
+            tally.text += int(registers[TOPIC_LENGTH])
+        if tally.row_count - tally.first_row >= MOST_ROWS or tally.text > MOST_TEXT:
+            return TOO_MANY
+        _write_row(rows, tally, tally.present, registers, summary)
+    tally.present &= ~PARTITION_BIT if op == OP_ROW else ~TOPIC_BITS
+    return NONE
+
+
+@jit_inline
+def _op_node(nodes: Any, tally: Any, registers: Any) -> int:
+    """Emit a node; return a fault."""
+    if tally.present & NODE_BIT:
+        if tally.node_count - tally.first_node >= MOST_ROWS:
+            return TOO_MANY
+        _write_node(nodes, tally, registers)
+    return NONE
+
+
+@jit_inline
+def _keep_partial_row(rows: Any, tally: Any, registers: Any, summary: Any) -> None:
+    """Write what was read of a partition before a fault, or of a topic whose rest may be a partition's."""
+    if tally.present & PARTITION_BIT:
+        _write_row(rows, tally, tally.present, registers, summary)
+    elif tally.row_count == tally.topic_row and tally.present & TOPIC_BITS:
+        _write_row(rows, tally, tally.present & TOPIC_BITS, registers, summary)
+
+
+@jit_inline
 def _size_at(arena: Any, at: int, readable: int, prefix: int) -> Any:
-    """Read a length or count, NULL for null, and give what is behind it: less than 0 if it cannot be read."""
+    """Read a length or count, NULL for null.
+
+    Return it with the position behind it, which is below 0 if it cannot be read.
+    """
     if prefix == 0:
         size, behind = uvarint_at(arena, at, readable)
         return size - 1, behind
@@ -322,7 +407,7 @@ def _size_at(arena: Any, at: int, readable: int, prefix: int) -> Any:
     return size, at + prefix if size >= NULL else np.int64(BELOW_NULL)
 
 
-@jit_inner
+@jit_inline
 def _size_fault(behind: int, cut: bool) -> int:
     """Return why a size could not be read."""
     if behind == VARINT_ENDS:
@@ -330,7 +415,7 @@ def _size_fault(behind: int, cut: bool) -> int:
     return NEGATIVE if behind == BELOW_NULL else VARINT
 
 
-@jit_inner
+@jit_inline
 def _integer_at(arena: Any, at: int, kind: int) -> Any:
     """Read an integer of -kind bytes if it is unsigned, else of kind bytes."""
     if kind == 4:
@@ -342,7 +427,7 @@ def _integer_at(arena: Any, at: int, kind: int) -> Any:
     return int16_at(arena, at) if kind == 2 else uint16_at(arena, at)
 
 
-@jit_inner
+@jit_inline
 def _case_of(table: Any, row: int, tag: int) -> int:
     """Return the row at which the value of a tag is read, or -1 if nobody knows the tag."""
     for case in range(row + 1, row + 1 + table[row, 2]):
@@ -351,11 +436,30 @@ def _case_of(table: Any, row: int, tag: int) -> int:
     return -1
 
 
-@jit_inner
-def _write_row(rows: Any, here: int, message: int, present: int, registers: Any, summary: Any) -> None:
+@jit_inline
+def _write_message(
+    messages: Any, tally: Any, registers: Any, fault: int, fault_at: int, fault_row: int
+) -> None:
+    """Write the row of a message; fault_at counts from its start."""
+    message = tally.message
+    messages[message, PRESENT] = tally.present
+    messages[message, ERROR_CODE] = tally.error_code
+    messages[message, ERROR_COUNT] = tally.error_count
+    messages[message, ERROR_SEEN] = tally.error_seen
+    messages[message, FAULT] = fault
+    messages[message, FAULT_AT] = fault_at if fault != NONE else -1
+    messages[message, FAULT_ROW] = fault_row if fault != NONE else -1
+    for index in range(MESSAGE_WIDTH):
+        messages[message, VERDICT_WIDTH + index] = registers[index]
+
+
+@jit_inline
+def _write_row(rows: Any, tally: Any, present: int, registers: Any, summary: Any) -> None:
     """Write the topic and partition at hand; where there is no room it is counted all the same."""
+    here = tally.row_count
+    tally.row_count = here + 1
     if here < len(rows):
-        rows[here, OWNER] = message
+        rows[here, OWNER] = tally.message
         rows[here, OWNER_PRESENT] = present >> ROW_FIRST
         for index in range(ROW_VALUES):
             rows[here, OWNER_WIDTH + index] = registers[ROW_FIRST + index]
@@ -364,11 +468,13 @@ def _write_row(rows: Any, here: int, message: int, present: int, registers: Any,
             rows[here, OWNER_WIDTH + ROW_VALUES + index] = summary[index] if has_records else -1
 
 
-@jit_inner
-def _write_node(nodes: Any, here: int, message: int, present: int, registers: Any) -> None:
+@jit_inline
+def _write_node(nodes: Any, tally: Any, registers: Any) -> None:
     """Write the node at hand."""
+    here = tally.node_count
+    tally.node_count = here + 1
     if here < len(nodes):
-        nodes[here, OWNER] = message
-        nodes[here, OWNER_PRESENT] = present >> NODE_FIRST
+        nodes[here, OWNER] = tally.message
+        nodes[here, OWNER_PRESENT] = tally.present >> NODE_FIRST
         for index in range(BROKER_WIDTH):
             nodes[here, OWNER_WIDTH + index] = registers[NODE_FIRST + index]

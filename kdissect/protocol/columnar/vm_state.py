@@ -4,8 +4,13 @@ Kernels know plain numbers only, so what is an enum for people stands here as nu
 """
 
 from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kdissect import limits
+from kdissect.jit.rows import Row, RowTable, new_table, row_type
 from kdissect.protocol.columnar.registers import (
     BROKER_SLOTS,
     BROKER_WIDTH,
@@ -13,6 +18,7 @@ from kdissect.protocol.columnar.registers import (
     ROW_SLOTS,
     ROW_VALUES,
 )
+from kdissect.protocol.records.batch_summary import SUMMARY
 
 
 class Reason(IntEnum):
@@ -84,3 +90,49 @@ TOPIC_BIT = 1 << (ROW_FIRST + ROW_SLOTS["topic"])
 
 MOST_ROWS = limits.ELEMENTS  # of one message, and as many nodes
 MOST_TEXT = min(64 * MOST_ROWS, 1 << 30)  # bytes of one message's topics, each as often as it has rows
+
+
+@row_type
+class Tally(Row):
+    """What one message has given so far."""
+
+    message: int  # its number
+    present: int  # one bit per register that has a value
+    first_row: int  # of the rows of this message
+    row_count: int  # of all messages
+    topic_row: int  # the first row since the topic at hand began
+    first_node: int
+    node_count: int
+    error_code: int  # the first that is not 0, or 0
+    error_count: int
+    error_seen: int  # 1 after any error code, be it 0
+    text: int  # bytes of topics in the rows so far
+
+
+@row_type
+class Scope(Row):
+    """A loop or a tagged field that is open around the cursor."""
+
+    left: int  # elements or tagged fields still to come
+    last_tag: int
+    outer_limit: int  # where the frame or tagged field around ends
+    value_start: int  # of the tagged field
+
+
+class Scratch(NamedTuple):
+    """The arrays that a walk works in. They hold nothing between two walks."""
+
+    tallies: RowTable[Tally]  # one
+    stack: RowTable[Scope]  # by depth
+    registers: NDArray[np.int64]
+    summary: NDArray[np.int64]
+
+
+def scratch() -> Scratch:
+    """Return new scratch space."""
+    return Scratch(
+        new_table(Tally, 1),
+        new_table(Scope, DEPTH),
+        np.zeros(REGISTERS, np.int64),
+        np.zeros(len(SUMMARY), np.int64),
+    )

@@ -344,7 +344,7 @@ def test_faults_name_the_field() -> None:
 def test_everything_again_uncompiled() -> None:
     again(
         {"KDISSECT_JIT": "0"},
-        ("columnar/batch_reader", "columnar/vm", "records/summary", "records/crc32c", "integers"),
+        ("columnar/batch_reader", "columnar/vm", "records/batch_summary", "records/crc32c", "integers"),
     )
 
 

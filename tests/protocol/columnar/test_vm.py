@@ -24,6 +24,7 @@ from kdissect.protocol.columnar.vm_state import (
     PRESENT,
     VERDICT_WIDTH,
     Reason,
+    scratch,
 )
 
 PARTITION = MESSAGE_WIDTH + ROW_SLOTS["partition"]
@@ -49,6 +50,7 @@ class Walked:
             self.messages,
             self.rows,
             self.nodes,
+            *scratch(),
         )
 
     @property

@@ -43,7 +43,7 @@ def entrances() -> set[str]:
                 names = {one.id for one in node.decorator_list if isinstance(one, ast.Name)}
                 if names & {"jit", "jit_flat"}:
                     found.add(f"{module}.{node.name}")
-                if names & {"jit", "jit_flat", "jit_inner"}:
+                if names & {"jit", "jit_flat", "jit_inner", "jit_inline"}:
                     within |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
     return {name for name in found if name.rpartition(".")[2] not in within}
 
