@@ -11,8 +11,6 @@ from enum import Enum
 from struct import Struct
 from typing import Any
 
-import numpy as np
-
 from kdissect.protocol.codec.messages import decode_embedded
 from kdissect.protocol.enums import TIMESTAMP_TYPES
 from kdissect.protocol.metadata_records import RECORD_TYPES, metadata_header
@@ -79,10 +77,10 @@ def describe_records(
 
 def _batch_headers(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield position and header of every batch; the last may be only what is left of one."""
-    end, array = 0, np.frombuffer(data, np.uint8)
+    end = 0
     for start, stop, magic in whole_batches(data):
         batch = _batch(data, start) if magic == 2 else _message(data, start, magic)
-        if checksum_holds(array, start, stop) is False:
+        if checksum_holds(data, start, stop) is False:
             batch["_crc"] = "wrong"
         yield start, batch
         end = stop

@@ -1,80 +1,87 @@
 """Checksums of records: CRC-32C over record batches (magic 2), CRC-32 over the messages of old message sets.
 
-CRC-32C (Castagnoli, RFC 3720 appendix B.4) is computed eight bytes at a time by tables. A batch's checksum
-covers everything behind the checksum itself, attributes first; a message's covers its magic byte and all that
-follows.
+A batch's checksum covers everything behind the checksum itself, attributes first; a message's covers its magic
+byte and all that follows.
+
+`patched_crc32c` returns the checksum after a few bytes at the beginning have changed, without reading those
+behind them. A CRC is linear over GF(2): the checksum of the changed data differs from the old one by the
+remainder of the difference, moved behind by as many zero bits as there are bits behind it, which is a
+multiplication by a power of x modulo the polynomial (Castagnoli's, RFC 3720 appendix B.4; bits are reversed, so
+x^0 is the highest). A checksum that was wrong stays wrong by the same difference.
 """
 
 import zlib
+from functools import cache, lru_cache
+from struct import Struct
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from google_crc32c import value as crc32c
 
 from kdissect.jit.decorators import jit_flat
-from kdissect.protocol.integers import int32_at, uint32_at
+from kdissect.protocol.records.batches import ATTRIBUTES_AT, CRC_AT, LENGTH_AT, MAGIC_AT, PREFIX_BYTES
+
+__all__ = ["checksum_holds", "crc32c", "patched_crc32c"]
+
+CRC_OFFSET = {0: PREFIX_BYTES, 1: PREFIX_BYTES, 2: CRC_AT}  # by magic
+COVERED_OFFSET = {0: MAGIC_AT, 1: MAGIC_AT, 2: ATTRIBUTES_AT}
+_LENGTH, _CHECKSUM = Struct(">i"), Struct(">I")
 
 CASTAGNOLI = 0x82F63B78  # the polynomial, bits reversed
 MASK = 0xFFFFFFFF
-LENGTH_OFFSET, PREFIX, MAGIC_OFFSET = 8, 12, 16  # from the first byte of the batch or message
-CRC_OFFSET, COVERED_OFFSET = {0: 12, 1: 12, 2: 17}, {0: 16, 1: 16, 2: 21}  # by magic
+ONE = 1 << 31  # x^0
+MOST_BITS = 36  # of a length in bits
 
 
-def _tables() -> NDArray[np.int64]:
-    tables = np.zeros((8, 256), np.int64)
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = value >> 1 ^ (CASTAGNOLI if value & 1 else 0)
-        tables[0, byte] = value
-    for ahead in range(1, 8):
-        tables[ahead] = tables[ahead - 1] >> 8 ^ tables[0, tables[ahead - 1] & 0xFF]
-    return tables
+def checksum_holds(data: bytes, start: int, stop: int) -> bool | None:
+    """Return whether the batch or message at data[start:stop] has the checksum that it carries.
+
+    None if it is not all there, or of no known magic.
+    """
+    if stop - start < ATTRIBUTES_AT:
+        return None
+    magic = data[start + MAGIC_AT]
+    end = start + PREFIX_BYTES + _LENGTH.unpack_from(data, start + LENGTH_AT)[0]
+    if magic not in CRC_OFFSET or not start + COVERED_OFFSET[magic] <= end <= stop:
+        return None
+    covered = data[start + COVERED_OFFSET[magic] : end]
+    computed = crc32c(covered) if magic == 2 else zlib.crc32(covered)
+    return bool(computed == _CHECKSUM.unpack_from(data, start + CRC_OFFSET[magic])[0])
 
 
-TABLES = _tables()
+def patched_crc32c(checksum: int, before: bytes, after: bytes, behind: int) -> int:
+    """Return the checksum after `before` became `after` (of the same length), with `behind` bytes behind them."""
+    difference = crc32c(before) ^ crc32c(after)
+    return checksum ^ int(_multiply(_power_of_x(8 * behind), difference))
 
 
 @jit_flat
-def crc32c(data: Any, start: int, stop: int) -> Any:
-    """Compute the CRC-32C of data[start:stop] (a uint8 array)."""
-    value = np.int64(MASK)
-    at = start
-    while at + 8 <= stop:
-        low = value ^ (
-            np.int64(data[at])
-            | np.int64(data[at + 1]) << 8
-            | np.int64(data[at + 2]) << 16
-            | np.int64(data[at + 3]) << 24
-        )
-        value = (
-            TABLES[7, low & 0xFF]
-            ^ TABLES[6, low >> 8 & 0xFF]
-            ^ TABLES[5, low >> 16 & 0xFF]
-            ^ TABLES[4, low >> 24]
-            ^ TABLES[3, np.int64(data[at + 4])]
-            ^ TABLES[2, np.int64(data[at + 5])]
-            ^ TABLES[1, np.int64(data[at + 6])]
-            ^ TABLES[0, np.int64(data[at + 7])]
-        )
-        at += 8
-    while at < stop:
-        value = TABLES[0, (value ^ np.int64(data[at])) & 0xFF] ^ value >> 8
-        at += 1
-    return value ^ MASK
+def _multiply(left: Any, right: Any) -> Any:
+    """Multiply two polynomials modulo Castagnoli's."""
+    product = 0
+    while left:
+        if left & ONE:
+            product ^= right
+        left = left << 1 & MASK
+        right = right >> 1 ^ (CASTAGNOLI if right & 1 else 0)
+    return product
 
 
-def checksum_holds(data: NDArray[np.uint8], start: int, stop: int) -> bool | None:
-    """Return whether the batch or message at data[start:stop] has the checksum it carries.
+@lru_cache(4096)  # batches of the same size come again and again
+def _power_of_x(exponent: int) -> int:
+    power = ONE
+    for square in _squares():
+        if exponent & 1:
+            power = int(_multiply(square, power))
+        exponent >>= 1
+        if not exponent:
+            break
+    return power
 
-    None if it is not all there.
-    """
-    if stop - start < PREFIX + 9:
-        return None
-    magic = int(data[start + MAGIC_OFFSET])
-    end = start + PREFIX + int(int32_at(data, start + LENGTH_OFFSET))
-    if magic not in CRC_OFFSET or not start + COVERED_OFFSET[magic] <= end <= stop:
-        return None
-    covered = start + COVERED_OFFSET[magic]
-    computed = crc32c(data, covered, end) if magic == 2 else zlib.crc32(data[covered:end].tobytes())
-    return int(computed) == int(uint32_at(data, start + CRC_OFFSET[magic]))
+
+@cache
+def _squares() -> tuple[int, ...]:
+    """Return x^1, x^2, x^4, x^8 and so on."""
+    squares = [ONE >> 1]
+    for _ in range(MOST_BITS - 1):
+        squares.append(int(_multiply(squares[-1], squares[-1])))
+    return tuple(squares)

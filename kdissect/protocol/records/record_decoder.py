@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from kdissect.protocol.records.batch_summary import summary_of
 from kdissect.protocol.records.batches import (
     CODEC_BITS,
@@ -339,7 +337,7 @@ def _count(data: bytes, frame: BatchFrame, room: _Room) -> int:
 
 
 def _checksum(data: bytes, frame: BatchFrame) -> bool | None:
-    return checksum_holds(np.frombuffer(data, np.uint8), frame.start, frame.stop)
+    return checksum_holds(data, frame.start, frame.stop)
 
 
 READERS: dict[int, Callable[[bytes, BatchFrame, _Room], Iterator[Record]]] = {

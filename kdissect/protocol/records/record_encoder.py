@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Sequence
 
 import lz4.frame
-import numpy as np
 import snappy
 import zstandard
 
@@ -49,7 +48,7 @@ def _sealed(codec: int, count: int, base: int, latest: int, body: bytes) -> byte
         record_count=count,
     )
     batch = HEADER.pack(*header) + body
-    checksum = int(crc32c(np.frombuffer(batch, np.uint8), ATTRIBUTES_AT, len(batch)))
+    checksum = crc32c(batch[ATTRIBUTES_AT:])
     return HEADER.pack(*header._replace(crc=checksum)) + body
 
 

@@ -27,7 +27,7 @@ from kdissect.protocol.records.batches import (
     rest_of_field,
     whole_batches,
 )
-from kdissect.protocol.records.crc32c_patch import patched_crc32c
+from kdissect.protocol.records.crc32c import patched_crc32c
 from kdissect.protocol.records.record_decoder import Record, RecordFault, read_records
 from kdissect.protocol.records.record_encoder import encode_batch
 from kdissect.replay.disposition import Disposition, SkipRequest

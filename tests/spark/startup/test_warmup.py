@@ -19,7 +19,7 @@ SELDOM_NEEDED = {  # small kernels that are compiled when they are first called
     "kdissect.streams.memory_budget._add_up",  # connections that hold too much together
     "kdissect.streams.tls.held_records._let_go",  # connections that TLS protects
     "kdissect.streams.tls.held_records._list_chunks",
-    "kdissect.protocol.records.crc32c_patch._patched",  # replay
+    "kdissect.protocol.records.crc32c._multiply",  # replay
 }
 
 CALLED = """
