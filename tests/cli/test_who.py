@@ -17,7 +17,7 @@ def test_writers_and_readers_agree_in_text_and_json() -> None:
     assert topics
     text = kdissect("who", topics[0]["topic"], CAPTURE, "--quiet").stdout
     for client in [*topics[0]["writers"], *topics[0]["readers"]]:
-        assert client["client_id"] in text
+        assert client["client"]["client_id"] in text
 
 
 def test_a_topic_that_is_not_there_is_one_sentence_with_those_that_are() -> None:

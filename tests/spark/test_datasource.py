@@ -40,7 +40,7 @@ def test_wrong_paths_and_tables(engine: Engine, tmp_path: Path) -> None:
         kdissect.load_tables(engine.session(), tmp_path / "nothing.pcap")
     kdissect.register(engine.session())
     reader = engine.session().read.format("kdissect")
-    with pytest.raises(Exception, match="'records' is no table of kdissect"):
+    with pytest.raises(Exception, match="'records' is not a table of kdissect"):
         reader.option("table", "records").load(str(SMALL))
     with pytest.raises(AttributeError, match="no attribute 'table'"):
         kdissect.table  # noqa: B018

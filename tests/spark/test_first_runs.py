@@ -47,7 +47,7 @@ def test_the_class_archive(empty: dict[str, str], tmp_path: Path) -> None:
     environment = empty | {SWITCH: "0"}
     (one, told), (other, told_too) = both(analyze, environment)
     assert one == other != ""
-    assert (told + told_too).count("first run: keeping Spark's classes") == 1
+    assert (told + told_too).count("first run: storing Spark's classes") == 1
     cache = tmp_path / "cache" / "kdissect"
     patience = time.monotonic() + 120
     while not list(cache.glob("*.seal")) and time.monotonic() < patience:  # made in the background
