@@ -221,7 +221,7 @@ def _op_value(
     registers: Any,
     summary: Any,
 ) -> Any:
-    """Take a value of some size: return the position behind it, and a fault."""
+    """Read a value of some size. Return the position behind it, and a fault."""
     op, number = table[row, 0], table[row, 1]
     size = number
     if op >= OP_SIZED:

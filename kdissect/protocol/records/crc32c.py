@@ -1,13 +1,13 @@
 """Checksums of records: CRC-32C over record batches (magic 2), CRC-32 over the messages of old message sets.
 
-A batch's checksum covers everything behind the checksum itself, attributes first; a message's covers its magic
-byte and all that follows.
+The checksum of a batch covers everything behind itself, from the attributes on. That of a message covers its
+magic byte and all that follows.
 
 `patched_crc32c` returns the checksum after a few bytes at the beginning have changed, without reading those
 behind them. A CRC is linear over GF(2): the checksum of the changed data differs from the old one by the
-remainder of the difference, moved behind by as many zero bits as there are bits behind it, which is a
-multiplication by a power of x modulo the polynomial (Castagnoli's, RFC 3720 appendix B.4; bits are reversed, so
-x^0 is the highest). A checksum that was wrong stays wrong by the same difference.
+remainder of the difference, shifted by as many zero bits as there are bits behind it. The shift is a
+multiplication by a power of x modulo the polynomial (Castagnoli's, RFC 3720, appendix B.4; bits are reversed,
+so x^0 is the highest). A checksum that was wrong stays wrong by the same difference.
 """
 
 import zlib
@@ -49,7 +49,7 @@ def checksum_holds(data: bytes, start: int, stop: int) -> bool | None:
 
 
 def patched_crc32c(checksum: int, before: bytes, after: bytes, behind: int) -> int:
-    """Return the checksum after `before` became `after` (of the same length), with `behind` bytes behind them."""
+    """Return the checksum after `before` became `after`, of the same length, with `behind` bytes behind."""
     difference = crc32c(before) ^ crc32c(after)
     return checksum ^ int(_multiply(_power_of_x(8 * behind), difference))
 
