@@ -11,7 +11,7 @@ from kdissect.dump.tree_text import quote, tree_lines
 from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.filter import error_codes, mentioned_groups, mentioned_topics
 from kdissect.protocol.error_codes import error_name
-from kdissect.protocol.kafka07.message_codec import old_error_name
+from kdissect.protocol.kafka07.message_codec import kafka07_error_name
 from kdissect.text import escape, format_timestamp
 
 NAMES_SHOWN = 3
@@ -76,7 +76,7 @@ def _parts(
     yield "/".join(f"{size:,}" for size in sizes if size is not None) + " bytes"
     yield _first_names(mentioned_topics(decoded, topic_names))
     yield _first_names(f"group {name}" for name in mentioned_groups(decoded))
-    name_of_error = old_error_name if decoded.exchange.is_kafka07 else error_name
+    name_of_error = kafka07_error_name if decoded.exchange.is_kafka07 else error_name
     yield ", ".join(name_of_error(code) for code in dict.fromkeys(error_codes(decoded)) if code)
     yield from _doubts(decoded, fields)
 

@@ -23,7 +23,7 @@ from kdissect.exchanges.describe import (
 from kdissect.exchanges.exchange import CapturedFrame, Exchange
 from kdissect.exchanges.kafka07_describe import describe_kafka07_message
 from kdissect.exchanges.reader import ExchangeReader
-from kdissect.protocol.kafka07.message_codec import old_name
+from kdissect.protocol.kafka07.message_codec import request_name
 from kdissect.protocol.schema.registry import api_name
 from kdissect.streams.flow_state import PACKET_BITS
 
@@ -95,7 +95,7 @@ def _name(exchange: Exchange) -> str | None:
         return RAW_SASL_NAME
     if exchange.api_key is None:
         return None
-    return old_name(exchange.api_key) if exchange.is_kafka07 else api_name(exchange.api_key)
+    return request_name(exchange.api_key) if exchange.is_kafka07 else api_name(exchange.api_key)
 
 
 def _capture_file(frame: CapturedFrame | None, reader: ExchangeReader) -> str | None:

@@ -15,8 +15,8 @@ from kdissect.protocol.kafka07.message_codec import (
     ANSWERS,
     PARTS,
     SHAPES,
-    OldType,
-    old_name,
+    RequestType,
+    request_name,
 )
 from kdissect.protocol.schema.registry import MESSAGES
 
@@ -26,16 +26,16 @@ COLUMNS = ("TYPE", "REQUEST OF KAFKA 0.7", "ANSWERED")
 Row = tuple[str, ...]
 ERROR: Row = (f"{GAP}error_code", "int16", "@error", "")
 MESSAGES_OF_FETCH: Row = (f"{GAP}messages", "records", "", "to the end of the frame, without a length")
-RESPONSES: dict[OldType, tuple[Row, ...]] = {
-    OldType.FETCH: (ERROR, MESSAGES_OF_FETCH),
-    OldType.MULTI_FETCH: (
+RESPONSES: dict[RequestType, tuple[Row, ...]] = {
+    RequestType.FETCH: (ERROR, MESSAGES_OF_FETCH),
+    RequestType.MULTI_FETCH: (
         ERROR,
         (f"{GAP}{ANSWERS}", "[]", "", "one for each request, in their order, to the end of the frame"),
         (f"{GAP * 2}size", "int32", "", "counts error_code and messages"),
         (f"{GAP * 2}error_code", "int16", "@error", ""),
         (f"{GAP * 2}messages", "records", "", "as long as size says"),
     ),
-    OldType.OFFSETS: (ERROR, *field_rows(MESSAGES["OldOffsetsAnswer"], 0)),
+    RequestType.OFFSETS: (ERROR, *field_rows(MESSAGES["OldOffsetsAnswer"], 0)),
 }
 
 
@@ -51,7 +51,7 @@ def request_table() -> list[str]:
     ]
 
 
-def find_request(text: str) -> OldType | None:
+def find_request(text: str) -> RequestType | None:
     """Return the type of request with this number or name, in any case; None if there is none."""
     lowered = text.lower()
     return next(
@@ -59,11 +59,11 @@ def find_request(text: str) -> OldType | None:
     )
 
 
-def request_fields(kind: OldType) -> list[str]:
+def request_fields(kind: RequestType) -> list[str]:
     """Return the fields of request and response of one type, with type, role and remarks."""
     unanswered = [f"{GAP}(none: the broker does not answer)"]
     return [
-        f"{old_name(kind)}  type {int(kind)} of Kafka {RELEASE}, which had no versions",
+        f"{request_name(kind)}  type {int(kind)} of Kafka {RELEASE}, which had no versions",
         "",
         "request, after its int16 type",
         *align(list(_request_rows(kind))),
@@ -73,7 +73,7 @@ def request_fields(kind: OldType) -> list[str]:
     ]
 
 
-def _request_rows(kind: OldType) -> Iterator[Row]:
+def _request_rows(kind: RequestType) -> Iterator[Row]:
     shape = SHAPES[kind]
     if shape.several:
         yield f"{GAP}{PARTS}", "[]", "", "counted in an int16"

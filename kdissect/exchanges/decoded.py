@@ -11,7 +11,7 @@ from kdissect.exchanges.field_search import Mention, finder
 from kdissect.exchanges.kafka07_describe import kafka07_mentions
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import DecodedMessage, decode_request, decode_response, enveloped_api
-from kdissect.protocol.kafka07.message_codec import decode_old_request, decode_old_response
+from kdissect.protocol.kafka07.message_codec import decode_kafka07_request, decode_kafka07_response
 from kdissect.protocol.schema.registry import APIS
 
 NO_KEY = -1
@@ -32,7 +32,7 @@ class DecodedExchange:
         """The request; None if it was not captured, or is a raw SASL token."""
         frame = None if self.exchange.is_token else self.exchange.request
         if self._request is None and frame is not None:
-            decode = decode_old_request if self.exchange.is_kafka07 else decode_request
+            decode = decode_kafka07_request if self.exchange.is_kafka07 else decode_request
             self._request = decode(frame.data)
         return self._request
 
@@ -43,7 +43,7 @@ class DecodedExchange:
             return None
         frame, key, version = self.exchange.response, self.exchange.api_key, self.exchange.api_version
         if self._response is None and frame is not None and self.exchange.is_kafka07:
-            self._response = decode_old_response(frame.data, NO_KEY if key is None else key)
+            self._response = decode_kafka07_response(frame.data, NO_KEY if key is None else key)
         elif self._response is None and frame is not None:
             self._response = decode_response(frame.data, key, version or 0)
         return self._response

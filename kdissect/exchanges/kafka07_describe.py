@@ -15,16 +15,16 @@ from kdissect.protocol.kafka07.message_codec import (
     ANSWERS,
     PARTS,
     Tree,
-    old_error_name,
-    old_name,
+    kafka07_error_name,
     parts_of,
+    request_name,
 )
 from kdissect.protocol.kafka07.message_sets import (
-    OldFrame,
-    OldRecord,
+    SetMessage,
+    SetRecord,
     cut_bytes,
-    old_frames,
-    read_old_records,
+    read_set_records,
+    set_messages,
 )
 from kdissect.protocol.records.batches import CODEC_NAMES
 from kdissect.protocol.records.record_decoder import RecordFault
@@ -37,9 +37,9 @@ def describe_kafka07_message(message: DecodedMessage, with_records: bool) -> Tre
     """Return header, body and fault of a decoded request or response."""
     header = dict(message.header)
     if "request_type" in header:
-        header["_request_type"] = old_name(header["request_type"])
+        header["_request_type"] = request_name(header["request_type"])
     if "error_code" in header:
-        header["_error_code"] = old_error_name(header["error_code"])
+        header["_error_code"] = kafka07_error_name(header["error_code"])
     fields: Tree = {
         "header": header,
         "body": None if message.body is None else _body(message.body, with_records),
@@ -71,7 +71,7 @@ def _body(body: Tree, with_records: bool) -> Tree:
         else:
             fields[name] = value
     if "error_code" in fields:
-        fields["_error_code"] = old_error_name(fields["error_code"])
+        fields["_error_code"] = kafka07_error_name(fields["error_code"])
     if fields.get("time") in TIMES:
         fields["_time"] = TIMES[fields["time"]]
     return fields
@@ -80,7 +80,7 @@ def _body(body: Tree, with_records: bool) -> Tree:
 def describe_message_set(data: bytes, with_records: bool) -> Tree:
     """Return the messages of a message set, with the fault of each that has one."""
     batches: dict[int, dict[str, Any]] = {}
-    for frame in old_frames(data):
+    for frame in set_messages(data):
         batches[frame.position] = _fault(frame) if isinstance(frame, RecordFault) else _frame(frame)
     if with_records:
         _add_records(data, batches)
@@ -90,7 +90,7 @@ def describe_message_set(data: bytes, with_records: bool) -> Tree:
     return {"bytes": len(data), "batches": fields}
 
 
-def _frame(frame: OldFrame) -> Tree:
+def _frame(frame: SetMessage) -> Tree:
     fields: Tree = {
         "position": frame.position,
         "size": frame.size,
@@ -106,13 +106,13 @@ def _fault(fault: RecordFault) -> Tree:
 
 
 def _add_records(data: bytes, batches: dict[int, dict[str, Any]]) -> None:
-    for number, item in enumerate(read_old_records(data)):
+    for number, item in enumerate(read_set_records(data)):
         if number >= MOST_RECORDS:
             list(batches.values())[-1]["fault"] = (
                 f"more than {MOST_RECORDS:,} messages: the rest is not shown"
             )
             return
-        if isinstance(item, OldRecord):
+        if isinstance(item, SetRecord):
             batches[item.frame.position].setdefault("records", []).append({"value": item.value})
         else:
             batches[item.position].setdefault("fault", item.reason)

@@ -33,7 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kdissect.protocol.kafka07.message_codec import KEYS_NOW
+from kdissect.protocol.kafka07.message_codec import CURRENT_API_KEYS
 from kdissect.streams.flow_state import Int64s
 from kdissect.tables.exchange_keys import ExchangeKeys, find_exchanges
 
@@ -48,7 +48,7 @@ EVENT_TABLES = frozenset(("group_events", "transaction_events"))
 ANY_ERROR = None
 """In `Filter.errors`: every error code but 0."""
 
-_KAFKA07_KEYS = np.array([KEYS_NOW[kind] for kind in sorted(KEYS_NOW)])
+_KAFKA07_KEYS = np.array([CURRENT_API_KEYS[kind] for kind in sorted(CURRENT_API_KEYS)])
 
 
 @dataclass(frozen=True, slots=True)

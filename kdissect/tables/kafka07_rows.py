@@ -18,15 +18,15 @@ from kdissect.jit.rows import rows_of
 from kdissect.protocol.codec.messages import DecodedMessage
 from kdissect.protocol.kafka07.message_codec import (
     ANSWERS,
-    OldType,
+    RequestType,
     Tree,
-    decode_old_request,
-    decode_old_response,
-    old_error_name,
-    old_name,
+    decode_kafka07_request,
+    decode_kafka07_response,
+    kafka07_error_name,
     parts_of,
+    request_name,
 )
-from kdissect.protocol.kafka07.message_sets import summarise_old
+from kdissect.protocol.kafka07.message_sets import summarise_message_set
 from kdissect.protocol.records.batches import CODEC_NAMES
 from kdissect.streams.flow_state import (
     BEFORE_VERSIONS,
@@ -45,7 +45,10 @@ from kdissect.tables.exchanges import (
 from kdissect.tables.message_columns import Bools
 from kdissect.tables.schemas import EXCHANGES, PARTITIONS
 
-SINGLE: dict[int, int] = {OldType.MULTI_FETCH: OldType.FETCH, OldType.MULTI_PRODUCE: OldType.PRODUCE}
+SINGLE: dict[int, int] = {
+    RequestType.MULTI_FETCH: RequestType.FETCH,
+    RequestType.MULTI_PRODUCE: RequestType.PRODUCE,
+}
 
 
 class _Exchange07(NamedTuple):
@@ -102,10 +105,10 @@ def _decode(row: ExchangeRow, batch: ExchangeBatch) -> _Exchange07:
     request = response = None
     lost = False
     if row.status != ORPHAN_RESPONSE:
-        request = decode_old_request(_frame(row.request, batch))
+        request = decode_kafka07_request(_frame(row.request, batch))
         lost |= row.request.stop < row.request.frame_stop
     if row.response.start > 0:
-        response = decode_old_response(_frame(row.response, batch), request_type)
+        response = decode_kafka07_response(_frame(row.response, batch), request_type)
         lost |= row.response.stop < row.response.frame_stop
     return _Exchange07(request_type, request, response, lost, _details(request, response))
 
@@ -131,12 +134,15 @@ def _partitions(exchange: _Exchange07) -> tuple[list[dict[str, Any]], str | None
     for part, answer in exchange.details:
         row: dict[str, Any] = {"topic": _text(part["topic"]), "partition": part["partition"]}
         if "error_code" in answer:
-            row |= {"error_code": answer["error_code"], "error_name": old_error_name(answer["error_code"])}
+            row |= {
+                "error_code": answer["error_code"],
+                "error_name": kafka07_error_name(answer["error_code"]),
+            }
         if "offset" in part or answer.get("offsets"):
             row["offset"] = part["offset"] if "offset" in part else answer["offsets"][0]
         messages = part.get("messages", answer.get("messages"))
         if messages is not None:
-            held = summarise_old(messages)
+            held = summarise_message_set(messages)
             row |= {"records": held.records, "batches": held.batches, "record_bytes": len(messages)}
             row["codec"] = CODEC_NAMES.get(held.codec)
             if held.fault and fault is None:
@@ -178,13 +184,14 @@ def _exchanges(
         "status": name_column(STATUSES, exchanges["status"]),
         "api_key": int_column(exchanges["api_key"], has_request, pa.int16()),
         "api_name": pa.array(
-            [old_name(exchange.kind) if exchange.request else None for exchange in exchanges07], pa.string()
+            [request_name(exchange.kind) if exchange.request else None for exchange in exchanges07],
+            pa.string(),
         ),
         "idle_wait": pa.array([False] * len(exchanges07), pa.bool_()),
         "in_flight": int_column(exchanges["in_flight"], has_request, pa.int32()),
         "error_code": pa.array(codes, pa.int16()),
         "error_name": pa.array(
-            [None if code is None else old_error_name(code) for code in codes], pa.string()
+            [None if code is None else kafka07_error_name(code) for code in codes], pa.string()
         ),
         "error_count": pa.array([sum(map(bool, each)) if each else None for each in errors], pa.int32()),
         "fault": pa.array(faults, pa.string()),

@@ -3,7 +3,7 @@
 import pytest
 
 from kdissect.dump.kafka07_schema_text import find_request, request_fields, request_table
-from kdissect.protocol.kafka07.message_codec import OldType
+from kdissect.protocol.kafka07.message_codec import RequestType
 
 MULTI_FETCH = """\
 MultiFetch  type 2 of Kafka 0.7, which had no versions
@@ -27,13 +27,13 @@ response, without a header
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("2", OldType.MULTI_FETCH),
-        ("multifetch", OldType.MULTI_FETCH),
-        ("Offsets", OldType.OFFSETS),
+        ("2", RequestType.MULTI_FETCH),
+        ("multifetch", RequestType.MULTI_FETCH),
+        ("Offsets", RequestType.OFFSETS),
         ("7", None),
     ],
 )
-def test_a_request_goes_by_its_number_or_name(text: str, kind: OldType | None) -> None:
+def test_a_request_goes_by_its_number_or_name(text: str, kind: RequestType | None) -> None:
     assert find_request(text) is kind
 
 
@@ -50,10 +50,10 @@ def test_the_table_says_which_requests_are_answered() -> None:
 
 
 def test_the_fields_of_a_request() -> None:
-    assert "\n".join(request_fields(OldType.MULTI_FETCH)) + "\n" == MULTI_FETCH
-    assert request_fields(OldType.MULTI_PRODUCE)[-1].strip() == "(none: the broker does not answer)"
+    assert "\n".join(request_fields(RequestType.MULTI_FETCH)) + "\n" == MULTI_FETCH
+    assert request_fields(RequestType.MULTI_PRODUCE)[-1].strip() == "(none: the broker does not answer)"
 
 
-@pytest.mark.parametrize("kind", OldType)
-def test_every_request_can_be_shown(kind: OldType) -> None:
+@pytest.mark.parametrize("kind", RequestType)
+def test_every_request_can_be_shown(kind: RequestType) -> None:
     assert request_fields(kind)[0].endswith(f"type {int(kind)} of Kafka 0.7, which had no versions")

@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 from kdissect.cli.main import main
-from kdissect.protocol.kafka07.message_codec import (
-    OldType,
-)
+from kdissect.protocol.kafka07.message_codec import RequestType
 from tests.helpers.handmade_capture import write_capture
-from tests.helpers.kafka07_messages import encode_old_request, encode_old_response
+from tests.helpers.kafka07_messages import encode_kafka07_request, encode_kafka07_response
 
 GOLDEN = Path(__file__).parent / "golden" / "old.txt"
 
@@ -37,28 +35,28 @@ BROKEN = PLAIN[:-1] + b"!" + PLAIN[:9]
 PART = {"topic": "orders", "partition": 3, "offset": 4711, "max_size": 307200}
 
 
-def asked(kind: OldType, body: dict[str, Any]) -> tuple[bool, bytes]:
-    return True, encode_old_request(kind, body)
+def asked(kind: RequestType, body: dict[str, Any]) -> tuple[bool, bytes]:
+    return True, encode_kafka07_request(kind, body)
 
 
-def told(kind: OldType, code: int, body: dict[str, Any]) -> tuple[bool, bytes]:
-    return False, encode_old_response(kind, code, body)
+def told(kind: RequestType, code: int, body: dict[str, Any]) -> tuple[bool, bytes]:
+    return False, encode_kafka07_response(kind, code, body)
 
 
 TALK = (
-    asked(OldType.PRODUCE, {"topic": "orders", "partition": 3, "messages": ZIPPED}),
-    asked(OldType.FETCH, PART),
-    told(OldType.FETCH, 0, {"messages": ZIPPED + BROKEN}),
-    asked(OldType.MULTI_FETCH, {"requests": [PART, PART | {"topic": "bills"}]}),
+    asked(RequestType.PRODUCE, {"topic": "orders", "partition": 3, "messages": ZIPPED}),
+    asked(RequestType.FETCH, PART),
+    told(RequestType.FETCH, 0, {"messages": ZIPPED + BROKEN}),
+    asked(RequestType.MULTI_FETCH, {"requests": [PART, PART | {"topic": "bills"}]}),
     told(
-        OldType.MULTI_FETCH,
+        RequestType.MULTI_FETCH,
         0,
         {"responses": [{"error_code": 0, "messages": PLAIN}, {"error_code": 3, "messages": b""}]},
     ),
-    asked(OldType.OFFSETS, {"topic": "orders", "partition": 3, "time": -2, "max_number": 2}),
-    told(OldType.OFFSETS, 0, {"offsets": [9000, 0]}),
-    asked(OldType.FETCH, PART),
-    told(OldType.FETCH, 1, {"messages": b""}),
+    asked(RequestType.OFFSETS, {"topic": "orders", "partition": 3, "time": -2, "max_number": 2}),
+    told(RequestType.OFFSETS, 0, {"offsets": [9000, 0]}),
+    asked(RequestType.FETCH, PART),
+    told(RequestType.FETCH, 1, {"messages": b""}),
 )
 
 

@@ -16,9 +16,7 @@ from kdissect.protocol.codec.messages import (
     encode_request,
     encode_response,
 )
-from kdissect.protocol.kafka07.message_codec import (
-    OldType,
-)
+from kdissect.protocol.kafka07.message_codec import RequestType
 from kdissect.protocol.records.record_decoder import read_records
 from kdissect.protocol.schema.registry import (
     APIS,
@@ -26,7 +24,7 @@ from kdissect.protocol.schema.registry import (
     request_header_version,
 )
 from tests.fuzz.case import Case
-from tests.helpers.kafka07_messages import encode_old_request, encode_old_response
+from tests.helpers.kafka07_messages import encode_kafka07_request, encode_kafka07_response
 from tests.helpers.kafka_python_records import FORMATS, record_set
 from tests.helpers.random_messages import random_message
 
@@ -89,20 +87,20 @@ def old() -> list[Case]:
     time = {"topic": "orders", "partition": 3, "time": -2, "max_number": 2}
     answers = {"responses": [{"error_code": 0, "messages": messages}, {"error_code": 3, "messages": b""}]}
     asked = [
-        (OldType.PRODUCE, sent),
-        (OldType.FETCH, part),
-        (OldType.MULTI_FETCH, {"requests": [part, part]}),
-        (OldType.MULTI_PRODUCE, {"requests": [sent, sent]}),
-        (OldType.OFFSETS, time),
+        (RequestType.PRODUCE, sent),
+        (RequestType.FETCH, part),
+        (RequestType.MULTI_FETCH, {"requests": [part, part]}),
+        (RequestType.MULTI_PRODUCE, {"requests": [sent, sent]}),
+        (RequestType.OFFSETS, time),
     ]
     told = [
-        (OldType.FETCH, {"messages": messages}),
-        (OldType.MULTI_FETCH, answers),
-        (OldType.OFFSETS, {"offsets": [9000, 0]}),
+        (RequestType.FETCH, {"messages": messages}),
+        (RequestType.MULTI_FETCH, answers),
+        (RequestType.OFFSETS, {"offsets": [9000, 0]}),
     ]
     return [
-        *(Case(kind, 0, False, encode_old_request(kind, body)) for kind, body in asked),
-        *(Case(kind, 0, True, encode_old_response(kind, 0, body)) for kind, body in told),
+        *(Case(kind, 0, False, encode_kafka07_request(kind, body)) for kind, body in asked),
+        *(Case(kind, 0, True, encode_kafka07_response(kind, 0, body)) for kind, body in told),
     ]
 
 

@@ -25,10 +25,7 @@ from kdissect.protocol.codec.messages import (
     encode,
     encode_request,
 )
-from kdissect.protocol.kafka07.message_codec import (
-    decode_old_request,
-    decode_old_response,
-)
+from kdissect.protocol.kafka07.message_codec import decode_kafka07_request, decode_kafka07_response
 from kdissect.protocol.records.batch_summary import summary_of
 from kdissect.protocol.records.compression import Damage, decompress
 from kdissect.protocol.records.record_decoder import (
@@ -46,7 +43,7 @@ from tests.fuzz.captures import check_capture, check_reader
 from tests.fuzz.case import Case
 from tests.fuzz.streams import framing, tcp
 from tests.fuzz.tls import sessions
-from tests.helpers.kafka07_messages import encode_old_request, encode_old_response
+from tests.helpers.kafka07_messages import encode_kafka07_request, encode_kafka07_response
 from tests.protocol.columnar.test_batch_reader import Frame, assert_agreement
 
 LIMIT = 1 << 20  # bytes that one case may decompress
@@ -145,14 +142,16 @@ def compression(case: Case) -> None:
 
 def old(case: Case) -> None:
     """Messages of Kafka 0.7 are shown, and encode to the same bytes where nothing is wrong."""
-    whole = decode_old_response(case.data, case.key) if case.response else decode_old_request(case.data)
+    whole = (
+        decode_kafka07_response(case.data, case.key) if case.response else decode_kafka07_request(case.data)
+    )
     check_fault(whole.fault, case.data)
     check_shown(describe_kafka07_message(whole, True))
     if whole.fault is None and whole.body is not None and len(case.data) > 2:
         if case.response:
-            again = encode_old_response(case.key, whole.header["error_code"], whole.body)
+            again = encode_kafka07_response(case.key, whole.header["error_code"], whole.body)
         else:
-            again = encode_old_request(whole.header["request_type"], whole.body)
+            again = encode_kafka07_request(whole.header["request_type"], whole.body)
         assert again == case.data
 
 

@@ -14,12 +14,10 @@ import pytest
 from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.scan import scan_split
-from kdissect.protocol.kafka07.message_codec import (
-    OldType,
-)
+from kdissect.protocol.kafka07.message_codec import RequestType
 from kdissect.protocol.schema.registry import APIS
 from kdissect.tables.build import dissect_batches
-from tests.helpers.kafka07_messages import encode_old_request, encode_old_response
+from tests.helpers.kafka07_messages import encode_kafka07_request, encode_kafka07_response
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, frame, request, response
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
@@ -38,7 +36,7 @@ ZIPPED = message(gzip.compress(SET), 1)
 
 def produce(messages: bytes = SET, topic: str = "orders", partition: int = 0) -> bytes:
     body = {"topic": topic, "partition": partition, "messages": messages}
-    return frame(encode_old_request(OldType.PRODUCE, body))
+    return frame(encode_kafka07_request(RequestType.PRODUCE, body))
 
 
 def part(offset: int = 0, topic: str = "orders") -> dict[str, Any]:
@@ -46,31 +44,35 @@ def part(offset: int = 0, topic: str = "orders") -> dict[str, Any]:
 
 
 def fetch(offset: int = 0, topic: str = "orders") -> bytes:
-    return frame(encode_old_request(OldType.FETCH, part(offset, topic)))
+    return frame(encode_kafka07_request(RequestType.FETCH, part(offset, topic)))
 
 
 def fetched(messages: bytes = SET, error: int = 0) -> bytes:
-    return frame(encode_old_response(OldType.FETCH, error, {"messages": messages}))
+    return frame(encode_kafka07_response(RequestType.FETCH, error, {"messages": messages}))
 
 
-MULTI_FETCH = frame(encode_old_request(OldType.MULTI_FETCH, {"requests": [part(7), part(8, "bills")]}))
+MULTI_FETCH = frame(
+    encode_kafka07_request(RequestType.MULTI_FETCH, {"requests": [part(7), part(8, "bills")]})
+)
 MULTI_FETCHED = frame(
-    encode_old_response(
-        OldType.MULTI_FETCH,
+    encode_kafka07_response(
+        RequestType.MULTI_FETCH,
         0,
         {"responses": [{"error_code": 0, "messages": ZIPPED}, {"error_code": 3, "messages": b""}]},
     )
 )
 MULTI_PRODUCE = frame(
-    encode_old_request(
-        OldType.MULTI_PRODUCE,
+    encode_kafka07_request(
+        RequestType.MULTI_PRODUCE,
         {"requests": [{"topic": name, "partition": 2, "messages": SET} for name in ("orders", "bills")]},
     )
 )
 OFFSETS = frame(
-    encode_old_request(OldType.OFFSETS, {"topic": "orders", "partition": 0, "time": -1, "max_number": 1})
+    encode_kafka07_request(
+        RequestType.OFFSETS, {"topic": "orders", "partition": 0, "time": -1, "max_number": 1}
+    )
 )
-OFFSETS_TOLD = frame(encode_old_response(OldType.OFFSETS, 0, {"offsets": [9000]}))
+OFFSETS_TOLD = frame(encode_kafka07_response(RequestType.OFFSETS, 0, {"offsets": [9000]}))
 
 
 def tables(wire: Wire, splits: int = 1) -> dict[str, list[Row]]:

@@ -169,7 +169,7 @@ def decode_request(frame: bytes, *, strict: bool = False) -> DecodedMessage:
         return DecodedMessage(
             header.value, None, None, header.fault or Fault("", header.consumed, f"unknown API key {key}")
         )
-    return _whole(
+    return _decode_frame(
         decode_start(message, request_header_version(key, version), frame),
         key,
         version,
@@ -196,14 +196,16 @@ def decode_response(
     header = decode_start(message, response_header_version(api_key, api_version), frame)
     if api_key == ApiKey.API_VERSIONS and _error_at(frame, header.consumed) == ErrorCode.UNSUPPORTED_VERSION:
         api_version = 0
-    return _whole(header, api_key, api_version, frame, "response", strict)
+    return _decode_frame(header, api_key, api_version, frame, "response", strict)
 
 
 def _error_at(frame: bytes, at: int) -> int:
     return int.from_bytes(frame[at : at + 2], "big")
 
 
-def _whole(header: Decoded, key: int, version: int, frame: bytes, half: str, strict: bool) -> DecodedMessage:
+def _decode_frame(
+    header: Decoded, key: int, version: int, frame: bytes, half: str, strict: bool
+) -> DecodedMessage:
     if header.fault:
         return DecodedMessage(header.value, None, None, header.fault)
     if not is_known(key, version):

@@ -155,8 +155,7 @@ def _run(
 
     Return its fault, where the field that has it starts, and the row that met it.
     """
-    row, at, limit, readable, fault = entry, start, frame_stop, min(stop, frame_stop), NONE
-    field_at = at
+    row, at, field_at, limit, readable, fault = entry, start, start, frame_stop, min(stop, frame_stop), NONE
     while fault == NONE:
         op, number, at_row = table[row, 0], table[row, 1], row
         field_at = at
@@ -164,10 +163,7 @@ def _run(
             at, fault = _op_value(table, row, arena, at, readable, limit, tally, registers, summary)
             row += 1
         elif op == OP_NEXT:
-            depth = table[row, 4]
-            left = stack[depth].left - 1
-            stack[depth].left = left
-            row = entry + number if left > 0 else row + 1
+            row = entry + number if _op_next(stack[table[row, 4]]) else row + 1
         elif op == OP_TAGS:
             at, is_empty, fault = _op_tags(table, row, arena, at, readable, limit, stack)
             row = entry + number if is_empty else row + 1
@@ -175,9 +171,7 @@ def _run(
             at, is_empty, fault = _op_array(table, row, arena, at, readable, limit, stack)
             row = entry + table[row, 2] if is_empty else row + 1
         elif op == OP_ENTER:
-            tally.present &= ~int(number << ROW_FIRST)
-            if table[row, 2]:
-                tally.topic_row = tally.row_count
+            _op_enter(tally, int(number), table[row, 2] != 0)
             row += 1
         elif op == OP_ROW or op == OP_TOPIC:
             fault = _op_row(op, rows, tally, registers, summary)
@@ -187,10 +181,7 @@ def _run(
             readable = min(stop, limit)
             row = entry + next_row if next_row >= 0 else row
         elif op == OP_END_TAG:
-            scope = stack[table[row, 4]]
-            if at != limit:
-                field_at, fault = scope.value_start, TAG_SIZE
-            limit = scope.outer_limit
+            limit, field_at, fault = _op_end_tag(stack[table[row, 4]], at, limit)
             readable = min(stop, limit)
             row = entry + number
         elif op == OP_OPTION:
@@ -201,11 +192,9 @@ def _run(
             fault = _op_node(nodes, tally, registers)
             row += 1
         elif op == OP_FALLBACK:
-            unsupported = at + 2 <= readable and int16_at(arena, at) == ErrorCode.UNSUPPORTED_VERSION
-            row = entry + number if unsupported else row + 1
+            row = entry + number if _is_unsupported(arena, at, readable) else row + 1
         else:
-            ends = at == limit or (at + number == limit == readable and int32_at(arena, at) == 0)
-            return NONE if ends else LEFT_OVER, field_at, at_row
+            return _op_end(arena, at, number, readable, limit), field_at, at_row
     return fault, field_at, at_row
 
 
@@ -290,6 +279,28 @@ def _keep_span(table: Any, row: int, start: int, size: int, tally: Any, register
 
 
 @jit_inline
+def _op_next(scope: Any) -> bool:
+    """Close a loop; return whether it has another element."""
+    scope.left -= 1
+    return bool(scope.left > 0)
+
+
+@jit_inline
+def _op_enter(tally: Any, forgotten: int, is_topic: bool) -> None:
+    """Forget the values of a row that begins anew; `forgotten` has a bit for each of its registers."""
+    tally.present &= ~(forgotten << ROW_FIRST)
+    if is_topic:
+        tally.topic_row = tally.row_count
+
+
+@jit_inline
+def _op_end(arena: Any, at: int, trailing: int, readable: int, limit: int) -> int:
+    """Return the fault of a message that ends here, or `trailing` bytes of an empty array behind here."""
+    ends = at == limit or (at + trailing == limit == readable and int32_at(arena, at) == 0)
+    return NONE if ends else LEFT_OVER
+
+
+@jit_inline
 def _op_tags(table: Any, row: int, arena: Any, at: int, readable: int, limit: int, stack: Any) -> Any:
     """Open a section of tagged fields.
 
@@ -348,6 +359,20 @@ def _op_tag(table: Any, row: int, arena: Any, at: int, readable: int, limit: int
     if value_at + size > readable:
         return -1, value_at, limit, at, CUT
     return -1, value_at + size, limit, at, NONE
+
+
+@jit_inline
+def _op_end_tag(scope: Any, at: int, limit: int) -> Any:
+    """Close a tagged field: return the limit around it, where a field with a fault starts, and the fault."""
+    if at != limit:
+        return scope.outer_limit, scope.value_start, TAG_SIZE
+    return scope.outer_limit, at, NONE
+
+
+@jit_inline
+def _is_unsupported(arena: Any, at: int, readable: int) -> bool:
+    """Return whether a response begins with the error after which it has version 0."""
+    return bool(at + 2 <= readable and int16_at(arena, at) == ErrorCode.UNSUPPORTED_VERSION)
 
 
 @jit_inline

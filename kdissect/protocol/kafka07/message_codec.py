@@ -1,19 +1,20 @@
 """Whole messages of Kafka 0.7: the protocol before versions, correlation ids and client ids.
 
 A request is an int16 type and a body, a response an int16 error code and a body; frames are given without
-their 4-byte length, as in `headers`. The parts of bodies stand in `messages/kafka_0_7.txt`; here is what
+their 4-byte length. The parts of bodies stand in `messages/kafka_0_7.txt`; here is what
 those files cannot say: MultiFetch and MultiProduce count their parts in an int16, and messages in an answer
 reach to the end of the frame. An answer to MultiFetch is a size, an error code and messages for each part
 that was asked for, in that order. Produce and MultiProduce are never answered: a broker that refuses one
 closes the connection.
 
 What comes out is a `DecodedMessage`, with a request's type or a response's error code as its header and no
-version. Wrong bytes give a `Fault` and what stands before them, as in `codec`.
+version. Wrong bytes give a `Fault` and what stands before them, as in `codec.messages`.
 """
 
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import (
     DecodedMessage,
     Fault,
@@ -26,7 +27,7 @@ from kdissect.protocol.schema.registry import MESSAGES
 Tree = dict[str, Any]
 
 
-class OldType(IntEnum):
+class RequestType(IntEnum):
     """The types of requests."""
 
     PRODUCE = 0
@@ -45,23 +46,23 @@ class _Shape(NamedTuple):
 
 
 SHAPES = {
-    OldType.PRODUCE: _Shape("Produce", "OldProduce", several=False),
-    OldType.FETCH: _Shape("Fetch", "OldFetch", several=False),
-    OldType.MULTI_FETCH: _Shape("MultiFetch", "OldFetch", several=True),
-    OldType.MULTI_PRODUCE: _Shape("MultiProduce", "OldProduce", several=True),
-    OldType.OFFSETS: _Shape("Offsets", "OldOffsets", several=False),
+    RequestType.PRODUCE: _Shape("Produce", "OldProduce", several=False),
+    RequestType.FETCH: _Shape("Fetch", "OldFetch", several=False),
+    RequestType.MULTI_FETCH: _Shape("MultiFetch", "OldFetch", several=True),
+    RequestType.MULTI_PRODUCE: _Shape("MultiProduce", "OldProduce", several=True),
+    RequestType.OFFSETS: _Shape("Offsets", "OldOffsets", several=False),
 }
-OLD_NAMES = {int(kind): shape.name for kind, shape in SHAPES.items()}
+REQUEST_NAMES = {int(kind): shape.name for kind, shape in SHAPES.items()}
 
-KEYS_NOW = {
-    OldType.PRODUCE: 0,
-    OldType.FETCH: 1,
-    OldType.MULTI_FETCH: 1,
-    OldType.MULTI_PRODUCE: 0,
-    OldType.OFFSETS: 2,
+CURRENT_API_KEYS = {
+    RequestType.PRODUCE: ApiKey.PRODUCE,
+    RequestType.FETCH: ApiKey.FETCH,
+    RequestType.MULTI_FETCH: ApiKey.FETCH,
+    RequestType.MULTI_PRODUCE: ApiKey.PRODUCE,
+    RequestType.OFFSETS: ApiKey.LIST_OFFSETS,
 }
 """The key of today's API that asks the same."""
-OLD_ERRORS = {
+ERROR_NAMES = {
     -1: "UNKNOWN",
     0: "NONE",
     1: "OFFSET_OUT_OF_RANGE",
@@ -73,14 +74,14 @@ PARTS = "requests"
 ANSWERS = "responses"
 
 
-def old_name(kind: int) -> str:
+def request_name(kind: int) -> str:
     """Name a type of request; an unknown one is UNKNOWN(<type>)."""
-    return OLD_NAMES.get(kind, f"UNKNOWN({kind})")
+    return REQUEST_NAMES.get(kind, f"UNKNOWN({kind})")
 
 
-def old_error_name(code: int) -> str:
+def kafka07_error_name(code: int) -> str:
     """Name an error code; an unknown one is UNKNOWN(<code>)."""
-    return OLD_ERRORS.get(code, f"UNKNOWN({code})")
+    return ERROR_NAMES.get(code, f"UNKNOWN({code})")
 
 
 def parts_of(body: Tree | None) -> list[Tree]:
@@ -91,7 +92,7 @@ def parts_of(body: Tree | None) -> list[Tree]:
     return parts
 
 
-def decode_old_request(frame: bytes) -> DecodedMessage:
+def decode_kafka07_request(frame: bytes) -> DecodedMessage:
     """Decode a request."""
     if len(frame) < 2:
         return DecodedMessage({}, None, None, _cut("request_type", 0, frame))
@@ -99,7 +100,7 @@ def decode_old_request(frame: bytes) -> DecodedMessage:
     header = {"request_type": kind}
     if kind not in SHAPES:
         return DecodedMessage(header, None, None, Fault("request_type", 0, f"unknown type {kind}"))
-    shape = SHAPES[OldType(kind)]
+    shape = SHAPES[RequestType(kind)]
     if shape.several:
         body, fault = _several(MESSAGES[shape.part], frame)
     else:
@@ -108,7 +109,7 @@ def decode_old_request(frame: bytes) -> DecodedMessage:
     return DecodedMessage(header, body, None, fault)
 
 
-def decode_old_response(frame: bytes, kind: int) -> DecodedMessage:
+def decode_kafka07_response(frame: bytes, kind: int) -> DecodedMessage:
     """Decode the response to a request of this type.
 
     Of any other than the three that are answered only the header.
@@ -116,12 +117,12 @@ def decode_old_response(frame: bytes, kind: int) -> DecodedMessage:
     if len(frame) < 2:
         return DecodedMessage({}, None, None, _cut("error_code", 0, frame))
     header = {"error_code": _int16(frame, 0)}
-    if kind == OldType.FETCH:
+    if kind == RequestType.FETCH:
         return DecodedMessage(header, {"messages": frame[2:]}, None, None)
-    if kind == OldType.MULTI_FETCH:
+    if kind == RequestType.MULTI_FETCH:
         answers, fault = _answers(frame)
         return DecodedMessage(header, {ANSWERS: answers}, None, fault)
-    if kind == OldType.OFFSETS:
+    if kind == RequestType.OFFSETS:
         if len(frame) == 2 and header["error_code"]:
             return DecodedMessage(header, {"offsets": []}, None, None)
         read = decode(MESSAGES["OldOffsetsAnswer"], 0, frame, 2)

@@ -5,7 +5,7 @@ payload, and the payload. Its offset is its position in the log, so a message se
 bits of the attributes are the codec; the payload of a compressed message (gzip or snappy) is a message set
 again, which may hold compressed messages in turn.
 
-In come the bytes of a set, out come `OldRecord`s, and a `RecordFault` in place of what could not be read. A
+In come the bytes of a set, out come `SetRecord`s, and a `RecordFault` in place of what could not be read. A
 last message that is cut is no fault: brokers cut a fetch anywhere. All decompression of one set together is
 bounded by `limit`.
 """
@@ -28,7 +28,7 @@ NONE, GZIP, SNAPPY = range(3)
 DEEPEST = 4  # compressed sets inside compressed sets; clients make one
 
 
-class OldFrame(NamedTuple):
+class SetMessage(NamedTuple):
     """One whole message as it stands in a set."""
 
     position: int  # of its first byte, from the start of the set
@@ -44,14 +44,14 @@ class OldFrame(NamedTuple):
         return self.attributes & CODEC_BITS
 
 
-class OldRecord(NamedTuple):
+class SetRecord(NamedTuple):
     """One message of a producer, and the outermost message around it (itself, if not compressed)."""
 
-    frame: OldFrame
+    frame: SetMessage
     value: bytes
 
 
-class OldSummary(NamedTuple):
+class SetSummary(NamedTuple):
     """What a message set holds."""
 
     records: int  # those inside compressed messages too
@@ -60,7 +60,7 @@ class OldSummary(NamedTuple):
     fault: RecordFault | None  # the first
 
 
-def old_frames(data: bytes) -> Iterator[OldFrame | RecordFault]:
+def set_messages(data: bytes) -> Iterator[SetMessage | RecordFault]:
     """Follow the lengths from message to message; stop at one that is cut, or after a fault."""
     at = 0
     while at + LENGTH < len(data):
@@ -78,7 +78,7 @@ def old_frames(data: bytes) -> Iterator[OldFrame | RecordFault]:
         checksum = at + LENGTH + 1 + magic
         payload = data[checksum + CHECKSUM : stop]
         holds = zlib.crc32(payload) == int.from_bytes(data[checksum : checksum + CHECKSUM])
-        yield OldFrame(at, stop - at, magic, data[at + LENGTH + 1] if magic else 0, holds, payload)
+        yield SetMessage(at, stop - at, magic, data[at + LENGTH + 1] if magic else 0, holds, payload)
         at = stop
 
 
@@ -88,42 +88,42 @@ def cut_bytes(data: bytes) -> int:
     0 when the set ends with a whole one, or with a fault.
     """
     reached = 0
-    for frame in old_frames(data):
+    for frame in set_messages(data):
         if isinstance(frame, RecordFault):
             return 0
         reached = frame.position + frame.size
     return len(data) - reached
 
 
-def read_old_records(data: bytes, limit: int = LIMIT) -> Iterator[OldRecord | RecordFault]:
+def read_set_records(data: bytes, limit: int = LIMIT) -> Iterator[SetRecord | RecordFault]:
     """Read every message of a set, those inside compressed ones in their place."""
     room = _Room(limit)
-    for frame in old_frames(data):
+    for frame in set_messages(data):
         if isinstance(frame, RecordFault):
             yield frame
             continue
         for value in _values(frame, room, 0):
             if isinstance(value, bytes):
-                yield OldRecord(frame, value)
+                yield SetRecord(frame, value)
             else:
                 yield RecordFault(frame.position, value.reason, value.too_large)
                 break
 
 
-def summarise_old(data: bytes, limit: int = LIMIT) -> OldSummary:
+def summarise_message_set(data: bytes, limit: int = LIMIT) -> SetSummary:
     """Count what a set holds."""
     records, batches, codec = 0, 0, -1
     fault: RecordFault | None = None
-    for frame in old_frames(data):
+    for frame in set_messages(data):
         if not isinstance(frame, RecordFault):
             batches += 1
             codec = frame.codec if codec < 0 else codec
-    for record in read_old_records(data, limit):
-        if isinstance(record, OldRecord):
+    for record in read_set_records(data, limit):
+        if isinstance(record, SetRecord):
             records += 1
         elif fault is None:
             fault = record
-    return OldSummary(records, batches, codec, fault)
+    return SetSummary(records, batches, codec, fault)
 
 
 class _Room:
@@ -133,7 +133,7 @@ class _Room:
         self.left = limit
 
 
-def _values(frame: OldFrame, room: _Room, depth: int) -> Iterator[bytes | Damage]:
+def _values(frame: SetMessage, room: _Room, depth: int) -> Iterator[bytes | Damage]:
     """Return the payloads inside a message; a `Damage` ends them."""
     if frame.codec == NONE:
         yield frame.payload
@@ -149,7 +149,7 @@ def _values(frame: OldFrame, room: _Room, depth: int) -> Iterator[bytes | Damage
         yield plain
         return
     room.left -= len(plain)
-    for inner in old_frames(plain):
+    for inner in set_messages(plain):
         if isinstance(inner, RecordFault):
             yield Damage(f"{inner.reason}, at byte {inner.position} when decompressed")
             return

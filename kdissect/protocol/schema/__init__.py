@@ -1,4 +1,7 @@
-"""The schema of every Kafka message.
+"""The schema of every Kafka message, as data.
 
-The text files in messages/, their parser, and the values they become.
+- `messages/` are text files, one for each API key, written to be read and edited by people; see
+  `messages/README.md`.
+- `parser` has their grammar, `definition` the values that they become.
+- `registry` is the door: all APIs by key and all other messages by name, read when first asked for.
 """

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kdissect.protocol.api_keys import ZOOKEEPER_CONTROL, ApiKey
-from kdissect.protocol.kafka07.message_codec import OLD_NAMES
+from kdissect.protocol.kafka07.message_codec import REQUEST_NAMES
 from kdissect.protocol.releases import serves
 from kdissect.protocol.schema.registry import APIS
 from kdissect.report.model.summary import ClientName
@@ -62,7 +62,7 @@ def check_upgrade(partial: Partial, release: str) -> UpgradeCheck:
             asking.add(client)
         if version is None or not serves(release, APIS.get(key), version):
             exchanges = int(ranked.figures.sums["exchanges"][group])
-            calls.append(RemovedVersionUse(key, name or OLD_NAMES.get(key, str(key)), version, exchanges))
+            calls.append(RemovedVersionUse(key, name or REQUEST_NAMES.get(key, str(key)), version, exchanges))
     affected = [_affected(client, calls, asked=client in asking) for client, calls in used.items() if calls]
     affected.sort(key=lambda row: (list(UpgradeVerdict).index(row.verdict), repr(row.name)))
     return UpgradeCheck(release, len(used), tuple(affected), _not_judged(facts))
