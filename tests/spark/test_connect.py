@@ -100,7 +100,7 @@ def test_nobody_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "REACHED_SECONDS", 0.2)
     for url, words in (
         ("sc://127.0.0.1:9/;token=secret", "no Spark Connect server answers at sc://127.0.0.1:9$"),
-        ("sc://127.0.0.1:moon", "is no address of a Spark Connect server"),
+        ("sc://127.0.0.1:moon", "is not the address of a Spark Connect server"),
     ):
         with ConnectEngine.start(SparkSettings(url)) as engine, pytest.raises(ConnectError, match=words):
             engine.context()
