@@ -16,56 +16,56 @@ ENDS_EARLY, TOO_LONG = -1, -2  # what stands in place of the next position when 
 
 
 @jit_flat
-def int8_at(data: Any, at: int) -> Any:
+def int8_at(data: Any, offset: int) -> Any:
     """Read a signed byte."""
-    return int((np.int64(data[at]) ^ 0x80) - 0x80)
+    return int((np.int64(data[offset]) ^ 0x80) - 0x80)
 
 
 @jit_flat
-def uint16_at(data: Any, at: int) -> Any:
+def uint16_at(data: Any, offset: int) -> Any:
     """Read 2 bytes without a sign."""
-    return int(np.int64(data[at]) << 8 | np.int64(data[at + 1]))
+    return int(np.int64(data[offset]) << 8 | np.int64(data[offset + 1]))
 
 
 @jit_flat
-def int16_at(data: Any, at: int) -> Any:
+def int16_at(data: Any, offset: int) -> Any:
     """Read 2 bytes."""
-    return (uint16_at(data, at) ^ 0x8000) - 0x8000
+    return (uint16_at(data, offset) ^ 0x8000) - 0x8000
 
 
 @jit_flat
-def uint32_at(data: Any, at: int) -> Any:
+def uint32_at(data: Any, offset: int) -> Any:
     """Read 4 bytes without a sign."""
-    high = np.int64(data[at]) << 24 | np.int64(data[at + 1]) << 16
-    return int(high | np.int64(data[at + 2]) << 8 | np.int64(data[at + 3]))
+    high = np.int64(data[offset]) << 24 | np.int64(data[offset + 1]) << 16
+    return int(high | np.int64(data[offset + 2]) << 8 | np.int64(data[offset + 3]))
 
 
 @jit_flat
-def int32_at(data: Any, at: int) -> Any:
+def int32_at(data: Any, offset: int) -> Any:
     """Read 4 bytes."""
-    return (uint32_at(data, at) ^ 0x80000000) - 0x80000000
+    return (uint32_at(data, offset) ^ 0x80000000) - 0x80000000
 
 
 @jit_flat
-def int64_at(data: Any, at: int) -> Any:
+def int64_at(data: Any, offset: int) -> Any:
     """Read 8 bytes."""
-    return int32_at(data, at) << 32 | uint32_at(data, at + 4)
+    return int32_at(data, offset) << 32 | uint32_at(data, offset + 4)
 
 
 @jit_flat
-def uvarint_at(data: Any, at: int, stop: int) -> Any:
+def uvarint_at(data: Any, offset: int, stop: int) -> Any:
     """Read an unsigned varint of at most 32 bits.
 
     Give its value and the position after it, or why there is none.
     """
     value = 0
     for index in range(5):
-        if at + index >= stop:
+        if offset + index >= stop:
             return 0, ENDS_EARLY
-        byte = int(np.int64(data[at + index]))
+        byte = int(np.int64(data[offset + index]))
         value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             if value > 0xFFFFFFFF:
                 return 0, TOO_LONG
-            return value, at + index + 1
+            return value, offset + index + 1
     return 0, TOO_LONG

@@ -60,9 +60,9 @@ class MetadataHeader(NamedTuple):
 def metadata_header(value: bytes) -> MetadataHeader | None:
     """Read the header of a metadata record's value; None when it ends before."""
     try:
-        frame_version, at = read_uvarint(value, 0, len(value))
-        kind, at = read_uvarint(value, at, len(value))
-        version, _ = read_uvarint(value, at, len(value))
+        frame_version, offset = read_uvarint(value, 0, len(value))
+        kind, offset = read_uvarint(value, offset, len(value))
+        version, _ = read_uvarint(value, offset, len(value))
     except DecodeError:
         return None
     return MetadataHeader(frame_version, kind, version)

@@ -192,6 +192,6 @@ def coordinator_type(struct: Tree, request: Tree | None = None) -> int:
 
     A response does not say so, but its `request` does.
     """
-    asked: int = (request or {}).get("key_type", GROUP_COORDINATOR)
-    number: int = struct.get("key_type", asked)
+    by_request: int = (request or {}).get("key_type", GROUP_COORDINATOR)
+    number: int = struct.get("key_type", by_request)
     return number

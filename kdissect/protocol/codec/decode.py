@@ -4,7 +4,7 @@ A message at one version becomes closures that turn its bytes into dicts and lis
 
 Everything is checked before it is read or counted on, and the bytes a struct, a value or a tagged field may
 look at always have an end. `DecodeError` carries the path and whatever could be read outwards; see `messages`
-for what counts as wrong.
+for what counts as error.
 
 An object takes a hundred times the bytes that may ask for it, so of one message no more than
 `limits.ELEMENTS` elements of arrays and unknown tagged fields are read; numbers, which are smaller, count as
@@ -49,18 +49,18 @@ def message_reader(message: Message, version: int, flexible: bool, strict: bool 
     """Return the reader of a message in one version; a strict one refuses null where the schema has none."""
     read_all = struct_reader(message, version, flexible, strict)
 
-    def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
+    def read(data: bytes, offset: int, end: int) -> tuple[Any, int]:
         _room.set(limits.ELEMENTS)
-        return read_all(data, at, end)
+        return read_all(data, offset, end)
 
     return read
 
 
-def _take_room(count: int, at: int) -> None:
+def _take_room(count: int, offset: int) -> None:
     """Note that so many elements are read at a place. Raise DecodeError when they are too many."""
     left = _room.get() - count
     if left < 0:
-        raise DecodeError(at, f"more than the {limits.ELEMENTS:,} elements that are kept of one message")
+        raise DecodeError(offset, f"more than the {limits.ELEMENTS:,} elements that are kept of one message")
     _room.set(left)
 
 
@@ -76,15 +76,15 @@ def struct_reader(owner: Message | Field, version: int, flexible: bool, strict: 
         }
         steps.append(_tags_step(tagged))
 
-    def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
+    def read(data: bytes, offset: int, end: int) -> tuple[Any, int]:
         value: dict[str, Any] = {}
         try:
             for step in steps:
-                at = step(value, data, at, end)
-        except DecodeError as wrong:
-            wrong.partial = value
+                offset = step(value, data, offset, end)
+        except DecodeError as error:
+            error.partial = value
             raise
-        return value, at
+        return value, offset
 
     return read
 
@@ -101,12 +101,12 @@ def _steps(fields: list[Field], version: int, flexible: bool, strict: bool) -> I
 
 
 def _field_step(name: str, read: Reader) -> Step:
-    def step(value: dict[str, Any], data: bytes, at: int, end: int) -> int:
+    def step(value: dict[str, Any], data: bytes, offset: int, end: int) -> int:
         try:
-            value[name], at = read(data, at, end)
-        except DecodeError as wrong:
-            raise _inside(wrong, name, value) from None
-        return at
+            value[name], offset = read(data, offset, end)
+        except DecodeError as error:
+            raise _inside(error, name, value) from None
+        return offset
 
     return step
 
@@ -118,25 +118,25 @@ def _run_step(run: list[Field]) -> Step:
     size, unpack = layout.size, layout.unpack_from
     singles = [_field_step(field.name, fixed_reader(field.type)) for field in run]
 
-    def step(value: dict[str, Any], data: bytes, at: int, end: int) -> int:
-        if end - at < size:
+    def step(value: dict[str, Any], data: bytes, offset: int, end: int) -> int:
+        if end - offset < size:
             for single in singles:
-                at = single(value, data, at, end)
-        value.update(zip(names, unpack(data, at), strict=False))
+                offset = single(value, data, offset, end)
+        value.update(zip(names, unpack(data, offset), strict=False))
         for name in bools:
             value[name] = as_bool(value[name])
-        return at + size
+        return offset + size
 
     return step
 
 
-def _inside(wrong: DecodeError, name: str, value: dict[str, Any]) -> DecodeError:
+def _inside(error: DecodeError, name: str, value: dict[str, Any]) -> DecodeError:
     """Note that the wrong bytes are in this field, and keep what was read of it."""
-    wrong.path.append(name)
-    if wrong.partial is not NOTHING:
-        value[name] = wrong.partial
-    wrong.partial = NOTHING
-    return wrong
+    error.path.append(name)
+    if error.partial is not NOTHING:
+        value[name] = error.partial
+    error.partial = NOTHING
+    return error
 
 
 def _field_reader(field: Field, version: int, flexible: bool, strict: bool) -> Reader:
@@ -150,25 +150,25 @@ def _array_or_value_reader(field: Field, version: int, flexible: bool, strict: b
     if field.type in FIXED:
         return _fixed_array_reader(field.type, flexible)
     if field.type == "struct":
-        one = struct_reader(field, version, flexible, strict)
+        read_element = struct_reader(field, version, flexible, strict)
         if version in field.nullable and not field.array:
-            one = _optional_reader(one)
+            read_element = _optional_reader(read_element)
         least = least_size(field, version, flexible)
     else:
-        one = sized_reader(field.type, flexible)
+        read_element = sized_reader(field.type, flexible)
         least = _least_primitive(field.type, flexible)
         if strict and field.array:
-            one = _required_reader(one)
-    return _array_reader(one, least, flexible) if field.array else one
+            read_element = _required_reader(read_element)
+    return _array_reader(read_element, least, flexible) if field.array else read_element
 
 
 def _required_reader(read_value: Reader) -> Reader:
     """Return a reader that refuses null."""
 
-    def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
-        value, stop = read_value(data, at, end)
+    def read(data: bytes, offset: int, end: int) -> tuple[Any, int]:
+        value, stop = read_value(data, offset, end)
         if value is None:
-            raise DecodeError(at, "null, which this field cannot be")
+            raise DecodeError(offset, "null, which this field cannot be")
         return value, stop
 
     return read
@@ -177,14 +177,14 @@ def _required_reader(read_value: Reader) -> Reader:
 def _optional_reader(read_struct: Reader) -> Reader:
     """A nullable struct has an int8 before it: -1 says null, 1 says that it follows (KIP-893)."""
 
-    def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
-        if at >= end:
-            raise DecodeError(at, "only 0 of 1 bytes")
-        if data[at] == 0xFF:
-            return None, at + 1
-        if data[at] == 1:
-            return read_struct(data, at + 1, end)
-        raise DecodeError(at, f"nullable struct marked {data[at]}, neither 1 nor 255")
+    def read(data: bytes, offset: int, end: int) -> tuple[Any, int]:
+        if offset >= end:
+            raise DecodeError(offset, "only 0 of 1 bytes")
+        if data[offset] == 0xFF:
+            return None, offset + 1
+        if data[offset] == 1:
+            return read_struct(data, offset + 1, end)
+        raise DecodeError(offset, f"nullable struct marked {data[offset]}, neither 1 nor 255")
 
     return read
 
@@ -192,47 +192,47 @@ def _optional_reader(read_struct: Reader) -> Reader:
 def _array_reader(read_one: Reader, least: int, flexible: bool) -> Reader:
     read_count = count_length(flexible).read
 
-    def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
-        start = at
-        count, at = read_count(data, at, end)
+    def read(data: bytes, offset: int, end: int) -> tuple[Any, int]:
+        start = offset
+        count, offset = read_count(data, offset, end)
         if count < 0:
             _check_null(count, start)
-            return None, at
+            return None, offset
         items: list[Any] = []
-        if count * least > end - at:
-            wrong = DecodeError(start, f"{count} elements, but {end - at} bytes left", items)
-            _salvage(read_one, items, data, at, end)
-            raise wrong
+        if count * least > end - offset:
+            error = DecodeError(start, f"{count} elements, but {end - offset} bytes left", items)
+            _salvage(read_one, items, data, offset, end)
+            raise error
         _take_room(count, start)
         try:
             for _ in range(count):
-                item, at = read_one(data, at, end)
+                item, offset = read_one(data, offset, end)
                 items.append(item)
-        except DecodeError as wrong:
-            _keep(wrong, items)
+        except DecodeError as error:
+            _keep(error, items)
             raise
-        return items, at
+        return items, offset
 
     return read
 
 
-def _keep(wrong: DecodeError, items: list[Any]) -> None:
+def _keep(error: DecodeError, items: list[Any]) -> None:
     """Note that the wrong bytes are in the next element, and keep what was read of it."""
-    wrong.path.append(f"[{len(items)}]")
-    if wrong.partial is not NOTHING:
-        items.append(wrong.partial)
-    wrong.partial = items
+    error.path.append(f"[{len(items)}]")
+    if error.partial is not NOTHING:
+        items.append(error.partial)
+    error.partial = items
 
 
-def _salvage(read_one: Reader, items: list[Any], data: bytes, at: int, end: int) -> None:
+def _salvage(read_one: Reader, items: list[Any], data: bytes, offset: int, end: int) -> None:
     """Read the elements that are there of an array that claims more: a capture may have cut off the rest."""
     try:
-        while at < end:
-            _take_room(1, at)
-            item, at = read_one(data, at, end)
+        while offset < end:
+            _take_room(1, offset)
+            item, offset = read_one(data, offset, end)
             items.append(item)
-    except DecodeError as wrong:
-        _keep(wrong, items)
+    except DecodeError as error:
+        _keep(error, items)
 
 
 def _check_null(count: int, start: int) -> None:
@@ -245,20 +245,22 @@ def _fixed_array_reader(kind: str, flexible: bool) -> Reader:
     layout = Struct(f">{FIXED[kind]}")
     size, iter_unpack = layout.size, layout.iter_unpack
 
-    def unpack(data: bytes, at: int, count: int) -> list[Any]:
-        return [item for (item,) in iter_unpack(data[at : at + count * size])]
+    def unpack(data: bytes, offset: int, count: int) -> list[Any]:
+        return [item for (item,) in iter_unpack(data[offset : offset + count * size])]
 
-    def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
-        start = at
-        count, at = read_count(data, at, end)
+    def read(data: bytes, offset: int, end: int) -> tuple[Any, int]:
+        start = offset
+        count, offset = read_count(data, offset, end)
         if count < 0:
             _check_null(count, start)
-            return None, at
-        there = min(count, (end - at) // size)
-        _take_room(there // NUMBERS, start)
-        if there < count:
-            raise DecodeError(start, f"{count} elements, but {end - at} bytes left", unpack(data, at, there))
-        return unpack(data, at, count), at + count * size
+            return None, offset
+        available = min(count, (end - offset) // size)
+        _take_room(available // NUMBERS, start)
+        if available < count:
+            raise DecodeError(
+                start, f"{count} elements, but {end - offset} bytes left", unpack(data, offset, available)
+            )
+        return unpack(data, offset, count), offset + count * size
 
     return read
 
@@ -269,34 +271,36 @@ def _tags_step(tagged: dict[int, tuple[str, Reader]]) -> Step:
     A count, then tag, size and value of each (KIP-482).
     """
 
-    def step(value: dict[str, Any], data: bytes, at: int, end: int) -> int:
-        if at < end and data[at] == 0:
-            return at + 1
-        start, tag = at, -1
-        count, at = read_tag_count(data, at, end)
+    def step(value: dict[str, Any], data: bytes, offset: int, end: int) -> int:
+        if offset < end and data[offset] == 0:
+            return offset + 1
+        start, tag = offset, -1
+        count, offset = read_tag_count(data, offset, end)
         _take_room(count, start)
         for _ in range(count):
-            tag, _size_at, start, at = read_tag(data, at, end, tag)
-            _read_tagged(value, tagged.get(tag), tag, data, start, at)
-        return at
+            tag, start, offset = read_tag(data, offset, end, tag)
+            _read_tagged(value, tagged.get(tag), tag, data, start, offset)
+        return offset
 
     return step
 
 
 def _read_tagged(
-    value: dict[str, Any], known: tuple[str, Reader] | None, tag: int, data: bytes, at: int, stop: int
+    value: dict[str, Any], known: tuple[str, Reader] | None, tag: int, data: bytes, offset: int, stop: int
 ) -> None:
     if known is None:
-        value.setdefault(UNKNOWN_TAGS, []).append((tag, data[at:stop]))
+        value.setdefault(UNKNOWN_TAGS, []).append((tag, data[offset:stop]))
         return
     name, read = known
     try:
-        value[name], end = read(data, at, stop)
-    except DecodeError as wrong:
-        raise _inside(wrong, name, value) from None
+        value[name], end = read(data, offset, stop)
+    except DecodeError as error:
+        raise _inside(error, name, value) from None
     if end != stop:
         raise _inside(
-            DecodeError(at, f"tag {tag} has {stop - at} bytes, but its value {end - at}"), name, value
+            DecodeError(offset, f"tag {tag} has {stop - offset} bytes, but its value {end - offset}"),
+            name,
+            value,
         )
 
 

@@ -73,14 +73,14 @@ def _write_tags(out: bytearray, value: dict[str, Any], tagged: list[tuple[int, s
 
 def _field_writer(field: Field, version: int, flexible: bool) -> Writer:
     if field.type == "struct":
-        one = struct_writer(field, version, flexible)
+        write_element = struct_writer(field, version, flexible)
         if version in field.nullable and not field.array:
-            one = _optional_writer(one)
+            write_element = _optional_writer(write_element)
     elif field.type in FIXED:
-        one = fixed_writer(field.type)
+        write_element = fixed_writer(field.type)
     else:
-        one = sized_writer(field.type, flexible)
-    return _array_writer(one, flexible) if field.array else one
+        write_element = sized_writer(field.type, flexible)
+    return _array_writer(write_element, flexible) if field.array else write_element
 
 
 def _optional_writer(write_struct: Writer) -> Writer:

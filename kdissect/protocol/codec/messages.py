@@ -83,29 +83,29 @@ class Decoded(NamedTuple):
     fault: Fault | None
 
 
-def decode(message: Message, version: int, data: bytes, at: int = 0, *, strict: bool = False) -> Decoded:
+def decode(message: Message, version: int, data: bytes, offset: int = 0, *, strict: bool = False) -> Decoded:
     """Return the message that fills `data` from `at` on; bytes left over are a fault too."""
-    decoded = decode_start(message, version, data, at, strict=strict)
+    decoded = decode_start(message, version, data, offset, strict=strict)
     if decoded.fault is None:
         return decoded._replace(fault=_left_over(message, version, data, decoded.consumed))
     return decoded
 
 
-def _left_over(message: Message, version: int, data: bytes, at: int) -> Fault | None:
-    left = len(data) - at
-    if left == 0 or (version in message.trailing and data[at:] == EMPTY_ARRAY):
+def _left_over(message: Message, version: int, data: bytes, offset: int) -> Fault | None:
+    left = len(data) - offset
+    if left == 0 or (version in message.trailing and data[offset:] == EMPTY_ARRAY):
         return None
-    return Fault("", at, f"{left} bytes left over")
+    return Fault("", offset, f"{left} bytes left over")
 
 
 def decode_start(
-    message: Message, version: int, data: bytes, at: int = 0, *, strict: bool = False
+    message: Message, version: int, data: bytes, offset: int = 0, *, strict: bool = False
 ) -> Decoded:
     """Return the message that starts at `at`; whatever follows it is left alone."""
     try:
-        value, stop = _reader(message, version, strict)(data, at, len(data))
-    except DecodeError as wrong:
-        return Decoded(wrong.partial, wrong.offset, _fault_of(wrong))
+        value, stop = _reader(message, version, strict)(data, offset, len(data))
+    except DecodeError as error:
+        return Decoded(error.partial, error.offset, _fault_of(error))
     return Decoded(value, stop, None)
 
 
@@ -117,8 +117,8 @@ def encode(message: Message, version: int, value: dict[str, Any]) -> bytes:
     out = bytearray()
     try:
         _writer(message, version)(out, value)
-    except struct.error as wrong:
-        raise EncodeError(f"a value does not fit into {message.name} v{version}: {wrong}") from wrong
+    except struct.error as error:
+        raise EncodeError(f"a value does not fit into {message.name} v{version}: {error}") from error
     return bytes(out)
 
 
@@ -139,9 +139,9 @@ def _check_version(message: Message, version: int) -> None:
         raise ValueError(f"{message.name} has no version {version}")
 
 
-def _fault_of(wrong: DecodeError) -> Fault:
-    parts = (part if part.startswith("[") else f".{part}" for part in reversed(wrong.path))
-    return Fault("".join(parts).removeprefix("."), wrong.offset, wrong.reason)
+def _fault_of(error: DecodeError) -> Fault:
+    parts = (part if part.startswith("[") else f".{part}" for part in reversed(error.path))
+    return Fault("".join(parts).removeprefix("."), error.offset, error.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +199,8 @@ def decode_response(
     return _decode_frame(header, api_key, api_version, frame, "response", strict)
 
 
-def _error_at(frame: bytes, at: int) -> int:
-    return int.from_bytes(frame[at : at + 2], "big")
+def _error_at(frame: bytes, offset: int) -> int:
+    return int.from_bytes(frame[offset : offset + 2], "big")
 
 
 def _decode_frame(

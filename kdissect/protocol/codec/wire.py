@@ -1,7 +1,7 @@
 """The primitive types on the wire: how each is read, how it is written, and the fewest bytes it takes.
 
-A reader is `read(data, at, end) -> (value, next)`; it never looks at bytes from `end` on, and when the bytes
-are wrong it raises `DecodeError`, which `messages` turns into a fault. A writer is `write(out, value)`.
+A reader is `read(data, offset, end) -> (value, next)`; it never looks at bytes from `end` on, and when the
+bytes are wrong it raises `DecodeError`, which `messages` turns into a fault. A writer is `write(out, value)`.
 
 What is read is what was on the wire. Times stay integers, UUIDs stay 16 bytes, -1 stays -1. Strings are UTF-8
 with surrogate escapes, so text that is not UTF-8 keeps its bytes; a bool that is neither 0 nor 1 stays that
@@ -59,14 +59,14 @@ def fixed_reader(kind: str) -> Reader:
     layout = Struct(f">{FIXED[kind]}")
     size, unpack = layout.size, layout.unpack_from
 
-    def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
-        if end - at < size:
-            raise DecodeError(at, f"only {end - at} of {size} bytes")
-        return unpack(data, at)[0], at + size
+    def read(data: bytes, offset: int, end: int) -> tuple[Any, int]:
+        if end - offset < size:
+            raise DecodeError(offset, f"only {end - offset} of {size} bytes")
+        return unpack(data, offset)[0], offset + size
 
-    def read_bool(data: bytes, at: int, end: int) -> tuple[Any, int]:
-        byte, at = read(data, at, end)
-        return as_bool(byte), at
+    def read_bool(data: bytes, offset: int, end: int) -> tuple[Any, int]:
+        byte, offset = read(data, offset, end)
+        return as_bool(byte), offset
 
     return read_bool if kind == "bool" else read
 
@@ -86,38 +86,35 @@ def as_bool(byte: int) -> bool | int:
     return byte == 1 if byte < 2 else byte
 
 
-def read_uvarint(data: bytes, at: int, end: int) -> tuple[int, int]:
+def read_uvarint(data: bytes, offset: int, end: int) -> tuple[int, int]:
     """Read an unsigned varint of at most 32 bits in at most 5 bytes (KIP-482)."""
-    if at < end and data[at] < 0x80:
-        return data[at], at + 1
+    if offset < end and data[offset] < 0x80:
+        return data[offset], offset + 1
     value = 0
-    for index, byte in enumerate(data[at : min(end, at + 5)]):
+    for index, byte in enumerate(data[offset : min(end, offset + 5)]):
         value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80 and value <= VARINT_LIMIT:
-            return value, at + index + 1
-    raise DecodeError(at, "varint ends early" if end - at < 5 else "varint longer than 32 bits")
+            return value, offset + index + 1
+    raise DecodeError(offset, "varint ends early" if end - offset < 5 else "varint longer than 32 bits")
 
 
-def read_tag_count(data: bytes, at: int, end: int) -> tuple[int, int]:
+def read_tag_count(data: bytes, offset: int, end: int) -> tuple[int, int]:
     """Read how many tagged fields follow (KIP-482); each takes two bytes at least."""
-    count, start = read_uvarint(data, at, end)
+    count, start = read_uvarint(data, offset, end)
     if count * 2 > end - start:
-        raise DecodeError(at, f"{count} tagged fields, but {end - start} bytes left")
+        raise DecodeError(offset, f"{count} tagged fields, but {end - start} bytes left")
     return count, start
 
 
-def read_tag(data: bytes, at: int, end: int, previous: int) -> tuple[int, int, int, int]:
-    """Read what stands before the value of a tagged field.
-
-    Give tag, where its size stands, where its value begins and ends.
-    """
-    tag, size_at = read_uvarint(data, at, end)
+def read_tag(data: bytes, offset: int, end: int, previous: int) -> tuple[int, int, int]:
+    """Read what precedes the value of a tagged field: return its tag, and where the value begins and ends."""
+    tag, size_at = read_uvarint(data, offset, end)
     size, start = read_uvarint(data, size_at, end)
     if tag <= previous:
-        raise DecodeError(at, f"tag {tag} after tag {previous}")
+        raise DecodeError(offset, f"tag {tag} after tag {previous}")
     if size > end - start:
-        raise DecodeError(at, f"tag {tag} has {size} bytes, but {end - start} are left")
-    return tag, size_at, start, start + size
+        raise DecodeError(offset, f"tag {tag} has {size} bytes, but {end - start} are left")
+    return tag, start, start + size
 
 
 def write_uvarint(out: bytearray, value: int) -> None:
@@ -128,11 +125,11 @@ def write_uvarint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-def _read_compact(data: bytes, at: int, end: int) -> tuple[int, int]:
-    if at < end and data[at] < 0x80:
-        return data[at] - 1, at + 1
-    value, at = read_uvarint(data, at, end)
-    return value - 1, at
+def _read_compact(data: bytes, offset: int, end: int) -> tuple[int, int]:
+    if offset < end and data[offset] < 0x80:
+        return data[offset] - 1, offset + 1
+    value, offset = read_uvarint(data, offset, end)
+    return value - 1, offset
 
 
 def _write_compact(out: bytearray, value: int) -> None:
@@ -154,17 +151,17 @@ class Length:
         """
         read_length = self.read
 
-        def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
-            size, start = read_length(data, at, end)
+        def read(data: bytes, offset: int, end: int) -> tuple[Any, int]:
+            size, start = read_length(data, offset, end)
             stop = start + size
             if size > end - start:
                 cut = data[start:end] if keep_cut else NOTHING
-                raise DecodeError(at, f"length {size}, but {end - start} bytes left", cut)
+                raise DecodeError(offset, f"length {size}, but {end - start} bytes left", cut)
             if size >= 0:
                 return decode(data[start:stop]), stop
             if size == -1:
                 return None, start
-            raise DecodeError(at, f"negative length {size}")
+            raise DecodeError(offset, f"negative length {size}")
 
         return read
 

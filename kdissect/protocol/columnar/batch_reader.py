@@ -236,7 +236,7 @@ class _Output:
             messages=Table(MESSAGE, np.arange(len(verdicts)), verdicts[:, PRESENT], values),
             partitions=Table(ROW, rows[:, OWNER], rows[:, OWNER_PRESENT], rows[:, OWNER_WIDTH:]),
             nodes=Table(BROKER, nodes[:, OWNER], nodes[:, OWNER_PRESENT], nodes[:, OWNER_WIDTH:]),
-            records={name: summary[:, at] for at, name in enumerate(SUMMARY)},
+            records={name: summary[:, index] for index, name in enumerate(SUMMARY)},
             error_code=verdicts[:, ERROR_CODE].astype(np.int16),
             error_count=verdicts[:, ERROR_COUNT].astype(np.int32),
             has_error=verdicts[:, ERROR_SEEN] != 0,

@@ -32,24 +32,28 @@ class ProgramCache:
         self, api_key: NDArray[np.int16], api_version: NDArray[np.int16], response: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
         """Return the first row of every message's program, or minus the Reason why it has none."""
-        side = response.astype(np.int64)
+        direction = response.astype(np.int64)
         key, version = api_key.astype(np.int64), api_version.astype(np.int64)
         known_key = (key >= 0) & (key < KEYS)
         known_version = (version >= 0) & (version < VERSIONS)
-        at = (side, np.where(known_key, key, KEYS - 1), np.where(known_version, version, VERSIONS - 1))
-        found = self._entries[at]
-        missing = found == NOT_COMPILED
+        places = (
+            direction,
+            np.where(known_key, key, KEYS - 1),
+            np.where(known_version, version, VERSIONS - 1),
+        )
+        entries = self._entries[places]
+        missing = entries == NOT_COMPILED
         if missing.any():
-            wanted = np.unique(np.stack([part[missing] for part in at], axis=1), axis=0)
-            self._compile(wanted.tolist())
-            found = self._entries[at]
-        return found
+            missing_programs = np.unique(np.stack([part[missing] for part in places], axis=1), axis=0)
+            self._compile(missing_programs.tolist())
+            entries = self._entries[places]
+        return entries
 
-    def _compile(self, wanted: list[list[int]]) -> None:
+    def _compile(self, missing_programs: list[list[int]]) -> None:
         tables, rows = [self.table], len(self.table)
-        for side, key, version in wanted:
-            program = compile_message(key, version, bool(side))
-            self._entries[side, key, version] = rows
+        for direction, key, version in missing_programs:
+            program = compile_message(key, version, bool(direction))
+            self._entries[direction, key, version] = rows
             tables.append(program.table)
             rows += len(program.table)
             self.paths += program.paths
@@ -58,5 +62,5 @@ class ProgramCache:
 
 @cache
 def library() -> ProgramCache:
-    """Return the library of this process."""
+    """Return the programs of this process."""
     return ProgramCache()

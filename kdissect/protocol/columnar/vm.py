@@ -155,20 +155,21 @@ def _run(
 
     Return its fault, where the field that has it starts, and the row that met it.
     """
-    row, at, field_at, limit, readable, fault = entry, start, start, frame_stop, min(stop, frame_stop), NONE
+    row, offset, field_at, fault = entry, start, start, NONE
+    limit, readable = frame_stop, min(stop, frame_stop)
     while fault == NONE:
         op, number, at_row = table[row, 0], table[row, 1], row
-        field_at = at
+        field_at = offset
         if op <= OP_RECORDS:
-            at, fault = _op_value(table, row, arena, at, readable, limit, tally, registers, summary)
+            offset, fault = _op_value(table, row, arena, offset, readable, limit, tally, registers, summary)
             row += 1
         elif op == OP_NEXT:
             row = entry + number if _op_next(stack[table[row, 4]]) else row + 1
         elif op == OP_TAGS:
-            at, is_empty, fault = _op_tags(table, row, arena, at, readable, limit, stack)
+            offset, is_empty, fault = _op_tags(table, row, arena, offset, readable, limit, stack)
             row = entry + number if is_empty else row + 1
         elif op == OP_ARRAY:
-            at, is_empty, fault = _op_array(table, row, arena, at, readable, limit, stack)
+            offset, is_empty, fault = _op_array(table, row, arena, offset, readable, limit, stack)
             row = entry + table[row, 2] if is_empty else row + 1
         elif op == OP_ENTER:
             _op_enter(tally, int(number), table[row, 2] != 0)
@@ -177,24 +178,24 @@ def _run(
             fault = _op_row(op, rows, tally, registers, summary)
             row += 1
         elif op == OP_TAG:
-            next_row, at, limit, field_at, fault = _op_tag(table, row, arena, at, readable, limit, stack)
+            jump, offset, limit, field_at, fault = _op_tag(table, row, arena, offset, readable, limit, stack)
             readable = min(stop, limit)
-            row = entry + next_row if next_row >= 0 else row
+            row = entry + jump if jump >= 0 else row
         elif op == OP_END_TAG:
-            limit, field_at, fault = _op_end_tag(stack[table[row, 4]], at, limit)
+            limit, field_at, fault = _op_end_tag(stack[table[row, 4]], offset, limit)
             readable = min(stop, limit)
             row = entry + number
         elif op == OP_OPTION:
-            is_there, fault = _op_option(arena, at, readable, limit)
+            is_there, fault = _op_option(arena, offset, readable, limit)
             row = row + 1 if is_there else entry + number
-            at += 1
+            offset += 1
         elif op == OP_NODE:
             fault = _op_node(nodes, tally, registers)
             row += 1
         elif op == OP_FALLBACK:
-            row = entry + number if _is_unsupported(arena, at, readable) else row + 1
+            row = entry + number if _is_unsupported(arena, offset, readable) else row + 1
         else:
-            return _op_end(arena, at, number, readable, limit), field_at, at_row
+            return _op_end(arena, offset, number, readable, limit), field_at, at_row
     return fault, field_at, at_row
 
 
@@ -203,7 +204,7 @@ def _op_value(
     table: Any,
     row: int,
     arena: Any,
-    at: int,
+    offset: int,
     readable: int,
     limit: int,
     tally: Any,
@@ -214,36 +215,36 @@ def _op_value(
     op, number = table[row, 0], table[row, 1]
     size = number
     if op >= OP_SIZED:
-        size, at = _size_at(arena, at, readable, number)
-        if at < 0:
-            return at, _size_fault(at, readable < limit)
+        size, offset = _size_at(arena, offset, readable, number)
+        if offset < 0:
+            return offset, _size_fault(offset, readable < limit)
         if op == OP_STEP:
             size = max(size, 0) * table[row, 2]
-            if size > limit - at:
-                return at, COUNT
+            if size > limit - offset:
+                return offset, COUNT
         if size == NULL:
-            return at, NONE
+            return offset, NONE
     elif size < 0:
         size = -size
     fault = NONE
-    if at + size > readable:
-        fault = CUT if at + size <= limit else ENDS_EARLY
+    if offset + size > readable:
+        fault = CUT if offset + size <= limit else ENDS_EARLY
     if op == OP_RECORDS:
-        there = min(at + size, readable)
-        summarise(arena, at, there, there if fault == ENDS_EARLY else at + size, summary)
+        available = min(offset + size, readable)
+        summarise(arena, offset, available, available if fault == ENDS_EARLY else offset + size, summary)
         if summary[MAGIC] == 2:
             registers[PRODUCER_ID] = summary[SUMMARY_PRODUCER]
             registers[PRODUCER_EPOCH] = summary[SUMMARY_EPOCH]
             tally.present |= PRODUCER_BITS
         if fault == ENDS_EARLY:
-            size = there - at
+            size = available - offset
     elif fault != NONE:
-        return at, fault
+        return offset, fault
     if op == OP_INTEGER or op == OP_ERROR:
-        _keep_number(table, row, _integer_at(arena, at, number), tally, registers)
+        _keep_number(table, row, _integer_at(arena, offset, number), tally, registers)
     elif op != OP_SKIP and op != OP_STEP:
-        _keep_span(table, row, at, size, tally, registers)
-    return at + size, fault
+        _keep_span(table, row, offset, size, tally, registers)
+    return offset + size, fault
 
 
 @jit_inline
@@ -294,23 +295,23 @@ def _op_enter(tally: Any, forgotten: int, is_topic: bool) -> None:
 
 
 @jit_inline
-def _op_end(arena: Any, at: int, trailing: int, readable: int, limit: int) -> int:
+def _op_end(arena: Any, offset: int, trailing: int, readable: int, limit: int) -> int:
     """Return the fault of a message that ends here, or `trailing` bytes of an empty array behind here."""
-    ends = at == limit or (at + trailing == limit == readable and int32_at(arena, at) == 0)
+    ends = offset == limit or (offset + trailing == limit == readable and int32_at(arena, offset) == 0)
     return NONE if ends else LEFT_OVER
 
 
 @jit_inline
-def _op_tags(table: Any, row: int, arena: Any, at: int, readable: int, limit: int, stack: Any) -> Any:
+def _op_tags(table: Any, row: int, arena: Any, offset: int, readable: int, limit: int, stack: Any) -> Any:
     """Open a section of tagged fields.
 
     Return the position of the first one, whether there is none, and a fault.
     """
-    if at < readable and arena[at] == 0:
-        return at + 1, True, NONE
-    count, behind = uvarint_at(arena, at, readable)
+    if offset < readable and arena[offset] == 0:
+        return offset + 1, True, NONE
+    count, behind = uvarint_at(arena, offset, readable)
     if behind < 0:
-        return at, False, _size_fault(behind, readable < limit)
+        return offset, False, _size_fault(behind, readable < limit)
     if count * SMALLEST_TAGGED > limit - behind:
         return behind, False, COUNT
     scope = stack[table[row, 4]]
@@ -320,11 +321,11 @@ def _op_tags(table: Any, row: int, arena: Any, at: int, readable: int, limit: in
 
 
 @jit_inline
-def _op_array(table: Any, row: int, arena: Any, at: int, readable: int, limit: int, stack: Any) -> Any:
+def _op_array(table: Any, row: int, arena: Any, offset: int, readable: int, limit: int, stack: Any) -> Any:
     """Open a loop: return the position of the first element, whether there is none, and a fault."""
-    count, behind = _size_at(arena, at, readable, table[row, 1])
+    count, behind = _size_at(arena, offset, readable, table[row, 1])
     if behind < 0:
-        return at, False, _size_fault(behind, readable < limit)
+        return offset, False, _size_fault(behind, readable < limit)
     if count * table[row, 3] > limit - behind:
         return behind, False, COUNT
     stack[table[row, 4]].left = int(count)
@@ -332,7 +333,7 @@ def _op_array(table: Any, row: int, arena: Any, at: int, readable: int, limit: i
 
 
 @jit_inline
-def _op_tag(table: Any, row: int, arena: Any, at: int, readable: int, limit: int, stack: Any) -> Any:
+def _op_tag(table: Any, row: int, arena: Any, offset: int, readable: int, limit: int, stack: Any) -> Any:
     """Read a tag and its size.
 
     Return the row to go on with in the program, -1 for this one again; the position and the limit there;
@@ -340,49 +341,49 @@ def _op_tag(table: Any, row: int, arena: Any, at: int, readable: int, limit: int
     """
     scope = stack[table[row, 4]]
     if scope.left == 0:
-        return table[row, 1], at, limit, at, NONE
+        return table[row, 1], offset, limit, offset, NONE
     scope.left -= 1
-    tag, size_at = uvarint_at(arena, at, readable)
+    tag, size_at = uvarint_at(arena, offset, readable)
     if size_at < 0:
-        return -1, at, limit, at, _size_fault(size_at, readable < limit)
+        return -1, offset, limit, offset, _size_fault(size_at, readable < limit)
     size, value_at = uvarint_at(arena, size_at, readable)
     if value_at < 0:
-        return -1, at, limit, size_at, _size_fault(value_at, readable < limit)
+        return -1, offset, limit, size_at, _size_fault(value_at, readable < limit)
     if tag <= scope.last_tag or value_at + size > limit:
-        return -1, at, limit, at, TAG_ORDER if tag <= scope.last_tag else ENDS_EARLY
+        return -1, offset, limit, offset, TAG_ORDER if tag <= scope.last_tag else ENDS_EARLY
     scope.last_tag = int(tag)
     case = _case_of(table, row, tag)
     if case >= 0:
         scope.outer_limit = int(limit)
         scope.value_start = int(value_at)
-        return case, value_at, value_at + size, at, NONE
+        return case, value_at, value_at + size, offset, NONE
     if value_at + size > readable:
-        return -1, value_at, limit, at, CUT
-    return -1, value_at + size, limit, at, NONE
+        return -1, value_at, limit, offset, CUT
+    return -1, value_at + size, limit, offset, NONE
 
 
 @jit_inline
-def _op_end_tag(scope: Any, at: int, limit: int) -> Any:
+def _op_end_tag(scope: Any, offset: int, limit: int) -> Any:
     """Close a tagged field: return the limit around it, where a field with a fault starts, and the fault."""
-    if at != limit:
+    if offset != limit:
         return scope.outer_limit, scope.value_start, TAG_SIZE
-    return scope.outer_limit, at, NONE
+    return scope.outer_limit, offset, NONE
 
 
 @jit_inline
-def _is_unsupported(arena: Any, at: int, readable: int) -> bool:
+def _is_unsupported(arena: Any, offset: int, readable: int) -> bool:
     """Return whether a response begins with the error after which it has version 0."""
-    return bool(at + 2 <= readable and int16_at(arena, at) == ErrorCode.UNSUPPORTED_VERSION)
+    return bool(offset + 2 <= readable and int16_at(arena, offset) == ErrorCode.UNSUPPORTED_VERSION)
 
 
 @jit_inline
-def _op_option(arena: Any, at: int, readable: int, limit: int) -> Any:
+def _op_option(arena: Any, offset: int, readable: int, limit: int) -> Any:
     """Read the mark before a nullable struct: return whether the struct is there, and a fault."""
-    if at >= readable:
-        return False, CUT if at < limit else ENDS_EARLY
-    if arena[at] != ABSENT_STRUCT and arena[at] != PRESENT_STRUCT:
+    if offset >= readable:
+        return False, CUT if offset < limit else ENDS_EARLY
+    if arena[offset] != ABSENT_STRUCT and arena[offset] != PRESENT_STRUCT:
         return False, OPTION
-    return arena[at] == PRESENT_STRUCT, NONE
+    return arena[offset] == PRESENT_STRUCT, NONE
 
 
 @jit_inline
@@ -418,18 +419,18 @@ def _keep_partial_row(rows: Any, tally: Any, registers: Any, summary: Any) -> No
 
 
 @jit_inline
-def _size_at(arena: Any, at: int, readable: int, prefix: int) -> Any:
+def _size_at(arena: Any, offset: int, readable: int, prefix: int) -> Any:
     """Read a length or count, NULL for null.
 
     Return it with the position behind it, which is below 0 if it cannot be read.
     """
     if prefix == 0:
-        size, behind = uvarint_at(arena, at, readable)
+        size, behind = uvarint_at(arena, offset, readable)
         return size - 1, behind
-    if at + prefix > readable:
+    if offset + prefix > readable:
         return np.int64(0), np.int64(VARINT_ENDS)
-    size = int16_at(arena, at) if prefix == 2 else int32_at(arena, at)
-    return size, at + prefix if size >= NULL else np.int64(BELOW_NULL)
+    size = int16_at(arena, offset) if prefix == 2 else int32_at(arena, offset)
+    return size, offset + prefix if size >= NULL else np.int64(BELOW_NULL)
 
 
 @jit_inline
@@ -441,15 +442,15 @@ def _size_fault(behind: int, cut: bool) -> int:
 
 
 @jit_inline
-def _integer_at(arena: Any, at: int, kind: int) -> Any:
+def _integer_at(arena: Any, offset: int, kind: int) -> Any:
     """Read an integer of -kind bytes if it is unsigned, else of kind bytes."""
     if kind == 4:
-        return int32_at(arena, at)
+        return int32_at(arena, offset)
     if kind == 8:
-        return int64_at(arena, at)
+        return int64_at(arena, offset)
     if kind == 1:
-        return int8_at(arena, at)
-    return int16_at(arena, at) if kind == 2 else uint16_at(arena, at)
+        return int8_at(arena, offset)
+    return int16_at(arena, offset) if kind == 2 else uint16_at(arena, offset)
 
 
 @jit_inline
@@ -481,25 +482,25 @@ def _write_message(
 @jit_inline
 def _write_row(rows: Any, tally: Any, present: int, registers: Any, summary: Any) -> None:
     """Write the topic and partition at hand; where there is no room it is counted all the same."""
-    here = tally.row_count
-    tally.row_count = here + 1
-    if here < len(rows):
-        rows[here, OWNER] = tally.message
-        rows[here, OWNER_PRESENT] = present >> ROW_FIRST
+    row_number = tally.row_count
+    tally.row_count = row_number + 1
+    if row_number < len(rows):
+        rows[row_number, OWNER] = tally.message
+        rows[row_number, OWNER_PRESENT] = present >> ROW_FIRST
         for index in range(ROW_VALUES):
-            rows[here, OWNER_WIDTH + index] = registers[ROW_FIRST + index]
+            rows[row_number, OWNER_WIDTH + index] = registers[ROW_FIRST + index]
         has_records = present & RECORDS_BIT
         for index in range(SUMMARY_WIDTH):
-            rows[here, OWNER_WIDTH + ROW_VALUES + index] = summary[index] if has_records else -1
+            rows[row_number, OWNER_WIDTH + ROW_VALUES + index] = summary[index] if has_records else -1
 
 
 @jit_inline
 def _write_node(nodes: Any, tally: Any, registers: Any) -> None:
     """Write the node at hand."""
-    here = tally.node_count
-    tally.node_count = here + 1
-    if here < len(nodes):
-        nodes[here, OWNER] = tally.message
-        nodes[here, OWNER_PRESENT] = tally.present >> NODE_FIRST
+    row_number = tally.node_count
+    tally.node_count = row_number + 1
+    if row_number < len(nodes):
+        nodes[row_number, OWNER] = tally.message
+        nodes[row_number, OWNER_PRESENT] = tally.present >> NODE_FIRST
         for index in range(BROKER_WIDTH):
-            nodes[here, OWNER_WIDTH + index] = registers[NODE_FIRST + index]
+            nodes[row_number, OWNER_WIDTH + index] = registers[NODE_FIRST + index]

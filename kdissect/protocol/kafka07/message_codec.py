@@ -135,41 +135,41 @@ def _several(message: Message, frame: bytes) -> tuple[Tree, Fault | None]:
     body: Tree = {PARTS: parts}
     if len(frame) < 4:
         return body, _cut(PARTS, 2, frame)
-    count, at = _int16(frame, 2), 4
+    count, offset = _int16(frame, 2), 4
     if count < 0:
         return body, Fault(PARTS, 2, f"negative count {count}")
     for number in range(count):
-        read = decode_start(message, 0, frame, at)
+        read = decode_start(message, 0, frame, offset)
         if read.fault is None or read.value:
             parts.append(read.value)
         if read.fault:
             return body, read.fault._replace(path=f"{PARTS}[{number}].{read.fault.path}")
-        at = read.consumed
-    left = len(frame) - at
-    return body, Fault("", at, f"{left} bytes left over") if left else None
+        offset = read.consumed
+    left = len(frame) - offset
+    return body, Fault("", offset, f"{left} bytes left over") if left else None
 
 
 def _answers(frame: bytes) -> tuple[list[Tree], Fault | None]:
     answers: list[Tree] = []
-    at = 2
-    while at < len(frame):
+    offset = 2
+    while offset < len(frame):
         path = f"{ANSWERS}[{len(answers)}]"
-        if len(frame) - at < 6:
-            return answers, _cut(path, at, frame, of=6)
-        size = int.from_bytes(frame[at : at + 4], signed=True)
+        if len(frame) - offset < 6:
+            return answers, _cut(path, offset, frame, of=6)
+        size = int.from_bytes(frame[offset : offset + 4], signed=True)
         if size < 2:
-            return answers, Fault(path, at, f"size {size} is too small")
-        stop = at + 4 + size
-        answers.append({"error_code": _int16(frame, at + 4), "messages": frame[at + 6 : stop]})
+            return answers, Fault(path, offset, f"size {size} is too small")
+        stop = offset + 4 + size
+        answers.append({"error_code": _int16(frame, offset + 4), "messages": frame[offset + 6 : stop]})
         if stop > len(frame):
-            return answers, Fault(path, at, f"size {size}, but {len(frame) - at - 4} bytes left")
-        at = stop
+            return answers, Fault(path, offset, f"size {size}, but {len(frame) - offset - 4} bytes left")
+        offset = stop
     return answers, None
 
 
-def _int16(frame: bytes, at: int) -> int:
-    return int.from_bytes(frame[at : at + 2], signed=True)
+def _int16(frame: bytes, offset: int) -> int:
+    return int.from_bytes(frame[offset : offset + 2], signed=True)
 
 
-def _cut(path: str, at: int, frame: bytes, of: int = 2) -> Fault:
-    return Fault(path, at, f"only {max(len(frame) - at, 0)} of {of} bytes")
+def _cut(path: str, offset: int, frame: bytes, of: int = 2) -> Fault:
+    return Fault(path, offset, f"only {max(len(frame) - offset, 0)} of {of} bytes")

@@ -62,24 +62,26 @@ class SetSummary(NamedTuple):
 
 def set_messages(data: bytes) -> Iterator[SetMessage | RecordFault]:
     """Follow the lengths from message to message; stop at one that is cut, or after a fault."""
-    at = 0
-    while at + LENGTH < len(data):
-        length = int.from_bytes(data[at : at + LENGTH], signed=True)
-        magic = data[at + LENGTH]
+    position = 0
+    while position + LENGTH < len(data):
+        length = int.from_bytes(data[position : position + LENGTH], signed=True)
+        magic = data[position + LENGTH]
         if magic > 1:
-            yield RecordFault(at, f"magic {magic} is not known")
+            yield RecordFault(position, f"magic {magic} is not known")
             return
         if length < 1 + magic + CHECKSUM:
-            yield RecordFault(at, f"length {length} is too small")
+            yield RecordFault(position, f"length {length} is too small")
             return
-        stop = at + LENGTH + length
+        stop = position + LENGTH + length
         if stop > len(data):
             return
-        checksum = at + LENGTH + 1 + magic
+        checksum = position + LENGTH + 1 + magic
         payload = data[checksum + CHECKSUM : stop]
         holds = zlib.crc32(payload) == int.from_bytes(data[checksum : checksum + CHECKSUM])
-        yield SetMessage(at, stop - at, magic, data[at + LENGTH + 1] if magic else 0, holds, payload)
-        at = stop
+        yield SetMessage(
+            position, stop - position, magic, data[position + LENGTH + 1] if magic else 0, holds, payload
+        )
+        position = stop
 
 
 def cut_bytes(data: bytes) -> int:

@@ -112,35 +112,35 @@ def summarise(data: Any, start: int, stop: int, field_stop: int, summary: Any) -
         summary[index] = -1
     for index in (RECORDS, BATCHES, WRAPPERS, CONTROL_BATCHES, TRANSACTIONAL_BATCHES, CUT, FAULT):
         summary[index] = 0
-    at = start
-    while at + FIRST_KEY <= stop:
-        magic = int8_at(data, at + MAGIC_AT)
-        if magic == 2 and at + HEADER_BYTES > stop:
+    offset = start
+    while offset + FIRST_KEY <= stop:
+        magic = int8_at(data, offset + MAGIC_AT)
+        if magic == 2 and offset + HEADER_BYTES > stop:
             break
         if magic < 0 or magic > 2:
             summary[FAULT] = BAD_MAGIC
         elif magic == 2:
-            summary[FAULT] = _read_batch(data, at, field_stop, summary)
-        elif at + FIRST_KEY + 8 * magic > stop:
+            summary[FAULT] = _read_batch(data, offset, field_stop, summary)
+        elif offset + FIRST_KEY + 8 * magic > stop:
             break
         else:
-            summary[FAULT] = _read_message(data, at, stop, field_stop, magic, summary)
+            summary[FAULT] = _read_message(data, offset, stop, field_stop, magic, summary)
         if summary[FAULT] != NO_FAULT:
-            summary[FAULT_POSITION] = at - start
+            summary[FAULT_POSITION] = offset - start
             return
-        at += PREFIX_BYTES + int32_at(data, at + LENGTH_AT)
-        if at > field_stop:
+        offset += PREFIX_BYTES + int32_at(data, offset + LENGTH_AT)
+        if offset > field_stop:
             break
-    if at != field_stop:
+    if offset != field_stop:
         summary[CUT] = 1
 
 
 @jit_inner
-def _read_batch(data: Any, at: int, field_stop: int, summary: Any) -> int:
+def _read_batch(data: Any, offset: int, field_stop: int, summary: Any) -> int:
     """Add the batch of magic 2 whose whole header is at `at`."""
-    length = int32_at(data, at + LENGTH_AT)
-    attributes = int16_at(data, at + ATTRIBUTES_AT)
-    records = int32_at(data, at + RECORD_COUNT_AT)
+    length = int32_at(data, offset + LENGTH_AT)
+    attributes = int16_at(data, offset + ATTRIBUTES_AT)
+    records = int32_at(data, offset + RECORD_COUNT_AT)
     codec = attributes & CODEC_BITS
     if length < HEADER_BYTES - PREFIX_BYTES:
         return BAD_LENGTH
@@ -151,26 +151,26 @@ def _read_batch(data: Any, at: int, field_stop: int, summary: Any) -> int:
     if summary[MAGIC] < 0:
         summary[MAGIC] = 2
         summary[CODEC] = codec
-        summary[BASE_OFFSET] = int64_at(data, at)
-        summary[PRODUCER_ID] = int64_at(data, at + PRODUCER_ID_AT)
-        summary[PRODUCER_EPOCH] = int16_at(data, at + PRODUCER_EPOCH_AT)
-        summary[BASE_SEQUENCE] = int32_at(data, at + BASE_SEQUENCE_AT)
-    if at + PREFIX_BYTES + length <= field_stop:
+        summary[BASE_OFFSET] = int64_at(data, offset)
+        summary[PRODUCER_ID] = int64_at(data, offset + PRODUCER_ID_AT)
+        summary[PRODUCER_EPOCH] = int16_at(data, offset + PRODUCER_EPOCH_AT)
+        summary[BASE_SEQUENCE] = int32_at(data, offset + BASE_SEQUENCE_AT)
+    if offset + PREFIX_BYTES + length <= field_stop:
         summary[BATCHES] += 1
         summary[RECORDS] += records
         summary[CONTROL_BATCHES] += (attributes & CONTROL) // CONTROL
         summary[TRANSACTIONAL_BATCHES] += (attributes & TRANSACTIONAL) // TRANSACTIONAL
-        summary[MAX_TIMESTAMP] = max(summary[MAX_TIMESTAMP], int64_at(data, at + MAX_TIMESTAMP_AT))
+        summary[MAX_TIMESTAMP] = max(summary[MAX_TIMESTAMP], int64_at(data, offset + MAX_TIMESTAMP_AT))
     return NO_FAULT
 
 
 @jit_inner
-def _read_message(data: Any, at: int, stop: int, field_stop: int, magic: int, summary: Any) -> int:
+def _read_message(data: Any, offset: int, stop: int, field_stop: int, magic: int, summary: Any) -> int:
     """Add the message of magic 0 or 1 whose offset, size, checksum, attributes and timestamp are at `at`."""
-    size = int32_at(data, at + LENGTH_AT)
-    codec = int8_at(data, at + 17) & CODEC_BITS
-    key = at + FIRST_KEY + 8 * magic
-    end = at + PREFIX_BYTES + size
+    size = int32_at(data, offset + LENGTH_AT)
+    codec = int8_at(data, offset + 17) & CODEC_BITS
+    key = offset + FIRST_KEY + 8 * magic
+    end = offset + PREFIX_BYTES + size
     if size < FIRST_KEY - PREFIX_BYTES + 8 * magic + 8:
         return BAD_LENGTH
     if codec > 3:
@@ -180,7 +180,7 @@ def _read_message(data: Any, at: int, stop: int, field_stop: int, magic: int, su
     if summary[MAGIC] < 0:
         summary[MAGIC] = magic
         summary[CODEC] = codec
-        summary[BASE_OFFSET] = int64_at(data, at)
+        summary[BASE_OFFSET] = int64_at(data, offset)
     if end <= field_stop:
         summary[BATCHES] += 1
         if codec == 0:
@@ -188,7 +188,7 @@ def _read_message(data: Any, at: int, stop: int, field_stop: int, magic: int, su
         else:
             summary[WRAPPERS] += 1
         if magic == 1:
-            summary[MAX_TIMESTAMP] = max(summary[MAX_TIMESTAMP], int64_at(data, at + 18))
+            summary[MAX_TIMESTAMP] = max(summary[MAX_TIMESTAMP], int64_at(data, offset + 18))
     return NO_FAULT
 
 

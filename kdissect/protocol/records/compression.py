@@ -96,15 +96,15 @@ def _snappy(data: bytes, limit: int) -> bytes:
 
 
 def _xerial_blocks(data: bytes) -> Iterator[bytes]:
-    at = XERIAL_HEADER
-    _require_end(len(data) >= at)
-    while at < len(data):
-        _require_end(at + 4 <= len(data))
-        size = int.from_bytes(data[at : at + 4])
-        at += 4
-        _require_end(at + size <= len(data))
-        yield data[at : at + size]
-        at += size
+    offset = XERIAL_HEADER
+    _require_end(len(data) >= offset)
+    while offset < len(data):
+        _require_end(offset + 4 <= len(data))
+        size = int.from_bytes(data[offset : offset + 4])
+        offset += 4
+        _require_end(offset + size <= len(data))
+        yield data[offset : offset + size]
+        offset += size
 
 
 def _snappy_size(block: bytes) -> int:
@@ -140,10 +140,10 @@ def _with_true_header_checksum(data: bytes) -> bytes:
     """Repair the header checksum of old clients, which covered the magic number too (KIP-57)."""
     if not data.startswith(LZ4_MAGIC) or len(data) < 7 or data[4] & LZ4_HAS_DICTIONARY:
         return data
-    at = 14 if data[4] & LZ4_HAS_CONTENT_SIZE else 6
-    if at >= len(data) or data[at] != _header_checksum(data[:at]):
+    offset = 14 if data[4] & LZ4_HAS_CONTENT_SIZE else 6
+    if offset >= len(data) or data[offset] != _header_checksum(data[:offset]):
         return data
-    return data[:at] + bytes([_header_checksum(data[4:at])]) + data[at + 1 :]
+    return data[:offset] + bytes([_header_checksum(data[4:offset])]) + data[offset + 1 :]
 
 
 def _header_checksum(data: bytes) -> int:
@@ -159,8 +159,10 @@ def _xxh32(data: bytes) -> int:
     first, second, third, fourth, fifth = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1
     value = fifth + len(data)
     words = len(data) // 4 * 4
-    for at in range(0, words, 4):
-        value = _rotated(value + int.from_bytes(data[at : at + 4], "little") * third, 17) * fourth & MASK
+    for offset in range(0, words, 4):
+        value = (
+            _rotated(value + int.from_bytes(data[offset : offset + 4], "little") * third, 17) * fourth & MASK
+        )
     for byte in data[words:]:
         value = _rotated(value + byte * fifth, 11) * first & MASK
     value = (value ^ (value >> 15)) * second & MASK
@@ -177,14 +179,14 @@ def _zstd(data: bytes, limit: int) -> bytes:
     pieces, size = [], 0
     while data:
         stream = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj()
-        at = 0
-        while at < len(data) and not stream.eof:
-            pieces.append(stream.decompress(data[at : at + ZSTD_STEP]))
+        offset = 0
+        while offset < len(data) and not stream.eof:
+            pieces.append(stream.decompress(data[offset : offset + ZSTD_STEP]))
             size += len(pieces[-1])
             _require_room(size, limit)
-            at += ZSTD_STEP
+            offset += ZSTD_STEP
         _require_end(stream.eof)
-        data = stream.unused_data + data[at:]
+        data = stream.unused_data + data[offset:]
     _require_end(bool(pieces))
     return b"".join(pieces)
 

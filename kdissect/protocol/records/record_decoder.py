@@ -106,8 +106,8 @@ def read_records(data: bytes, limit: int = LIMIT) -> Iterator[Record | RecordFau
             continue
         try:
             yield from READERS[frame.magic](data, frame, room)
-        except _Malformed as wrong:
-            yield RecordFault(frame.start, str(wrong), isinstance(wrong, _TooLarge))
+        except _Malformed as error:
+            yield RecordFault(frame.start, str(error), isinstance(error, _TooLarge))
 
 
 def count_records(data: bytes, limit: int = LIMIT) -> int | RecordFault:
@@ -118,8 +118,8 @@ def count_records(data: bytes, limit: int = LIMIT) -> int | RecordFault:
             return frame
         try:
             total += _count(data, frame, room)
-        except _Malformed as wrong:
-            return RecordFault(frame.start, str(wrong), isinstance(wrong, _TooLarge))
+        except _Malformed as error:
+            return RecordFault(frame.start, str(error), isinstance(error, _TooLarge))
     return total
 
 
@@ -159,14 +159,14 @@ def _frames(data: bytes) -> Iterator[BatchFrame | RecordFault]:
 class _Cursor:
     """A cursor that reads one value after the other from data[at:stop]."""
 
-    def __init__(self, data: bytes, at: int, stop: int) -> None:
-        self.data, self.at, self.stop = data, at, stop
+    def __init__(self, data: bytes, position: int, stop: int) -> None:
+        self.data, self.position, self.stop = data, position, stop
 
     def take(self, size: int) -> bytes:
-        if not 0 <= size <= self.stop - self.at:
-            raise _Malformed(f"{size} bytes wanted, {self.stop - self.at} left")
-        self.at += size
-        return self.data[self.at - size : self.at]
+        if not 0 <= size <= self.stop - self.position:
+            raise _Malformed(f"{size} bytes wanted, {self.stop - self.position} left")
+        self.position += size
+        return self.data[self.position - size : self.position]
 
     def integer(self, size: int) -> int:
         return int.from_bytes(self.take(size), signed=True)
@@ -189,8 +189,8 @@ class _Cursor:
         raise _Malformed("varint is too long")
 
     def require_end(self, what: str) -> None:
-        if self.at != self.stop:
-            raise _Malformed(f"{self.stop - self.at} bytes left at the end of a {what}")
+        if self.position != self.stop:
+            raise _Malformed(f"{self.stop - self.position} bytes left at the end of a {what}")
 
 
 def _read_batch(data: bytes, frame: BatchFrame, room: _Room) -> Iterator[Record]:
@@ -220,7 +220,7 @@ def _read_batch(data: bytes, frame: BatchFrame, room: _Room) -> Iterator[Record]
 def _read_record(outer: _Cursor, batch: RecordBatch, base_time: int, max_time: int) -> Record:
     size = outer.varint()
     outer.take(size)
-    record = _Cursor(outer.data, outer.at - size, outer.at)
+    record = _Cursor(outer.data, outer.position - size, outer.position)
     record.take(1)  # attributes, unused
     timestamp = base_time + record.varint(64)
     offset = batch.base_offset + record.varint()
@@ -240,7 +240,7 @@ def _read_record(outer: _Cursor, batch: RecordBatch, base_time: int, max_time: i
 
 def _header_count(record: _Cursor) -> int:
     count = record.varint()
-    if not 0 <= count <= (record.stop - record.at) // 2:
+    if not 0 <= count <= (record.stop - record.position) // 2:
         raise _Malformed(f"{count} headers")
     return count
 

@@ -26,8 +26,10 @@ def encode_batch(records: Sequence[Record]) -> bytes:
     Offsets count from 0. The batch has no producer, and its times are those of the records.
     """
     codec = records[0].batch.codec
-    times = [NO_TIMESTAMP if each.timestamp_ms is None else each.timestamp_ms for each in records]
-    body = COMPRESSORS[codec](b"".join(_record(each, number, times) for number, each in enumerate(records)))
+    times = [NO_TIMESTAMP if record.timestamp_ms is None else record.timestamp_ms for record in records]
+    body = COMPRESSORS[codec](
+        b"".join(_record(record, number, times) for number, record in enumerate(records))
+    )
     return _sealed(codec, len(records), times[0], max(times), body)
 
 

@@ -84,14 +84,16 @@ def _lines(file: str, text: str) -> Iterator[Line]:
 def _block(head: Line, body: list[Line]) -> Api | Message:
     if not head.words[0].isdigit():
         name, *words = head.words
-        said = _header_words(head, words)
-        return replace(_message(name, said, body, depth=1), prefixed=said.prefixed)
+        header = _header_words(head, words)
+        return replace(_message(name, header, body, depth=1), prefixed=header.prefixed)
     if len(head.words) < 2:
         raise head.error("an API needs a key and a name")
     key, name, *words = head.words
-    said = _header_words(head, words)
-    request, response = _halves(head, name, said, body)
-    return Api(int(key), name, said.versions, said.flexible, said.live, said.former_name, request, response)
+    header = _header_words(head, words)
+    request, response = _halves(head, name, header, body)
+    return Api(
+        int(key), name, header.versions, header.flexible, header.live, header.former_name, request, response
+    )
 
 
 class _Header(NamedTuple):
@@ -103,27 +105,27 @@ class _Header(NamedTuple):
 
 
 def _header_words(head: Line, words: list[str]) -> _Header:
-    said = iter(words)
+    rest = iter(words)
     known = {}
-    for word in said:
-        known[word] = "" if word == "prefixed" else next(said, "")
+    for name in rest:
+        known[name] = "" if name == "prefixed" else next(rest, "")
     if unknown := known.keys() - {"versions", "flexible", "live", "was", "prefixed"}:
         raise head.error(f"unknown word {min(unknown)!r}")
     if "versions" not in known:
         raise head.error("versions are missing")
     versions = _versions(head, known["versions"], None)
-    flexible, live = (_versions(head, known.get(word, "none"), versions) for word in ("flexible", "live"))
+    flexible, live = (_versions(head, known.get(name, "none"), versions) for name in ("flexible", "live"))
     return _Header(versions, flexible, live, known.get("was"), "prefixed" in known)
 
 
-def _halves(head: Line, name: str, said: _Header, body: list[Line]) -> tuple[Message, Message]:
-    at = [index for index, line in enumerate(body) if line.depth == 1]
-    if [body[index].words[0] for index in at] != ["request", "response"] or at[0] != 0:
+def _halves(head: Line, name: str, header: _Header, body: list[Line]) -> tuple[Message, Message]:
+    start = [index for index, line in enumerate(body) if line.depth == 1]
+    if [body[index].words[0] for index in start] != ["request", "response"] or start[0] != 0:
         raise head.error("an API is one request, then one response")
-    first, second = body[: at[1]], body[at[1] :]
+    first, second = body[: start[1]], body[start[1] :]
     return (
-        _with_quirk(first[0], _message(f"{name}Request", said, first[1:], depth=2)),
-        _with_quirk(second[0], _message(f"{name}Response", said, second[1:], depth=2)),
+        _with_quirk(first[0], _message(f"{name}Request", header, first[1:], depth=2)),
+        _with_quirk(second[0], _message(f"{name}Response", header, second[1:], depth=2)),
     )
 
 
@@ -138,27 +140,27 @@ def _with_quirk(line: Line, message: Message) -> Message:
     raise line.error(f"expected: {line.words[0]} header <version> for <versions>, or trailing <versions>")
 
 
-def _message(name: str, said: _Header, body: list[Line], depth: int) -> Message:
-    fields = _fields(body, depth, said.versions, said.flexible)
-    return Message(name, said.versions, said.flexible, fields)
+def _message(name: str, header: _Header, body: list[Line], depth: int) -> Message:
+    fields = _fields(body, depth, header.versions, header.flexible)
+    return Message(name, header.versions, header.flexible, fields)
 
 
 def _fields(lines: list[Line], depth: int, parent: range, flexible: range) -> tuple[Field, ...]:
     fields: list[Field] = []
-    at = 0
-    while at < len(lines):
-        if lines[at].depth != depth:
-            raise lines[at].error("indented deeper than the fields of its parent")
-        end = at + 1
+    start = 0
+    while start < len(lines):
+        if lines[start].depth != depth:
+            raise lines[start].error("indented deeper than the fields of its parent")
+        end = start + 1
         while end < len(lines) and lines[end].depth > depth:
             end += 1
-        field = _field(lines[at], lines[at + 1 : end], depth, parent, flexible)
+        field = _field(lines[start], lines[start + 1 : end], depth, parent, flexible)
         if clash := [
             other for other in fields if other.name == field.name and _meet(other.versions, field.versions)
         ]:
-            raise lines[at].error(f"a second field {clash[0].name!r} in the same version")
+            raise lines[start].error(f"a second field {clash[0].name!r} in the same version")
         fields.append(field)
-        at = end
+        start = end
     return tuple(fields)
 
 
