@@ -1,7 +1,6 @@
 """Small captures do not wait for a compiler, and what is compiled for later runs is compiled once."""
 
 import fcntl
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kdissect.jit import kernel_cache
+from tests.helpers import command
 
 NEW_PROCESS = """
 import sys
@@ -20,13 +20,13 @@ print(compiled.run_uncompiled(sys.argv[1:]))
 @pytest.fixture
 def fresh(tmp_path: Path) -> dict[str, str]:
     """An environment in which nothing was ever compiled."""
-    known = {name: value for name, value in os.environ.items() if name != kernel_cache.SWITCH}
+    known = {name: value for name, value in command.environment().items() if name != kernel_cache.SWITCH}
     return known | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
 
 
 def decided(environment: dict[str, str], *paths: Path) -> bool:
-    command = [sys.executable, "-P", "-c", NEW_PROCESS, *map(str, paths)]
-    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    program = [sys.executable, "-P", "-c", NEW_PROCESS, *map(str, paths)]
+    told = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
     return told.stdout.strip() == "True"
 
 

@@ -159,7 +159,7 @@ def test_compressed_captures_are_unpacked_for_all(
     packed.write_bytes(gzip.compress(CAPTURE.read_bytes()))
     shared.mkdir()
     command = ["export", str(packed), "--out", "never", "--table", "exchanges", "--quiet"]
-    with pytest.raises(InputError, match="a cluster reads it only unpacked"):
+    with pytest.raises(InputError, match="a cluster cannot read compressed captures"):
         prepare_run(far, parse(command), [str(packed)])
     chosen = parse([*command, "--spool", str(shared), "--split-bytes", "400k"])
     found = jobs.tables(far.session(), prepare_run(far, chosen, [str(packed)]).work, ["exchanges"])
