@@ -12,6 +12,7 @@ from collections.abc import Callable
 from kdissect.errors import UserError
 from kdissect.replay.load.captured_cluster import CapturedCluster
 from kdissect.replay.settings import Address, ReplaySettings
+from kdissect.text import LOOPBACK_HOSTS
 
 
 class AbortRun(UserError):
@@ -19,9 +20,6 @@ class AbortRun(UserError):
 
     The message is one sentence for the user.
     """
-
-
-LOCALHOST = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def admission(settings: ReplaySettings, source: CapturedCluster) -> Callable[[Address], None]:
@@ -47,12 +45,12 @@ def refuse_source(address: Address, source: CapturedCluster) -> None:
 def _same(address: Address, seen: set[Address]) -> bool:
     if address in seen:
         return True
-    return address[0] in LOCALHOST and any((host, address[1]) in seen for host in LOCALHOST)
+    return address[0] in LOOPBACK_HOSTS and any((host, address[1]) in seen for host in LOOPBACK_HOSTS)
 
 
 def _allowed(host: str, settings: ReplaySettings) -> bool:
     ours = {name for name, _ in settings.target}
-    if host in ours or (host in LOCALHOST and ours & LOCALHOST):
+    if host in ours or (host in LOOPBACK_HOSTS and ours & LOOPBACK_HOSTS):
         return True
     return any(host == allowed or _within(host, allowed) for allowed in settings.allowed_hosts)
 

@@ -1,6 +1,6 @@
 """A session of a Spark Connect server.
 
-The engine of a run whose master is `sc://…`, as `session.Engine` is for others.
+It is the engine of a run whose master is `sc://…`, as `session.Engine` is for others.
 
 The session carries the package to the executors, and the server forgets it when the session ends.
 """
@@ -32,7 +32,7 @@ REACHED_SECONDS = 15.0
 MOST_RETRIES, RETRY_MS = 8, 8_000
 """How often a server that does not answer is tried again, and the longest pause.
 
-Half a minute in all, not ten.
+That is half a minute in all. PySpark would try for ten minutes.
 """
 
 OLDEST = (4, 1)  # the first Spark that puts rows into the partition that they name

@@ -44,7 +44,7 @@ class DataFrameBackend:
     def cores(self) -> int:
         """The number of tasks that run at a time.
 
-        The number of parts into which the server divides a range by default.
+        It is the number of parts into which the server divides a range by default.
         """
         parts = self._session.range(MOST_CORES).selectExpr("spark_partition_id() AS part")
         return int(parts.selectExpr("max(part) + 1 AS parts").toArrow()["parts"][0].as_py())

@@ -1,6 +1,6 @@
 """Failures of Spark in one sentence.
 
-Those of Python workers, of the JVM and of connections, without stack traces.
+They are those of Python workers, of the JVM and of connections. Stack traces are left out.
 """
 
 import re

@@ -36,7 +36,7 @@ class Partitioning(NamedTuple):
 def partitions_for(sample: Sample, cores: int) -> int:
     """Return the number of partitions of pass two.
 
-    A multiple of `cores`, if more than one bucket is in use.
+    It is a multiple of `cores` if more than one bucket is in use.
     """
     needed = max(-(-sample.bytes // PARTITION_BYTES), -(-sample.connections // PARTITION_CONNECTIONS))
     return min(-(-max(1, needed) // cores) * cores, max(cores, MOST_PARTITIONS))
