@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from kdissect import __version__
@@ -12,6 +12,7 @@ from kdissect.cli.options import (
     add_common,
     count_argument,
 )
+from kdissect.cli.suggestions import did_you_mean, expand
 from kdissect.protocol.releases import RELEASES
 from kdissect.text import escape_control
 
@@ -25,20 +26,70 @@ class _Parser(argparse.ArgumentParser):
         sys.stderr.write(f"{self.prog}: {escape_control(message)} (try {self.prog} --help)\n")
         raise SystemExit(2)
 
+    @property
+    def commands(self) -> "dict[str, _Parser]":
+        """Return the parsers of its commands by name; none for a parser of one command."""
+        groups = (action.choices for action in self._actions if isinstance(action.choices, Mapping))
+        return {name: parser for group in groups for name, parser in group.items()}
+
+    @property
+    def options(self) -> list[str]:
+        """Return its long options."""
+        return [name for action in self._actions for name in action.option_strings if name[:2] == "--"]
+
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the parsed arguments. Exit with 2 if they are wrong, and with 0 after --help and --version."""
-    return build_parser().parse_args(arguments)
+    """Return the parsed arguments. Exit with 2 if they are wrong, and with 0 after --help and --version.
+
+    `kdissect FILE` and `kdissect help` are short forms (see `suggestions`).
+    """
+    parser = build_parser()
+    words = expand(arguments, parser.commands)
+    _check_command(parser, words)
+    found, unknown = parser.parse_known_args(words)
+    if unknown:
+        _refuse(parser, words, unknown)
+    return found
 
 
-def build_parser() -> argparse.ArgumentParser:
+def _check_command(parser: _Parser, words: Sequence[str]) -> None:
+    """Exit with 2 if a word that stands in the place of a command is none of them."""
+    current = _command_of(parser, words)
+    depth = len(current.prog.split()) - 1
+    if current.commands and len(words) > depth and words[depth][:1] != "-":
+        wrong = words[depth]
+        what = "a command" if depth else "a command or a file"
+        known = ", ".join(current.commands)
+        current.error(f"{wrong!r} is not {what}{did_you_mean(wrong, current.commands)} (commands: {known})")
+
+
+def _refuse(parser: _Parser, words: Sequence[str], unknown: Sequence[str]) -> NoReturn:
+    """Exit with 2 because of arguments that no option and no position takes."""
+    current = _command_of(parser, words)
+    wrong = next((word for word in unknown if word[:2] == "--"), "")
+    hint = did_you_mean(wrong.partition("=")[0], current.options) if wrong else ""
+    current.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+
+
+def _command_of(parser: _Parser, words: Sequence[str]) -> _Parser:
+    """Return the parser of the command, or of the command of a command, that the first words name."""
+    for word in words:
+        if word not in parser.commands:
+            break
+        parser = parser.commands[word]
+    return parser
+
+
+def build_parser() -> _Parser:
     """Return the parser of all commands, from which docs/cli.md is made too."""
     from kdissect.cli.dump import add_dump
     from kdissect.cli.replay_options import add_replay
     from kdissect.cli.schema import add_schema
 
     parser = _Parser(
-        prog="kdissect", description="Dissect, explain and replay Apache Kafka traffic from packet captures."
+        prog="kdissect",
+        description="Dissect, explain and replay Apache Kafka traffic from packet captures. "
+        "'kdissect FILE' is short for 'kdissect analyze FILE'; 'kdissect help COMMAND' shows a command's options.",
     )
     parser.add_argument("--version", action="version", version=f"kdissect {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)

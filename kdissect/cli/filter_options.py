@@ -6,26 +6,46 @@
 import argparse
 import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, time
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kdissect.cli.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from kdissect.tables.filters import Filter
 
 NS_OF = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
-TIMES = "2026-05-01T12:00:00Z, 2026-05-01T14:00:00+02:00, +30s and 5m"
+NS_PER_DAY = 86_400 * 10**9
+TIMES = "2026-05-01T14:00:00+02:00, 12:00:05.632 (UTC, on the capture's day), +30s and 5m"
+"""What `--since` takes. The second form is how reports print a time."""
+
+
+class Origin(Enum):
+    """What a time counts from: the epoch, the first packet of the capture, or midnight (UTC) of its day."""
+
+    EPOCH = "epoch"
+    START = "start"
+    MIDNIGHT = "midnight"
 
 
 class TimeArgument(NamedTuple):
-    """A time as the user wrote it, in nanoseconds since the epoch or since the start of the capture."""
+    """A time as the user wrote it, in nanoseconds since an origin."""
 
     text: str
-    from_start: bool
+    origin: "Origin"
     time_ns: int
 
     def absolute(self, start_ns: int) -> int:
-        """Return the time in nanoseconds since the epoch, for a capture that starts at `start_ns`."""
-        return self.time_ns + start_ns if self.from_start else self.time_ns
+        """Return the time in nanoseconds since the epoch, for a capture that starts at `start_ns`.
+
+        A time of day is the one nearest to the start: a capture of 23:50 to 00:10 has two days.
+        """
+        if self.origin is Origin.MIDNIGHT:
+            midnight = start_ns // NS_PER_DAY * NS_PER_DAY
+            days = (midnight - NS_PER_DAY, midnight, midnight + NS_PER_DAY)
+            return min((day + self.time_ns for day in days), key=lambda time_ns: abs(time_ns - start_ns))
+        return self.time_ns + start_ns if self.origin is Origin.START else self.time_ns
 
 
 class ApiArgument(NamedTuple):
@@ -115,7 +135,10 @@ def api_argument(text: str) -> ApiArgument:
     if text.isdecimal() and len(text) < 6:
         return ApiArgument(text, names.get(text, int(text)))
     if text.lower() not in names:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an API of Kafka; 'kdissect schema' lists them")
+        hint = did_you_mean(text, (known.name for known in APIS.values()))
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not an API of Kafka{hint} ('kdissect schema' lists them)"
+        )
     return ApiArgument(text, names[text.lower()])
 
 
@@ -129,7 +152,7 @@ def error_argument(text: str) -> ErrorArgument:
         return ErrorArgument(text, int(text))
     if text.upper() not in CODES:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not an error of Kafka; examples: NOT_COORDINATOR, 16, any"
+            f"{text!r} is not an error of Kafka{did_you_mean(text, CODES)} (examples: NOT_COORDINATOR, 16, any)"
         )
     return ErrorArgument(text, CODES[text.upper()].value)
 
@@ -143,13 +166,31 @@ def duration_argument(text: str) -> int:
 
 
 def time_argument(text: str) -> TimeArgument:
-    """Return a time, absolute with its zone or relative to the capture's start. Raise ArgumentTypeError."""
+    """Return a time: absolute, of the capture's day, or relative to its start. Raise ArgumentTypeError.
+
+    Times without a zone are UTC, as reports print them.
+    """
     if re.fullmatch(r"\+?\d+(?:\.\d+)?\s*[a-zµ]+", text):
-        return TimeArgument(text, from_start=True, time_ns=duration_argument(text.removeprefix("+")))
+        return TimeArgument(text, Origin.START, duration_argument(text.removeprefix("+")))
     try:
-        time = datetime.fromisoformat(text)
+        if re.match(r"\d\d?:", text):
+            return TimeArgument(
+                text, Origin.MIDNIGHT, _ns_of_day(time.fromisoformat(text.zfill(_width(text))))
+            )
+        moment = datetime.fromisoformat(text)
     except ValueError:
-        time = None
-    if time is None or time.tzinfo is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time with a zone; examples: {TIMES}")
-    return TimeArgument(text, from_start=False, time_ns=round(time.timestamp() * 10**6) * 1000)
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; examples: {TIMES}") from None
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return TimeArgument(text, Origin.EPOCH, round(zoned.timestamp() * 10**6) * 1000)
+
+
+def _width(text: str) -> int:
+    """Return the length of a time of day whose hour has two digits."""
+    return len(text) + (text[1] == ":")
+
+
+def _ns_of_day(moment: time) -> int:
+    """Return the nanoseconds since midnight (UTC) of a time of day; one with a zone may be negative."""
+    zone = moment.utcoffset()
+    seconds = moment.hour * 3600 + moment.minute * 60 + moment.second - (zone.total_seconds() if zone else 0)
+    return round(seconds) * 10**9 + moment.microsecond * 1000

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from kdissect import __version__
+from kdissect.cli.arguments import parse
 from tests.helpers.command import assert_one_sentence, environment, kdissect
 
 
@@ -13,7 +14,10 @@ from tests.helpers.command import assert_one_sentence, environment, kdissect
     ("arguments", "words"),
     [
         ([], "required: COMMAND"),
-        (["explain"], "invalid choice: 'explain'"),
+        (["xplode"], "'xplode' is not a command or a file (commands: analyze, "),
+        (["analyse", "x"], "'analyse' is not a command or a file; did you mean 'analyze'?"),
+        (["replay", "pla", "x"], "'pla' is not a command; did you mean 'plan'? (commands: plan, "),
+        (["dump", "--sinse", "3s", "x"], "unrecognized arguments: --sinse; did you mean '--since'?"),
         (["analyze"], "required: PATH"),
         (["analyze", "--port", "99999", "x"], "'99999' is not a TCP port"),
         (["analyze", "--master", "moon", "x"], "'moon' is not a Spark master"),
@@ -44,3 +48,15 @@ def test_version_and_help_need_neither_spark_nor_compiler() -> None:
         check=True,
     )
     assert done.stdout.endswith("set()\n")
+
+
+@pytest.mark.parametrize(("words", "same"), [(["help"], ["--help"]), (["help", "dump"], ["dump", "--help"])])
+def test_help_is_a_command_too(words: list[str], same: list[str]) -> None:
+    assert kdissect(*words).stdout == kdissect(*same).stdout != ""
+
+
+def test_a_capture_alone_is_analyzed() -> None:
+    assert parse(["captures/tls.pcapng", "--by", "client"]) == parse(
+        ["analyze", "captures/tls.pcapng", "--by", "client"]
+    )
+    assert parse(["-"]).command == parse(["s3://bucket/x.pcap"]).command == "analyze"

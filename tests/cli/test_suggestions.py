@@ -1,0 +1,50 @@
+"""Short forms of the command line, and the nearest known word for a wrong one."""
+
+from pathlib import Path
+
+import pytest
+
+from kdissect.cli.suggestions import did_you_mean, expand
+
+COMMANDS = ("analyze", "dump", "replay")
+
+
+@pytest.mark.parametrize(
+    ("words", "full"),
+    [
+        (["help"], ["--help"]),
+        (["help", "replay", "run"], ["replay", "run", "--help"]),
+        (["-", "--full"], ["analyze", "-", "--full"]),
+        (["hdfs://cluster/x.pcap"], ["analyze", "hdfs://cluster/x.pcap"]),
+        (["missing/x.pcap"], ["analyze", "missing/x.pcap"]),
+        (["dump", "x"], ["dump", "x"]),
+        (["--version"], ["--version"]),
+        (["explain"], ["explain"]),
+        ([], []),
+    ],
+)
+def test_short_forms(words: list[str], full: list[str]) -> None:
+    assert expand(words, COMMANDS) == full
+
+
+def test_a_command_is_preferred_to_a_file_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("dump", "trace"):
+        (tmp_path / name).touch()
+    assert expand(["dump"], COMMANDS) == ["dump"]
+    assert expand(["trace"], COMMANDS) == ["analyze", "trace"]
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "hint"),
+    [
+        ("analyse", COMMANDS, "; did you mean 'analyze'?"),
+        ("not-leader", ["NOT_LEADER_OR_FOLLOWER", "NONE"], "; did you mean 'NOT_LEADER_OR_FOLLOWER'?"),
+        ("xyzzy", COMMANDS, ""),
+        ("", COMMANDS, ""),
+    ],
+)
+def test_the_nearest_name_is_suggested(word: str, known: list[str], hint: str) -> None:
+    assert did_you_mean(word, known) == hint
