@@ -89,7 +89,8 @@ def build_parser() -> _Parser:
     parser = _Parser(
         prog="kdissect",
         description="Dissect, explain and replay Apache Kafka traffic from packet captures. "
-        "'kdissect FILE' is short for 'kdissect analyze FILE'; 'kdissect help COMMAND' shows a command's options.",
+        "'kdissect FILE' is short for 'kdissect analyze FILE'; 'kdissect help COMMAND' shows a "
+        "command's options.",
     )
     parser.add_argument("--version", action="version", version=f"kdissect {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)

@@ -152,7 +152,8 @@ def error_argument(text: str) -> ErrorArgument:
         return ErrorArgument(text, int(text))
     if text.upper() not in CODES:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not an error of Kafka{did_you_mean(text, CODES)} (examples: NOT_COORDINATOR, 16, any)"
+            f"{text!r} is not an error of Kafka{did_you_mean(text, CODES)} (examples: "
+            "NOT_COORDINATOR, 16, any)"
         )
     return ErrorArgument(text, CODES[text.upper()].value)
 

@@ -1,7 +1,8 @@
 """Command lines as people type them: a capture without a command, `help`, and names that are nearly right.
 
-`expand` turns the short forms into the full command line. `did_you_mean` names the nearest known word, so that
-a wrong command, option, API or error comes with its correction. Both need nothing but the words themselves.
+`expand` turns the short forms into the full command line. `did_you_mean` names the nearest known word, so
+that a wrong command, option, API or error comes with its correction. Both need nothing but the words
+themselves.
 """
 
 import difflib
