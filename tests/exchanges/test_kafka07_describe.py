@@ -13,14 +13,9 @@ import pytest
 from kdissect.cli.main import main
 from kdissect.protocol.kafka07.message_codec import RequestType
 from tests.helpers.handmade_capture import write_capture
-from tests.helpers.kafka07_messages import encode_kafka07_request, encode_kafka07_response
+from tests.helpers.kafka07_messages import encode_kafka07_request, encode_kafka07_response, set_message
 
 GOLDEN = Path(__file__).parent / "golden" / "old.txt"
-
-
-def message(payload: bytes, codec: int = 0) -> bytes:
-    body = bytes([1, codec]) + struct.pack(">I", zlib.crc32(payload)) + payload
-    return struct.pack(">i", len(body)) + body
 
 
 def stored(data: bytes) -> bytes:
@@ -29,8 +24,8 @@ def stored(data: bytes) -> bytes:
     return front + data + struct.pack("<II", zlib.crc32(data), len(data))
 
 
-PLAIN = message(b"one") + message(b"two")
-ZIPPED = message(stored(PLAIN), 1)
+PLAIN = set_message(b"one", 0) + set_message(b"two", 0)
+ZIPPED = set_message(stored(PLAIN), 1)
 BROKEN = PLAIN[:-1] + b"!" + PLAIN[:9]
 PART = {"topic": "orders", "partition": 3, "offset": 4711, "max_size": 307200}
 

@@ -4,6 +4,8 @@ touched them."""
 from typing import Any
 
 from kdissect.protocol.codec.messages import UNKNOWN_TAGS
+from kdissect.protocol.schema.definition import Message
+from kdissect.protocol.schema.parser import parse
 
 
 def raw(text: str) -> bytes:
@@ -253,3 +255,12 @@ CASES: list[tuple[int, str, int, str, dict[str, Any]]] = [
         {"error_code": 0, "remaining_partitions": [{"topic_name": "t", "partition_index": 2}]},
     ),
 ]
+
+
+def small_message(*lines: str, flexible: str = "1+") -> Message:
+    """Return a message of versions 0 and 1 with these fields, in the language of the schema files."""
+    (message,) = parse(
+        "x.txt", "\n".join([f"X versions 0-1 flexible {flexible}", *(f"  {line}" for line in lines)])
+    )
+    assert isinstance(message, Message)
+    return message

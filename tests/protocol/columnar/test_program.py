@@ -14,15 +14,10 @@ from kdissect.protocol.columnar.registers import (
     ROW_SLOTS,
 )
 from kdissect.protocol.columnar.vm_state import DEPTH, REGISTERS
-from kdissect.protocol.schema.definition import fields_at
-from kdissect.protocol.schema.registry import APIS, every_field
+from kdissect.protocol.schema.definition import every_field, fields_at
+from kdissect.protocol.schema.registry import APIS
+from tests.helpers.every_message import ALL_PROGRAMS
 
-EVERYTHING = [
-    (key, version, response)
-    for key, api in APIS.items()
-    for version in api.versions
-    for response in (False, True)
-]
 FIRST, AFTER = {Op.NEXT, Op.OPTION, Op.TAGS, Op.TAG, Op.END_TAG, Op.FALLBACK}, {Op.ARRAY, Op.CASE}
 KEEPS = {Op.FIXED, Op.INTEGER, Op.ERROR, Op.SIZED, Op.RECORDS}
 DEPTHS = {Op.ARRAY, Op.NEXT, Op.TAGS, Op.TAG, Op.END_TAG}
@@ -31,7 +26,7 @@ DEPTHS = {Op.ARRAY, Op.NEXT, Op.TAGS, Op.TAG, Op.END_TAG}
 @pytest.fixture(scope="module")
 def programs() -> list[Program]:
     """All programs there are."""
-    return [compile_message(*what) for what in EVERYTHING]
+    return [compile_message(*what) for what in ALL_PROGRAMS]
 
 
 def test_jumps_registers_and_depths_are_in_range(programs: list[Program]) -> None:

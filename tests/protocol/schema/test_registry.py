@@ -13,7 +13,6 @@ from kdissect.package_archive import pack
 from kdissect.protocol.codec.decode import least_size
 from kdissect.protocol.schema.definition import (
     PRIMITIVES,
-    ROLES,
     Field,
     Message,
     every_field,
@@ -21,16 +20,13 @@ from kdissect.protocol.schema.definition import (
 )
 from kdissect.protocol.schema.registry import (
     APIS,
-    MESSAGES,
     api_name,
     highest_versions,
     is_known,
     request_header_version,
     response_header_version,
 )
-
-BODIES = [message for api in APIS.values() for message in (api.request, api.response)]
-EVERYTHING = [*BODIES, *MESSAGES.values()]
+from tests.helpers.every_message import ALL_MESSAGES, REQUESTS_AND_RESPONSES
 
 
 def roles_of(message: Message) -> dict[str, str | None]:
@@ -118,7 +114,7 @@ def test_flexible_versions_are_the_highest_of_an_api() -> None:
         assert api.request.flexible == api.response.flexible == api.flexible
 
 
-@pytest.mark.parametrize("message", EVERYTHING, ids=lambda message: message.name)
+@pytest.mark.parametrize("message", ALL_MESSAGES, ids=lambda message: message.name)
 def test_children_stay_within_their_parents(message: Message) -> None:
     def check(owner: Message | Field) -> None:
         for field in owner.fields:
@@ -131,7 +127,7 @@ def test_children_stay_within_their_parents(message: Message) -> None:
     check(message)
 
 
-@pytest.mark.parametrize("message", EVERYTHING, ids=lambda message: message.name)
+@pytest.mark.parametrize("message", ALL_MESSAGES, ids=lambda message: message.name)
 def test_no_element_of_an_array_is_empty(message: Message) -> None:
     """Else a count would not be bounded by the bytes that are left."""
     for path, field in every_field(message):
@@ -140,17 +136,12 @@ def test_no_element_of_an_array_is_empty(message: Message) -> None:
                 assert least_size(field, version, version in message.flexible) >= 1, (path, version)
 
 
-@pytest.mark.parametrize("message", BODIES, ids=lambda message: message.name)
+@pytest.mark.parametrize("message", REQUESTS_AND_RESPONSES, ids=lambda message: message.name)
 def test_tags_are_unique(message: Message) -> None:
     for owner in (message, *(field for _, field in every_field(message))):
         for version in owner.versions:
             tags = [field.tag for field in fields_at(owner, version) if field.tag is not None]
             assert tags == sorted(set(tags))
-
-
-def test_every_role_is_used_and_none_is_unknown() -> None:
-    used = {role for message in EVERYTHING for role in roles_of(message).values() if role}
-    assert used == set(ROLES)
 
 
 # What the name of a field says, its role says too, in every API and version.
@@ -182,7 +173,7 @@ BY_NAME = {
 def test_a_name_that_speaks_for_itself_has_its_role(name: str, role: str) -> None:
     found = [
         (message.name, path, field.role)
-        for message in EVERYTHING
+        for message in ALL_MESSAGES
         for path, field in every_field(message)
         if field.name == name
     ]
@@ -191,39 +182,14 @@ def test_a_name_that_speaks_for_itself_has_its_role(name: str, role: str) -> Non
 
 
 def test_every_error_code_has_the_role_and_nothing_else_has() -> None:
-    for message in EVERYTHING:
+    for message in ALL_MESSAGES:
         for path, field in every_field(message):
             assert (field.role == "error") == field.name.endswith("error_code"), (message.name, path)
             assert field.role != "error" or (field.type, field.array) == ("int16", False)
 
 
-# Roles and the types that they can have: a reader may rely on these.
-TYPES = {
-    "topic": {"string"},
-    "topic_id": {"uuid"},
-    "partition": {"int32"},
-    "host": {"string"},
-    "port": {"int32", "uint16"},
-    "offset": {"int64"},
-    "timestamp": {"int64"},
-    "records": {"records"},
-    "throttle": {"int32"},
-    "group": {"string"},
-    "producer_id": {"int64"},
-    "broker": {"int32"},
-    "secret": {"bytes"},
-}
-
-
-@pytest.mark.parametrize(("role", "types"), TYPES.items(), ids=TYPES)
-def test_a_role_keeps_to_its_types(role: str, types: set[str]) -> None:
-    assert {
-        field.type for message in EVERYTHING for _, field in every_field(message) if field.role == role
-    } == types
-
-
 def test_every_host_has_its_port_beside_it() -> None:
-    for message in EVERYTHING:
+    for message in ALL_MESSAGES:
         for owner in (message, *(field for _, field in every_field(message))):
             for version in owner.versions:
                 roles = [field.role for field in fields_at(owner, version)]
@@ -234,7 +200,7 @@ def test_every_host_has_its_port_beside_it() -> None:
 REPEATED = {"error", "error_message", "timestamp", "principal", "secret", "leader_epoch"}
 
 
-@pytest.mark.parametrize("message", BODIES, ids=lambda message: message.name)
+@pytest.mark.parametrize("message", REQUESTS_AND_RESPONSES, ids=lambda message: message.name)
 def test_a_role_says_which_value_is_meant(message: Message) -> None:
     for owner in (message, *(field for _, field in every_field(message))):
         for version in owner.versions:
@@ -267,7 +233,7 @@ def test_what_may_let_someone_in_is_marked(key: int, half: str, paths: set[str])
 def test_what_is_carried_in_bytes_is_named() -> None:
     carried = {
         (message.name, path): field.embedded
-        for message in BODIES
+        for message in REQUESTS_AND_RESPONSES
         for path, field in every_field(message)
         if field.embedded
     }
