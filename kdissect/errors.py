@@ -21,8 +21,10 @@ class ExitCode(IntEnum):
     CONDITION_MET = 3
     """The work is done, and it shows what the user did not want.
 
-    A `--fail-on` condition holds, or clients would break.
+    A `--fail-on` condition holds, clients would break, or a replay diverged.
     """
+    INVALID = 4
+    """A replay was made, but it says nothing about the target."""
     INTERRUPTED = 130
     TERMINATED = 143
 

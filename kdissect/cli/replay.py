@@ -1,8 +1,9 @@
 """`kdissect replay plan | prepare | run | compare`: from options to a run, its files and an exit code.
 
 Reports and plans go to standard output, everything else to standard error. A capture of which nothing can be
-sent is a `UserError` (exit code 2), a `--fail-on` condition that is met is exit code 3, and topics that could
-not be created are exit code 1.
+sent is a `UserError` (exit code 2). A run that diverged, or that meets a `--fail-on` condition, is exit code
+3, and one that says nothing about the target is exit code 4. Topics that could not be created are exit code
+1.
 """
 
 import argparse
@@ -25,11 +26,12 @@ from kdissect.files import write_atomically
 from kdissect.replay.create_topics import CREATED, CreatedTopic, create_topics, missing_topics
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.plan import make_plan
-from kdissect.replay.results.run_comparison import compare, without_noise
+from kdissect.replay.results.run_comparison import baseline_latencies, compare, without_noise
 from kdissect.replay.results.run_files import read_run, save_pass, save_passes
 from kdissect.replay.results.run_page import page
 from kdissect.replay.results.run_text import comparison_text, plan_text
 from kdissect.replay.results.run_thresholds import COMPARISON_VOCABULARY
+from kdissect.replay.results.run_verdicts import EXIT_CODES
 from kdissect.replay.settings import (
     Breaker,
     Caps,
@@ -89,7 +91,8 @@ def _run(chosen: argparse.Namespace, prepared: Replay, plan: dict[str, Any], fai
 
 
 def _compare(chosen: argparse.Namespace, fail_on: Conditions) -> ExitCode:
-    report = compare(*read_run(Path(chosen.run)))
+    baseline = baseline_latencies(read_run(Path(chosen.baseline))[1]) if chosen.baseline else None
+    report = compare(*read_run(Path(chosen.run)), baseline)
     if chosen.noise:
         noise = compare(*read_run(Path(chosen.noise)))
         if noise["accounting"]["captured"] != report["accounting"]["captured"]:
@@ -110,7 +113,7 @@ def _report(chosen: argparse.Namespace, report: dict[str, Any], fail_on: Conditi
     sentences = [sentence for condition in fail_on for sentence in condition.met(report)]
     for sentence in sentences:
         _say(sentence)
-    return ExitCode.CONDITION_MET if sentences else ExitCode.DONE
+    return max(EXIT_CODES[report["verdict"]], ExitCode.CONDITION_MET if sentences else ExitCode.DONE)
 
 
 def _prepare(chosen: argparse.Namespace, prepared: Replay) -> ExitCode:

@@ -258,6 +258,9 @@ RUN = (
     Option("--name", str, "TEXT", "name of the run (default: its time)"),
 )
 NOISE = Option("--noise", str, "RUN", "second, identical run; differences that both runs have count as noise")
+BASELINE = Option(
+    "--baseline", str, "RUN", "earlier run; latencies are judged against it instead of the capture"
+)
 REPORT = (
     Option("--format", ("text", "json", "html"), None, "output format", "text"),
     Option("--html", str, "FILE", "also write the report as one HTML page"),
@@ -265,7 +268,7 @@ REPORT = (
         "--fail-on",
         str,
         "CONDITION",
-        "exit with 3 if this condition is met: a verdict (diverged, invalid) or a limit such as "
+        "exit with 3 if this condition is met: a verdict (diverged, invalid, slower) or a limit such as "
         "'new_error>0.1%%', 'p99_ratio>1.5' or 'failed_checks>0'",
         repeated=True,
     ),
@@ -282,7 +285,7 @@ def add_replay(parser: argparse.ArgumentParser) -> None:
         _add_sending(commands.add_parser(name, help=help), name)
     compare = commands.add_parser("compare", help="report on a run again, from its files")
     compare.add_argument("run", metavar="RUN", help="directory of a run")
-    _add(compare, [NOISE])
+    _add(compare, [NOISE, BASELINE])
     add_quiet(compare)
     _add(compare, REPORT)
 

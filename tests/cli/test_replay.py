@@ -27,7 +27,7 @@ def target() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def run(target: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the capture as fast as may be."""
+    """A run of the capture as fast as may be. The target has no records to fetch, so it diverges."""
     place = tmp_path_factory.mktemp("runs") / "one"
     code = main(
         [
@@ -44,23 +44,47 @@ def run(target: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "--quiet",
         ]
     )
-    assert code == ExitCode.DONE
+    assert code == ExitCode.CONDITION_MET
     return place
 
 
 def test_a_run_leaves_its_files_and_is_reported_again(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {file.name for file in run.iterdir()} == {"run.json", "pairs.jsonl"}
-    assert main(["replay", "compare", str(run), "--format", "json"]) == ExitCode.DONE
+    assert main(["replay", "compare", str(run), "--format", "json"]) == ExitCode.CONDITION_MET
     report = json.loads(capsys.readouterr().out)
+    assert report["verdict"] == "diverged"
     assert report["accounting"]["captured"] == len((run / "pairs.jsonl").read_text().splitlines())
 
 
-@pytest.mark.parametrize(("condition", "code"), [("new_error>=0", 3), ("new_error>100%", 0), ("diverged", 3)])
-def test_a_condition_that_is_met_exits_with_3(
-    run: Path, condition: str, code: int, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("condition", "sentence"),
+    [("new_error>=0", "new_error is"), ("new_error>100%", ""), ("diverged", "the verdict is diverged")],
+)
+def test_a_condition_that_is_met_is_named(
+    run: Path, condition: str, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["replay", "compare", str(run), "--fail-on", condition]) == code
-    assert ("new_error is" in capsys.readouterr().err) == (condition == "new_error>=0")
+    assert main(["replay", "compare", str(run), "--fail-on", condition]) == ExitCode.CONDITION_MET
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert bool(error) == bool(sentence)
+
+
+def test_a_run_that_was_ended_early_exits_with_4(run: Path, tmp_path: Path) -> None:
+    place = tmp_path / "stopped"
+    place.mkdir()
+    facts = json.loads((run / "run.json").read_text()) | {"stopped": "interrupted"}
+    (place / "run.json").write_text(json.dumps(facts))
+    (place / "pairs.jsonl").write_bytes((run / "pairs.jsonl").read_bytes())
+    assert main(["replay", "compare", str(place)]) == ExitCode.INVALID
+
+
+def test_a_run_is_no_slower_than_itself(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["replay", "compare", str(run), "--baseline", str(run), "--format", "json", "--fail-on", "slower"])
+    written = capsys.readouterr()
+    performance = json.loads(written.out)["performance"]
+    assert (performance["verdict"], performance["against"]) == ("same", "baseline run")
+    assert {row["more_ms"] for row in performance["rows"]} == {0.0}
+    assert "slower" not in written.err
 
 
 def test_conditions_come_from_commas_and_repeated_options(

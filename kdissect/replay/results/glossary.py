@@ -10,6 +10,12 @@ VERDICTS = {
     "diverged": "The target answered differently from the captured cluster.",
     "invalid": "The run says nothing about the target: the run itself was not sound.",
 }
+PERFORMANCES = {
+    "slower": "The target took longer than the {against}, beyond the uncertainty of both samples.",
+    "same": "The target took as long as the {against}.",
+    "faster": "The target took less time than the {against}.",
+    "too few to tell": "There are too few requests to compare latencies with the {against}.",
+}
 OF_THE_CLUSTER = (
     "of the cluster: leaders, coordinators and sessions change at times of their own; not a divergence"
 )
@@ -38,6 +44,11 @@ def used_rules(rules: Mapping[str, Mapping[str, int]]) -> str:
     """Return the rules that translated offsets, with their meaning."""
     used = {rule for counts in rules.values() for rule in counts}
     return "; ".join(f"{rule}: {meaning}" for rule, meaning in RULES.items() if rule in used)
+
+
+def performance_note(performance: Mapping[str, Any]) -> str:
+    """Return what the verdict on performance means."""
+    return PERFORMANCES[performance["verdict"]].format(against=performance["against"])
 
 
 def change_of(error: Mapping[str, Any]) -> str:

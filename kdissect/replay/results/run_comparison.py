@@ -21,14 +21,18 @@ from kdissect.replay.disposition import (
     check,
     sums,
 )
-from kdissect.replay.results.glossary import TOO_BUSY
+from kdissect.replay.results.performance import (
+    Latencies,
+    RunLatencies,
+    compare_latencies,
+    performance_verdict,
+)
 from kdissect.replay.results.run_checks import RunChecks
 from kdissect.replay.results.run_timeline import RunTimeline
+from kdissect.replay.results.run_verdicts import SATURATED_NS, verdict
 from kdissect.report.aggregate.quantiles import quantile
 
 FORMAT = 1  # of the report; its keys and units
-SATURATED_NS = 5_000_000  # lag of its own making that the replayer may have at the 99th percentile
-SATURATED_SHARE = 0.05  # of the requests that the replayer itself may send later than that
 WANTING = {
     disposition.value
     for disposition in (
@@ -40,7 +44,6 @@ WANTING = {
     )
 }
 """Why a request is not sent although nobody chose to leave it out."""
-MOST_WANTING = 0.1  # of the requests that should be sent and could not be
 FEW = 100  # requests; below that percentiles say little
 IDLE_SHARE = 0.9  # of max_wait_ms: an empty fetch that took so long waited for data
 QUANTILES_PER_MILLE = (500, 900, 990, 999)
@@ -72,6 +75,7 @@ class _Totals:
     rewrites: Counter[str] = field(default_factory=Counter)
     checks: RunChecks = field(default_factory=RunChecks)
     timeline: RunTimeline = field(default_factory=RunTimeline)
+    latencies: RunLatencies = field(default_factory=RunLatencies)
 
     def add(self, pair: Pair) -> None:
         """Add one pair."""
@@ -88,13 +92,17 @@ class _Totals:
         idle = is_idle_poll(pair)
         _add_times(self.times[f"{pair['api']} v{sent['version']}"], pair, idle)
         self.timeline.add(pair, idle=idle)
+        self.latencies.add(pair, idle=idle)
         if sent["due_ns"] is not None:
             self.lags_ns[sent["cause"] or "on time"].append(max(sent["sent_ns"] - sent["due_ns"], 0))
         _add_error(self.errors, pair)
 
 
-def compare(run: dict[str, Any], pairs: Iterable[Pair]) -> dict[str, Any]:
-    """Return the report on a run. Raise Unaccounted if the pairs are not as many as the captured requests."""
+def compare(run: dict[str, Any], pairs: Iterable[Pair], baseline: Latencies | None = None) -> dict[str, Any]:
+    """Return the report on a run. Raise Unaccounted if the pairs are not as many as the captured requests.
+
+    Performance is judged against the capture, or against the service times of a `baseline` run.
+    """
     totals = _Totals()
     for pair in pairs:
         totals.add(pair)
@@ -122,7 +130,19 @@ def compare(run: dict[str, Any], pairs: Iterable[Pair]) -> dict[str, Any]:
         "wanting": _wanting(totals.skip_reasons, sum(dispositions[each] for each in SENT)),
     }
     report["verdict"], report["because"] = verdict(report)
+    latencies = totals.latencies
+    reference, against = (latencies.captured, "capture") if baseline is None else (baseline, "baseline run")
+    report["performance"] = performance_verdict(compare_latencies(reference, latencies.replayed), against)
     return report
+
+
+def baseline_latencies(pairs: Iterable[Pair]) -> Latencies:
+    """Return the service times of an earlier run, as the reference of a comparison."""
+    latencies = RunLatencies()
+    for pair in pairs:
+        if pair["sent"] is not None:
+            latencies.add(pair, idle=is_idle_poll(pair))
+    return latencies.replayed
 
 
 def _error_order(error: Mapping[str, Any]) -> tuple[bool, bool, int]:
@@ -273,58 +293,26 @@ def _latency(times: _ApiTimes) -> dict[str, Any]:
 
 
 def _lag(lags_ns: Mapping[str, list[int]]) -> dict[str, Any]:
-    """Return how late requests were sent: all, those without a cause outside the replayer, and by cause."""
+    """Return how late requests were sent: all, those without a cause outside the replayer, and by cause.
+
+    A request that waited for something else was not late by the replayer, so it counts as 0 in `own_ms`.
+    """
     all_lags = [lag for lags in lags_ns.values() for lag in lags]
     own = lags_ns.get("self", []) + lags_ns.get("on time", [])
-    late = sum(1 for lag in lags_ns.get("self", ()) if lag > SATURATED_NS)
+    own_late = sum(1 for lag in lags_ns.get("self", ()) if lag > SATURATED_NS)
     return {
         "all_ms": quantiles(all_lags),
-        "own_ms": quantiles(own),
-        "own_late_share": late / len(all_lags) if all_lags else 0.0,
+        "own_ms": quantiles(own + [0] * (len(all_lags) - len(own))),
+        "late": sum(1 for lag in all_lags if lag > SATURATED_NS),
+        "own_late": own_late,
+        "own_late_share": own_late / len(all_lags) if all_lags else 0.0,
         "causes": {
             cause: {"requests": len(lags), "ms": quantiles(lags)} for cause, lags in sorted(lags_ns.items())
         },
     }
 
 
-# Verdict
-
-
-def verdict(report: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Return pass, diverged or invalid, and one sentence for each reason."""
-    invalid, diverged = _why_invalid(report), _why_diverged(report)
-    if invalid:
-        return "invalid", invalid + diverged
-    return ("diverged", diverged) if diverged else ("pass", [])
-
-
-def _why_invalid(report: Mapping[str, Any]) -> list[str]:
-    """Return why a run says nothing about the target."""
-    reasons, lag, wanting = [], report["lag"], report["wanting"]
-    if report["settings"]["pace"] == "schedule":
-        if lag["own_ms"] and lag["own_ms"]["p99"] * 1e6 > SATURATED_NS:
-            reasons.append(f"the replayer itself was late: p99 {lag['own_ms']['p99']:.1f} ms{TOO_BUSY}")
-        elif lag["own_late_share"] > SATURATED_SHARE:
-            share = f"{lag['own_late_share']:.0%} of the requests"
-            reasons.append(f"the replayer itself was late for {share}{TOO_BUSY}")
-    if report["run"].get("stopped"):
-        reasons.append(f"incomplete: {report['run']['stopped']}")
-    if wanting["requests"] > MOST_WANTING * wanting["of"]:
-        reasons.append(
-            f"{wanting['requests']:,} of {wanting['of']:,} requests to be sent could not be: {wanting['why']}"
-        )
-    if not report["accounting"]["sent"]:
-        reasons.append("nothing was sent")
-    return reasons
-
-
-def _why_diverged(report: Mapping[str, Any]) -> list[str]:
-    reasons = [
-        f"{error['requests']} {error['api']}: {error['captured']} became {error['replayed']}"
-        for error in report["errors"]
-        if error["kind"] in ("new", "mutated") and not error["expected"]
-    ]
-    return reasons + [failed["found"] for failed in report["checks"] if not failed["holds"]]
+# Noise
 
 
 def without_noise(report: dict[str, Any], other: Mapping[str, Any]) -> None:

@@ -7,7 +7,13 @@ tables are those of the text (`run_tables`).
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kdissect.replay.results.glossary import OF_THE_CLUSTER, VERDICTS, noise_note, used_rules
+from kdissect.replay.results.glossary import (
+    OF_THE_CLUSTER,
+    VERDICTS,
+    noise_note,
+    performance_note,
+    used_rules,
+)
 from kdissect.replay.results.html_elements import LINE_BREAK_HERE, NOTHING, Markup, element, joined, markup
 from kdissect.replay.results.run_charts import STYLE as CHART_STYLE
 from kdissect.replay.results.run_charts import latency_bars, shares_bar, timeline_charts
@@ -29,6 +35,7 @@ from kdissect.report.render.html.style import content_security_policy, static_st
 from kdissect.text import format_share
 
 OUTCOMES = {"pass": "good", "diverged": "bad", "invalid": "warn"}
+SPEEDS = {"slower": "warn", "same": "good", "faster": "good", "too few to tell": "soft"}
 MOST_REASONS = 6
 SHORT = 22  # characters that are not broken
 VERDICT_STYLE = """
@@ -97,9 +104,21 @@ def _top(report: Report) -> Markup:
             element("ul", *(element("li", reason) for reason in reasons)) if reasons else NOTHING,
             class_=f"verdict {outcome}",
         ),
+        _performance(report["performance"]),
         element("p", note, class_="meta") if note else NOTHING,
     )
     return element("header", element("div", content, class_="wide"), class_="top")
+
+
+def _performance(performance: Mapping[str, Any]) -> Markup:
+    """Return the verdict on latencies, with what decided it."""
+    reasons = [element("li", reason) for reason in performance["because"]]
+    return element(
+        "div",
+        element("p", f"Performance: {performance['verdict']}. {performance_note(performance)}"),
+        element("ul", *reasons) if reasons else NOTHING,
+        class_=f"verdict {SPEEDS[performance['verdict']]}",
+    )
 
 
 def _figures(report: Report) -> Markup:

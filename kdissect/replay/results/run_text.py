@@ -7,7 +7,14 @@ are sentences, and a terminal wraps them.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kdissect.replay.results.glossary import OF_THE_CLUSTER, VERDICTS, change_of, noise_note, used_rules
+from kdissect.replay.results.glossary import (
+    OF_THE_CLUSTER,
+    VERDICTS,
+    change_of,
+    noise_note,
+    performance_note,
+    used_rules,
+)
 from kdissect.replay.results.run_tables import (
     Report,
     RunTable,
@@ -138,8 +145,11 @@ def comparison_text(report: Report) -> Iterator[str]:
 
 def _verdict(report: Report) -> Iterator[str]:
     run, settings = report["run"], report["settings"]
-    yield f"Verdict: {report['verdict'].upper()}. {VERDICTS[report['verdict']]}"
+    yield f"Correctness: {report['verdict'].upper()}. {VERDICTS[report['verdict']]}"
     yield from (f"  {_(line)}" for line in report["because"])
+    performance = report["performance"]
+    yield f"Performance: {performance['verdict'].upper()}. {performance_note(performance)}"
+    yield from (f"  {_(line)}" for line in performance["because"])
     yield ""
     files, cluster_id = ", ".join(report["capture"]["files"]), report["target"]["cluster_id"]
     yield f"Run {_(run['id'])}, kdissect {_(run['kdissect'])}: {_(files)} onto cluster {_(cluster_id)}"

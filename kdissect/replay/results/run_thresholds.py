@@ -57,5 +57,15 @@ def _verdict(*verdicts: str) -> Statement[Comparison]:
     return met
 
 
-STATEMENTS = {"diverged": _verdict("diverged", "invalid"), "invalid": _verdict("invalid")}
+def _slower(report: Comparison) -> list[str]:
+    """Return that the target was slower than the reference, with what decided it."""
+    performance = report["performance"]
+    return [f"slower: {'; '.join(performance['because'])}"] if performance["verdict"] == "slower" else []
+
+
+STATEMENTS = {
+    "diverged": _verdict("diverged", "invalid"),
+    "invalid": _verdict("invalid"),
+    "slower": _slower,
+}
 COMPARISON_VOCABULARY: TableVocabulary[Comparison] = TableVocabulary(FIGURES, STATEMENTS)

@@ -58,7 +58,7 @@ def test_a_plan_has_its_sections_and_no_empty_ones() -> None:
 
 def test_a_comparison_begins_with_its_verdict() -> None:
     lines = list(comparison_text(compare(run(3), [pair(0), error(1, 0, 10), error(2, 0, 6)])))
-    assert lines[0] == "Verdict: DIVERGED. The target answered differently from the captured cluster."
+    assert lines[0] == "Correctness: DIVERGED. The target answered differently from the captured cluster."
     assert "3 captured = 3 sent + 0 skipped" in lines
     assert "  skipped = 0" in lines
     assert "  sent beside these, for the replayer itself: nothing" in lines

@@ -1,0 +1,78 @@
+"""The verdict on correctness: does the run say anything about the target, and did the target answer alike.
+
+In: the report on a run, as `run_comparison` makes it. Out: pass, diverged or invalid, with one sentence for
+each reason. Performance has a verdict of its own (see `performance`): a slow target may answer correctly.
+
+Only the replayer's own delays make a run invalid. A request that waited for the target, for another request
+or for a limit was late too, but the run still says what the target did.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kdissect.errors import ExitCode
+from kdissect.replay.results.glossary import TOO_BUSY
+
+SATURATED_NS = 5_000_000
+"""A delay of its own making from which on the replayer counts as late."""
+
+SATURATED_SHARE = 0.05
+"""The share of all requests that the replayer itself may send late, whatever else delays them."""
+
+MOST_WANTING = 0.1
+"""The share of the requests that should be sent and could not be."""
+
+EXIT_CODES = {
+    "pass": ExitCode.DONE,
+    "diverged": ExitCode.CONDITION_MET,
+    "invalid": ExitCode.INVALID,
+}
+
+Report = Mapping[str, Any]
+
+
+def verdict(report: Report) -> tuple[str, list[str]]:
+    """Return pass, diverged or invalid, and one sentence for each reason."""
+    invalid, diverged = _why_invalid(report), _why_diverged(report)
+    if invalid:
+        return "invalid", invalid + diverged
+    return ("diverged", diverged) if diverged else ("pass", [])
+
+
+def _why_invalid(report: Report) -> list[str]:
+    """Return why a run says nothing about the target."""
+    reasons, wanting = [], report["wanting"]
+    if report["settings"]["pace"] == "schedule":
+        reasons += _own_delays(report["lag"])
+    if report["run"].get("stopped"):
+        reasons.append(f"incomplete: {report['run']['stopped']}")
+    if wanting["requests"] > MOST_WANTING * wanting["of"]:
+        reasons.append(
+            f"{wanting['requests']:,} of {wanting['of']:,} requests to be sent could not be: {wanting['why']}"
+        )
+    if not report["accounting"]["sent"]:
+        reasons.append("nothing was sent")
+    return reasons
+
+
+def _own_delays(lag: Mapping[str, Any]) -> list[str]:
+    """Return that the replayer was late, if it was so for many requests.
+
+    Its 99th percentile counts only if it is the main cause: behind a slow target every request is late, and
+    a few of them wait for the processor too.
+    """
+    own, late = lag["own_late"], lag["late"]
+    if lag["own_late_share"] > SATURATED_SHARE:
+        return [f"the replayer itself was late for {lag['own_late_share']:.0%} of the requests{TOO_BUSY}"]
+    if lag["own_ms"] and lag["own_ms"]["p99"] * 1e6 > SATURATED_NS and 2 * own >= late:
+        return [f"the replayer itself was late: p99 {lag['own_ms']['p99']:.1f} ms{TOO_BUSY}"]
+    return []
+
+
+def _why_diverged(report: Report) -> list[str]:
+    reasons = [
+        f"{error['requests']} {error['api']}: {error['captured']} became {error['replayed']}"
+        for error in report["errors"]
+        if error["kind"] in ("new", "mutated") and not error["expected"]
+    ]
+    return reasons + [failed["found"] for failed in report["checks"] if not failed["holds"]]
