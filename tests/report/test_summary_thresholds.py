@@ -10,12 +10,12 @@ from kdissect.report.build.report import build_report
 from kdissect.report.partials import summarise
 from kdissect.report.summary_thresholds import SUMMARY_VOCABULARY
 from kdissect.report.thresholds import conditions
-from tests.report import paper_capture as handmade
+from tests.helpers import paper_capture
 
 
 @pytest.fixture(scope="module")
 def summary():
-    return build_report(summarise(handmade.tables()), handmade.CAPTURE)
+    return build_report(summarise(paper_capture.tables()), paper_capture.CAPTURE)
 
 
 def met(text, summary):

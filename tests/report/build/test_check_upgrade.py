@@ -12,7 +12,7 @@ from kdissect.report.build.check_upgrade import check_upgrade
 from kdissect.report.model.upgrade_check import UpgradeVerdict
 from kdissect.report.partials import summarise
 from kdissect.tables.schemas import EXCHANGES
-from tests.report import paper_capture as handmade
+from tests.helpers import paper_capture
 
 LOWEST_OF_4_0 = {
     0: 3,
@@ -60,7 +60,7 @@ def test_what_changed_since_4_0():
 
 
 def call(client, ordinal, api, **more):
-    return handmade.exchange(1, ordinal, api, ordinal, handmade.MS) | {"client_id": client} | more
+    return paper_capture.exchange(1, ordinal, api, ordinal, paper_capture.MS) | {"client_id": client} | more
 
 
 CALLS = [
@@ -80,7 +80,7 @@ CALLS = [
 def partial():
     rows = [call(client, at, api) for at, (client, api) in enumerate(CALLS)]
     rows.append(call("ancient", 90, (0, "Produce", 0)) | {"api_version": None})
-    tables = handmade.tables()
+    tables = paper_capture.tables()
     return summarise(
         {"exchanges": pa.Table.from_pylist(rows, EXCHANGES), "connections": tables["connections"]}
     )

@@ -9,18 +9,18 @@ from kdissect.report.build.find_topic_clients import find_topic_clients
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import summarise
+from tests.helpers import paper_capture
 from tests.helpers import synthetic_tables as synthetic
-from tests.report import paper_capture as handmade
 
 
 def test_on_paper():
-    summary = build_report(summarise(handmade.tables()), handmade.CAPTURE)
+    summary = build_report(summarise(paper_capture.tables()), paper_capture.CAPTURE)
     (orders,) = find_topic_clients(summary, "ord*")
     (writer,), (reader,) = orders.writers, orders.readers
     assert (writer.client.name.client_id, writer.client.records) == ("orders-app", 161)
     assert (writer.client.first_time_ns, writer.client.last_time_ns) == (
-        handmade.T,
-        handmade.T + 400 * handmade.MS,
+        paper_capture.T,
+        paper_capture.T + 400 * paper_capture.MS,
     )
     assert (reader.client.name.client_software_version, reader.client.records) == ("3.9.0", 150)
     seconds = (summary.totals.last_time_ns - summary.totals.first_time_ns) / 1e9

@@ -9,8 +9,8 @@ import pytest
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts, ProfileBy
 from kdissect.report.partials import summarise
+from tests.helpers import paper_capture
 from tests.helpers import synthetic_tables as synthetic
-from tests.report import paper_capture as handmade
 
 
 @pytest.fixture(scope="module")
@@ -66,21 +66,23 @@ def test_rows_are_what_the_exchanges_add_up_to_most_time_first(tables, by):
 
 
 def test_rows_by_topic_on_paper():
-    rows = build_report(summarise(handmade.tables()), handmade.CAPTURE, by=ProfileBy.TOPIC).profile.rows
+    rows = build_report(
+        summarise(paper_capture.tables()), paper_capture.CAPTURE, by=ProfileBy.TOPIC
+    ).profile.rows
     assert [(row.label, row.detail, row.exchanges) for row in rows[:2]] == [
         ("orders", "Produce", 3),
         ("orders", "Fetch", 2),
     ]
-    assert rows[0].service.sum_ns == 4 * handmade.MS
+    assert rows[0].service.sum_ns == 4 * paper_capture.MS
 
 
 def test_an_old_api_does_not_lend_its_name_to_a_new_one_of_the_same_key():
     """Key 3 was MultiProduce in Kafka 0.7, which has no versions; it is Metadata since."""
     rows = [
-        handmade.exchange(1, 0, (3, "Metadata", 12), 0, handmade.MS),
-        handmade.exchange(2, 0, (3, "MultiProduce", 0), 1, 2 * handmade.MS) | {"api_version": None},
+        paper_capture.exchange(1, 0, (3, "Metadata", 12), 0, paper_capture.MS),
+        paper_capture.exchange(2, 0, (3, "MultiProduce", 0), 1, 2 * paper_capture.MS) | {"api_version": None},
     ]
-    tables = {"exchanges": pa.Table.from_pylist(rows, handmade.tables()["exchanges"].schema)}
+    tables = {"exchanges": pa.Table.from_pylist(rows, paper_capture.tables()["exchanges"].schema)}
     summary = build_report(summarise(tables), CaptureFacts())
     assert [(row.label, row.exchanges) for row in summary.profile.rows] == [
         ("MultiProduce", 1),

@@ -4,7 +4,7 @@ import pytest
 
 from kdissect.report.build.report import build_report
 from kdissect.report.partials import summarise
-from tests.report.paper_capture import CAPTURE, MS, ORDERS_ID, OTHER_ID, US, T, tables
+from tests.helpers.paper_capture import CAPTURE, MS, ORDERS_ID, OTHER_ID, US, T, tables
 
 
 @pytest.fixture(scope="module")

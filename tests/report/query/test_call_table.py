@@ -5,7 +5,7 @@ import pytest
 from kdissect.report.partials import summarise
 from kdissect.report.query.call_table import CallTable
 from kdissect.report.query.connection_facts import read_connection_facts
-from tests.report import paper_capture
+from tests.helpers import paper_capture
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.partials import EMPTY, summarise
 from kdissect.report.query.connection_facts import client_name, read_connection_facts
-from tests.report import paper_capture
+from tests.helpers import paper_capture
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,12 @@ from kdissect.report.render.json import to_json
 from kdissect.report.render.terminal import Terminal
 from kdissect.tables.schemas import EXCHANGES
 from kdissect.text import display_width
-from tests.report import paper_capture as handmade
+from tests.helpers import paper_capture
 
 
 def report(latencies_us, errors=0, *, api=(0, "Produce", 9), by=ProfileBy.API, **more):
     rows = [
-        handmade.exchange(1, at, api, at, int(latency * 1000), **more)
+        paper_capture.exchange(1, at, api, at, int(latency * 1000), **more)
         | {"error_code": 6 if at < errors else 0}
         for at, latency in enumerate(latencies_us)
     ]
@@ -28,7 +28,7 @@ def report(latencies_us, errors=0, *, api=(0, "Produce", 9), by=ProfileBy.API, *
         row["error_name"] = "NOT_LEADER_OR_FOLLOWER" if row["error_code"] else "NONE"
     tables = {
         "exchanges": pa.Table.from_pylist(rows, EXCHANGES),
-        "connections": handmade.tables()["connections"],
+        "connections": paper_capture.tables()["connections"],
     }
     return json.loads(to_json(build_report(summarise(tables), CaptureFacts(files=("x.pcap",)), by=by)))
 

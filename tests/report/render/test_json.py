@@ -16,8 +16,8 @@ from kdissect.report.partials import (
     summarise,
 )
 from kdissect.report.render.json import json_schema, to_json
+from tests.helpers import paper_capture
 from tests.helpers import synthetic_tables as synthetic
-from tests.report import paper_capture as handmade
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +29,8 @@ def validator():
 
 @pytest.mark.parametrize("seed", [None, 1, 2])
 def test_reports_satisfy_the_schema(validator, seed):
-    tables = handmade.tables() if seed is None else synthetic.tables(np.random.default_rng(seed), 800)
-    validator.validate(json.loads(to_json(build_report(summarise(tables), handmade.CAPTURE))))
+    tables = paper_capture.tables() if seed is None else synthetic.tables(np.random.default_rng(seed), 800)
+    validator.validate(json.loads(to_json(build_report(summarise(tables), paper_capture.CAPTURE))))
 
 
 def test_a_report_about_nothing_satisfies_the_schema(validator):
@@ -71,7 +71,7 @@ def test_same_tables_same_bytes():
 
 
 def test_figures_stand_beside_the_names_of_a_row():
-    report = json.loads(to_json(build_report(summarise(handmade.tables()), handmade.CAPTURE)))
+    report = json.loads(to_json(build_report(summarise(paper_capture.tables()), paper_capture.CAPTURE)))
     assert report["apis"][0]["api_name"] == "Produce"
     assert report["apis"][0]["service"]["count"] == 2
     assert report["clients"][0]["client_id"] == "orders-app"

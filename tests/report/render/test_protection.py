@@ -12,7 +12,7 @@ from kdissect.tables.schemas import (
     EXCHANGES,
     PARTITIONS,
 )
-from tests.report import paper_capture as handmade
+from tests.helpers import paper_capture
 
 
 def connection(number: int, **more: Any) -> dict[str, Any]:
@@ -22,8 +22,8 @@ def connection(number: int, **more: Any) -> dict[str, Any]:
         "client_port": 40000 + number,
         "server_host": "10.0.0.1",
         "server_port": 9093,
-        "first_time_ns": handmade.T,
-        "last_time_ns": handmade.T,
+        "first_time_ns": paper_capture.T,
+        "last_time_ns": paper_capture.T,
         "opened": "handshake",
         "closed": "fin",
         "protocol": "kafka",
@@ -40,9 +40,9 @@ def tls(version: str | None, outcome: str, decryption: str, **more: Any) -> dict
 
 def said(rows: list[dict[str, Any]]) -> dict[str, str]:
     tables = {
-        "connections": handmade.table(rows, CONNECTIONS),
-        "exchanges": handmade.table([], EXCHANGES),
-        "partitions": handmade.table([], PARTITIONS),
+        "connections": paper_capture.table(rows, CONNECTIONS),
+        "exchanges": paper_capture.table([], EXCHANGES),
+        "partitions": paper_capture.table([], PARTITIONS),
     }
     text = render(build_report(summarise(tables), CaptureFacts()), Terminal(200))
     words = (line.split(maxsplit=1) for line in text.splitlines())

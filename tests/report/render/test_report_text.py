@@ -17,8 +17,8 @@ from kdissect.tables.schemas import CONNECTIONS
 from kdissect.text import (
     display_width,
 )
+from tests.helpers import paper_capture
 from tests.helpers import synthetic_tables as synthetic
-from tests.report import paper_capture as handmade
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -37,7 +37,7 @@ HOSTILE = [
 @pytest.mark.parametrize(("width", "name"), [(80, "full-80"), (120, "full-120"), (100, "100")])
 def test_snapshot(width, name):
     terminal = Terminal(width, full=name.startswith("full"))
-    text = render(build_report(summarise(handmade.tables()), handmade.CAPTURE), terminal)
+    text = render(build_report(summarise(paper_capture.tables()), paper_capture.CAPTURE), terminal)
     assert text == (SNAPSHOTS / f"handmade-{name}.txt").read_text("utf-8")
 
 
@@ -45,7 +45,7 @@ def test_snapshot(width, name):
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_the_short_report_fits_one_screen_and_keeps_every_figure_of_the_profile(width, by):
     summary = build_report(
-        summarise(synthetic.tables(np.random.default_rng(2), 1500)), handmade.CAPTURE, by=by
+        summarise(synthetic.tables(np.random.default_rng(2), 1500)), paper_capture.CAPTURE, by=by
     )
     text = render(summary, Terminal(width, full=False))
     assert len(text.splitlines()) <= 50
@@ -59,7 +59,7 @@ def test_the_short_report_fits_one_screen_and_keeps_every_figure_of_the_profile(
 @pytest.mark.parametrize("unicode", [False, True])
 @pytest.mark.parametrize("width", [60, 79, 80, 100, 127, 128, 160, 200])
 def test_no_line_is_wider_than_the_terminal(width, unicode, colour):
-    summary = build_report(summarise(synthetic.tables(np.random.default_rng(1), 1500)), handmade.CAPTURE)
+    summary = build_report(summarise(synthetic.tables(np.random.default_rng(1), 1500)), paper_capture.CAPTURE)
     text = render(summary, Terminal(width, colour=colour, unicode=unicode))
     assert max(display_width(COLOURS.sub("", line)) for line in text.splitlines()) <= width
     assert ("\x1b" in text) == colour
@@ -68,7 +68,7 @@ def test_no_line_is_wider_than_the_terminal(width, unicode, colour):
 
 
 def test_all_rows_when_the_whole_report_is_wanted():
-    summary = build_report(summarise(synthetic.tables(np.random.default_rng(1), 1500)), handmade.CAPTURE)
+    summary = build_report(summarise(synthetic.tables(np.random.default_rng(1), 1500)), paper_capture.CAPTURE)
     short, whole = (render(summary, Terminal(160, whole=whole)) for whole in (False, True))
     assert "… and" in short
     assert "… and" not in whole
@@ -76,7 +76,7 @@ def test_all_rows_when_the_whole_report_is_wanted():
 
 
 def hostile_summary():
-    tables = dict(handmade.tables())
+    tables = dict(paper_capture.tables())
     for name, column in (
         ("connections", "client_id"),
         ("connections", "client_host"),
@@ -101,7 +101,7 @@ def hostile_summary():
             values = pa.array(["kafka", HOSTILE[0], HOSTILE[2]])
         tables[name] = table.set_column(table.schema.get_field_index(column), column, values)
     capture = replace(
-        handmade.CAPTURE, files=tuple(HOSTILE), link_types=(HOSTILE[0],), warnings=tuple(HOSTILE)
+        paper_capture.CAPTURE, files=tuple(HOSTILE), link_types=(HOSTILE[0],), warnings=tuple(HOSTILE)
     )
     return build_report(summarise(tables), capture)
 
@@ -121,7 +121,7 @@ def test_nothing_from_the_capture_moves_the_terminal(width, unicode):
 
 def connections_only(protocol):
     return {
-        "connections": handmade.tables()["connections"]
+        "connections": paper_capture.tables()["connections"]
         .slice(0, 1)
         .set_column(9, "protocol", pa.array([protocol]))
     }
@@ -150,31 +150,31 @@ def test_empty_captures_are_told_in_plain_words(tables, packets, words):
 
 
 def test_nothing_answered():
-    tables = dict(handmade.tables())
+    tables = dict(paper_capture.tables())
     tables["exchanges"] = tables["exchanges"].slice(4, 1)
-    text = render(build_report(summarise(tables), handmade.CAPTURE), Terminal(120))
+    text = render(build_report(summarise(tables), paper_capture.CAPTURE), Terminal(120))
     assert "no responses: no latencies" in text
     assert "no exchanges with a response" in text
 
 
 def test_a_sound_capture_has_no_doubts():
-    tables = dict(handmade.tables())
+    tables = dict(paper_capture.tables())
     tables = {
         name: table.slice(0, 1) if name in ("connections", "exchanges") else table
         for name, table in tables.items()
     }
-    text = render(build_report(summarise(tables), handmade.CAPTURE), Terminal(100))
+    text = render(build_report(summarise(tables), paper_capture.CAPTURE), Terminal(100))
     assert "✓ nothing lost" in text
     assert "Capture quality" not in text
 
 
 def test_times_have_their_date_when_the_capture_goes_on_past_midnight():
     day = 24 * 3600 * 10**9
-    partial = summarise(handmade.tables())
+    partial = summarise(paper_capture.tables())
     spans = {
         "1970-01-06 00:00:00.000 → 23:59:59.999 UTC": (5 * day, 6 * day - 1),
         "1970-01-06 00:00:00.000 → 1970-01-07 00:00:00.000 UTC": (5 * day, 6 * day),
     }
     for shown, (first, last) in spans.items():
-        capture = replace(handmade.CAPTURE, first_time_ns=first, last_time_ns=last)
+        capture = replace(paper_capture.CAPTURE, first_time_ns=first, last_time_ns=last)
         assert shown in render(build_report(partial, capture), Terminal(120))

@@ -8,11 +8,11 @@ from kdissect.report.partials import summarise
 from kdissect.report.render.terminal import Terminal
 from kdissect.report.render.upgrade_text import render
 from kdissect.tables.schemas import EXCHANGES
-from tests.report import paper_capture as handmade
+from tests.helpers import paper_capture
 
 
 def call(client, ordinal, api, **more):
-    return handmade.exchange(1, ordinal, api, ordinal, handmade.MS) | {"client_id": client} | more
+    return paper_capture.exchange(1, ordinal, api, ordinal, paper_capture.MS) | {"client_id": client} | more
 
 
 CALLS = [
@@ -32,7 +32,7 @@ CALLS = [
 def partial():
     rows = [call(client, at, api) for at, (client, api) in enumerate(CALLS)]
     rows.append(call("ancient", 90, (0, "Produce", 0)) | {"api_version": None})
-    tables = handmade.tables()
+    tables = paper_capture.tables()
     return summarise(
         {"exchanges": pa.Table.from_pylist(rows, EXCHANGES), "connections": tables["connections"]}
     )

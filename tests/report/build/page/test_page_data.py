@@ -14,8 +14,7 @@ from kdissect.report.partials import (
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.timeline_tables import TIMELINE_TABLES
 from kdissect.tables.schemas import ENDS
-from tests.helpers import recorded
-from tests.report import paper_capture as handmade
+from tests.helpers import paper_capture, recorded
 from tests.report.random_page import pivot_sums, random_page
 
 
@@ -47,16 +46,16 @@ def test_packets_lead_back_to_their_exchanges(whole):
 
 
 def test_the_handmade_capture():
-    tables = handmade.tables()
+    tables = paper_capture.tables()
     tables |= {"ends": tables["connections"].select(ENDS.names)}
-    grid = Grid(handmade.T, 100_000_000, 20)
+    grid = Grid(paper_capture.T, 100_000_000, 20)
     partial = summarise(tables, grid)
-    data = make_page_data(build_report(partial, handmade.CAPTURE), partial, grid)
+    data = make_page_data(build_report(partial, paper_capture.CAPTURE), partial, grid)
     orders, billing = (
         {row["id"]: at for at, row in enumerate(data["clients"])}[name] for name in ("orders-app", "billing")
     )
     assert pivot_sums(data, client=orders)["exchanges"] == 5
-    assert pivot_sums(data, client=orders)["latency_ns"] == 6 * handmade.MS
+    assert pivot_sums(data, client=orders)["latency_ns"] == 6 * paper_capture.MS
     assert pivot_sums(data, client=orders)["unanswered"] == 1
     assert pivot_sums(data, client=orders)["throttle_ms"] == 200
     assert pivot_sums(data, client=billing)["timed"] == 2  # one of three answers came before its request

@@ -11,8 +11,7 @@ from kdissect.report.partials import (
 )
 from kdissect.report.timeline.grid import Grid
 from kdissect.tables.schemas import ENDS
-from tests.helpers import recorded
-from tests.report import paper_capture as handmade
+from tests.helpers import paper_capture, recorded
 
 
 def test_transactions_as_the_clients_ended_them():
@@ -31,9 +30,9 @@ def test_transactions_as_the_clients_ended_them():
 
 def test_a_gap_is_told():
     sequences = [(0, 10), (10, 5), (20, 5), (15, 3)]  # 18 and 19 never came
-    tables = handmade.tables()
+    tables = paper_capture.tables()
     rows = [
-        handmade.exchange(1, at, handmade.PRODUCE, at, 1000, acks=-1, client_id="p")
+        paper_capture.exchange(1, at, paper_capture.PRODUCE, at, 1000, acks=-1, client_id="p")
         for at in range(len(sequences))
     ]
     partitions = [
@@ -59,8 +58,10 @@ def test_a_gap_is_told():
         "partitions": pa.Table.from_pylist(partitions, tables["partitions"].schema),
         "ends": tables["connections"].select(ENDS.names),
     }
-    partial = summarise(tables, Grid(handmade.T, 10**6, 100))
-    data = make_page_data(build_report(partial, handmade.CAPTURE), partial, Grid(handmade.T, 10**6, 100))
+    partial = summarise(tables, Grid(paper_capture.T, 10**6, 100))
+    data = make_page_data(
+        build_report(partial, paper_capture.CAPTURE), partial, Grid(paper_capture.T, 10**6, 100)
+    )
     (producer,) = data["producers"]["rows"]
     (gap,) = producer["gaps"]
     assert (gap["topic"], gap["partition"], gap["after"], gap["before"], gap["missing"]) == (

@@ -1,0 +1,110 @@
+"""Rows of tables that findings and their text are tested with: connections, exchanges, partitions.
+
+An API is (key, name, version). Times are milliseconds after the start of the capture, latencies nanoseconds.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kdissect.report.build.report import build_report
+from kdissect.report.model.summary import CaptureFacts, Summary
+from kdissect.report.partials import summarise
+from kdissect.tables.schemas import CONNECTIONS, EXCHANGES, PARTITIONS
+from tests.helpers import paper_capture
+from tests.helpers.paper_capture import MS, US, T
+
+Api = tuple[int, str, int]
+Row = dict[str, Any]
+SECOND = 10**9
+
+PRODUCE, FETCH, METADATA = (0, "Produce", 9), (1, "Fetch", 13), (3, "Metadata", 12)
+JOIN, HEARTBEAT, LEAVE = (11, "JoinGroup", 9), (12, "Heartbeat", 4), (13, "LeaveGroup", 5)
+COMMIT, SASL, VOTE = (8, "OffsetCommit", 9), (36, "SaslAuthenticate", 2), (52, "Vote", 1)
+ADD_PARTITIONS, END_TXN = (24, "AddPartitionsToTxn", 3), (26, "EndTxn", 3)
+
+
+def connection(number: int, **more: Any) -> Row:
+    """Return a connection that was captured in full and was open for a minute."""
+    counts = dict.fromkeys(("bytes_to_server", "bytes_to_client", "packets"), 1000) | dict.fromkeys(
+        (
+            "lost_bytes",
+            "zero_windows",
+            "retransmitted_segments",
+            "conflicting_segments",
+            "out_of_order_segments",
+            "duplicate_packets",
+        ),
+        0,
+    )
+    own = {
+        "connection": number,
+        "client_host": f"10.1.0.{number}",
+        "client_port": 40000 + number,
+        "server_host": "10.0.0.1",
+        "server_port": 9092,
+        "first_time_ns": T,
+        "last_time_ns": T + 60 * SECOND,
+        "opened": "handshake",
+        "closed": "fin",
+        "protocol": "kafka",
+        "server_rtt_ns": 200 * US,
+        "client_id": f"client-{number}",
+        "faults": 0,
+    }
+    return counts | own | more
+
+
+def exchange_of(
+    number: int, ordinal: int, api: Api, at_ms: int, latency: int | None = MS, **more: Any
+) -> Row:
+    """Return an exchange of a connection; no latency stands for no response."""
+    return paper_capture.exchange(number, ordinal, api, at_ms, latency, client_id=f"client-{number}") | more
+
+
+def failing(number: int, api: Api, code: int, times: list[int], **more: Any) -> list[Row]:
+    """Return exchanges with an error, one for each time in milliseconds."""
+    return [
+        exchange_of(number, at, api, time, error_code=code, error_count=1, **more)
+        for at, time in enumerate(times)
+    ]
+
+
+def produced(api_key: int, ordinals: int, **more: Any) -> list[Row]:
+    """Return one partition of `orders` for each exchange of connection 1."""
+    return [
+        paper_capture.partition(1, ordinal, api_key, 0, None, topic="orders") | more
+        for ordinal in range(ordinals)
+    ]
+
+
+def report(
+    exchanges: list[Row],
+    partitions: Sequence[Row] = (),
+    connections: list[Row] | None = None,
+) -> Summary:
+    """Return the report of these rows; two connections unless others are given."""
+    tables = {
+        "connections": paper_capture.table(
+            [connection(1), connection(2)] if connections is None else connections, CONNECTIONS
+        ),
+        "exchanges": paper_capture.table(exchanges, EXCHANGES),
+        "partitions": paper_capture.table(list(partitions), PARTITIONS),
+    }
+    return build_report(summarise(tables), CaptureFacts())
+
+
+def many(
+    count: int,
+    api: Api,
+    step_ms: float,
+    latency: int | None = MS,
+    number: int = 1,
+    **more: Any,
+) -> list[Row]:
+    """Return exchanges of one API at a steady pace."""
+    return [exchange_of(number, at, api, int(at * step_ms), latency, **more) for at in range(count)]
+
+
+def unanswered(api: Api, at_ms: int) -> list[Row]:
+    """Return one request without a response."""
+    return [exchange_of(1, 0, api, at_ms, None, status="unanswered")]

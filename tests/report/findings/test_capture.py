@@ -1,0 +1,83 @@
+"""Brokers compared with each other, and what is wrong with the capture itself."""
+
+import re
+from typing import Any
+
+import pytest
+
+from kdissect.report.build.report import build_report
+from kdissect.report.model.summary import CaptureFacts
+from kdissect.report.partials import summarise
+from kdissect.tables.schemas import CONNECTIONS
+from tests.helpers import paper_capture
+from tests.helpers.finding_cases import (
+    FindingCase,
+    check_case,
+    check_recorded_case,
+    findings_of,
+    manifest_entry,
+)
+from tests.helpers.paper_capture import MS
+from tests.helpers.report_rows import (
+    PRODUCE,
+    connection,
+    many,
+)
+
+
+def two_brokers(slow_ns: int) -> tuple[Any, ...]:
+    rows = many(150, PRODUCE, 10, MS) + many(150, PRODUCE, 10, slow_ns, number=2)
+    return rows, [], [connection(1), connection(2, server_host="10.0.0.2")]
+
+
+CASES: dict[str, FindingCase] = {
+    "slow_broker": FindingCase(
+        fires=two_brokers(9 * MS),
+        quiet=two_brokers(2 * MS),
+        incident="limping.pcapng",
+    ),
+    "clock_steps": FindingCase(
+        fires=(many(2, PRODUCE, 1, -5),),
+        quiet=(many(2, PRODUCE, 1, 5),),
+        incident="clock-step.pcapng",
+    ),
+    "capture_loss": FindingCase(
+        fires=([], [], [connection(1, lost_bytes=500)]),
+        quiet=([], [], [connection(1, lost_bytes=5)]),
+        incident="starved.pcapng",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_rule_fires_and_is_quiet(name: str) -> None:
+    check_case(name, CASES[name])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_finding_has_a_recorded_incident_and_a_quiet_capture(name: str) -> None:
+    check_recorded_case(name, CASES[name])
+
+
+def test_a_capture_that_says_what_it_dropped():
+    for dropped, expected in ((10, 1), (0, 0)):
+        facts = CaptureFacts(packets=100, dropped_packets=dropped)
+        found = build_report(
+            summarise({"connections": paper_capture.table([connection(1)], CONNECTIONS)}), facts
+        ).findings
+        assert [one.name for one in found] == ["capture_loss"] * expected
+
+
+def test_what_a_starved_capture_lacks_is_told():
+    assert manifest_entry("starved.pcapng")["dropped_packets"] > 0
+    finding = findings_of("starved.pcapng")["capture_loss"]
+    assert {row.subject.split(" ")[0] for row in finding.evidence} == {"reader", "writer"}
+
+
+def test_where_the_clock_went_back():
+    (row,) = findings_of("clock-step.pcapng")["clock_steps"].evidence
+    first = int(re.search(r"from packet (\d+) on", manifest_entry("clock-step.pcapng")["edited"])[1])
+    assert row.place.request_packet == first
+    assert (
+        "by up to 2.50s" in row.detail or "by up to 2.49s" in row.detail
+    )  # less the time between the two packets

@@ -1,0 +1,131 @@
+"""Requests without a response, errors that last, moved leaders and controllers, and throttling."""
+
+import pytest
+
+from tests.helpers.finding_cases import FindingCase, check_case, check_recorded_case, findings_of
+from tests.helpers.paper_capture import MS, T
+from tests.helpers.report_rows import (
+    ADD_PARTITIONS,
+    FETCH,
+    METADATA,
+    PRODUCE,
+    SECOND,
+    VOTE,
+    connection,
+    exchange_of,
+    failing,
+    many,
+    produced,
+    report,
+    unanswered,
+)
+
+CASES: dict[str, FindingCase] = {
+    "unanswered_timeout": FindingCase(
+        fires=(unanswered(PRODUCE, 0),),
+        quiet=(unanswered(PRODUCE, 59_000),),
+        incident="pause.pcapng",
+    ),
+    "corrupt_records": FindingCase(
+        fires=(many(1, PRODUCE, 1), produced(0, 1, error_code=2)),
+        quiet=(many(1, PRODUCE, 1), produced(0, 1)),
+        incident="refusals.pcapng",
+    ),
+    "sequence_gap": FindingCase(
+        fires=(many(1, PRODUCE, 1), produced(0, 1, error_code=45)),
+        quiet=(many(1, PRODUCE, 1), produced(0, 1, error_code=6)),
+        incident="refusals.pcapng",
+    ),
+    "producer_fenced": FindingCase(
+        fires=(failing(1, ADD_PARTITIONS, 90, [0]),),
+        quiet=(failing(1, ADD_PARTITIONS, 51, [0]),),
+        incident="habits.pcapng",
+    ),
+    "unanswered_cut": FindingCase(
+        fires=(unanswered(PRODUCE, 59_000),),
+        quiet=(unanswered(FETCH, 59_000),),
+        incident="broker-restart.pcapng",
+    ),
+    "leader_moved": FindingCase(
+        fires=(many(3, PRODUCE, 100), produced(0, 3, error_code=6)),
+        quiet=(many(3, PRODUCE, 100), produced(0, 3)),
+        incident="broker-restart.pcapng",
+    ),
+    "retriable_errors_lasted": FindingCase(
+        fires=(many(8, PRODUCE, 1000), produced(0, 8, error_code=7)),
+        quiet=(many(8, PRODUCE, 6000), produced(0, 8, error_code=7)),
+        incident="refusals.pcapng",
+    ),
+    "not_authorized": FindingCase(
+        fires=(failing(1, PRODUCE, 29, [0]),),
+        quiet=(failing(1, PRODUCE, 58, [0]),),
+        incident="refusals.pcapng",
+    ),
+    "records_too_large": FindingCase(
+        fires=(many(1, PRODUCE, 1), produced(0, 1, error_code=10)),
+        quiet=(many(1, PRODUCE, 1), produced(0, 1, error_code=6)),
+        incident="neglect.pcapng",
+    ),
+    "controller_moved": FindingCase(
+        fires=(many(1, VOTE, 1),),
+        quiet=(many(1, METADATA, 1),),
+        incident="cluster-life.pcapng",
+    ),
+    "throttled": FindingCase(
+        fires=(many(2, PRODUCE, 10, throttle_ms=40),),
+        quiet=(many(2, PRODUCE, 10),),
+        incident="refusals.pcapng",
+    ),
+    "transactions_concurrent": FindingCase(
+        fires=(failing(1, ADD_PARTITIONS, 51, [0]),),
+        quiet=(failing(1, ADD_PARTITIONS, 90, [0]),),
+        incident="transactions.pcapng",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_rule_fires_and_is_quiet(name: str) -> None:
+    check_case(name, CASES[name])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_finding_has_a_recorded_incident_and_a_quiet_capture(name: str) -> None:
+    check_recorded_case(name, CASES[name])
+
+
+def test_evidence_leads_to_the_packets():
+    (finding,) = [one for one in report(*CASES["leader_moved"].fires).findings if one.name == "leader_moved"]
+    (row,) = finding.evidence
+    assert row.subject == "client-1 at 10.1.0.1: orders-0"
+    assert (row.count, row.first_time_ns, row.last_time_ns) == (3, T + MS, T + 201 * MS)
+    assert (row.place.capture_file, row.place.request_packet, row.place.response_packet) == (
+        "shop.pcapng",
+        10,
+        11,
+    )
+
+
+def test_an_answer_that_the_capture_may_have_lost_is_no_time_out():
+    lossy = report(unanswered(PRODUCE, 0), [], [connection(1, lost_bytes=100)])
+    assert [finding.name for finding in lossy.findings] == ["capture_loss"]
+
+
+def test_a_broker_that_shook_hands_and_said_nothing_is_a_time_out():
+    silent = report(unanswered(PRODUCE, 0), [], [connection(1, bytes_to_client=0)])
+    unseen = report(unanswered(PRODUCE, 0), [], [connection(1, bytes_to_client=0, server_rtt_ns=None)])
+    assert [finding.name for finding in silent.findings] == ["unanswered_timeout"]
+    assert [finding.name for finding in unseen.findings] == ["capture_loss"]
+
+
+def test_two_moves_of_a_leader_are_two_pieces_of_evidence():
+    rows = [exchange_of(1, at, PRODUCE, time) for at, time in enumerate((0, 100, 60_000, 60_300))]
+    (finding,) = report(rows, produced(0, 4, error_code=6)).findings
+    assert [row.last_time_ns - row.first_time_ns for row in finding.evidence] == [300 * MS, 100 * MS]
+
+
+def test_who_waited_for_the_broker_that_stopped():
+    finding = findings_of("pause.pcapng")["unanswered_timeout"]
+    evidence = finding.evidence
+    assert finding.last_time_ns - finding.first_time_ns < 30 * SECOND  # it was stopped for fourteen
+    assert {row.subject for row in evidence} >= {"orders-rdkafka at 127.0.0.1", "billing-1 at 127.0.0.1"}
