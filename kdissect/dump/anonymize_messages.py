@@ -89,13 +89,19 @@ KEPT_FIELDS = frozenset(
 RESOURCES: Mapping[Any, str | None] = {
     2: "topic",
     3: "group",
-    4: None,
+    4: "broker",
     5: "transaction",
     7: "principal",
-    8: None,
+    8: "broker",
     32: "group",
 }
-"""Kinds by type of resource; 4 and 8 are brokers and the cluster, known by number or as `kafka-cluster`."""
+"""Kinds by type of resource; 4 and 8 are brokers, known by number, and the cluster, `kafka-cluster`."""
+
+NAMELESS_RESOURCE = re.compile(r"-?\d+|kafka-cluster")
+"""Names of brokers and of the cluster that name nothing of the user.
+
+Whatever else a client sends as the name of a broker may be that of a host.
+"""
 
 COORDINATED: Mapping[Any, str] = {0: "group", 1: "transaction"}
 QUOTA_ENTITIES = {"user": "principal", "client-id": "client", "ip": "host"}
@@ -225,7 +231,10 @@ def _replace_topic_id(value: bytes, _: Tree, context: _Context) -> bytes:
 
 
 def _replace_resource(value: str, struct: Tree, context: _Context) -> str | None:
-    return _pseudonym(value, RESOURCES.get(resource_type(struct), "resource"), context)
+    kind = RESOURCES.get(resource_type(struct), "resource")
+    if kind == "broker" and NAMELESS_RESOURCE.fullmatch(value):
+        return value
+    return _pseudonym(value, kind, context)
 
 
 def _replace_coordinator(value: str, struct: Tree, context: _Context) -> str | None:

@@ -9,8 +9,10 @@ exceptions. With `KDISSECT_JIT=0` in the environment the same source runs uncomp
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
+from kdissect.cache_directory import check_private
 from kdissect.jit import kernel_cache
 from kdissect.jit.kernel_cache import forget_damaged_files
 
@@ -18,7 +20,7 @@ from kdissect.jit.kernel_cache import forget_damaged_files
 def _compiler(**options: Any) -> Callable[[Any], Any]:
     if os.environ.get(kernel_cache.SWITCH) == "0":
         return lambda function: function
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(kernel_cache.kernel_home()))
+    check_private(Path(os.environ.setdefault("NUMBA_CACHE_DIR", str(kernel_cache.kernel_home()))))
     import numba
     from numba.core import caching
 

@@ -23,7 +23,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from kdissect.files import cache_home
+from kdissect.cache_directory import cache_home
 
 # As Numba names it: a path through `..` is the same place.
 PACKAGE = Path(os.path.abspath(__file__)).parents[1]

@@ -18,7 +18,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kdissect import limits
-from kdissect.files import ScratchDirectory, cache_home, processor_count
+from kdissect.cache_directory import cache_home
+from kdissect.files import ScratchDirectory, processor_count
 from kdissect.package_archive import ARCHIVE, pack
 from kdissect.spark.failures import disk_full_explained
 from kdissect.spark.startup.class_data_sharing import ArchiveUse, ClassArchive

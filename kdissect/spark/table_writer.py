@@ -9,7 +9,6 @@ writes to this machine and copies through the file systems of pyarrow, which als
 of a cluster write themselves, through the Hadoop file systems of the cluster.
 """
 
-import shutil
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -23,13 +22,7 @@ from kdissect.capture.storage import (
     local_path,
 )
 from kdissect.errors import OutputError
-from kdissect.files import (
-    FileLock,
-    ScratchDirectory,
-    move_into_place,
-    part_path,
-    recover_replaced,
-)
+from kdissect.files import ScratchDirectory, UnfinishedOutput, recover_replaced
 from kdissect.tables.arrow_columns import escape_csv_batch
 
 if TYPE_CHECKING:
@@ -75,26 +68,24 @@ class TableDirectory:
             if target.is_dir() and any(target.iterdir()) and not overwrite:
                 raise OutputError(f"{target} is not empty: choose another directory or use --overwrite")
             target.parent.mkdir(parents=True, exist_ok=True)
-            self._part = part_path(target)
-            self._part.mkdir()
-            self._claim = FileLock(self._part)
+            self._part = UnfinishedOutput(target)
+            self._part.directory()
         except OSError as error:
             raise OutputError.of(target, error) from None
 
     def write(self, tables: Mapping[str, "DataFrame"], format: TableFormat) -> None:
         """Write all tables; the target appears when they are complete."""
         for name, frame in tables.items():
-            folder = self._part / name
+            folder = self._part.path / name
             _WRITERS[format](frame.write, folder.resolve().as_uri())
             for pattern in _BOOKKEEPING:
                 for path in folder.glob(pattern):
                     path.unlink()
-        move_into_place(self._part, self.target, self._overwrite)
+        self._part.move(self._overwrite)
 
     def abandon(self) -> None:
         """Remove what is incomplete."""
-        shutil.rmtree(self._part, ignore_errors=True)
-        self._claim.end()
+        self._part.end()
 
 
 class TableStore:
@@ -125,6 +116,7 @@ class TableStore:
 
         here = TableDirectory(self._spool.path / "tables")
         here.write(tables, format)
+        here.abandon()
         for found in self._contents():
             (self._system.delete_file if found.is_file else self._system.delete_dir)(found.path)
         for name in tables:

@@ -123,6 +123,41 @@ def test_no_text_of_any_message_is_told_but_the_protocol_s_own_words(key: int) -
             assert left <= own_texts(message), message.name
 
 
+@pytest.mark.parametrize("resource_type", [*range(-1, 10), 16, 32, 100])
+@pytest.mark.parametrize(("key", "version"), [(33, 0), (44, 0)])
+def test_resources_of_every_type_are_hidden(key: int, version: int, resource_type: int) -> None:
+    """AlterConfigs and IncrementalAlterConfigs: a client may send a host as the name of a broker."""
+
+    def shown(name: str) -> str:
+        config = {"name": "log.cleaner.threads", "value": "2"}
+        configs = [config | ({"config_operation": 0} if key == 44 else {})]
+        resources = [{"resource_type": resource_type, "resource_name": name, "configs": configs}]
+        header = {
+            "request_api_key": key,
+            "request_api_version": version,
+            "correlation_id": 1,
+            "client_id": "",
+        }
+        frame = encode_request(header, {"resources": resources, "validate_only": False})
+        exchange = Exchange(
+            0, 0, "answered", key, version, 1, 1, CapturedFrame(frame, len(frame), 0, 0, 1), None
+        )
+        hidden = AnonymizedExchange(DecodedExchange(exchange), Pseudonyms.new("key")).request
+        assert hidden
+        assert hidden.body
+        return str(hidden.body["resources"][0]["resource_name"])
+
+    assert "acme" not in shown("kafka-1.acme.example")
+    if resource_type in (4, 8):
+        assert shown("kafka-1.acme.example").startswith("broker-")
+        assert [shown(name) for name in ("", "17", "-1", "kafka-cluster")] == [
+            "",
+            "17",
+            "-1",
+            "kafka-cluster",
+        ]
+
+
 def dumped(capfdbinary: pytest.CaptureFixture[bytes], *arguments: str) -> str:
     assert main(["dump", *arguments]) == 0
     return capfdbinary.readouterr().out.decode()

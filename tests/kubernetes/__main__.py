@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from pyarrow import parquet
 
-from kdissect.files import cache_home
+from kdissect.cache_directory import cache_home
 from kdissect.tables.schemas import TABLES
 from tests.helpers.spark_cluster import make_python
 from tests.kubernetes.pods import Api, Pods

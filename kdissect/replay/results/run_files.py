@@ -10,7 +10,6 @@ as sizes. Files are readable by their owner only.
 
 import json
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -24,7 +23,7 @@ from kdissect.exchanges.describe import (
     describe_request,
     describe_response,
 )
-from kdissect.files import FileLock, part_path
+from kdissect.files import UnfinishedOutput
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_request, decode_response
 from kdissect.protocol.redact import has_secrets
@@ -58,19 +57,14 @@ def write_run(folder: Path, summary: dict[str, Any], pairs: Iterable[str]) -> No
     if folder.exists():
         raise OutputError(f"{folder} already exists; files of a run are never overwritten")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    part = part_path(folder)
-    part.mkdir(mode=0o700)
-    lock = FileLock(part)
-    try:
-        with _private(part / "pairs.jsonl") as lines:
+    with UnfinishedOutput(folder) as part:
+        path = part.directory(mode=0o700)
+        with _private(path / "pairs.jsonl") as lines:
             for pair in pairs:
                 lines.write(pair + "\n")
-        with _private(part / "run.json") as file:
+        with _private(path / "run.json") as file:
             file.write(json.dumps(summary, indent=1) + "\n")
-        part.rename(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-        lock.end()
+        part.move()
 
 
 def _private(path: Path) -> IO[str]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from kdissect.files import cache_home
+from kdissect.cache_directory import cache_home
 from kdissect.protocol.codec.messages import (
     DecodedMessage,
     decode_request,

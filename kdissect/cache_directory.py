@@ -1,0 +1,119 @@
+"""The user's cache: what can be made again, and is trusted when it is found again.
+
+Compiled kernels, Spark's class archive and an unpacked package are code. Whoever can write into the directory
+that holds them can run code as the user who loads them. So the directory is made for its owner alone (mode
+0700), and its owner, its mode and the directories above it are checked before anything is read from it. The
+rules are those of OpenSSH for the files of a user (StrictModes in sshd_config(5)): nobody but the user and
+the system may own a directory on the way, and nobody else may rename what is in it.
+
+Trusted are the user himself and the accounts of the system. Root trusts only root: with the home directory of
+another user (`sudo -E`), root must not run what that user left there.
+"""
+
+import grp
+import os
+import pwd
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from kdissect.errors import UserError
+
+OWNER_ONLY = 0o700
+FIRST_ORDINARY_USER = 1000  # UID_MIN of login.defs(5): accounts below it belong to the system
+ADVICE = "remove it, or set XDG_CACHE_HOME to a directory of your own"
+
+
+class UntrustedCacheError(UserError):
+    """Another user could have put code into the cache; the message is one sentence."""
+
+
+def cache_home() -> Path:
+    """Return the user's cache directory for kdissect, made if that is possible, and checked.
+
+    It is `kdissect` in XDG_CACHE_HOME (XDG Base Directory Specification).
+    Raise UntrustedCacheError if another user can write there.
+    """
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    path = home / "kdissect"
+    with suppress(OSError):
+        home.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
+        path.mkdir(mode=OWNER_ONLY, exist_ok=True)
+    check_private(path)
+    return path
+
+
+def check_private(path: Path) -> None:
+    """Raise UntrustedCacheError unless a directory is the user's own, and nobody else can replace it.
+
+    What does not exist is not checked. An own directory that others may read is closed to them.
+    """
+    for place in _on_the_way(path):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            _check_parent(place)
+    with suppress(FileNotFoundError, NotADirectoryError):
+        _check_own(path)
+
+
+def _on_the_way(path: Path) -> Iterator[Path]:
+    """Return the directories and links through which a path leads, as written and as resolved."""
+    written, real = Path(os.path.abspath(path)), path.resolve()
+    links = [written] if written.is_symlink() else []
+    yield from dict.fromkeys((*reversed(written.parents[:-1]), *links, *reversed(real.parents[:-1])))
+
+
+def _check_parent(path: Path) -> None:
+    found, user = path.lstat(), os.geteuid()
+    system = 0 if user == 0 else FIRST_ORDINARY_USER - 1
+    if found.st_uid != user and found.st_uid > system:
+        raise UntrustedCacheError(
+            f"{path}, which leads to the cache, belongs to {_user(found.st_uid)}, who could put code there: "
+            "set XDG_CACHE_HOME to a directory of your own"
+        )
+    sticky = found.st_mode & stat.S_ISVTX  # nobody renames what is not his own
+    if not stat.S_ISLNK(found.st_mode) and not sticky and _others_write(found):
+        raise UntrustedCacheError(
+            f"other users may replace what is in {path}, which leads to the cache: "
+            "set XDG_CACHE_HOME to a directory of your own"
+        )
+
+
+def _check_own(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        found = os.fstat(file)
+        if found.st_uid not in (os.geteuid(), 0):
+            raise UntrustedCacheError(
+                f"the cache {path} belongs to {_user(found.st_uid)}, who could put code there: {ADVICE}"
+            )
+        if _others_write(found):
+            raise UntrustedCacheError(
+                f"other users may write to the cache {path} and could put code there: {ADVICE}"
+            )
+        if stat.S_IMODE(found.st_mode) & ~OWNER_ONLY and found.st_uid == os.geteuid():
+            os.fchmod(file, OWNER_ONLY)
+    finally:
+        os.close(file)
+
+
+def _others_write(found: os.stat_result) -> bool:
+    """Return whether anybody but the owner and the system may write."""
+    group = found.st_mode & stat.S_IWGRP and found.st_gid != 0 and not _is_private_group(found.st_gid)
+    return bool(found.st_mode & stat.S_IWOTH or group)
+
+
+def _is_private_group(group: int) -> bool:
+    """Return whether a group has this user's name and no other member, as many systems make one for each."""
+    try:
+        user, found = pwd.getpwuid(os.geteuid()).pw_name, grp.getgrgid(group)
+    except KeyError:
+        return False
+    return found.gr_name == user and set(found.gr_mem) <= {user}
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
