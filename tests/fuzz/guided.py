@@ -1,83 +1,61 @@
-"""Fuzzing guided by coverage: inputs that reach new code are kept and changed further, by atheris, if that is
-installed.
+"""A process that fuzzes one target led by coverage: inputs that reach new code are kept and changed further.
 
-    python -m tests.fuzz --guided --seconds 1200 [--target NAME ...] [--out DIR]
+    python -m tests.fuzz.guided NAME SECONDS SEED DIR PROGRESS
 
-Atheris ends the process that it ran in, so every target has one of its own. Kernels run uncompiled there:
-only Python's own code can be watched. What was kept lies in DIR/corpus-NAME and is where the next run goes
-on.
+Atheris does it, if that is installed. It watches Python's own code, so kernels run uncompiled, and it ends
+the process that it ran in. What it kept lies in DIR/corpus/NAME and is where the next run goes on; `distil`
+makes the small corpora of that.
 """
 
 import os
-import resource
-import subprocess
 import sys
 from pathlib import Path
 from random import Random
 
 MAX_BYTES = 1 << 14
-TOLD = 5  # bytes of a case that say what the rest is
-GUIDED = ("codec", "records", "old", "embedded", "tls", "reader", "columns", "framing", "tcp")
+HEAD = 5  # bytes of a case that say what the rest is
+KEPT_AS_SEED = "seed-"  # how files of the folder begin that are no findings of atheris
 
 
-def guide(names: list[str], seconds: float, seed: int, out: Path) -> int:
-    """Fuzz one target after the other; give how many of them failed."""
-    failed = 0
-    for name in names:
-        (out / f"corpus-{name}").mkdir(parents=True, exist_ok=True)
-        command = [
-            sys.executable,
-            "-m",
-            "tests.fuzz.guided",
-            name,
-            str(seconds / len(names)),
-            str(seed),
-            str(out),
-        ]
-        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-        done = subprocess.run(command, env=os.environ | {"KDISSECT_JIT": "0"}, check=False)
-        spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
-        print(f"{name:12} {spent:>8,.0f} s of processor time", flush=True)
-        failed += bool(done.returncode)
-    return failed
-
-
-def _one(name: str, seconds: float, seed: int, out: Path) -> None:
+def guide(name: str, seconds: float, seed: int, out: Path, progress_path: Path) -> None:
+    """Fuzz a target for so many seconds. Does not return."""
     import atheris
 
     with atheris.instrument_imports(include=["kdissect"]):
-        from tests.fuzz.__main__ import corpus_of, read, watch
         from tests.fuzz.case import from_bytes, to_bytes
+        from tests.fuzz.corpus import corpus_of
         from tests.fuzz.damage import damaged
+        from tests.fuzz.progress import Progress
+        from tests.fuzz.worker import Findings, bound, spent_s
 
     cases = corpus_of(name)
-    folder = out / f"corpus-{name}"
+    folder = out / "corpus" / name
+    folder.mkdir(parents=True, exist_ok=True)
     for number, case in enumerate(cases):
         if len(case.data) <= MAX_BYTES:
-            (folder / f"seed-{number}").write_bytes(to_bytes(case))
-    found: dict[tuple[str, str], Path] = {}
+            (folder / f"{KEPT_AS_SEED}{number}").write_bytes(to_bytes(case))
+    progress, findings, began_s = Progress(progress_path), Findings(name, out), spent_s()
 
-    def one(data: bytes) -> None:
-        if len(data) > TOLD:
-            read(name, from_bytes(data), found, out)
+    def read_one(data: bytes) -> None:
+        if len(data) > HEAD:
+            progress.begin(data)
+            findings.read(from_bytes(data))
+            if progress.executions % 100 == 0:
+                progress.new_coverage = sum(not it.name.startswith(KEPT_AS_SEED) for it in os.scandir(folder))
+            progress.end(spent_s() - began_s)
 
     def change(data: bytes, most: int, number: int) -> bytes:
         chance = Random(number)
-        if chance.random() < 0.3 or len(data) <= TOLD:
-            return atheris.Mutate(data, most)
-        return (data[:TOLD] + damaged(chance, data[TOLD:], chance.choice(cases).data))[:most]
+        if chance.random() < 0.3 or len(data) <= HEAD:
+            return bytes(atheris.Mutate(data, most))
+        return (data[:HEAD] + damaged(chance, data[HEAD:], chance.choice(cases).data))[:most]
 
-    watch()
-    options = [
-        f"-max_total_time={int(seconds)}",
-        f"-seed={seed}",
-        f"-max_len={MAX_BYTES}",
-        "-print_final_stats=1",
-    ]
+    bound(name)
+    options = [f"-max_total_time={int(seconds)}", f"-seed={seed}", f"-max_len={MAX_BYTES}"]
     quiet = ["-verbosity=0", "-rss_limit_mb=6000", "-timeout=600"]
-    atheris.Setup([sys.argv[0], *options, *quiet, str(folder)], one, custom_mutator=change)
+    atheris.Setup([sys.argv[0], *options, *quiet, str(folder)], read_one, custom_mutator=change)
     atheris.Fuzz()
 
 
 if __name__ == "__main__":
-    _one(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
+    guide(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]), Path(sys.argv[5]))

@@ -41,6 +41,7 @@ from kdissect.protocol.schema.registry import (
 )
 from tests.fuzz.captures import check_capture, check_reader
 from tests.fuzz.case import Case
+from tests.fuzz.commands import command
 from tests.fuzz.streams import framing, tcp
 from tests.fuzz.tls import sessions
 from tests.helpers.kafka07_messages import encode_kafka07_request, encode_kafka07_response
@@ -174,4 +175,8 @@ TARGETS: dict[str, Callable[[Case], None]] = {
     "framing": framing,
     "capture": check_capture,
     "tls": sessions,
+    "command": command,
 }
+
+STARTS_PROGRAMS = frozenset({"command"})
+"""Targets that start other programs, so that their memory is not bounded here."""

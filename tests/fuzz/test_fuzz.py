@@ -1,17 +1,24 @@
 """What fuzzing found stays mended, and a little of it is done every time: the same cases each time."""
 
+import json
+import sys
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.fuzz import seeds
-from tests.fuzz.__main__ import CORPORA
+from tests.fuzz import rounds, seeds, totals
+from tests.fuzz.__main__ import jobs_of
 from tests.fuzz.case import Case, from_bytes, to_bytes
+from tests.fuzz.corpus import KEPT, SEEDS
 from tests.fuzz.damage import damaged
-from tests.fuzz.targets import TARGETS
+from tests.fuzz.progress import Done, Progress, read_progress
+from tests.fuzz.rounds import Job, Length, Turn, play_rounds
+from tests.fuzz.targets import STARTS_PROGRAMS, TARGETS
+from tests.fuzz.totals import SUBJECTS, WHAT_IT_READS, add_turn, write_page
 
 CASES = sorted(Path(__file__).with_name("cases").glob("*.bin"))
+SMALL = 64 << 10  # bytes of the corpus of a target
 
 
 @pytest.mark.parametrize("path", CASES, ids=[path.stem for path in CASES])
@@ -24,16 +31,88 @@ SLOW = {"capture"}  # targets that dissect whole captures
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in sorted(TARGETS)],
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for name in sorted(TARGETS.keys() - STARTS_PROGRAMS)
+    ],
 )
 def test_a_little(name: str) -> None:
     rng = Random(name)
-    cases = CORPORA[name]() if name in CORPORA else list(seeds.invented(rng))
+    cases = SEEDS[name]() if name in SEEDS else list(seeds.invented(rng))
     for _ in range(150):
         case, other = rng.choice(cases), rng.choice(cases)
         TARGETS[name](case._replace(data=damaged(rng, case.data, other.data)))
 
 
+@pytest.mark.spark
+def test_a_few_whole_commands(tmp_path: Path) -> None:
+    """In a process of its own, which has a Spark of its own."""
+    turns = list(play_rounds(jobs_of(["command"], "mutator", "off"), Length(1, 2, 1), tmp_path, 5))
+    assert [turn.failures for turn in turns] == [0]
+    assert turns[0].done.executions > 2
+
+
 def test_cases_survive_their_files() -> None:
     case = Case(-1, 32767, True, b"bytes")
     assert from_bytes(to_bytes(case)) == case
+
+
+def test_corpora_are_small_and_read() -> None:
+    assert {path.name for path in KEPT.glob("*")} <= TARGETS.keys()
+    for folder in KEPT.glob("*"):
+        paths = list(folder.glob("*.bin"))
+        assert 0 < sum(path.stat().st_size for path in paths) < SMALL
+        if folder.name not in STARTS_PROGRAMS:
+            for path in paths:
+                TARGETS[folder.name](from_bytes(path.read_bytes()))
+
+
+def test_progress_tells_the_case_in_which_a_process_died(tmp_path: Path) -> None:
+    with Progress(tmp_path / "progress") as progress:
+        for raw in (b"one", b"another one"):
+            progress.begin(raw)
+            progress.end(1.5)
+        assert read_progress(tmp_path / "progress") == Done(2, 1.5, 0, b"")
+        progress.begin(b"the last")
+    assert read_progress(tmp_path / "progress") == Done(2, 1.5, 0, b"the last")
+    assert read_progress(tmp_path / "none").executions == 0
+
+
+def test_a_process_that_dies_leaves_its_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module `dies` stands for a harness that a compiled kernel has ended."""
+    (tmp_path / "dies.py").write_text(
+        "import os, pathlib, sys\n"
+        "from tests.fuzz.progress import Progress\n"
+        "Progress(pathlib.Path(sys.argv[5])).begin(b'what it read')\n"
+        "os.kill(os.getpid(), 11)\n"
+    )
+    monkeypatch.setitem(rounds.MODULES, "mutator", "dies")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[2]}")
+    turns = play_rounds([Job("tcp", "mutator", True)], Length(0.5, 1, 1), tmp_path / "out", 1, sys.executable)
+    assert {turn.failures for turn in turns} == {1}
+    assert [path.read_bytes() for path in (tmp_path / "out").iterdir()] == [b"what it read"]
+
+
+def test_turns_add_up_to_a_page(tmp_path: Path) -> None:
+    data, page = tmp_path / "fuzz.json", tmp_path / "fuzz.md"
+    for _ in range(2):
+        add_turn(Turn(Job("tcp", "mutator", True), Done(1000, 900.0, 0, b""), 1), data)
+        add_turn(Turn(Job("tcp", "atheris", False), Done(10, 1.0, 7, b""), 0), data)
+    write_page(data, page)
+    text = page.read_text()
+    assert "| TCP | 2,020 | 1,800 s | 2 s | 1,802 s | 50% |" in text
+    assert f"| tcp | {WHAT_IT_READS['tcp']} | mutator | on | 2,000 | 1,800 s |  | 2 |" in text
+    assert f"| tcp | {WHAT_IT_READS['tcp']} | atheris | off | 20 | 2 s | 7 | 0 |" in text
+    assert json.loads(data.read_text())["rows"]["tcp mutator on"]["turns"] == 2
+
+
+def test_every_target_has_a_subject() -> None:
+    assert sorted(name for names in SUBJECTS.values() for name in names) == sorted(TARGETS)
+    assert WHAT_IT_READS.keys() == TARGETS.keys()
+    assert totals.DATA.parent == totals.PAGE.parent
+
+
+def test_atheris_gets_no_compiled_kernels_and_no_programs() -> None:
+    jobs = jobs_of(["tcp", "command"], "atheris", "both")
+    assert jobs == [Job("tcp", "atheris", False)]
+    assert len(jobs_of(["tcp", "command"], "mutator", "both")) == 4

@@ -1,0 +1,147 @@
+"""What was fuzzed in all runs: figures in `reports/fuzz.json`, and the page `reports/fuzz.md` made of them.
+
+A row is a target, an engine and the compiler on or off. Figures of a run are added to those of the runs
+before.
+"""
+
+import json
+import subprocess
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.fuzz.rounds import Turn
+
+ROOT = Path(__file__).parents[2]
+DATA, PAGE = ROOT / "reports" / "fuzz.json", ROOT / "reports" / "fuzz.md"
+FIGURES = ("turns", "executions", "processor_s", "new_coverage", "failures")
+WHAT_IT_READS = {
+    "capture": "whole capture files, to rows of tables; any splits",
+    "reader": "capture files: index and pass one; any splits",
+    "tcp": "TCP segments: reassembly, and all after it; any slabs",
+    "framing": "ordered streams: framing and pairing; any slabs",
+    "records": "record batches and message sets, both readers",
+    "compression": "compressed records, every codec",
+    "tls": "TLS records, handshakes and key logs",
+    "codec": "schema programs: the plain codec, there and back",
+    "columns": "schema programs: the columnar reader, against the plain codec",
+    "embedded": "schema programs: messages inside messages",
+    "filters": "schema programs: filters on messages",
+    "old": "messages of Kafka 0.7",
+    "command": "whole commands on capture files, twice, with different splits",
+}
+SUBJECTS = {
+    "capture": ("capture", "reader"),
+    "TCP": ("tcp",),
+    "framing": ("framing",),
+    "records": ("records", "compression"),
+    "TLS": ("tls",),
+    "schema programs": ("codec", "columns", "embedded", "filters", "old"),
+    "whole commands": ("command",),
+}
+PAGE_HEAD = """# Fuzzing, in figures
+
+`python -m tests.fuzz` writes this page and adds to its figures. [docs/fuzzing.md](../docs/fuzzing.md)
+explains the targets, and lists what was found.
+
+{executions:,} executions in {hours:.1f} hours of processor time, {since} to {until}, at {commits} commits
+({span}).
+
+## By subject
+
+The aim is an hour of processor time each ({aim:,.0f} s).
+
+| subject | executions | processor time, compiler on | compiler off | both | of the hour |
+| --- | ---: | ---: | ---: | ---: | ---: |
+"""
+BY_TARGET = """
+## By target
+
+New coverage is the number of inputs that reached new code. A failure is a kind of failure in one turn of a
+process, so one defect counts in each turn until it is mended.
+
+| target | what it reads | engine | compiler | executions | processor time | new coverage | failures |
+| --- | --- | --- | --- | ---: | ---: | ---: | ---: |
+"""
+SPENT_S = 3600.0  # of processor time that each subject should have had
+
+
+def add_turn(turn: Turn, data: Path = DATA) -> None:
+    """Add a turn to the figures."""
+    kept = _read(data)
+    job = turn.job
+    row = kept["rows"].setdefault(
+        f"{job.target} {job.engine} {'on' if job.compiled else 'off'}", dict.fromkeys(FIGURES, 0)
+    )
+    row["turns"] += 1
+    row["executions"] += turn.done.executions
+    row["processor_s"] = round(row["processor_s"] + turn.done.processor_s, 1)
+    row["new_coverage"] = max(row["new_coverage"], turn.done.new_coverage)
+    row["failures"] += turn.failures
+    kept["until"] = datetime.now(UTC).strftime("%Y-%m-%d")
+    kept.setdefault("since", kept["until"])
+    if (commit := _commit()) not in kept["commits"]:
+        kept["commits"].append(commit)
+    data.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+
+
+def write_page(data: Path = DATA, page: Path = PAGE) -> None:
+    """Write the page of the figures."""
+    page.write_text("\n".join(_lines(_read(data))) + "\n", "utf-8")
+
+
+def _read(data: Path) -> dict[str, Any]:
+    if data.exists():
+        kept: dict[str, Any] = json.loads(data.read_text("utf-8"))
+        return kept
+    return {"commits": [], "rows": {}}
+
+
+def _commit() -> str:
+    command = ["git", "-C", str(ROOT), "rev-parse", "--short=9", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+
+
+def _lines(kept: dict[str, Any]) -> list[str]:
+    rows = kept["rows"]
+    executions = sum(row["executions"] for row in rows.values())
+    hours = sum(row["processor_s"] for row in rows.values()) / 3600
+    commits = kept["commits"]
+    span = ", ".join(commits[:1] + commits[-1:]) if len(commits) > 1 else "".join(commits)
+    lines = PAGE_HEAD.format(
+        executions=executions,
+        hours=hours,
+        since=kept.get("since", ""),
+        until=kept.get("until", ""),
+        commits=len(commits),
+        span=span,
+        aim=SPENT_S,
+    ).splitlines()
+    lines += [*_subject_rows(rows), *BY_TARGET.splitlines()]
+    for name, row in sorted(rows.items()):
+        target, engine, compiler = name.split()
+        coverage = f"{row['new_coverage']:,}" if engine == "atheris" else ""
+        lines.append(
+            f"| {target} | {WHAT_IT_READS[target]} | {engine} | {compiler} | {row['executions']:,} "
+            f"| {row['processor_s']:,.0f} s | {coverage} | {row['failures']:,} |"
+        )
+    return lines
+
+
+def _subject_rows(rows: dict[str, dict[str, Any]]) -> list[str]:
+    spent: defaultdict[tuple[str, str], float] = defaultdict(float)
+    executions: defaultdict[str, int] = defaultdict(int)
+    for name, row in rows.items():
+        target, _engine, compiler = name.split()
+        subject = next(subject for subject, targets in SUBJECTS.items() if target in targets)
+        spent[subject, compiler] += row["processor_s"]
+        executions[subject] += row["executions"]
+    lines = []
+    for subject in SUBJECTS:
+        on, off = spent[subject, "on"], spent[subject, "off"]
+        lines.append(
+            f"| {subject} | {executions[subject]:,} | {on:,.0f} s | {off:,.0f} s | {on + off:,.0f} s "
+            f"| {(on + off) / SPENT_S:.0%} |"
+        )
+    return lines
