@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+LOOPBACK = "127.0.0.1"
 _METADATA = struct.pack(">hhih3si", 3, 1, 7, 3, b"lab", -1)
 
 
@@ -40,7 +41,7 @@ def free_ports(count: int) -> list[int]:
                 continue
             listener = held.enter_context(socket.socket())
             with contextlib.suppress(OSError):
-                listener.bind(("127.0.0.1", port))
+                listener.bind((LOOPBACK, port))
                 ports.append(port)
             if len(ports) == count:
                 _given.update(ports)
@@ -91,7 +92,7 @@ def create_topic(
     return int(code)
 
 
-def limit(port: int, client_id: str, bytes_per_second: float) -> None:
+def limit(port: int, client_id: str, bytes_per_second: float, host: str = LOOPBACK) -> None:
     """Set the byte rates at which the broker on `port` lets a client id produce and fetch (AlterClientQuotas
     0)."""
     quotas = b"".join(
@@ -100,16 +101,17 @@ def limit(port: int, client_id: str, bytes_per_second: float) -> None:
     )
     entity = struct.pack(">i", 1) + _text("client-id") + _text(client_id)
     request = struct.pack(">hhi", 49, 0, 9) + _text("lab") + struct.pack(">i", 1) + entity
-    answer = ask(port, request + struct.pack(">i", 2) + quotas + struct.pack(">?", False), timeout=30.0)
+    request += struct.pack(">i", 2) + quotas + struct.pack(">?", False)
+    answer = ask(port, request, timeout=30.0, host=host)
     # correlation id, throttle time and the count of entries come before the code.
     (code,) = struct.unpack_from(">h", answer, 12)
     if code:
         raise RuntimeError(f"quota of {client_id} was not set: {code}")
 
 
-def ask(port: int, request: bytes, timeout: float) -> bytes:
+def ask(port: int, request: bytes, timeout: float, host: str = LOOPBACK) -> bytes:
     """Send one request, header and all, on a connection of its own; give the answer without its length."""
-    with socket.create_connection(("127.0.0.1", port), timeout) as connection:
+    with socket.create_connection((host, port), timeout) as connection:
         connection.sendall(struct.pack(">i", len(request)) + request)
         (size,) = struct.unpack(">i", _receive(connection, 4))
         return _receive(connection, size)

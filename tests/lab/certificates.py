@@ -13,7 +13,12 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 
-def certificate(folder: Path, kind: str = "rsa", names: Sequence[str] = ("localhost",)) -> Path:
+def certificate(
+    folder: Path,
+    kind: str = "rsa",
+    names: Sequence[str] = ("localhost",),
+    addresses: Sequence[str] = ("127.0.0.1",),
+) -> Path:
     """Make a self-signed certificate for this machine, with its key in the same PEM file."""
     path = folder / f"{kind}.pem"
     if path.exists():
@@ -21,7 +26,7 @@ def certificate(folder: Path, kind: str = "rsa", names: Sequence[str] = ("localh
     key = rsa.generate_private_key(65537, 2048) if kind == "rsa" else ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
     now = dt.datetime.now(dt.UTC)
-    known = [*map(x509.DNSName, names), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    known = [*map(x509.DNSName, names), *(x509.IPAddress(ipaddress.ip_address(a)) for a in addresses)]
     made = (
         x509.CertificateBuilder()
         .subject_name(name)

@@ -86,8 +86,10 @@ public class LabClient {
         openConsumer(topics());
         try {
             while (!stopping) {
-                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200)))
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200))) {
                     records.merge(record.topic(), 1, Integer::sum);
+                    rest();
+                }
             }
         } finally {
             consumer.close();
@@ -169,7 +171,8 @@ public class LabClient {
         StringBuilder text = new StringBuilder("{\"sender\":\"" + job.get("client_id") + "\",\"number\":" + number + ",\"text\":\"");
         for (int step = 0; text.length() < number("value_bytes") - 8; step++)
             text.append("item").append((number * 31 + step * 7) % 997).append(' ');
-        return new ProducerRecord<>(topic(number), (job.get("client_id") + "-" + number).getBytes(), text.append("\"}").toString().getBytes());
+        String key = job.getOrDefault("key", "").isEmpty() ? job.get("client_id") + "-" + number : job.get("key");
+        return new ProducerRecord<>(topic(number), key.getBytes(), text.append("\"}").toString().getBytes());
     }
 
     private List<String> topics() {
@@ -197,6 +200,15 @@ public class LabClient {
         long wait = (long) ((due - System.nanoTime()) / 1e6);
         try {
             if (wait > 0) Thread.sleep(wait);
+        } catch (InterruptedException end) {
+            stopping = true;
+        }
+    }
+
+    /** Rests as long as the work on a record takes. */
+    private void rest() {
+        try {
+            Thread.sleep(Integer.parseInt(job.getOrDefault("rest_ms", "0")));
         } catch (InterruptedException end) {
             stopping = true;
         }

@@ -1,0 +1,12 @@
+"""Incidents on real three-broker clusters, recorded with the truth beside each capture.
+
+    network     hosts of their own addresses and a switch between them, or one machine's loopback
+    forwarder   the way to one host, which can be cut, slow, lossy, too small or forgetful
+    brokers     three brokers that stay up from scenario to scenario
+    work        what one client does, in words that programs of every language understand
+    scene       what a scenario sees: brokers, hosts, clients, chance, and the truth that it writes
+    servers, paths, groups, requests, healthy    the scenarios, one short function each
+    record      the command: one cluster, many recordings
+
+Chance is seeded: who, when, which broker, which languages and which background load follow from the seed.
+"""

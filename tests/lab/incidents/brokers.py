@@ -1,0 +1,343 @@
+"""Three brokers of release 4.3.1, each also a controller, that stay up from scenario to scenario.
+
+In: a `Network`. Out: brokers with listeners for clients (plain, SASL, TLS), for the operator and for each
+other, and the operator's requests. What a scenario breaks it mends; `ready` returns when all brokers are
+in sync again."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import signal
+import socket
+import struct
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import ElectionType, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+
+from tests.lab import broker_requests as wire
+from tests.lab.certificates import certificate
+from tests.lab.incidents.network import PORTS, Loopback, Network
+from tests.lab.maven import classpath
+from tests.lab.process import SMALL_JVM, Child
+from tests.lab.releases import CURRENT
+from tests.lab.security import SCRAM_USERS
+
+_TEMPLATES = Path(__file__).parents[1] / "templates"
+CGROUPS = Path("/sys/fs/cgroup/cpu")
+USERS = {"alice": "correct-horse-battery", "bob": "paper-clip-staple"}
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_JAAS = f"{_PLAIN} required " + " ".join(f'user_{name}="{secret}"' for name, secret in USERS.items()) + ";"
+
+SETTINGS = {
+    "num.partitions": "6",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "1",
+    "offsets.topic.num.partitions": "6",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "num.network.threads": "2",
+    "num.io.threads": "3",
+    "num.replica.fetchers": "1",
+    "auto.leader.rebalance.enable": "false",
+    "auto.create.topics.enable": "false",
+    "group.min.session.timeout.ms": "1000",
+    "replica.lag.time.max.ms": "8000",
+    "controlled.shutdown.enable": "true",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",  # the brokers, the operator and clients of the plain listener
+    "allow.everyone.if.no.acl.found": "true",
+    "log.message.timestamp.after.max.ms": "3600000",
+    "log.retention.check.interval.ms": "3600000",
+}
+
+
+@dataclass(slots=True)
+class Broker:
+    """One broker: its process, where it lives and where clients reach it."""
+
+    number: int
+    host: str
+    address: str  # with the port of the plain listener for clients
+    child: Child
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return f"broker {self.number} ({self.address})"
+
+    def kill(self) -> None:
+        self.child.kill()
+
+    def stop(self) -> None:
+        """Shut down as an operator would: leadership moves away first."""
+        self.child.stop()
+
+    def start(self) -> None:
+        self.child.start()
+
+    def freeze(self) -> int:
+        """Stop the process in the middle of whatever it does; return when that was."""
+        return self._send(signal.SIGSTOP)
+
+    def thaw(self) -> int:
+        return self._send(signal.SIGCONT)
+
+    def limit_cpu(self, share: float | None) -> int:
+        """Limit the process to that share of one processor, or to nothing; return when that was."""
+        group = CGROUPS / f"kdissect-lab-{self.child.process.pid}"  # type: ignore[union-attr]
+        if share is None:
+            if group.exists():
+                for pid in (group / "cgroup.procs").read_text().split():
+                    (CGROUPS / "cgroup.procs").write_text(pid)
+                group.rmdir()
+            return time.time_ns()
+        group.mkdir(exist_ok=True)
+        (group / "cpu.cfs_period_us").write_text("100000")
+        (group / "cpu.cfs_quota_us").write_text(str(int(share * 100_000)))
+        (group / "cgroup.procs").write_text(str(self.child.process.pid))  # type: ignore[union-attr]
+        return time.time_ns()
+
+    def _send(self, number: signal.Signals) -> int:
+        assert self.child.process is not None
+        self.child.process.send_signal(number)
+        return time.time_ns()
+
+
+class Brokers:
+    """A context manager: the cluster and the operator's hand on it."""
+
+    def __init__(self, network: Network, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.network, self.folder = network, folder
+        self.settings = SETTINGS | dict(settings or {})
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        self.addresses = [network.address(f"b{n}") for n in (1, 2, 3)]
+        self.certificate = certificate(folder, addresses=sorted(set(self.addresses)))
+        self.all = [self._broker(number) for number in (1, 2, 3)]
+
+    def bootstrap(self, listener: str = "CLIENT") -> str:
+        return ",".join(
+            f"{address}:{self.network.port(number, listener)}"
+            for number, address in enumerate(self.addresses, 1)
+        )
+
+    def broker(self, number: int) -> Broker:
+        return self.all[number - 1]
+
+    def __enter__(self) -> Self:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
+        formatters = []
+        for broker in self.all:
+            self.write_settings(broker)
+            format_storage = (
+                "kafka.tools.StorageTool",
+                "format",
+                "-t",
+                cluster_id,
+                "-c",
+                str(broker.folder / "server.properties"),
+                *SCRAM_USERS,
+            )
+            command = [*self.network.command(broker.host), *self._java(broker.folder, *format_storage)]
+            formatters.append(Child(f"format {broker.number}", command, broker.folder / "format.log").start())
+        for formatter in formatters:
+            formatter.wait()
+        for broker in self.all:
+            broker.start()
+        self.admin = AdminClient(
+            {"bootstrap.servers": self.bootstrap("ADMIN"), "client.id": "operator", "log_level": 0}
+        )
+        self.ready(90)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for broker in self.all:
+            broker.kill()
+
+    def revive(self) -> None:
+        """Start the brokers that do not run, and return when all are in sync."""
+        for broker in self.all:
+            if not broker.child.running:
+                broker.start()
+        self.ready()
+
+    def ready(self, patience: float = 60) -> None:
+        """Return when all brokers answer and all partitions have all replicas in sync."""
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                seen = self.admin.list_topics(timeout=5)
+                short = [
+                    (topic.topic, p.id)
+                    for topic in seen.topics.values()
+                    for p in topic.partitions.values()
+                    if len(p.isrs) < len(p.replicas) or p.leader < 0
+                ]
+                if len(seen.brokers) == 3 and not short:
+                    return
+                reason = f"{sorted(seen.brokers)}, short of replicas: {short[:5]}"
+            except KafkaException as error:
+                reason = str(error)
+            if time.monotonic() > deadline:
+                tails = "\n".join(broker.child.tail(8) for broker in self.all)
+                raise TimeoutError(f"brokers are not ready: {reason}\n{tails}")
+            time.sleep(0.2)
+
+    def create_topic(self, name: str, partitions: int = 6, replicas: int = 3, **config: Any) -> str:
+        """Create a topic; settings have underscores in place of dots."""
+        settings = {key.replace("_", "."): str(value) for key, value in config.items()}
+        topic = NewTopic(name, partitions, replicas, config=settings)
+        for future in self.admin.create_topics([topic]).values():
+            future.result(20)
+        self.ready()
+        return name
+
+    def delete_topics(self, names: list[str]) -> None:
+        for future in self.admin.delete_topics(names).values() if names else ():
+            try:
+                future.result(20)
+            except KafkaException as error:
+                print(f"  not deleted: {error}", flush=True)
+
+    def leader(self, topic: str, partition: int) -> int:
+        description = self.admin.describe_topics(TopicCollection([topic]))[topic].result(20)
+        return int(description.partitions[partition].leader.id)
+
+    def configure(self, kind: str, name: str, **config: Any) -> None:
+        """Set settings of a "topic" or a "broker" (by its number); "" brings the default back."""
+        entries = [
+            ConfigEntry(
+                key.replace("_", "."),
+                str(value) or None,
+                incremental_operation=AlterConfigOpType.SET if str(value) else AlterConfigOpType.DELETE,
+            )
+            for key, value in config.items()
+        ]
+        resource = ConfigResource(kind, name, incremental_configs=entries)
+        for future in self.admin.incremental_alter_configs([resource]).values():
+            future.result(20)
+
+    def limit_client(self, client_id: str, bytes_per_second: float) -> None:
+        host, port = self.bootstrap("ADMIN").split(",")[0].split(":")
+        wire.limit(int(port), client_id, bytes_per_second, host=host)
+
+    def elect_preferred(self, *topics: str) -> int:
+        """Move leadership of all partitions to their preferred replicas; return when it was asked for."""
+        seen = self.admin.list_topics(timeout=10).topics
+        partitions = [TopicPartition(topic, number) for topic in topics for number in seen[topic].partitions]
+        moment = time.time_ns()
+        self.admin.elect_leaders(ElectionType.PREFERRED, partitions).result(20)
+        return moment
+
+    def delete_records(self, topic: str) -> None:
+        """Delete all records that a topic has now."""
+        count = len(self.admin.list_topics(topic, timeout=10).topics[topic].partitions)
+        ends = [TopicPartition(topic, number, -1) for number in range(count)]
+        for future in self.admin.delete_records(ends).values():
+            future.result(20)
+
+    def restart(self, broker: Broker, advertised_port: int = 0) -> None:
+        """Stop and start a broker; it advertises another port to clients if one is named."""
+        advertised = self._own(broker)["advertised.listeners"]
+        if advertised_port:
+            host = broker.address.split(":")[0]
+            advertised = advertised.replace(
+                f"CLIENT://{broker.address}", f"CLIENT://{host}:{advertised_port}"
+            )
+        self.write_settings(broker, advertised_listeners=advertised)
+        broker.stop()
+        broker.start()
+        self.wait_until_listening(broker)
+
+    def coordinator(self, group: str) -> int:
+        """Return the number of the broker that coordinates a group (FindCoordinator 0)."""
+        request = struct.pack(">hhih3sh", 10, 0, 5, 3, b"lab", len(group)) + group.encode()
+        for address in self.bootstrap("ADMIN").split(","):
+            host, port = address.split(":")
+            try:
+                answer = wire.ask(int(port), request, 5, host=host)
+            except OSError:
+                continue
+            error, number = struct.unpack_from(">hi", answer, 4)
+            if not error:
+                return int(number)
+        return -1
+
+    def wait_until_listening(self, broker: Broker, patience: float = 40) -> int:
+        """Return when the broker accepts connections of clients; give that moment."""
+        host = broker.address.split(":")[0]
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            try:
+                # The operator's listener, so that no capture shows the attempt.
+                admin = self.network.port(broker.number, "ADMIN")
+                socket.create_connection((host, admin), 1).close()
+                return time.time_ns()
+            except OSError:
+                time.sleep(0.1)
+        raise TimeoutError(f"{broker.name} does not listen")
+
+    def write_settings(self, broker: Broker, **changed: str) -> None:
+        """Write the broker's settings, which count from its next start on; `changed` have underscores."""
+        own = self._own(broker) | {key.replace("_", "."): value for key, value in changed.items()}
+        lines = {**self.settings, **own}
+        (broker.folder / "server.properties").write_text("".join(f"{k}={v}\n" for k, v in lines.items()))
+
+    def _own(self, broker: Broker) -> dict[str, str]:
+        host, number = self.network.address(broker.host), broker.number
+        at = {name: f"{name}://{host}:{self.network.port(number, name)}" for name in PORTS}
+        internal = "INTERNAL" if isinstance(self.network, Loopback) else "CLIENT"
+        voters = ",".join(
+            f"{n}@{address}:{self.network.port(n, 'CONTROLLER')}"
+            for n, address in enumerate(self.addresses, 1)
+        )
+        protocols = dict.fromkeys(PORTS, "PLAINTEXT") | {"SASL": "SASL_PLAINTEXT", "TLS": "SSL"}
+        return {
+            "process.roles": "broker,controller",
+            "node.id": str(number),
+            "controller.quorum.voters": voters,
+            "listeners": ",".join(at.values()),
+            "advertised.listeners": ",".join(a for name, a in at.items() if name != "CONTROLLER"),
+            "listener.security.protocol.map": ",".join(f"{k}:{v}" for k, v in protocols.items()),
+            "inter.broker.listener.name": internal,
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(broker.folder / "data"),
+            "group.initial.rebalance.delay.ms": "0" if internal == "INTERNAL" else "3000",
+            "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+            "listener.name.sasl.plain.sasl.jaas.config": _JAAS,
+            "listener.name.sasl.scram-sha-256.sasl.jaas.config": f"{_SCRAM} required;",
+            "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{_SCRAM} required;",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.certificate),
+        }
+
+    def _broker(self, number: int) -> Broker:
+        host = f"b{number}"
+        folder = self.folder / f"broker-{number}"
+        folder.mkdir()
+        java = self._java(folder, "kafka.Kafka", str(folder / "server.properties"))
+        child = Child(f"broker {number}", [*self.network.command(host), *java], folder / "server.log")
+        address = f"{self.network.address(host)}:{self.network.port(number, 'CLIENT')}"
+        return Broker(number, host, address, child, folder)
+
+    def _java(self, folder: Path, *arguments: str) -> list[str]:
+        logging = [
+            f"-Dlog4j2.configurationFile={_TEMPLATES / 'broker-log4j2.xml'}",
+            f"-Dlab.requests={folder / 'requests.log'}",
+            "-Dlab.requests.level=OFF",
+        ]
+        return ["java", *SMALL_JVM, *logging, "-cp", classpath(CURRENT), *arguments]

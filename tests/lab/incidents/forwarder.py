@@ -1,0 +1,107 @@
+"""The way between one host and the switch: `python -m tests.lab.incidents.forwarder HOST-SIDE SWITCH-SIDE`.
+
+Ethernet frames of one interface leave by the other. Lines of JSON on standard input set what happens to
+IPv4 packets, from the moment they are read; ARP always passes, so that a dead way looks like silence:
+
+    {"cut": true}           no packet passes
+    {"delay_s": 0.05}       each takes so much longer, in both directions
+    {"lost": 0.05}          the share that is lost
+    {"largest": 600}        frames of more bytes are lost
+    {"idle_s": 6}           a TCP connection that was silent for so long is forgotten: its packets are lost
+    {"peer": "10.1.0.3"}    only packets from or to this address are treated so
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import random
+import select
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+ALL_PROTOCOLS, OUTGOING, IPV4, TCP, SYN = 3, 4, b"\x08\x00", 6, 2
+
+
+@dataclass(slots=True)
+class Treatment:
+    """What happens to packets now; `counted` says what happened to them until now."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    chance: random.Random = field(default_factory=lambda: random.Random(1))
+    counted: dict[str, int] = field(default_factory=lambda: {"passed": 0, "lost": 0})
+    _seen: dict[bytes, float] = field(default_factory=dict)
+    _forgotten: set[bytes] = field(default_factory=set)
+
+    def delay_of(self, frame: bytes, now: float) -> float | None:
+        """Return how much later the frame leaves, in seconds, or None if it is lost."""
+        if frame[12:14] != IPV4 or not self._concerned(frame):
+            return 0.0
+        lost = (
+            bool(self.settings.get("cut"))
+            or len(frame) > self.settings.get("largest", 1 << 20)
+            or self.chance.random() < self.settings.get("lost", 0.0)
+            or self._idle(frame, now)
+        )
+        self.counted["lost" if lost else "passed"] += 1
+        return None if lost else float(self.settings.get("delay_s", 0.0))
+
+    def _concerned(self, frame: bytes) -> bool:
+        peer = self.settings.get("peer")
+        return peer is None or socket.inet_aton(peer) in (frame[26:30], frame[30:34])
+
+    def _idle(self, frame: bytes, now: float) -> bool:
+        limit = self.settings.get("idle_s")
+        if limit is None or frame[23] != TCP:
+            return False
+        header = 14 + (frame[14] & 15) * 4
+        ends = sorted(
+            (frame[26:30] + frame[header : header + 2], frame[30:34] + frame[header + 2 : header + 4])
+        )
+        connection = b"".join(ends)
+        if frame[header + 13] & SYN:
+            self._forgotten.discard(connection)
+        elif now - self._seen.get(connection, now) > limit:
+            self._forgotten.add(connection)
+        self._seen[connection] = now
+        return connection in self._forgotten
+
+
+def pass_frames(names: list[str]) -> None:
+    """Pass frames between two interfaces until standard input ends, then print what was counted."""
+    ends = [socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ALL_PROTOCOLS)) for _ in names]
+    for end, name in zip(ends, names, strict=True):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+        end.bind((name, 0))
+    treatment = Treatment()
+    due: list[tuple[float, int, int, bytes]] = []
+    number = 0
+    print("ready", flush=True)
+    while True:
+        wait = max(0.0, due[0][0] - time.monotonic()) if due else None
+        readable = select.select([*ends, sys.stdin], [], [], wait)[0]
+        if sys.stdin in readable:
+            if not (line := sys.stdin.readline()):
+                break
+            treatment.settings = json.loads(line)
+            print("set", flush=True)
+        for end in ends:
+            if end not in readable:
+                continue
+            frame, about = end.recvfrom(1 << 16)
+            now = time.monotonic()
+            if about[2] == OUTGOING or (delay := treatment.delay_of(frame, now)) is None:
+                continue
+            number += 1
+            heapq.heappush(due, (now + delay, number, 1 - ends.index(end), frame))
+        while due and due[0][0] <= time.monotonic():
+            _, _, out, frame = heapq.heappop(due)
+            ends[out].send(frame)
+    print(json.dumps(treatment.counted), flush=True)
+
+
+if __name__ == "__main__":
+    pass_frames(sys.argv[1:3])
