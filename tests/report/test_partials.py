@@ -40,14 +40,6 @@ def test_any_batches_in_any_order_give_the_same_partial(seed, calls, exchanges):
     assert build_report(left, CaptureFacts()) == build_report(at_once, CaptureFacts())
 
 
-def test_parts_have_one_row_per_key():
-    partial = summarise(synthetic.tables(np.random.default_rng(4), 3000))
-    for name, part in PARTIAL_TABLES.items():
-        keys = partial.table(part).select([key for key, _ in part.keys])
-        assert keys.group_by(keys.column_names).aggregate([]).num_rows == keys.num_rows, name
-        assert keys.num_rows, name
-
-
 def test_through_arrow_and_back():
     rng = np.random.default_rng(5)
     dealt = synthetic.in_batches(rng, synthetic.tables(rng, 1000), 3)

@@ -1,7 +1,6 @@
 """The little capture that workers warm up on must exercise what real captures do."""
 
 import ast
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ import kdissect
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.spark.startup.warmup import CAPTURES, warm_up
+from tests.helpers.command import environment
 
 PACKAGE = Path(kdissect.__file__).parent
 
@@ -61,11 +61,11 @@ def test_it_is_small() -> None:
 
 def test_it_calls_every_kernel() -> None:
     """What is compiled for later runs must be what later runs need."""
-    told = subprocess.run(
+    called = subprocess.run(
         [sys.executable, "-P", "-c", CALLED],
-        env={**os.environ, "KDISSECT_JIT": "0"},
+        env=environment(KDISSECT_JIT="0"),
         capture_output=True,
         text=True,
         check=True,
     )
-    assert entrances() - set(told.stdout.split()) == SELDOM_NEEDED
+    assert entrances() - set(called.stdout.split()) == SELDOM_NEEDED

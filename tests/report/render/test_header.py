@@ -1,0 +1,64 @@
+"""The first lines of a report, and the sentence of one with nothing in it."""
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from kdissect.report.build.report import build_report
+from kdissect.report.model.summary import CaptureFacts
+from kdissect.report.partials import summarise
+from kdissect.report.render.report_text import render
+from kdissect.report.render.terminal import Terminal
+from kdissect.tables.schemas import CONNECTIONS
+from tests.helpers import paper_capture
+
+
+def connections_only(protocol):
+    return {
+        "connections": paper_capture.tables()["connections"]
+        .slice(0, 1)
+        .set_column(9, "protocol", pa.array([protocol]))
+    }
+
+
+@pytest.mark.parametrize(
+    ("tables", "packets", "words"),
+    [
+        ({}, 0, "No packets in this capture."),
+        ({}, 7, "No TCP connection with payload in this capture."),
+        (connections_only("unknown"), 7, "No Kafka requests or responses in this capture."),
+        (
+            connections_only("tls"),
+            7,
+            "No readable Kafka traffic: all connections are encrypted (TLS) or not Kafka.",
+        ),
+        (connections_only("kafka-0.7"), 7, "No Kafka requests or responses in this capture."),
+        (connections_only("kafka"), 7, "No Kafka requests or responses in this capture."),
+    ],
+)
+def test_empty_captures_are_told_in_plain_words(tables, packets, words):
+    assert CONNECTIONS.names[9] == "protocol"
+    text = render(build_report(summarise(tables), CaptureFacts(packets=packets)), Terminal(80))
+    assert words in text
+    assert "Profile" not in text
+
+
+def test_nothing_answered():
+    tables = dict(paper_capture.tables())
+    tables["exchanges"] = tables["exchanges"].slice(4, 1)
+    text = render(build_report(summarise(tables), paper_capture.CAPTURE), Terminal(120))
+    assert "no responses: no latencies" in text
+    assert "no exchanges with a response" in text
+
+
+def test_times_have_their_date_when_the_capture_goes_on_past_midnight():
+    day = 24 * 3600 * 10**9
+    partial = summarise(paper_capture.tables())
+    spans = {
+        "1970-01-06 00:00:00.000 → 23:59:59.999 UTC": (5 * day, 6 * day - 1),
+        "1970-01-06 00:00:00.000 → 1970-01-07 00:00:00.000 UTC": (5 * day, 6 * day),
+    }
+    for shown, (first, last) in spans.items():
+        capture = replace(paper_capture.CAPTURE, first_time_ns=first, last_time_ns=last)
+        assert shown in render(build_report(partial, capture), Terminal(120))
