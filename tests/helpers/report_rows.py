@@ -6,6 +6,9 @@ An API is (key, name, version). Times are milliseconds after the start of the ca
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
+
+from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts, Summary
 from kdissect.report.partials import summarise
@@ -77,20 +80,35 @@ def produced(api_key: int, ordinals: int, **more: Any) -> list[Row]:
     ]
 
 
-def report(
-    exchanges: list[Row],
-    partitions: Sequence[Row] = (),
-    connections: list[Row] | None = None,
-) -> Summary:
-    """Return the report of these rows; two connections unless others are given."""
-    tables = {
+def tables(
+    exchanges: Sequence[Row], partitions: Sequence[Row] = (), connections: Sequence[Row] | None = None
+) -> dict[str, pa.Table]:
+    """Return these rows as tables; two connections unless others are given."""
+    return {
         "connections": paper_capture.table(
-            [connection(1), connection(2)] if connections is None else connections, CONNECTIONS
+            [connection(1), connection(2)] if connections is None else list(connections), CONNECTIONS
         ),
-        "exchanges": paper_capture.table(exchanges, EXCHANGES),
+        "exchanges": paper_capture.table(list(exchanges), EXCHANGES),
         "partitions": paper_capture.table(list(partitions), PARTITIONS),
     }
-    return build_report(summarise(tables), CaptureFacts())
+
+
+def report(
+    exchanges: Sequence[Row], partitions: Sequence[Row] = (), connections: Sequence[Row] | None = None
+) -> Summary:
+    """Return the report of these rows; two connections unless others are given."""
+    return build_report(summarise(tables(exchanges, partitions, connections)), CaptureFacts())
+
+
+def rows_of(
+    kind: PartialTable,
+    exchanges: Sequence[Row],
+    partitions: Sequence[Row] = (),
+    connections: Sequence[Row] | None = None,
+) -> list[Row]:
+    """Return the rows of one table of the partial of these rows, sorted by all their values."""
+    rows: list[Row] = summarise(tables(exchanges, partitions, connections)).table(kind).to_pylist()
+    return sorted(rows, key=lambda row: [(value is None, value) for value in row.values()])
 
 
 def many(
