@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from kdissect.report.build.report import build_report
-from kdissect.report.model.summary import CaptureFacts
+from kdissect.report.model.summary import AppliedFilter, CaptureFacts
 from kdissect.report.partials import summarise
+from kdissect.report.render.header import header
 from kdissect.report.render.report_text import render
 from kdissect.report.render.terminal import Terminal
 from kdissect.tables.schemas import CONNECTIONS
@@ -62,3 +63,16 @@ def test_times_have_their_date_when_the_capture_goes_on_past_midnight():
     for shown, (first, last) in spans.items():
         capture = replace(paper_capture.CAPTURE, first_time_ns=first, last_time_ns=last)
         assert shown in render(build_report(partial, capture), Terminal(120))
+
+
+def test_long_lists_of_files_and_software_are_cut(summary):
+    many = replace(summary, capture=replace(summary.capture, files=tuple(f"{at}.pcap" for at in range(9))))
+    (line,) = [line for line in header(many, Terminal(200)) if line.startswith(" Capture")]
+    assert "0.pcap, 1.pcap, 2.pcap, … and 6 more files" in line
+
+
+def test_filters_are_shown_since_they_narrow_every_figure(summary):
+    assert not any(line.startswith(" Filters") for line in header(summary, Terminal(120)))
+    filtered = replace(summary, filters=(AppliedFilter(option="--topic", values=("orders", "a\x1bb")),))
+    (line,) = [line for line in header(filtered, Terminal(120)) if line.startswith(" Filters")]
+    assert line.split(maxsplit=1)[1] == "--topic orders or a\\x1bb"

@@ -2,49 +2,13 @@
 
 from collections import defaultdict
 
-import numpy as np
-import pytest
-
-from kdissect.report.partials import (
-    summarise,
-)
-from kdissect.report.timeline.grid import (
-    Grid,
-)
 from kdissect.report.timeline.timeline_tables import (
     ACTIVITY,
     FAILURES,
 )
-from kdissect.tables.schemas import (
-    ENDS,
-)
-from tests.helpers import synthetic_tables as synthetic
 from tests.report import plain_report as oracle
 
-SECONDS = Grid(synthetic.START_NS, 5_000_000, 100)
-
-
 WHO = ("client_id", "client_host", "server_host", "server_port", "connection")
-
-
-def with_ends(tables):
-    return tables | {"ends": tables["connections"].select(ENDS.names)}
-
-
-@pytest.fixture(scope="module", params=[1, 2])
-def counted(request):
-    """Return random tables, their parts, and their rows with the facts of connections."""
-    tables = with_ends(synthetic.tables(np.random.default_rng(request.param), 2000))
-    connections = {row["connection"]: row for row in tables["connections"].to_pylist()}
-    rows = tables["exchanges"].to_pylist()
-    for row in rows:
-        connection = connections[row["connection"]]
-        row |= {name: connection[name] for name in ("client_host", "server_host", "server_port")}
-        row["began"] = (
-            row["response_first_ns"] if row["request_first_ns"] is None else row["request_first_ns"]
-        )
-        row["step"] = (row["began"] - SECONDS.start_ns) // SECONDS.step_ns
-    return tables, summarise(tables, SECONDS), rows
 
 
 def test_moments(counted):

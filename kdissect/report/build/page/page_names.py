@@ -47,6 +47,10 @@ class PageNames:
         """Return the number of a client."""
         return self.clients.numbers.get((client_id, host), NOT_SINGLED_OUT)
 
+    def connection(self, number: int | None) -> int:
+        """Return the place of a connection in the list of connections."""
+        return NOT_SINGLED_OUT if number is None else self.connections.get(number, NOT_SINGLED_OUT)
+
     def since(self, time_ns: int | None) -> int | None:
         """Return a time as nanoseconds from the first step, which JavaScript represents exactly."""
         return None if time_ns is None else time_ns - self.start_ns
@@ -71,7 +75,7 @@ class PageNames:
             "request": self.packet_ref(location.capture_file, location.request_packet),
             "response": self.packet_ref(location.capture_file, location.response_packet),
             "client": self.client(location.client_id, location.client_host),
-            "connection": self.connections.get(location.connection or -1, NOT_SINGLED_OUT),
+            "connection": self.connection(location.connection),
             "broker": self.brokers.numbers.get((location.server_host, location.server_port), NOT_SINGLED_OUT),
             "topic": location.topic,
             "partition": location.partition,
