@@ -127,7 +127,7 @@ def _current_rows(
     wanted: Collection[str],
 ) -> dict[str, pa.RecordBatch]:
     identities = _identities(batch, processor)
-    exchanges, has_fault = exchange_rows(batch, request, response, identities, splits)
+    exchanges, has_fault = exchange_rows(batch, request, response, identities, splits, details.log_ends)
     details.add(batch, request, has_fault)
     details.authentications.add(batch.exchanges, exchanges["error_code"], details.known("sasl_mechanism"))
     return {

@@ -29,6 +29,7 @@ from kdissect.tables.arrow_columns import (
     name_column,
     text_column,
 )
+from kdissect.tables.log_ends import LogEnds
 from kdissect.tables.message_columns import Bools, MessageColumns
 from kdissect.tables.schemas import CONNECTIONS, ENDS
 from kdissect.text import format_ip
@@ -44,13 +45,14 @@ FIRST_VALUES = {
 class ConnectionDetails:
     """What exchanges tell about their connection.
 
-    The first value of each column, and the number of faults.
+    The first value of each column, the number of faults, and the ends of logs.
     """
 
     def __init__(self) -> None:
         self._values: dict[str, dict[int, str]] = {name: {} for name in FIRST_VALUES}
         self._faults: dict[int, int] = {}
         self.authentications = Authentications()
+        self.log_ends = LogEnds()
 
     def add(self, batch: ExchangeBatch, request: MessageColumns, has_fault: Bools) -> None:
         """Add what a batch of exchanges tells; `has_fault` marks those with a fault."""

@@ -26,7 +26,8 @@ from kdissect.tables.arrow_columns import (
     name_column,
     text_column,
 )
-from kdissect.tables.long_polls import idle_waits
+from kdissect.tables.log_ends import LogEnds
+from kdissect.tables.long_polls import waits_by_design
 from kdissect.tables.message_columns import Bools, MessageColumns
 from kdissect.tables.schemas import EXCHANGES
 
@@ -47,10 +48,12 @@ def exchange_rows(
     response: MessageColumns,
     identities: Int64s,
     splits: Sequence[Split],
+    log_ends: LogEnds,
 ) -> tuple[pa.RecordBatch, Bools]:
     """Return the rows of a batch in its order, and which of them have a fault.
 
-    `identities` has the public number of the connection of each exchange.
+    `identities` has the public number of the connection of each exchange. `log_ends` has what the exchanges
+    before this batch told of the ends of logs, and takes what this batch tells.
     """
     exchanges = batch.exchanges
     has_request = exchanges["status"] != ORPHAN_RESPONSE
@@ -67,7 +70,6 @@ def exchange_rows(
         "api_version": int_column(exchanges["api_version"], has_request, pa.int16()),
         "correlation_id": pa.array(exchanges["correlation_id"].astype(np.int32)),
         "client_id": text_column(batch.arena, *request.spans("client_id")),
-        "idle_wait": pa.array(idle_waits(batch, request, response)),
         "in_flight": int_column(exchanges["in_flight"], has_request, pa.int32()),
         "error_code": int_column(code, has_error, pa.int16()),
         "error_name": error_names(code, has_error),
@@ -79,6 +81,7 @@ def exchange_rows(
         "fault": pa.array(faults, pa.string()),
     }
     columns |= time_columns(exchanges, has_request, has_response)
+    columns |= wait_columns(batch, request, response, log_ends)
     columns |= place_columns(exchanges, has_request, has_response, splits)
     rows = pa.record_batch([columns[name] for name in EXCHANGES.names], schema=EXCHANGES)
     return rows, np.array([fault is not None for fault in faults], bool)
@@ -107,6 +110,17 @@ def time_columns(exchanges: Records, has_request: Bools, has_response: Bools) ->
     # A response that was captured before its request has a latency, but this capture cannot tell it.
     measured = known["response_first_ns"] & known["request_last_ns"] & (latency >= 0)
     return columns | {"latency_ns": int_column(latency, measured, pa.int64())}
+
+
+def wait_columns(
+    batch: ExchangeBatch, request: MessageColumns, response: MessageColumns, log_ends: LogEnds
+) -> dict[str, pa.Array]:
+    """Return the columns of waits by design: whether the latency is one, and which part of it."""
+    waits = waits_by_design(batch, request, response, log_ends.follow(batch, request, response))
+    return {
+        "idle_wait": pa.array(waits.idle),
+        "wait_ns": int_column(waits.wait_ns, waits.is_timed, pa.int64()),
+    }
 
 
 def place_columns(

@@ -197,6 +197,8 @@ def _exchanges(
         "fault": pa.array(faults, pa.string()),
     }
     columns |= time_columns(exchanges, has_request, has_response)
+    has_latency = np.asarray(columns["latency_ns"].is_valid())
+    columns["wait_ns"] = int_column(np.zeros(len(exchanges07), np.int64), has_latency, pa.int64())
     columns |= place_columns(exchanges, has_request, has_response, splits)
     return pa.record_batch(
         [

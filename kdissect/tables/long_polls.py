@@ -1,47 +1,101 @@
 """Latency by design: long polls and waits for group members are not service time.
 
-In come exchanges with the columns of their messages, out goes which of them waited by design.
+In come exchanges with the columns of their messages, out goes which of them waited by design, and how long.
 
-- A fetch waits on the broker until `min_bytes` are there or `max_wait_ms` is over. It did wait if it came
-  back empty and without error, or with a record that is younger than the request itself.
+- A fetch waits on the broker until `min_bytes` are there or `max_wait_ms` is over (protocol guide, Fetch). It
+  did wait if it returned fewer bytes without an error. It also waited if its records came after the request:
+  a record is younger than the request, or nothing was there when the connection learned of the end of the log
+  (`log_ends`), and the time from then to the request is shorter than the latency. A record that came at any
+  time since then came more likely in the longer of the two.
+- A fetch that is answered much later than `max_wait_ms` is late: only `max_wait_ms` of it are a wait.
 - A join is answered when all members have joined or the rebalance is over.
 - A sync is answered when the leader has sent the assignment; the leader's own sync is not a wait.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from kdissect.protocol.api_keys import FETCHES, ApiKey
 from kdissect.protocol.codec.messages import decode_request
-from kdissect.streams.flow_state import ANSWERED
+from kdissect.streams.flow_state import ANSWERED, Int64s
 from kdissect.streams.processor import ExchangeBatch
+from kdissect.tables.log_ends import UNKNOWN, FetchHistory
 from kdissect.tables.message_columns import Bools, MessageColumns
 
 NS_PER_MS = 1_000_000
+QUORUM_TOPIC_ID = np.array([0] * 15 + [1], np.uint8)
+"""The id of the topic `__cluster_metadata`."""
+
+LATE_NS = 100 * NS_PER_MS
+"""A broker answers a long poll within milliseconds after its end, unless something else held it up."""
 
 
-def idle_waits(batch: ExchangeBatch, request: MessageColumns, response: MessageColumns) -> Bools:
-    """Return for each exchange whether its latency is a wait by design."""
+class Waits(NamedTuple):
+    """For each exchange: is the latency a wait by design, which part of it is, and has it a latency."""
+
+    idle: Bools
+    wait_ns: Int64s
+    is_timed: Bools
+
+
+def waits_by_design(
+    batch: ExchangeBatch, request: MessageColumns, response: MessageColumns, history: FetchHistory
+) -> Waits:
+    """Return the waits by design of a batch; `history` has what its fetches knew of the ends of logs."""
     exchanges = batch.exchanges
     key = exchanges["api_key"]
+    sent, answered = exchanges["request"]["last_byte_ns"], exchanges["response"]["first_byte_ns"]
+    is_timed = (exchanges["response"]["start"] > 0) & (sent >= 0) & (answered >= sent)
+    latency = np.where(is_timed, answered - sent, 0)
     succeeded = (exchanges["status"] == ANSWERED) & (response.spread(response.columns.error_code, 0) == 0)
     idle: Bools = succeeded & (key == ApiKey.JOIN_GROUP)
-    fetches = np.flatnonzero(succeeded & np.isin(key, [*FETCHES]))
-    if len(fetches):
-        idle[fetches] = _waited_for_data(batch, request, response)[fetches]
     for row in np.flatnonzero(succeeded & (key == ApiKey.SYNC_GROUP)).tolist():
         idle[row] = not _carries_assignment(batch, row)
-    return idle
+    wait_ns = np.where(idle, latency, 0)
+    fetches = succeeded & np.isin(key, [*FETCHES])
+    if fetches.any():
+        max_wait_ms, _ = request.integers("max_wait_ms")
+        # A broker handles the requests of a connection one after the other: the wait begins when it can.
+        allowed = max_wait_ms * NS_PER_MS + np.maximum(np.where(is_timed, history.previous - sent, 0), 0)
+        waited = fetches & (max_wait_ms > 0) & _waited_for_data(batch, request, response, latency, history)
+        is_late = latency > allowed + LATE_NS
+        idle |= waited & ~is_late
+        wait_ns = np.where(waited, np.where(is_late, allowed, latency), wait_ns)
+    return Waits(idle, wait_ns, is_timed)
 
 
-def _waited_for_data(batch: ExchangeBatch, request: MessageColumns, response: MessageColumns) -> Bools:
-    max_wait, _ = request.integers("max_wait_ms")
+def _waited_for_data(
+    batch: ExchangeBatch,
+    request: MessageColumns,
+    response: MessageColumns,
+    latency: Int64s,
+    history: FetchHistory,
+) -> Bools:
+    sent = batch.exchanges["request"]["last_byte_ns"]
     min_bytes, _ = request.integers("min_bytes")
+    min_bytes = np.where(_of_quorum(batch, response), np.maximum(min_bytes, 1), min_bytes)
     sizes = response.columns.partitions.spans("record_set").length
     received_bytes = response.per_exchange(np.maximum(sizes, 0), np.add, 0)
     newest_ms = response.per_exchange(response.columns.records["max_timestamp_ms"], np.maximum, -1)
-    sent_ms = batch.exchanges["request"]["last_byte_ns"] // NS_PER_MS
-    waited: Bools = (max_wait > 0) & (min_bytes > 0) & ((received_bytes == 0) | (newest_ms >= sent_ms))
+    since = history.at_end_since
+    has_come = (newest_ms >= sent // NS_PER_MS) | ((since != UNKNOWN) & (latency > sent - since))
+    waited: Bools = (min_bytes > 0) & ((received_bytes < min_bytes) | has_come)
     return waited
+
+
+def _of_quorum(batch: ExchangeBatch, response: MessageColumns) -> Bools:
+    """Return which fetches read the log of the controllers: they wait although `min_bytes` is 0 (KIP-595)."""
+    ids = response.columns.partitions.spans("topic_id").start
+    rows = np.flatnonzero(ids >= 0)
+    same = (batch.arena[ids[rows, None] + np.arange(len(QUORUM_TOPIC_ID))] == QUORUM_TOPIC_ID).all(axis=1)
+    return response.per_exchange(_marked(len(ids), rows[same]), np.maximum, 0) > 0
+
+
+def _marked(count: int, rows: Int64s) -> Int64s:
+    marks = np.zeros(count, np.int64)
+    marks[rows] = 1
+    return marks
 
 
 def _carries_assignment(batch: ExchangeBatch, row: int) -> bool:

@@ -24,18 +24,17 @@ from kdissect.tables.arrow_columns import (
 from kdissect.tables.compression_samples import compressed, is_tried
 from kdissect.tables.exchanges import error_names
 from kdissect.tables.message_columns import Bools, MessageColumns
+from kdissect.tables.partition_keys import (
+    PARTITION,
+    TOPIC,
+    TOPIC_ID,
+    TOPIC_LENGTH,
+    hash_key,
+    partition_keys,
+)
 from kdissect.tables.schemas import PARTITIONS
 
-TOPIC, TOPIC_LENGTH, TOPIC_ID, PARTITION = range(4)
 BATCH_MAGIC = 2
-
-
-@jit_inner
-def _hash(arena: Bytes, start: int, length: int, seed: int) -> int:
-    value = np.uint64(14695981039346656037) ^ np.uint64(seed & 0xFFFFFFFF)
-    for index in range(start, start + length):
-        value = (value ^ np.uint64(arena[index])) * np.uint64(1099511628211)
-    return np.int64((value >> np.uint64(7)) & np.uint64(0x3FFFFFFFFFFFFFFF))  # type: ignore[return-value]
 
 
 @jit_inner
@@ -61,15 +60,6 @@ def _same(arena: Bytes, keys: Int64s, one: int, others: Int64s, other: int) -> b
     return False
 
 
-@jit_inner
-def _key_hash(arena: Bytes, keys: Int64s, row: int) -> int:
-    if keys[row, TOPIC] >= 0:
-        return _hash(arena, keys[row, TOPIC], keys[row, TOPIC_LENGTH], keys[row, PARTITION])
-    if keys[row, TOPIC_ID] >= 0:
-        return _hash(arena, keys[row, TOPIC_ID], 16, keys[row, PARTITION])
-    return 0
-
-
 @jit
 def match_rows(
     arena: Bytes,
@@ -81,7 +71,7 @@ def match_rows(
 ) -> None:
     """Find the request row of each response row: `partner`, -1 without one, each at most once.
 
-    Keys have the columns TOPIC to PARTITION, -1 where absent. The others have exchange numbers, ascending.
+    Keys have the columns of `partition_keys`. The others have exchange numbers, ascending.
     """
     taken = np.zeros(len(request_keys), np.bool_)
     table = np.full(16, -1, np.int64)
@@ -112,7 +102,7 @@ def match_rows(
                     for slot in range(size):
                         table[slot] = -1
                     for candidate in range(first, stop):
-                        slot = _key_hash(arena, request_keys, candidate) & (size - 1)
+                        slot = hash_key(arena, request_keys, candidate) & (size - 1)
                         # Equal keys are entered once: hostile repetition must not make long probe chains.
                         while table[slot] >= 0 and not _same(
                             arena, request_keys, candidate, request_keys, table[slot]
@@ -121,7 +111,7 @@ def match_rows(
                         if table[slot] < 0:
                             table[slot] = candidate
                     built = True
-                slot = _key_hash(arena, response_keys, row) & (size - 1)
+                slot = hash_key(arena, response_keys, row) & (size - 1)
                 while table[slot] >= 0 and not _same(arena, response_keys, row, request_keys, table[slot]):
                     slot = (slot + 1) & (size - 1)
                 if table[slot] >= 0 and not taken[table[slot]]:
@@ -137,15 +127,8 @@ class _Rows:
     """The partition rows of requests or responses: their keys, and the exchange of each."""
 
     def __init__(self, columns: MessageColumns) -> None:
-        table = columns.columns.partitions
         self.columns = columns
-        self.exchange = columns.rows[table.message]
-        self.keys = np.full((len(table), 4), -1, np.int64)
-        self.keys[:, TOPIC] = table.spans("topic").start
-        self.keys[:, TOPIC_LENGTH] = table.spans("topic").length
-        self.keys[:, TOPIC_ID] = table.spans("topic_id").start
-        partition = table.integers("partition")
-        self.keys[:, PARTITION] = np.where(partition.present, partition.values, -1)
+        self.keys, self.exchange = partition_keys(columns)
 
     def integer(self, name: str, rows: Int64s) -> tuple[Int64s, Bools]:
         """Return a column at some rows, and where it is present; row -1 has nothing."""

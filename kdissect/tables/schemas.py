@@ -169,6 +169,13 @@ EXCHANGE_COLUMNS = (
     Column(
         "idle_wait", BOOL, "whether the latency is a wait by design: a long poll, or a wait for group members"
     ),
+    Column(
+        "wait_ns",
+        INT64,
+        "part of the latency that is a wait by design: all of it, or what `max_wait_ms` allows",
+        NS,
+        "there is no latency",
+    ),
     Column("in_flight", INT32, "requests in flight on the connection, this one included", null=NO_REQUEST),
     Column("request_bytes", INT64, "size of the request, without its length prefix", BYTES, NO_REQUEST),
     Column("response_bytes", INT64, "size of the response, without its length prefix", BYTES, NO_RESPONSE),

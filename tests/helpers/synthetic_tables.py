@@ -96,6 +96,24 @@ def connection_rows(rng, numbers):
     return pa.table({name: pa.array(columns[name]) for name in CONNECTIONS.names}).cast(CONNECTIONS)
 
 
+def waits_by_design(api, ordinal, latency):
+    """Return which exchanges are idle waits, and the part of each latency that is one; some are late."""
+    polls = (api == 1) & (latency > 2_000_000)
+    late = polls & (ordinal % 7 == 3)
+    idle = polls & ~late | (api == 11)
+    return idle, np.where(idle, latency, np.where(late, latency // 3, 0))
+
+
+def throttles(rng, count):
+    """Return throttle times in ms, mostly 0."""
+    return np.where(rng.random(count) < 0.01, rng.integers(1, 900, count), 0)
+
+
+def acks(rng, status):
+    """Return acks that fit the status."""
+    return np.where(status == "no_response_expected", 0, rng.choice([1, -1], len(status)))
+
+
 def exchange_rows(rng, connection, topics):
     """Return exchanges on the connections named row by row, and their partitions."""
     count = len(connection)
@@ -109,6 +127,7 @@ def exchange_rows(rng, connection, topics):
     latency = np.exp(rng.normal(14, 1.6, count)).astype(np.int64)
     latency = np.where(rng.random(count) < 0.002, -5_000, latency)
     received = sent + 1000 + latency
+    idle, waits = waits_by_design(api, ordinal, latency)
     has_response = answered | orphan
     error = np.where(answered & (rng.random(count) < 0.04), rng.choice(list(ERRORS), count), 0)
     error_names = np.array([ERRORS.get(code, "NONE") for code in range(-1, 28)])[error + 1]
@@ -130,7 +149,10 @@ def exchange_rows(rng, connection, topics):
         "response_first_ns": nulls_where(received, ~has_response, pa.int64()),
         "response_last_ns": nulls_where(received + rng.integers(0, 9999, count), ~has_response, pa.int64()),
         "latency_ns": nulls_where(latency, ~answered, pa.int64()),
-        "idle_wait": nulls_where((api == 1) & (latency > 2_000_000) | (api == 11), orphan, pa.bool_()),
+        "idle_wait": nulls_where(idle, orphan, pa.bool_()),
+        "wait_ns": nulls_where(
+            np.where(idle, latency, np.where(late, latency // 3, 0)), ~answered, pa.int64()
+        ),
         "in_flight": nulls_where(rng.integers(1, 6, count), orphan, pa.int32()),
         "request_bytes": nulls_where(rng.integers(20, 20_000, count), orphan, pa.int64()),
         "response_bytes": nulls_where(rng.integers(10, 90_000, count), ~has_response, pa.int64()),
@@ -140,12 +162,8 @@ def exchange_rows(rng, connection, topics):
         "error_code": nulls_where(error, ~answered | (api == 18), pa.int16()),
         "error_name": nulls_where(error_names, ~answered | (api == 18), pa.string()),
         "error_count": nulls_where((error != 0) * 2, ~answered | (api == 18), pa.int32()),
-        "throttle_ms": nulls_where(
-            np.where(rng.random(count) < 0.01, rng.integers(1, 900, count), 0), ~answered, pa.int32()
-        ),
-        "acks": nulls_where(
-            np.where(status == "no_response_expected", 0, rng.choice([1, -1], count)), api != 0, pa.int16()
-        ),
+        "throttle_ms": nulls_where(throttles(rng, count), ~answered, pa.int32()),
+        "acks": nulls_where(acks(rng, status), api != 0, pa.int16()),
         "group_id": pa.nulls(count, pa.string()),
         "transactional_id": pa.nulls(count, pa.string()),
         "fault": nulls_where(

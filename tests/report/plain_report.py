@@ -44,6 +44,11 @@ def sound(row):
     return row["latency_ns"] is not None and 0 <= row["latency_ns"] < LONGEST_NS
 
 
+def counted_ns(row):
+    """Return the latency that counts: of a long poll that was answered late, what is beyond its wait."""
+    return row["latency_ns"] - (0 if row["idle_wait"] else row["wait_ns"] or 0)
+
+
 def lossy(connection):
     """Return whether the capture misses bytes of a connection."""
     return connection["lost_bytes"] > 0 or (connection["bytes_to_server"] == 0) != (
@@ -70,7 +75,7 @@ def figures(rows, connections, service_total):
         row["response_last_ns"] if row["response_last_ns"] is not None else row["request_last_ns"]
         for row in rows
     ]
-    service = [row["latency_ns"] for row in rows if sound(row) and not row["idle_wait"]]
+    service = [counted_ns(row) for row in rows if sound(row) and not row["idle_wait"]]
     return {
         "exchanges": len(rows),
         "answered": count(lambda row: row["status"] == "answered"),
@@ -101,7 +106,7 @@ def figures(rows, connections, service_total):
         "last_time_ns": max(ends),
         "time_share": round(sum(service) / service_total, 6),
         "service": latency(service),
-        "idle": latency([row["latency_ns"] for row in rows if sound(row) and row["idle_wait"]]),
+        "idle": latency([counted_ns(row) for row in rows if sound(row) and row["idle_wait"]]),
     }
 
 
@@ -130,7 +135,7 @@ def report(tables):
     exchange = {(row["connection"], row["ordinal"]): row for row in rows if row["ordinal"] is not None}
     partitions = tables["partitions"].to_pylist()
     names = {row["topic_id"]: row["topic"] for row in tables["names"].to_pylist()}
-    total = sum(row["latency_ns"] for row in rows if sound(row) and not row["idle_wait"])
+    total = sum(counted_ns(row) for row in rows if sound(row) and not row["idle_wait"])
 
     def by(key):
         return {name: figures(some, connections, total) for name, some in grouped(rows, key).items()}
@@ -177,9 +182,9 @@ def topics(partitions, exchange, connections):
             "errors": sum(row["error_code"] not in (None, 0) for row in some),
             "codecs": dict(codecs),
             "service": latency(
-                [row["latency_ns"] for row in named.values() if sound(row) and not row["idle_wait"]]
+                [counted_ns(row) for row in named.values() if sound(row) and not row["idle_wait"]]
             ),
-            "idle": latency([row["latency_ns"] for row in named.values() if sound(row) and row["idle_wait"]]),
+            "idle": latency([counted_ns(row) for row in named.values() if sound(row) and row["idle_wait"]]),
             "clients": {name: tuple(sums) for name, sums in clients.items()},
         }
     return found

@@ -1,9 +1,86 @@
-"""Waits by design: fetches without data, joins, and syncs of members that do not lead."""
+"""Waits by design: fetches that wait for data, joins, and syncs of members that do not lead."""
+
+from pathlib import Path
+from typing import Any
 
 from kdissect.protocol.api_keys import FETCHES, ApiKey
 from tests.helpers import recorded
+from tests.helpers.told_capture import Line, Story, batch
 
 NAME = "rebalances.pcapng"
+MS = 1_000_000
+
+
+def poll(line: Line, at_ms: float, took_ms: float, end: int, records: bytes = b"", **request: Any) -> None:
+    """Fetch from partition 0 of orders, with max_wait_ms 500 and min_bytes 1 unless said otherwise."""
+    asked = {"topic": "orders", "partitions": [{"partition": 0, "fetch_offset": 42}]}
+    found = {"partition_index": 0, "high_watermark": end, "records": records}
+    line.call(
+        at_ms,
+        took_ms,
+        ApiKey.FETCH,
+        7,
+        {"max_wait_ms": 500, "min_bytes": 1, "topics": [asked]} | request,
+        {"responses": [{"topic": "orders", "partitions": [found]}]},
+    )
+
+
+def waits(story: Story, tmp_path: Path) -> list[tuple[bool, float, float]]:
+    """Return idle wait, wait and latency (ms) of each exchange in the order of time."""
+    rows = recorded.rows(story.write(tmp_path / "polls.pcap"), "exchanges")
+    rows.sort(key=lambda row: row["request_first_ns"])
+    return [(row["idle_wait"], row["wait_ns"] / MS, row["latency_ns"] / MS) for row in rows]
+
+
+def test_a_poll_that_is_answered_long_after_its_end_is_late_by_the_difference(tmp_path: Path) -> None:
+    story = Story()
+    line = story.connect()
+    poll(line, 0, 503, 42)
+    poll(line, 1000, 8186, 42)
+    assert waits(story, tmp_path) == [(True, 503, 503), (False, 500, 8186)]
+
+
+def test_a_record_that_was_written_during_the_poll_ends_it_whenever_it_was_created(tmp_path: Path) -> None:
+    """The record was created 100 ms before the poll, and written 83 ms after its begin (linger.ms)."""
+    story = Story()
+    line = story.connect()
+    poll(line, 0, 500, 42)
+    poll(line, 501, 83.9, 43, batch(42, at_ms=401))
+    assert waits(story, tmp_path)[1] == (True, 83.9, 83.9)
+
+
+def test_records_that_were_there_are_service(tmp_path: Path) -> None:
+    """The log had them at the poll before, or the reader was away for longer than the answer took."""
+    story = Story()
+    line = story.connect()
+    poll(line, 0, 1, 50, batch(40, 2, at_ms=-50))
+    poll(line, 2, 80, 50, batch(42, 8, at_ms=-50))
+    poll(line, 1000, 80, 60, batch(50, 10, at_ms=500))
+    assert [idle for idle, *_ in waits(story, tmp_path)] == [False, False, False]
+
+
+def test_a_poll_waits_until_min_bytes_are_there(tmp_path: Path) -> None:
+    story = Story()
+    line = story.connect()
+    poll(line, 0, 500, 50, batch(42, 8), min_bytes=100_000)
+    poll(line, 600, 900, 50, batch(42, 8), min_bytes=100_000)
+    poll(line, 1600, 80, 50, batch(42, 8))
+    assert waits(story, tmp_path) == [(True, 500, 500), (False, 500, 900), (False, 0, 80)]
+
+
+def test_a_poll_behind_another_one_begins_when_that_is_answered(tmp_path: Path) -> None:
+    story = Story()
+    line = story.connect()
+    poll(line, 0, 500, 42)
+    poll(line, 100, 890, 42)
+    assert waits(story, tmp_path) == [(True, 500, 500), (True, 890, 890)]
+
+
+def test_the_service_time_of_recorded_consumers_is_not_their_polling() -> None:
+    """The readers of this capture poll for records that come every 100 to 200 ms; the brokers need 1 ms."""
+    rows = [row for row in recorded.rows("steady.pcapng", "exchanges") if row["api_key"] == ApiKey.FETCH]
+    answered = [row for row in rows if row["latency_ns"] is not None]
+    assert sum(not row["idle_wait"] for row in answered) < len(answered) // 10
 
 
 def test_only_fetches_joins_and_syncs_wait_by_design() -> None:

@@ -202,6 +202,10 @@ def highest_by_group(groups: RowGroups, values: Ints, present: Mask) -> pa.Array
 
 
 def sound_latencies(exchanges: TableColumns) -> tuple[Ints, Mask]:
-    """Return latencies in ns and the mask of sound ones: present, not negative, below `MAX_LATENCY_NS`."""
+    """Return latencies in ns and the mask of sound ones: present, not negative, below `MAX_LATENCY_NS`.
+
+    The latency of an exchange that waited by design and was answered late is the time beyond that wait.
+    """
     latency = exchanges.ints("latency_ns")
-    return latency, exchanges.present("latency_ns") & (latency >= 0) & (latency < MAX_LATENCY_NS)
+    sound = exchanges.present("latency_ns") & (latency >= 0) & (latency < MAX_LATENCY_NS)
+    return np.where(exchanges.bools("idle_wait"), latency, latency - exchanges.ints("wait_ns")), sound

@@ -36,7 +36,7 @@ def added_up(tables, key):
         calls[name] += 1
         latency = row["latency_ns"]
         if latency is not None and 0 <= latency < 1 << 48 and not row["idle_wait"]:
-            times[name] += latency
+            times[name] += latency - (row["wait_ns"] or 0)
     return calls, times
 
 

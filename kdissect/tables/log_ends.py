@@ -1,0 +1,175 @@
+"""Which fetches asked at the end of the log: what earlier responses of their connection said of its end.
+
+In come the fetches of a batch with the partitions that their messages name, out goes for each answered fetch
+the time at which the connection last learned that none of the returned records existed. That is so if an
+earlier response gave a high watermark at or below the first offset that is returned now. A response of a
+fetch session leaves out the partitions that did not change (KIP-227), so it confirms their ends too, unless
+the next request names them anew. What lies before the first response of a connection is not known.
+
+What is remembered is bounded by `MOST_ENDS`. A partition beyond it is not known.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kdissect.jit.decorators import jit, jit_inner
+from kdissect.protocol.api_keys import FETCHES
+from kdissect.streams.flow_state import ANSWERED, Bytes, Int64s
+from kdissect.streams.processor import ExchangeBatch
+from kdissect.tables.message_columns import MessageColumns
+from kdissect.tables.partition_keys import hash_key, hash_number, partition_keys
+
+FIRST_ENDS, MOST_ENDS = 1 << 10, 1 << 20
+UNKNOWN = -1
+KEY, END, TIME, NAMED, WIDTH = range(5)
+"""Columns of what is remembered of a partition of a connection.
+
+The hash of both, the high watermark, the time of the response that named it, the fetch that named it anew.
+"""
+
+
+@jit_inner
+def _slot(ends: Int64s, key: int) -> int:
+    """Return the slot that has a key, or the empty one where it belongs; every table has empty slots."""
+    mask = len(ends) - 1
+    slot = key & mask
+    while ends[slot, KEY] != UNKNOWN and ends[slot, KEY] != key:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@jit
+def move_ends(old: Int64s, new: Int64s) -> None:
+    """Enter everything from one table into a larger one."""
+    for row in range(len(old)):
+        if old[row, KEY] != UNKNOWN:
+            new[_slot(new, old[row, KEY])] = old[row]
+
+
+@jit
+def follow_ends(
+    arena: Bytes,
+    ends: Int64s,
+    room: int,
+    fetches: Int64s,
+    request_keys: Int64s,
+    request_of: Int64s,
+    response_keys: Int64s,
+    response_of: Int64s,
+    returned: Int64s,
+    since: Int64s,
+    previous: Int64s,
+) -> int:
+    """Fill `since` and `previous` by exchange, and enter what responses say. Return the new entries.
+
+    `fetches` has exchange, connection, serial number and time of the response. Keys have the columns of
+    `partition_keys`. `returned` has high watermark and first offset (UNKNOWN without records) by row.
+    """
+    entered, request, response = 0, 0, 0
+    for row in range(len(fetches)):
+        exchange, connection, serial, time = fetches[row]
+        seed = hash_number(connection)
+        own = _slot(ends, seed)
+        if ends[own, KEY] == UNKNOWN and entered < room:
+            ends[own, KEY], ends[own, TIME] = seed, UNKNOWN
+            entered += 1
+        last = ends[own, TIME] if ends[own, KEY] == seed else UNKNOWN
+        previous[exchange] = last
+        while request < len(request_of) and request_of[request] < exchange:
+            request += 1
+        while request < len(request_of) and request_of[request] == exchange:
+            key = hash_key(arena, request_keys, request) ^ seed
+            slot = _slot(ends, key)
+            if ends[slot, KEY] == key:
+                ends[slot, NAMED] = serial
+            request += 1
+        learned, is_known, has_records = last, last != UNKNOWN, False
+        while response < len(response_of) and response_of[response] < exchange:
+            response += 1
+        while response < len(response_of) and response_of[response] == exchange:
+            key = hash_key(arena, response_keys, response) ^ seed
+            slot = _slot(ends, key)
+            is_old = ends[slot, KEY] == key
+            if returned[response, 1] != UNKNOWN:
+                has_records = True
+                if not is_old or ends[slot, END] < 0 or ends[slot, END] > returned[response, 1]:
+                    is_known = False
+                elif ends[slot, NAMED] == serial and ends[slot, TIME] < learned:
+                    learned = ends[slot, TIME]
+            if not is_old and entered < room:
+                ends[slot, KEY], is_old = key, True
+                entered += 1
+            if is_old:
+                ends[slot, END], ends[slot, TIME] = returned[response, 0], time
+            response += 1
+        if has_records and is_known:
+            since[exchange] = learned
+        if ends[own, KEY] == seed:
+            ends[own, TIME] = time
+    return entered
+
+
+class FetchHistory(NamedTuple):
+    """What a connection knew when it sent a fetch, for each exchange (ns since the epoch, or UNKNOWN).
+
+    `at_end_since`: nothing of what is returned was there. `previous`: the fetch before was answered.
+    """
+
+    at_end_since: Int64s
+    previous: Int64s
+
+
+class LogEnds:
+    """The ends of the logs as the responses on each connection gave them."""
+
+    def __init__(self) -> None:
+        self._ends = np.full((FIRST_ENDS, WIDTH), UNKNOWN, np.int64)
+        self._entered = 0
+        self._serial = 0
+
+    def follow(self, batch: ExchangeBatch, request: MessageColumns, response: MessageColumns) -> FetchHistory:
+        """Return what was known at each fetch of a batch, and remember what its responses say."""
+        exchanges = batch.exchanges
+        since, previous = (np.full(len(exchanges), UNKNOWN, np.int64) for _ in range(2))
+        rows = np.flatnonzero((exchanges["status"] == ANSWERED) & np.isin(exchanges["api_key"], [*FETCHES]))
+        if not len(rows):
+            return FetchHistory(since, previous)
+        serials = self._serial + np.arange(len(rows))
+        self._serial += len(rows)
+        fetches = np.stack(
+            [rows, exchanges["connection"][rows], serials, exchanges["response"]["first_byte_ns"][rows]],
+            axis=1,
+        ).astype(np.int64)
+        asked, answered = partition_keys(request), partition_keys(response)
+        partitions = response.columns.partitions
+        end = partitions.integers("high_watermark")
+        has_records = partitions.spans("record_set").length > 0
+        first = np.where(has_records, response.columns.records["base_offset"], UNKNOWN)
+        returned = np.stack([np.where(end.present, end.values, UNKNOWN), first], axis=1)
+        room = self._make_room(len(answered.keys) + len(rows))
+        self._entered += follow_ends(
+            batch.arena,
+            self._ends,
+            room,
+            fetches,
+            asked.keys,
+            asked.exchange,
+            answered.keys,
+            answered.exchange,
+            returned,
+            since,
+            previous,
+        )
+        return FetchHistory(since, previous)
+
+    def _make_room(self, more: int) -> int:
+        """Grow the table, which stays half empty, and return how many entries it may take."""
+        size = len(self._ends)
+        while size < 2 * (self._entered + more) and size < MOST_ENDS:
+            size *= 2
+        if size > len(self._ends):
+            larger = np.full((size, WIDTH), UNKNOWN, np.int64)
+            move_ends(self._ends, larger)
+            self._ends = larger
+        return max(size // 2 - self._entered, 0)
