@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kdissect.cli.context import (
-    AnalysisRun,
     analysis_run,
     notify,
 )
 from kdissect.cli.outputs import output_file, output_folder
-from kdissect.cli.report_build import report_input
+from kdissect.cli.report_build import report_input, signal_grid, time_grid
 from kdissect.errors import ExitCode
 
 if TYPE_CHECKING:
     from kdissect.report.model.summary import Summary
     from kdissect.report.thresholds import Condition
-    from kdissect.report.timeline.grid import Grid
 
 PAPER_WIDTH = 120  # columns of report.txt
 
@@ -29,7 +27,7 @@ def analyze(arguments: argparse.Namespace) -> int:
     page = output_file(arguments.html) if arguments.html else None
     with analysis_run(arguments) as run:
         grid = time_grid(run) if page else None
-        found = report_input(run, arguments, grid)
+        found = report_input(run, arguments, grid, signal_grid(run))
 
         from kdissect.report.model.summary import ProfileBy
         from kdissect.report.render.json import to_json
@@ -70,19 +68,3 @@ def fail_conditions(texts: Sequence[str]) -> "tuple[Condition[Summary], ...]":
     from kdissect.report.thresholds import conditions
 
     return conditions(texts, SUMMARY_VOCABULARY)
-
-
-def time_grid(run: AnalysisRun) -> "Grid":
-    """Return the time steps of the page.
-
-    Those of the span of the captures, or of --since and --until within it.
-    """
-    from kdissect.report.timeline.grid import grid_over
-
-    found, selected = run.index, run.work.treatment.filter
-    first, last = found.earliest_time_ns or 0, found.latest_time_ns or 0
-    if selected.since_ns is not None:
-        first = min(max(first, selected.since_ns), last)
-    if selected.until_ns is not None:
-        last = max(min(last, selected.until_ns - 1), first)
-    return grid_over(first, last)

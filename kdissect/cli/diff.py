@@ -11,7 +11,7 @@ from typing import Any
 from kdissect.cli.context import prepare_run, spark_engine
 from kdissect.cli.filter_options import given_filters
 from kdissect.cli.options import RANKINGS
-from kdissect.cli.report_build import report_input
+from kdissect.cli.report_build import report_input, signal_grid
 from kdissect.errors import UsageError
 
 NEEDED = ("capture", "filters", "profile", "apis", "clients", "errors", "findings")
@@ -40,7 +40,8 @@ def diff(arguments: argparse.Namespace) -> None:
 
         for at, path in enumerate((arguments.before, arguments.after)):
             if sides[at] is None and engine is not None:
-                found = report_input(prepare_run(engine, arguments, [path]), arguments, more_to_come=True)
+                run = prepare_run(engine, arguments, [path])
+                found = report_input(run, arguments, steps=signal_grid(run), more_to_come=True)
                 sides[at] = json.loads(json.dumps(to_plain(found.summary(ProfileBy(by)))))
     before, after = (side or {} for side in sides)
     if before["profile"]["by"] != after["profile"]["by"]:

@@ -12,12 +12,7 @@ from kdissect.cli.context import (
 from kdissect.cli.filter_options import given_filters
 
 if TYPE_CHECKING:
-    from kdissect.report.model.summary import (
-        AppliedFilter,
-        CaptureFacts,
-        ProfileBy,
-        Summary,
-    )
+    from kdissect.report.model.summary import AppliedFilter, CaptureFacts, ProfileBy, Summary
     from kdissect.report.partials import Partial
     from kdissect.report.timeline.grid import Grid
     from kdissect.spark.jobs import Analysis
@@ -42,10 +37,15 @@ class ReportInput(NamedTuple):
 
 
 def report_input(
-    run: AnalysisRun, arguments: argparse.Namespace, grid: "Grid | None" = None, more_to_come: bool = False
+    run: AnalysisRun,
+    arguments: argparse.Namespace,
+    grid: "Grid | None" = None,
+    steps: "Grid | None" = None,
+    more_to_come: bool = False,
 ) -> ReportInput:
-    """Return what a report is built from, with figures by steps of time if there is a `grid`.
+    """Return what a report is built from.
 
+    With a `grid`, figures by steps of time are part of it. With `steps`, so are signals and incidents.
     Spark ends as soon as it has returned its figures, before they are added up, unless there is
     `more_to_come`. Raise NothingToReportError if the captures hold no Kafka traffic.
     """
@@ -57,7 +57,7 @@ def report_input(
     spark = run.engine.context()
 
     with JobProgress(spark, arguments.quiet):
-        blobs = jobs.figures(spark, run.work, grid)
+        blobs = jobs.figures(spark, run.work, grid, steps)
     if not more_to_come:
         run.engine.rest()
     analysis = jobs.merge_figures(blobs)
@@ -102,3 +102,28 @@ def filters_shown(arguments: argparse.Namespace, run: AnalysisRun) -> "tuple[App
         )
         for option, values in given_filters(arguments)
     )
+
+
+def time_grid(run: AnalysisRun) -> "Grid":
+    """Return the time steps of the page."""
+    from kdissect.report.timeline.grid import grid_over
+
+    return grid_over(*_span(run))
+
+
+def signal_grid(run: AnalysisRun) -> "Grid":
+    """Return the time steps that signals are found on, which are finer than those of the page."""
+    from kdissect.report.timeline.grid import SIGNAL_STEPS, grid_over
+
+    return grid_over(*_span(run), SIGNAL_STEPS)
+
+
+def _span(run: AnalysisRun) -> tuple[int, int]:
+    """Return the span of the captures, or of --since and --until within it, in ns since the epoch."""
+    found, selected = run.index, run.work.treatment.filter
+    first, last = found.earliest_time_ns or 0, found.latest_time_ns or 0
+    if selected.since_ns is not None:
+        first = min(max(first, selected.since_ns), last)
+    if selected.until_ns is not None:
+        last = max(min(last, selected.until_ns - 1), first)
+    return first, last

@@ -33,7 +33,9 @@ from kdissect.report.aggregate.partial_tables import (
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.aggregate.topics import count_topics, rows_of_exchanges
 from kdissect.report.timeline.count import count_timeline
+from kdissect.report.timeline.count_signals import count_signals
 from kdissect.report.timeline.grid import Grid
+from kdissect.report.timeline.signal_tables import SIGNAL_TABLES
 from kdissect.report.timeline.timeline_tables import TIMELINE_TABLES
 from kdissect.tables.schemas import PARTITIONS, TEXT
 
@@ -53,14 +55,16 @@ class Partial:
 
 
 EMPTY = Partial({})
-ALL_TABLES = PARTIAL_TABLES | TIMELINE_TABLES
+ALL_TABLES = PARTIAL_TABLES | TIMELINE_TABLES | SIGNAL_TABLES
 
 
-def summarise(tables: Mapping[str, pa.RecordBatch | pa.Table], grid: Grid | None = None) -> Partial:
+def summarise(
+    tables: Mapping[str, pa.RecordBatch | pa.Table], grid: Grid | None = None, steps: Grid | None = None
+) -> Partial:
     """Return the partial of batches of `connections`, `exchanges`, `partitions`, `names` and `brokers`.
 
     Any of them may be absent. A grid adds the tables of the timeline, which may also use `ends`,
-    `group_events` and `transaction_events`.
+    `group_events` and `transaction_events`. A grid of `steps` adds the tables of signals, which use `ends`.
     """
     parts = {}
     for part in (CONNECTION_FACTS, NAMES, BROKERS):
@@ -81,6 +85,8 @@ def summarise(tables: Mapping[str, pa.RecordBatch | pa.Table], grid: Grid | None
         parts |= count_topics(partitions, exchanges, exchange_rows, clients)
         if grid is not None:
             parts |= count_timeline(tables, exchanges, partitions, exchange_rows, grid)
+        if steps is not None:
+            parts |= count_signals(tables, exchanges, steps)
     return Partial({name: rows for name, rows in parts.items() if rows.num_rows})
 
 

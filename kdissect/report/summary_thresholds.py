@@ -14,13 +14,8 @@ from collections.abc import Callable, Mapping
 from kdissect.errors import UsageError
 from kdissect.protocol.schema.registry import APIS
 from kdissect.report.findings.rules import RULES
-from kdissect.report.model.summary import (
-    Finding,
-    Latency,
-    ProfileRow,
-    Severity,
-    Summary,
-)
+from kdissect.report.model.findings import Finding, Severity
+from kdissect.report.model.summary import Latency, ProfileRow, Summary
 from kdissect.report.thresholds import Figure, Measured, Statement, Unit
 from kdissect.text import (
     format_count,

@@ -3,7 +3,8 @@
 from kdissect.capture.index.index import CaptureIndex
 from kdissect.capture.packets.link_layer import LINK_TYPES
 from kdissect.capture.segment_index import Counts
-from kdissect.report.model.summary import CaptureFacts, Location
+from kdissect.report.model.findings import Location
+from kdissect.report.model.summary import CaptureFacts
 
 NOT_DESCRIBED = -1
 """The link type of a packet whose interface the capture file does not describe."""

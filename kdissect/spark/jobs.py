@@ -100,16 +100,19 @@ def scan_ranges(spark: "SparkContext | SparkSession", ranges: Sequence[RangeTask
 
 
 def figures(
-    spark: "SparkContext | SparkSession", work: AnalysisWork, grid: Grid | None = None
+    spark: "SparkContext | SparkSession",
+    work: AnalysisWork,
+    grid: Grid | None = None,
+    steps: Grid | None = None,
 ) -> list[bytes]:
     """Return the figures of all partitions and the counts of pass one as blobs.
 
-    With a grid, also figures by time step.
+    With a grid, also figures by time step; with a grid of `steps`, also the tables of signals.
 
     Only this needs Spark: one job, and another one before it if filters need names from the whole capture.
     """
     pieces, work = _with_filter_names(_shuffle(backend_of(spark), work), work)
-    step = partial(tasks.summary_step, splits=work.splits, treatment=work.treatment, grid=grid)
+    step = partial(tasks.summary_step, splits=work.splits, treatment=work.treatment, grid=grid, steps=steps)
     return [blob for _, blob in pieces.through(partial(_over_blobs, step=step)).collected()]
 
 

@@ -33,6 +33,7 @@ from kdissect.report.partials import (
     to_arrow,
 )
 from kdissect.report.timeline.count import SOURCE_TABLES
+from kdissect.report.timeline.count_signals import SIGNAL_SOURCES
 from kdissect.report.timeline.grid import Grid
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.tables.anonymize import Pseudonyms
@@ -112,18 +113,22 @@ def summary_step(
     splits: Sequence[Split],
     treatment: TableOptions = DEFAULT,
     grid: Grid | None = None,
+    steps: Grid | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Return one partial summary (PARTIAL) and the counts of pass one.
 
-    With a grid, also figures by time step.
+    With a grid, also figures by time step; with a grid of `steps`, also the tables of signals.
     """
     counts = [0] * len(Counts._fields)
     pending, merged = [], EMPTY
     tables_of_splits = build_tables(
-        _counting(batches, counts), splits, treatment, () if grid is None else SOURCE_TABLES
+        _counting(batches, counts),
+        splits,
+        treatment,
+        SOURCE_TABLES if grid is not None else SIGNAL_SOURCES if steps is not None else (),
     )
     for tables in coalesce_batches(tables_of_splits):
-        pending.append(summarise(tables, grid))
+        pending.append(summarise(tables, grid, steps))
         if len(pending) == MERGED_AT:
             merged, pending = merge([merged, *pending]), []
     yield to_arrow(merge([merged, *pending]))

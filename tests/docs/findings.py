@@ -6,7 +6,7 @@ from functools import partial
 from kdissect.protocol.error_codes import error_name
 from kdissect.report.findings.finding_context import FindingRule
 from kdissect.report.findings.rules import RULES
-from kdissect.report.model.summary import Severity
+from kdissect.report.model.findings import Severity
 from tests.docs.markdown import table
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kdissect.errors import ExitCode
 from kdissect.limits import LIMITS
-from kdissect.report.model.summary import Severity
+from kdissect.report.model.findings import Severity
 from kdissect.report.summary_thresholds import COUNTS, LATENCIES
 from tests.docs.blocks import DOCS, ROOT
 

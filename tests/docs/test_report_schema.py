@@ -6,7 +6,7 @@ from typing import Annotated
 
 import pytest
 
-from kdissect.report.model.summary import Keywords
+from kdissect.report.model.findings import Keywords
 from tests.docs import report_schema
 from tests.docs.report_schema import SCHEMA, schema_text, stale_schema
 

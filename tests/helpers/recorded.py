@@ -19,7 +19,7 @@ from kdissect.report.partials import (
 )
 from kdissect.report.render.html.page import render_page
 from kdissect.report.timeline.count import SOURCE_TABLES
-from kdissect.report.timeline.grid import Grid, grid_over
+from kdissect.report.timeline.grid import SIGNAL_STEPS, Grid, grid_over
 from kdissect.spark import tasks
 from kdissect.spark.capture_facts import capture_facts
 from kdissect.tables.build import dissect_batches
@@ -46,7 +46,8 @@ def analyzed(name: str) -> tuple[Summary, Partial, Grid]:
     """Return what the page about a capture is made of."""
     seen, batches = dissected(name)
     grid = grid_over(seen.earliest_time_ns, seen.latest_time_ns)
-    partial = merge(summarise(batch, grid) for batch in batches)
+    steps = grid_over(seen.earliest_time_ns, seen.latest_time_ns, SIGNAL_STEPS)
+    partial = merge(summarise(batch, grid, steps) for batch in batches)
     return build_report(partial, capture_facts(seen, Counts(packets=seen.packets))), partial, grid
 
 

@@ -7,12 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kdissect import limits
-from kdissect.report.model.summary import (
-    CaptureFacts,
-    ConnectionTotals,
-    Figures,
-    QualityCounter,
-)
+from kdissect.report.model.summary import CaptureFacts, ConnectionTotals, Figures, QualityCounter
 
 
 class QualityInput(NamedTuple):

@@ -6,8 +6,9 @@ import numpy as np
 
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import FIRST_SEEN
+from kdissect.report.model.findings import Location
 from kdissect.report.model.limited import Limited
-from kdissect.report.model.summary import ErrorRow, FaultRow, Location
+from kdissect.report.model.summary import ErrorRow, FaultRow
 from kdissect.report.partials import Partial
 from kdissect.report.query.capture_locations import capture_locations
 from kdissect.report.query.connection_facts import ConnectionFacts

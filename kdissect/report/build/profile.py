@@ -9,13 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kdissect.report.model.limited import Limited, limited
-from kdissect.report.model.summary import (
-    BrokerRow,
-    Profile,
-    ProfileBy,
-    ProfileRow,
-    TopicRow,
-)
+from kdissect.report.model.summary import BrokerRow, Profile, ProfileBy, ProfileRow, TopicRow
 from kdissect.report.query.call_table import CallTable, RankedGroups
 from kdissect.report.query.connection_facts import CLIENT_COLUMNS
 from kdissect.report.wording import number_ranges, software_text

@@ -18,6 +18,9 @@ from kdissect.report.build.topic_table import TopicTables
 from kdissect.report.findings.finder import apply_rules
 from kdissect.report.findings.finding_context import FindingContext
 from kdissect.report.findings.observations import find_consumer_lags, find_observations
+from kdissect.report.incidents.join import find_incidents, mark_explained
+from kdissect.report.model.findings import Finding
+from kdissect.report.model.incidents import Incident, Signal
 from kdissect.report.model.summary import (
     HISTOGRAM_EDGES_NS,
     SCHEMA_VERSION,
@@ -32,6 +35,8 @@ from kdissect.report.partials import Partial
 from kdissect.report.query.call_table import CallTable
 from kdissect.report.query.connection_facts import read_connection_facts
 from kdissect.report.query.topic_names import TopicNames
+from kdissect.report.signals.signal_context import SignalContext
+from kdissect.report.signals.sources import find_signals
 
 MAX_ROWS = 10_000
 """Rows of any list; a capture can name millions of clients or topics, and the rest is counted as omitted."""
@@ -68,6 +73,7 @@ def build_report(
         observations=observations.rows,
         lags=find_consumer_lags(partial, facts, topic_names),
     )
+    findings, incidents, signals = _name_causes(partial, context, topic_names)
     return Summary(
         schema_version=SCHEMA_VERSION,
         kdissect_version=__version__,
@@ -76,7 +82,9 @@ def build_report(
         filters=filters,
         connections=connections,
         totals=totals,
-        findings=apply_rules(context),
+        findings=findings,
+        incidents=incidents,
+        signals=signals,
         profile=rank_profile(by, calls, topics.rows, brokers.rows),
         apis=apis,
         clients=clients.rows,
@@ -94,6 +102,17 @@ def build_report(
             notable=observations.omitted,
         ),
     )
+
+
+def _name_causes(
+    partial: Partial, context: FindingContext, topics: TopicNames
+) -> tuple[tuple[Finding, ...], tuple[Incident, ...], tuple[Signal, ...]]:
+    """Return findings, incidents and signals; each finding and signal knows the incident that explains it."""
+    findings = apply_rules(context)
+    source = SignalContext(partial, context, findings, topics)
+    span = source.begin_ns, source.end_ns
+    incidents, signals = find_incidents(find_signals(source), span, context.totals.exchanges)
+    return mark_explained(findings, signals), incidents, signals
 
 
 def _api_names(apis: Iterable[ApiRow]) -> dict[int, str]:

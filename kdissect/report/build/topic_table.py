@@ -32,11 +32,7 @@ from kdissect.report.aggregate.partial_tables import (
 )
 from kdissect.report.aggregate.topics import AMOUNTS
 from kdissect.report.model.limited import Limited, limited
-from kdissect.report.model.summary import (
-    TopicClient,
-    TopicRow,
-    TopicUse,
-)
+from kdissect.report.model.summary import TopicClient, TopicRow, TopicUse
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import (
     CLIENT_COLUMNS,

@@ -25,7 +25,8 @@ from kdissect.report.findings.finding_context import (
     Judgement,
     Observation,
 )
-from kdissect.report.model.summary import Evidence, TopicUse
+from kdissect.report.model.findings import Evidence
+from kdissect.report.model.summary import TopicUse
 from kdissect.report.wording import client_id_text, counted
 from kdissect.text import format_duration, format_share, format_size
 

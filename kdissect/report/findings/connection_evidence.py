@@ -8,7 +8,7 @@ import numpy as np
 from kdissect.report.aggregate.grouping import Mask
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.findings.finding_context import FindingContext
-from kdissect.report.model.summary import Evidence, Location
+from kdissect.report.model.findings import Evidence, Location
 from kdissect.report.wording import client_text, listed
 from kdissect.text import format_address
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kdissect.report.findings.finding_context import Observation
-from kdissect.report.model.summary import Evidence
+from kdissect.report.model.findings import Evidence
 from kdissect.report.wording import listed
 from kdissect.text import format_address
 

@@ -8,8 +8,8 @@ from kdissect.report.findings.finding_context import (
     Judgement,
 )
 from kdissect.report.findings.rules import RULES
+from kdissect.report.model.findings import Finding, Severity
 from kdissect.report.model.limited import limited
-from kdissect.report.model.summary import Finding, Severity
 
 MAX_EVIDENCE = 50
 SEVERITIES = tuple(Severity)

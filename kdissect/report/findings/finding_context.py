@@ -5,15 +5,8 @@ from typing import NamedTuple
 
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.schema.registry import api_name
-from kdissect.report.model.summary import (
-    CaptureFacts,
-    ConnectionTotals,
-    Evidence,
-    Figures,
-    Location,
-    Severity,
-    TopicRow,
-)
+from kdissect.report.model.findings import Evidence, Location, Severity
+from kdissect.report.model.summary import CaptureFacts, ConnectionTotals, Figures, TopicRow
 from kdissect.report.query.call_table import CallTable
 from kdissect.report.query.connection_facts import ConnectionFacts
 from kdissect.report.wording import client_text

@@ -14,7 +14,7 @@ from kdissect.report.findings.finding_context import (
     Observation,
 )
 from kdissect.report.findings.responses import errors_by_client
-from kdissect.report.model.summary import Severity
+from kdissect.report.model.findings import Severity
 from kdissect.report.wording import counted
 from kdissect.text import format_duration
 

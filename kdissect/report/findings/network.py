@@ -15,7 +15,7 @@ from kdissect.report.findings.finding_context import (
     FindingContext,
     Judgement,
 )
-from kdissect.report.model.summary import Evidence
+from kdissect.report.model.findings import Evidence
 from kdissect.report.wording import counted
 from kdissect.text import format_duration, format_share
 

@@ -7,8 +7,8 @@ import numpy as np
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import FINDING_INPUTS, LAGS
 from kdissect.report.findings.finding_context import ConsumerLag, Observation
+from kdissect.report.model.findings import Location
 from kdissect.report.model.limited import Limited
-from kdissect.report.model.summary import Location
 from kdissect.report.partials import Partial
 from kdissect.report.query.capture_locations import capture_locations
 from kdissect.report.query.connection_facts import ConnectionFacts

@@ -17,7 +17,7 @@ from kdissect.protocol.error_codes import (
 )
 from kdissect.report.findings import capture, clients, groups, network, responses, security
 from kdissect.report.findings.finding_context import FindingRule
-from kdissect.report.model.summary import Severity
+from kdissect.report.model.findings import Severity
 
 CRITICAL, WARNING, NOTE = Severity
 CONCURRENT = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS})

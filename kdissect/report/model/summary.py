@@ -8,19 +8,13 @@ here, and its schema takes descriptions from the docstrings (`python -m tests.do
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal
+
+from kdissect.report.model.findings import Finding, Location, Omission
+from kdissect.report.model.incidents import Incident, Signal
 
 SCHEMA_VERSION: Literal[1] = 1
 
-
-class Keywords(NamedTuple):
-    """Keywords of the JSON Schema that a type does not show."""
-
-    minimum: int
-
-
-Omission = Annotated[int, Keywords(minimum=0)]
-"""How many rows were left out."""
 
 HISTOGRAM_EDGES_NS = (*(step * 10**power for power in range(4, 11) for step in (1, 2, 5)), 10**11)
 """10 µs, 20 µs, 50 µs … 50 s, 100 s."""
@@ -50,7 +44,7 @@ class CaptureFacts:
     """Packets dropped during the capture, as the capture file reports."""
     clock_steps: int = 0
     largest_clock_step_ns: int = 0
-    largest_clock_step: "Location | None" = None
+    largest_clock_step: Location | None = None
     """The packet whose time is that far before the time of the previous packet."""
     warnings: tuple[str, ...] = ()
 
@@ -132,28 +126,6 @@ class Figures:
     """Latencies other than idle waits."""
     idle: Latency | None
     """Long polls and waits for group members, which are not service time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Location:
-    """Where something is in the capture: time, packets, connection, client and topic."""
-
-    time_ns: int | None
-    capture_file: str | None
-    request_packet: int | None
-    """Number of the packet in `capture_file`, from 1 as Wireshark counts."""
-    response_packet: int | None
-    """Number of the packet of the response."""
-    connection: int | None
-    client_host: str | None
-    client_port: int | None
-    server_host: str | None
-    server_port: int | None
-    client_id: str | None
-    topic: str | None
-    partition: int | None
-    detail: str | None
-    """The text of a fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -371,48 +343,6 @@ class QualityCounter:
     means: str
 
 
-class Severity(StrEnum):
-    """Critical: requests fail or data is at risk; warning: something is wrong; note: worth knowing."""
-
-    CRITICAL = "critical"
-    WARNING = "warning"
-    NOTE = "note"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """One thing a finding rests on."""
-
-    subject: str
-    """Who or what, in names from the capture."""
-    detail: str
-    """What was observed about the subject."""
-    count: int
-    first_time_ns: int | None
-    last_time_ns: int | None
-    place: Location | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What a rule found: a sentence, its strongest evidence, what it means and what to look at next."""
-
-    name: str
-    """The name of the rule, which stays the same."""
-    severity: Severity
-    title: str
-    """What was found, in one sentence."""
-    count: int
-    first_time_ns: int | None
-    last_time_ns: int | None
-    evidence: tuple[Evidence, ...]
-    """The strongest first."""
-    evidence_omitted: Omission
-    means: str
-    next: str
-    """What to look at next."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Omitted:
     """Rows left out of lists that would be too long."""
@@ -500,6 +430,10 @@ class Summary:
     totals: Figures
     findings: tuple[Finding, ...]
     """What is wrong or worth knowing, most severe first."""
+    incidents: tuple[Incident, ...]
+    """What went wrong, by cause, the greatest impact first."""
+    signals: tuple[Signal, ...]
+    """Dated facts about servers, clients and other subjects, in the order of time."""
     profile: Profile
     apis: tuple[ApiRow, ...]
     clients: tuple[ClientRow, ...]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from kdissect.report.aggregate.grouping import TableColumns
-from kdissect.report.model.summary import Location
+from kdissect.report.model.findings import Location
 from kdissect.report.query.connection_facts import ConnectionFacts
 from kdissect.report.query.topic_names import TopicNames
 

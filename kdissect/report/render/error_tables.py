@@ -1,6 +1,7 @@
 """What went wrong as tables with first locations: errors, unanswered requests, throttling, faults."""
 
-from kdissect.report.model.summary import Location, Summary
+from kdissect.report.model.findings import Location
+from kdissect.report.model.summary import Summary
 from kdissect.report.render.cells import address_text, api_text, client_text, count_cell
 from kdissect.report.render.table import (
     TableCell,

@@ -2,12 +2,8 @@
 
 import textwrap
 
-from kdissect.report.model.summary import (
-    Evidence,
-    Finding,
-    Severity,
-    Summary,
-)
+from kdissect.report.model.findings import Evidence, Finding, Severity
+from kdissect.report.model.summary import Summary
 from kdissect.report.render.table import heading
 from kdissect.report.render.terminal import BOLD, DIM, GREEN, RED, YELLOW, Terminal
 from kdissect.report.wording import counted
@@ -28,12 +24,13 @@ def findings(summary: Summary, terminal: Terminal) -> list[str]:
     if not summary.totals.exchanges:
         return []
     lines = [heading("Findings", "most severe first", terminal)]
-    if not summary.findings:
-        return [*lines, " " + terminal.paint("no problems found", GREEN)]
-    for at, finding in enumerate(summary.findings):
+    shown = [row for row in summary.findings if terminal.full or row.incident is None]
+    if not shown:
+        return [] if summary.incidents else [*lines, " " + terminal.paint("no problems found", GREEN)]
+    for at, finding in enumerate(shown):
         more = _in_full(finding, terminal) if terminal.full else _in_short(finding, terminal)
         if not terminal.full and len(lines) + len(more) > LINES_IN_SHORT:
-            left = counted(len(summary.findings) - at, "more finding")
+            left = counted(len(shown) - at, "more finding")
             return [*lines, INDENT + terminal.paint(terminal.show(f"… and {left}: --full"), DIM)]
         lines += more
     return lines

@@ -1,10 +1,6 @@
 """The profile as a table: rows by service time, each with its latencies and a histogram."""
 
-from kdissect.report.model.summary import (
-    ProfileBy,
-    ProfileRow,
-    Summary,
-)
+from kdissect.report.model.summary import ProfileBy, ProfileRow, Summary
 from kdissect.report.render.cells import (
     count_cell,
     duration_cell,

@@ -2,12 +2,7 @@
 
 import textwrap
 
-from kdissect.report.model.summary import (
-    Figures,
-    ProfileBy,
-    QualityCounter,
-    Summary,
-)
+from kdissect.report.model.summary import Figures, ProfileBy, QualityCounter, Summary
 from kdissect.report.render.table import heading
 from kdissect.report.render.terminal import DIM, YELLOW, Terminal
 from kdissect.text import display_width, format_count, format_share, format_size

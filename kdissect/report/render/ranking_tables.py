@@ -1,12 +1,7 @@
 """The rankings of a report as tables: API versions, idle waits, clients, brokers, topics."""
 
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.report.model.summary import (
-    ApiRow,
-    Summary,
-    TopicRow,
-    TopicUse,
-)
+from kdissect.report.model.summary import ApiRow, Summary, TopicRow, TopicUse
 from kdissect.report.render.cells import (
     FIGURE_COLUMNS,
     LATENCY_COLUMNS,

@@ -1,4 +1,4 @@
-"""A report as text: what was captured, findings, the profile, capture quality; in full, all rankings too.
+"""A report as text: the capture, incidents, findings, the profile, quality; in full, all rankings too.
 
 Every line fits the width of the terminal, and names from the capture are escaped.
 """
@@ -14,6 +14,7 @@ from kdissect.report.render.error_tables import (
 )
 from kdissect.report.render.finding_text import findings
 from kdissect.report.render.header import header
+from kdissect.report.render.incident_text import incidents
 from kdissect.report.render.profile_table import profile
 from kdissect.report.render.quality import legend, quality
 from kdissect.report.render.ranking_tables import (
@@ -27,9 +28,10 @@ from kdissect.report.render.terminal import Terminal
 
 DAY_NS = 24 * 3600 * 10**9
 
-ONE_SCREEN = (header, findings, profile, legend)
+ONE_SCREEN = (header, incidents, findings, profile, legend)
 EVERYTHING = (
     header,
+    incidents,
     findings,
     profile,
     api_versions,

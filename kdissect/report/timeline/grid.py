@@ -11,6 +11,9 @@ import numpy as np
 from kdissect.report.aggregate.histogram import Ints
 
 MAX_STEPS = 120
+SIGNAL_STEPS = 1200
+"""The most steps of the grid that signals are found on: finer than what a page shows."""
+
 MS = 10**6
 LENGTHS_NS = (
     *(length * 10**power * MS for power in range(3) for length in (1, 2, 5)),
@@ -33,13 +36,13 @@ class Grid(NamedTuple):
         return steps
 
 
-def grid_over(first_ns: int | None, last_ns: int | None) -> Grid:
-    """Return the finest grid of at most `MAX_STEPS` steps whose first step begins at a round time."""
+def grid_over(first_ns: int | None, last_ns: int | None, most: int = MAX_STEPS) -> Grid:
+    """Return the finest grid of at most `most` steps whose first step begins at a round time."""
     first, last = first_ns or 0, last_ns or 0
     for length in LENGTHS_NS:
         start = first // length * length
         steps = (last - start) // length + 1
-        if steps <= MAX_STEPS:
+        if steps <= most:
             return Grid(start, length, max(steps, 1))
-    length = -(-(last - first) // MAX_STEPS // LENGTHS_NS[-1]) * LENGTHS_NS[-1] + LENGTHS_NS[-1]
-    return Grid(first // length * length, length, MAX_STEPS)
+    length = -(-(last - first) // most // LENGTHS_NS[-1]) * LENGTHS_NS[-1] + LENGTHS_NS[-1]
+    return Grid(first // length * length, length, most)

@@ -9,7 +9,7 @@ from kdissect.report.findings.evidence import (
     spells,
 )
 from kdissect.report.findings.finding_context import Observation
-from kdissect.report.model.summary import Location
+from kdissect.report.model.findings import Location
 
 SECOND = 10**9
 FIELDS = ("capture_file", "request_packet", "response_packet", "connection", "client_port", "detail")

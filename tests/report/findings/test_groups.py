@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kdissect.report.model.summary import Severity
+from kdissect.report.model.findings import Severity
 from tests.helpers.finding_cases import (
     FindingCase,
     check_case,

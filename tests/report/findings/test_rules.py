@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kdissect.report.findings.rules import RULES
-from kdissect.report.model.summary import Severity
+from kdissect.report.model.findings import Severity
 from kdissect.text import format_duration
 from tests.helpers.finding_cases import findings_of, manifest_entry
 from tests.helpers.paper_capture import MS

@@ -7,8 +7,9 @@ import pytest
 
 from kdissect.report.model import comparison, topic_clients, upgrade_check
 from kdissect.report.model import summary as module
+from kdissect.report.model.findings import Severity
 from kdissect.report.model.plain import to_plain
-from kdissect.report.model.summary import HISTOGRAM_EDGES_NS, ProfileBy, Severity
+from kdissect.report.model.summary import HISTOGRAM_EDGES_NS, ProfileBy
 
 MODULES = (module, comparison, topic_clients, upgrade_check)
 CLASSES = {

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from kdissect.report.aggregate.grouping import TableColumns
-from kdissect.report.model.summary import Location
+from kdissect.report.model.findings import Location
 from kdissect.report.query.capture_locations import capture_locations
 from kdissect.report.query.connection_facts import read_connection_facts
 from kdissect.report.query.topic_names import TopicNames

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kdissect.report.build.report import build_report
+from kdissect.report.model import findings, incidents
 from kdissect.report.model import summary as names
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import (
@@ -54,7 +55,8 @@ def test_the_schema_names_every_field():
     described = json_schema()
     assert list(described["properties"]) == [field.name for field in fields(names.Summary)]
     for name, definition in described["$defs"].items():
-        own = [field.name for field in fields(getattr(names, name))]
+        module = next(one for one in (names, findings, incidents) if hasattr(one, name))
+        own = [field.name for field in fields(getattr(module, name))]
         assert set(own) - {"figures", "name"} <= set(definition["properties"]), name
         assert definition["required"] == list(definition["properties"]), name
 

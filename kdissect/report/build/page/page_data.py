@@ -27,8 +27,9 @@ from kdissect.report.build.page.size_budget import (
     json_size,
     shorten,
 )
+from kdissect.report.model.findings import Finding
 from kdissect.report.model.plain import to_plain
-from kdissect.report.model.summary import Finding, Summary
+from kdissect.report.model.summary import Summary
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import read_connection_facts
 from kdissect.report.timeline.grid import Grid

@@ -8,12 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kdissect.report.aggregate.grouping import TableColumns
-from kdissect.report.model.summary import (
-    Figures,
-    Latency,
-    Location,
-    Summary,
-)
+from kdissect.report.model.findings import Location
+from kdissect.report.model.summary import Figures, Latency, Summary
 from kdissect.report.partials import Partial
 from kdissect.report.query.call_table import CallTable
 from kdissect.report.query.connection_facts import ConnectionFacts

@@ -1,0 +1,131 @@
+"""What a cause is: the signals it starts from, the function that judges them, and what it explains.
+
+A cause has one or more kinds of *anchor*. Each signal of these kinds makes a `Case`, which the function
+`judge` accepts with a `Diagnosis` or refuses with None. It names the subject, the span, the headline
+and how certain it is. Then every signal in one of the `links` is explained by it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+from kdissect.report.model.findings import Severity
+from kdissect.report.model.incidents import Signal, Subject
+
+SECOND = 10**9
+
+
+class Layer(IntEnum):
+    """Which cause comes first where several explain a signal: a dead path explains a lost leader."""
+
+    NETWORK = 0
+    SERVER = 1
+    CLUSTER = 2
+    CLIENT = 3
+    SYMPTOM = 4
+    """Something changed or failed, and no other cause is known."""
+
+
+class Relation(Enum):
+    """How a signal must relate to an incident, beside the time, to be explained by it."""
+
+    SUBJECT = "the same subject"
+    SERVER = "a server of the incident"
+    CLIENT = "a client of the incident"
+    GROUP = "a group of the incident"
+    TOPIC = "a topic of the incident"
+    ANYWHERE = "any subject"
+
+
+class Link(NamedTuple):
+    """Signals that a cause explains: their kinds, their relation, and when they begin.
+
+    They begin at most `before_ns` before the incident, and at most `after_ns` after its end.
+    """
+
+    kinds: tuple[str, ...]
+    relation: Relation
+    before_ns: int = SECOND
+    after_ns: int = 5 * SECOND
+
+
+class Diagnosis(NamedTuple):
+    """A case that was accepted. `core` are the signals of the cause itself, the anchor among them."""
+
+    subject: Subject
+    begin_ns: int
+    end_ns: int | None
+    headline: str
+    confidence: float
+    core: tuple[Signal, ...]
+    speaks_for: tuple[str, ...] = ()
+    speaks_against: tuple[str, ...] = ()
+    severity: Severity | None = None
+
+    def names(self, relation: Relation) -> set[str]:
+        """Return the servers, clients, groups or topics of the incident itself."""
+        field = {
+            Relation.SERVER: "servers",
+            Relation.CLIENT: "clients",
+            Relation.GROUP: "groups",
+            Relation.TOPIC: "topics",
+        }[relation]
+        return {name for signal in self.core for name in getattr(signal, field)}
+
+
+class Case:
+    """A signal that a cause starts from, among all signals of the capture."""
+
+    def __init__(self, anchor: Signal, signals: Sequence[Signal], span_ns: tuple[int, int]) -> None:
+        self.anchor, self.signals = anchor, signals
+        self.begin_ns, self.end_ns = span_ns
+        """The first and the last time of the capture."""
+
+    def near(
+        self, kinds: Iterable[str], relation: Relation, before_ns: int = SECOND, after_ns: int = SECOND
+    ) -> list[Signal]:
+        """Return signals of some kinds in a relation to the anchor, by time.
+
+        They begin at most `before_ns` before it begins, and at most `after_ns` after it ends.
+        """
+        own = Diagnosis(
+            self.anchor.subject, self.anchor.begin_ns, self.anchor.end_ns, "", 1.0, (self.anchor,)
+        )
+        link = Link(tuple(kinds), relation, before_ns, after_ns)
+        return [
+            signal
+            for signal in self.signals
+            if signal is not self.anchor and explains(own, link, signal, self.end_ns)
+        ]
+
+
+def explains(diagnosis: Diagnosis, link: Link, signal: Signal, capture_end_ns: int) -> bool:
+    """Return whether a signal stands in a link to a diagnosis."""
+    if signal.kind not in link.kinds:
+        return False
+    end = capture_end_ns if diagnosis.end_ns is None else diagnosis.end_ns + link.after_ns
+    if not diagnosis.begin_ns - link.before_ns <= signal.begin_ns <= end:
+        return False
+    if link.relation is Relation.ANYWHERE:
+        return True
+    if link.relation is Relation.SUBJECT:
+        return signal.subject == diagnosis.subject
+    field = {"SERVER": "servers", "CLIENT": "clients", "GROUP": "groups", "TOPIC": "topics"}[
+        link.relation.name
+    ]
+    return not diagnosis.names(link.relation).isdisjoint(getattr(signal, field))
+
+
+class Cause(NamedTuple):
+    """One row of the table of causes; names stay. `needs` and `against` are words for the documentation."""
+
+    name: str
+    layer: Layer
+    severity: Severity
+    anchors: tuple[str, ...]
+    judge: Callable[[Case], Diagnosis | None]
+    links: tuple[Link, ...]
+    needs: str
+    against: str
+    means: str
+    next: str

@@ -1,0 +1,57 @@
+"""What an incident did to clients, and its consequences in sentences."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from kdissect.report.model.incidents import Impact, Signal
+from kdissect.report.signals.kinds import SignalCounts, SignalKind, sentence_of
+
+SECOND = 10**9
+CLIENT_WEIGHT = 2.0
+"""A client that is touched weighs as much as so many seconds of waiting, or as many failed requests."""
+
+
+def measure_impact(signals: Iterable[Signal], kinds: Mapping[str, SignalKind], exchanges: int) -> Impact:
+    """Return the impact of the signals of one incident.
+
+    Signals that count the same thing may count the same requests: of them the largest counts. `exchanges` is
+    the number of all exchanges of the capture.
+    """
+    largest: dict[SignalCounts, int] = defaultdict(int)
+    by_kind: dict[str, int] = defaultdict(int)
+    clients: set[str] = set()
+    wait_ns: dict[str, int] = defaultdict(int)
+    for signal in signals:
+        by_kind[signal.kind] += signal.requests
+        wait_ns[signal.kind] += signal.wait_ns
+        clients.update(signal.clients)
+    for name, requests in by_kind.items():
+        counts = kinds[name].counts
+        largest[counts] = max(largest[counts], requests)
+    requests = sum(largest.values())
+    return Impact(
+        clients=tuple(sorted(clients)),
+        requests=requests,
+        wait_ns=max(wait_ns.values(), default=0),
+        share=min(requests / exchanges, 1.0) if exchanges else 0.0,
+    )
+
+
+def weight(impact: Impact, confidence: float) -> float:
+    """Return the rank: seconds of waiting, failed requests and clients, times confidence."""
+    return confidence * (impact.wait_ns / SECOND + impact.requests + CLIENT_WEIGHT * len(impact.clients))
+
+
+def word_consequences(signals: Sequence[Signal], kinds: Mapping[str, SignalKind]) -> tuple[str, ...]:
+    """Return one sentence for each kind of signal, the greatest impact first."""
+    by_kind: dict[str, list[Signal]] = {}
+    for signal in sorted(signals, key=lambda row: (-row.wait_ns, -row.requests, row.begin_ns)):
+        by_kind.setdefault(signal.kind, []).append(signal)
+    ranked = sorted(
+        by_kind.items(),
+        key=lambda item: (
+            -sum(row.wait_ns for row in item[1]) / SECOND - sum(row.requests for row in item[1]),
+            item[0],
+        ),
+    )
+    return tuple(sentence_of(kinds[name], rows) for name, rows in ranked)

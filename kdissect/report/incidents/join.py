@@ -1,0 +1,131 @@
+"""From signals to incidents: every cause judges its cases, deeper layers first, and explains what it led to.
+
+All cases are judged. Diagnoses are then taken in the order of layers and, within a layer, of impact. One
+whose anchor an earlier one explains is dropped: its signals are consequences. What is left is ranked by
+impact.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from kdissect.report.incidents.cause import Case, Cause, Diagnosis, explains
+from kdissect.report.incidents.causes import CAUSES
+from kdissect.report.incidents.impact import measure_impact, weight, word_consequences
+from kdissect.report.model.findings import Finding
+from kdissect.report.model.incidents import Impact, Incident, Signal
+from kdissect.report.signals.sources import KINDS
+
+MAX_INCIDENTS = 200
+MAX_EVIDENCE = 20
+
+
+class Candidate(NamedTuple):
+    """A diagnosis of a cause, indexes of its own signals and of those that it explains, and its impact."""
+
+    cause: Cause
+    diagnosis: Diagnosis
+    own: tuple[int, ...]
+    explained: tuple[int, ...]
+    impact: Impact
+
+
+def find_incidents(
+    signals: Sequence[Signal],
+    span_ns: tuple[int, int],
+    exchanges: int,
+    causes: Sequence[Cause] = CAUSES,
+) -> tuple[tuple[Incident, ...], tuple[Signal, ...]]:
+    """Return incidents by impact, and the signals with the index of the incident that explains each.
+
+    `span_ns` is the first and the last time of the capture, `exchanges` the number of its exchanges.
+    """
+    candidates = [
+        _candidate(cause, diagnosis, signals, span_ns, exchanges)
+        for cause in causes
+        for anchor in signals
+        if anchor.kind in cause.anchors
+        if (diagnosis := cause.judge(Case(anchor, signals, span_ns))) is not None
+    ]
+    accepted = _accepted(candidates)
+    accepted.sort(key=lambda one: (-weight(one.impact, one.diagnosis.confidence), one.diagnosis.begin_ns))
+    accepted = accepted[:MAX_INCIDENTS]
+    of_signal: dict[int, int] = {}
+    for number, one in enumerate(accepted):
+        for at in (*one.own, *one.explained):
+            of_signal.setdefault(at, number)
+    incidents = tuple(_incident(one, number, signals, of_signal) for number, one in enumerate(accepted))
+    joined = tuple(replace(signal, incident=of_signal.get(at)) for at, signal in enumerate(signals))
+    return incidents, joined
+
+
+def _candidate(
+    cause: Cause, diagnosis: Diagnosis, signals: Sequence[Signal], span_ns: tuple[int, int], exchanges: int
+) -> Candidate:
+    core = {id(signal) for signal in diagnosis.core}
+    own = tuple(at for at, signal in enumerate(signals) if id(signal) in core)
+    explained = tuple(
+        at
+        for at, signal in enumerate(signals)
+        if id(signal) not in core
+        and any(explains(diagnosis, link, signal, span_ns[1]) for link in cause.links)
+    )
+    impact = measure_impact([signals[at] for at in (*own, *explained)], KINDS, exchanges)
+    return Candidate(cause, diagnosis, own, explained, impact)
+
+
+def _accepted(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the candidates whose anchor no other one explains, without signals that an earlier one has."""
+    ordered = sorted(
+        candidates,
+        key=lambda one: (
+            one.cause.layer,
+            -weight(one.impact, one.diagnosis.confidence),
+            one.diagnosis.begin_ns,
+            one.cause.name,
+        ),
+    )
+    accepted: list[Candidate] = []
+    taken: set[int] = set()
+    for one in ordered:
+        if one.own and not taken.issuperset(one.own) and one.own[0] not in taken:
+            accepted.append(one._replace(explained=tuple(at for at in one.explained if at not in taken)))
+            taken.update(one.own, one.explained)
+    return accepted
+
+
+def _incident(one: Candidate, number: int, signals: Sequence[Signal], of_signal: dict[int, int]) -> Incident:
+    diagnosis = one.diagnosis
+    led_to = [at for at in one.explained if of_signal[at] == number]
+    own = [at for at in one.own if of_signal[at] == number]
+    evidence = [row for at in (*own, *led_to) for row in signals[at].evidence]
+    return Incident(
+        cause=one.cause.name,
+        severity=diagnosis.severity or one.cause.severity,
+        subject=diagnosis.subject,
+        begin_ns=diagnosis.begin_ns,
+        end_ns=diagnosis.end_ns,
+        headline=diagnosis.headline,
+        consequences=word_consequences([signals[at] for at in led_to], KINDS),
+        impact=one.impact,
+        confidence=diagnosis.confidence,
+        speaks_for=diagnosis.speaks_for,
+        speaks_against=diagnosis.speaks_against,
+        signals=(*own, *led_to),
+        evidence=tuple(evidence[:MAX_EVIDENCE]),
+        means=one.cause.means,
+        next=one.cause.next,
+    )
+
+
+def mark_explained(findings: Sequence[Finding], signals: Sequence[Signal]) -> tuple[Finding, ...]:
+    """Return findings with the index of an incident where incidents explain all signals of a finding."""
+    of_kind: dict[str, list[int | None]] = {}
+    for signal in signals:
+        of_kind.setdefault(signal.kind, []).append(signal.incident)
+    marked = []
+    for finding in findings:
+        incidents = of_kind.get(finding.name, [None])
+        known = [number for number in incidents if number is not None]
+        marked.append(replace(finding, incident=min(known) if len(known) == len(incidents) else None))
+    return tuple(marked)

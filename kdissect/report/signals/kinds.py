@@ -1,0 +1,40 @@
+"""Every kind of signal: what its requests count, and how many signals of the kind read as one sentence.
+
+`counts` names what the requests of a signal are. Signals of one incident that count the same thing may count
+the same requests, so the largest of them stands for all; different things add up.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from kdissect.report.model.incidents import Signal
+from kdissect.report.wording import counted
+
+
+class SignalCounts(StrEnum):
+    """What the requests of a signal are."""
+
+    WAITS = "waits"
+    CUT = "cut requests"
+    ERRORS = "error responses"
+    ATTEMPTS = "attempts to connect"
+    NOTHING = "nothing"
+
+
+class SignalKind(NamedTuple):
+    """One kind: its name, what it is in a few words, what it counts, and the sentence of several of them."""
+
+    name: str
+    words: str
+    counts: SignalCounts
+    together: Callable[[Sequence[Signal]], str] | None = None
+
+
+def sentence_of(kind: SignalKind, signals: Sequence[Signal]) -> str:
+    """Return one sentence for signals of a kind, the strongest first."""
+    if len(signals) == 1:
+        return signals[0].sentence
+    if kind.together is not None:
+        return kind.together(signals)
+    return f"{signals[0].sentence} ({counted(len(signals) - 1, 'other')} like it)"

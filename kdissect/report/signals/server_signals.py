@@ -1,0 +1,203 @@
+"""Signals about servers: silent while requests waited, connections that ended together, attempts refused.
+
+server_silent       no byte from the server on any connection for a second or more, while requests of
+two or more connections waited
+connections_ended   most connections of the server ended within a moment, and their clients went on
+attempts_refused    attempts to connect that the server's host refused
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS
+from kdissect.report.aggregate.grouping import Mask, TableColumns
+from kdissect.report.aggregate.histogram import Ints
+from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
+from kdissect.report.model.findings import Evidence
+from kdissect.report.model.incidents import Signal, SubjectKind
+from kdissect.report.signals.kinds import SignalCounts, SignalKind
+from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.signal_context import SignalContext
+from kdissect.report.timeline.signal_tables import REPLIES, WAITS
+from kdissect.report.wording import counted
+from kdissect.text import format_clock, format_duration
+
+SERVER_KINDS = (
+    SignalKind("server_silent", "no byte from a server while requests waited", SignalCounts.WAITS),
+    SignalKind("connections_ended", "most connections of a server ended together", SignalCounts.CUT),
+    SignalKind("attempts_refused", "attempts to connect were refused", SignalCounts.ATTEMPTS),
+)
+
+SECOND = 10**9
+SILENT_NS = SECOND
+"""A shorter silence is not worth a signal: collectors of garbage and busy hosts pause for less."""
+
+SILENT_CONNECTIONS = 2
+TOGETHER_NS = SECOND // 4
+ENDED_SHARE = 0.6
+"""The part of a server's open connections that ends together when the server itself ends."""
+
+WENT_ON_NS = SECOND // 20
+"""A client that is seen this long after its connections ended did not end itself."""
+
+APART_NS = 15 * SECOND
+"""Refused attempts with less than this between them are of one spell: clients back off for seconds."""
+
+
+def server_signals(context: SignalContext) -> Iterator[Signal]:
+    """Yield the signals about servers."""
+    yield from _silences(context)
+    yield from _ends(context)
+    yield from _refusals(context)
+
+
+def _silences(context: SignalContext) -> Iterator[Signal]:
+    replies, waits = context.table(REPLIES), context.table(WAITS)
+    rows = context.facts.rows(waits)
+    of_server = np.full(waits.rows, -1)
+    of_server[rows >= 0] = context.connections.server[rows[rows >= 0]]
+    hosts, ports = (replies.arrow(name).to_pylist() for name in ("server_host", "server_port"))
+    names = np.array(context.servers.names(hosts, ports), object)
+    for number, name in enumerate(context.server_names):
+        spans = _gaps(replies, np.flatnonzero(names == name), context.end_ns)
+        for begin, end in spans:
+            waiting = _waiting(waits, of_server == number, begin, end, context.end_ns)
+            if len(waiting):
+                yield from _silence(context, name, waits, waiting, rows, (begin, end))
+
+
+def _gaps(replies: TableColumns, rows: Ints, end_ns: int) -> list[tuple[int, int]]:
+    """Return the long spans of a server without a reply, that to the end of the capture too."""
+    if not len(rows):
+        return []
+    order = rows[np.argsort(replies.ints("first_ns")[rows], kind="stable")]
+    first = np.append(replies.ints("first_ns")[order], end_ns)
+    last = np.maximum.accumulate(replies.ints("last_ns")[order])
+    wide = np.flatnonzero(first[1:] - last >= SILENT_NS)
+    return list(zip(last[wide].tolist(), first[1:][wide].tolist(), strict=True))
+
+
+def _waiting(waits: TableColumns, of_server: Mask, begin: int, end: int, capture_end: int) -> Ints:
+    """Return the rows of WAITS with requests that waited over a span for `SILENT_NS` or more."""
+    answered = waits.present("last_end_ns")
+    began = waits.ints("first_begin_ns")
+    over = of_server & (began <= end - SILENT_NS)
+    over &= np.where(answered, waits.ints("last_end_ns") >= end, waits.ints("last_begin_ns") >= begin)
+    patient = np.isin(waits.ints("api_key"), [*GROUP_BARRIERS, *LONG_POLLS])
+    over &= answered | ~patient
+    return np.flatnonzero(over) if end <= capture_end else np.zeros(0, np.int64)
+
+
+def _silence(
+    context: SignalContext,
+    name: str,
+    waits: TableColumns,
+    waiting: Ints,
+    connections: Ints,
+    span: tuple[int, int],
+) -> Iterator[Signal]:
+    silent = np.unique(connections[waiting])
+    if len(silent) < SILENT_CONNECTIONS:
+        return
+    earliest = int(waits.ints("first_begin_ns")[waiting].min())
+    begin = max(span[0], min(earliest, span[1]))
+    begin = span[0] if begin - span[0] < SECOND else begin
+    if span[1] - begin < SILENT_NS:
+        return
+    requests = int(waits.ints("exchanges")[waiting].sum())
+    began = np.maximum(waits.ints("first_begin_ns")[waiting], begin)
+    wait_ns = int(((span[1] - began) * waits.ints("exchanges")[waiting]).sum())
+    to_the_end = span[1] == context.end_ns
+    lasted = format_duration(span[1] - begin)
+    yield make_signal(
+        "server_silent",
+        (SubjectKind.SERVER, name),
+        (begin, None if to_the_end else span[1]),
+        f"{name} sent no byte on any connection from {format_clock(begin)} for {lasted}, while "
+        f"{counted(requests, 'request')} on {counted(len(silent), 'connection')} waited",
+        measures={"connections": len(silent), "requests": requests, "silent_ns": span[1] - begin},
+        clients=context.clients_of(silent),
+        requests=requests,
+        wait_ns=wait_ns,
+        evidence=_connections(context, name, silent, f"waited up to {lasted}"),
+    )
+
+
+def _connections(context: SignalContext, name: str, rows: Ints, detail: str) -> list[Evidence]:
+    return [connection_evidence(name, detail, select_connections(context.rules, rows))]
+
+
+def _ends(context: SignalContext) -> Iterator[Signal]:
+    facts = context.connections
+    for number, name in enumerate(context.server_names):
+        own = np.flatnonzero(facts.talks & (facts.server == number))
+        ended = own[facts.ends[own]]
+        ended = ended[np.argsort(facts.last_ns[ended], kind="stable")]
+        breaks = np.flatnonzero(np.diff(facts.last_ns[ended]) > TOGETHER_NS) + 1
+        for rows in np.split(ended, breaks):
+            if len(rows) >= SILENT_CONNECTIONS:
+                yield from _end(context, number, name, own, rows)
+
+
+def _end(context: SignalContext, number: int, name: str, own: Ints, rows: Ints) -> Iterator[Signal]:
+    """Yield a signal if these connections, which ended within a moment, are most of those that were open."""
+    facts = context.connections
+    begin, end = int(facts.last_ns[rows].min()), int(facts.last_ns[rows].max())
+    alive = own[(facts.first_ns[own] <= begin) & (facts.last_ns[own] >= begin)]
+    later = facts.last_ns > end + WENT_ON_NS
+    same_server = facts.server == number
+    tried = np.unique(facts.host[later & same_server & ~facts.talks & (facts.first_ns >= begin)])
+    went_on = np.isin(facts.client[rows], np.unique(facts.client[later & facts.talks]))
+    went_on |= np.isin(facts.host[rows], tried)
+    stayed = later & facts.talks & same_server & (facts.first_ns <= begin)
+    if went_on.sum() < max(SILENT_CONNECTIONS, ENDED_SHARE * len(alive)) or stayed.sum() > len(rows) / 2:
+        return
+    rows = rows[went_on]
+    cut = int(context.facts.columns.ints("unanswered")[rows].sum())
+    lasted = format_duration(end - begin)
+    cut_text = f"; {counted(cut, 'request')} got no response" if cut else ""
+    yield make_signal(
+        "connections_ended",
+        (SubjectKind.SERVER, name),
+        (begin, end),
+        f"{counted(len(rows), 'connection')} to {name} ended within {lasted} at "
+        f"{format_clock(begin)}{cut_text}",
+        measures={"connections": len(rows), "cut": cut, "open": len(alive)},
+        clients=context.clients_of(rows),
+        requests=cut,
+        evidence=_connections(context, name, rows, "ended together"),
+    )
+
+
+def _refusals(context: SignalContext) -> Iterator[Signal]:
+    facts = context.connections
+    columns = context.facts.columns
+    refused = ~facts.talks & columns.equals("closed", "rst")
+    refused &= (columns.ints("bytes_to_server") == 0) & (columns.ints("bytes_to_client") == 0)
+    for number, name in enumerate(context.server_names):
+        rows = np.flatnonzero(refused & (facts.server == number))
+        rows = rows[np.argsort(facts.first_ns[rows], kind="stable")]
+        opened = np.sort(facts.first_ns[facts.talks & (facts.server == number)])
+        breaks = np.flatnonzero(np.diff(facts.first_ns[rows]) > APART_NS) + 1
+        for spell in np.split(rows, breaks):
+            if len(spell):
+                yield _refusal(context, name, spell, opened)
+
+
+def _refusal(context: SignalContext, name: str, rows: Ints, opened: Ints) -> Signal:
+    facts = context.connections
+    begin, last = int(facts.first_ns[rows].min()), int(facts.last_ns[rows].max())
+    again = opened[opened > last]
+    end = int(again[0]) if len(again) else None
+    until = f"until {format_clock(end)}" if end is not None else "until the end of the capture"
+    return make_signal(
+        "attempts_refused",
+        (SubjectKind.SERVER, name),
+        (begin, end),
+        f"{counted(len(rows), 'attempt')} to connect to {name} were refused from "
+        f"{format_clock(begin)} {until}",
+        measures={"attempts": len(rows), "last_ns": last},
+        requests=len(rows),
+        evidence=_connections(context, name, rows, "refused"),
+    )

@@ -1,0 +1,115 @@
+"""What signals are made from: merged tables, facts of connections, names, and what rules found."""
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from kdissect.report.aggregate.grouping import Mask, TableColumns
+from kdissect.report.aggregate.histogram import Ints
+from kdissect.report.aggregate.partial_tables import BROKERS, PartialTable
+from kdissect.report.findings.finding_context import FindingContext
+from kdissect.report.model.findings import Finding
+from kdissect.report.partials import Partial
+from kdissect.report.query.connection_facts import KAFKA
+from kdissect.report.query.topic_names import TopicNames
+from kdissect.report.signals.server_names import ServerNames
+from kdissect.report.timeline.grid import Grid
+from kdissect.report.timeline.signal_tables import SIGNAL_GRID
+from kdissect.report.wording import client_text
+
+TALKING = (*KAFKA, "tls")
+"""Protocols of connections that a client and a server talk on; the others are attempts or unknown."""
+
+
+class Connections(NamedTuple):
+    """Facts of all connections, one row for each, as arrays: index of the server and client, times, kind.
+
+    `client` is the index of client id and host, `host` that of the client's host alone. `talks` tells
+    connections with Kafka or TLS from attempts. `ends` is where a FIN or RST was captured.
+    """
+
+    server: Ints
+    client: Ints
+    host: Ints
+    first_ns: Ints
+    last_ns: Ints
+    talks: Mask
+    ends: Mask
+
+
+class SignalContext:
+    """Everything that signals are made from, and the incidents that explain them."""
+
+    def __init__(
+        self, partial: Partial, findings: FindingContext, found: tuple[Finding, ...], topics: TopicNames
+    ) -> None:
+        self.partial, self.rules, self.found, self.topics = partial, findings, found, topics
+        self.capture, self.facts = findings.capture, findings.facts
+        self.begin_ns, self.end_ns = self._span()
+        columns = self.facts.columns
+        self._hosts = columns.arrow("server_host").to_pylist()
+        self._ports = columns.arrow("server_port").to_pylist()
+        self.servers = ServerNames(
+            zip(self._hosts, self._ports, strict=True), partial.table(BROKERS).to_pylist()
+        )
+
+    def _span(self) -> tuple[int, int]:
+        """Return the first and the last time of the capture."""
+        if self.capture.first_time_ns is not None and self.capture.last_time_ns is not None:
+            return self.capture.first_time_ns, self.capture.last_time_ns
+        columns = self.facts.columns
+        if not columns.rows:
+            return 0, 0
+        return int(columns.ints("first_time_ns").min()), int(columns.ints("last_time_ns").max())
+
+    def table(self, part: PartialTable) -> TableColumns:
+        """Return a table of the partial."""
+        return TableColumns(self.partial.table(part))
+
+    @cached_property
+    def grid(self) -> Grid | None:
+        """Return the grid of the tables of signals, None if they were not counted."""
+        rows = self.partial.table(SIGNAL_GRID).to_pylist()
+        return Grid(*(rows[0][name] for name in Grid._fields)) if rows else None
+
+    @cached_property
+    def server_names(self) -> list[str]:
+        """Return the names that `connections.server` numbers."""
+        return sorted(set(self.servers.names(self._hosts, self._ports)))
+
+    @cached_property
+    def client_names(self) -> list[str]:
+        """Return the names that `connections.client` numbers."""
+        return sorted(set(self._client_of_row))
+
+    @cached_property
+    def _client_of_row(self) -> list[str]:
+        columns = self.facts.columns
+        ids, hosts = (columns.arrow(name).to_pylist() for name in ("client_id", "client_host"))
+        return [client_text(client_id, host) for client_id, host in zip(ids, hosts, strict=True)]
+
+    @cached_property
+    def connections(self) -> Connections:
+        """Return the facts of connections in the order of `facts`."""
+        columns = self.facts.columns
+        servers = {name: at for at, name in enumerate(self.server_names)}
+        clients = {name: at for at, name in enumerate(self.client_names)}
+        talks = np.zeros(columns.rows, bool)
+        for protocol in TALKING:
+            talks |= columns.equals("protocol", protocol)
+        named = self.servers.names(self._hosts, self._ports)
+        return Connections(
+            server=np.array([servers[name] for name in named], np.int64),
+            client=np.array([clients[name] for name in self._client_of_row], np.int64),
+            host=columns.arrow("client_host").dictionary_encode("encode").indices.to_numpy().astype(np.int64),
+            first_ns=columns.ints("first_time_ns"),
+            last_ns=columns.ints("last_time_ns"),
+            talks=talks,
+            ends=self.facts.closed,
+        )
+
+    def clients_of(self, rows: Ints) -> tuple[str, ...]:
+        """Return the names of the clients of connections, each once, in order."""
+        numbers = np.unique(self.connections.client[rows])
+        return tuple(self.client_names[number] for number in numbers.tolist())

@@ -1,0 +1,32 @@
+"""The functions that make signals, one for each kind of subject, and all signals of a capture.
+
+To add signals: write a module with a function from the context to signals, list its kinds, and add both here.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from kdissect.report.model.incidents import Signal
+from kdissect.report.signals.finding_signals import FINDING_KINDS, finding_signals
+from kdissect.report.signals.kinds import SignalKind
+from kdissect.report.signals.server_signals import SERVER_KINDS, server_signals
+from kdissect.report.signals.signal_context import SignalContext
+
+Source = Callable[[SignalContext], Iterable[Signal]]
+
+SOURCES: tuple[Source, ...] = (server_signals, finding_signals)
+
+KINDS: dict[str, SignalKind] = {kind.name: kind for kind in (*SERVER_KINDS, *FINDING_KINDS)}
+
+MAX_SIGNALS = 5_000
+
+
+def find_signals(context: SignalContext) -> tuple[Signal, ...]:
+    """Return all signals in the order of time; of very many, those with the most requests and waits."""
+    found = list(_all(context))
+    found.sort(key=lambda signal: (-signal.wait_ns, -signal.requests, signal.begin_ns, repr(signal)))
+    return tuple(sorted(found[:MAX_SIGNALS], key=lambda signal: (signal.begin_ns, signal.kind, repr(signal))))
+
+
+def _all(context: SignalContext) -> Iterator[Signal]:
+    for source in SOURCES:
+        yield from source(context)

@@ -1,0 +1,101 @@
+"""All tables of signals from batches of exchanges: their pace, the replies of servers, and long waits."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.report.aggregate.grouping import TableColumns, sound_latencies
+from kdissect.report.aggregate.histogram import Ints, bucket_of
+from kdissect.report.aggregate.partial_tables import AnyColumn
+from kdissect.report.aggregate.row_limits import limit_rows
+from kdissect.report.timeline.activity import activity_measures
+from kdissect.report.timeline.exchange_columns import (
+    ExchangeColumns,
+    exchange_columns,
+    make_timeline_table,
+)
+from kdissect.report.timeline.grid import Grid
+from kdissect.report.timeline.signal_tables import (
+    NO_PACE_CELL,
+    PACE,
+    PACE_CELL_BITS,
+    REPLIES,
+    SIGNAL_GRID,
+    SIGNAL_TABLES,
+    WAITS,
+)
+from kdissect.report.timeline.timeline_tables import CLIENT, ORDER, SERVER
+from kdissect.tables.schemas import ENDS, INT32
+
+LONG_WAIT_NS = 100_000_000
+"""A request that waits for this long, and not by design, is a row of WAITS."""
+
+SIGNAL_SOURCES = ("ends",)
+"""The optional tables that the tables of signals are counted from."""
+
+
+def count_signals(
+    tables: Mapping[str, pa.RecordBatch | pa.Table], exchanges: TableColumns, grid: Grid
+) -> dict[str, pa.Table]:
+    """Return the tables of signals by name."""
+    source = exchange_columns(exchanges, TableColumns(tables.get("ends", ENDS.empty_table())), grid)
+    counts = {
+        SIGNAL_GRID.name: pa.table(
+            {**{name: [value] for name, value in grid._asdict().items()}, "exchanges": [exchanges.rows]}
+        ).cast(SIGNAL_GRID.schema),
+        PACE.name: _pace(source),
+        REPLIES.name: _replies(source, grid),
+        WAITS.name: _waits(source, grid),
+    }
+    return {name: limit_rows(SIGNAL_TABLES[name], rows) for name, rows in counts.items()}
+
+
+def _pace(source: ExchangeColumns) -> pa.Table:
+    exchanges = source.exchanges
+    latency, sound = sound_latencies(exchanges)
+    timed = sound & ~exchanges.bools("idle_wait")
+    cell = np.full(exchanges.rows, NO_PACE_CELL, np.int64)
+    cell[timed] = bucket_of(latency[timed]) >> PACE_CELL_BITS
+    measures = activity_measures(source)
+    measured = {name: measures[name] for name in PACE.sums}
+    served = np.where(timed, latency, 0)
+    columns: dict[str, AnyColumn] = {
+        **{name: source.columns[name] for name in ("step", "api_key", *SERVER, *CLIENT, *ORDER)},
+        **measured,
+        "cell": cell,
+        "first_ns": source.begin,
+        "last_ns": source.begin,
+        "latency_ns": served,
+        "latency_max_ns": served,
+    }
+    return make_timeline_table(PACE, columns)
+
+
+def _replies(source: ExchangeColumns, grid: Grid) -> pa.Table:
+    exchanges = source.exchanges
+    rows = np.flatnonzero(exchanges.present("response_first_ns"))
+    first = exchanges.ints("response_first_ns")[rows]
+    columns: dict[str, AnyColumn] = dict(source.at(rows, SERVER))
+    columns |= {"step": grid.steps_of(first), "responses": np.ones(len(rows), np.int64), "first_ns": first}
+    columns["last_ns"] = np.maximum(exchanges.coalesce("response_last_ns", "response_first_ns")[rows], first)
+    columns["response_bytes"] = exchanges.ints("response_bytes")[rows]
+    return make_timeline_table(REPLIES, columns)
+
+
+def _waits(source: ExchangeColumns, grid: Grid) -> pa.Table:
+    exchanges = source.exchanges
+    latency, sound = sound_latencies(exchanges)
+    waited = sound & (latency >= LONG_WAIT_NS) & ~exchanges.bools("idle_wait")
+    open_ended = exchanges.equals("status", "unanswered")
+    rows = np.flatnonzero(waited | open_ended)
+    begin = exchanges.coalesce("request_last_ns", "request_first_ns")[rows]
+    answered = waited[rows]
+    end = exchanges.ints("response_first_ns")[rows]
+    wait: Ints = np.where(answered, latency[rows], 0)
+    columns: dict[str, AnyColumn] = dict(source.at(rows, ("connection", "client_id", "api_key", *ORDER)))
+    columns |= {"begin_step": grid.steps_of(begin), "exchanges": np.ones(len(rows), np.int64)}
+    columns |= {"end_step": pa.array(grid.steps_of(end), mask=~answered).cast(INT32)}
+    columns |= {"wait_ns": wait, "longest_ns": wait, "first_begin_ns": begin, "last_begin_ns": begin}
+    columns |= {name: pa.array(end, mask=~answered) for name in ("first_end_ns", "last_end_ns")}
+    return make_timeline_table(WAITS, columns)

@@ -1,0 +1,66 @@
+"""The tables that signals are made of: what happened in which short step of time, with exact times beside it.
+
+They are counted on a finer grid than the page (see `grid.SIGNAL_STEPS`). A step says where to look, and the
+lowest and highest times of a row date what it counts to the packet. Each table is bounded like those of the
+timeline.
+"""
+
+from kdissect.report.aggregate.partial_tables import PartialTable
+from kdissect.report.timeline.timeline_tables import ENDS, ORDER, WHERE, WHO
+from kdissect.tables.schemas import INT16, INT32, INT64, TEXT
+
+PACE_CELL_BITS = 5
+"""A cell of latencies is 2^5 buckets of `histogram`: four to an octave, within 10 % of its middle."""
+
+NO_PACE_CELL = -1
+"""The cell of exchanges without a latency, and of waits by design."""
+
+SIGNAL_GRID = PartialTable(
+    "signal_grid", keys=(("start_ns", INT64), ("step_ns", INT64), ("steps", INT64)), sums=("exchanges",)
+)
+"""The grid of the other tables here: one row."""
+
+PACE = PartialTable(
+    "pace",
+    keys=(("step", INT32), ("api_key", INT16), *ENDS, *WHO, ("cell", INT16)),
+    sums=("exchanges", "latency_ns", "transfer_ns", "request_bytes", "response_bytes", "error_responses"),
+    lowest=("first_ns",),
+    highest=("last_ns", "latency_max_ns"),
+    order=ORDER,
+    first=(("order_ns", INT64), *WHERE),
+    most=200_000,
+    spare=(("client_id", "client_host"), ("cell",)),
+)
+"""Exchanges by when they began, server, API, client and cell of latency."""
+
+REPLIES = PartialTable(
+    "replies",
+    keys=(("step", INT32), *ENDS),
+    sums=("responses", "response_bytes"),
+    lowest=("first_ns",),
+    highest=("last_ns",),
+    most=200_000,
+    spare=(("server_host", "server_port"),),
+)
+"""Responses by when they began: where two rows of a server lie apart, it was silent."""
+
+WAITS = PartialTable(
+    "waits",
+    keys=(
+        ("connection", INT64),
+        ("client_id", TEXT),
+        ("api_key", INT16),
+        ("begin_step", INT32),
+        ("end_step", INT32),  # null for requests without a response
+    ),
+    sums=("wait_ns", "exchanges"),
+    lowest=("first_begin_ns", "first_end_ns"),
+    highest=("last_begin_ns", "last_end_ns", "longest_ns"),
+    order=ORDER,
+    first=(("order_ns", INT64), *WHERE),
+    most=100_000,
+    spare=(("begin_step", "end_step"), ("connection", "client_id")),
+)
+"""Requests that waited for long, though not by design, and requests without a response."""
+
+SIGNAL_TABLES = {part.name: part for part in (SIGNAL_GRID, PACE, REPLIES, WAITS)}
