@@ -149,7 +149,7 @@ def _plan(
     from kdissect.spark.tasks import TableOptions
     from kdissect.streams.tls.keylog import keys_for
 
-    keys = keys_for(arguments.keylog, index.files)
+    keys = engine.share_keys(keys_for(arguments.keylog, index.files))
     options = TableOptions(table_filter(arguments, index.earliest_time_ns or 0), pseudonyms, keys=keys)
     sample = take_sample(index.splits, arguments.port)
     work = AnalysisWork(index.splits, tuple(arguments.port), arguments.partitions or 0, options, sample)

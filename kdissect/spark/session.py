@@ -34,12 +34,15 @@ from kdissect.spark.startup.prefork import (
     SOCKET,
     PreforkedDaemon,
     can_prefork,
+    fits_socket,
 )
 from kdissect.spark.startup.switch import Shortcut, is_on
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
+    from kdissect.streams.tls.keylog import KeyLog
 
 LOCAL_HEAP = "512m"
 LOCAL_MASTER = "local[*]"
@@ -60,6 +63,9 @@ QUIET_SETTINGS = {
 }
 
 LOCAL_SETTINGS = {
+    # Everybody on this machine reaches the loopback interface. Spark makes a secret for each run, which
+    # stays in the JVM, and refuses whoever does not know it. What it sends there needs no encryption.
+    "spark.authenticate": "true",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     # Spark would compile plans with a Java compiler. For the few rows here, interpreting them is cheaper.
@@ -74,6 +80,15 @@ LOCAL_SETTINGS = {
     "spark.driver.maxResultSize": "0",
 }
 
+
+OWN_SECRET_SETTINGS = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled")
+"""What keeps others on the network of a cluster, and on the disks of its machines, from reading along.
+
+YARN and Kubernetes make a secret for each application. A standalone cluster has one secret, which its
+operators set, or none.
+"""
+
+SOCKET_NAME_BYTES = 48  # of the names that Spark makes: a UUID and a suffix
 
 EXECUTOR_PATH = (
     "spark.executorEnv.PYTHONPATH"  # what the driver sends lies in the working directory of executors
@@ -99,6 +114,11 @@ class SparkSettings:
     def local(self) -> bool:
         """Whether Spark runs on this machine, in the JVM that is started here."""
         return self.master == "local" or self.master.startswith("local[")
+
+    @property
+    def makes_secrets(self) -> bool:
+        """Whether the cluster makes a secret for each application."""
+        return self.master == "yarn" or self.master.startswith("k8s://")
 
     @property
     def cores(self) -> int:
@@ -235,7 +255,7 @@ class Engine:
         if self._context is not None:
             if not self.settings.local:
                 self._context.stop()
-            _detach_pyspark(self._context)
+            _detach_pyspark()
             self._context = None
 
     def _end_spark(self, finished: bool) -> None:
@@ -257,6 +277,44 @@ class Engine:
         else:
             self._gateway.kill()
         self._gateway = None
+
+    def share_keys(self, keys: "KeyLog") -> "KeyLog":
+        """Return the key log as tasks may carry it.
+
+        A local run carries the name of a socket. A cluster gets the secrets, with a notice if everybody on its
+        network can read them.
+        """
+        address = self.home / f"keys-{len(list(self.home.glob('keys-*')))}"
+        if not len(keys):
+            return keys
+        if self.settings.local and fits_socket(address):
+            from kdissect.spark.served_keys import KeyServer
+
+            server = KeyServer(keys, address)
+            self.afterwards.callback(server.end)
+            return server.keys
+        if not self.settings.local and self.context().getConf().get("spark.authenticate") != "true":
+            self.settings.notice(
+                "secrets of TLS sessions go to a cluster that does not authenticate (spark.authenticate): "
+                "others on its network can read them"
+            )
+        return keys
+
+    def _local_places(self) -> dict[str, str]:
+        """Return where a local Spark keeps its files and sockets, all in the directory of the run.
+
+        Sockets there replace ports of the loopback interface, unless TMPDIR is too long for their names.
+        """
+        places = {
+            "spark.local.dir": str(self.home / "tmp"),
+            "spark.sql.warehouse.dir": str(self.home / "warehouse"),
+        }
+        if fits_socket(self.home / ("x" * SOCKET_NAME_BYTES)):
+            places |= {
+                "spark.python.unix.domain.socket.enabled": "true",
+                "spark.python.unix.domain.socket.dir": str(self.home),
+            }
+        return places
 
     def _build_in_thread(self) -> None:
         try:
@@ -291,12 +349,7 @@ class Engine:
 
         if self.settings.local:
             os.environ["PYSPARK_PYTHON"] = sys.executable
-        confs = self.settings.spark_confs()
-        if self.settings.local:
-            confs |= {
-                "spark.local.dir": str(self.home / "tmp"),
-                "spark.sql.warehouse.dir": str(self.home / "warehouse"),
-            }
+        confs = self.settings.spark_confs() | (self._local_places() if self.settings.local else {})
         conf = SparkConf(loadDefaults=not self.settings.local, _jvm=gateway.jvm)
         for name, value in confs.items():
             conf.set(name, value)
@@ -305,23 +358,34 @@ class Engine:
             conf.set(EXECUTOR_PATH, os.pathsep.join(filter(None, [ARCHIVE, path])))
             if self.settings.master == "yarn":
                 conf.setIfMissing(*YARN_HADOOP_SETTINGS)
+            # An external shuffle service has the settings of its operators, which must be the same.
+            if self.settings.makes_secrets and conf.get("spark.shuffle.service.enabled") != "true":
+                for name in OWN_SECRET_SETTINGS:
+                    conf.setIfMissing(name, "true")
             if limits.LIMITS_VARIABLE in os.environ:
                 conf.set(f"spark.executorEnv.{limits.LIMITS_VARIABLE}", os.environ[limits.LIMITS_VARIABLE])
             os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python") or "python3")
         context = SparkContext(gateway=gateway, conf=conf)
+        _ignore_strangers(context)
         if not self.settings.local:
             context.addPyFile(str(pack(self.home)))
         return context
 
 
-def _detach_pyspark(context: "SparkContext") -> None:
-    """Make PySpark forget a JVM that is about to end, so that it prints no traceback about the connection."""
+def _ignore_strangers(context: "SparkContext") -> None:
+    """Drop connections to PySpark's server of accumulators that fail, without a traceback.
+
+    They are from a stranger, or from a JVM that ends.
+    """
+    server: Any = context._accumulatorServer
+    server.handle_error = lambda *_connection: None
+
+
+def _detach_pyspark() -> None:
+    """Make PySpark forget a JVM that is about to end."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    server: Any = context._accumulatorServer
-    if server is not None:
-        server.handle_error = lambda *_connection: None
     known: Any = SparkContext
     known._active_spark_context = known._gateway = known._jvm = None
     SparkSession._instantiatedSession = None

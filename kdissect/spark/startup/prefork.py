@@ -58,8 +58,13 @@ def preload() -> None:
 
 
 def can_prefork(address: Path) -> bool:
-    """Return whether a child can be forked here. A long TMPDIR leaves no room for the address of a socket."""
-    return hasattr(os, "fork") and len(os.fsencode(address)) <= LONGEST_ADDRESS
+    """Return whether a child can be forked here, and reached at a socket."""
+    return hasattr(os, "fork") and fits_socket(address)
+
+
+def fits_socket(address: Path) -> bool:
+    """Return whether a path may be the address of a socket. A long TMPDIR leaves no room for it."""
+    return len(os.fsencode(address)) <= LONGEST_ADDRESS
 
 
 class PreforkedDaemon:

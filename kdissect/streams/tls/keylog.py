@@ -58,6 +58,10 @@ class KeyLog:
     def __repr__(self) -> str:
         return f"<secrets of {len(self)} TLS sessions>"
 
+    def contents(self) -> tuple[Mapping[bytes, Secrets], Mapping[bytes, bytes]]:
+        """Return the arguments that make an equal key log."""
+        return self._sessions, self._masters
+
     def of(self, client_random: bytes) -> Secrets:
         """Return the secrets of the session with this client random; none when it is not known."""
         return self._sessions.get(client_random, NO_SECRETS)
