@@ -150,9 +150,7 @@ def exchange_rows(rng, connection, topics):
         "response_last_ns": nulls_where(received + rng.integers(0, 9999, count), ~has_response, pa.int64()),
         "latency_ns": nulls_where(latency, ~answered, pa.int64()),
         "idle_wait": nulls_where(idle, orphan, pa.bool_()),
-        "wait_ns": nulls_where(
-            np.where(idle, latency, np.where(late, latency // 3, 0)), ~answered, pa.int64()
-        ),
+        "wait_ns": nulls_where(waits, ~answered, pa.int64()),
         "in_flight": nulls_where(rng.integers(1, 6, count), orphan, pa.int32()),
         "request_bytes": nulls_where(rng.integers(20, 20_000, count), orphan, pa.int64()),
         "response_bytes": nulls_where(rng.integers(10, 90_000, count), ~has_response, pa.int64()),
