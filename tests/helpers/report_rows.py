@@ -3,15 +3,17 @@
 An API is (key, name, version). Times are milliseconds after the start of the capture, latencies nanoseconds.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from kdissect.report.aggregate.partial_tables import PartialTable
 from kdissect.report.build.report import build_report
-from kdissect.report.model.summary import CaptureFacts, Summary
+from kdissect.report.model.summary import CaptureFacts, ProfileBy, Summary
 from kdissect.report.partials import summarise
+from kdissect.report.render.json import to_json
 from kdissect.tables.schemas import CONNECTIONS, EXCHANGES, PARTITIONS
 from tests.helpers import paper_capture
 from tests.helpers.paper_capture import MS, US, T
@@ -126,3 +128,27 @@ def many(
 def unanswered(api: Api, at_ms: int) -> list[Row]:
     """Return one request without a response."""
     return [exchange_of(1, 0, api, at_ms, None, status="unanswered")]
+
+
+def json_report(
+    latencies_us: Iterable[float],
+    errors: int = 0,
+    *,
+    api: Api = PRODUCE,
+    by: ProfileBy = ProfileBy.API,
+    **more: Any,
+) -> Row:
+    """Return the JSON report of calls with these latencies, the first ones with errors: what is compared."""
+    rows = [
+        paper_capture.exchange(1, at, api, at, int(latency * 1000), **more)
+        | {"error_code": 6 if at < errors else 0}
+        for at, latency in enumerate(latencies_us)
+    ]
+    for row in rows:
+        row["error_name"] = "NOT_LEADER_OR_FOLLOWER" if row["error_code"] else "NONE"
+    both = {
+        "exchanges": pa.Table.from_pylist(rows, EXCHANGES),
+        "connections": paper_capture.tables()["connections"],
+    }
+    text = to_json(build_report(summarise(both), CaptureFacts(files=("x.pcap",)), by=by))
+    return dict(json.loads(text))

@@ -16,6 +16,7 @@ from kdissect.replay.load.selection import RequestSelection
 from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.settings import everything
 from kdissect.streams.tls.keylog import keys_for
+from kdissect.text import parse_address
 
 SPLIT_BYTES = 4 << 20
 
@@ -66,7 +67,7 @@ class Capture:
 
     def client_host(self, connection: int) -> str:
         """Return the host of a connection's client; "" if the capture does not tell."""
-        return self.clients.get(connection, "").rpartition(":")[0]
+        return parse_address(self.clients.get(connection, ""))[0]
 
 
 def read(

@@ -3,16 +3,13 @@
 The facts against the release notes' table, the verdicts on clients made by hand.
 """
 
-import pyarrow as pa
 import pytest
 
 from kdissect.protocol.releases import RELEASES, serves
 from kdissect.protocol.schema.registry import APIS
 from kdissect.report.build.check_upgrade import check_upgrade
 from kdissect.report.model.upgrade_check import UpgradeVerdict
-from kdissect.report.partials import summarise
-from kdissect.tables.schemas import EXCHANGES
-from tests.helpers import paper_capture
+from tests.helpers.old_clients import old_clients
 
 LOWEST_OF_4_0 = {
     0: 3,
@@ -59,35 +56,8 @@ def test_what_changed_since_4_0():
     assert serves("4.0", APIS.get(999), 0)  # of an unknown API nothing is known
 
 
-def call(client, ordinal, api, **more):
-    return paper_capture.exchange(1, ordinal, api, ordinal, paper_capture.MS) | {"client_id": client} | more
-
-
-CALLS = [
-    ("old", (0, "Produce", 2)),
-    ("old", (0, "Produce", 2)),
-    ("old", (1, "Fetch", 3)),
-    ("asks", (18, "ApiVersions", 0)),
-    ("asks", (0, "Produce", 2)),
-    ("new", (0, "Produce", 9)),
-    ("new", (18, "ApiVersions", 3)),
-    ("broker", (4, "LeaderAndIsr", 4)),
-    ("joins", (11, "JoinGroup", 1)),
-]
-
-
-@pytest.fixture(scope="module")
-def partial():
-    rows = [call(client, at, api) for at, (client, api) in enumerate(CALLS)]
-    rows.append(call("ancient", 90, (0, "Produce", 0)) | {"api_version": None})
-    tables = paper_capture.tables()
-    return summarise(
-        {"exchanges": pa.Table.from_pylist(rows, EXCHANGES), "connections": tables["connections"]}
-    )
-
-
-def test_verdicts(partial):
-    found = check_upgrade(partial, "4.0")
+def test_verdicts():
+    found = check_upgrade(old_clients(), "4.0")
     verdicts = {row.name.client_id: row.verdict for row in found.obstacles}
     assert verdicts == {
         "old": UpgradeVerdict.BREAKS,
@@ -106,4 +76,4 @@ def test_verdicts(partial):
     assert not rows["old"].controller
     assert found.connections_not_judged == 1
     assert found.clients == 6
-    assert "joins" not in {row.name.client_id for row in check_upgrade(partial, "4.1").obstacles}
+    assert "joins" not in {row.name.client_id for row in check_upgrade(old_clients(), "4.1").obstacles}

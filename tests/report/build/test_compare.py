@@ -4,31 +4,10 @@ import json
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 
 from kdissect.report.build.compare import compare, more_often, wilson
-from kdissect.report.build.report import build_report
 from kdissect.report.model.comparison import Difference
-from kdissect.report.model.summary import CaptureFacts, ProfileBy
-from kdissect.report.partials import summarise
-from kdissect.report.render.json import to_json
-from kdissect.tables.schemas import EXCHANGES
-from tests.helpers import paper_capture
-
-
-def report(latencies_us, errors=0, *, api=(0, "Produce", 9), by=ProfileBy.API, **more):
-    rows = [
-        paper_capture.exchange(1, at, api, at, int(latency * 1000), **more)
-        | {"error_code": 6 if at < errors else 0}
-        for at, latency in enumerate(latencies_us)
-    ]
-    for row in rows:
-        row["error_name"] = "NOT_LEADER_OR_FOLLOWER" if row["error_code"] else "NONE"
-    tables = {
-        "exchanges": pa.Table.from_pylist(rows, EXCHANGES),
-        "connections": paper_capture.tables()["connections"],
-    }
-    return json.loads(to_json(build_report(summarise(tables), CaptureFacts(files=("x.pcap",)), by=by)))
+from tests.helpers.report_rows import json_report
 
 
 def verdicts(before, after):
@@ -41,7 +20,7 @@ FAST = RNG.exponential(1000, 500)
 
 
 def test_a_clear_shift_is_slower_one_way_and_faster_the_other():
-    fast, slow = report(FAST), report(FAST * 2)
+    fast, slow = json_report(FAST), json_report(FAST * 2)
     assert verdicts(fast, slow) == {
         "p50": Difference.SLOWER,
         "p90": Difference.SLOWER,
@@ -51,23 +30,23 @@ def test_a_clear_shift_is_slower_one_way_and_faster_the_other():
 
 
 def test_samples_of_one_distribution_show_no_difference():
-    calls = [report(RNG.exponential(1000, 400)) for _ in range(12)]
+    calls = [json_report(RNG.exponential(1000, 400)) for _ in range(12)]
     found = [one for before, after in pairwise(calls) for one in verdicts(before, after).values()]
     assert set(found) <= {Difference.SAME, Difference.SLOWER, Difference.FASTER}
     assert sum(one is not Difference.SAME for one in found) <= 1
 
 
 def test_ten_values_say_something_of_the_median_and_nothing_of_the_99th_percentile():
-    assert verdicts(report(FAST[:10]), report(FAST[:10] * 50)) == {
+    assert verdicts(json_report(FAST[:10]), json_report(FAST[:10] * 50)) == {
         "p50": Difference.SLOWER,
         "p90": Difference.FEW,
         "p99": Difference.FEW,
     }
-    assert set(verdicts(report(FAST[:5]), report(FAST[:5] * 50)).values()) == {Difference.FEW}
+    assert set(verdicts(json_report(FAST[:5]), json_report(FAST[:5] * 50)).values()) == {Difference.FEW}
 
 
 def test_rows_of_one_side_only():
-    both = compare(report(FAST), report(FAST, api=(1, "Fetch", 13)))
+    both = compare(json_report(FAST), json_report(FAST, api=(1, "Fetch", 13)))
     assert {(row.label, row.verdict) for row in both.rows} == {
         ("Fetch", Difference.ONLY_AFTER),
         ("Produce", Difference.ONLY_BEFORE),
@@ -79,13 +58,16 @@ def test_rows_of_one_side_only():
 
 
 def test_errors_that_appeared_and_errors_that_became_more():
-    found = compare(report(FAST), report(FAST, errors=40))
+    found = compare(json_report(FAST), json_report(FAST, errors=40))
     assert [(change.subject, change.before) for change in found.errors] == [
         ("Produce NOT_LEADER_OR_FOLLOWER", None)
     ]
     assert found.rows[0].errors_verdict == "more"
-    assert compare(report(FAST, errors=40), report(FAST)).rows[0].errors_verdict == "fewer"
-    assert compare(report(FAST, errors=3), report(FAST, errors=5)).rows[0].errors_verdict == "too few to tell"
+    assert compare(json_report(FAST, errors=40), json_report(FAST)).rows[0].errors_verdict == "fewer"
+    assert (
+        compare(json_report(FAST, errors=3), json_report(FAST, errors=5)).rows[0].errors_verdict
+        == "too few to tell"
+    )
 
 
 def test_wilson_as_books_print_it():
@@ -95,7 +77,7 @@ def test_wilson_as_books_print_it():
 
 
 def test_client_software_that_changed():
-    after = report(FAST)
+    after = json_report(FAST)
     before = json.loads(json.dumps(after).replace("2.6.1", "2.3.0"))
     (change,) = compare(before, after).clients
     assert (change.subject, change.before, change.after) == (

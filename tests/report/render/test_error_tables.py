@@ -20,7 +20,7 @@ WIDE = Terminal(200)
 
 
 def row_of(section, summary, terminal=WIDE):
-    """Return the words of the only row of a section, whose first two lines are its heading and its columns."""
+    """Return the words of the last row of a section."""
     (row,) = section(summary, terminal)[-1:]
     return row.split()
 
