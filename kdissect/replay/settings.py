@@ -58,6 +58,7 @@ class Tls:
     authority: str | None = None  # file with certificates to trust; None: the system's
     certificate: str | None = None  # our own, with its key
     insecure: bool = False
+    key_password: str | None = field(default=None, repr=False)
 
 
 def everything(_start_ns: int) -> ExchangeFilter:
@@ -117,6 +118,7 @@ class ReplaySettings:
     caps: Caps = Caps()
     breaker: Breaker = Breaker()
     credentials: Credentials | None = None
+    plaintext_credentials: bool = False  # they may be sent without TLS
     tls: Tls | None = None
     answer_deadline_s: float = 30.0  # how long a response is waited for
     dependency_deadline_s: float = 45.0  # for other requests: most of them wait for a response

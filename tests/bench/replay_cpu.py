@@ -29,7 +29,7 @@ from kdissect.replay.settings import (
 )
 from tests.bench.null_broker import answer, topic_id
 from tests.bench.replay_traffic import GROUPS, KINDS, START_NS, mixed
-from tests.helpers.paper_target import Script, topology
+from tests.helpers.paper_target import HERE, Script, topology
 
 REQUESTS, CONNECTIONS, TICK_NS = 20_000, 50, 1_000_000
 
@@ -127,7 +127,7 @@ def measure(kind: str, made: Script, prepared: bool) -> tuple[float, float, str]
             theirs += time.process_time() - begin
             for (link, data), said in zip(asking, framed, strict=True):
                 if not data:
-                    board.connected(link, ("127.0.0.1", 1))
+                    board.connected(link, HERE)
                 elif not link.closed:
                     link.received(said, now)
         took = time.process_time() - start - theirs

@@ -29,7 +29,7 @@ from kdissect.replay.settings import (
 )
 from kdissect.replay.target.cluster import TargetCluster
 from tests.bench.replay_traffic import GROUPS, KINDS
-from tests.helpers.paper_target import Script
+from tests.helpers.paper_target import Anywhere, Script
 
 
 def main() -> None:
@@ -70,7 +70,7 @@ class Bench(Replay):
         self.settings, self.spool = asked, made.shelf
         with collect_little():
             self.loaded = load(made.capture(), made.shelf, asked)
-        self.cluster = TargetCluster(lambda _address: None, lambda _address: None)
+        self.cluster = TargetCluster(Anywhere())
         self.passes = []
 
 

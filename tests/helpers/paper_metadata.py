@@ -17,7 +17,17 @@ from kdissect.replay.settings import Pace
 from kdissect.replay.target.cluster import TargetCluster
 from kdissect.replay.target.discover import TargetDescription
 from tests.helpers.paper_cluster import PRODUCE, Cluster, batch, produce, took
-from tests.helpers.paper_target import MS, TARGET, OnPaper, PaperTarget, Script, Tree, play, settings
+from tests.helpers.paper_target import (
+    MS,
+    TARGET,
+    Anywhere,
+    OnPaper,
+    PaperTarget,
+    Script,
+    Tree,
+    play,
+    settings,
+)
 
 METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER = 3, 19, 60
 
@@ -69,7 +79,7 @@ def do(paper: Lagging, coroutine: Callable[[ReplayContext], Coroutine[Any]]) -> 
     script, asked = Script(), settings(known_target="target")
     loaded = load(script.capture(), script.shelf, asked)
     loaded.source = CapturedCluster(topics={"orders": CapturedTopic(1, 1)})
-    known = TargetCluster(lambda _address: None, lambda _address: None)
+    known = TargetCluster(Anywhere())
     board = paper.board = ConnectionPool(asked, known, paper, lambda: "nonce")
     outcome: list[Any] = []
     context = new_context(asked, loaded, known, lambda: paper.now_ns, script.shelf.get)
@@ -113,7 +123,7 @@ def produced(acks: int, prepared: bool, paper: Lagging, apart_ms: int = 1, pace:
     script = Script()
     for number in range(5):
         script.add(number * apart_ms, PRODUCE, 9, produce(batch(), acks=acks), took(0) if acks else None)
-    known = TargetCluster(lambda _address: None, lambda _address: None, "target")
+    known = TargetCluster(Anywhere(), "target")
     asked = settings(pace=pace)
     body = paper.answer(Connection("", 1, TARGET, paper, 0), METADATA, 12, {"topics": [{"name": TOPIC}]})
     assert body is not None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Address
 from typing import Any
 
 from kdissect.protocol.codec.messages import (
@@ -13,17 +14,20 @@ from kdissect.protocol.codec.messages import (
     encode_response,
 )
 from kdissect.protocol.schema.registry import APIS
+from kdissect.replay.addresses import IpAddress
 from kdissect.replay.engine.fast_path.prepared_requests import prepare_requests
 from kdissect.replay.engine.player import Player, PlayerSetup
 from kdissect.replay.engine.run_limits import RunLimits
 from kdissect.replay.engine.schedule import Schedule
 from kdissect.replay.handlers.replay_context import ReplayContext, new_context
 from kdissect.replay.load.analysis import load
+from kdissect.replay.load.captured_cluster import CapturedCluster
 from kdissect.replay.load.replay_input import ReplayInput
 from kdissect.replay.load.requests import Capture, Request
 from kdissect.replay.load.spool import Spool
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool
+from kdissect.replay.safety import Admission
 from kdissect.replay.settings import Address, ReplaySettings
 from kdissect.replay.target.cluster import TargetCluster
 
@@ -31,6 +35,20 @@ MS = 1_000_000
 START = 1_700_000_000_000_000_000
 TARGET: Address = ("127.0.0.1", 9092)
 Tree = dict[str, Any]
+HERE = IPv4Address("127.0.0.1")
+
+
+class Anywhere(Admission):
+    """Every address may be connected to."""
+
+    def __init__(self) -> None:
+        super().__init__(settings(), CapturedCluster())
+
+    def admit(self, address: Address) -> None: ...
+
+    def admit_resolved(self, address: Address, found: Iterable[IpAddress]) -> None: ...
+
+    def admit_peer(self, address: Address, peer: IpAddress) -> None: ...
 
 
 @dataclass
@@ -126,7 +144,7 @@ class PaperTarget:
         if self.refuse:
             self.later(self.delay_ns, lambda: board.refused(link, "connection refused"))
         else:
-            self.later(self.delay_ns, lambda: board.connected(link, address))
+            self.later(self.delay_ns, lambda: board.connected(link, HERE))
 
     def send(self, link: Connection, data: bytes) -> None:
         self.take(link, data[4:])
@@ -195,7 +213,7 @@ class FarTarget(PaperTarget):
     _busy: dict[tuple[str, Connection], int] = field(default_factory=dict)
 
     def connect(self, link: Connection, address: Address) -> None:
-        self.later(self.lag(link), lambda: self.board and self.board.connected(link, address))
+        self.later(self.lag(link), lambda: self.board and self.board.connected(link, HERE))
 
     def send(self, link: Connection, data: bytes) -> None:
         self.later(self._in_order("there", link), lambda: link.closed or self.take(link, data[4:]))
@@ -237,7 +255,7 @@ def topology(topics: dict[str, int] | None = None, leaders: int = 1) -> TargetCl
     """Return a target with these topics (name -> partitions), their leaders spread over so many nodes."""
     from kdissect.replay.target.cluster import TargetTopic
 
-    made = TargetCluster(lambda _address: None, lambda _address: None, "target")
+    made = TargetCluster(Anywhere(), "target")
     made.nodes = {node: ("127.0.0.1", 9091 + node) for node in range(1, leaders + 1)}
     for name, count in (topics or {}).items():
         identity = name.encode().ljust(16, b"\1")[:16]

@@ -1,6 +1,8 @@
 """Each rail refuses: never-sent requests, the captured cluster, foreign addresses."""
 
 from argparse import ArgumentTypeError
+from ipaddress import ip_address
+from typing import Any
 
 import pytest
 
@@ -14,11 +16,11 @@ from kdissect.replay.load.captured_cluster import CapturedCluster
 from kdissect.replay.load.policy import is_internal, refusal_by_content, refusal_by_key
 from kdissect.replay.safety import (
     AbortRun,
-    admission,
+    Admission,
+    captured_hosts,
     check_cluster,
-    refuse_source,
 )
-from kdissect.replay.settings import Groups
+from kdissect.replay.settings import Credentials, Groups, Tls
 from tests.helpers.paper_target import FOUND_NOTHING, Script, replay, settings
 
 EVERYTHING = settings(groups=Groups.FULL, allowed_apis=frozenset(APIS))
@@ -97,24 +99,114 @@ def source(*addresses: tuple[str, int], ids: tuple[str, ...] = ("src",)) -> Capt
     return CapturedCluster(set(ids), set(addresses))
 
 
+OWN = ip_address("10.5.5.5")
+HOME = ip_address("127.0.0.1")
+NAMES = {"prod-1.example": [ip_address("10.0.0.1"), ip_address("fd00::1")]}
+
+
+def rules(captured: tuple[str, int] | None = None, target: str = "b.test", **how: Any) -> Admission:
+    """Return the rules of a run whose capture shows one broker."""
+    shown = source(captured) if captured else source()
+    return Admission(settings(target=((target, 9092),), **how), shown, NAMES, lambda address: address == OWN)
+
+
 def test_the_captured_brokers_are_refused_even_if_allowed() -> None:
-    admit = admission(
-        settings(target=(("b.test", 9092),), allowed_hosts=("10.0.0.0/8",)), source(("10.0.0.1", 9092))
-    )
-    admit(("10.0.0.1", 9093))
-    admit(("b.test", 9999))
+    admission = rules(("10.0.0.1", 9092), allowed_hosts=("10.0.0.0/8",))
+    admission.admit(("10.0.0.1", 9093))
+    admission.admit(("b.test", 9999))
     with pytest.raises(AbortRun, match="captured cluster"):
-        admit(("10.0.0.1", 9092))
+        admission.admit(("10.0.0.1", 9092))
+
+
+@pytest.mark.parametrize(
+    ("captured", "spelled"),
+    [
+        ("127.0.0.1", "::ffff:127.0.0.1"),
+        ("127.0.0.1", "127.0.0.2"),
+        ("127.0.0.1", "localhost"),
+        ("127.0.0.1", "LocalHost."),
+        ("127.0.0.1", "::1"),
+        ("127.0.0.1", "0.0.0.0"),
+        ("127.0.0.1", "10.5.5.5"),
+        ("localhost", "127.3.2.1"),
+        ("10.5.5.5", "127.0.0.1"),
+        ("10.0.0.1", "::ffff:10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("10.0.0.1", "64:ff9b::10.0.0.1"),
+        ("prod-1.example", "PROD-1.example."),
+        ("prod-1.example", "10.0.0.1"),
+        ("prod-1.example", "fd00:0::1"),
+    ],
+)
+def test_a_captured_broker_is_refused_however_it_is_spelled(captured: str, spelled: str) -> None:
+    """The attacker is a target whose metadata names production, or a slip of the operator."""
+    for admission in (
+        rules((captured, 9092), target=spelled),
+        rules((captured, 9092), allowed_hosts=(spelled,)),
+    ):
+        with pytest.raises(AbortRun, match="captured cluster"):
+            admission.admit((spelled, 9092))
+        admission.admit((spelled, 9093))
+
+
+def test_a_name_is_refused_if_any_of_its_addresses_is_a_captured_broker() -> None:
+    admission = rules(("10.0.0.1", 9092))
+    admission.admit(("b.test", 9092))
+    admission.admit_resolved(("b.test", 9092), [ip_address("10.9.9.9")])
+    with pytest.raises(AbortRun, match=r"b\.test:9092 \(10\.0\.0\.1\) is a broker of the captured cluster"):
+        admission.admit_resolved(("b.test", 9092), [ip_address("10.9.9.9"), ip_address("10.0.0.1")])
+
+
+def test_where_a_connection_led_is_checked_against_both_lists() -> None:
+    admission = rules(("10.0.0.1", 9092), allowed_hosts=("10.7.0.0/16",))
+    admission.admit_resolved(("b.test", 9092), [ip_address("10.9.9.9")])
+    admission.admit_peer(("b.test", 9092), ip_address("10.9.9.9"))
+    admission.admit_peer(("b.test", 9092), ip_address("10.7.1.1"))
     with pytest.raises(AbortRun, match="captured cluster"):
-        refuse_source(("localhost", 9092), source(("127.0.0.1", 9092)))
+        admission.admit_peer(("b.test", 9092), ip_address("10.0.0.1"))
+    with pytest.raises(AbortRun, match=r"led to 10\.8\.8\.8, which is not allowed"):
+        admission.admit_peer(("b.test", 9092), ip_address("10.8.8.8"))
 
 
 def test_addresses_that_metadata_names_need_permission() -> None:
-    admit = admission(settings(target=(("b.test", 9092),)), source())
     for host in ("production.test", "10.1.2.3", "127.0.0.1"):
         with pytest.raises(AbortRun, match="--allow-host"):
-            admit((host, 9092))
-    admission(settings(target=(("b.test", 9092),), allowed_hosts=("10.1.0.0/16",)), source())(("10.1.2.3", 1))
+            rules().admit((host, 9092))
+    rules(allowed_hosts=("10.1.0.0/16",)).admit(("10.1.2.3", 1))
+    rules(allowed_hosts=("10.1.0.0/16",)).admit(("::ffff:10.1.2.3", 1))
+    rules(target="127.0.0.1").admit(("127.0.1.1", 1))
+    known = rules()
+    known.admit_resolved(("b.test", 9092), [ip_address("10.9.9.9")])
+    known.admit(("10.9.9.9", 9093))  # the target names itself by its address
+
+
+@pytest.mark.parametrize(
+    ("peer", "how", "refused"),
+    [
+        ("10.9.9.9", {}, True),
+        ("127.0.0.1", {}, False),
+        ("10.9.9.9", {"tls": Tls()}, False),
+        ("10.9.9.9", {"plaintext_credentials": True}, False),
+        ("10.9.9.9", {"credentials": None}, False),
+    ],
+)
+def test_credentials_leave_the_machine_over_tls_only(peer: str, how: dict[str, Any], refused: bool) -> None:
+    """The attacker listens on the network between the replayer and its target."""
+    admission = rules(**{"credentials": Credentials("PLAIN", "me", "secret"), **how})
+    address = ("b.test", 9092)
+    admission.admit_resolved(address, [ip_address(peer)])
+    if not refused:
+        return admission.admit_peer(address, ip_address(peer))
+    with pytest.raises(AbortRun, match="unencrypted: use --tls") as failed:
+        admission.admit_peer(address, ip_address(peer))
+    assert "secret" not in str(failed.value)
+    return None
+
+
+def test_a_capture_that_names_too_many_brokers_is_refused() -> None:
+    assert captured_hosts(source(("prod.example", 9092), ("10.0.0.1", 9092))) == {"prod.example"}
+    with pytest.raises(AbortRun, match="1,001 brokers by name"):
+        captured_hosts(source(*((f"b{number}", 9092) for number in range(1001))))
 
 
 def test_the_captured_cluster_is_refused() -> None:

@@ -27,8 +27,9 @@ from kdissect.replay.load.replay_input import ReplayInput
 from kdissect.replay.load.requests import Capture, read
 from kdissect.replay.load.spool import Spool, SpoolSlot
 from kdissect.replay.net.pool import ConnectionPool
+from kdissect.replay.net.resolver import is_own, resolve_all
 from kdissect.replay.net.transport import NoTimedWork, TcpTransport, drive, nonce, now_ns, wall_ns
-from kdissect.replay.safety import AbortRun, admission, refuse_source
+from kdissect.replay.safety import AbortRun, Admission, captured_hosts
 from kdissect.replay.settings import ReplaySettings
 from kdissect.replay.target.cluster import TargetCluster
 from kdissect.replay.target.discover import TargetDescription
@@ -85,9 +86,8 @@ class Replay:
             self.close()
             raise
         source = self.loaded.source
-        self.cluster = TargetCluster(
-            admission(settings, source), lambda address: refuse_source(address, source)
-        )
+        resolved = resolve_all(captured_hosts(source))
+        self.cluster = TargetCluster(Admission(settings, source, resolved, is_own))
         self.target = TargetDescription()
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ class Replay:
         pool = ConnectionPool(self.settings, self.cluster, transport, nonce)
         ends: list[tuple[T | None, Exception | None]] = []
         for address in self.settings.target:
-            self.cluster.admit(address)
+            self.cluster.admission.admit(address)
         drive(
             pool,
             transport,

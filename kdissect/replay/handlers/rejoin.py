@@ -17,6 +17,7 @@ from kdissect.replay.rewrite.versions import chosen_version
 from kdissect.replay.target.members import LiveMember
 
 LONGEST_SESSION_MS = 1_800_000  # group.max.session.timeout.ms of a broker that nobody configured
+MOST_JOINS = 5  # one gets an id, the next is in, unless the id is lost in between (KIP-394)
 PROTOCOL_IN_SYNC = 5  # SyncGroup from which a request names the protocol (KIP-559)
 INSTANCES_IN_SYNC = 3  # SyncGroup and LeaveGroup from which members can be static (KIP-345)
 
@@ -42,7 +43,7 @@ def finish_join(
     With `stop_at_id` stop when the target has given it the id that the capture's next join will use
     (KIP-394).
     """
-    while True:
+    for tries_left in reversed(range(MOST_JOINS)):
         response = answer.body
         error = response.get("error_code") if response else None
         if error == ErrorCode.MEMBER_ID_REQUIRED:
@@ -53,6 +54,8 @@ def finish_join(
             live.member_id = ""
         else:
             break
+        if not tries_left:  # the target never lets it in
+            return answer
         body = body | {"member_id": live.member_id}
         answer = yield from context.coordinators.ask(ApiKey.JOIN_GROUP, version, body, client_id)
     if response and not response["error_code"]:

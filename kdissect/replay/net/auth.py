@@ -13,6 +13,7 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Callable, Generator
+from functools import lru_cache
 from typing import NamedTuple
 
 from kdissect import __version__
@@ -22,12 +23,15 @@ from kdissect.protocol.error_codes import ErrorCode, error_name
 from kdissect.replay.effects import Answer, Part
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.settings import Credentials
+from kdissect.text import truncate
 
 CLIENT_ID = "kdissect-replay"
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MECHANISMS = ("PLAIN", *HASHES)
 LEAST_ITERATIONS = 4096  # RFC 7677: with fewer a false server could guess the password
-MOST_ITERATIONS = 1 << 24  # some seconds of work
+MOST_ITERATIONS = 1_000_000  # as librdkafka; half a second of work. Kafka's brokers store at most 16,384
+MOST_SALT = 1024  # bytes
+MOST_REASON = 200  # characters of the target's own text in a sentence
 
 Handshake = Generator[Part, Answer, int]  # returns the lifetime of the session in ms, 0 for no end
 
@@ -63,7 +67,7 @@ def authenticate(credentials: Credentials, nonce: Callable[[], str]) -> Handshak
             "this listener of the target has no login: leave out --sasl, or use another port"
         )
     if not body or body["error_code"]:
-        offered = ", ".join(body.get("mechanisms") or ()) or "none"
+        offered = _shortened(", ".join(body.get("mechanisms") or ()) or "none")
         raise HandshakeFailed(
             f"SASL {credentials.mechanism}: {_reason(answer)} (the target offers {offered})"
         )
@@ -96,14 +100,28 @@ def _challenge(message: bytes, nonce: str) -> _Challenge:
     try:
         text = message.decode()
         values = dict(part.split("=", 1) for part in text.split(",") if "=" in part)
-        found = _Challenge(text, values["r"], base64.b64decode(values["s"]), int(values["i"]))
+        salt = base64.b64decode(values["s"], validate=True)
+        found = _Challenge(text, values["r"], salt, int(values["i"]))
     except (UnicodeDecodeError, KeyError, ValueError, binascii.Error):
         raise HandshakeFailed("SCRAM: the first message of the target cannot be read") from None
-    if not found.nonce.startswith(nonce):
+    if "m" in values:
+        raise HandshakeFailed("SCRAM: the target wants an extension that nobody has defined")
+    if not found.nonce.startswith(nonce) or len(found.nonce) == len(nonce):
         raise HandshakeFailed("SCRAM: the first message of the target is not for this login")
     if not LEAST_ITERATIONS <= found.iterations <= MOST_ITERATIONS:
-        raise HandshakeFailed(f"SCRAM: the target asks for {found.iterations} iterations")
+        raise HandshakeFailed(
+            f"SCRAM: the target asks for {found.iterations} iterations; "
+            f"{LEAST_ITERATIONS} to {MOST_ITERATIONS} are accepted"
+        )
+    if not 0 < len(found.salt) <= MOST_SALT:
+        raise HandshakeFailed(f"SCRAM: the target sends a salt of {len(found.salt)} bytes")
     return found
+
+
+@lru_cache(64)
+def _salted(digest: str, password: str, salt: bytes, iterations: int) -> bytes:
+    """Return the salted password, which is the same for all connections that get the same challenge."""
+    return hashlib.pbkdf2_hmac(digest, password.encode(), salt, iterations)
 
 
 def _scram(credentials: Credentials, nonce: str) -> Generator[Part, Answer, Tree]:
@@ -113,7 +131,7 @@ def _scram(credentials: Credentials, nonce: str) -> Generator[Part, Answer, Tree
     first = f"n={user},r={nonce}"
     body = yield from _exchange(f"n,,{first}".encode(), credentials)
     challenge = _challenge(body["auth_bytes"], nonce)
-    salted = hashlib.pbkdf2_hmac(digest, credentials.password.encode(), challenge.salt, challenge.iterations)
+    salted = _salted(digest, credentials.password, challenge.salt, challenge.iterations)
     client_key = hmac.digest(salted, b"Client Key", digest)
     final = f"c=biws,r={challenge.nonce}"
     proven = f"{first},{challenge.text},{final}".encode()
@@ -131,4 +149,9 @@ def _reason(answer: Answer) -> str:
     """Return why a request of the handshake failed."""
     if not answer.body:
         return answer.bucket if answer.frame is None else "a response that cannot be decoded"
-    return str(answer.body.get("error_message") or error_name(answer.body["error_code"]))
+    return _shortened(str(answer.body.get("error_message") or error_name(answer.body["error_code"])))
+
+
+def _shortened(text: str) -> str:
+    """Return text of the target, not longer than a sentence may be."""
+    return truncate(text, MOST_REASON, "…")

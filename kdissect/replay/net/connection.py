@@ -10,17 +10,29 @@ parts are held until it is over, and while the target throttles the connection (
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from typing import Protocol
 
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import EncodeError, encode
 from kdissect.protocol.schema.registry import APIS, MESSAGES, request_header_version
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import Answer, Part
 from kdissect.replay.settings import Address
 
-LARGEST_FRAME = 1 << 30  # bytes of a response
+LARGEST_RESPONSE = 32 << 20  # bytes; a response takes up to a hundred times its size when it is decoded
+LARGEST_OF_API: Mapping[int, int] = {
+    # What brokers take as a message of SASL, unless sasl.server.max.receive.size says more.
+    **dict.fromkeys((ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE), 512 << 10),
+    # Clients ask for 50 MiB of records (fetch.max.bytes), and get a larger batch if it is the first.
+    **dict.fromkeys((ApiKey.FETCH, ApiKey.SHARE_FETCH), 256 << 20),
+}
+"""API -> how many bytes a response may have, if not LARGEST_RESPONSE."""
+
+LONGEST_WAIT_MS = (
+    30 * 60_000
+)  # what a request may have the target wait: as long as a session of a member lasts
 CONNECTING, THROTTLED = "connecting", "throttle"  # why a part is held
 CORRELATION_IDS = (1 << 31) - 16  # the last ones are special to Java clients
 
@@ -98,7 +110,7 @@ class Connection:
             return done(Answer(part, Disposition.FAILED_TO_SEND, node=self.node, held="cannot be encoded"))
         answer = Answer(part, Disposition.NO_ANSWER_DUE, None, now_ns, None, self.node, len(frame) - 4, held)
         if not part.answerless:
-            deadline_ns = now_ns + self.deadline_ns + part.wait_ms * 1_000_000
+            deadline_ns = now_ns + self.deadline_ns + min(part.wait_ms, LONGEST_WAIT_MS) * 1_000_000
             self.pending.append((correlation_id, deadline_ns, answer, done))
         self.transport.send(self, frame)
         if part.answerless:
@@ -117,14 +129,14 @@ class Connection:
         if partial:
             partial += data
             size = int.from_bytes(partial[:4], "big", signed=True)
-            if len(partial) < 4 or (4 <= size <= LARGEST_FRAME and len(partial) - 4 < size):
+            if len(partial) < 4 or (4 <= size <= self._most_bytes() and len(partial) - 4 < size):
                 return None
             data = bytes(partial)
             partial.clear()
         start, end = 0, len(data)
         while end - start >= 4:
             size = int.from_bytes(data[start : start + 4], "big", signed=True)
-            if not 4 <= size <= LARGEST_FRAME:
+            if not 4 <= size <= self._most_bytes():
                 return self.end()
             stop = start + 4 + size
             if stop > end:
@@ -134,6 +146,12 @@ class Connection:
         if start < end:
             partial += data[start:]
         return None
+
+    def _most_bytes(self) -> int:
+        """Return how large the next response may be."""
+        if not self.pending:
+            return 4  # no response is due: whatever comes ends the connection
+        return LARGEST_OF_API.get(self.pending[0][2].part.key, LARGEST_RESPONSE)
 
     def _respond(self, frame: bytes, now_ns: int) -> None:
         pending = self.pending

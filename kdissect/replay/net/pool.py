@@ -11,24 +11,26 @@ exception is a defect of kdissect, and is raised through the pool.
 """
 
 import heapq
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
 from functools import cache, partial
 
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import DecodeError, EncodeError
 from kdissect.protocol.schema.registry import APIS, api_name, fields_at, response_header_version
+from kdissect.replay.addresses import IpAddress
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, Answer, Ask, Coroutine, Part, Reply, Spawn, T, Until
 from kdissect.replay.net.auth import Handshake, HandshakeFailed, authenticate, shake_hands
 from kdissect.replay.net.connection import BrokerTransport, Connection
 from kdissect.replay.safety import AbortRun
-from kdissect.replay.settings import Address, ReplaySettings
+from kdissect.replay.settings import ReplaySettings
 from kdissect.replay.target.cluster import TargetCluster
 from kdissect.text import format_address
 
 TICK_NS = 100_000_000  # how often deadlines are looked at
 AGAIN_AFTER = 0.85  # of a SASL session's lifetime the next login begins
+SHORTEST_SESSION_NS = 1_000_000_000  # before the next login, whatever lifetime the target names
 NO_CONNECTIONS: dict[int, Connection] = {}
 
 
@@ -77,7 +79,9 @@ class ConnectionPool:
         self.failure: Exception | None = None  # why the run cannot go on
         self.connections: dict[tuple[Hashable, int], Connection] = {}  # by owner and node
         self._settings, self._cluster, self._transport, self._nonce = settings, cluster, transport, nonce
+        self._admission = cluster.admission
         self._owned: dict[Hashable, dict[int, Connection]] = {}  # by owner, by node
+        self._deadline_ns = int(settings.answer_deadline_s * 1e9)
         self._peer_closed: list[Callable[[], None]] = []  # called when the target closes a connection
         self._timers: list[tuple[int, int, Callable[[], None]]] = []  # a heap: time, number, what to do
         self._timer_count = 0
@@ -218,14 +222,14 @@ class ConnectionPool:
         return None
 
     def obey_throttle(self, answer: Answer) -> None:
-        """Send nothing to a node for as long as its response asks for (KIP-219)."""
+        """Send nothing to a node for as long as its response asks for (KIP-219), at most for a deadline."""
         if answer.frame is None or answer.part.version < 1:
             return
         throttle_ms = answer.throttle_ms = throttle_of(answer)
         if throttle_ms > 0:
             self.counters.throttled += 1
             self.counters.throttle_ms += throttle_ms
-            until_ns = self.now_ns + throttle_ms * 1_000_000
+            until_ns = self.now_ns + min(throttle_ms * 1_000_000, self._deadline_ns)
             for connection in self.connections.values():
                 if connection.node == answer.node:
                     connection.muted_until_ns = max(connection.muted_until_ns, until_ns)
@@ -256,9 +260,8 @@ class ConnectionPool:
             return known
         bootstrap = self._settings.target
         address = self._cluster.nodes.get(node) or bootstrap[node % len(bootstrap)]
-        self._cluster.admit(address)
-        deadline_ns = int(self._settings.answer_deadline_s * 1e9)
-        made = Connection(owner, node, address, self._transport, deadline_ns)
+        self._admission.admit(address)
+        made = Connection(owner, node, address, self._transport, self._deadline_ns)
         self.connections[owner, node] = made
         self._owned.setdefault(owner, {})[node] = made
         self._transport.connect(made, address)
@@ -275,13 +278,23 @@ class ConnectionPool:
         nodes = sorted(self._cluster.nodes)
         return nodes[hash(owner) % len(nodes)] if nodes else 0
 
-    def connected(self, connection: Connection, peer: Address) -> None:
-        """Begin the handshake of a connection that is made, unless it leads to where nothing may be sent."""
+    def resolved(self, connection: Connection, found: Collection[IpAddress]) -> bool:
+        """Return whether a connection may be made to all addresses of its host; it is dropped if not."""
+        return self._admitted(connection, lambda: self._admission.admit_resolved(connection.address, found))
+
+    def _admitted(self, connection: Connection, check: Callable[[], None]) -> bool:
         try:
-            self._cluster.admit_peer(peer)
+            check()
         except AbortRun as failure:
             self.failure = failure
-            return self.drop(connection)
+            self.drop(connection)
+            return False
+        return True
+
+    def connected(self, connection: Connection, peer: IpAddress) -> None:
+        """Begin the handshake of a connection that is made, unless it leads to where nothing may be sent."""
+        if not self._admitted(connection, lambda: self._admission.admit_peer(connection.address, peer)):
+            return None
         self.counters.opened += 1
         self.counters.refused_in_a_row = 0
         self._handshakes[connection] = shake_hands(
@@ -336,7 +349,7 @@ class ConnectionPool:
             del self._handshakes[connection]
             connection.ready = True
             connection.release(self.now_ns)
-            if stop.value:
+            if stop.value > 0:
                 self._log_in_later(connection, stop.value)
             return None
         except HandshakeFailed as failure:
@@ -356,7 +369,7 @@ class ConnectionPool:
                 self._handshakes[connection] = authenticate(credentials, self._nonce)
                 self._shake(connection, None)
 
-        self.at(self.now_ns + int(lifetime_ms * AGAIN_AFTER * 1e6), log_in)
+        self.at(self.now_ns + max(int(lifetime_ms * AGAIN_AFTER * 1e6), SHORTEST_SESSION_NS), log_in)
 
 
 def _ignore(_result: object, _failure: Exception | None) -> None:

@@ -1,10 +1,10 @@
-"""Sockets and the clock: the one module of replay that has them.
+"""Sockets of connections, and the clock (see also `resolver`).
 
 `drive` runs a `ConnectionPool`, and the `TimedWork` that uses it, in an asyncio loop (uvloop's where that is
 installed) until the work is done. Connections are TCP with Nagle's delay off, over TLS if the operator asks
 for it. What one event gives to send leaves when the event has been dealt with, by one call for each
-connection: most of what a small request costs the system is that call. This module does not know what a frame
-means.
+connection: most of what a small request costs the system is that call. A host is resolved here, and the pool
+checks all its addresses before one is connected to. This module does not know what a frame means.
 """
 
 import asyncio
@@ -14,9 +14,10 @@ import signal
 import socket
 import ssl
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
+from kdissect.replay.addresses import IpAddress, ip_of
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool
 from kdissect.replay.settings import Address, Tls
@@ -97,15 +98,14 @@ class TcpTransport:
             opening.cancel()
 
     async def _open(self, connection: Connection, address: Address) -> None:
-        loop = asyncio.get_running_loop()
+        pool = self.pool
+        assert pool is not None
         try:
             async with asyncio.timeout(CONNECT_S):
-                _, channel = await loop.create_connection(
-                    lambda: _Channel(self, connection),
-                    *address,
-                    ssl=self._context,
-                    server_hostname=address[0] if self._context else None,
-                )
+                found = await _resolved(address)
+                if not pool.resolved(connection, found.values()):
+                    return
+                channel = await self._connected(connection, address, tuple(found))
         except (OSError, TimeoutError) as error:
             self._opening.pop(connection, None)
             reason = _sentence(error)
@@ -113,9 +113,26 @@ class TcpTransport:
             return
         self._opening.pop(connection, None)
         self._channels[connection] = channel
-        peer = channel.transport.get_extra_info("peername") if channel.transport else None
-        peer_address = (peer[0], peer[1]) if peer else address
-        self._deal_with(lambda pool: pool.connected(connection, peer_address))
+        peer = ip_of(channel.transport.get_extra_info("peername")[0]) if channel.transport else None
+        if peer is None:
+            self._deal_with(lambda pool: pool.refused(connection, "its other end has no address"))
+        else:
+            self._deal_with(lambda pool: pool.connected(connection, peer))
+
+    async def _connected(self, connection: Connection, address: Address, hosts: Sequence[str]) -> "_Channel":
+        """Connect to the first of some hosts that accepts; all are addresses of the one in `address`."""
+        loop = asyncio.get_running_loop()
+        for number, host in enumerate(hosts, 1):
+            with contextlib.suppress(OSError) if number < len(hosts) else contextlib.nullcontext():
+                _, channel = await loop.create_connection(
+                    lambda: _Channel(self, connection),
+                    host,
+                    address[1],
+                    ssl=self._context,
+                    server_hostname=address[0] if self._context else None,
+                )
+                return channel
+        raise OSError(f"{address[0]} has no address")
 
     def received(self, connection: Connection, data: bytes) -> None:
         """Hand bytes to a connection."""
@@ -174,6 +191,20 @@ class _Channel(asyncio.Protocol):
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self._owner.lost(self._connection)
+
+
+async def _resolved(address: Address) -> dict[str, IpAddress]:
+    """Return the addresses of a host, as the system spells them and as they are compared."""
+    host, port = address
+    spelled = ip_of(host)
+    if spelled is not None:
+        return {host: spelled}
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError as error:
+        raise OSError(f"{host} is no name of a host") from error
+    resolved = {str(answer[4][0]): ip_of(str(answer[4][0])) for answer in found}
+    return {text: each for text, each in resolved.items() if each is not None}
 
 
 def _ignore(_time_ns: int) -> None:

@@ -4,7 +4,7 @@ Addresses are checked when they are learnt, before anything connects to them: a 
 may advertise the addresses of the original. One `TargetCluster` serves the plan and all passes of a run.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
@@ -13,9 +13,11 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.replay.effects import ANY
 from kdissect.replay.rewrite.names import ZERO_ID, Names, Tree
 from kdissect.replay.rewrite.versions import Range, true_ranges
+from kdissect.replay.safety import AbortRun, Admission
 from kdissect.replay.settings import Address
 
 OWN_CLIENT_ID = "kdissect-replay"  # in requests that stand for no captured one
+MOST_NODES = 1000  # of a target: each may get connections
 SECOND_GENERATION = 2  # transaction.version from which producing adds the partition (KIP-890)
 
 
@@ -53,10 +55,7 @@ PARTITIONS_OF: Mapping[int, PartitionFields] = {
 class TargetCluster:
     """What is known of the target by now; `turn` counts how often leaders were learnt anew."""
 
-    admit: Callable[[Address], None]  # raises AbortRun for an address that must not be connected to
-    admit_peer: Callable[
-        [Address], None
-    ]  # raises AbortRun for an address that a connection must not have led to
+    admission: Admission
     cluster_id: str | None = None
     nodes: dict[int, Address] = field(default_factory=dict)
     racks: dict[int, str | None] = field(default_factory=dict)
@@ -74,8 +73,9 @@ class TargetCluster:
         if not body["brokers"]:
             return
         nodes = {broker["node_id"]: (broker["host"], broker["port"]) for broker in body["brokers"]}
+        _check_number(len(nodes))
         for address in nodes.values():
-            self.admit(address)
+            self.admission.admit(address)
         self.nodes = nodes
         self.racks = {broker["node_id"]: broker.get("rack") for broker in body["brokers"]}
         self.cluster_id = body.get("cluster_id") or self.cluster_id
@@ -109,7 +109,8 @@ class TargetCluster:
 
     def learn_coordinator(self, kind: int, name: str, node: int, address: Address) -> None:
         """Note the coordinator of a group or a transactional id. Raise AbortRun as `learn_metadata` does."""
-        self.admit(address)
+        self.admission.admit(address)
+        _check_number(len(self.nodes.keys() | {node}))
         self.coordinators[kind, name] = node
         self.nodes.setdefault(node, address)
 
@@ -123,6 +124,11 @@ class TargetCluster:
         known = self.topics.get(topic)
         node = known.leaders.get(partition, ANY) if known else ANY
         return node if node in self.nodes else ANY
+
+
+def _check_number(nodes: int) -> None:
+    if nodes > MOST_NODES:
+        raise AbortRun(f"the target names {nodes:,} brokers; kdissect connects to at most {MOST_NODES:,}")
 
 
 def leaders_in(body: Tree) -> dict[str, dict[int, int]]:

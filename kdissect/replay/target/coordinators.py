@@ -20,6 +20,7 @@ from kdissect.replay.target.cluster import OWN_CLIENT_ID, TargetCluster
 
 PASSING = COORDINATOR_ERRORS | {ErrorCode.CONCURRENT_TRANSACTIONS}
 FIRST_PAUSE_NS, LONGEST_PAUSE_NS = 5_000_000, 50_000_000  # before something is sent again
+MOST_MOVES = 16  # of the coordinator, for one request
 BATCHED_LOOKUPS = 4  # FindCoordinator from which one request asks for several keys (KIP-699)
 
 # API -> the field with the group, or the transactional id, by which a request is routed.
@@ -101,21 +102,25 @@ class Coordinators:
     def ask(
         self, key: int, version: int, body: Tree, client_id: str | None, item: ReplayItem | None = None
     ) -> Coroutine[Answer]:
-        """Send a request until the answer is more than a passing error, or time is up, and return it.
+        """Send a request until the answer is more than a passing error, and return it.
+
+        Time may be up before, or the coordinator has moved too often.
 
         The first sending counts as the captured request `item`; without one all are the replayer's own.
         """
         deadline_ns = self._clock.deadline_ns(self._deadline_s)
-        tries = 0
+        tries, moves, last_node = 0, -1, ANY
         while True:
             node = yield from self.node_for(key, body)
+            moves, last_node = moves + (node != last_node), node
             part = Part(key, version, body, node, client_id, wait_ms=body.get("rebalance_timeout_ms", 0))
             (answer,) = yield from ask((part,), synthetic=tries > 0 or item is None)
             error = answer.first_error
             if error in COORDINATOR_ERRORS:
                 self.forget(key, body)
             captured_too = item is not None and item.error in PASSING
-            if error not in PASSING or captured_too or self._clock.now_ns() >= deadline_ns:
+            in_time = self._clock.now_ns() < deadline_ns and moves < MOST_MOVES
+            if error not in PASSING or captured_too or not in_time:
                 return answer
             self._notes.counts["asked again"] += 1
             if item is not None:

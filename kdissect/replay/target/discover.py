@@ -73,8 +73,10 @@ class Discovery:
         check_cluster(self._settings, self._source, description.cluster_id)
         spoken = self._cluster.versions.get(ApiKey.METADATA)
         version = chosen_version(ApiKey.METADATA, 5, spoken) or 1
-        for node in sorted(self._cluster.nodes):  # what all of them speak is known then
-            yield from ask_one(Part(ApiKey.METADATA, version, {"topics": []}, node))
+        nodes = sorted(self._cluster.nodes)  # what all of them speak is known when all have answered
+        yield from ask(
+            (Part(ApiKey.METADATA, version, {"topics": []}, node) for node in nodes), synthetic=True
+        )
         wanted = sorted({self._names.topic(name) for name in self._source.topics})
         description.unsettled = yield from self.until_settled(wanted)
         description.settings = yield from self._topic_settings()
@@ -126,7 +128,7 @@ class Discovery:
         if not response or response["error_code"]:
             return self._cluster.cluster_id
         for broker in response["brokers"]:
-            self._cluster.admit((broker["host"], broker["port"]))
+            self._cluster.admission.admit((broker["host"], broker["port"]))
         cluster_id: str | None = response["cluster_id"]
         return cluster_id
 

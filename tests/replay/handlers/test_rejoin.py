@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from kdissect.replay.disposition import Disposition
-from kdissect.replay.effects import Answer, Ask
-from kdissect.replay.handlers.rejoin import LONGEST_SESSION_MS, leave_all, lengthen_session, put_into_sync
+from kdissect.replay.effects import Answer, Ask, Part, ResponseContent
+from kdissect.replay.handlers.rejoin import (
+    LONGEST_SESSION_MS,
+    MOST_JOINS,
+    finish_join,
+    leave_all,
+    lengthen_session,
+    put_into_sync,
+)
 from kdissect.replay.handlers.replay_context import ReplayContext, new_context
 from kdissect.replay.load.analysis import load
 from kdissect.replay.target.members import LiveMember
@@ -58,3 +65,32 @@ def test_members_that_are_left_leave_in_the_way_in_which_they_joined() -> None:
         (HEARTBEAT, 1, {"group_id": "t-g", "member_id": "modern", "member_epoch": -1}),
     ]
     assert {live.generation for live in context.members.all()} == {-1}
+
+
+def test_a_target_that_lets_nobody_in_is_not_asked_for_ever() -> None:
+    """The attacker is a target that answers every JoinGroup with another id of a member."""
+    context = context_at(1.0)
+    context.cluster.coordinators[0, "t-g"] = 1
+    live = LiveMember("g", "", generation=-1)
+    body = {"group_id": "t-g", "member_id": ""}
+
+    def answer_of(part: Part) -> Answer:
+        answer = Answer(part, Disposition.ANSWERED)
+        answer._content = ResponseContent({"error_code": 79, "member_id": "another"}, (79,))
+        return answer
+
+    join = Part(11, 5, body)
+    coroutine = finish_join(context, "c", live, body, 5, answer_of(join), stop_at_id=False)
+    replies = [None, *[[answer_of(join)]] * 100]
+    effects: list[object] = []
+    result: Answer | None = None
+    for reply in replies:
+        try:
+            effects.append(coroutine.send(reply))
+        except StopIteration as ended:
+            result = ended.value
+            break
+    assert result is not None
+    assert result.first_error == 79
+    assert len(effects) == MOST_JOINS - 1
+    assert all(isinstance(effect, Ask) for effect in effects)

@@ -72,6 +72,22 @@ def test_scram_says_what_the_rfc_says() -> None:
         (SERVER_FINAL, SERVER_FIRST.replace("rOpr", "xxxx"), "is not for this login"),
         (SERVER_FINAL, SERVER_FIRST.replace("4096", "1"), "asks for 1 iterations"),
         (SERVER_FINAL, SERVER_FIRST.replace("4096", "2147483647"), "asks for 2147483647 iterations"),
+        (SERVER_FINAL, SERVER_FIRST.replace("4096", "4095"), "asks for 4095 iterations"),
+        (
+            SERVER_FINAL,
+            SERVER_FIRST.replace("4096", "1000001"),
+            "asks for 1000001 iterations; 4096 to 1000000",
+        ),
+        (SERVER_FINAL, SERVER_FIRST.replace("4096", "2000000000"), "asks for 2000000000 iterations"),
+        (SERVER_FINAL, SERVER_FIRST.replace("4096", "9" * 5000), "cannot be read"),
+        (SERVER_FINAL, f"r={NONCE},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "is not for this login"),
+        (SERVER_FINAL, f"m=ext,{SERVER_FIRST}", "an extension that nobody has defined"),
+        (
+            SERVER_FINAL,
+            SERVER_FIRST.replace("W22ZaJ0SNY7soEsUEjb6gQ==", "AAAA" * 400),
+            "a salt of 1200 bytes",
+        ),
+        (SERVER_FINAL, SERVER_FIRST.replace("W22ZaJ0SNY7soEsUEjb6gQ==", ""), "a salt of 0 bytes"),
         (SERVER_FINAL, SERVER_FIRST.replace("4096", "many"), "cannot be read"),
         (SERVER_FINAL, SERVER_FIRST.replace("s=W", "s=?"), "cannot be read"),
         (SERVER_FINAL, f"r={NONCE}", "cannot be read"),
@@ -107,6 +123,17 @@ def test_plain_and_its_refusal() -> None:
     with pytest.raises(HandshakeFailed, match="as me: no") as failed:
         talk(authenticate(Credentials("PLAIN", "me", "wrong secret"), lambda: ""), answer)
     assert "wrong secret" not in str(failed.value)
+
+
+def test_the_words_of_a_target_are_not_longer_than_a_sentence() -> None:
+    def answer(part: Part) -> dict[str, Any]:
+        if part.key == 17:
+            return {"error_code": 0, "mechanisms": ["PLAIN"]}
+        return {"error_code": 58, "error_message": "x" * 30_000, "auth_bytes": b"", "session_lifetime_ms": 0}
+
+    with pytest.raises(HandshakeFailed) as failed:
+        talk(authenticate(Credentials("PLAIN", "me", "right"), lambda: ""), answer)
+    assert len(str(failed.value)) < 400
 
 
 def test_an_old_broker_is_asked_again() -> None:

@@ -63,6 +63,41 @@ def test_what_is_no_answer_ends_the_link_and_what_waits(wrong: bytes, cut: int) 
     assert len(answers) == 3
 
 
+@pytest.mark.parametrize(
+    ("key", "size", "accepted"),
+    [
+        (18, 512 << 10, True),
+        (18, (512 << 10) + 1, False),
+        (36, (512 << 10) + 1, False),
+        (3, 32 << 20, True),
+        (3, (32 << 20) + 1, False),
+        (1, 256 << 20, True),
+        (1, (256 << 20) + 1, False),
+    ],
+)
+def test_a_response_may_be_as_large_as_its_kind_is(key: int, size: int, accepted: bool) -> None:
+    """The attacker is a target that would fill the memory of the replayer."""
+    answers: list[Answer] = []
+    link = Connection(1, 7, NOWHERE, TcpTransport(None), deadline_ns=10)
+    link.ready = True
+    link.ask(Part(key, 0, {}, ready=bytes(12)), answers.append, 0)
+    link.received(size.to_bytes(4, "big"), 0)
+    assert link.closed is not accepted
+
+
+def test_bytes_that_nobody_waits_for_end_the_link() -> None:
+    link, _ = asked(0)
+    link.received((5).to_bytes(4, "big"), 0)
+    assert link.closed
+
+
+def test_a_captured_wait_is_not_believed_beyond_half_an_hour() -> None:
+    link, answers = asked(0)
+    link.ask(Part(18, 0, {}, wait_ms=(1 << 31) - 1), answers.append, 0)
+    assert not link.expire(29 * 60 * 10**9)
+    assert link.expire(31 * 60 * 10**9)
+
+
 def test_silence_ends_the_oldest_question_as_timed_out() -> None:
     link, answers = asked(2)
     assert not link.expire(9)

@@ -11,6 +11,7 @@ from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import ANY, Coroutine, Gate, Part, ask, ask_one, pause, spawn, until
 from kdissect.replay.net.pool import ConnectionPool, throttle_position
 from kdissect.replay.safety import AbortRun
+from kdissect.replay.settings import Credentials
 from tests.helpers.paper_target import MS, PaperTarget, Tree, settings, topology
 
 LIST_GROUPS = Part(16, 1, {})
@@ -91,6 +92,44 @@ def test_a_throttled_node_is_left_alone() -> None:
     (first, second), _, pool = driven(main(), respond)
     assert second >= first + 300 * MS
     assert (pool.counters.throttled, pool.counters.throttle_ms) == (1, 300)
+
+
+@pytest.mark.parametrize("throttle_ms", [60_000, (1 << 31) - 1])
+def test_a_target_cannot_mute_a_connection_for_longer_than_the_deadline(throttle_ms: int) -> None:
+    """The attacker is a target that asks for a pause of 24 days."""
+    answers = iter([{"throttle_time_ms": throttle_ms}, {}])
+
+    def main() -> Coroutine[list[int]]:
+        times = []
+        for _ in range(2):
+            (answer,) = yield from ask((LIST_GROUPS._replace(node=1),))
+            times.append(answer.sent_ns or 0)
+        return times
+
+    (first, second), _, _ = driven(main(), lambda *_: next(answers), answer_deadline_s=2.0)
+    assert second - first <= 2.1 * S
+
+
+@pytest.mark.parametrize("lifetime_ms", [-1, 1, 60])
+def test_a_target_cannot_have_the_replayer_log_in_all_the_time(lifetime_ms: int) -> None:
+    """The attacker is a target whose SASL sessions end at once."""
+    bodies: dict[int, Tree] = {
+        17: {"error_code": 0, "mechanisms": ["PLAIN"]},
+        36: {"error_code": 0, "error_message": None, "auth_bytes": b"", "session_lifetime_ms": lifetime_ms},
+    }
+    logins: list[int] = []
+
+    def respond(key: int, _version: int, _body: Tree) -> Tree:
+        if key == 36:
+            logins.append(key)
+        return bodies.get(key, {})
+
+    def main() -> Coroutine[None]:
+        yield from ask_one(LIST_GROUPS)
+        yield from pause(10 * S)
+
+    driven(main(), respond, credentials=Credentials("PLAIN", "me", "secret"))
+    assert len(logins) <= 11
 
 
 def test_silence_ends_at_the_deadline() -> None:

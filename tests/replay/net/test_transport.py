@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import Any
 
 import pytest
 
 from kdissect.replay.effects import ANY, Answer, Part
+from kdissect.replay.load.captured_cluster import CapturedCluster
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool
+from kdissect.replay.net.resolver import is_own
 from kdissect.replay.net.transport import NoTimedWork, TcpTransport, _Channel, drive
+from kdissect.replay.safety import Admission
 from kdissect.replay.settings import ReplaySettings
 from kdissect.replay.target.cluster import TargetCluster
 from tests.helpers.null_target import null_target
+from tests.helpers.paper_target import Anywhere
 
 NOWHERE = ("127.0.0.1", 1)
 
@@ -50,10 +59,12 @@ def test_what_one_event_gives_to_send_leaves_together_and_before_the_end() -> No
     assert [peer.heard for peer in peers] == [[b"abc"], [b"last", b"closed"]]
 
 
-def ask(address: tuple[str, int], done: Callable[[Answer], None]) -> ConnectionPool:
+def ask(
+    address: tuple[str, int], done: Callable[[Answer], None], admission: Admission | None = None, **how: Any
+) -> ConnectionPool:
     """Ask a target for its groups over a socket, until something is answered or the pool has failed."""
-    settings = ReplaySettings(target=(address,))
-    cluster = TargetCluster(lambda _address: None, lambda _address: None)
+    settings = ReplaySettings(target=(address,), **how)
+    cluster = TargetCluster(admission or Anywhere())
     transport, answers = TcpTransport(None), list[Answer]()
     pool = ConnectionPool(settings, cluster, transport, lambda: "nonce")
 
@@ -66,7 +77,7 @@ def ask(address: tuple[str, int], done: Callable[[Answer], None]) -> ConnectionP
         transport,
         NoTimedWork(),
         lambda: pool.ask("control", Part(16, 0, {}, ANY), take),
-        lambda: bool(answers),
+        lambda: bool(answers) or pool.failure is not None,
     )
     return pool
 
@@ -92,3 +103,84 @@ def test_a_port_where_nobody_listens_is_said_so() -> None:
         bound.bind(("127.0.0.1", 0))
         pool = ask(bound.getsockname(), lambda _answer: None)
     assert "cannot be reached: " in str(pool.failure)
+
+
+class Heard:
+    """A server that only listens, and keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.connections, self.data = 0, b""
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self.server.getsockname()[1]
+        self.thread = threading.Thread(target=self._listen, daemon=True)
+        self.thread.start()
+
+    def _listen(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self.server.accept()
+                self.connections += 1
+                connection.settimeout(5)
+                with connection, suppress(OSError):
+                    while data := connection.recv(1000):
+                        self.data += data
+
+    def close(self) -> None:
+        """End it."""
+        self.server.shutdown(socket.SHUT_RDWR)
+        self.server.close()
+        self.thread.join(10)
+
+
+@pytest.fixture
+def heard() -> Iterator[Heard]:
+    server = Heard()
+    yield server
+    server.close()
+
+
+def rules(captured: tuple[str, int], target: str, port: int, **how: Any) -> Admission:
+    settings = ReplaySettings(target=((target, port),), **how)
+    return Admission(settings, CapturedCluster(set(), {captured}), {}, is_own)
+
+
+@pytest.mark.parametrize("spelled", ["localhost", "127.0.0.2", "::ffff:127.0.0.1", "127.1", "0x7f000001"])
+def test_no_spelling_leads_to_a_captured_broker(heard: Heard, spelled: str) -> None:
+    """The attacker has the operator, or the target's metadata, spell the captured broker otherwise."""
+    admission = rules(("127.0.0.1", heard.port), spelled, heard.port)
+    failure = ask((spelled, heard.port), lambda _: None, admission).failure
+    assert "captured cluster" in str(failure)
+    assert (heard.connections, heard.data) == (0, b"")
+
+
+def test_a_name_that_leads_to_a_captured_broker_is_not_connected_to(
+    heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attacker's name has two addresses, of which the second is the captured broker."""
+    answers = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 0)) for host in ("192.0.2.1", "127.0.0.1")]
+
+    async def resolved(*_: object, **__: object) -> Any:
+        return answers
+
+    monkeypatch.setattr("asyncio.BaseEventLoop.getaddrinfo", resolved)
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    admission = rules(("127.0.0.1", heard.port), "innocent.test", heard.port)
+    failure = ask(("innocent.test", heard.port), lambda _: None, admission).failure
+    assert f"innocent.test:{heard.port} (127.0.0.1) is a broker of the captured cluster" in str(failure)
+    assert (heard.connections, heard.data) == (0, b"")
+
+
+def test_a_peer_that_is_not_the_resolved_address_is_told_nothing(
+    heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attacker changes the way between the check of an address and the connection to it."""
+    resolved = "kdissect.replay.net.transport._resolved"
+
+    async def changed(_address: object) -> dict[str, object]:
+        return {"127.0.0.1": ip_address("10.1.1.1")}
+
+    monkeypatch.setattr(resolved, changed)
+    admission = rules(("10.0.0.1", 9092), "good.test", heard.port)
+    failure = ask(("good.test", heard.port), lambda _: None, admission).failure
+    assert f"the connection to good.test:{heard.port} led to 127.0.0.1, which is not allowed" in str(failure)
+    assert heard.data == b""

@@ -10,13 +10,9 @@ from kdissect.replay.effects import ANY
 from kdissect.replay.rewrite.names import Names
 from kdissect.replay.safety import AbortRun
 from kdissect.replay.target.cluster import TargetCluster, split
-from tests.helpers.paper_target import settings, topology
+from tests.helpers.paper_target import Anywhere, settings, topology
 
 PRODUCE, LIST_OFFSETS = 0, 2
-
-
-def anywhere(_address: tuple[str, int]) -> None:
-    """Admit every address."""
 
 
 def metadata(leader: int) -> dict[str, Any]:
@@ -27,7 +23,7 @@ def metadata(leader: int) -> dict[str, Any]:
 
 
 def test_metadata_tells_nodes_leaders_ids_and_epochs() -> None:
-    cluster, names = TargetCluster(anywhere, anywhere), Names(settings(), {})
+    cluster, names = TargetCluster(Anywhere()), Names(settings(), {})
     cluster.learn_metadata(metadata(2), names)
     assert cluster.nodes == {1: ("10.0.0.1", 9092), 2: ("10.0.0.2", 9092)}
     assert (cluster.leader("orders", 0), cluster.leader("orders", 1), cluster.turn) == (2, ANY, 1)
@@ -40,10 +36,11 @@ def test_metadata_tells_nodes_leaders_ids_and_epochs() -> None:
 
 
 def test_an_address_that_is_not_admitted_changes_nothing() -> None:
-    def admit(address: tuple[str, int]) -> None:
-        raise AbortRun(f"not {address[0]}")
+    class Nowhere(Anywhere):
+        def admit(self, address: tuple[str, int]) -> None:
+            raise AbortRun(f"not {address[0]}")
 
-    cluster = TargetCluster(admit, anywhere)
+    cluster = TargetCluster(Nowhere())
     with pytest.raises(AbortRun, match=r"not 10\.0\.0\.1"):
         cluster.learn_metadata(metadata(1), Names(settings(), {}))
     with pytest.raises(AbortRun, match=r"not 10\.0\.0\.9"):
@@ -51,8 +48,22 @@ def test_an_address_that_is_not_admitted_changes_nothing() -> None:
     assert (cluster.nodes, cluster.coordinators, cluster.turn) == ({}, {}, 0)
 
 
+def test_a_target_cannot_name_any_number_of_brokers() -> None:
+    """The attacker is a target that has the replayer connect to thousands of ports of an allowed host."""
+    cluster = TargetCluster(Anywhere())
+    body = metadata(1)
+    body["brokers"] = [{"node_id": node, "host": "10.0.0.1", "port": node} for node in range(1, 1002)]
+    with pytest.raises(AbortRun, match="names 1,001 brokers"):
+        cluster.learn_metadata(body, Names(settings(), {}))
+    for node in range(1000):
+        cluster.learn_coordinator(0, f"group-{node}", node, ("10.0.0.1", 9092))
+    cluster.learn_coordinator(0, "another group", 7, ("10.0.0.1", 9092))
+    with pytest.raises(AbortRun, match="names 1,001 brokers"):
+        cluster.learn_coordinator(0, "group", 1000, ("10.0.0.1", 9092))
+
+
 def test_what_one_node_speaks_limits_what_is_sent_to_all() -> None:
-    cluster = TargetCluster(anywhere, anywhere)
+    cluster = TargetCluster(Anywhere())
     for ranges in ({PRODUCE: (3, 13), LIST_OFFSETS: (1, 9)}, {PRODUCE: (5, 11), LIST_OFFSETS: (10, 11)}):
         listed = [
             {"api_key": key, "min_version": low, "max_version": high} for key, (low, high) in ranges.items()
