@@ -13,7 +13,15 @@ Each package is a stage, and its name says what comes out of it:
 - `tables` makes rows of the public tables of exchanges; `report` explains them as text, JSON or a page.
 - `exchanges` decodes exchanges in the order in which they began; `dump` writes and `replay` resends them.
 - `protocol` knows what Kafka's bytes mean. `jit` compiles the loops that touch every packet.
+- `library` offers exchanges and the codec to Python programs, without Spark.
 - `spark` runs both passes on Spark and is the only package that imports it; `cli` is the command line.
+
+In a program of your own, without Spark:
+
+    import kdissect
+    for exchange in kdissect.read("incident.pcapng", topic="orders*"):
+        print(exchange.api_name, exchange.client, exchange.errors)
+    kdissect.decode_request(kdissect.encode_request("Metadata", 12, {"topics": None}))
 
 In a notebook, with a Spark session of your own:
 
@@ -25,7 +33,7 @@ In a notebook, with a Spark session of your own:
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
@@ -34,15 +42,60 @@ if not Path(__file__).exists():  # imported from the archive that executors of a
 
     __path__ = [str(unpacked(Path(__file__).parents[1]))]
 
-FOR_NOTEBOOKS = ("load_tables", "register")
+if TYPE_CHECKING:
+    from kdissect.library.captured_exchanges import CapturedExchange, read
+    from kdissect.library.message_functions import (
+        decode_request,
+        decode_response,
+        encode_request,
+        encode_response,
+    )
+    from kdissect.library.topic_records import TopicRecord
+    from kdissect.protocol.codec.messages import CodecError, DecodedMessage, DecodeError, EncodeError
+    from kdissect.spark.notebook import load_tables, register
+
+__all__ = [
+    "CapturedExchange",
+    "CodecError",
+    "DecodeError",
+    "DecodedMessage",
+    "EncodeError",
+    "TopicRecord",
+    "decode_request",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "load_tables",
+    "read",
+    "register",
+]
+
+_HOMES = {
+    "kdissect.library.captured_exchanges": ("CapturedExchange", "read"),
+    "kdissect.library.message_functions": (
+        "decode_request",
+        "decode_response",
+        "encode_request",
+        "encode_response",
+    ),
+    "kdissect.library.topic_records": ("TopicRecord",),
+    "kdissect.protocol.codec.messages": ("CodecError", "DecodeError", "DecodedMessage", "EncodeError"),
+    "kdissect.spark.notebook": ("load_tables", "register"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Return a function for notebooks, which is loaded only when it is used.
+    """Return what the package offers to programs and notebooks, loaded only when it is used.
 
-    The module is imported by name and not by a statement: every module imports this package, and only `spark`
+    Modules are imported by name and not by a statement: every module imports this package, and only `spark`
     may need Spark.
     """
-    if name in FOR_NOTEBOOKS:
-        return getattr(import_module("kdissect.spark.notebook"), name)
+    if name in _HOME_OF:
+        return getattr(import_module(_HOME_OF[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return the names that the package offers, for completion."""
+    return [*globals(), *__all__]

@@ -125,37 +125,30 @@ def given_filters(arguments: argparse.Namespace) -> list[tuple[str, tuple[str, .
 
 def api_argument(text: str) -> ApiArgument:
     """Return the API of a name or key. Raise ArgumentTypeError."""
-    from kdissect.protocol.schema.registry import APIS
+    from kdissect.protocol.schema.registry import APIS, find_api_key
 
-    names: dict[str, int] = {}
-    for key, known in APIS.items():
-        names[known.name.lower()] = names[str(key)] = key
-        if known.former_name:
-            names.setdefault(known.former_name.lower(), key)
-    if text.isdecimal() and len(text) < 6:
-        return ApiArgument(text, names.get(text, int(text)))
-    if text.lower() not in names:
+    key = find_api_key(text)
+    if key is None:
         hint = did_you_mean(text, (known.name for known in APIS.values()))
         raise argparse.ArgumentTypeError(
             f"{text!r} is not an API of Kafka{hint} ('kdissect schema' lists them)"
         )
-    return ApiArgument(text, names[text.lower()])
+    return ApiArgument(text, key)
 
 
 def error_argument(text: str) -> ErrorArgument:
     """Return the error of a name or code. Raise ArgumentTypeError."""
-    from kdissect.protocol.error_codes import CODES
+    from kdissect.protocol.error_codes import CODES, find_error_code
 
     if text.lower() == "any":
         return ErrorArgument(text, None)
-    if re.fullmatch(r"-?\d{1,5}", text):
-        return ErrorArgument(text, int(text))
-    if text.upper() not in CODES:
+    code = find_error_code(text)
+    if code is None:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not an error of Kafka{did_you_mean(text, CODES)} (examples: "
-            "NOT_COORDINATOR, 16, any)"
+            f"{text!r} is not an error of Kafka{did_you_mean(text, CODES)} "
+            "(examples: NOT_COORDINATOR, 16, any)"
         )
-    return ErrorArgument(text, CODES[text.upper()].value)
+    return ErrorArgument(text, code)
 
 
 def duration_argument(text: str) -> int:

@@ -5,6 +5,7 @@ a number that is not in the list, so `error_name` has an answer for every number
 package writes `ErrorCode.NOT_COORDINATOR`, and never the number.
 """
 
+import re
 from enum import IntEnum
 
 
@@ -151,6 +152,14 @@ class ErrorCode(IntEnum):
 def error_name(code: int) -> str:
     """Return Kafka's name of an error code, or UNKNOWN(<code>) for one that Kafka 4.3 does not have."""
     return NAMES.get(code) or f"UNKNOWN({code})"
+
+
+def find_error_code(text: str) -> int | None:
+    """Return the code of an error by its name (in any case) or its number; None if unknown."""
+    if re.fullmatch(r"-?\d{1,5}", text):
+        return int(text)
+    known = CODES.get(text.upper())
+    return None if known is None else known.value
 
 
 def is_retriable(code: int) -> bool:

@@ -5,12 +5,16 @@ A message at one version becomes closures that turn dicts and lists into its byt
 Tagged fields are written when they are in the dict, and in the order of their tags; an untagged field that is
 missing is written as its default. A field that the message does not have in this version raises: it would be
 lost in silence.
+
+A strict writer refuses what Kafka's own writers refuse: null in a field that cannot be null, and a string of
+more than 32,767 bytes. A lenient one writes back whatever was read, since captured bytes may hold both.
 """
 
 from typing import Any
 
 from kdissect.protocol.codec.wire import (
     FIXED,
+    EncodeError,
     Writer,
     count_length,
     fixed_writer,
@@ -24,18 +28,21 @@ from kdissect.protocol.schema.definition import (
     fields_at,
 )
 
+LONGEST_STRING = 32_767
+"""Bytes; the length of a string was an int16 before compact strings, and Kafka kept that limit."""
 
-def struct_writer(owner: Message | Field, version: int, flexible: bool) -> Writer:
+
+def struct_writer(owner: Message | Field, version: int, flexible: bool, strict: bool = False) -> Writer:
     """Compile the writer of a message, or of the fields of a struct, in one version."""
     fields = fields_at(owner, version)
     names = {field.name for field in fields} | ({UNKNOWN_TAGS} if flexible else set())
     untagged = [
-        (field.name, _field_writer(field, version, flexible), _default(field))
+        (field.name, _field_writer(field, version, flexible, strict), _default(field))
         for field in fields
         if field.tag is None
     ]
     tagged = [
-        (field.tag, field.name, _field_writer(field, version, True))
+        (field.tag, field.name, _field_writer(field, version, True, strict))
         for field in fields
         if field.tag is not None
     ]
@@ -71,16 +78,48 @@ def _write_tags(out: bytearray, value: dict[str, Any], tagged: list[tuple[int, s
         out += raw
 
 
-def _field_writer(field: Field, version: int, flexible: bool) -> Writer:
+def _field_writer(field: Field, version: int, flexible: bool, strict: bool) -> Writer:
+    write = _array_or_value_writer(field, version, flexible, strict)
+    return _required_writer(field.name, write) if strict and version not in field.nullable else write
+
+
+def _array_or_value_writer(field: Field, version: int, flexible: bool, strict: bool) -> Writer:
     if field.type == "struct":
-        write_element = struct_writer(field, version, flexible)
+        write_element = struct_writer(field, version, flexible, strict)
         if version in field.nullable and not field.array:
             write_element = _optional_writer(write_element)
     elif field.type in FIXED:
         write_element = fixed_writer(field.type)
     else:
         write_element = sized_writer(field.type, flexible)
+        if strict and "string" in field.type:
+            write_element = _bounded_writer(field.name, write_element)
+        if strict and field.array:
+            write_element = _required_writer(field.name, write_element)
     return _array_writer(write_element, flexible) if field.array else write_element
+
+
+def _required_writer(name: str, write_value: Writer) -> Writer:
+    """Return a writer that refuses null."""
+
+    def write(out: bytearray, value: Any) -> None:
+        if value is None:
+            raise EncodeError(f"{name} is null, which this field cannot be")
+        write_value(out, value)
+
+    return write
+
+
+def _bounded_writer(name: str, write_text: Writer) -> Writer:
+    """Return a writer that refuses strings that are too long."""
+
+    def write(out: bytearray, value: Any) -> None:
+        size = len(value.encode("utf-8", "surrogateescape")) if isinstance(value, str) else 0
+        if size > LONGEST_STRING:
+            raise EncodeError(f"{name} has {size:,} bytes, but a string has at most {LONGEST_STRING:,}")
+        write_text(out, value)
+
+    return write
 
 
 def _optional_writer(write_struct: Writer) -> Writer:

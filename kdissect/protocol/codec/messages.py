@@ -109,14 +109,14 @@ def decode_start(
     return Decoded(value, stop, None)
 
 
-def encode(message: Message, version: int, value: dict[str, Any]) -> bytes:
+def encode(message: Message, version: int, value: dict[str, Any], *, strict: bool = False) -> bytes:
     """Return an encoded message; that of a decoded one is the bytes it was decoded from.
 
-    Raise EncodeError.
+    A strict one holds nothing that Kafka's own writers refuse (see `encode`). Raise EncodeError.
     """
     out = bytearray()
     try:
-        _writer(message, version)(out, value)
+        _writer(message, version, strict)(out, value)
     except struct.error as error:
         raise EncodeError(f"a value does not fit into {message.name} v{version}: {error}") from error
     return bytes(out)
@@ -129,9 +129,9 @@ def _reader(message: Message, version: int, strict: bool) -> Reader:
 
 
 @cache
-def _writer(message: Message, version: int) -> Writer:
+def _writer(message: Message, version: int, strict: bool) -> Writer:
     _check_version(message, version)
-    return struct_writer(message, version, version in message.flexible)
+    return struct_writer(message, version, version in message.flexible, strict)
 
 
 def _check_version(message: Message, version: int) -> None:
@@ -216,21 +216,25 @@ def _decode_frame(
     return DecodedMessage(header.value, body.value, version, body.fault)
 
 
-def encode_request(header: dict[str, Any], body: dict[str, Any]) -> bytes:
+def encode_request(header: dict[str, Any], body: dict[str, Any], *, strict: bool = False) -> bytes:
     """Return an encoded request, from its header and body.
 
     The header has request_api_key, request_api_version, correlation_id and client_id.
     """
     key, version = header["request_api_key"], header["request_api_version"]
     message = APIS[key].request
-    front = encode(MESSAGES["RequestHeader"], request_header_version(key, version), header)
-    return front + encode(message, version, body)
+    front = encode(MESSAGES["RequestHeader"], request_header_version(key, version), header, strict=strict)
+    return front + encode(message, version, body, strict=strict)
 
 
-def encode_response(api_key: int, api_version: int, header: dict[str, Any], body: dict[str, Any]) -> bytes:
+def encode_response(
+    api_key: int, api_version: int, header: dict[str, Any], body: dict[str, Any], *, strict: bool = False
+) -> bytes:
     """Return the encoded response to a request of this API key and version."""
-    front = encode(MESSAGES["ResponseHeader"], response_header_version(api_key, api_version), header)
-    return front + encode(APIS[api_key].response, api_version, body)
+    front = encode(
+        MESSAGES["ResponseHeader"], response_header_version(api_key, api_version), header, strict=strict
+    )
+    return front + encode(APIS[api_key].response, api_version, body, strict=strict)
 
 
 def enveloped_api(request_data: bytes) -> tuple[int, int] | None:

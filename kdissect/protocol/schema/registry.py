@@ -30,6 +30,7 @@ __all__ = [
     "api_name",
     "every_field",
     "fields_at",
+    "find_api_key",
     "highest_versions",
     "is_known",
     "request_header_version",
@@ -41,6 +42,26 @@ def api_name(key: int) -> str:
     """Name an API key; an unknown one is UNKNOWN(<key>)."""
     api = APIS.get(key)
     return api.name if api else f"UNKNOWN({key})"
+
+
+def find_api_key(text: str) -> int | None:
+    """Return the key of an API by its name (in any case), a former name, or its number; None if unknown.
+
+    A number need not be an API of the schema.
+    """
+    if text.isdecimal() and len(text) < 6:
+        return int(text)
+    return _keys_by_name().get(text.lower())
+
+
+@cache
+def _keys_by_name() -> dict[str, int]:
+    names: dict[str, int] = {}
+    for key, api in APIS.items():
+        names[api.name.lower()] = key
+        if api.former_name:
+            names.setdefault(api.former_name.lower(), key)
+    return names
 
 
 def is_known(key: int, version: int) -> bool:
