@@ -21,7 +21,7 @@ from kdissect.files import ScratchDirectory
 from kdissect.jit.rows import array_of
 from kdissect.protocol.schema.registry import highest_versions
 from kdissect.streams.flow_state import KAFKA, KAFKA_0_7
-from kdissect.streams.processor import FlowProcessor
+from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.tables.build import by_split
 
 
@@ -38,7 +38,7 @@ def look(path: Path) -> Seen:
     scratch = ScratchDirectory()
     try:
         splits = index_captures(open_inputs([str(path)], str(scratch.path)).files).splits
-        conversations = FlowProcessor(splits, np.array(highest_versions(), np.int64))
+        conversations = new_flow_processor(splits, np.array(highest_versions(), np.int64))
         exchanges = sum(
             len(harvest.exchanges)
             for pieces in by_split(scan_split(split) for split in splits)

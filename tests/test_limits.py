@@ -45,9 +45,10 @@ def test_the_command_says_so_in_one_sentence() -> None:
 
 def test_kernels_know_them() -> None:
     program = (
-        "from kdissect.jit import kernel_cache; from kdissect.streams import framing, reassembly; from "
-        "kdissect.protocol.columnar import vm; "
-        "print(framing.MAX_FRAME, reassembly.MAX_AHEAD_BYTES, vm.MOST_ROWS, kernel_cache.kernel_home())"
+        "from kdissect.jit.kernel_cache import kernel_home; "
+        "from kdissect.streams import reassembly, request_header; "
+        "from kdissect.protocol.columnar import vm; "
+        "print(request_header.MAX_FRAME, reassembly.MAX_AHEAD_BYTES, vm.MOST_ROWS, kernel_home())"
     )
     said = [
         subprocess.run(

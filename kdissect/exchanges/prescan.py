@@ -25,6 +25,7 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.codec.messages import decode_request
 from kdissect.protocol.schema.definition import Field, Message
 from kdissect.protocol.schema.registry import APIS, highest_versions
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import (
     ANSWERED,
     BEFORE_VERSIONS,
@@ -34,7 +35,8 @@ from kdissect.streams.flow_state import (
     SASL_TOKEN,
     ExchangeRow,
 )
-from kdissect.streams.processor import ExchangeBatch, FlowProcessor
+from kdissect.streams.processor import FlowProcessor
+from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.schemas import BROKERS
@@ -57,7 +59,7 @@ class PrescanResult(NamedTuple):
 
 def new_processor(splits: Sequence[Split], keys: KeyLog) -> FlowProcessor:
     """Return a processor that follows all connections of the splits, and pairs raw SASL tokens too."""
-    return FlowProcessor(splits, np.array(highest_versions(), np.int64), keys, tokens=True)
+    return new_flow_processor(splits, np.array(highest_versions(), np.int64), keys, tokens=True)
 
 
 def scan_pieces(splits: Sequence[Split], ports: Iterable[int]) -> Iterator[pa.RecordBatch]:

@@ -23,8 +23,8 @@ from kdissect.exchanges.external_sort import ExternalSort
 from kdissect.exchanges.prescan import PrescanResult, new_processor, scan_pieces
 from kdissect.exchanges.watermark import earliest_unfinished
 from kdissect.jit.rows import Records, array_of, rows_of
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ORPHAN_RESPONSE, ExchangeRow
-from kdissect.streams.processor import ExchangeBatch
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.text import format_address, format_ip
 

@@ -1,21 +1,22 @@
-"""What is known of every connection between two segments.
-
-Rows of integers, so that compiled code can hold it.
+"""What is known of every connection between two segments, as rows of integers for compiled code.
 
 Pass two is one loop over segments in capture order. All that it remembers lies in one `State`:
 
-    connections   one row per connection: who is the client, handshake times, counters directions    one row
-    per direction of a connection (2 * connection + side): stream position, gaps, losses chunks        stream
-    bytes that were captured but not consumed: a pool of linked nodes, each pointing into the arena waiting
-    requests that wait for their response, and responses that came before their request: a pool again
-    exchanges     what is finished: rows that the caller turns into tables counters      how much of the pools
-    is used, and how far the segment at hand has been processed arena         the bytes themselves: [carried
-    over | read from the capture | assembled frames | scratch]
+    connections   one row per connection: who is the client, handshake times, counters
+    directions    one row per direction of a connection (2 * connection + side): stream position, gaps, losses
+    chunks        stream bytes that were captured but not consumed: a pool of linked nodes, each pointing into
+                  the arena
+    waiting       requests that wait for their response, and responses that came before their request: a pool
+                  of linked nodes
+    exchanges     what is finished: rows that the caller turns into tables
+    counters      how much of the pools is used, and which directions are still to be read
+    segment       the segment at hand
+    arena         the bytes themselves: [carried over | read from the capture | assembled frames | scratch]
 
 The row types below name every field and its unit; `jit.rows` says how compiled code reads them.
 
 Because the state is complete, the capture may be handed over in slabs of any size with the same outcome.
-Pools grow outside the compiled code: a kernel that finds no room says which one is full and is called again.
+Pools grow outside the compiled code: see `room`.
 
 Positions in a stream are int64 counts from its first byte; TCP's 32-bit sequence numbers (RFC 9293, section
 3.4) are unwrapped as soon as they come in. Times are in ns, 0 = not seen. A packet is `split << PACKET_BITS |
@@ -28,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kdissect.jit.decorators import jit_inner
-from kdissect.jit.rows import Row, RowTable, array_of, grown_table, integers_of, new_table, row_type
+from kdissect.jit.rows import Row, RowTable, row_type
 
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -64,7 +65,7 @@ class ConnectionRow(Row):
     early_count: int
     raw_sasl: int  # 1 after SaslHandshake 0: frames without a Kafka header may follow
     clock_stepped_ns: int  # by how much its clock was set back, in all
-    ending: int  # 1, then 2, when nothing more will come and what is there must do
+    ending: int  # NOT_ENDING, ...: nothing more will come, and what is there must do
     overheld: int  # how often it gave up what it waited for because all connections together held too much
 
 
@@ -80,7 +81,7 @@ class SearchMark(Row):
 class DirectionRow(Row):
     """One direction of a connection."""
 
-    started: int  # 1, or 2 while only an acknowledgment has told where it begins
+    begun: int  # NOT_BEGUN, BEGAN or BEGIN_ACKNOWLEDGED
     from_start: int  # 1 when the stream's first byte is position 0: its SYN was seen
     foreign: int  # 1 when it began with something that is no request
     first_sequence: int  # sequence number of position 0
@@ -157,8 +158,22 @@ class ExchangeRow(Row):
 
 
 @row_type
+class SegmentRow(Row):
+    """The segment at hand."""
+
+    time_ns: int
+    packet: int
+    offset: int  # of its payload in the arena
+    captured: int  # bytes of payload that are there
+    missing: int  # bytes of payload behind them that the capture cut off
+    sequence: int  # sequence number of its first payload byte, that is, the one behind a SYN
+    acknowledgment: int
+    flags: int  # FLAG_SYN, ... of `segment_index`
+
+
+@row_type
 class StateCounters(Row):
-    """Where the next free node or byte is, and how far `advance` got with the segment at which it stopped."""
+    """How much of the pools is used, how much is held, and which directions are still to be read."""
 
     free_chunk: int  # node
     free_chunk_count: int
@@ -166,9 +181,8 @@ class StateCounters(Row):
     free_waiting_count: int
     exchange_count: int  # finished exchanges
     assembly: int  # offset in the arena of the first byte behind assembled frames
-    step: int  # TAKE_IN, ...: what is to be done next with the segment
-    # 1 while a connection was recognised by one direction, and the other one is still to be looked at.
-    recognised: int
+    reading: int  # direction whose frames are being taken, -1: the next segment is to be received
+    read_next: int  # direction that is to be read after that one, -1 = none
     held: int  # what all chunks and all that waits take, in bytes
     most_held: int  # so much may be held, in bytes
 
@@ -177,8 +191,8 @@ REQUEST_SIDE, RESPONSE_SIDE = "request", "response"  # the fields of an exchange
 
 GAP = -1  # offset of a chunk whose bytes are not there
 
-# What `advance` adds to the flags of a segment: some of its bytes were there before, or it is a keep-alive
-# probe; `overlaps` adds that they were others.
+# Flags that reassembly adds to those of a segment. REPEATS: some of its bytes were there before. PROBES: it
+# is a keep-alive probe. DIFFERS is added by `overlaps`: the bytes before were others.
 REPEATS, PROBES, DIFFERS = 64, 128, 256
 
 # Values of `ExchangeRow.status`; SASL_TOKEN is a raw token with its answer: no exchange of Kafka, given only
@@ -197,26 +211,20 @@ PROTOCOL_NAMES = ("unknown", "kafka", "tls", "unknown", "kafka-0.7", "tls")
 OPEN, FIN_SEEN, RST_SEEN = range(3)
 ENDED_NAMES = ("open", "fin", "rst")
 
-# Values of `StateCounters.step`: what is to be done next with the segment.
-TAKE_IN, CONSUME_OTHER, CONSUME = range(3)
+# Values of `DirectionRow.begun`. BEGIN_ACKNOWLEDGED: a SYN-ACK has acknowledged the SYN of this direction, so
+# its beginning is known, but nothing of it was captured yet.
+NOT_BEGUN, BEGAN, BEGIN_ACKNOWLEDGED = range(3)
 
-# What a kernel says when it stops; TLS_READY: a record of TLS is there to be taken; PORTS_REUSED: a segment
-# belongs to another connection on the same ports; TOO_MUCH_HELD: see `memory_budget`.
+# What a loop returns when it stops. DONE: it has come to the end. FULL_…: this pool has no room for the next
+# step. TLS_READY: a record of TLS is there to be taken. PORTS_REUSED: a segment belongs to another connection
+# on the same ports. TOO_MUCH_HELD: see `memory_budget`.
 DONE, FULL_CHUNKS, FULL_WAITING, FULL_EXCHANGES, FULL_ARENA, TLS_READY, PORTS_REUSED, TOO_MUCH_HELD = range(8)
+
+# Values of `ConnectionRow.ending`. At the end of a connection certain frames count first, then likely ones.
+NOT_ENDING, ENDING_CERTAIN, ENDING_LIKELY = range(3)
 
 PACKET_BITS = 40
 SCRATCH = 512  # bytes at the end of the arena where a header that is spread over chunks is put together
-
-# Fields in which nothing is -1.
-ABSENT_IN_CONNECTION = ("client_side", "opened_by", "first_waiting", "last_waiting", "first_early")
-ABSENT_IN_DIRECTION = ("head", "tail", "ahead", "latest_ahead", "acked", "first_sent", "first_expected")
-
-# Fields of a direction that stay when another connection uses the same ports: what was counted, and how it
-# was opened first.
-COUNTED = (
-    "lost_bytes", "skipped_bytes", "retransmitted", "reordered", "payload_bytes", "cut_bytes",
-    "oversized_frames", "overfull_holes", "first_sent", "first_expected", "conflicts",
-)  # fmt: skip
 
 
 class State(NamedTuple):
@@ -230,6 +238,7 @@ class State(NamedTuple):
     counters: StateCounters
     arena: Bytes
     max_versions: Int64s
+    segment: SegmentRow  # the one at hand
     frame: FrameRow  # one message in the making
     blank: ExchangeRow  # zeros
 
@@ -243,113 +252,14 @@ def other_direction(direction: int) -> int:
     return direction ^ 1
 
 
-def new_state(max_versions: Int64s) -> State:
-    """Return an empty state. `max_versions[key]` is the highest version of an API key that ever existed."""
-    state = State(
-        connections=new_table(ConnectionRow, 0),
-        directions=new_table(DirectionRow, 0),
-        chunks=new_table(ChunkRow, 0),
-        waiting=new_table(ExchangeRow, 0),
-        exchanges=new_table(ExchangeRow, 0),
-        counters=new_table(StateCounters, 1)[0],
-        arena=np.zeros(SCRATCH, np.uint8),
-        max_versions=max_versions,
-        frame=new_table(FrameRow, 1)[0],
-        blank=new_table(ExchangeRow, 1)[0],
-    )
-    state.counters.free_chunk = state.counters.free_waiting = -1
-    state = with_more_chunks(state, 1 << 10)
-    state = with_more_waiting(state, 1 << 8)
-    return with_more_exchanges(state, 1 << 10)
+@jit_inner
+def is_kafka07(state: State, connection: int) -> bool:
+    """Return whether a connection speaks Kafka 0.7, which has frames and pairing rules of its own."""
+    return bool(state.connections[connection].protocol == KAFKA_0_7)
 
 
-def with_more_connections(state: State, count: int) -> State:
-    """Return the state with room for `count` connections in all, fresh rows ready for use."""
-    have = len(state.connections)
-    if count <= have:
-        return state
-    room = max(count, 2 * have, 64)
-    connections = grown_table(ConnectionRow, state.connections, room)
-    directions = grown_table(DirectionRow, state.directions, 2 * room)
-    for name in ABSENT_IN_CONNECTION:
-        array_of(connections)[name][have:] = -1
-    _blank_directions(array_of(directions)[2 * have :])
-    return state._replace(connections=connections, directions=directions)
-
-
-def _blank_directions(rows: NDArray[np.void]) -> None:
-    """Fill rows of zeros with what they hold before their first segment."""
-    for name in ABSENT_IN_DIRECTION:
-        rows[name] = -1
-    for mark in ("scanned", "doubtful"):
-        rows[mark]["chunk"] = -1
-
-
-def begin_anew(state: State, connection: int) -> None:
-    """Make a row ready for another connection on the same ports, after the one before has ended.
-
-    What was counted stays.
-
-    One server has one port, so whether that speaks Kafka stays known, too. Under TLS nothing can be read of a
-    connection whose opening is not there.
-    """
-    row = array_of(state.connections)[connection : connection + 1]
-    protocol = int(row["protocol"][0])
-    row["protocol"] = {OTHER: UNDECIDED, TLS: TLS_PASSED}.get(protocol, protocol)
-    row["raw_sasl"] = row["clock_stepped_ns"] = row["ending"] = 0
-    row["ack_ns"][row["ack_ns"] == 0] = -1  # it will not come any more
-    directions = array_of(state.directions)[2 * connection : 2 * connection + 2]
-    counted = {name: directions[name].copy() for name in COUNTED}
-    integers_of(directions)[:] = 0
-    _blank_directions(directions)
-    for name, values in counted.items():
-        directions[name] = values
-    directions["skipped_before"] = directions["skipped_bytes"]
-
-
-def _link_new_nodes(links: Int64s, have: int, free: int) -> int:
-    """Chain the nodes from number `have` on, with the free ones so far behind them.
-
-    Return how many they are.
-    """
-    room = len(links)
-    links[have:] = np.arange(have + 1, room + 1)
-    links[room - 1] = free
-    return room - have
-
-
-def with_more_chunks(state: State, least: int) -> State:
-    """Return the state with `least` more free nodes in the chunk pool, or more."""
-    have = len(state.chunks)
-    chunks = grown_table(ChunkRow, state.chunks, have + max(least, have))
-    counters = state.counters
-    counters.free_chunk_count += _link_new_nodes(array_of(chunks)["next"], have, counters.free_chunk)
-    counters.free_chunk = have
-    return state._replace(chunks=chunks)
-
-
-def with_more_waiting(state: State, least: int) -> State:
-    """Return the state with `least` more free nodes in the pool of waiting requests, or more."""
-    have = len(state.waiting)
-    waiting = grown_table(ExchangeRow, state.waiting, have + max(least, have))
-    counters = state.counters
-    counters.free_waiting_count += _link_new_nodes(array_of(waiting)["next"], have, counters.free_waiting)
-    counters.free_waiting = have
-    return state._replace(waiting=waiting)
-
-
-def with_more_exchanges(state: State, least: int) -> State:
-    """Return the state with room for `least` more finished exchanges, or more."""
-    have = len(state.exchanges)
-    return state._replace(exchanges=grown_table(ExchangeRow, state.exchanges, have + max(least, have)))
-
-
-def with_more_arena(state: State, least: int) -> State:
-    """Return the state with room for `least` more assembled bytes.
-
-    Offsets stay as they are, only the scratch moves.
-    """
-    arena = np.empty(len(state.arena) + max(least, len(state.arena) // 2), np.uint8)
-    used = int(state.counters.assembly)
-    arena[:used] = state.arena[:used]
-    return state._replace(arena=arena)
+@jit_inner
+def is_kafka(state: State, connection: int) -> bool:
+    """Return whether a connection speaks Kafka, of any version."""
+    protocol = state.connections[connection].protocol
+    return bool(protocol == KAFKA or protocol == KAFKA_0_7)

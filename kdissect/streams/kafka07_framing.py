@@ -2,30 +2,33 @@
 
 A request of 0.7 is an int32 length, an int16 type (0 Produce, 1 Fetch, 2 MultiFetch, 3 MultiProduce, 4
 Offsets) and a body; a response is an int32 length, an int16 error code and a body. There is no version, no
-correlation id and no client id, and where newer requests have an API key stands a type that looks like one.
-So a request is believed only when its whole structure fits: a printable topic, a partition, and a length that
-is exactly what the rest says.
+correlation id and no client id, and the type looks like the API key of a newer request. So a request is
+believed only when its whole structure fits: a printable topic, a partition, and a length that is exactly what
+the rest says.
 
-What is searched for begins where a packet's payload begins; nothing in the bytes marks a boundary otherwise.
+A search looks only where a packet's payload begins, because nothing in the bytes marks a boundary.
 """
 
 from kdissect.jit.decorators import jit_inner
 from kdissect.protocol.integers import int16_at, int32_at
+from kdissect.streams.chunks import skip, view, view_from
 from kdissect.streams.flow_state import Bytes, Int64s, State
-from kdissect.streams.framing import (
+from kdissect.streams.frame_search import begin_frame, search_from
+from kdissect.streams.framing import FrameVerdict, read_length
+from kdissect.streams.request_header import (
     HEADER_VIEW,
+    LENGTH_BYTES,
     MAX_FRAME,
     NO,
     PLAIN_ID,
     UNSURE,
     YES,
     header_evidence,
-    search_from,
 )
-from kdissect.streams.reassembly import skip, view_from
 
 PRODUCE, FETCH, MULTI_FETCH, MULTI_PRODUCE, OFFSETS = range(5)
 SHORTEST_OLD_REQUEST = 2
+TYPE_BYTES = 2
 SHORTEST_SAYING = 9  # up to the first letter of a topic
 SHORTEST_OLD_RESPONSE = 2
 LONGEST_TOPIC = 240  # of a request that is to be recognised: a longer one does not fit in HEADER_VIEW
@@ -155,8 +158,7 @@ def find_old_request(state: State, direction: int, max_versions: Int64s) -> int:
                 after = position + 4 + int32_at(state.arena, offset)
                 offset, length = view_from(state, node, after, HEADER_VIEW)
                 if length < SHORTEST_SAYING or old_request_evidence(state.arena, offset, length) != NO:
-                    skip(state, direction, position)
-                    row.in_step = 1
+                    begin_frame(state, direction, position)
                     return YES
             elif evidence == UNSURE and position + length == row.next:
                 return UNSURE
@@ -178,8 +180,37 @@ def find_old_response(state: State, direction: int) -> bool:
                 after = position + 4 + int32_at(state.arena, offset)
                 offset, length = view_from(state, node, after, RESPONSE_VIEW)
                 if length < 6 or old_response_evidence(state.arena, offset, length):
-                    skip(state, direction, position)
-                    row.in_step = 1
-                    return True
+                    return begin_frame(state, direction, position)
         node = chunks[node].next
     return False
+
+
+@jit_inner
+def find_kafka07_frame(state: State, direction: int, client: bool) -> bool:
+    """Search a direction that is out of step for the next frame; skip what lies before it.
+
+    Return whether it was found. If not, keep only the bytes in which a frame may begin.
+    """
+    row = state.directions[direction]
+    if client:
+        found = find_old_request(state, direction, state.max_versions) == YES
+    else:
+        found = find_old_response(state, direction)
+    keep = HEADER_VIEW if client else RESPONSE_VIEW
+    if not found and row.next - row.frame > keep:
+        skip(state, direction, row.next - keep)
+    return bool(found)
+
+
+@jit_inner
+def next_kafka07_frame(state: State, direction: int, client: bool) -> tuple[int, int]:
+    """Return the `FrameVerdict` on the next frame of a direction that is in step, and its number."""
+    row = state.directions[direction]
+    offset, length = view(state, direction, row.frame, HEADER_VIEW)
+    shortest = SHORTEST_OLD_REQUEST if client else SHORTEST_OLD_RESPONSE
+    verdict, size = read_length(state, direction, offset, length, shortest)
+    if verdict != FrameVerdict.COMPLETE and verdict != FrameVerdict.INCOMPLETE:
+        return verdict, size
+    if client and length >= LENGTH_BYTES + TYPE_BYTES and not can_be_old_request(state.arena, offset):
+        return FrameVerdict.IMPOSSIBLE, 1
+    return verdict, size

@@ -1,13 +1,13 @@
-"""Packets captured twice, the second far behind the first.
+"""Packets that were captured twice, the second one far behind the first.
 
-Captures of two hosts, merged, whose clocks differ.
+Merged captures of two hosts whose clocks differ have such packets.
 
-Pass one recognises copies as far as it remembers packets (`capture.dedup`). What it lets pass repeats bytes
-of its stream, as a retransmission does, so `conflicts` asks here. A segment is a copy of one before it when
-place in the stream, length, acknowledgment number, flags, window and options are the same, and the mark that
-every retransmission gets anew: IPv4 identification or, where that is 0 or missing, a timestamp option (RFC
-7323). How much time lies between the two is not asked: that is what the clocks disagree about. The headers
-are read from the capture again, in front of the payload.
+Pass one recognises copies as far as it remembers packets (`capture.dedup`). A copy that it lets pass repeats
+bytes of its stream, as a retransmission does, so `overlaps` asks here. A segment is a copy of one before it
+when position in the stream, length, acknowledgment number, flags, window and options are the same, and the
+mark that every retransmission gets anew: IPv4 identification or, if that is 0 or missing, a timestamp option
+(RFC 7323). The time between the two does not count, because the clocks disagree about it. The headers are
+read from the capture again, in front of the payload.
 """
 
 import numpy as np

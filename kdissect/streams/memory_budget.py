@@ -1,23 +1,23 @@
-"""Who must give direction when all connections of a task hold too much together.
+"""Which connections must give up what they wait for when all of a task together hold too much.
 
-What one connection may hold is bounded by its own limits; a hundred thousand that hold as much are not. So
-all that waits counts: bytes behind holes, frames that are not whole, streams of which it is not known yet
-what they are, requests without answer. When it is more than limits.HELD_BYTES allows, those that hold most
-give up what they wait for, until half of that is free: first their holes, which often brings frames that are
-whole, then the rest. Of a frame its beginning stays, so it is paired all the same. Requests count as
-unanswered; those of Kafka 0.7, which only their order pairs, lose their ends instead.
+Each connection has limits of its own, but a hundred thousand connections at their limits are too much. So all
+that waits counts: bytes behind holes, unfinished frames, streams whose protocol is not known yet, requests
+without a response. When this is more than limits.HELD_BYTES, the connections that hold most give up what they
+wait for, until half of the limit is free. They give up holes first, which often completes frames, then the
+rest. The beginning of a frame stays, so it is paired all the same. Requests count as unanswered; those of
+Kafka 0.7, which only their order pairs, lose their ends instead.
 
-Who that is depends on the segments so far and on nothing else, and whoever holds as much as another one fares
-alike. So it is all the same where a capture was split; but not, which connections a task was given. Half is a
-great deal: to look at all connections is rare then.
+The choice depends on the segments so far and on nothing else, and connections that hold the same fare alike.
+So it does not matter where a capture was split. It does matter which connections a task was given. Half of
+the limit is a large step on purpose: looking at all connections must be rare.
 """
 
 import numpy as np
 
 from kdissect.jit.decorators import jit_flat
+from kdissect.streams.chunks import CHUNK_BYTES
 from kdissect.streams.flow_state import Int64s, State
-from kdissect.streams.pairing import WAITING_BYTES
-from kdissect.streams.reassembly import CHUNK_BYTES
+from kdissect.streams.waiting_queue import WAITING_BYTES
 
 
 def held_by_each(state: State, count: int) -> Int64s:

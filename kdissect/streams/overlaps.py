@@ -1,16 +1,16 @@
 """Segments that carry other bytes than were seen before at the same place of their stream.
 
-Reassembly keeps the bytes that it saw first, and `advance` marks the segments that bring some of them again.
-After each split those are compared with what came before them; one that differs is a conflict: a segment was
-damaged, someone interferes, or the capture is not what it seems. Nothing in the bytes says which copy the
-receiver took.
+Reassembly keeps the bytes that it saw first, and marks the segments that bring some of them again (REPEATS).
+After each split `Conflicts.count` compares these with the segments before them. A segment that differs is a
+conflict: a segment was damaged, someone interferes, or the capture is not what it seems. The bytes do not
+show which copy the receiver took.
 
-Compared are the NEAR_SEGMENTS before a segment in its direction, as far as they are within NEAR_PACKETS and
-NEAR_BYTES of the same file, so that the outcome does not depend on where splits begin. A keep-alive probe may
-carry any byte (RFC 9293, section 3.8.4) and counts on neither side.
+A segment is compared with the NEAR_SEGMENTS before it in its direction, as far as they are within
+NEAR_PACKETS and NEAR_BYTES of the same file. So the outcome does not depend on where splits begin. A
+keep-alive probe may carry any byte (RFC 9293, section 3.8.4), so it is never compared.
 
-A segment that is all the same packet as one that near, headers included, was captured twice: see
-`late_copies`.
+A segment that is the same packet as one that near, headers included, was captured twice. It counts as a
+duplicate instead: see `late_duplicates`.
 """
 
 import numpy as np
@@ -46,19 +46,19 @@ NEAR_BYTES = 32 << 20  # of the file: as much as is read again at most
 UNREAD = -(1 << 62)
 IN_FILE = (1 << PACKET_BITS) - 1  # the part of a packet's number that counts in its file
 
-# A segment as it is compared. Its bytes lie at PLACE in the file; at AT in the arena, or if that is negative
-# at ~AT in what was read again.
+# The columns of a segment that is compared. Its bytes lie at PLACE in the file. They lie at AT in the arena;
+# if AT is negative, they lie at ~AT in the buffer of bytes that were read again.
 STREAM, SEQUENCE, SIZE, NUMBER, PLACE, HOW, AT, COMPARED_FIELDS = range(8)
 
 
 @jit_flat
 def compare(rows: Int64s, arena: Bytes, again: Bytes, wanted: NDArray[np.bool_], choosing: bool) -> None:
-    """Mark rows with REPEATS that DIFFER from one before.
+    """Mark rows with REPEATS that differ from a row before them (DIFFERS).
 
-    Rows lie by stream, in order, all that are `wanted` have been read.
+    Rows are sorted by stream, in the order of the capture. All rows that are `wanted` have been read.
 
-    When `choosing` it only says which unread rows are `wanted`: what differs is not compared with later rows,
-    so none can be compared before all are read.
+    With `choosing` the loop compares nothing. It marks the unread rows that are `wanted` instead, because a
+    row that differs is not compared with later ones, so all must be there before the first comparison.
     """
     for row in range(len(rows)):
         before = row if rows[row, HOW] & REPEATS and rows[row, AT] >= 0 else 0
@@ -93,9 +93,9 @@ class Conflicts:
         self._seen = np.empty((0, COMPARED_FIELDS), np.int64)  # of the file so far, if they are near
 
     def count(self, path: str, segments: Int64s, streams: Int64s, at_of: Int64s, state: State) -> None:
-        """Add the conflicts of a split, which was advanced over, of directions; count copies as such.
+        """Count the conflicts and the duplicates of a split, which was processed, in the rows of `state`.
 
-        `streams` has the way of each segment, `at_of` the place of its payload in the arena.
+        `streams` has the direction of each segment, `at_of` the offset of its payload in the arena.
         """
         connections, directions = array_of(state.connections), array_of(state.directions)
         if segments.shape[1] == 0:

@@ -1,15 +1,16 @@
-"""Pass two without meaning: pieces in, paired exchanges out, as spans of bytes.
+"""Pass two without meaning: segments of captured connections in, paired exchanges out.
 
-A `FlowProcessor` object follows a set of connections through the splits of a capture, one split after the
-other. It knows which 4-tuple is which connection (a port pair that is used again is a new one), reads
-payload, and drives the compiled loop of `advance`, making room where that asks for it. What it gives is a
-`ExchangeBatch`: finished exchanges and the arena in which their bytes lie, valid until the next one is asked
-for.
+A `FlowProcessor` follows a set of connections through the splits of a capture, one split after the other. It
+knows which 4-tuple is which connection (a port pair that is used again is a new one), reads the payload of
+the segments, and drives the engine. It returns `ExchangeBatch`: finished exchanges and the arena in which
+their bytes lie, valid until the next one is asked for.
+
+Records of TLS go to a `DecryptStage`. `tls.decrypt_stage.new_flow_processor` puts the two together.
 """
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -30,48 +31,14 @@ from kdissect.capture.segment_index import (
     SEQ,
     unpack,
 )
-from kdissect.jit.rows import Records, array_of
-from kdissect.streams.engine import (
-    ALL_THAT_WAITS,
-    HOLES,
-    THE_END,
-    advance,
-    carry_over,
-    finish,
-)
-from kdissect.streams.flow_state import (
-    DONE,
-    FULL_ARENA,
-    FULL_CHUNKS,
-    FULL_EXCHANGES,
-    FULL_WAITING,
-    PACKET_BITS,
-    PORTS_REUSED,
-    SASL_TOKEN,
-    SCRATCH,
-    TLS_READY,
-    TOO_MUCH_HELD,
-    Bytes,
-    Int64s,
-    State,
-    begin_anew,
-    new_state,
-    with_more_arena,
-    with_more_chunks,
-    with_more_connections,
-    with_more_exchanges,
-    with_more_waiting,
-)
-from kdissect.streams.memory_budget import heaviest, held_by_each
-from kdissect.streams.overlaps import Conflicts
+from kdissect.jit.rows import array_of
+from kdissect.streams.engine import ExchangeBatch, StreamEngine
+from kdissect.streams.flow_state import PACKET_BITS, Int64s, State
 from kdissect.streams.payload_reader import plan, read_ranges
-from kdissect.streams.tls.decrypt_stage import TlsStage
-from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
+from kdissect.streams.tls.tls_session import TlsFacts
 
 # A SYN may be captured later than what it opens, by another queue: not much has been sent by then.
 LATE_SYN_BYTES = 1 << 20
-# Finished exchanges that are handed on together: their columns stay in the processor's cache.
-FLUSH_AT = 1 << 14
 
 
 class Endpoints(NamedTuple):
@@ -83,17 +50,33 @@ class Endpoints(NamedTuple):
     b_port: int
 
 
-class ExchangeBatch(NamedTuple):
-    """Finished exchanges, rows of `flow_state.Exchange`, and the arena that they point into."""
+class DecryptStage(Protocol):
+    """Where the records of TLS connections go; what it decrypts comes back as exchanges."""
 
-    exchanges: Records
-    arena: Bytes
+    @property
+    def inner(self) -> "FlowProcessor | None":
+        """The processor of what was decrypted; None before there is any."""
+
+    def take(self, state: State, connection: int, ends: Endpoints) -> Iterator[ExchangeBatch]:
+        """Consume the whole records of a TLS connection off its streams."""
+
+    def flush(self) -> Iterator[ExchangeBatch]:
+        """Process what was decrypted so far."""
+
+    def close(self) -> Iterator[ExchangeBatch]:
+        """End all connections."""
+
+    def facts(self) -> dict[int, TlsFacts]:
+        """Return what is known of each TLS connection, by row."""
+
+    def rows(self) -> tuple[Int64s, Int64s]:
+        """Return the rows of connections with plaintext: in `inner`, and as TLS connections."""
 
 
 def connection_identity(ends: Endpoints, first_time_ns: int) -> int:
-    """Name a connection.
+    """Return the number that names a connection.
 
-    52 bits (exact in any JSON reader) that depend on nothing but who spoke and since when.
+    It has 52 bits (exact in any JSON reader), and depends on nothing but the endpoints and the first time.
     """
     text = b"%b %d %b %d %d" % (*ends, first_time_ns)
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) >> 12
@@ -102,35 +85,35 @@ def connection_identity(ends: Endpoints, first_time_ns: int) -> int:
 class FlowProcessor:
     """Connections in the making; see the module's text for the rules.
 
-    With `keys` those under TLS are read as well; with `tokens` raw SASL tokens are given as rows too. They
-    hold at most `most_held` bytes of what waits, together (see `relief`), and what is decrypted as many
-    again.
+    `tls` gets the records of connections under TLS. With `tokens` raw SASL tokens are returned as rows, too.
+    All connections together hold at most `most_held` bytes of what waits (see `memory_budget`), and what is
+    decrypted as many again.
     """
 
     def __init__(
         self,
         splits: Sequence[Split],
         max_versions: Int64s,
-        keys: KeyLog = NO_KEYS,
+        tls: DecryptStage,
         tokens: bool = False,
         most_held: int = limits.HELD_BYTES,
     ) -> None:
-        self._tokens = tokens
-        self._most_held = most_held
         self._splits = splits
         self._current: dict[Endpoints, int] = {}
-        self.state = new_state(max_versions)
-        self.state.counters.most_held = most_held
-        self._other_arena = self.state.arena[:0]  # used in turn: memory that was touched before is cheap
-        self._conflicts = Conflicts()
+        self._engine = StreamEngine(max_versions, self._take_records, most_held, tokens)
         self.endpoints: list[Endpoints] = []
         self.identities: list[int] = []
-        self.tls = TlsStage(keys, lambda: FlowProcessor((), max_versions, tokens=tokens, most_held=most_held))
+        self.tls = tls
+
+    @property
+    def state(self) -> State:
+        """What is known of the connections at present."""
+        return self._engine.state
 
     def feed(self, pieces: pa.RecordBatch) -> Iterator[ExchangeBatch]:
         """Process the pieces of one split (rows of PIECES in order of `piece`).
 
-        Return what was finished by them.
+        Return the exchanges that were finished by them.
         """
         if pieces.num_rows == 0:
             return
@@ -140,74 +123,44 @@ class FlowProcessor:
         rows = self._connections_of(pieces, segments, counts)
         connection_of = np.repeat(rows, counts)
         segments[PACKET] |= split.index << PACKET_BITS
-        streams = 2 * connection_of + (segments[FLAGS] & FLAG_B_TO_A)
-        at_of = self._load(split, segments, streams)
-        yield from self._advance(segments, connection_of, at_of)
-        self._conflicts.count(split.path, segments, streams, at_of, self.state)
+        directions = 2 * connection_of + (segments[FLAGS] & FLAG_B_TO_A)
+        offset_of = self._read_payload(split, segments, directions)
+        yield from self._engine.advance(segments, connection_of, offset_of)
+        self._engine.count_conflicts(split.path, segments, directions, offset_of)
         yield from self.tls.flush()
-        yield from self._flush()
+        yield from self._engine.flush()
 
     def feed_plain(self, segments: Int64s, connection_of: Int64s, payload: bytes) -> Iterator[ExchangeBatch]:
         """Process segments, described as in pieces, whose payload was not read from a capture.
 
-        It lies one behind another.
+        The payload of each segment lies behind that of the one before.
         """
         captured = segments[CAPTURED]
-        carried = self._renew_arena(len(payload))
-        self.state.arena[carried : carried + len(payload)] = np.frombuffer(payload, np.uint8)
-        yield from self._advance(segments, connection_of, np.cumsum(captured) - captured + carried)
-        yield from self._flush()
-
-    def _advance(self, segments: Int64s, connection_of: Int64s, at_of: Int64s) -> Iterator[ExchangeBatch]:
-        code, following = advance(self.state, segments, connection_of, at_of, 0)
-        while code != DONE:
-            if code == TLS_READY:
-                yield from self._take_tls(int(connection_of[following]))
-            elif code == PORTS_REUSED:
-                yield from self._finish(connection_of[following : following + 1], THE_END)
-                begin_anew(self.state, int(connection_of[following]))
-            elif code == TOO_MUCH_HELD:
-                yield from self._relieve()
-            else:
-                yield from self._make_room(code)
-            code, following = advance(self.state, segments, connection_of, at_of, following)
-
-    def _take_tls(self, connection: int) -> Iterator[ExchangeBatch]:
-        yield from self.tls.take(self.state, connection, self.endpoints[connection])
+        room, offset = self._engine.room_for_payload(len(payload))
+        room[:] = np.frombuffer(payload, np.uint8)
+        yield from self._engine.advance(segments, connection_of, np.cumsum(captured) - captured + offset)
+        yield from self._engine.flush()
 
     def close(self) -> Iterator[ExchangeBatch]:
         """End all connections; return what they still held."""
-        yield from self._finish(np.arange(len(self.endpoints), dtype=np.int64), THE_END)
+        yield from self._engine.close()
         yield from self.tls.close()
-        yield from self._flush()
-
-    def _finish(self, rows: Int64s, how: int) -> Iterator[ExchangeBatch]:
-        while len(rows):
-            code, done = finish(self.state, rows, how)
-            rows = rows[done:]
-            if code == TLS_READY:
-                yield from self._take_tls(int(rows[0]))
-            elif code != DONE:
-                yield from self._make_room(code)
-
-    def _relieve(self) -> Iterator[ExchangeBatch]:
-        """Release what the largest holders wait for, holes first, until half of what may be held is free."""
-        count = len(self.endpoints)
-        how, held = HOLES, held_by_each(self.state, count)
-        while len(rows := heaviest(held, int(held.sum()) - self._most_held // 2)):
-            yield from self._finish(rows, how)
-            before, held = held, held_by_each(self.state, count)
-            array_of(self.state.connections)["overheld"][:count][held < before] += 1
-            if how == ALL_THAT_WAITS and (held == before).all():
-                break
-            how = ALL_THAT_WAITS
-        # A great many connections may hold more than that, a little each.
-        self.state.counters.most_held = max(self._most_held, 2 * int(self.state.counters.held))
+        yield from self._engine.flush()
 
     def states(self) -> list[tuple[State, int]]:
         """Return all that is held at present: states, each with its number of connections."""
         inner = self.tls.inner
         return [(self.state, len(self.endpoints)), *(inner.states() if inner is not None else [])]
+
+    def _take_records(self, state: State, connection: int) -> Iterator[ExchangeBatch]:
+        yield from self.tls.take(state, connection, self.endpoints[connection])
+
+    def _read_payload(self, split: Split, segments: Int64s, directions: Int64s) -> Int64s:
+        """Read the payload of segments into the arena; return the offset of each."""
+        starts, stops, positions = plan(segments[OFFSET], segments[CAPTURED], directions)
+        room, offset = self._engine.room_for_payload(int((stops - starts).sum()))
+        read_ranges(split.path, starts, stops, room)
+        return positions + offset
 
     def _connections_of(self, pieces: pa.RecordBatch, segments: Int64s, counts: Int64s) -> Int64s:
         """Return the row of each piece's connection, and add up what pass one counted."""
@@ -260,60 +213,12 @@ class FlowProcessor:
 
     def new_connection(self, ends: Endpoints, first_ns: int) -> int:
         """Begin a connection; return its row."""
-        row = len(self.endpoints)
-        self.state = with_more_connections(self.state, row + 1)
-        connections = array_of(self.state.connections)
-        connections["likely_client_side"][row] = 0 if ends.b_port < ends.a_port else 1
-        connections["first_ns"][row] = connections["last_ns"][row] = first_ns
+        likely_client_side = 0 if ends.b_port < ends.a_port else 1
+        row = self._engine.add_connection(likely_client_side, first_ns)
         self.endpoints.append(ends)
         self.identities.append(connection_identity(ends, first_ns))
         self._current[ends] = row
         return row
-
-    def _load(self, split: Split, segments: Int64s, streams: Int64s) -> Int64s:
-        """Fill the other arena with what is still needed of this one and the payload of these segments."""
-        starts, stops, positions = plan(segments[OFFSET], segments[CAPTURED], streams)
-        size = int((stops - starts).sum())
-        carried = self._renew_arena(size)
-        read_ranges(split.path, starts, stops, self.state.arena[carried : carried + size])
-        return positions + carried
-
-    def _renew_arena(self, size: int) -> int:
-        """Turn to the other arena, with what is still needed of this one.
-
-        Return where `size` bytes more belong in it.
-        """
-        count = len(self.endpoints)
-        carried = carry_over(self.state, count, self.state.arena, False)
-        arena, needed = self._other_arena, carried + size + SCRATCH
-        if len(arena) < needed:
-            arena = np.empty(needed + needed // 2, np.uint8)
-        carry_over(self.state, count, arena, True)
-        self.state, self._other_arena = self.state._replace(arena=arena), self.state.arena
-        self.state.counters.assembly = carried + size
-        return carried
-
-    def _make_room(self, code: int) -> Iterator[ExchangeBatch]:
-        if code == FULL_CHUNKS:
-            self.state = with_more_chunks(self.state, len(self.state.chunks))
-        elif code == FULL_WAITING:
-            self.state = with_more_waiting(self.state, len(self.state.waiting))
-        elif code == FULL_ARENA:
-            self.state = with_more_arena(self.state, 1 << 20)
-        elif code == FULL_EXCHANGES:
-            if len(self.state.exchanges) >= FLUSH_AT:
-                yield from self._flush()
-            else:
-                self.state = with_more_exchanges(self.state, len(self.state.exchanges))
-
-    def _flush(self) -> Iterator[ExchangeBatch]:
-        count = int(self.state.counters.exchange_count)
-        if count:
-            exchanges = array_of(self.state.exchanges)[:count]
-            if not self._tokens:
-                exchanges = exchanges[exchanges["status"] != SASL_TOKEN]
-            yield ExchangeBatch(exchanges, self.state.arena)
-            self.state.counters.exchange_count = 0
 
 
 def _opening(part: Int64s) -> int:

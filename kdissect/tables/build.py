@@ -16,8 +16,10 @@ import pyarrow as pa
 
 from kdissect.capture.index.splits import Split
 from kdissect.protocol.schema.registry import highest_versions
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import SASL_TOKEN, Int64s
-from kdissect.streams.processor import ExchangeBatch, FlowProcessor
+from kdissect.streams.processor import FlowProcessor
+from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.tables.connections import (
     ConnectionDetails,
@@ -52,7 +54,7 @@ def dissect_batches(
     made; their rows come with the exchanges that they are about. ENDS is for callers who cannot wait for the
     table `connections`.
     """
-    processor = FlowProcessor(splits, np.array(highest_versions(), np.int64), keys, tokens=True)
+    processor = new_flow_processor(splits, np.array(highest_versions(), np.int64), keys, tokens=True)
     details = ConnectionDetails()
     for split_pieces in by_split(pieces):
         for batch in processor.feed(split_pieces):

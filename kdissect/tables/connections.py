@@ -10,17 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.jit.rows import Records, array_of
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import (
     ENDED_NAMES,
     OPEN,
     PROTOCOL_NAMES,
     Int64s,
 )
-from kdissect.streams.processor import (
-    Endpoints,
-    ExchangeBatch,
-    FlowProcessor,
-)
+from kdissect.streams.processor import Endpoints, FlowProcessor
 from kdissect.streams.sasl import Authentications
 from kdissect.streams.tls.connection_merge import with_tls
 from kdissect.streams.tls.tls_columns import tls_columns

@@ -18,8 +18,8 @@ import pyarrow as pa
 from kdissect.jit.rows import rows_of
 from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, ApiKey
 from kdissect.protocol.codec.messages import decode_request, decode_response
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ORPHAN_RESPONSE, ExchangeRow, FrameRow
-from kdissect.streams.processor import ExchangeBatch
 from kdissect.tables.message_columns import Bools, MessageColumns
 from kdissect.tables.schemas import GROUP_EVENTS, TRANSACTION_EVENTS
 

@@ -12,6 +12,7 @@ from kdissect.capture.index.splits import Split
 from kdissect.jit.rows import Records
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.schema.registry import APIS, api_name
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import (
     ORPHAN_RESPONSE,
     PACKET_BITS,
@@ -20,7 +21,6 @@ from kdissect.streams.flow_state import (
     STATUS_NAMES,
     Int64s,
 )
-from kdissect.streams.processor import ExchangeBatch
 from kdissect.tables.arrow_columns import (
     int_column,
     name_column,

@@ -28,6 +28,7 @@ from kdissect.protocol.kafka07.message_codec import (
 )
 from kdissect.protocol.kafka07.message_sets import summarise_message_set
 from kdissect.protocol.records.batches import CODEC_NAMES
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import (
     BEFORE_VERSIONS,
     ORPHAN_RESPONSE,
@@ -35,7 +36,6 @@ from kdissect.streams.flow_state import (
     FrameRow,
     Int64s,
 )
-from kdissect.streams.processor import ExchangeBatch
 from kdissect.tables.arrow_columns import int_column, name_column
 from kdissect.tables.exchanges import (
     STATUSES,

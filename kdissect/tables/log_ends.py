@@ -15,8 +15,8 @@ import numpy as np
 
 from kdissect.jit.decorators import jit, jit_inner
 from kdissect.protocol.api_keys import FETCHES
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ANSWERED, Bytes, Int64s
-from kdissect.streams.processor import ExchangeBatch
 from kdissect.tables.message_columns import MessageColumns
 from kdissect.tables.partition_keys import hash_key, hash_number, partition_keys
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from kdissect.protocol.api_keys import FETCHES, ApiKey
 from kdissect.protocol.codec.messages import decode_request
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ANSWERED, Int64s
-from kdissect.streams.processor import ExchangeBatch
 from kdissect.tables.log_ends import UNKNOWN, FetchHistory
 from kdissect.tables.message_columns import Bools, MessageColumns
 

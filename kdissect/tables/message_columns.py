@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kdissect.protocol.columnar import batch_reader
 from kdissect.protocol.records.batch_summary import FAULT_TEXTS, RecordSetFault
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import (
     ANSWERED,
     ORPHAN_RESPONSE,
@@ -20,7 +21,6 @@ from kdissect.streams.flow_state import (
     RESPONSE_SIDE,
     Int64s,
 )
-from kdissect.streams.processor import ExchangeBatch
 
 Bools = NDArray[np.bool_]
 MOST_ROWS = 1 << 17  # rows of partitions: a quarter of a kilobyte each, in every table that is made of them

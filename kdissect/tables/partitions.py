@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from kdissect.jit.decorators import jit, jit_inner
 from kdissect.protocol.records.batches import CODEC_NAMES
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import (
     Bytes,
     Int64s,
 )
-from kdissect.streams.processor import ExchangeBatch
 from kdissect.tables.arrow_columns import (
     int_column,
     name_column,

@@ -6,7 +6,7 @@ In come the columns of requests or responses, out go batches of the tables `name
 import numpy as np
 import pyarrow as pa
 
-from kdissect.streams.processor import ExchangeBatch
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.tables.arrow_columns import (
     int_column,
     text_column,

@@ -22,7 +22,7 @@ from kdissect.protocol.schema.registry import highest_versions
 from kdissect.report.partials import summarise
 from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import to_blob
-from kdissect.streams.processor import FlowProcessor
+from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.tables.build import dissect_batches
 
 
@@ -51,7 +51,7 @@ def stages(path: Path, runs: int) -> dict[str, Any]:
     packets, pieces = timed(lambda: list(tasks.scan_step(ordinals, splits, ())), runs + 1)
 
     def pair() -> int:
-        conversations = FlowProcessor(splits, np.array(highest_versions(), np.int64), tokens=True)
+        conversations = new_flow_processor(splits, np.array(highest_versions(), np.int64), tokens=True)
         count = 0
         for of_split in pieces:
             rows = of_split.filter(pa.array(of_split["piece"].to_numpy() >= 0))

@@ -14,12 +14,10 @@ from kdissect.capture.segment_index import (
 )
 from kdissect.jit.rows import array_of, rows_of
 from kdissect.protocol.schema.registry import highest_versions
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import STATUS_NAMES, ExchangeRow
-from kdissect.streams.processor import (
-    Endpoints,
-    ExchangeBatch,
-    FlowProcessor,
-)
+from kdissect.streams.processor import Endpoints, FlowProcessor
+from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from tests.bounds.hazards import response
 
 CROWD, ROUNDS, PART = 200, 20, 1000
@@ -72,7 +70,7 @@ def told(kind: Callable[[int, int], Iterator[Said]]) -> Iterator[Said]:
 
 def found(kind: Callable[[int, int], Iterator[Said]], slab: int) -> tuple[list, FlowProcessor, int]:
     """Return the exchanges, the conversations, and the most that was held between two slabs."""
-    conversations = FlowProcessor((), VERSIONS, most_held=MOST_HELD)
+    conversations = new_flow_processor((), VERSIONS, most_held=MOST_HELD)
     columns, rows, payload = [], [], []
 
     def add(row: int, side: int, sequence: int, data: bytes, flags: int) -> None:

@@ -6,8 +6,9 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.exchanges.prescan import new_processor, scan_pieces
 from kdissect.exchanges.watermark import NEVER, earliest_unfinished
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ORPHAN_RESPONSE
-from kdissect.streams.processor import ExchangeBatch, FlowProcessor
+from kdissect.streams.processor import FlowProcessor
 from kdissect.streams.tls.keylog import NO_KEYS
 from tests.helpers.recorded import CAPTURES
 

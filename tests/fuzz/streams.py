@@ -24,13 +24,11 @@ from kdissect.capture.segment_index import (
 )
 from kdissect.jit.rows import array_of
 from kdissect.protocol.schema.registry import highest_versions
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import TLS, TLS_PASSED
 from kdissect.streams.memory_budget import held_by_each
-from kdissect.streams.processor import (
-    Endpoints,
-    ExchangeBatch,
-    FlowProcessor,
-)
+from kdissect.streams.processor import Endpoints
+from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from tests.fuzz.case import Case
 from tests.helpers.conversations import CLIENT, made_up, recorded
 from tests.helpers.hostile_captures import spoil
@@ -180,7 +178,7 @@ def _same_in_slabs(found: Segments, connections: int) -> None:
 def _outcome(found: Segments, connections: int, slab: int, most_held: int) -> tuple[list, list, list]:
     """Return what is found when so many segments are handed over at a time: exchanges, counts of connections
     and of directions."""
-    conversations = FlowProcessor((), VERSIONS, tokens=True, most_held=most_held)
+    conversations = new_flow_processor((), VERSIONS, tokens=True, most_held=most_held)
     for number in range(connections):
         conversations.new_connection(Endpoints(bytes(16), 40_000 + number, bytes(16), 9092), BEGAN_NS)
     columns = np.ascontiguousarray(np.array(found.columns, np.int64).reshape(-1, SEGMENT_COLUMNS).T)

@@ -25,7 +25,7 @@ from kdissect.streams.flow_state import (
     REQUEST_SIDE,
     RESPONSE_SIDE,
 )
-from kdissect.streams.processor import FlowProcessor
+from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.tables.build import by_split
 from tests.helpers.conversations import CAPTURES
 
@@ -73,7 +73,7 @@ def write(folder: Path, files: Arranged) -> list[CaptureFile]:
 def found(folder: Path, files: Arranged, split_bytes: int = 1 << 26) -> Counter[tuple[int, ...]]:
     """Return the exchanges: ports, status, API, correlation id, latency, sizes."""
     splits = index_captures(write(folder, files), split_bytes).splits
-    conversations = FlowProcessor(splits, np.array(highest_versions(), np.int64))
+    conversations = new_flow_processor(splits, np.array(highest_versions(), np.int64))
     rows: Counter[tuple[int, ...]] = Counter()
 
     def take(exchanges: np.ndarray) -> None:
@@ -98,7 +98,7 @@ def found(folder: Path, files: Arranged, split_bytes: int = 1 << 26) -> Counter[
 def counted(folder: Path, packets: Sequence[Packet], split_bytes: int = 1 << 26) -> Counter[str]:
     """Return what the connections count, in all."""
     splits = index_captures(write(folder, [packets]), split_bytes).splits
-    conversations = FlowProcessor(splits, np.array(highest_versions(), np.int64))
+    conversations = new_flow_processor(splits, np.array(highest_versions(), np.int64))
     for pieces in by_split(scan_split(split) for split in splits):
         for _ in conversations.feed(pieces):
             pass

@@ -20,8 +20,9 @@ from kdissect.capture.inputs import CaptureFile
 from kdissect.capture.scan import scan_split
 from kdissect.jit.rows import rows_of
 from kdissect.protocol.schema.registry import highest_versions
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import STATUS_NAMES, ExchangeRow, FrameRow
-from kdissect.streams.processor import ExchangeBatch, FlowProcessor
+from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.tables.build import by_split
 from tests.helpers.conversations import CLIENT, SERVER, Talk, made_up, recorded
 from tests.helpers.hostile_captures import (
@@ -103,7 +104,7 @@ def write(path: Path, wrecks: list[list[Wreck]], chance: random.Random) -> None:
 def analyse(path: Path, split_bytes: int) -> dict[int, list[Found]]:
     """Return what is found of each port pair, by the client's port."""
     splits = index_captures([CaptureFile(str(path), path.name)], split_bytes).splits
-    conversations = FlowProcessor(splits, np.array(highest_versions(), np.int64))
+    conversations = new_flow_processor(splits, np.array(highest_versions(), np.int64))
     found: dict[int, list[Found]] = {}
 
     def take(harvest: ExchangeBatch) -> None:

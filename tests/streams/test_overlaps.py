@@ -11,7 +11,7 @@ import pytest
 
 from kdissect.jit.rows import array_of
 from kdissect.protocol.schema.registry import highest_versions
-from kdissect.streams.processor import FlowProcessor
+from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.tables.build import dissect_batches
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response
 
@@ -54,7 +54,7 @@ def test_each_case(tmp_path: Path, case: str, splits: int) -> None:
     happens, conflicts, repeats = CASES[case]
     wire = Wire(tmp_path / "payload").open().send(CLIENT, ASK).send(SERVER, response(1))
     made, pieces = happens(wire).splits(splits)
-    conversations = FlowProcessor(made, np.array(highest_versions(), np.int64))
+    conversations = new_flow_processor(made, np.array(highest_versions(), np.int64))
     for piece in pieces:
         for _ in conversations.feed(piece):
             pass

@@ -14,6 +14,7 @@ import pytest
 from kdissect.jit.rows import array_of, rows_of
 from kdissect.streams.flow_state import PROTOCOL_NAMES, STATUS_NAMES, ExchangeRow
 from kdissect.streams.processor import FlowProcessor
+from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, frame, request, response
 
 VERSIONS = np.full(93, 13, np.int64)
@@ -38,7 +39,7 @@ DIRECTION_COUNTS = ["lost_bytes", "skipped_bytes", "reordered", "retransmitted"]
 
 def follow(wire: Wire, splits: int = 1, tokens: bool = False) -> tuple[list[Found], FlowProcessor]:
     made, pieces = wire.splits(splits)
-    conversations = FlowProcessor(made, VERSIONS, tokens=tokens)
+    conversations = new_flow_processor(made, VERSIONS, tokens=tokens)
     found = []
     for piece in pieces:
         for harvest in conversations.feed(piece):
@@ -322,7 +323,7 @@ def test_a_response_captured_before_its_request_is_kept_from_split_to_split(wire
     wire.send(SERVER, response(2, b"early")).send(CLIENT, request(3, 1, 2))
     for splits in range(1, 8):
         made, pieces = wire.splits(splits)
-        conversations = FlowProcessor(made, VERSIONS)
+        conversations = new_flow_processor(made, VERSIONS)
         rows = [
             (row(exchange, harvest.arena).response, exchange.response.start > 0)
             for piece in pieces
@@ -346,7 +347,7 @@ def test_a_port_pair_used_again_is_another_connection(tmp_path: Path) -> None:
     second.open().send(CLIENT, request(3, 1, 1)).send(SERVER, response(1))
     (one,), (piece,) = first.splits()
     (other,), (next_piece,) = second.splits(first_index=1)
-    conversations = FlowProcessor([one, other], VERSIONS)
+    conversations = new_flow_processor([one, other], VERSIONS)
     rows = []
     for pieces in (piece, next_piece):
         for harvest in conversations.feed(pieces):

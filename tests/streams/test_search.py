@@ -160,7 +160,7 @@ import json, sys
 from pathlib import Path
 import numpy as np
 from tests.streams import test_search
-from kdissect.streams.processor import FlowProcessor
+from kdissect.streams.tls.decrypt_stage import new_flow_processor
 
 count = 0
 
@@ -172,7 +172,7 @@ def line(frame, event, argument):
 def lines(wire):
     global count
     splits, pieces = wire.splits()
-    conversations = FlowProcessor(splits, np.full(93, 13, np.int64))
+    conversations = new_flow_processor(splits, np.full(93, 13, np.int64))
     count = 0
     sys.settrace(lambda frame, *_: line if "/streams/" in frame.f_code.co_filename else None)
     for piece in pieces:

@@ -16,7 +16,7 @@ import pytest
 
 from kdissect.jit.rows import rows_of
 from kdissect.streams.flow_state import STATUS_NAMES, ExchangeRow
-from kdissect.streams.processor import FlowProcessor
+from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.streams.tls.keylog import (
     NO_KEYS,
     KeyLog,
@@ -72,7 +72,7 @@ def wire_of(ends: Ends, path: Path, size: int = 1448) -> Wire:
 
 def read(wire: Wire, keys: KeyLog = NO_KEYS, splits: int = 1) -> Found:
     made, pieces = wire.splits(splits)
-    conversations = FlowProcessor(made, VERSIONS, keys)
+    conversations = new_flow_processor(made, VERSIONS, keys)
     exchanges, times = [], []
 
     def take(harvests: Iterator[Any]) -> None:

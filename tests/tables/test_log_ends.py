@@ -9,7 +9,7 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.capture.scan import scan_split
 from kdissect.protocol.api_keys import ApiKey
-from kdissect.streams.processor import FlowProcessor
+from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.tables import log_ends
 from kdissect.tables.build import by_split
 from kdissect.tables.log_ends import UNKNOWN, FetchHistory, LogEnds
@@ -37,7 +37,7 @@ def fetch(
 def followed(path: str) -> FetchHistory:
     """Follow the ends of logs through a capture; the arrays have one value for each exchange."""
     splits = index_captures(open_inputs([path], "").files).splits
-    processor = FlowProcessor(splits, np.full(128, 20, np.int64))
+    processor = new_flow_processor(splits, np.full(128, 20, np.int64))
     ends = LogEnds()
     found = []
     for pieces in by_split(scan_split(split) for split in splits):

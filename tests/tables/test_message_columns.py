@@ -7,8 +7,8 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import open_inputs
 from kdissect.exchanges.prescan import new_processor, scan_pieces
 from kdissect.protocol.codec.messages import decode_request
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ORPHAN_RESPONSE, REQUEST_SIDE
-from kdissect.streams.processor import ExchangeBatch
 from kdissect.streams.tls.keylog import NO_KEYS
 from kdissect.tables import message_columns
 from kdissect.tables.arrow_columns import text_column

@@ -1,19 +1,21 @@
-"""TLS connections on their direction through pass two.
+"""TLS connections on their way through pass two: records to sessions, plaintext to a second processor.
 
-Their records go to sessions, plaintext goes on as if it had been captured.
+Plaintext becomes segments of a connection of its own in a second flow processor, `inner`, as if it had been
+captured: framing, pairing and losses are the same there. A segment has the time and the number of the packet
+with the last byte of its record. Segments go in by batches, but always in the order in which their records
+became whole, so the outcome does not depend on where batches or splits end. Exchanges that come out of
+`inner` get the row of their TLS connection.
 
-Plaintext becomes segments of a connection of its own in a second set of conversations, `inner`, where all
-that is done for plain traffic is done for it: framing, pairing, loss. A segment has the time and the number
-of the packet with the last byte of its record. Segments go in by batches, but always in the order in which
-their records became whole, so nothing depends on where batches or splits end. What comes out of `inner` is
-given under the row of the TLS connection.
+`new_flow_processor` returns a processor with such a stage.
 """
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from kdissect import limits
+from kdissect.capture.index.splits import Split
 from kdissect.capture.segment_index import (
     ACK,
     CAPTURED,
@@ -28,21 +30,16 @@ from kdissect.capture.segment_index import (
     TIME,
 )
 from kdissect.jit.rows import array_of
+from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import TLS_PASSED, Int64s, State
+from kdissect.streams.processor import Endpoints, FlowProcessor
 from kdissect.streams.tls.held_records import held_chunks, let_go
-from kdissect.streams.tls.keylog import KeyLog
+from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.streams.tls.tls_session import (
     Plain,
     Session,
     TlsFacts,
 )
-
-if TYPE_CHECKING:
-    from kdissect.streams.processor import (
-        Endpoints,
-        ExchangeBatch,
-        FlowProcessor,
-    )
 
 BATCH_BYTES = 1 << 20
 BATCH_SEGMENTS = 1 << 14
@@ -56,12 +53,24 @@ class _Decrypted(NamedTuple):
     following: list[int]
 
 
-class TlsStage:
-    """Sessions by row of their TLS connection, and the plaintext on its direction."""
+def new_flow_processor(
+    splits: Sequence[Split],
+    max_versions: Int64s,
+    keys: KeyLog = NO_KEYS,
+    tokens: bool = False,
+    most_held: int = limits.HELD_BYTES,
+) -> FlowProcessor:
+    """Return a processor that decrypts TLS connections with `keys`; the other arguments are its own."""
+    stage = TlsStage(keys, lambda: new_flow_processor((), max_versions, NO_KEYS, tokens, most_held))
+    return FlowProcessor(splits, max_versions, stage, tokens, most_held)
 
-    def __init__(self, keys: KeyLog, new_conversations: "Callable[[], FlowProcessor]") -> None:
+
+class TlsStage:
+    """Sessions by row of their TLS connection, and the plaintext that waits for the next batch."""
+
+    def __init__(self, keys: KeyLog, new_processor: Callable[[], FlowProcessor]) -> None:
         self._keys = keys
-        self._new_conversations = new_conversations
+        self._new_processor = new_processor
         self._sessions: dict[int, Session] = {}
         self._facts: dict[int, TlsFacts] = {}  # of sessions that are settled
         self._decrypted: dict[int, _Decrypted] = {}
@@ -72,7 +81,7 @@ class TlsStage:
         self._size = 0
         self.inner: FlowProcessor | None = None
 
-    def take(self, state: State, connection: int, ends: "Endpoints") -> "Iterator[ExchangeBatch]":
+    def take(self, state: State, connection: int, ends: Endpoints) -> Iterator[ExchangeBatch]:
         """Consume the whole records of a TLS connection off its streams.
 
         Return what was finished meanwhile.
@@ -101,23 +110,23 @@ class TlsStage:
         if self._size >= BATCH_BYTES or len(self._segments) >= BATCH_SEGMENTS:
             yield from self.flush()
 
-    def flush(self) -> "Iterator[ExchangeBatch]":
-        """Have all plaintext go its direction."""
+    def flush(self) -> Iterator[ExchangeBatch]:
+        """Process all plaintext that was decrypted so far; return the exchanges that it finished."""
         if self.inner is None or not self._segments:
             return
         segments = np.ascontiguousarray(np.array(self._segments, np.int64).T)
         connection_of = np.array(self._connection_of, np.int64)
         payload = b"".join(self._payload)
         self._segments, self._connection_of, self._payload, self._size = [], [], [], 0
-        for harvest in self.inner.feed_plain(segments, connection_of, payload):
-            yield self._outer(harvest)
+        for batch in self.inner.feed_plain(segments, connection_of, payload):
+            yield self._outer(batch)
 
-    def close(self) -> "Iterator[ExchangeBatch]":
+    def close(self) -> Iterator[ExchangeBatch]:
         """End all connections; return what they still held."""
         yield from self.flush()
         if self.inner is not None:
-            for harvest in self.inner.close():
-                yield self._outer(harvest)
+            for batch in self.inner.close():
+                yield self._outer(batch)
 
     def facts(self) -> dict[int, TlsFacts]:
         """Return what is known of each TLS connection that said anything, by row."""
@@ -127,12 +136,12 @@ class TlsStage:
         """Return the rows of connections with plaintext: in `inner`, and as TLS connections."""
         return np.arange(len(self._outer_rows)), np.array(self._outer_rows, np.int64)
 
-    def _outer(self, harvest: "ExchangeBatch") -> "ExchangeBatch":
+    def _outer(self, batch: ExchangeBatch) -> ExchangeBatch:
         outer = np.array(self._outer_rows, np.int64)
-        harvest.exchanges["connection"] = outer[harvest.exchanges["connection"]]
-        return harvest
+        batch.exchanges["connection"] = outer[batch.exchanges["connection"]]
+        return batch
 
-    def _add(self, connection: int, session: Session, ends: "Endpoints", part: Plain) -> None:
+    def _add(self, connection: int, session: Session, ends: Endpoints, part: Plain) -> None:
         decrypted = self._decrypted.get(connection)
         if decrypted is None:
             decrypted = self._open(connection, session, ends, part)
@@ -145,10 +154,10 @@ class TlsStage:
             self._payload.append(part.data)
             self._size += len(part.data)
 
-    def _open(self, connection: int, session: Session, ends: "Endpoints", part: Plain) -> _Decrypted:
+    def _open(self, connection: int, session: Session, ends: Endpoints, part: Plain) -> _Decrypted:
         """Begin the connection in `inner` with a handshake: it tells the client and where streams begin."""
         if self.inner is None:
-            self.inner = self._new_conversations()
+            self.inner = self._new_processor()
         decrypted = _Decrypted(self.inner.new_connection(ends, part.time_ns), [0, 0])
         self._decrypted[connection] = decrypted
         self._outer_rows.append(connection)

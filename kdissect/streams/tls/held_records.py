@@ -8,8 +8,8 @@ than was looked at.
 import numpy as np
 
 from kdissect.jit.decorators import jit_flat
+from kdissect.streams.chunks import discard
 from kdissect.streams.flow_state import Int64s, State
-from kdissect.streams.reassembly import discard
 from kdissect.streams.tls.record_layer import Chunk
 from kdissect.streams.tls.tls_session import MOST_HELD
 

@@ -8,6 +8,8 @@ A gap inside a record whose header is known costs that record only: the next one
 A gap that swallows a header loses the place: then every place that looks like a header is tried, and the
 first record that `on_record` takes is where the stream goes on. What was passed over is counted in `missing`,
 the bytes on the wire since the last record that was taken.
+
+The compiled loops recognise records by the same rules: `is_tls_record` and `tls_is_ready`.
 """
 
 import re
@@ -15,8 +17,15 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
+from kdissect.jit.decorators import jit_inner
+from kdissect.streams.chunks import view
+from kdissect.streams.flow_state import Bytes, State
+
 CHANGE_CIPHER_SPEC, ALERT, HANDSHAKE, APPLICATION_DATA = 20, 21, 22, 23
 HEADER_BYTES = 5
+RECORD_VIEW = HEADER_BYTES + 1  # bytes: a header and the first byte of its record
+MAJOR_VERSION, HIGHEST_MINOR = 3, 4  # SSL 3.0 is 3.0, TLS 1.3 is 3.4
+HIGHEST_MESSAGE = 24  # the highest type of a handshake message that is in use: key_update
 MOST_FRAGMENT = (1 << 14) + 2048  # RFC 5246, section 6.2.3; TLS 1.3 allows less
 LOOKS_LIKE_HEADER = re.compile(rb"[\x14-\x17]\x03[\x00-\x04][\x00-\x48].", re.DOTALL)
 
@@ -190,3 +199,43 @@ def _size(header: bytes) -> int:
 
 def _plausible(header: bytes) -> bool:
     return LOOKS_LIKE_HEADER.match(header) is not None and 0 < _size(header) <= MOST_FRAGMENT
+
+
+@jit_inner
+def record_bytes(data: Bytes, offset: int) -> int:
+    """Return the size of the record whose header is at an offset, header included."""
+    return HEADER_BYTES + ((int(data[offset + 3]) << 8) | int(data[offset + 4]))
+
+
+@jit_inner
+def is_tls_record(data: Bytes, offset: int, length: int) -> bool:
+    """Return whether `length` bytes at an offset look like the header of a record and its first byte."""
+    if length < RECORD_VIEW or not _is_record_header(data, offset):
+        return False
+    if record_bytes(data, offset) == HEADER_BYTES or data[offset + 2] > HIGHEST_MINOR:
+        return False
+    return bool(data[offset] != HANDSHAKE or data[offset + HEADER_BYTES] <= HIGHEST_MESSAGE)
+
+
+@jit_inner
+def _is_record_header(data: Bytes, offset: int) -> bool:
+    """Return whether five bytes have the type, the version and the length of a record."""
+    if data[offset] < CHANGE_CIPHER_SPEC or data[offset] > APPLICATION_DATA:
+        return False
+    fits = record_bytes(data, offset) <= HEADER_BYTES + MOST_FRAGMENT
+    return bool(data[offset + 1] == MAJOR_VERSION and fits)
+
+
+@jit_inner
+def tls_is_ready(state: State, direction: int) -> bool:
+    """Return whether a direction under TLS has got a whole record, a gap, or bytes that are no record."""
+    row = state.directions[direction]
+    if row.head < 0 or row.next <= row.scanned.position:
+        return False
+    held = row.next - row.frame
+    offset, length = view(state, direction, row.frame, HEADER_BYTES)
+    if length < HEADER_BYTES:
+        return bool(state.chunks[row.head].offset < 0 or held >= HEADER_BYTES)
+    if not _is_record_header(state.arena, offset):
+        return True
+    return bool(held >= record_bytes(state.arena, offset))

@@ -1,0 +1,77 @@
+"""The arena from slab to slab: bytes that are still needed move to the front of a new one.
+
+An arena is [carried over | read from the capture | assembled frames | scratch]. When a slab is done, its
+bytes can be let go, except those that a chunk or a waiting message points to. `renew_arena` moves these to
+another arena, changes everything that points to them, and leaves room for the bytes of the next slab.
+"""
+
+import numpy as np
+
+from kdissect.jit.decorators import copy_bytes, jit_flat, jit_inner
+from kdissect.streams.flow_state import SCRATCH, Bytes, FrameRow, State
+
+FIRST_OFFSET = 1  # byte 0 stays unused, because a message that starts at 0 is not there
+SPARE = 2  # an arena that is too small is replaced by one that is larger than needed by this fraction
+
+
+@jit_inner
+def _carried_chunks(state: State, node: int, arena: Bytes, at: int, copy: bool) -> int:
+    """Return the offset behind the bytes of a list of chunks, after they were moved to offset `at`."""
+    while node >= 0:
+        chunks = state.chunks
+        if chunks[node].offset >= 0:
+            if copy:
+                copy_bytes(state.arena, chunks[node].offset, arena, at, chunks[node].length)
+                chunks[node].offset = at
+            at += chunks[node].length
+        node = chunks[node].next
+    return at
+
+
+@jit_inner
+def _carried_frame(state: State, frame: FrameRow, arena: Bytes, at: int, copy: bool) -> int:
+    """Return the offset behind the bytes of a message, after they were moved to offset `at`."""
+    length = frame.stop - frame.start
+    if copy:
+        copy_bytes(state.arena, frame.start, arena, at, length)
+        frame.frame_stop += at - frame.start
+        frame.start = at
+        frame.stop = at + length
+    return at + length
+
+
+@jit_flat
+def carry_over(state: State, count: int, arena: Bytes, copy: bool) -> int:
+    """Return the offset behind the bytes that the first `count` connections still need.
+
+    With `copy`, move them to the front of `arena`, and change everything that points to them.
+    """
+    at = FIRST_OFFSET
+    for connection in range(count):
+        for direction in range(2 * connection, 2 * connection + 2):
+            at = _carried_chunks(state, state.directions[direction].head, arena, at, copy)
+            at = _carried_chunks(state, state.directions[direction].ahead, arena, at, copy)
+        node = state.connections[connection].first_waiting
+        while node >= 0:
+            at = _carried_frame(state, state.waiting[node].request, arena, at, copy)
+            node = state.waiting[node].next
+        node = state.connections[connection].first_early
+        while node >= 0:
+            at = _carried_frame(state, state.waiting[node].response, arena, at, copy)
+            node = state.waiting[node].next
+    return at
+
+
+def renew_arena(state: State, count: int, other: Bytes, size: int) -> tuple[State, int]:
+    """Return the state with another arena, and the offset of `size` bytes of room in it.
+
+    The new arena has the bytes that the first `count` connections still need. It is `other`, unless that is
+    too small.
+    """
+    carried = carry_over(state, count, state.arena, False)
+    needed = carried + size + SCRATCH
+    if len(other) < needed:
+        other = np.empty(needed + needed // SPARE, np.uint8)
+    carry_over(state, count, other, True)
+    state.counters.assembly = carried + size
+    return state._replace(arena=other), carried
