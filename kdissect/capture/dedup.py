@@ -1,6 +1,4 @@
-"""Packets that a capture holds twice.
-
-They are distinguished from retransmissions, counted, and described once.
+"""Packets that a capture holds twice: distinguished from retransmissions, counted, and described once.
 
 A Linux host captures a packet on every interface that it passes (`any`: veth and bridge, with a VLAN tag and
 without, inside a tunnel and outside), and captures from two places may be merged. Such copies differ in link
@@ -13,8 +11,8 @@ come within UNMARKED_NS. TCP's checksum is not compared, since offloading leaves
 Copies behind address translation belong to another connection and are not recognised.
 
 Only packets within COPY_PACKETS and COPY_BYTES of the file are compared. A split first reads twice as many
-packets before its start, so that results do not depend on the cut: a packet may depend on a fragment, and
-that one on another fragment, each no farther away than `packets.ip_fragments` allows.
+packets before its start, so that results do not depend on where splits end: a packet may depend on a
+fragment, and that fragment on another one, each no farther away than `packets.ip_fragments` allows.
 """
 
 import numpy as np

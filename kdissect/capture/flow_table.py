@@ -97,10 +97,7 @@ Int32s = NDArray[np.int32]
 
 
 class FlowArrays(NamedTuple):
-    """The arrays of the kernel.
-
-    Results, the hash table over them, and what is remembered of the last packets.
-    """
+    """The arrays of the kernel: results, the hash table over them, and the last packets that it remembers."""
 
     ports: Bytes
     slots: Int32s
@@ -363,7 +360,7 @@ def _describe(
 def _take_later_fragment(
     place: int, captured: int, time_ns: int, packet: int, tables: FlowArrays, segment: Int64s
 ) -> int:
-    """Turn a later fragment into a segment. Return its class. Without its first fragment it waits."""
+    """Turn a later fragment into a segment, or keep it until its first fragment comes. Return its class."""
     state = tables.state
     what = headers.FRAGMENT if carries_tcp(segment) else headers.NOT_TCP
     first = first_of(tables.firsts, segment[headers.DATAGRAM], time_ns, packet, place)
@@ -384,9 +381,9 @@ def _take_later_fragment(
 def _next_held(
     number: int, time_ns: int, packet: int, place: int, tables: FlowArrays, segment: Int64s
 ) -> int:
-    """Turn `segment` into the next fragment, from `number` on, that waited for this one.
+    """Turn `segment` into the next fragment, from `number` on, that waited for it.
 
-    Return its number or HELD_COUNT.
+    Return the number of that fragment, or HELD_COUNT.
     """
     state, held, datagram = tables.state, tables.held, segment[headers.DATAGRAM]
     first = first_of(tables.firsts, datagram, time_ns, packet, place)

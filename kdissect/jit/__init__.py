@@ -1,4 +1,1 @@
-"""Compiled loops.
-
-The decorators that compile them, and the cache that keeps the compiled code between runs.
-"""
+"""Compiled loops: the decorators that compile them, and the cache that keeps the code between runs."""

@@ -1,6 +1,4 @@
-"""The decorators of kernels.
-
-Loops over packets and messages that Numba compiles, or that run as plain Python.
+"""The decorators of kernels: loops over packets and messages, compiled by Numba or run as plain Python.
 
 A kernel is a module-level function: NumPy arrays and integers in, arrays filled in place, no objects, no
 exceptions. With `KDISSECT_JIT=0` in the environment the same source runs uncompiled, as some tests do.

@@ -1,10 +1,8 @@
-"""Numbers that stand for words.
+"""Words for numbers: what the value of a field means, in lower case as Kafka's documents name it.
 
-What a field's value means, in lower case words as Kafka's documents name them.
-
-`words_of(message, field)` gives the function from a value to its word, or None for a field that is just a
-number. A value nobody knows has no word. Most fields are told by their name, since Kafka uses one name for
-one enumeration; those that it uses twice (resource types of ACLs and of configs) by the message too.
+`words_of(message, field)` returns the function from a value to its word, None for a field that is only a
+number. An unknown value has no word. The name of a field decides, since Kafka uses one name for one
+enumeration. Where one name has two (resource types of ACLs and of configs), the message decides too.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +29,7 @@ def words_of(message: Message, field: Field) -> Words | None:
 
 
 def operations(bits: int) -> str | None:
-    """Name the ACL operations in a bit set (KIP-430); None when they were not asked for."""
+    """Return the names of the ACL operations in a bit set (KIP-430); None if they were not requested."""
     if bits == NOT_ASKED_FOR:
         return None
     named = (ACL_OPERATIONS.get(bit, str(bit)) for bit in range(32) if bits >> bit & 1)

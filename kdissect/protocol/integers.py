@@ -1,9 +1,7 @@
-"""Read big-endian integers and varints out of a byte array.
+"""Compiled readers of big-endian integers and varints in a byte array.
 
-The kernels that everything compiled in this package reads by.
-
-None of the fixed-size readers looks at bounds: the caller has checked that the bytes are there. The varint
-reader does, as only it learns the size.
+The readers of fixed sizes do not check bounds: the caller has checked that the bytes are there. The varint
+reader checks them, since only it finds the size.
 """
 
 from typing import Any
@@ -17,47 +15,44 @@ ENDS_EARLY, TOO_LONG = -1, -2  # what stands in place of the next position when 
 
 @jit_flat
 def int8_at(data: Any, offset: int) -> Any:
-    """Read a signed byte."""
+    """Return a signed byte."""
     return int((np.int64(data[offset]) ^ 0x80) - 0x80)
 
 
 @jit_flat
 def uint16_at(data: Any, offset: int) -> Any:
-    """Read 2 bytes without a sign."""
+    """Return 2 bytes as an unsigned integer."""
     return int(np.int64(data[offset]) << 8 | np.int64(data[offset + 1]))
 
 
 @jit_flat
 def int16_at(data: Any, offset: int) -> Any:
-    """Read 2 bytes."""
+    """Return 2 bytes as a signed integer."""
     return (uint16_at(data, offset) ^ 0x8000) - 0x8000
 
 
 @jit_flat
 def uint32_at(data: Any, offset: int) -> Any:
-    """Read 4 bytes without a sign."""
+    """Return 4 bytes as an unsigned integer."""
     high = np.int64(data[offset]) << 24 | np.int64(data[offset + 1]) << 16
     return int(high | np.int64(data[offset + 2]) << 8 | np.int64(data[offset + 3]))
 
 
 @jit_flat
 def int32_at(data: Any, offset: int) -> Any:
-    """Read 4 bytes."""
+    """Return 4 bytes as a signed integer."""
     return (uint32_at(data, offset) ^ 0x80000000) - 0x80000000
 
 
 @jit_flat
 def int64_at(data: Any, offset: int) -> Any:
-    """Read 8 bytes."""
+    """Return 8 bytes as a signed integer."""
     return int32_at(data, offset) << 32 | uint32_at(data, offset + 4)
 
 
 @jit_flat
 def uvarint_at(data: Any, offset: int, stop: int) -> Any:
-    """Read an unsigned varint of at most 32 bits.
-
-    Give its value and the position after it, or why there is none.
-    """
+    """Return an unsigned varint of at most 32 bits and the position behind it, or why there is none."""
     value = 0
     for index in range(5):
         if offset + index >= stop:

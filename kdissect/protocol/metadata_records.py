@@ -2,7 +2,7 @@
 
 What controllers fetch from each other, from the log or as a snapshot, are records whose value begins with
 three unsigned varints: the version of this frame, the type of the record, and its version. What follows is
-the broker's own business and not decoded; some of it is secret.
+internal to brokers and not decoded; some of it is secret.
 """
 
 from typing import NamedTuple
@@ -58,7 +58,7 @@ class MetadataHeader(NamedTuple):
 
 
 def metadata_header(value: bytes) -> MetadataHeader | None:
-    """Read the header of a metadata record's value; None when it ends before."""
+    """Return the header of a metadata record's value; None if the value ends inside it."""
     try:
         frame_version, offset = read_uvarint(value, 0, len(value))
         kind, offset = read_uvarint(value, offset, len(value))

@@ -1,7 +1,7 @@
 """Redaction of secrets in decoded messages, by role: in every output, unless the user wants to see them.
 
-A secret is replaced by `REDACTED`, which stands where the value stood and says nothing of it; null and empty
-values stay. Secret are
+A secret is replaced by `REDACTED`, which stands where the value stood and tells nothing of it; null and empty
+values stay. These are secret:
 
 - fields with the role `secret`: SASL tokens, SCRAM salts and passwords, HMACs of delegation tokens;
 - config values whose `sensitive` flag is set, or is missing because the message was cut;
@@ -72,9 +72,9 @@ def _leaf(_message: Message, field: Field, _version: int) -> Leaf[bool] | None:
 
 
 def _enter(_message: Message, owner: Message | Field, version: int) -> Enter[bool] | None:
-    """Return whether the settings in a struct are secret.
+    """Return the function that tells whether the settings in a struct are secret; None if it has none.
 
-    By the flag beside them, by their name, or with those around.
+    They are if the flag beside them or their name says so, or if those around them are.
     """
     fields = fields_at(owner, version)
     values = [field.name for field in fields if field.role == "config_value"]

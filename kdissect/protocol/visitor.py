@@ -1,4 +1,4 @@
-"""Go over a decoded message: one walk for all who look for values by their field, or replace them.
+"""Walk a decoded message: the one way to find values by their field, or to replace them.
 
 A purpose, such as "rename topics", is a `Visitor`: it says which fields it is about, and what becomes of
 their values. `compile_visit` makes of it, once for each message and version, a function over decoded trees.

@@ -46,9 +46,9 @@ def dissect_batches(
     keys: KeyLog = NO_KEYS,
     wanted: Collection[str] = (),
 ) -> Iterator[Batches]:
-    """Yield batches of tables, by table name, for all connections in `pieces` (rows of PIECES.
+    """Yield batches of tables, by table name, for all connections in `pieces` (rows of PIECES).
 
-    Counts are passed over).
+    Rows of counts are skipped.
 
     `keys` decrypt connections under TLS. `wanted` names the tables on request (`schemas.ON_REQUEST`) that are
     made; their rows come with the exchanges that they are about. ENDS is for callers who cannot wait for the

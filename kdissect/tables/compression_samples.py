@@ -28,8 +28,8 @@ def is_tried(ordinal: Int64s) -> Bools:
 def compressed(arena: Bytes, start: Int64s, stop: Int64s) -> tuple[Int64s, Int64s]:
     """Return for record sets arena[start:stop] how many bytes were tried, and how many LZ4 made of them.
 
-    The header of the first batch is left out, since Kafka does not compress it. Both are 0 where nothing else
-    is.
+    The header of the first batch is left out, since Kafka does not compress it. Both are 0 for a set that has
+    nothing else.
     """
     tried, made = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
     begin = start + HEADER_BYTES

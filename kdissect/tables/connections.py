@@ -40,10 +40,7 @@ FIRST_VALUES = {
 
 
 class ConnectionDetails:
-    """What exchanges tell about their connection.
-
-    The first value of each column, the number of faults, and the ends of logs.
-    """
+    """What exchanges tell about their connection: first values of columns, faults, and the ends of logs."""
 
     def __init__(self) -> None:
         self._values: dict[str, dict[int, str]] = {name: {} for name in FIRST_VALUES}

@@ -1,6 +1,4 @@
-"""Rows of `group_events` and `transaction_events`.
-
-What members and transactional producers did, message by message.
+"""Rows of `group_events` and `transaction_events`: what members and transactional producers did.
 
 In come exchanges with their columns, out go rows. Events are rare beside other traffic, and the fields that
 matter (who leads, why a member joins, whether a transaction commits) are not read by the columnar reader, so

@@ -80,7 +80,7 @@ def kafka07_rows(
 ) -> tuple[pa.RecordBatch, pa.RecordBatch, Bools]:
     """Return the rows of `exchanges` and of `partitions`, and which exchanges have a fault.
 
-    All are of Kafka 0.7.
+    All exchanges of the batch must be of Kafka 0.7.
     """
     exchanges = rows_of(ExchangeRow, np.ascontiguousarray(batch.exchanges))
     exchanges07 = [_decode(row, batch) for row in exchanges]

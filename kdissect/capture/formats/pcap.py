@@ -70,9 +70,9 @@ def read_records(
     records: Int64s,
     state: Int64s,
 ) -> None:
-    """Fill `records` from state[POSITION] on. data[0] is byte `base` of the file.
+    """Fill `records` with the records from state[POSITION] on; data[0] is byte `base` of the file.
 
-    Nothing from `stop` on is read, and no record that begins at `limit` or later.
+    Bytes from `stop` on are not read, nor are records that begin at `limit` or later.
     """
     position, count, outcome = state[record_table.POSITION], 0, record_table.MORE
     link_type, multiply, snap = interfaces[0, LINK], interfaces[0, MULTIPLY], interfaces[0, SNAP]

@@ -85,10 +85,7 @@ class SecretsBlock(NamedTuple):
 
 
 def section_order(first: bytes) -> bool | None:
-    """Return whether the section that begins with `first` is big-endian.
-
-    None if it is not a section header.
-    """
+    """Return whether the section that begins with `first` is big-endian; None if it is no section header."""
     if len(first) < SECTION_BYTES or first[:4] != SECTION_MAGIC:
         return None
     orders = {b"\x1a\x2b\x3c\x4d": True, b"\x4d\x3c\x2b\x1a": False}
@@ -227,12 +224,10 @@ def read_blocks(
     records: Int64s,
     state: Int64s,
 ) -> None:
-    """Fill `records` from state[POSITION] on. data[0] is byte `base` of the file.
+    """Fill `records` with the packets from state[POSITION] on; data[0] is byte `base` of the file.
 
-    Nothing from `stop` on is read.
-
-    Blocks that begin at `limit` or later are not read. The outcome is BLOCK at a section header and, if
-    `look` is set, at any block that describes others.
+    Bytes from `stop` on are not read, nor are blocks that begin at `limit` or later. The outcome is BLOCK at
+    a section header and, if `look` is set, at any block that describes others.
     """
     position, count, clock_ns = state[record_table.POSITION], 0, state[record_table.CLOCK_NS]
     outcome = record_table.FULL

@@ -35,10 +35,7 @@ class BlockOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SectionState:
-    """What is needed to read records from a position on.
-
-    The byte order, and the interfaces described so far.
-    """
+    """What reading from a position needs: the byte order, and the interfaces described so far."""
 
     big_endian: bool
     interfaces: tuple[Interface, ...]
@@ -88,9 +85,8 @@ class SectionReader:
     ) -> tuple[BlockOutcome, int]:
         """Read the block at `position` of a file of `size` bytes.
 
-        Return the outcome and the position behind the block.
-
-        `before_section` is called before a block that ends the current section takes effect.
+        Return the outcome and the position behind the block. `before_section` is called before a block that
+        ends the current section takes effect.
         """
         first = source.read(pcapng.SECTION_BYTES, position)
         opens = first[:4] == pcapng.SECTION_MAGIC

@@ -36,10 +36,7 @@ BYTES_PER_RECORD = 64  # the record table has room for a chunk of such records
 
 
 class RecordLayout(NamedTuple):
-    """How records are laid out.
-
-    Format, byte order, and interfaces as `splits.interface_table` returns them.
-    """
+    """How records are laid out: format, byte order, and interfaces as from `splits.interface_table`."""
 
     format: CaptureFormat
     big_endian: bool
@@ -102,9 +99,9 @@ class RecordReader:
         self._state[POSITION] = position
 
     def advance(self, layout: RecordLayout, look: bool = False) -> "ReadOutcome":
-        """Read the next records.
+        """Read the next records and return why reading stopped.
 
-        Return why reading stopped; with `look`, also at blocks that describe others.
+        With `look`, reading also stops at blocks that describe others.
         """
         refilled = self._state[OUTCOME] == ReadOutcome.MORE
         if refilled:

@@ -67,9 +67,9 @@ def u32(data: Bytes, at: int, big_endian: bool) -> int:
 
 @jit_inner
 def folded(value: int, salt: int) -> int:
-    """Return 32 bits mixed of a number below 2**32 and a small salt.
+    """Return a 32-bit hash of a number below 2**32 and a small salt.
 
-    This is no protection against forged collisions.
+    It does not protect against forged collisions.
     """
     product = ((value ^ salt << 24) & 0xFFFFFFFF) * 0x5851F42D
     return (product ^ product >> 29) & 0xFFFFFFFF

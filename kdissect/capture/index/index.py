@@ -4,9 +4,9 @@ It holds what is in the captures (packets, times, sizes, losses that the capture
 splits. Packet bytes are not interpreted. Every packet belongs to exactly one split.
 
 A large file is scanned in ranges, in parallel. The start of the first record of a range is guessed from a
-chain of record headers (`resync`), and accepted if the previous range ends there (`range_merge`). So many
-machines can index one file. The result is that of one scan of the whole file, except that splits end where
-ranges do.
+chain of record headers (`resync`), and accepted if the previous range ends there (`range_merge`). Many
+machines can therefore index one file. The result is that of one scan of the whole file, except that splits
+end where ranges do.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

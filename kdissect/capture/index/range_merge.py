@@ -32,10 +32,7 @@ MOST_AGAIN = 3  # times that several ranges are scanned again; after that, inval
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """How a file is scanned.
-
-    The ranges, where the first begins, and the section state that later ones assume.
-    """
+    """How a file is scanned: its ranges, where the first begins, and what state later ones assume."""
 
     ranges: tuple[ByteRange, ...]
     entry: ScanStart

@@ -85,7 +85,7 @@ class RangeScan:
 
 @dataclass(frozen=True, slots=True)
 class RangeTask:
-    """A range to scan. A guess has the start of the range as its position, which the scan improves."""
+    """A range to scan. A guess begins where the range does; the scan finds the first record behind that."""
 
     range: ByteRange
     entry: ScanStart

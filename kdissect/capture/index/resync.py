@@ -32,9 +32,9 @@ def guessed(
     record_header: int,
     in_force: SectionState,
 ) -> int | None:
-    """Return where a record probably begins, at or behind byte `at` of a file of `size` bytes.
+    """Return where a record probably begins, at byte `at` or behind it; None if that is unknown.
 
-    None if unknown.
+    The file has `size` bytes.
     """
     if layout is CaptureFormat.PCAPNG:
         at = at + 3 & ~3  # blocks are multiples of four bytes long

@@ -57,9 +57,9 @@ LAST_START, LAST_CLOCK_NS, LAST_FIELDS = range(3)
 
 
 class StepBack(NamedTuple):
-    """The largest step back in time between two packets, the number of the second one and its time.
+    """The largest step back in time between two packets, and the number and time of the second one.
 
-    0 if there is none.
+    All are 0 if time never steps back.
     """
 
     ns: int = 0

@@ -1,6 +1,4 @@
-"""IP fragments.
-
-Every part of a datagram becomes a segment of its own, so that no bytes have to be copied together.
+"""IP fragments: every part of a datagram becomes a segment of its own, so that no bytes are copied together.
 
 The first fragment holds the headers and is a segment like any other. It is kept in a table, by what the
 fragments of one datagram have in common (addresses, identification, protocol). A later fragment becomes the
@@ -127,9 +125,9 @@ def hold(
 
 @jit_inner
 def place_part(firsts: Int64s, row: int, offset: int, length: int, captured: int, segment: Int64s) -> bool:
-    """Turn `segment` into that of a later fragment; its PAYLOAD counts from the start of the fragment's part.
+    """Turn `segment` into that of a later fragment; return whether the fragment holds any of the payload.
 
-    False when it holds nothing of the payload.
+    PAYLOAD then counts from the start of the fragment's part.
     """
     begin = max(offset, firsts[row, PAYLOAD_OFFSET])
     stop = min(offset + length, firsts[row, PAYLOAD_STOP])

@@ -1,9 +1,8 @@
 """From the first byte of a packet to its IP header: link layers, and the layers between them and IP.
 
-Each function here is given the place of a header and gives the place of the IP header behind it, or NOT_IP,
-or CUT_OFF when the bytes end before that is known. VLAN and other tags (in any number), PPPoE sessions, MPLS
-labels and Ethernet inside MPLS, with a control word or without, are passed over. `end` is where the bytes
-that may be looked at stop.
+Each function takes the position of a header and returns that of the IP header behind it, NOT_IP, or CUT_OFF
+if the bytes end too early. VLAN and other tags (in any number), PPPoE sessions, MPLS labels and Ethernet
+inside MPLS, with a control word or without, are skipped. Bytes from `end` on are not read.
 """
 
 from typing import NamedTuple
@@ -64,10 +63,7 @@ def _is_vlan(ethertype: int) -> bool:
 
 @jit_inner
 def _tag_size(ethertype: int) -> int:
-    """Return the bytes that a tag with this ethertype puts before the next ethertype, inclusive.
-
-    0 for other ethertypes.
-    """
+    """Return how many bytes a tag takes, with the next ethertype; 0 if this ethertype is no tag."""
     if _is_vlan(ethertype):
         return 4
     if ethertype == VIRTUAL_PORT:
@@ -124,10 +120,10 @@ def _behind_labels(data: Bytes, start: int, end: int) -> int:
 def _frame_behind_labels(data: Bytes, start: int, end: int) -> int:
     """Return where the Ethernet frame of a pseudowire begins behind a label stack (RFC 4448), or NOT_IP.
 
-    A frame comes behind a control word, whose first four bits are 0 (RFC 4385), or without one; then it
-    begins with any bits, those of an IP version among them. It is one if it leads to IP; where there may be
-    an IP header instead, that must have a length which is not that of the packet, while the one in the frame
-    has.
+    A control word, whose first four bits are 0 (RFC 4385), may stand before the frame. Without one the frame
+    may begin with any bits, also with those of an IP version. What leads to IP is taken for a frame. Where it
+    may be an IP header as well, lengths decide: the IP header in the frame must have the length of the
+    packet, and the other one must not.
     """
     first, inside = u8(data, start), _ip_in_frame(data, start, end)
     if first >> 4 == 0:
@@ -194,10 +190,7 @@ def behind_ppp(data: Bytes, start: int, end: int) -> int:
 
 
 class LinkType(NamedTuple):
-    """A link layer.
-
-    Its name, how its header names the network layer, at which offset, and how long that header is.
-    """
+    """A link layer: its name, how and at which offset its header names the network layer, and its length."""
 
     name: str
     kind: int

@@ -1,9 +1,9 @@
 """Tunnels: the packet inside another packet, behind an IP header that is not followed by TCP.
 
-`behind_tunnel` is given an IP protocol and the place of its header, and gives the place of the IP header
-inside, NOT_IP when there is no tunnel that is known, CUT_OFF when the bytes end too early. It passes one
-layer; the caller goes on from there as from the first IP header, for MOST_NESTED layers. Which network a
-tunnel belongs to (VNI, key, session, TEID) is not looked at: the 4-tuple inside names the connection.
+`behind_tunnel` takes an IP protocol and the position of its header. It returns the position of the IP header
+inside, NOT_IP if no known tunnel begins there, or CUT_OFF if the bytes end too early. It removes one layer;
+the caller continues as with the first IP header, for at most MOST_NESTED layers. The network of a tunnel
+(VNI, key, session, TEID) is ignored: the 4-tuple inside names the connection.
 """
 
 from kdissect.capture.formats.record_table import (
@@ -108,10 +108,7 @@ def _behind_gtp(data: Bytes, start: int, end: int) -> int:
 
 @jit_inner
 def _behind_gre(data: Bytes, start: int, end: int) -> int:
-    """Return where the packet behind GRE and its optional fields begins (RFC 2784, RFC 2890.
-
-    Version 1: RFC 2637).
-    """
+    """Return where the packet behind a GRE header begins (RFC 2784, RFC 2890; RFC 2637 for version 1)."""
     if start + 8 > end:
         return CUT_OFF
     flags, kind = u16(data, start, True), u16(data, start + 2, True)
@@ -137,7 +134,7 @@ def _behind_gre(data: Bytes, start: int, end: int) -> int:
 def _behind_erspan(data: Bytes, start: int, end: int) -> int:
     """Return where the frame behind an ERSPAN type III header begins.
 
-    12 bytes, and 8 more if its last bit is set.
+    The header has 12 bytes, and 8 more if its last bit is set.
     """
     if start + 12 > end:
         return CUT_OFF

@@ -1,14 +1,11 @@
-"""The readers of messages.
+"""The readers of messages: a message at one version becomes closures from bytes to dicts and lists.
 
-A message at one version becomes closures that turn its bytes into dicts and lists.
+Every length and count is checked before it is used, and no struct, value or tagged field is read beyond its
+end. `DecodeError` carries the path of the field and what could be read before it; `messages` lists what
+counts as an error.
 
-Everything is checked before it is read or counted on, and the bytes a struct, a value or a tagged field may
-look at always have an end. `DecodeError` carries the path and whatever could be read outwards; see `messages`
-for what counts as error.
-
-An object takes a hundred times the bytes that may ask for it, so of one message no more than
-`limits.ELEMENTS` elements of arrays and unknown tagged fields are read; numbers, which are smaller, count as
-a part of one.
+An object takes a hundred times the bytes that ask for it. So at most `limits.ELEMENTS` elements of arrays and
+unknown tagged fields of one message are read; a number, which is smaller, counts as a part of one.
 """
 
 from collections.abc import Callable, Iterator
@@ -57,7 +54,7 @@ def message_reader(message: Message, version: int, flexible: bool, strict: bool 
 
 
 def _take_room(count: int, offset: int) -> None:
-    """Note that so many elements are read at a place. Raise DecodeError when they are too many."""
+    """Count elements that are about to be read. Raise DecodeError if they are too many for one message."""
     left = _room.get() - count
     if left < 0:
         raise DecodeError(offset, f"more than the {limits.ELEMENTS:,} elements that are kept of one message")
@@ -90,7 +87,7 @@ def struct_reader(owner: Message | Field, version: int, flexible: bool, strict: 
 
 
 def _steps(fields: list[Field], version: int, flexible: bool, strict: bool) -> Iterator[Step]:
-    """Make the steps of a struct: neighbours of fixed size are read at once, everything else one by one."""
+    """Yield the steps of a struct: neighbours of fixed size are read at once, everything else one by one."""
     for fixed, neighbours in groupby(fields, key=lambda field: not field.array and field.type in FIXED):
         run = list(neighbours)
         if fixed and len(run) > 1:
@@ -175,7 +172,7 @@ def _required_reader(read_value: Reader) -> Reader:
 
 
 def _optional_reader(read_struct: Reader) -> Reader:
-    """A nullable struct has an int8 before it: -1 says null, 1 says that it follows (KIP-893)."""
+    """Return the reader of a nullable struct: an int8 before it is -1 for null, 1 if it follows (KIP-893)."""
 
     def read(data: bytes, offset: int, end: int) -> tuple[Any, int]:
         if offset >= end:
@@ -225,7 +222,7 @@ def _keep(error: DecodeError, items: list[Any]) -> None:
 
 
 def _salvage(read_one: Reader, items: list[Any], data: bytes, offset: int, end: int) -> None:
-    """Read the elements that are there of an array that claims more: a capture may have cut off the rest."""
+    """Read the elements that are left of an array that claims more: a capture may have cut off the rest."""
     try:
         while offset < end:
             _take_room(1, offset)
@@ -266,9 +263,9 @@ def _fixed_array_reader(kind: str, flexible: bool) -> Reader:
 
 
 def _tags_step(tagged: dict[int, tuple[str, Reader]]) -> Step:
-    """Read the tagged fields at the end of a flexible struct.
+    """Return the step that reads the tagged fields at the end of a flexible struct.
 
-    A count, then tag, size and value of each (KIP-482).
+    They are a count, then tag, size and value of each (KIP-482).
     """
 
     def step(value: dict[str, Any], data: bytes, offset: int, end: int) -> int:

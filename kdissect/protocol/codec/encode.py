@@ -1,10 +1,8 @@
-"""The writers of messages.
-
-A message at one version becomes closures that turn dicts and lists into its bytes.
+"""The writers of messages: a message at one version becomes closures from dicts and lists to bytes.
 
 Tagged fields are written when they are in the dict, and in the order of their tags; an untagged field that is
-missing is written as its default. A field that the message does not have in this version raises: it would be
-lost in silence.
+missing is written as its default. A field that the message does not have in this version raises ValueError,
+since it would be lost without notice.
 
 A strict writer refuses what Kafka's own writers refuse: null in a field that cannot be null, and a string of
 more than 32,767 bytes. A lenient one writes back whatever was read, since captured bytes may hold both.
@@ -33,7 +31,7 @@ LONGEST_STRING = 32_767
 
 
 def struct_writer(owner: Message | Field, version: int, flexible: bool, strict: bool = False) -> Writer:
-    """Compile the writer of a message, or of the fields of a struct, in one version."""
+    """Return the writer of a message, or of the fields of a struct, in one version."""
     fields = fields_at(owner, version)
     names = {field.name for field in fields} | ({UNKNOWN_TAGS} if flexible else set())
     untagged = [

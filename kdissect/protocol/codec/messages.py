@@ -3,11 +3,12 @@
 A `Message` at one version is compiled, once, to closures over the readers and writers of `wire`. `decode`
 returns a dict for a struct and a list for an array, with exactly the tagged fields that were on the wire;
 tagged fields that the schema does not know stand under `UNKNOWN_TAGS` as (tag, bytes). `encode` takes the
-same tree; what is missing in it takes its default. Frames are without their 4-byte length.
+same tree; a missing field gets its default. Frames are without their 4-byte length.
 
 The version of a header follows from the API and its version (KIP-482), with two exceptions that the schema
 states. A request of an unknown API or version keeps its header. The body of a response is read at the version
-of its request, save for ApiVersions, whose error 35 means a body of version 0 whatever was asked (KIP-511).
+of its request, except for ApiVersions, whose error 35 means a body of version 0, whichever was requested
+(KIP-511).
 
 Faults are values: `decode` stops at the first wrong byte, keeps what it has read until there, and returns a
 `Fault` with the field and the byte at which that field starts. These are wrong: bytes that are missing or
@@ -155,10 +156,7 @@ class DecodedMessage:
 
 
 def decode_request(frame: bytes, *, strict: bool = False) -> DecodedMessage:
-    """Return a decoded request.
-
-    What it is stands in its header as request_api_key and request_api_version.
-    """
+    """Return a decoded request; request_api_key and request_api_version in its header name its API."""
     message = MESSAGES["RequestHeader"]
     start = decode_start(message, 0, frame)
     if start.fault:
@@ -184,7 +182,7 @@ def decode_response(
 ) -> DecodedMessage:
     """Return the decoded response to a request of this API key and version.
 
-    With None for the key only the header.
+    Without a key only the header is decoded.
     """
     message = MESSAGES["ResponseHeader"]
     if api_key is None or api_key not in APIS:

@@ -3,11 +3,11 @@
 A reader is `read(data, offset, end) -> (value, next)`; it never looks at bytes from `end` on, and when the
 bytes are wrong it raises `DecodeError`, which `messages` turns into a fault. A writer is `write(out, value)`.
 
-What is read is what was on the wire. Times stay integers, UUIDs stay 16 bytes, -1 stays -1. Strings are UTF-8
-with surrogate escapes, so text that is not UTF-8 keeps its bytes; a bool that is neither 0 nor 1 stays that
-integer. Where Kafka's own readers are lenient so are these: null is read as null even where the schema says
-there is none, and a varint may be longer than it need be (the one thing that is written back differently).
-Lengths below -1 are wrong.
+Values are those on the wire. Times stay integers, UUIDs stay 16 bytes, -1 stays -1. Strings are UTF-8 with
+surrogate escapes, so text that is not UTF-8 keeps its bytes; a bool that is neither 0 nor 1 stays that
+integer. These readers are as lenient as Kafka's own: they accept null in a field that cannot be null, and a
+varint that is longer than necessary (the only value that is written back differently). Lengths below -1 are
+wrong.
 """
 
 from collections.abc import Callable
@@ -55,7 +55,7 @@ class DecodeError(CodecError):
 
 
 def fixed_reader(kind: str) -> Reader:
-    """Make the reader of one value of a type of `FIXED`."""
+    """Return the reader of one value of a type of `FIXED`."""
     layout = Struct(f">{FIXED[kind]}")
     size, unpack = layout.size, layout.unpack_from
 
@@ -72,7 +72,7 @@ def fixed_reader(kind: str) -> Reader:
 
 
 def fixed_writer(kind: str) -> Writer:
-    """Make the writer of one value of a type of `FIXED`."""
+    """Return the writer of one value of a type of `FIXED`."""
     pack = Struct(f">{FIXED[kind]}").pack
 
     def write(out: bytearray, value: Any) -> None:
@@ -82,7 +82,7 @@ def fixed_writer(kind: str) -> Writer:
 
 
 def as_bool(byte: int) -> bool | int:
-    """Return a bool its meaning: a byte that is neither 0 nor 1 stays what it is."""
+    """Return a byte as a bool; one that is neither 0 nor 1 stays a number."""
     return byte == 1 if byte < 2 else byte
 
 
@@ -138,16 +138,16 @@ def _write_compact(out: bytearray, value: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """How a length or a count is written: -1 says null."""
+    """How a length or a count is written; -1 stands for null."""
 
     read: Reader
     write: Writer
     size: int  # the fewest bytes it takes
 
     def reader(self, decode: Callable[[bytes], Any], keep_cut: bool = False) -> Reader:
-        """Make the reader of a value that is a length and as many bytes.
+        """Return the reader of a value that is a length and as many bytes.
 
-        `keep_cut` keeps what is there of one cut off.
+        With `keep_cut`, a value that is cut off keeps its bytes.
         """
         read_length = self.read
 
@@ -166,7 +166,7 @@ class Length:
         return read
 
     def writer(self, encode: Callable[[Any], bytes]) -> Writer:
-        """Make the writer of a value that is a length and as many bytes."""
+        """Return the writer of a value that is a length and as many bytes."""
         write_length = self.write
 
         def write(out: bytearray, value: Any) -> None:
@@ -202,19 +202,16 @@ SIZED = {
 
 
 def sized_reader(kind: str, flexible: bool) -> Reader:
-    """Make the reader of a type of `SIZED`.
-
-    Record batches keep what is there of them when they are cut off.
-    """
+    """Return the reader of a type of `SIZED`; a records field that is cut off keeps its bytes."""
     length = SIZED[kind][flexible]
     return length.reader(_read_text if "string" in kind else bytes, keep_cut=kind == "records")
 
 
 def sized_writer(kind: str, flexible: bool) -> Writer:
-    """Make the writer of a type of `SIZED`."""
+    """Return the writer of a type of `SIZED`."""
     return SIZED[kind][flexible].writer(_write_text if "string" in kind else bytes)
 
 
 def count_length(flexible: bool) -> Length:
-    """Return the way in which arrays are counted."""
+    """Return how the elements of an array are counted."""
     return COMPACT_LENGTH if flexible else INT32_LENGTH

@@ -1,15 +1,12 @@
-"""Read a batch of messages into columns.
-
-What analysis needs to know of requests and responses, without an object each.
+"""Read a batch of messages into columns: what analysis needs of them, without an object for each.
 
 In come bytes and where in them messages stand, with the API, version and side of each; out come three tables
 of NumPy arrays. `messages` has one row per message, in order; `partitions` one per topic-partition that a
-message names, and one per topic that it names without partitions; `nodes` one per broker it gives an address
-of. Rows say which message they belong to and stand in the order of the wire.
+message names, and one per topic that it names without partitions; `nodes` one per broker whose address it
+has. Rows say which message they belong to and stand in the order of the wire.
 
-Which columns there are is said in `registers`. Text stays where it is: a span says where its bytes are in the
-arena. Wrong bytes give a fault, and what stands before them is kept. Of the same messages the answer is the
-same however they are cut into batches.
+`registers` lists the columns. Text stays in the arena: a span is its position there. Wrong bytes are a fault,
+and what stands before them is kept. The result for a message does not depend on its batch.
 """
 
 from collections.abc import Mapping
@@ -157,9 +154,9 @@ def read(
     """Read messages at arena[start:stop], header first, each a request or a response of an API in a version.
 
     `frame_stop` is where each message should end, which is behind `stop` if the capture lost its tail. A few
-    bytes may ask for a row, and a row for a long name: the messages from the one on with which there would be
-    more than `together` rows or nodes, or TEXT_OF_ROW times as many bytes of topics, are left out. A message
-    that needs more by itself is read by itself.
+    bytes may ask for a row, and a row for a long name. So reading ends before the message with which there
+    would be more than `together` rows or nodes, or TEXT_OF_ROW times as many bytes of topics. A message that
+    needs more than that is read alone.
     """
     entries = library().entries(api_key, api_version, response.astype(np.bool_))
     spans = np.stack([start, stop, np.maximum(stop, frame_stop)], axis=1).astype(np.int64)
@@ -202,9 +199,9 @@ class _Output:
         self.nodes = np.empty((FIRST_ROOM, OWNER_WIDTH + BROKER_WIDTH), np.int64)
 
     def grow(self, most: int) -> bool:
-        """Make room for what is wanted, mostly twice what there is.
+        """Make room for the rows and nodes that are wanted, mostly twice what there is.
 
-        False if that is more than `most`, and not the first.
+        Return False if they are more than `most` and something is read already.
         """
         rows, nodes, wanted_rows, wanted_nodes = self.used.tolist()
         if max(rows, nodes) > 0 and max(wanted_rows, wanted_nodes) > most:
@@ -214,9 +211,9 @@ class _Output:
         return True
 
     def read_together(self, messages: int, most: int) -> int:
-        """Return how many of the messages have the bytes of topics that go with `most` rows.
+        """Return how many messages fit into the bytes of topics that `most` rows may have.
 
-        The first that has rows is one.
+        The first message with rows always fits.
         """
         rows = self.rows[: self.used[0]]
         named = rows[:, OWNER_PRESENT] >> ROW_SLOTS["topic"] & 1
@@ -257,7 +254,7 @@ def _grown(array: Ints, written: int, wanted: int, most: int) -> Ints:
 def _count_wrapped(arena: NDArray[np.uint8], columns: Columns) -> None:
     """Count the records in compressed messages of magic 0 and 1, which the walk could not.
 
-    -1 where it cannot be done.
+    The count is -1 if they cannot be decompressed.
     """
     record_set = columns.partitions.spans("record_set")
     for row in np.flatnonzero(columns.records[SUMMARY[WRAPPERS]] > 0).tolist():

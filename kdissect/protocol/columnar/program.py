@@ -1,6 +1,4 @@
-"""Compile the schema.
-
-One message in one version becomes a short program of integers, which `walk` runs over bytes.
+"""Compile the schema: one message in one version becomes a short program of integers, which `walk` runs.
 
 A program is a table of integers, one instruction per row: an operation (`Op`) and up to four numbers. It says
 how to step over every field, header first, and which values to keep in which register (see `registers`).
@@ -96,7 +94,7 @@ class Program(NamedTuple):
 
 
 def compile_message(key: int, version: int, response: bool) -> Program:
-    """Compile one side of an API, header included.
+    """Return the program of a request or a response in one version, header included.
 
     >>> print(show(compile_message(12, 0, response=True)))
     0 SKIP 4 0 0 0 header.correlation_id
@@ -118,7 +116,7 @@ def compile_message(key: int, version: int, response: bool) -> Program:
 
 
 def show(program: Program) -> str:
-    """Write a program as text, one instruction per line."""
+    """Return a program as text, one instruction per line."""
     lines = []
     for number, (row, path) in enumerate(zip(program.table.tolist(), program.paths, strict=True)):
         numbers = " ".join(str(number) for number in row[1:])
@@ -229,9 +227,9 @@ def _has_listeners(fields: Iterable[Field]) -> bool:
 
 
 def _forgotten(roles: Iterable[str], scope: _Scope, names_topic: bool, is_partition: bool) -> int:
-    """Choose the registers that a struct starts without.
+    """Return a bit for each register that is empty when a struct begins.
 
-    Its own, and as a topic all that it does not inherit.
+    These are the registers of its own roles; a topic also empties all that it does not inherit.
     """
     forgotten = set(roles) & BROKER_ROLES if scope.node else set()
     if names_topic or (is_partition and not scope.topic):

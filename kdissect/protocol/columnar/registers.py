@@ -58,7 +58,7 @@ INHERITED = ("producer_id", "producer_epoch")
 
 
 def slots(registers: tuple[Register, ...]) -> dict[str, int]:
-    """Number the slots of some registers, by column."""
+    """Return the first slot of each register, by column."""
     numbers, next_slot = {}, 0
     for register in registers:
         numbers[register.column] = next_slot
@@ -67,7 +67,7 @@ def slots(registers: tuple[Register, ...]) -> dict[str, int]:
 
 
 def width(registers: tuple[Register, ...]) -> int:
-    """Count the slots of some registers."""
+    """Return how many slots some registers take."""
     return sum(2 if register.kind == "span" else 1 for register in registers)
 
 

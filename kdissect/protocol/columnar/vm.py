@@ -1,11 +1,11 @@
 """Walk messages: run each message's program over its bytes and write what it keeps into columns.
 
 This is the compiled loop of the columnar reader. In come an arena of bytes, where in it the messages stand,
-and the programs of `program`. Out come a row per message, per topic-partition and per node, and of every
-message the first fault. No object is made per message, and nothing is trusted: every byte is known to be
-there before it is read, every count fits the bytes left before it is looped over, a tagged field must fill
-its size and a message its frame. The plain codec reads by the same rules, and the two must agree on what is a
-fault and where it starts.
+and the programs of `program`. Out come a row per message, per topic-partition and per node, and the first
+fault of every message. No object is made per message, and nothing is trusted: every byte is known to be there
+before it is read, every count fits the bytes left before it is looped over, a tagged field must fill its size
+and a message its frame. The plain codec reads by the same rules, and the two must agree on what is a fault
+and where it starts.
 
 A capture may have lost the end of a frame: then the bytes end at `stop`, before the frame does at
 `frame_stop`. Counts and lengths are held against the frame, reading against the bytes, so whatever stands
@@ -128,7 +128,7 @@ def walk(
 
 @jit_inline
 def _begin(tally: Any, message: int, used: Any) -> None:
-    """Make a tally that of a new message."""
+    """Reset a tally for a new message."""
     tally.message = message
     tally.present = 0
     tally.first_row = tally.topic_row = tally.row_count = int(used[ROWS])
@@ -411,7 +411,7 @@ def _op_node(nodes: Any, tally: Any, registers: Any) -> int:
 
 @jit_inline
 def _keep_partial_row(rows: Any, tally: Any, registers: Any, summary: Any) -> None:
-    """Write what was read of a partition before a fault, or of a topic whose rest may be a partition's."""
+    """Write what was read before a fault: the current partition, or a topic without a row so far."""
     if tally.present & PARTITION_BIT:
         _write_row(rows, tally, tally.present, registers, summary)
     elif tally.row_count == tally.topic_row and tally.present & TOPIC_BITS:
@@ -443,7 +443,7 @@ def _size_fault(behind: int, cut: bool) -> int:
 
 @jit_inline
 def _integer_at(arena: Any, offset: int, kind: int) -> Any:
-    """Read an integer of -kind bytes if it is unsigned, else of kind bytes."""
+    """Return an integer of `kind` bytes; a negative kind stands for an unsigned integer."""
     if kind == 4:
         return int32_at(arena, offset)
     if kind == 8:
@@ -455,7 +455,7 @@ def _integer_at(arena: Any, offset: int, kind: int) -> Any:
 
 @jit_inline
 def _case_of(table: Any, row: int, tag: int) -> int:
-    """Return the row at which the value of a tag is read, or -1 if nobody knows the tag."""
+    """Return the row at which the value of a tag is read, or -1 for an unknown tag."""
     for case in range(row + 1, row + 1 + table[row, 2]):
         if table[case, 1] == tag:
             return table[case, 2]  # type: ignore[no-any-return]
@@ -481,7 +481,7 @@ def _write_message(
 
 @jit_inline
 def _write_row(rows: Any, tally: Any, present: int, registers: Any, summary: Any) -> None:
-    """Write the topic and partition at hand; where there is no room it is counted all the same."""
+    """Write the current topic and partition; without room the row is only counted."""
     row_number = tally.row_count
     tally.row_count = row_number + 1
     if row_number < len(rows):
@@ -496,7 +496,7 @@ def _write_row(rows: Any, tally: Any, present: int, registers: Any, summary: Any
 
 @jit_inline
 def _write_node(nodes: Any, tally: Any, registers: Any) -> None:
-    """Write the node at hand."""
+    """Write the current node; without room it is only counted."""
     row_number = tally.node_count
     tally.node_count = row_number + 1
     if row_number < len(nodes):

@@ -1,6 +1,6 @@
 """The numbers that a walk works with: its registers, the columns it writes, and the faults it may find.
 
-Kernels know plain numbers only, so what is an enum for people stands here as numbers too.
+Kernels can use plain numbers only, so the members of `Reason` stand here as numbers too.
 """
 
 from enum import IntEnum
@@ -94,7 +94,7 @@ MOST_TEXT = min(64 * MOST_ROWS, 1 << 30)  # bytes of one message's topics, each 
 
 @row_type
 class Tally(Row):
-    """What one message has given so far."""
+    """What was read of one message so far."""
 
     message: int  # its number
     present: int  # one bit per register that has a value

@@ -2,8 +2,8 @@
 
 - `message_codec` decodes requests and responses, `message_sets` the messages that producers wrote.
 
-The stages above have one module each for it, since what they make of messages is theirs:
-`streams.kafka07_framing` finds its frames in a stream, `tables.kafka07_rows` makes their rows,
-`exchanges.kafka07_describe` their descriptions and `dump.kafka07_schema_text` the text of this schema.
-Everything else knows only whether an exchange is of Kafka 0.7.
+Each later stage has one module for it: `streams.kafka07_framing` finds its frames in a stream,
+`tables.kafka07_rows` makes their rows, `exchanges.kafka07_describe` their descriptions and
+`dump.kafka07_schema_text` the text of this schema. Everything else knows only whether an exchange is of Kafka
+0.7.
 """

@@ -1,11 +1,11 @@
 """Whole messages of Kafka 0.7: the protocol before versions, correlation ids and client ids.
 
 A request is an int16 type and a body, a response an int16 error code and a body; frames are given without
-their 4-byte length. The parts of bodies stand in `messages/kafka_0_7.txt`; here is what
-those files cannot say: MultiFetch and MultiProduce count their parts in an int16, and messages in an answer
-reach to the end of the frame. An answer to MultiFetch is a size, an error code and messages for each part
-that was asked for, in that order. Produce and MultiProduce are never answered: a broker that refuses one
-closes the connection.
+their 4-byte length. The parts of bodies stand in `messages/kafka_0_7.txt`; this module has what those files
+cannot express: MultiFetch and MultiProduce count their parts in an int16, and messages in an answer reach to
+the end of the frame. An answer to MultiFetch is a size, an error code and messages for each part that was
+asked for, in that order. Produce and MultiProduce are never answered: a broker that refuses one closes the
+connection.
 
 What comes out is a `DecodedMessage`, with a request's type or a response's error code as its header and no
 version. Wrong bytes give a `Fault` and what stands before them, as in `codec.messages`.
@@ -75,12 +75,12 @@ ANSWERS = "responses"
 
 
 def request_name(kind: int) -> str:
-    """Name a type of request; an unknown one is UNKNOWN(<type>)."""
+    """Return the name of a type of request, UNKNOWN(<type>) for an unknown one."""
     return REQUEST_NAMES.get(kind, f"UNKNOWN({kind})")
 
 
 def kafka07_error_name(code: int) -> str:
-    """Name an error code; an unknown one is UNKNOWN(<code>)."""
+    """Return the name of an error code, UNKNOWN(<code>) for an unknown one."""
     return ERROR_NAMES.get(code, f"UNKNOWN({code})")
 
 
@@ -93,7 +93,7 @@ def parts_of(body: Tree | None) -> list[Tree]:
 
 
 def decode_kafka07_request(frame: bytes) -> DecodedMessage:
-    """Decode a request."""
+    """Return a decoded request."""
     if len(frame) < 2:
         return DecodedMessage({}, None, None, _cut("request_type", 0, frame))
     kind = _int16(frame, 0)
@@ -110,9 +110,9 @@ def decode_kafka07_request(frame: bytes) -> DecodedMessage:
 
 
 def decode_kafka07_response(frame: bytes, kind: int) -> DecodedMessage:
-    """Decode the response to a request of this type.
+    """Return the decoded response to a request of this type.
 
-    Of any other than the three that are answered only the header.
+    Three types have responses; for all others only the header is decoded.
     """
     if len(frame) < 2:
         return DecodedMessage({}, None, None, _cut("error_code", 0, frame))

@@ -61,7 +61,7 @@ class SetSummary(NamedTuple):
 
 
 def set_messages(data: bytes) -> Iterator[SetMessage | RecordFault]:
-    """Follow the lengths from message to message; stop at one that is cut, or after a fault."""
+    """Yield message after message by their lengths, up to one that is cut or behind a fault."""
     position = 0
     while position + LENGTH < len(data):
         length = int.from_bytes(data[position : position + LENGTH], signed=True)
@@ -85,10 +85,7 @@ def set_messages(data: bytes) -> Iterator[SetMessage | RecordFault]:
 
 
 def cut_bytes(data: bytes) -> int:
-    """Count the bytes of a last message that is cut.
-
-    0 when the set ends with a whole one, or with a fault.
-    """
+    """Return the bytes of a last message that is cut; 0 if the set ends with a whole one or with a fault."""
     reached = 0
     for frame in set_messages(data):
         if isinstance(frame, RecordFault):
@@ -98,7 +95,7 @@ def cut_bytes(data: bytes) -> int:
 
 
 def read_set_records(data: bytes, limit: int = LIMIT) -> Iterator[SetRecord | RecordFault]:
-    """Read every message of a set, those inside compressed ones in their place."""
+    """Yield every message of a set; those inside a compressed message stand in its place."""
     room = _Room(limit)
     for frame in set_messages(data):
         if isinstance(frame, RecordFault):
@@ -113,7 +110,7 @@ def read_set_records(data: bytes, limit: int = LIMIT) -> Iterator[SetRecord | Re
 
 
 def summarise_message_set(data: bytes, limit: int = LIMIT) -> SetSummary:
-    """Count what a set holds."""
+    """Return what a set holds."""
     records, batches, codec = 0, 0, -1
     fault: RecordFault | None = None
     for frame in set_messages(data):

@@ -1,6 +1,6 @@
 """Read the headers inside a records field: how many records, which codec, whose producer.
 
-Records stay unread.
+The records themselves are not read.
 
 A records field holds record batches (magic 2) or the older messages (magic 0 and 1), each with an offset and
 a length in front, one after another and possibly mixed. `summarise` walks them in one compiled loop and fills
@@ -204,7 +204,7 @@ def _fills(data: Any, key: int, end: int) -> bool:
 
 
 def summary_of(data: bytes) -> dict[str, int]:
-    """Summarise one records field on its own, by name.
+    """Return the summary of one records field by the names of SUMMARY.
 
     >>> summary_of(b"")["batches"]
     0

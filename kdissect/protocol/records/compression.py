@@ -1,6 +1,4 @@
-"""Decompress the inside of a record batch.
-
-Gzip, snappy, lz4 and zstd, as Kafka's clients wrote them over the years.
+"""Decompress record batches: gzip, snappy, lz4 and zstd, in all framings that Kafka's clients have used.
 
 In come compressed bytes from a capture, out come plain bytes or a `Damage`: wrong bytes never raise. Whatever
 a stream claims or expands to, no more than `limit` bytes are produced before it is given up, so a bomb costs

@@ -98,7 +98,7 @@ class RecordFault:
 
 
 def read_records(data: bytes, limit: int = LIMIT) -> Iterator[Record | RecordFault]:
-    """Read every record of a records field; decompress no more than `limit` bytes in all."""
+    """Yield every record of a records field; at most `limit` bytes are decompressed in all."""
     room = _Room(limit)
     for frame in _frames(data):
         if isinstance(frame, RecordFault):
@@ -111,7 +111,7 @@ def read_records(data: bytes, limit: int = LIMIT) -> Iterator[Record | RecordFau
 
 
 def count_records(data: bytes, limit: int = LIMIT) -> int | RecordFault:
-    """Count the records of a records field, those inside compressed messages of magic 0 and 1 too."""
+    """Return how many records a field holds, those inside compressed messages of magic 0 and 1 included."""
     room, total = _Room(limit), 0
     for frame in _frames(data):
         if isinstance(frame, RecordFault):

@@ -3,5 +3,5 @@
 - `messages/` are text files, one for each API key, written to be read and edited by people; see
   `messages/README.md`.
 - `parser` has their grammar, `definition` the values that they become.
-- `registry` is the door: all APIs by key and all other messages by name, read when first asked for.
+- `registry` is the entry point: all APIs by key and all other messages by name, read when first asked for.
 """

@@ -1,7 +1,7 @@
 """What a message is made of: the values that the schema files become, and the words they may use.
 
 A `Field` stands for all versions of itself, so a message is one tree and not one per version; `fields_at`
-gives the branches of a single version. Versions are Python ranges. `PRIMITIVES` are the types, `ROLES` the
+returns those of a single version. Versions are Python ranges. `PRIMITIVES` are the types, `ROLES` the
 meanings: a role says what a value is wherever it appears, so that "hide topic names" or "rename orders" is
 one rule for all APIs and versions.
 """
@@ -38,7 +38,7 @@ class Field:
 class Message:
     """One body: a request, a response, or a message carried elsewhere.
 
-    Equal to itself only, so a cheap key for caches.
+    A message is equal to itself only, so it is a cheap key for caches.
     """
 
     name: str
@@ -65,10 +65,7 @@ class Api:
 
 
 def fields_at(owner: Message | Field, version: int) -> tuple[Field, ...]:
-    """Return the fields that a message or a struct has in one version.
-
-    Untagged ones in wire order, then the tagged.
-    """
+    """Return the fields of a message or a struct in one version: untagged in wire order, then tagged ones."""
     present = [field for field in owner.fields if version in field.versions]
     untagged = [field for field in present if field.tag is None]
     tagged = [field for field in present if field.tag is not None]
@@ -76,7 +73,7 @@ def fields_at(owner: Message | Field, version: int) -> tuple[Field, ...]:
 
 
 def every_field(owner: Message | Field, path: str = "") -> Iterator[tuple[str, Field]]:
-    """Walk all fields of a message, depth first, as (dotted path, field)."""
+    """Yield all fields of a message, depth first, as (dotted path, field)."""
     for field in owner.fields:
         where = f"{path}.{field.name}" if path else field.name
         yield where, field

@@ -11,9 +11,9 @@ A file is comments (`#`), then a header line, then lines whose indent of two spa
         current_leader  {}        10+  tag 0               struct, as a tagged field
           leader_id     int32     = -1    @broker          what an absent field means: -1
 
-    line     = name type [versions] ["tag" n] ["=" default] ["@" role] type     = primitive | "[]" [primitive]
-    | "{}", then ["?" [versions]] if it may be null, then ["as" Message] versions = n | n "-" m | n "+" |
-    "none"                where nothing is said: all of the parent's
+    line     = name type [versions] ["tag" n] ["=" default] ["@" role]
+    type     = primitive | "[]" [primitive] | "{}", then "?" [versions] if it may be null, then "as" Message
+    versions = n | n "-" m | n "+" | "none"; where nothing is said, all of the parent's
 
 Header words: `versions` that ever existed, `flexible` ones (compact lengths and tagged fields, KIP-482),
 `live` ones (what Kafka 4.3 still serves), `was` (a former name). After `request` or `response`, `header 0 for
@@ -55,12 +55,12 @@ class Line(NamedTuple):
     words: list[str]
 
     def error(self, reason: str) -> SchemaError:
-        """Make the error that points at this line."""
+        """Return the error that points at this line."""
         return SchemaError(f"{self.file}:{self.number}: {reason}")
 
 
 def parse(file: str, text: str) -> list[Api | Message]:
-    """Parse one schema file into its APIs and messages, in their order; `file` is for error messages."""
+    """Return the APIs and messages of one schema file in their order; `file` is for error messages."""
     lines = list(_lines(file, text))
     starts = [at for at, line in enumerate(lines) if line.depth == 0]
     if lines and lines[0].depth:
@@ -196,7 +196,7 @@ def _field(line: Line, children: list[Line], depth: int, parent: range, flexible
 
 
 def _versions(line: Line, text: str, within: range | None) -> range:
-    """Read `n`, `n-m`, `n+` or `none`; an open range ends where `within` does."""
+    """Return the versions that `n`, `n-m`, `n+` or `none` names; an open range ends where `within` does."""
     if text == "none":
         return NONE
     syntax = VERSIONS.fullmatch(text)

@@ -1,8 +1,8 @@
 """The schema of the Kafka protocol: every API and message, read from the text files in `messages/`.
 
-The facts stand there, one file per API key, written to be read and edited by people; `grammar` says how they
-are written, `layout` what they become. There is no build step: the files are read when something is first
-asked for.
+The facts stand there, one file per API key, written to be read and edited by people; `parser` has their
+grammar, `definition` the values that they become. There is no build step: the files are read when something
+is first asked for.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def api_name(key: int) -> str:
-    """Name an API key; an unknown one is UNKNOWN(<key>)."""
+    """Return the name of an API key, UNKNOWN(<key>) for an unknown one."""
     api = APIS.get(key)
     return api.name if api else f"UNKNOWN({key})"
 
@@ -73,7 +73,7 @@ def is_known(key: int, version: int) -> bool:
 def request_header_version(key: int, version: int) -> int:
     """Return the version of the request header.
 
-    2 for flexible versions, else 1 (KIP-482), and 0 for one exception.
+    It is 2 for flexible versions, else 1 (KIP-482), with one exception that has 0.
     """
     return _header_version(APIS[key].request, version, plain=1)
 
@@ -81,7 +81,7 @@ def request_header_version(key: int, version: int) -> int:
 def response_header_version(key: int, version: int) -> int:
     """Return the version of the response header: 1 for flexible versions, else 0.
 
-    ApiVersions always 0 (KIP-511).
+    It is always 0 for ApiVersions (KIP-511).
     """
     return _header_version(APIS[key].response, version, plain=0)
 
@@ -96,7 +96,7 @@ def _header_version(message: Message, version: int, plain: int) -> int:
 def highest_versions() -> tuple[int, ...]:
     """Return the highest known version of every API key, indexed by key.
 
-    What a plausible header stays within.
+    A header with a higher version is not plausible.
     """
     return tuple(APIS[key].versions[-1] for key in range(len(APIS)))
 
