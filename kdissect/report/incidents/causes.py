@@ -4,7 +4,8 @@ docs/incidents.md is made from it. Rows of modules stand here together, so that 
 one cause explains of another can be seen at a glance.
 """
 
-from kdissect.report.incidents import server_causes
+from kdissect.report.findings.rules import RULES
+from kdissect.report.incidents import cluster_causes, server_causes, symptom_causes
 from kdissect.report.incidents.cause import SECOND, Cause, Layer, Link, Relation
 from kdissect.report.model.findings import Severity
 
@@ -21,16 +22,32 @@ FOLLOWS_A_LOST_SERVER = (
             "refused_connections",
             "slow_broker",
             "connection_churn",
+            "latency_rose",
         ),
         Relation.SERVER,
     ),
     Link(
-        ("leader_moved", "retriable_errors_lasted", "controller_moved", "commit_failed", "metadata_storm"),
+        (
+            "leader_moved",
+            "leadership_left",
+            "coordinator_left",
+            "retriable_errors_lasted",
+            "controller_moved",
+            "commit_failed",
+            "metadata_storm",
+            "latency_rose",
+            "client_latency_rose",
+        ),
         Relation.ANYWHERE,
         before_ns=15 * SECOND,
         after_ns=30 * SECOND,
     ),
     Link(("member_expired", "rebalance_storm", "behind_long_poll"), Relation.CLIENT, after_ns=30 * SECOND),
+)
+
+FOLLOWS_A_SLOW_SERVER = (
+    Link(("latency_rose", "client_latency_rose"), Relation.ANYWHERE, 3 * SECOND, SECOND),
+    Link(("server_silent", "slow_broker", "behind_long_poll"), Relation.SERVER, 3 * SECOND, SECOND),
 )
 
 CAUSES = (
@@ -73,5 +90,104 @@ CAUSES = (
         "that hung, a paused virtual machine or container.",
         next="the broker's log of garbage collection, its disks, its host (steal time, limits of the "
         "container) at that moment",
+    ),
+    Cause(
+        name="broker_overloaded",
+        layer=Layer.SERVER,
+        severity=WARNING,
+        anchors=("latency_rose",),
+        judge=server_causes.broker_overloaded,
+        links=FOLLOWS_A_SLOW_SERVER,
+        needs="latency of a server rises fourfold or more for most of its clients, for 5 s or more, and its "
+        "requests become 1.7 times as many",
+        against="another server rises to a higher level at the same moment",
+        means="The broker has more requests than it can handle: latency grows with what is in flight.",
+        next="which clients send more than before; its processors, disks and request handler threads",
+    ),
+    Cause(
+        name="broker_slow",
+        layer=Layer.SERVER,
+        severity=WARNING,
+        anchors=("latency_rose",),
+        judge=server_causes.broker_slow,
+        links=FOLLOWS_A_SLOW_SERVER,
+        needs="latency of a server rises fourfold or more for most of its clients, for 5 s or more",
+        against="another server rises to a higher level at the same moment; its round trip rises too; it has "
+        "more requests than before",
+        means="The broker takes longer for the same requests: disks, processors, garbage collection, or a "
+        "follower that it waits for.",
+        next="its disks, its processors and their limits, garbage collection; if only Produce with acks=all "
+        "is slow, its followers",
+    ),
+    Cause(
+        name="too_few_in_sync_replicas",
+        layer=Layer.CLUSTER,
+        severity=CRITICAL,
+        anchors=("errors_repeated",),
+        judge=cluster_causes.too_few_in_sync_replicas,
+        links=(
+            Link(("errors_repeated", "retriable_errors_lasted"), Relation.TOPIC),
+            Link(("errors_repeated", "retriable_errors_lasted"), Relation.CLIENT),
+        ),
+        needs="writes refused with NOT_ENOUGH_REPLICAS",
+        against="",
+        means="min.insync.replicas is more than the replicas that are in sync, so the topic cannot be written "
+        "with acks=all.",
+        next="which broker is missing or behind; min.insync.replicas and the replication factor of the topic",
+    ),
+    Cause(
+        name="leader_election",
+        layer=Layer.CLUSTER,
+        severity=WARNING,
+        anchors=("leadership_left",),
+        judge=cluster_causes.leader_election,
+        links=(
+            Link(("leadership_left", "leader_moved", "retriable_errors_lasted"), Relation.TOPIC),
+            Link(("leader_moved", "coordinator_left", "commit_failed"), Relation.CLIENT),
+        ),
+        needs="a server refuses two or more partitions that it led, and two or more clients learn it",
+        against="its connections end: then it was stopped or died",
+        means="Partitions got another leader while the brokers went on: a preferred leader was elected, or "
+        "partitions were reassigned.",
+        next="who ran an election or a reassignment; auto.leader.rebalance.enable",
+    ),
+    Cause(
+        name="coordinator_moved",
+        layer=Layer.CLUSTER,
+        severity=WARNING,
+        anchors=("coordinator_left",),
+        judge=cluster_causes.coordinator_moved,
+        links=(
+            Link(("coordinator_left", "errors_repeated", "commit_failed"), Relation.GROUP),
+            Link(("commit_failed", "retriable_errors_lasted", "unanswered_cut"), Relation.CLIENT),
+        ),
+        needs="a server refuses a group or a transactional id that it coordinated",
+        against="its connections end: then it was stopped or died",
+        means="The partition of __consumer_offsets or __transaction_state that holds it got another leader.",
+        next="elections at that moment; the brokers that lead these internal topics",
+    ),
+    Cause(
+        name="errors_repeated",
+        layer=Layer.SYMPTOM,
+        severity=WARNING,
+        anchors=("errors_repeated",),
+        judge=symptom_causes.errors_repeated,
+        links=(Link(tuple(rule.name for rule in RULES if rule.severity is not NOTE), Relation.CLIENT),),
+        needs="an error code of an API comes three times or more for one topic, group or client",
+        against="a cause that explains this error",
+        means="Requests are refused again and again: the error names the reason.",
+        next="the name of the error; the client and what it asks for",
+    ),
+    Cause(
+        name="latency_changed",
+        layer=Layer.SYMPTOM,
+        severity=WARNING,
+        anchors=("latency_rose", "client_latency_rose"),
+        judge=symptom_causes.latency_changed,
+        links=(Link(("latency_rose", "client_latency_rose"), Relation.ANYWHERE, 3 * SECOND, 0),),
+        needs="latency of a server or a client rises fourfold or more, for 5 s or more",
+        against="a server, path or quota that explains it",
+        means="Something changed at this moment, and the capture does not show what.",
+        next="deployments, settings and load at that moment",
     ),
 )

@@ -1,48 +1,63 @@
-"""Causes that lie with a server: it was killed, it was stopped, it froze.
+"""Causes that lie with a server: it was killed, it was stopped, it froze, it is slow or overloaded.
 
 broker_killed     its connections ended together, attempts are refused, nothing moved before
 broker_stopped    the same, and leadership moved away before the connections ended
 broker_frozen     no byte from it while requests waited
 """
 
+from kdissect.protocol.schema.registry import api_name
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Relation
 from kdissect.report.model.incidents import Signal
 from kdissect.report.wording import counted
 from kdissect.text import format_clock, format_duration
 
-HANDOVER_NS = 15 * SECOND
+HANDOVER_NS = 8 * SECOND
 """A broker that stops in good order hands its partitions over within this time before it closes."""
 
 BACK_NS = 120 * SECOND
-FAREWELL = ("leader_moved", "not_leader")
+HANDOVER = ("leadership_left", "coordinator_left")
+HANDOVER_CLIENTS = 2
+"""A handover is known if so many clients and replicas learnt of it; one alone may have been out of date."""
+
+FROZEN_NS = 5 * SECOND // 2
+"""A shorter silence is a pause that a busy broker may make."""
+
+SLOW_RATIO, SLOW_MORE_NS, SLOW_LASTED_NS = 4, 20_000_000, 5 * SECOND
+"""Latency that rose by less, or for less, is reported by nobody: a busy host does as much."""
+
+LOAD_RATIO = 1.7
+SAME_MOMENT_NS = 3 * SECOND
 
 
 def broker_killed(case: Case) -> Diagnosis | None:
     """Connections of a server ended together, and nothing announced it."""
-    if _farewell(case):
+    if _handover(case):
         return None
     return _gone(case, "died", "no partition moved away before its connections ended")
 
 
 def broker_stopped(case: Case) -> Diagnosis | None:
     """Connections of a server ended together after leadership had moved away."""
-    before = _farewell(case)
+    before = _handover(case)
     if not before:
         return None
     return _gone(case, "was stopped", "partitions moved away before its connections ended", tuple(before))
 
 
-def _farewell(case: Case) -> list[Signal]:
-    """Return signals of a handover: leadership moves away while the server still answers."""
-    moved = case.near(FAREWELL, Relation.SERVER, before_ns=HANDOVER_NS, after_ns=0)
-    return [signal for signal in moved if signal.begin_ns < case.anchor.begin_ns - SECOND // 20]
+def _handover(case: Case) -> list[Signal]:
+    """Return signals of a handover: the server no longer leads or coordinates, and still answers."""
+    moved = case.near(HANDOVER, Relation.SUBJECT, before_ns=HANDOVER_NS, after_ns=0)
+    before = [signal for signal in moved if signal.begin_ns < case.anchor.begin_ns - SECOND // 20]
+    known = sum(signal.measures["clients"] + signal.measures["replicas"] for signal in before)
+    return sorted(before, key=lambda signal: signal.begin_ns) if known >= HANDOVER_CLIENTS else []
 
 
 def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -> Diagnosis | None:
     ended = case.anchor
     refused = case.near(("attempts_refused",), Relation.SUBJECT, after_ns=BACK_NS)
-    if not refused and not ended.measures["cut"]:
+    if not refused and (not ended.measures["cut"] or len(ended.clients) < HANDOVER_CLIENTS):
         return None
+    begin = before[0].begin_ns if before else ended.begin_ns
     end = refused[0].end_ns if refused else ended.end_ns
     parts = [f"{counted(ended.measures['connections'], 'connection')} ended together"]
     if ended.measures["cut"]:
@@ -51,10 +66,10 @@ def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -
         attempts = counted(sum(signal.requests for signal in refused), "attempt")
         parts.append(f"{attempts} to connect refused{'' if end else ' until the end of the capture'}")
     back = f" and was back after {format_duration(end - ended.begin_ns)}" if refused and end else ""
-    headline = f"{_capital(ended)} {verb} at {format_clock(ended.begin_ns)}{back}: {', '.join(parts)}"
+    headline = f"{_capital(ended)} {verb} at {format_clock(begin)}{back}: {', '.join(parts)}"
     return Diagnosis(
         ended.subject,
-        before[0].begin_ns if before else ended.begin_ns,
+        begin,
         end,
         headline,
         0.95 if refused else 0.7,
@@ -67,6 +82,8 @@ def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -
 def broker_frozen(case: Case) -> Diagnosis | None:
     """No byte from a server while requests of several connections waited."""
     silent = case.anchor
+    if silent.measures["silent_ns"] < FROZEN_NS:
+        return None
     waiting = counted(silent.requests, "request")
     connections = counted(silent.measures["connections"], "connection")
     lasted = format_duration(silent.measures["silent_ns"])
@@ -81,6 +98,62 @@ def broker_frozen(case: Case) -> Diagnosis | None:
         (silent,),
         speaks_for=("all of its connections were silent at the same time",),
         speaks_against=() if silent.end_ns is not None else ("it did not answer again in the capture",),
+    )
+
+
+def broker_slow(case: Case) -> Diagnosis | None:
+    """Latency of a server rose for its clients, more than that of the other servers."""
+    return None if _overloaded(case.anchor) else _slow(case, "became slow", "")
+
+
+def broker_overloaded(case: Case) -> Diagnosis | None:
+    """Latency of a server rose for its clients, and so did the number of its requests."""
+    if not _overloaded(case.anchor):
+        return None
+    before, after = (
+        case.anchor.measures[f"requests_per_1000_s_{when}"] / 1000 for when in ("before", "after")
+    )
+    load = f"; its requests went from {before:.3g} to {after:.3g} a second"
+    return _slow(case, "is overloaded", load)
+
+
+def _overloaded(rose: Signal) -> bool:
+    rates = [rose.measures[f"requests_per_1000_s_{when}"] for when in ("before", "after")]
+    return rates[1] >= LOAD_RATIO * rates[0]
+
+
+def is_marked(rose: Signal, capture_end_ns: int) -> bool:
+    """Return whether latency rose by so much, and for so long, that somebody should look."""
+    before, after = rose.measures["before_ns"], rose.measures["after_ns"]
+    lasted = (capture_end_ns if rose.end_ns is None else rose.end_ns) - rose.begin_ns
+    return after >= SLOW_RATIO * before and after - before >= SLOW_MORE_NS and lasted >= SLOW_LASTED_NS
+
+
+def _slow(case: Case, verb: str, more: str) -> Diagnosis | None:
+    rose = case.anchor
+    if not is_marked(rose, case.end_ns) or 2 * rose.measures["rose"] < rose.measures["present"]:
+        return None
+    others = [
+        signal
+        for signal in case.near((rose.kind,), Relation.ANYWHERE, SAME_MOMENT_NS, 0)
+        if abs(signal.begin_ns - rose.begin_ns) <= SAME_MOMENT_NS and signal.subject != rose.subject
+    ]
+    if any(signal.measures["after_ns"] > rose.measures["after_ns"] for signal in others):
+        return None
+    api = api_name(rose.measures["api_key"])
+    before, after = (format_duration(rose.measures[f"{when}_ns"]) for when in ("before", "after"))
+    clients = f"{rose.measures['rose']} of its {counted(rose.measures['present'], 'client')}"
+    against = [f"{signal.subject.name} became slower at the same time" for signal in others]
+    return Diagnosis(
+        rose.subject,
+        rose.begin_ns,
+        rose.end_ns,
+        f"{_capital(rose)} {verb} at {format_clock(rose.begin_ns)}: {api} went from {before} to {after} for "
+        f"{clients}{more}",
+        0.8 if not others else 0.65,
+        (rose,),
+        speaks_for=("requests of most of its clients take several times as long",),
+        speaks_against=tuple(against),
     )
 
 

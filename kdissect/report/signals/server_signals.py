@@ -154,6 +154,9 @@ def _end(context: SignalContext, number: int, name: str, own: Ints, rows: Ints) 
     if went_on.sum() < max(SILENT_CONNECTIONS, ENDED_SHARE * len(alive)) or stayed.sum() > len(rows) / 2:
         return
     rows = rows[went_on]
+    clients = [len(np.unique(facts.client[connections])) for connections in (rows, alive)]
+    if clients[0] < ENDED_SHARE * clients[1]:
+        return
     cut = int(context.facts.columns.ints("unanswered")[rows].sum())
     lasted = format_duration(end - begin)
     cut_text = f"; {counted(cut, 'request')} got no response" if cut else ""

@@ -6,6 +6,8 @@ To add signals: write a module with a function from the context to signals, list
 from collections.abc import Callable, Iterable, Iterator
 
 from kdissect.report.model.incidents import Signal
+from kdissect.report.signals.change_signals import CHANGE_KINDS, change_signals
+from kdissect.report.signals.error_signals import ERROR_KINDS, error_signals
 from kdissect.report.signals.finding_signals import FINDING_KINDS, finding_signals
 from kdissect.report.signals.kinds import SignalKind
 from kdissect.report.signals.server_signals import SERVER_KINDS, server_signals
@@ -13,9 +15,11 @@ from kdissect.report.signals.signal_context import SignalContext
 
 Source = Callable[[SignalContext], Iterable[Signal]]
 
-SOURCES: tuple[Source, ...] = (server_signals, finding_signals)
+SOURCES: tuple[Source, ...] = (server_signals, change_signals, error_signals, finding_signals)
 
-KINDS: dict[str, SignalKind] = {kind.name: kind for kind in (*SERVER_KINDS, *FINDING_KINDS)}
+KINDS: dict[str, SignalKind] = {
+    kind.name: kind for kind in (*SERVER_KINDS, *CHANGE_KINDS, *ERROR_KINDS, *FINDING_KINDS)
+}
 
 MAX_SIGNALS = 5_000
 

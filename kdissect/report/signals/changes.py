@@ -1,0 +1,90 @@
+"""Where a series of values changes its level: least squares over segments, split again and again.
+
+In come sums over equal steps of time (how many values, their sum, the sum of their squares), out go the steps
+at which the mean changes. A series is split where two means explain most, if they explain enough: the
+statistic is that of Bai and Perron's F test for one break, and the smallest segment is bounded, so a burst of
+a few values is no level. The same sums lead to the same steps, whatever batches they came from.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kdissect.report.aggregate.histogram import Ints
+
+Floats = npt.NDArray[np.float64]
+
+MIN_VALUES = 12
+"""A segment has at least this many values."""
+
+MIN_STATISTIC = 60.0
+"""What two means must explain, in units of the variance that is left."""
+
+MAX_SEGMENTS = 8
+
+
+class Series(NamedTuple):
+    """Sums of values by step: their number, their sum, and the sum of their squares."""
+
+    values: Ints
+    total: Floats
+    squares: Floats
+
+
+class Segment(NamedTuple):
+    """Steps `start` to `stop` - 1 of a series, with the number, mean and deviation of its values."""
+
+    start: int
+    stop: int
+    values: int
+    mean: float
+    deviation: float
+
+
+def find_segments(series: Series, min_values: int = MIN_VALUES) -> list[Segment]:
+    """Return the segments of a series whose levels differ, in order; one if there is no change."""
+    sums = _Sums(series)
+    edges = [0, len(series.values)]
+    while len(edges) <= MAX_SEGMENTS:
+        splits = [sums.split(start, stop, min_values) for start, stop in pairwise(edges)]
+        statistic, at = max(splits, default=(0.0, 0))
+        if statistic < MIN_STATISTIC:
+            break
+        edges = sorted([*edges, at])
+    return [sums.segment(start, stop) for start, stop in pairwise(edges)]
+
+
+class _Sums:
+    """Running sums of a series, from which any segment is read at once."""
+
+    def __init__(self, series: Series) -> None:
+        self.count, self.total, self.squares = (np.concatenate([[0], np.cumsum(column)]) for column in series)
+
+    def segment(self, start: int, stop: int) -> Segment:
+        count = int(self.count[stop] - self.count[start])
+        if not count:
+            return Segment(start, stop, 0, 0.0, 0.0)
+        mean = float(self.total[stop] - self.total[start]) / count
+        spread = float(self.squares[stop] - self.squares[start]) / count - mean**2
+        return Segment(start, stop, count, mean, max(spread, 0.0) ** 0.5)
+
+    def split(self, start: int, stop: int, min_values: int) -> tuple[float, int]:
+        """Return the best step to split a segment at, and what the two means explain; 0 for none."""
+        at = np.arange(start + 1, stop)
+        left, right = self.count[at] - self.count[start], self.count[stop] - self.count[at]
+        at = at[(left >= min_values) & (right >= min_values)]
+        if not len(at):
+            return 0.0, 0
+        left, right = self.count[at] - self.count[start], self.count[stop] - self.count[at]
+        whole = self.segment(start, stop)
+        means = (
+            (self.total[at] - self.total[start]) / left,
+            (self.total[stop] - self.total[at]) / right,
+        )
+        explained = left * right / (left + right) * (means[0] - means[1]) ** 2
+        best = int(np.argmax(explained))
+        remaining = max(whole.deviation**2 * whole.values - float(explained[best]), 0.0)
+        noise = max(remaining / max(whole.values - 2, 1), 1e-3)
+        return float(explained[best]) / noise, int(at[best])

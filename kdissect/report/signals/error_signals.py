@@ -1,0 +1,159 @@
+"""Signals about error responses: the same error again and again, leadership that left a server, coordinators.
+
+    errors_repeated     an error code of an API, for one topic, group or transactional id, several times
+    leadership_left     a server refuses requests for partitions that it led
+    coordinator_left    a server refuses requests of groups or transactions that it coordinated
+
+Clients back off between attempts, so attempts with up to `APART_NS` between them are one spell. Errors that
+belong to ordinary life (a join without a member id, the first look-up of a coordinator, a rebalance) count
+only if they last.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kdissect.protocol.error_codes import COORDINATOR_ERRORS, LEADER_MOVED, ErrorCode, error_name
+from kdissect.report.findings.evidence import count_exchanges, observed, spells
+from kdissect.report.findings.finding_context import Observation
+from kdissect.report.model.incidents import Signal, SubjectKind
+from kdissect.report.signals.kinds import SignalCounts, SignalKind
+from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.signal_context import SignalContext
+from kdissect.report.wording import counted, listed
+from kdissect.text import format_clock, format_duration
+
+SECOND = 10**9
+APART_NS = 15 * SECOND
+SPELL_NS = 3 * SECOND
+"""Errors that tell of a moved leader or coordinator with less than this between them are one move."""
+
+REPEATED = 3
+NEVER = 1 << 62
+LASTED_NS: Mapping[int, int] = {
+    ErrorCode.MEMBER_ID_REQUIRED: NEVER,
+    ErrorCode.REBALANCE_IN_PROGRESS: NEVER,
+    ErrorCode.CONCURRENT_TRANSACTIONS: NEVER,
+    ErrorCode.SASL_AUTHENTICATION_FAILED: 0,
+    **dict.fromkeys(COORDINATOR_ERRORS, 8 * SECOND),
+    **dict.fromkeys(LEADER_MOVED, 5 * SECOND),
+}
+"""How long errors must last to be a signal, where it is not enough that they come three times."""
+
+ERROR_KINDS = (
+    SignalKind("errors_repeated", "the same error again and again", SignalCounts.ERRORS),
+    SignalKind("leadership_left", "a server refuses partitions that it led", SignalCounts.ERRORS),
+    SignalKind("coordinator_left", "a server refuses groups that it coordinated", SignalCounts.ERRORS),
+)
+NAMED = 3
+REPLICA = "broker-"
+
+
+def error_signals(context: SignalContext) -> Iterator[Signal]:
+    """Yield the signals about error responses."""
+    errors = context.rules.of_kind("error")
+    groups: dict[tuple[int, int, str, str], list[Observation]] = {}
+    for error in errors:
+        kind, name = _object(error)
+        groups.setdefault((error.api_key or 0, error.code or 0, kind, name), []).append(error)
+    for (_, code, kind, name), group in sorted(groups.items()):
+        for spell in spells(group, APART_NS):
+            lasted = spell[-1].last_ns - spell[0].first_ns
+            if count_exchanges(spell) >= REPEATED and lasted >= LASTED_NS.get(code, 0):
+                yield _repeated(context, spell, kind, name)
+    yield from _left(context, "leadership_left", [row for row in errors if row.code in LEADER_MOVED])
+    moved = [row for row in errors if row.code == ErrorCode.NOT_COORDINATOR]
+    yield from _left(context, "coordinator_left", moved)
+
+
+def _object(error: Observation) -> tuple[str, str]:
+    """Return what the request was about: a topic, a group, a transactional id or nothing."""
+    if error.location.topic is not None:
+        return "topic", error.location.topic
+    if error.transactional_id is not None:
+        return "producer", error.transactional_id
+    return ("group", error.group_id) if error.group_id is not None else ("", "")
+
+
+def _repeated(context: SignalContext, spell: Sequence[Observation], kind: str, name: str) -> Signal:
+    clients, servers = _clients(spell), _servers(context, spell)
+    subject = _subject(kind, name, clients, servers)
+    first, last = spell[0], max(row.last_ns for row in spell)
+    count = count_exchanges(spell)
+    about = f" for {kind} {name}" if kind else ""
+    who = f"from {clients[0]}" if len(clients) == 1 else f"from {counted(len(clients), 'client')}"
+    to_the_end = context.end_ns - last < APART_NS // 3
+    return make_signal(
+        "errors_repeated",
+        subject,
+        (first.first_ns, None if to_the_end else last),
+        f"{first.api}{about} was refused with {error_name(first.code or 0)} {counted(count, 'time')}, "
+        f"{who}, from {format_clock(first.first_ns)} for {format_duration(last - first.first_ns)}",
+        measures={
+            "api_key": first.api_key or 0,
+            "code": first.code or 0,
+            "count": count,
+            "lasted_ns": last - first.first_ns,
+        },
+        servers=servers,
+        clients=clients,
+        groups=sorted({row.group_id for row in spell if row.group_id is not None}),
+        topics=sorted({row.location.topic for row in spell if row.location.topic is not None}),
+        requests=count,
+        evidence=[observed(clients[0], f"{first.api} {first.error}", spell)],
+    )
+
+
+def _subject(kind: str, name: str, clients: Sequence[str], servers: Sequence[str]) -> tuple[SubjectKind, str]:
+    if len(clients) == 1:
+        return SubjectKind.CLIENT, clients[0]
+    if kind:
+        return SubjectKind(kind), name
+    return (SubjectKind.SERVER, servers[0]) if len(servers) == 1 else (SubjectKind.CLUSTER, "the cluster")
+
+
+def _left(context: SignalContext, kind: str, errors: Sequence[Observation]) -> Iterator[Signal]:
+    by_server: dict[str, list[Observation]] = {}
+    for error in errors:
+        place = error.location
+        by_server.setdefault(context.servers.name(place.server_host, place.server_port), []).append(error)
+    for server, rows in sorted(by_server.items()):
+        for spell in spells(rows, SPELL_NS):
+            yield _move(kind, server, spell)
+
+
+def _move(kind: str, server: str, spell: Sequence[Observation]) -> Signal:
+    leadership = kind == "leadership_left"
+    things = sorted(
+        {row.partition or "?" for row in spell}
+        if leadership
+        else {row.group_id or row.transactional_id or "?" for row in spell}
+    )
+    clients = [name for name in _clients(spell) if not name.startswith(REPLICA)]
+    begin = spell[0].first_ns
+    noun = "partition" if leadership else "group"
+    verb = "leads" if leadership else "coordinates"
+    return make_signal(
+        kind,
+        (SubjectKind.SERVER, server),
+        (begin, max(row.last_ns for row in spell)),
+        f"{server} no longer {verb} {counted(len(things), noun)} ({listed(things, NAMED)}) from "
+        f"{format_clock(begin)}, as {counted(len(clients), 'client')} learnt",
+        measures={
+            "things": len(things),
+            "clients": len(clients),
+            "replicas": len(_clients(spell)) - len(clients),
+        },
+        clients=clients,
+        groups=() if leadership else things,
+        topics=sorted({row.location.topic for row in spell if row.location.topic is not None}),
+        requests=count_exchanges(spell),
+        evidence=[observed(server, ", ".join(sorted({row.error for row in spell})), spell)],
+    )
+
+
+def _clients(spell: Sequence[Observation]) -> list[str]:
+    return sorted({row.client for row in spell})
+
+
+def _servers(context: SignalContext, spell: Sequence[Observation]) -> list[str]:
+    places = {(row.location.server_host, row.location.server_port) for row in spell}
+    return sorted({context.servers.name(*place) for place in places})
