@@ -61,6 +61,7 @@ def exchange_rows(
     faults = _faults(request, response, len(exchanges))
     code = response.spread(response.columns.error_code, 0).astype(np.int64)
     has_error = response.spread(response.columns.has_error, False)
+    replica, is_replica = request.integers("replica_id")
     columns: dict[str, pa.Array] = {
         "connection": pa.array(identities),
         "ordinal": int_column(exchanges["ordinal"], has_request, pa.int64()),
@@ -76,6 +77,7 @@ def exchange_rows(
         "error_count": int_column(response.spread(response.columns.error_count, 0), has_error, pa.int32()),
         "throttle_ms": int_column(*response.integers("throttle_ms"), pa.int32()),
         "acks": int_column(*request.integers("acks"), pa.int16()),
+        "replica_id": int_column(replica, is_replica & (replica >= 0), pa.int32()),
         "group_id": text_column(batch.arena, *request.spans("group")),
         "transactional_id": text_column(batch.arena, *request.spans("transactional_id")),
         "fault": pa.array(faults, pa.string()),

@@ -162,6 +162,7 @@ def exchange_rows(rng, connection, topics):
         "error_count": nulls_where((error != 0) * 2, ~answered | (api == 18), pa.int32()),
         "throttle_ms": nulls_where(throttles(rng, count), ~answered, pa.int32()),
         "acks": nulls_where(acks(rng, status), api != 0, pa.int16()),
+        "replica_id": pa.nulls(count, pa.int32()),
         "group_id": pa.nulls(count, pa.string()),
         "transactional_id": pa.nulls(count, pa.string()),
         "fault": nulls_where(

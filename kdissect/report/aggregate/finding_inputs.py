@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from kdissect.protocol.api_keys import (
     LONG_POLLS,
+    OFFSET_COMMITS,
     QUORUM_ELECTION,
     SHARE_GROUPS,
     TRANSACTION_WORK,
@@ -56,8 +57,8 @@ AT_ONCE_NS = 10_000_000
 NS_PER_SECOND = 10**9
 STEP_S = 5
 CLIENT = ("connection", "client_id")
-ERROR_KEYS = ("api_key", "code", "second", "group_id", "transactional_id")
-EXTRA = ("capture_file", "request_packet", "response_packet")
+ERROR_KEYS = ("api_key", "code", "second", "group_id", "transactional_id", "replica_id")
+EXTRA = ("capture_file", "request_packet", "response_packet", "request_first_ns", "response_first_ns")
 
 
 @cache
@@ -126,8 +127,10 @@ def _selections(
     in_transaction = exchanges.present("transactional_id") & (exchanges.ints("error_code") == 0)
     in_transaction &= known & np.isin(key, [*TRANSACTION_WORK, ApiKey.END_TXN])
     is_end = key == ApiKey.END_TXN
+    failed = exchanges.ints("error_code") != 0
     selected: tuple[tuple[str, Mask, tuple[str, ...], Ints, Ints | None], ...] = (
         ("error", _top_errors(exchanges, partitions, exchange_rows), ERROR_KEYS, answered, None),
+        ("failed_commit", known & np.isin(key, [*OFFSET_COMMITS]) & failed, ERROR_KEYS, answered, None),
         ("unanswered", exchanges.equals("status", "unanswered"), ("api_key",), sent, None),
         ("throttled", throttle > 0, ("api_key",), answered, throttle),
         ("refused_version", refused, ("api_key", "api_version"), sent, None),

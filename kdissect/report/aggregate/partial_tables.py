@@ -210,6 +210,7 @@ FINDING_INPUTS = PartialTable(
         ("topic", TEXT),
         ("topic_id", TEXT),
         ("partition", INT32),
+        ("replica_id", INT32),
         ("second", INT64),
     ),
     sums=("exchanges", "amount"),
@@ -221,6 +222,8 @@ FINDING_INPUTS = PartialTable(
         ("capture_file", TEXT),
         ("request_packet", INT64),
         ("response_packet", INT64),
+        ("request_first_ns", INT64),
+        ("response_first_ns", INT64),
     ),
 )
 """What findings rest on (see `finding_inputs`); `amount` and `most`: sum and maximum of throttled ms."""

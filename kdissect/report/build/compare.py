@@ -16,6 +16,9 @@ from kdissect.report.model.comparison import (
 from kdissect.report.wording import NO_CLIENT_ID, counted, software_text
 
 PlainReport = Mapping[str, Any]
+LIKELY_VALUES, LIKELY_TIMES, LIKELY_NS = 20, 3, 100_000_000
+"""Values on either side, how many times as long, and how much longer a percentile is to be likely slower."""
+
 PERCENTILES = ("p50", "p90", "p99")
 
 
@@ -80,10 +83,18 @@ def _difference(name: str, before: PlainReport | None, after: PlainReport | None
         return Difference.ONLY_AFTER if after else Difference.ONLY_BEFORE if before else Difference.FEW
     old, new = (latency[f"{name}_between_ns"] for latency in (before, after))
     if old is None or new is None:
-        return Difference.FEW
+        return _likely(before[f"{name}_ns"], after[f"{name}_ns"], min(before["count"], after["count"]))
     if new[0] > old[1]:
         return Difference.SLOWER
     return Difference.FASTER if new[1] < old[0] else Difference.SAME
+
+
+def _likely(before_ns: int, after_ns: int, values: int) -> Difference:
+    """Return what percentiles without intervals suggest: only a change that is large is worth a word."""
+    low, high = sorted((before_ns, after_ns))
+    if values < LIKELY_VALUES or high < LIKELY_TIMES * low or high - low < LIKELY_NS:
+        return Difference.FEW
+    return Difference.LIKELY_SLOWER if after_ns == high else Difference.LIKELY_FASTER
 
 
 def more_often(before: int, of_before: int, after: int, of_after: int) -> str:

@@ -26,6 +26,7 @@ SOFTWARE_COLUMNS = {
     "software_name": "client_software_name",
     "software_version": "client_software_version",
 }
+UNKNOWN, NO_DATA = "unknown", "none"
 SUMMED = (
     "lost_bytes",
     "packets",
@@ -81,6 +82,13 @@ def connection_totals(facts: ConnectionFacts) -> ConnectionTotals:
 def _protocols(columns: TableColumns, traffic: Ints) -> tuple[ProtocolRow, ...]:
     names = {name for name in columns.arrow("protocol").to_pylist() if name is not None}
     masks = {name: columns.equals("protocol", name) for name in sorted(names)}
+    # Attempts to connect that were refused or not answered have nothing that could be recognised.
+    unknown = masks.pop(UNKNOWN, np.zeros(columns.rows, bool))
+    masks |= {
+        name: mask
+        for name, mask in ((UNKNOWN, unknown & (traffic > 0)), (NO_DATA, unknown & (traffic == 0)))
+        if mask.any()
+    }
     rows = [
         ProtocolRow(
             protocol=name,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kdissect import limits
+from kdissect.report.findings.capture import STEP_NS
 from kdissect.report.model.summary import CaptureFacts, ConnectionTotals, Figures, QualityCounter
 
 
@@ -101,7 +102,9 @@ QUALITY_RULES = (
     ),
     QualityRule(
         "unmatched",
-        lambda source: source.totals.unanswered + source.totals.orphan_responses,
+        lambda source: (
+            source.totals.unanswered - source.totals.unanswered_open + source.totals.orphan_responses
+        ),
         _expected_responses,
         "requests without a response, or responses without a request: they have no latency",
     ),
@@ -125,7 +128,7 @@ QUALITY_RULES = (
     ),
     QualityRule(
         "clock_steps",
-        lambda source: source.capture.clock_steps,
+        lambda source: source.capture.clock_steps if source.capture.largest_clock_step_ns >= STEP_NS else 0,
         None,
         "times that jump back between packets: latencies around them are wrong",
     ),

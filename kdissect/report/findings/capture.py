@@ -23,6 +23,9 @@ ENOUGH, TIMES_SLOWER, SLOWER_NS = 100, 3, 2_000_000
 COMPARED = (ApiKey.PRODUCE, ApiKey.FETCH)
 """APIs that every broker serves for its partitions; others go to one coordinator or controller."""
 
+STEP_NS = 1_000_000
+"""Packets of several processors are out of step by less than this; a clock that is set is by more."""
+
 SERIOUS_LOSS = 0.01
 
 
@@ -70,9 +73,9 @@ def _connections_to(context: FindingContext, host: str, port: int) -> list[Row]:
 
 
 def clock_steps(context: FindingContext) -> Judgement | None:
-    """Times that jump back between packets, and responses earlier than their request."""
+    """Times that jump back by 1 ms or more between packets, and responses earlier than their request."""
     rows, capture = [], context.capture
-    if capture.clock_steps:
+    if capture.clock_steps and capture.largest_clock_step_ns >= STEP_NS:
         location = capture.largest_clock_step
         at = "" if location is None else f" at packet #{location.request_packet}"
         largest = format_duration(capture.largest_clock_step_ns)

@@ -70,14 +70,26 @@ def _opened(context: FindingContext, *, refused: bool) -> list[Row]:
 
 def refused_connections(context: FindingContext) -> Judgement | None:
     """Servers that answer a SYN with a reset, since no process listens there."""
+    last_open = {
+        server: opened[-1]["first_time_ns"]
+        for server, opened in group_connections(_opened(context, refused=False), server_label)
+    }
     rows = []
     for server, opened in group_connections(_opened(context, refused=True), server_label):
-        lasted_ns = opened[-1]["first_time_ns"] - opened[0]["first_time_ns"]
-        spell = f" for {format_duration(lasted_ns)}" if lasted_ns else ""
+        spell = _spell(opened, last_open.get(server, 0))
         rows.append(connection_evidence(server, f"refused{spell}, tried from {host_labels(opened)}", opened))
     connections = counted(sum(row.count for row in rows), "connection")
     title = f"{connections} refused by {counted(len(rows), 'server')}"
     return Judgement(title, rows) if rows else None
+
+
+def _spell(refused: list[Row], last_open_ns: int) -> str:
+    """Return how long a server refused: until it accepted again, or to the end of the capture."""
+    lasted_ns = refused[-1]["first_time_ns"] - refused[0]["first_time_ns"]
+    lasted = f" for {format_duration(lasted_ns)}" if lasted_ns else ""
+    if last_open_ns > refused[-1]["first_time_ns"]:
+        return lasted
+    return f"{lasted} until the last attempt, and not open again in the capture"
 
 
 def connection_churn(context: FindingContext) -> Judgement | None:

@@ -25,6 +25,7 @@ class Observation(NamedTuple):
     code: int | None
     group_id: str | None
     transactional_id: str | None
+    replica_id: int | None
     second: int | None
     exchanges: int
     amount: int

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kdissect.protocol.api_keys import OFFSET_COMMITS, ApiKey
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import MEMBER_EXPIRED, ErrorCode, is_retriable
 from kdissect.report.findings.evidence import count_exchanges, group_by, observed
 from kdissect.report.findings.finding_context import (
@@ -22,6 +22,9 @@ STORM_REBALANCES, STORM_INTERRUPTIONS = 3, 3
 CRITICAL_REBALANCES = 10
 OPEN_NS = 10 * 10**9
 """A transaction that is idle for longer than this delays all consumers that read committed records only."""
+
+FAREWELLS = frozenset({ApiKey.LEAVE_GROUP})
+"""A member that leaves does not miss its place, and a client that never joined may leave, too."""
 
 AFTER_S, EXPIRED_S, TRIGGERS_SHOWN = 10, 15, 3
 PAUSE_S = 2
@@ -147,7 +150,7 @@ def transactions_open(context: FindingContext) -> Judgement | None:
 
 def member_expired(context: FindingContext) -> Judgement | None:
     """Members that the coordinator no longer knows, or that left since they did not poll in time."""
-    errors = errors_by_client(context, MEMBER_EXPIRED, "Group members removed")
+    errors = errors_by_client(context, MEMBER_EXPIRED, "Group members removed", FAREWELLS)
     rows = list(errors.evidence) if errors else []
     requests = [request for request in context.of_kind("group") if request.group_id is not None]
     for (client, group_id), group in group_by(
@@ -186,14 +189,12 @@ def _absences(requests: list[Observation]) -> Iterator[tuple[Observation, int]]:
 def commit_failed(context: FindingContext) -> Judgement | None:
     """Offset commits that failed; a note if all errors are retriable."""
     errors = [
-        error
-        for error in context.of_kind("error")
-        if error.api_key in OFFSET_COMMITS and error.code != ErrorCode.CONCURRENT_TRANSACTIONS
+        error for error in context.of_kind("failed_commit") if error.code != ErrorCode.CONCURRENT_TRANSACTIONS
     ]
     rows = [
         observed(f"{client}: {subject}", name, group)
         for (client, name, subject), group in group_by(
-            errors, lambda error: (error.client, error.error, error.partition or error.group_id or "?")
+            errors, lambda error: (error.client, error.error, error.group_id or "?")
         )
     ]
     if not rows:

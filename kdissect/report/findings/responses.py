@@ -105,7 +105,11 @@ def unanswered_cut(context: FindingContext) -> Judgement | None:
 
 def leader_moved(context: FindingContext) -> Judgement | None:
     """Partitions that another broker leads, and how long each client sent requests to the wrong one."""
-    errors = [error for error in context.errors(LEADER_MOVED) if error.location.topic is not None]
+    errors = [
+        error
+        for error in context.errors(LEADER_MOVED)
+        if error.location.topic is not None and error.replica_id is None
+    ]
     if not errors:
         return None
     rows = []
@@ -147,9 +151,14 @@ def retriable_lasted(context: FindingContext) -> Judgement | None:
     return Judgement(f"Retriable errors went on for up to {format_duration(longest)}", rows)
 
 
-def errors_by_client(context: FindingContext, wanted: frozenset[ErrorCode], title: str) -> Judgement | None:
+def errors_by_client(
+    context: FindingContext,
+    wanted: frozenset[ErrorCode],
+    title: str,
+    without: frozenset[ApiKey] = frozenset(),
+) -> Judgement | None:
     """Any of these errors."""
-    errors = context.errors(wanted)
+    errors = [error for error in context.errors(wanted) if error.api_key not in without]
     groups = group_by(
         errors,
         lambda error: (

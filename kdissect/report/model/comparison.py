@@ -8,7 +8,9 @@ class Difference(StrEnum):
     """What can be said about a figure of a row; the order is that in which one stands for the whole row."""
 
     SLOWER = "slower"
+    LIKELY_SLOWER = "likely slower"
     FASTER = "faster"
+    LIKELY_FASTER = "likely faster"
     SAME = "no difference shown"
     FEW = "too few values"
     ONLY_BEFORE = "only before"

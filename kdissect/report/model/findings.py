@@ -35,6 +35,10 @@ class Location:
     partition: int | None
     detail: str | None
     """The text of a fault."""
+    request_time_ns: int | None = None
+    """Time of `request_packet`."""
+    response_time_ns: int | None = None
+    """Time of `response_packet`."""
 
 
 class Severity(StrEnum):

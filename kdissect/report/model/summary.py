@@ -251,7 +251,7 @@ class FaultRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolRow:
-    """Connections that speak one protocol."""
+    """Connections that speak one protocol; `none`: no payload was sent."""
 
     protocol: str
     connections: int

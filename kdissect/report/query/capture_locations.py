@@ -14,7 +14,10 @@ OWN = ("capture_file", "request_packet", "response_packet", "connection", "parti
 def capture_locations(
     columns: TableColumns, times_ns: Sequence[int | None], facts: ConnectionFacts, topics: TopicNames
 ) -> list[Location]:
-    """Return the location of each row, which has the columns `OWN`, a client id, a topic, maybe a detail."""
+    """Return the location of each row, which has the columns `OWN`, a client id and a topic.
+
+    It may also have a detail, and the times of the two packets.
+    """
     rows = facts.rows(columns)
     client_ids = facts.client_ids(columns.arrow("client_id"), rows).to_pylist()
     addresses = zip(*(facts.column_at(name, rows).to_pylist() for name in ADDRESS), strict=True)
@@ -24,6 +27,8 @@ def capture_locations(
             client_id=client_id,
             topic=topics.name(row["topic"], row["topic_id"]),
             detail=row.get("detail"),
+            request_time_ns=row.get("request_first_ns"),
+            response_time_ns=row.get("response_first_ns"),
             **{name: row[name] for name in OWN},
             **dict(zip(ADDRESS, address, strict=True)),
         )

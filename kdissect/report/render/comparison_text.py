@@ -8,6 +8,7 @@ from kdissect.report.model.comparison import (
     Comparison,
     ComparisonRow,
     Difference,
+    PercentileComparison,
 )
 from kdissect.report.render.table import (
     TableCell,
@@ -18,7 +19,14 @@ from kdissect.report.render.table import (
 from kdissect.report.render.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Terminal
 from kdissect.text import format_count, format_duration
 
-STYLES = {Difference.SLOWER: RED, Difference.FASTER: GREEN}
+STYLES = {
+    Difference.SLOWER: RED,
+    Difference.LIKELY_SLOWER: YELLOW,
+    Difference.FASTER: GREEN,
+    Difference.LIKELY_FASTER: DIM,
+}
+LARGE = 2.0
+"""A percentile that changed by so many times is written with that factor."""
 COLUMNS = (
     TableColumn("", right=False, shortest=12),
     TableColumn("calls"),
@@ -79,18 +87,28 @@ def _row(row: ComparisonRow, terminal: Terminal) -> list[TableCell]:
         *cells,
         TableCell(format_count(row.errors_before), DIM),
         TableCell(format_count(row.errors_after), RED if row.errors_verdict == "more" else ""),
-        TableCell(_conclusion(row)),
+        TableCell(terminal.show(_conclusion(row))),
     ]
 
 
 def _conclusion(row: ComparisonRow) -> str:
-    """Return what is certain, such as `slower p50 p99, more errors`, or why nothing is."""
-    facts = []
-    for verdict in (Difference.SLOWER, Difference.FASTER):
-        names = [one.percentile for one in row.percentiles if one.verdict is verdict]
-        facts += [f"{verdict} {' '.join(names)}"] if names else []
+    """Return what changed, the largest change first: `likely slower p99 (×18), faster p50`."""
+    changes = []
+    for verdict in STYLES:
+        changed = [one for one in row.percentiles if one.verdict is verdict]
+        if changed:
+            most = max(map(_factor, changed))
+            names = " ".join(one.percentile for one in changed)
+            changes.append((most, f"{verdict} {names}" + (f" (×{most:.3g})" if most >= LARGE else "")))
+    facts = [words for _, words in sorted(changes, key=lambda change: -change[0])]
     facts += [f"{row.errors_verdict} errors"] if row.errors_verdict in ("more", "fewer") else []
     return ", ".join(facts) or row.verdict
+
+
+def _factor(one: PercentileComparison) -> float:
+    """Return how many times as long the slower of both is."""
+    low, high = sorted((one.before_ns or 0, one.after_ns or 0))
+    return high / max(low, 1)
 
 
 def _changes(changes: Sequence[Change], terminal: Terminal) -> list[str]:

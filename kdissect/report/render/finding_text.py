@@ -83,7 +83,18 @@ def _room(terminal: Terminal) -> int:
 def _location(row: Evidence, terminal: Terminal) -> str:
     if row.place is None:
         return ""
-    packet = row.place.request_packet if row.place.request_packet is not None else row.place.response_packet
+    place = row.place
+    packets = [
+        f"{terminal.clock(time_ns)} #{packet}"
+        for time_ns, packet in (
+            (place.request_time_ns, place.request_packet),
+            (place.response_time_ns, place.response_packet),
+        )
+        if time_ns is not None and packet is not None
+    ]
+    if packets:
+        return f" · {' to '.join(packets)}"
+    packet = place.request_packet if place.request_packet is not None else place.response_packet
     time = f" · {terminal.clock(row.first_time_ns)}"
     if packet is not None:
         return f"{time} #{packet}"

@@ -13,7 +13,13 @@ from kdissect.text import (
     format_size,
 )
 
-PROTOCOLS = {"kafka": "Kafka", "kafka-0.7": "Kafka 0.7", "tls": "TLS", "unknown": "not recognised"}
+PROTOCOLS = {
+    "kafka": "Kafka",
+    "kafka-0.7": "Kafka 0.7",
+    "tls": "TLS",
+    "unknown": "not recognised",
+    "none": "without data",
+}
 FILES_NAMED = 3
 SOFTWARE_NAMED = 8
 
@@ -104,8 +110,11 @@ def _traffic(summary: Summary) -> list[TableCell]:
         TableCell(
             f"{format_count(totals.error_responses)} with errors", RED if totals.error_responses else ""
         ),
-        TableCell(f"{format_count(totals.unanswered)} unanswered", RED if totals.unanswered else ""),
     ]
+    unanswered = totals.unanswered - totals.unanswered_open
+    phrases.append(TableCell(f"{format_count(unanswered)} unanswered", RED if unanswered else ""))
+    if totals.unanswered_open:
+        phrases.append(TableCell(f"{format_count(totals.unanswered_open)} in flight at the end"))
     return phrases if totals.answered else [*phrases, TableCell("no responses: no latencies", YELLOW)]
 
 

@@ -8,7 +8,7 @@ import pytest
 from kdissect.report.build.report import build_report
 from kdissect.report.model.summary import CaptureFacts
 from kdissect.report.partials import summarise
-from kdissect.tables.schemas import CONNECTIONS
+from kdissect.tables.schemas import CONNECTIONS, EXCHANGES
 from tests.helpers import paper_capture
 from tests.helpers.finding_cases import (
     FindingCase,
@@ -21,6 +21,7 @@ from tests.helpers.paper_capture import MS
 from tests.helpers.report_rows import (
     PRODUCE,
     connection,
+    exchange_of,
     many,
 )
 
@@ -81,3 +82,17 @@ def test_where_the_clock_went_back():
     assert (
         "by up to 2.50s" in row.detail or "by up to 2.49s" in row.detail
     )  # less the time between the two packets
+
+
+def test_processors_that_time_packets_are_no_clock_that_was_set():
+    """Packets of several processors are out of step by some 10 µs, which is nothing to warn of."""
+    rows = [exchange_of(1, 0, PRODUCE, 0)]
+    tables = {
+        "exchanges": paper_capture.table(rows, EXCHANGES),
+        "connections": paper_capture.table([connection(1)], CONNECTIONS),
+    }
+    for step_ns, is_told in ((23_000, False), (1_000_000, True)):
+        facts = CaptureFacts(clock_steps=3, largest_clock_step_ns=step_ns)
+        summary = build_report(summarise(tables), facts)
+        assert ("clock_steps" in {finding.name for finding in summary.findings}) is is_told
+        assert ("clock_steps" in {counter.name for counter in summary.doubts}) is is_told

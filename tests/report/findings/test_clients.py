@@ -122,3 +122,11 @@ def test_records_that_do_not_shrink_are_no_finding():
     for made, expected in ((300, ["not_compressed"]), (990, [])):
         fires = written(600, 40, 4000, "none", sampled_bytes=1000, sampled_lz4_bytes=made)
         assert [one.name for one in report(*fires).findings] == expected
+
+
+def test_a_refusal_that_lasts_to_the_end_says_so():
+    (finding,) = report([], [], refused_syns(3)).findings
+    assert "not open again in the capture" in finding.evidence[0].detail
+    back = [*refused_syns(3), connection(1, first_time_ns=T + 90 * SECOND)]
+    (finding,) = report([], [], back).findings
+    assert "not open again" not in finding.evidence[0].detail

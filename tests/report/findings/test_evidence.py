@@ -23,6 +23,7 @@ def observation(first_s, last_s, exchanges=1, client="a", server="b1", partition
         code=6,
         group_id=None,
         transactional_id=None,
+        replica_id=None,
         second=None,
         exchanges=exchanges,
         amount=0,

@@ -12,6 +12,7 @@ from tests.helpers.finding_cases import (
     findings_of,
     manifest_entry,
 )
+from tests.helpers.paper_capture import partition
 from tests.helpers.report_rows import (
     ADD_PARTITIONS,
     COMMIT,
@@ -78,6 +79,23 @@ def test_a_rule_fires_and_is_quiet(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_finding_has_a_recorded_incident_and_a_quiet_capture(name: str) -> None:
     check_recorded_case(name, CASES[name])
+
+
+def test_a_leave_without_a_member_id_puts_nobody_out():
+    leaves = failing(1, LEAVE, 25, [0, 100], group_id="readers")
+    assert "member_expired" not in {finding.name for finding in report(leaves).findings}
+
+
+def test_refused_commits_are_counted_by_request_and_not_by_partition():
+    commits = failing(1, COMMIT, 22, [0, 100], group_id="readers")
+    partitions = [
+        partition(1, ordinal, 8, number, None, topic="orders", error_code=22)
+        for ordinal in range(2)
+        for number in range(12)
+    ]
+    found = {finding.name: finding for finding in report(commits, partitions).findings}
+    assert found["commit_failed"].title == "2 offset commits failed"
+    assert found["commit_failed"].count == 2
 
 
 def test_what_set_a_rebalance_off():

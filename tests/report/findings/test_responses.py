@@ -129,3 +129,17 @@ def test_who_waited_for_the_broker_that_stopped():
     evidence = finding.evidence
     assert finding.last_time_ns - finding.first_time_ns < 30 * SECOND  # it was stopped for fourteen
     assert {row.subject for row in evidence} >= {"orders-rdkafka at 127.0.0.1", "billing-1 at 127.0.0.1"}
+
+
+def test_a_follower_that_asks_an_old_leader_is_no_client():
+    fetches = many(3, FETCH, 100, replica_id=2)
+    found = {finding.name for finding in report(fetches, produced(1, 3, error_code=6)).findings}
+    assert "leader_moved" not in found
+
+
+def test_evidence_has_the_time_of_each_of_its_packets():
+    slow = [exchange_of(1, 0, PRODUCE, 100, 5000 * MS, request_packet=7, response_packet=9)]
+    found = {finding.name: finding for finding in report(slow, produced(0, 1, error_code=6)).findings}
+    place = found["leader_moved"].evidence[0].place
+    assert (place.request_packet, place.request_time_ns) == (7, T + 100 * MS)
+    assert (place.response_packet, place.response_time_ns) == (9, T + 5100 * MS)

@@ -11,7 +11,7 @@ from kdissect.report.partials import summarise
 from kdissect.report.render.header import header
 from kdissect.report.render.report_text import render
 from kdissect.report.render.terminal import Terminal
-from kdissect.tables.schemas import CONNECTIONS
+from kdissect.tables.schemas import CONNECTIONS, EXCHANGES
 from tests.helpers import paper_capture
 
 
@@ -76,3 +76,29 @@ def test_filters_are_shown_since_they_narrow_every_figure(summary):
     filtered = replace(summary, filters=(AppliedFilter(option="--topic", values=("orders", "a\x1bb")),))
     (line,) = [line for line in header(filtered, Terminal(120)) if line.startswith(" Filters")]
     assert line.split(maxsplit=1)[1] == "--topic orders or a\\x1bb"
+
+
+def test_what_is_in_flight_at_the_end_is_not_unanswered():
+    rows = [
+        paper_capture.exchange(2, at, (1, "Fetch", 13), 100 + at, None, status="unanswered")
+        for at in range(12)
+    ]
+    whole = [row | {"lost_bytes": 0, "closed": "open"} for row in paper_capture.CONNECTION_ROWS]
+    tables = {
+        "connections": paper_capture.table(whole, CONNECTIONS),
+        "exchanges": paper_capture.table(rows, EXCHANGES),
+    }
+    summary = build_report(summarise(tables), paper_capture.CAPTURE)
+    text = render(summary, Terminal(120, full=False))
+    assert "12 in flight at the end" in text
+    assert " 0 unanswered" in text
+    assert "unmatched" not in {counter.name for counter in summary.doubts}
+
+
+def test_refused_attempts_are_connections_without_data():
+    silent = {"protocol": "unknown", "closed": "rst", "bytes_to_server": 0, "bytes_to_client": 0}
+    rows = [*paper_capture.CONNECTION_ROWS, paper_capture.CONNECTION_ROWS[0] | silent | {"connection": 9}]
+    tables = paper_capture.tables() | {"connections": paper_capture.table(rows, CONNECTIONS)}
+    text = render(build_report(summarise(tables), paper_capture.CAPTURE), Terminal(160, full=False))
+    assert "1 without data" in text
+    assert "not recognised" not in text
