@@ -105,8 +105,9 @@ class Librdkafka:
     def produce(self) -> None:
         producer = self.library.Producer(self.config)
         for number, pause in pauses(self.work):
-            if pause:
-                producer.poll(pause)
+            due = time.monotonic() + pause
+            while (left := due - time.monotonic()) > 0:
+                producer.poll(left)  # returns earlier when something was delivered
             self.send(producer, number)
             producer.poll(0)
         producer.flush(30)

@@ -298,7 +298,7 @@ def deployment(s: Scene) -> None:
     s.start("consume", topics=topics, group=group)
     s.opening()
     s.wait(11, 13)
-    bad = good | {"linger_ms": 0, "burst": 1, "per_second": 130} | new
+    bad = good | {"linger_ms": 0, "burst": 1, "per_second": 90} | new
     s.blame("deployment", {"kind": "client", "name": service, "from": old, "to": new}, [service, *names])
     for number, client in enumerate(running):
         s.stop(client)
