@@ -1,7 +1,8 @@
 """Clients in Python for the incidents: `python -m tests.lab.clients.worker WORK.json`.
 
 librdkafka (through confluent-kafka), kafka-python and aiokafka do the same work, each with its own habits.
-None gives up: what fails is printed, and the work goes on until the process is ended.
+None gives up: what fails is printed, and the work goes on until the process is ended. A consumer that is asked
+to end (SIGTERM) leaves its group.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import random
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -115,6 +116,12 @@ class Librdkafka:
     def consume(self) -> None:
         consumer = self.library.Consumer(self.config)
         consumer.subscribe(self.work.topics)
+        try:
+            self._read(consumer)
+        finally:
+            consumer.close()
+
+    def _read(self, consumer: Any) -> None:
         read = 0
         while True:
             message = consumer.poll(0.5)
@@ -202,11 +209,14 @@ class KafkaPython:
         ) | work.extra  # fmt: skip
         consumer = self.library.KafkaConsumer(*work.topics, **config)
         read = 0
-        while True:
-            for records in consumer.poll(timeout_ms=500).values():
-                for _ in records:
-                    read += 1
-                    time.sleep(rest(work, read))
+        try:
+            while True:
+                for records in consumer.poll(timeout_ms=500).values():
+                    for _ in records:
+                        read += 1
+                        time.sleep(rest(work, read))
+        finally:
+            consumer.close()
 
     def connect(self) -> None:
         for number, pause in pauses(self.work):
@@ -262,13 +272,21 @@ class Aiokafka:
             max_poll_interval_ms=work.poll_ms, group_instance_id=work.instance_id,
         ) | work.extra  # fmt: skip
         consumer = self.library.AIOKafkaConsumer(*work.topics, **config)
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         await consumer.start()
         read = 0
-        while True:
-            for records in (await consumer.getmany(timeout_ms=500)).values():
-                for _ in records:
-                    read += 1
-                    await asyncio.sleep(rest(work, read))
+        try:
+            while True:
+                for records in (await consumer.getmany(timeout_ms=500)).values():
+                    for _ in records:
+                        read += 1
+                        await asyncio.sleep(rest(work, read))
+        except asyncio.CancelledError:
+            sys.exit(0)
+        finally:
+            await consumer.stop()
 
 
 def _report(done: asyncio.Future[Any]) -> None:
@@ -297,9 +315,13 @@ def _security(work: Work) -> dict[str, Any]:
 LIBRARIES = {"librdkafka": Librdkafka, "kafka-python": KafkaPython, "aiokafka": Aiokafka}
 
 
+def _end(_signal: int, _frame: object) -> None:
+    sys.exit(0)
+
+
 def main() -> None:
     work = Work(**json.loads(Path(sys.argv[1]).read_text()))
-    random.seed(work.client_id)
+    signal.signal(signal.SIGTERM, _end)
     while True:
         try:
             getattr(LIBRARIES[work.library](work), work.role)()

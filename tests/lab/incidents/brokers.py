@@ -19,7 +19,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import ElectionType, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ElectionType,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from tests.lab import broker_requests as wire
@@ -31,7 +38,6 @@ from tests.lab.releases import CURRENT
 from tests.lab.security import SCRAM_USERS
 
 _TEMPLATES = Path(__file__).parents[1] / "templates"
-CGROUPS = Path("/sys/fs/cgroup/cpu")
 USERS = {"alice": "correct-horse-battery", "bob": "paper-clip-staple"}
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -94,20 +100,14 @@ class Broker:
     def thaw(self) -> int:
         return self._send(signal.SIGCONT)
 
-    def limit_cpu(self, share: float | None) -> int:
-        """Limit the process to that share of one processor, or to nothing; return when that was."""
-        group = CGROUPS / f"kdissect-lab-{self.child.process.pid}"  # type: ignore[union-attr]
-        if share is None:
-            if group.exists():
-                for pid in (group / "cgroup.procs").read_text().split():
-                    (CGROUPS / "cgroup.procs").write_text(pid)
-                group.rmdir()
-            return time.time_ns()
-        group.mkdir(exist_ok=True)
-        (group / "cpu.cfs_period_us").write_text("100000")
-        (group / "cpu.cfs_quota_us").write_text(str(int(share * 100_000)))
-        (group / "cgroup.procs").write_text(str(self.child.process.pid))  # type: ignore[union-attr]
-        return time.time_ns()
+    def stutter(self, stopped_s: float, running_s: float, lasting_s: float) -> None:
+        """Stop the process again and again, for that long each time: everything it does takes longer."""
+        end = time.monotonic() + lasting_s
+        while time.monotonic() < end:
+            self.freeze()
+            time.sleep(stopped_s)
+            self.thaw()
+            time.sleep(running_s)
 
     def _send(self, number: signal.Signals) -> int:
         assert self.child.process is not None
@@ -160,7 +160,26 @@ class Brokers:
             {"bootstrap.servers": self.bootstrap("ADMIN"), "client.id": "operator", "log_level": 0}
         )
         self.ready(90)
+        self._warm_up()
         return self
+
+    def _warm_up(self, seconds: float = 15) -> None:
+        """Keep new processes busy for a while, so that compiling them is in no recording."""
+        topic = self.create_topic("warm-up")
+        own = {"bootstrap.servers": self.bootstrap("ADMIN"), "log_level": 0}
+        producer = Producer(own | {"acks": "all", "transactional.id": topic})
+        consumer = Consumer(own | {"group.id": topic, "auto.offset.reset": "earliest"})
+        consumer.subscribe([topic])
+        producer.init_transactions(60)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            producer.begin_transaction()
+            for number in range(20):
+                producer.produce(topic, bytes(300), str(number).encode())
+            producer.commit_transaction(60)
+            consumer.consume(20, 0.01)
+        consumer.close()
+        self.delete_topics([topic])
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -48,14 +48,14 @@ def broker_stopped(s: Scene) -> None:
 
 @scenario("broker-slow", twin_of="path-slow")
 def broker_slow(s: Scene) -> None:
+    """The process gets the processor for a part of the time only: all of its clients wait longer."""
     s.background(producers=3, consumers=2)
     s.opening()
     s.wait(11, 14)
     broker = s.broker()
-    s.blame_broker("broker-slow", broker, broker.limit_cpu(s.between(0.05, 0.07)))
-    s.later(broker.limit_cpu, None)
-    s.wait(14, 16)
-    broker.limit_cpu(None)
+    s.later(broker.thaw)
+    s.blame_broker("broker-slow", broker)
+    broker.stutter(s.between(0.06, 0.11), s.between(0.01, 0.02), s.between(14, 16))
 
 
 @scenario("broker-stutters", twin_of="broker-slow")
@@ -67,12 +67,7 @@ def broker_stutters(s: Scene) -> None:
     broker = s.broker()
     s.later(broker.thaw)
     s.blame_broker("broker-slow", broker, accepted=["broker-frozen"])
-    end = time.monotonic() + s.between(11, 13)
-    while time.monotonic() < end:
-        broker.freeze()
-        s.wait(0.5, 0.7)
-        broker.thaw()
-        s.wait(0.15, 0.25)
+    broker.stutter(s.between(0.5, 0.7), s.between(0.15, 0.25), s.between(11, 13))
 
 
 @scenario("leader-election", twin_of="broker-stopped")

@@ -39,6 +39,7 @@ func franz(work Work) error {
 		return err
 	}
 	defer client.Close()
+	OnStop(client.Close)
 	switch work.Role {
 	case "produce":
 		work.Paced(func(number int) {

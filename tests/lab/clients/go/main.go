@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -100,6 +102,17 @@ func (w Work) Moment() time.Time {
 }
 
 func (w Work) Brokers() []string { return strings.Split(w.Bootstrap, ",") }
+
+// OnStop closes the client in order when the process is asked to end: its members leave their groups.
+func OnStop(closing func()) {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGTERM)
+	go func() {
+		<-asked
+		closing()
+		os.Exit(0)
+	}()
+}
 
 func main() {
 	text, err := os.ReadFile(os.Args[1])

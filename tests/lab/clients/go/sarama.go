@@ -32,6 +32,7 @@ func saramaClient(work Work) error {
 		if err != nil {
 			return err
 		}
+		OnStop(func() { producer.Close() })
 		go func() {
 			for failure := range producer.Errors() {
 				log.Println("not delivered:", failure.Err)
@@ -45,6 +46,7 @@ func saramaClient(work Work) error {
 			return err
 		}
 		defer group.Close()
+		OnStop(func() { group.Close() })
 		for {
 			if err := group.Consume(context.Background(), work.Topics, &reader{work: work}); err != nil {
 				log.Println("failed:", err)

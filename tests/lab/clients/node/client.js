@@ -43,11 +43,17 @@ async function paced(step) {
   }
 }
 
+// Members leave their groups when the process is asked to end.
+function onStop(connected) {
+  process.on("SIGTERM", () => connected.disconnect().finally(() => process.exit(0)));
+}
+
 async function produce() {
   const producer = client().producer({
     createPartitioner: Partitioners.DefaultPartitioner,
     idempotent: work.idempotent,
   });
+  onStop(producer);
   await producer.connect();
   await paced((number) => {
     const topic = work.topics[number % work.topics.length];
@@ -63,6 +69,7 @@ async function consume() {
     groupId: work.group,
     ...(work.session_ms ? { sessionTimeout: work.session_ms, heartbeatInterval: Math.floor(work.session_ms / 3) } : {}),
   });
+  onStop(consumer);
   await consumer.connect();
   await consumer.subscribe({ topics: work.topics, fromBeginning: work.reset === "earliest" });
   let read = 0;
