@@ -1,15 +1,14 @@
 """How often the first line of a report names the cause: `python -m tests.lab.score [FOLDER …]`.
 
-In: recordings with the truth beside them (`tests.lab.incidents`). Each is analyzed, all in one Spark session, and
-the incidents of its report, behind them its warnings, are compared with the truth:
+In: recordings with the truth beside them (`tests.lab.incidents`). Each is analyzed, all in one Spark session,
+and the lines of its report (incidents, then the warnings that none explains) are compared with the truth:
 
     cause       whether the first line has the true cause, and which line has it
     culprit     whether that line names who it was: a broker, a client, a group, a topic, an address
     onset       how many seconds its beginning is from the true one
     warnings    on healthy captures: every incident and every warning counts against the report
 
-Seed 1 is what rules were tuned on, every other seed is what they are judged by. The page `docs/incident-score.md`
-shows both apart. `right` has the names of causes that count as the true one.
+Rules were tuned on recordings of seed 1, and are judged by all others. The page shows both apart.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kdissect.report.model.findings import Evidence
     from kdissect.report.model.summary import Summary
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,24 @@ FIRST, WITHIN_S = 3, 1.0
 LOUD = ("critical", "warning")
 
 ALSO_RIGHT: dict[str, tuple[str, ...]] = {}
-"""Names of a report's causes that count as a truth's cause, beside the same name."""
+"""Names of causes in reports that say the same as a cause of the truth in other words."""
+
+
+INTRODUCTION = """\
+# How often the first line is right
+
+Incidents were made on clusters of three Kafka 4.3.1 brokers, with clients in Python, Go, Node and Java.
+They were recorded with the truth beside each capture ([how](../CONTRIBUTING.md#record-incidents)). This page
+is written by `python -m tests.lab.score --write FOLDER`. It compares the first line of each report with the
+truth:
+
+- *rank*: the number of the line that has the true cause. A wrong first line is bold.
+- *culprit*: whether that line names the broker, client, group, topic or address.
+- *onset*: the distance between the reported and the true beginning.
+- *lines*: how many incidents and warnings the report shows in all. A healthy capture should have none.
+
+Each scenario was recorded with several seeds. Who, when, which broker, the libraries and the other load
+follow from the seed. Rules were written while looking at seed 1, and not at the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +60,7 @@ class Line:
     name: str
     text: str
     begin_ns: int | None
+    end_ns: int | None = None
 
     def names(self, words: Iterable[str]) -> bool:
         return any(word in self.text for word in words)
@@ -99,19 +117,20 @@ def recordings(folders: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]
 def lines_of(summary: Summary) -> tuple[Line, ...]:
     """Return the incidents of a report, then the findings that are warnings."""
     incidents = [
-        Line(str(one.cause), f"{one.headline} {one.subject.name}", one.begin_ns)
-        for one in getattr(summary, "incidents", ())
-    ]
-    findings = [
-        Line(
-            one.name,
-            " ".join((one.title, *(f"{e.subject} {e.detail}" for e in one.evidence))),
-            one.first_time_ns,
-        )
-        for one in summary.findings
+        Line(one.cause, f"{one.headline} {one.subject.name}", one.begin_ns, one.end_ns)
+        for one in summary.incidents
         if one.severity in LOUD
     ]
+    findings = [
+        Line(one.name, " ".join((one.title, *map(_evidence, one.evidence))), one.first_time_ns)
+        for one in summary.findings
+        if one.severity in LOUD and one.incident is None
+    ]
     return (*incidents, *findings)
+
+
+def _evidence(evidence: Evidence) -> str:
+    return f"{evidence.subject} {evidence.detail}"
 
 
 def judge(captures: Iterable[tuple[Path, dict[str, Any]]]) -> Iterator[Verdict]:
@@ -167,18 +186,7 @@ def page(verdicts: Sequence[Verdict]) -> str:
     """Return the page of the score: recordings that rules were tuned on, and those they are judged by."""
     scored = [one for one in verdicts if one.seed != TUNED]
     tuned = [one for one in verdicts if one.seed == TUNED]
-    parts = [
-        "# How often the first line is right",
-        "",
-        "Incidents were made on clusters of three Kafka 4.3.1 brokers, with clients in Python, Go, Node and Java, and",
-        "recorded with the truth beside each capture ([how](../CONTRIBUTING.md#record-incidents)). This page is written",
-        "by `python -m tests.lab.score FOLDER`. It compares the first line of each report with the truth. A wrong first",
-        "line is bold. *Onset* is the distance between the reported and the true beginning, *lines* the number of",
-        "incidents and warnings that the report shows.",
-        "",
-        "Each scenario was recorded with several seeds. Who, when, which broker, the libraries and the other load follow",
-        "from the seed. Rules were written while looking at seed 1, and not at the others.",
-    ]
+    parts = [INTRODUCTION]
     for title, part in (("Judged by: other seeds", scored), ("Tuned on: seed 1", tuned)):
         if part:
             parts += ["", f"## {title}", "", *(f"- {line}" for line in sums(part)), "", *table(part)]

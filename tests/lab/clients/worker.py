@@ -1,8 +1,8 @@
 """Clients in Python for the incidents: `python -m tests.lab.clients.worker WORK.json`.
 
 librdkafka (through confluent-kafka), kafka-python and aiokafka do the same work, each with its own habits.
-None gives up: what fails is printed, and the work goes on until the process is ended. A consumer that is asked
-to end (SIGTERM) leaves its group.
+None gives up: what fails is printed, and the work goes on until the process is ended. A consumer that is
+asked to end (SIGTERM) leaves its group.
 """
 
 from __future__ import annotations

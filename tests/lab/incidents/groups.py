@@ -35,7 +35,7 @@ def slow_consumer(s: Scene) -> None:
     s.wait(28, 32)
     # %4|1795362768.202|MAXPOLL|… Application maximum poll interval (6000ms) exceeded by 88ms
     moments = [float(line.split("|")[1]) for line in s.log_of(slow) if "MAXPOLL" in line]
-    s.blame_client("slow-consumer", slow, int(moments[0] * 1e9), also=[group])
+    s.blame_client("slow_consumer", slow, int(moments[0] * 1e9), also=[group])
 
 
 @scenario("session-timeout", twin_of="slow-consumer")
@@ -53,7 +53,7 @@ def session_timeout(s: Scene) -> None:
     )
     s.opening()
     s.wait(12, 15)
-    s.blame_client("session-timeout", gone[0], also=[group])
+    s.blame_client("session_timeout", gone[0], also=[group])
     s.stop(gone, orderly=False)
     s.wait(13, 15)
 
@@ -74,7 +74,7 @@ def member_frozen(s: Scene) -> None:
     s.opening()
     s.wait(11, 13)
     assert child.process is not None
-    s.blame_client("session-timeout", work, also=[group])
+    s.blame_client("session_timeout", work, also=[group])
     child.process.send_signal(signal.SIGSTOP)
     s.wait(9, 11)
     s.ended()
@@ -102,7 +102,7 @@ def rebalance_loop(s: Scene) -> None:
             "consume", library, host, topics=[topic], group=group, client_id=name, session_ms=6000
         )
         if number == 0:
-            s.blame_client("rebalance-loop", member[0], onset, also=[group])
+            s.blame_client("rebalance_loop", member[0], onset, also=[group])
         if time.monotonic() > end:
             break
         s.wait(2.2, 3.2)
@@ -120,7 +120,7 @@ def duplicate_instance_id(s: Scene) -> None:
     s.opening()
     s.wait(8, 11)
     second, _ = s.start("consume", library, topics=[topic], group=group, instance_id=name)
-    s.blame("duplicate-instance-id", {"kind": "group", "name": group, "instance": name}, [name])
+    s.blame("duplicate_instance_id", {"kind": "group", "name": group, "instance": name}, [name])
     end = time.monotonic() + s.between(16, 18)
     while time.monotonic() < end:
         s.wait(4)
@@ -141,7 +141,7 @@ def zombie_producer(s: Scene) -> None:
     s.wait(11, 14)
     s.start("transact", s.pick("librdkafka", "franz-go"), topics=[topic], transactional_id=name, per_second=2)
     subject = {"kind": "producer", "name": name, "client": first.client_id}
-    s.blame("zombie-producer", subject, [name, first.client_id])
+    s.blame("zombie_producer", subject, [name, first.client_id])
     s.wait(13, 15)
 
 
@@ -169,7 +169,7 @@ def open_transaction(s: Scene) -> None:
         in_transaction=6,
     )
     s.blame(
-        "open-transaction",
+        "open_transaction",
         {"kind": "producer", "name": name, "client": holder.client_id},
         [name, holder.client_id],
     )
@@ -186,7 +186,7 @@ def inconsistent_group_protocol(s: Scene) -> None:
     s.wait(9, 12)
     library = s.pick("librdkafka", "franz-go", "sarama")
     stranger, _ = s.start("consume", library, topics=[topic], group=group, strategy="roundrobin")
-    s.blame_client("inconsistent-group-protocol", stranger, also=[group])
+    s.blame_client("inconsistent_group_protocol", stranger, also=[group])
     s.wait(16, 18)
 
 
@@ -204,7 +204,7 @@ def growing_lag(s: Scene) -> None:
         rest_ms=s.between(60, 90),
     )
     s.opening()
-    s.blame_client("growing-lag", slow, s.truth["begin_ns"], also=[group, topic])
+    s.blame_client("growing_lag", slow, s.truth["begin_ns"], also=[group, topic])
     s.wait(31, 34)
 
 
@@ -230,4 +230,4 @@ def coordinator_moved(s: Scene) -> None:
     if not moved:
         raise RuntimeError("no coordinator moved")
     subject = {"kind": "group", "name": moved[0], "all": moved, "to": broker.name}
-    s.blame("coordinator-moved", subject, [*moved, broker.address, f"broker {broker.number}"], onset)
+    s.blame("coordinator_moved", subject, [*moved, broker.address, f"broker {broker.number}"], onset)

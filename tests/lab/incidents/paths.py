@@ -40,7 +40,7 @@ def path_dead(s: Scene) -> None:
     host, way = _harmed_host(s, "broker", "client")
     s.opening()
     s.wait(10, 13)
-    _blame_path(s, "path-dead", host, way.set(cut=True))
+    _blame_path(s, "path_dead", host, way.set(cut=True))
     s.wait(7, 11)
     s.ended(way.set())
     s.wait(9, 11)
@@ -60,7 +60,7 @@ def pair_dead(s: Scene) -> None:
     client, server = s.place.address("c2"), broker.address.split(":")[0]
     onset = way.set(cut=True, peer=server)
     subject = {"kind": "path", "host": client, "peer": server, "name": f"path {client} to {server}"}
-    s.blame("path-dead", subject, [client, server], onset)
+    s.blame("path_dead", subject, [client, server], onset)
     s.wait(8, 11)
     s.ended(way.set())
     s.wait(8, 10)
@@ -71,7 +71,7 @@ def path_slow(s: Scene) -> None:
     host, way = _harmed_host(s, "broker", "client")
     s.opening()
     s.wait(11, 14)
-    _blame_path(s, "path-slow", host, way.set(delay_s=s.between(0.025, 0.06)))
+    _blame_path(s, "path_slow", host, way.set(delay_s=s.between(0.025, 0.06)))
     s.wait(14, 16)
 
 
@@ -80,7 +80,7 @@ def path_lossy(s: Scene) -> None:
     host, way = _harmed_host(s, "broker", "client")
     s.opening()
     s.wait(10, 13)
-    _blame_path(s, "path-lossy", host, way.set(lost=s.between(0.05, 0.1)))
+    _blame_path(s, "path_lossy", host, way.set(lost=s.between(0.05, 0.1)))
     s.wait(15, 17)
 
 
@@ -107,7 +107,7 @@ def large_packets_lost(s: Scene) -> None:
     )
     address = s.place.address("c2")
     subject = {"kind": "path", "host": address, "name": f"host {address}"}
-    s.blame("large-packets-lost", subject, [address, big.client_id], onset)
+    s.blame("large_packets_lost", subject, [address, big.client_id], onset)
     s.wait(20, 22)
 
 
@@ -131,7 +131,7 @@ def idle_connection_dropped(s: Scene) -> None:
     s.wait(10)
     address = s.place.address("c2")
     subject = {"kind": "path", "host": address, "name": f"host {address}"}
-    s.blame("idle-connection-dropped", subject, [address, quiet.client_id], time.time_ns())
+    s.blame("idle_connection_dropped", subject, [address, quiet.client_id], time.time_ns())
     s.wait(22, 24)
 
 
@@ -157,7 +157,7 @@ def slow_reader(s: Scene) -> None:
     s.wait(8, 10)
     assert child.process is not None
     s.later(child.process.send_signal, signal.SIGCONT)
-    s.blame_client("slow-reader", slow)
+    s.blame_client("slow_reader", slow)
     end = time.monotonic() + s.between(13, 15)
     while time.monotonic() < end:
         child.process.send_signal(signal.SIGSTOP)

@@ -42,7 +42,7 @@ def wrong_password(s: Scene) -> None:
         mechanism=mechanism,
         per_second=10,
     )
-    s.blame_client("wrong-password", wrong, also=["bob"], mechanism=mechanism)
+    s.blame_client("wrong_password", wrong, also=["bob"], mechanism=mechanism)
     s.wait(15, 17)
 
 
@@ -77,7 +77,7 @@ def missing_right(s: Scene) -> None:
         per_second=8,
     )
     s.start("produce", topics=topics, per_second=5)
-    s.blame_client("missing-right", barred, also=["bob", private])
+    s.blame_client("missing_right", barred, also=["bob", private])
     s.wait(15, 17)
 
 
@@ -115,7 +115,7 @@ def record_too_large(s: Scene) -> None:
         value_bytes=9_000,
         per_second=2,
     )
-    s.blame_client("record-too-large", large, also=[small])
+    s.blame_client("record_too_large", large, also=[small])
     s.start("produce", topics=topics, per_second=5)
     s.wait(15, 17)
 
@@ -135,7 +135,7 @@ def missing_topic(s: Scene) -> None:
     lost, _ = s.start(
         role, s.pick("librdkafka", "franz-go", "java", "sarama"), topics=[misspelt], per_second=5
     )
-    s.blame_client("missing-topic", lost, also=[misspelt], meant=real)
+    s.blame_client("missing_topic", lost, also=[misspelt], meant=real)
     s.start("produce", topics=topics, per_second=5)
     s.wait(15, 17)
 
@@ -156,7 +156,7 @@ def offset_out_of_range(s: Scene) -> None:
     s.wait(1)
     library = s.pick("librdkafka", "java", "franz-go")
     late, _ = s.start("consume", library, topics=[topic], group=group, reset="earliest")
-    s.blame_client("offset-out-of-range", late, also=[group, topic])
+    s.blame_client("offset_out_of_range", late, also=[group, topic])
     s.wait(13, 15)
     s.stop(filler)
 
@@ -172,7 +172,7 @@ def poison_record(s: Scene) -> None:
     broken, _ = s.start(
         "consume", "librdkafka", topics=[topic], group=group, poison_after=s.random.randint(10, 25), rest_ms=5
     )
-    s.blame_client("poison-record", broken, also=[group, topic])
+    s.blame_client("poison_record", broken, also=[group, topic])
     s.wait(17, 19)
 
 
@@ -189,7 +189,7 @@ def invalid_timestamp(s: Scene) -> None:
         per_second=4,
         timestamp_offset_ms=3 * 86_400_000,
     )
-    s.blame_client("invalid-timestamp", ahead)
+    s.blame_client("invalid_timestamp", ahead)
     s.wait(15, 17)
 
 
@@ -202,7 +202,7 @@ def metadata_storm(s: Scene) -> None:
     s.opening()
     s.wait(10, 12)
     asking, _ = s.start("list", s.pick("librdkafka", "franz-go", "sarama"), per_second=90)
-    s.blame_client("metadata-storm", asking)
+    s.blame_client("metadata_storm", asking)
     s.wait(13, 15)
 
 
@@ -213,7 +213,7 @@ def connection_storm(s: Scene) -> None:
     s.opening()
     s.wait(10, 12)
     opening, _ = s.start("connect", s.pick("librdkafka", "franz-go", "sarama"), topics=topics, per_second=12)
-    s.blame_client("connection-storm", opening)
+    s.blame_client("connection_storm", opening)
     s.wait(13, 15)
 
 
@@ -232,7 +232,7 @@ def retry_storm(s: Scene) -> None:
     s.opening()
     s.wait(10, 12)
     s.brokers.configure("topic", topic, min_insync_replicas=3)
-    s.blame_client("retry-storm", storming, also=[topic], accepted=["too-few-in-sync-replicas"])
+    s.blame_client("retry_storm", storming, also=[topic], accepted=["too_few_in_sync_replicas"])
     s.wait(13, 15)
 
 
@@ -252,7 +252,7 @@ def tiny_batches(s: Scene) -> None:
         acks="1",
         extra={"batch.num.messages": 1},
     )
-    s.blame_client("tiny-batches", tiny)
+    s.blame_client("tiny_batches", tiny)
     s.wait(14, 16)
 
 
@@ -274,7 +274,7 @@ def hot_partition(s: Scene) -> None:
     s.start("consume", topics=[topic])
     s.opening(2)
     subject = {"kind": "partition", "topic": topic, "name": topic}
-    s.blame("hot-partition", subject, [topic, hot.client_id], s.truth["begin_ns"])
+    s.blame("hot_partition", subject, [topic, hot.client_id], s.truth["begin_ns"])
     s.wait(27, 30)
 
 
@@ -323,7 +323,7 @@ def unsupported_version(s: Scene) -> None:
             per_second=5,
             extra={"api.version.request": False, "broker.version.fallback": "0.9.0"},
         )
-    s.blame_client("unsupported-version", old, also=[s.clients[-1][0].client_id])
+    s.blame_client("unsupported_version", old, also=[s.clients[-1][0].client_id])
     s.wait(14, 16)
 
 
@@ -346,7 +346,7 @@ def tls_failure(s: Scene) -> None:
     host = "c5" if s.on_hosts else "local"
     library = s.pick("librdkafka", "franz-go", "java", "kafkajs", "aiokafka", "sarama")
     failing, _ = s.start("produce", library, host, topics=topics, bootstrap=tls, tls=True, per_second=5)
-    s.blame_client("tls-failure", failing, also=[s.place.address(host)])
+    s.blame_client("tls_failure", failing, also=[s.place.address(host)])
     s.wait(15, 17)
 
 
@@ -365,5 +365,5 @@ def plaintext_to_tls(s: Scene) -> None:
         bootstrap=s.brokers.bootstrap("TLS"),
         per_second=5,
     )
-    s.blame_client("tls-failure", plain, also=[s.place.address(host)])
+    s.blame_client("tls_failure", plain, also=[s.place.address(host)])
     s.wait(14, 16)

@@ -14,7 +14,7 @@ def broker_killed(s: Scene) -> None:
     s.opening()
     s.wait(10, 14)
     broker = s.broker()
-    s.blame_broker("broker-killed", broker)
+    s.blame_broker("broker_killed", broker)
     broker.kill()
     s.wait(16, 18)
 
@@ -25,7 +25,7 @@ def broker_frozen(s: Scene) -> None:
     s.opening()
     s.wait(9, 13)
     broker = s.broker()
-    s.blame_broker("broker-frozen", broker, broker.freeze())
+    s.blame_broker("broker_frozen", broker, broker.freeze())
     s.later(broker.thaw)
     s.wait(4, 7.5)
     s.ended(broker.thaw())
@@ -38,7 +38,7 @@ def broker_stopped(s: Scene) -> None:
     s.opening()
     s.wait(9, 13)
     broker = s.broker()
-    s.blame_broker("broker-stopped", broker)
+    s.blame_broker("broker_stopped", broker)
     broker.stop()
     s.wait(2, 4)
     broker.start()
@@ -54,7 +54,7 @@ def broker_slow(s: Scene) -> None:
     s.wait(11, 14)
     broker = s.broker()
     s.later(broker.thaw)
-    s.blame_broker("broker-slow", broker)
+    s.blame_broker("broker_slow", broker)
     broker.stutter(s.between(0.06, 0.11), s.between(0.01, 0.02), s.between(14, 16))
 
 
@@ -66,7 +66,7 @@ def broker_stutters(s: Scene) -> None:
     s.wait(10, 13)
     broker = s.broker()
     s.later(broker.thaw)
-    s.blame_broker("broker-slow", broker, accepted=["broker-frozen"])
+    s.blame_broker("broker_slow", broker, accepted=["broker_frozen"])
     broker.stutter(s.between(0.5, 0.7), s.between(0.15, 0.25), s.between(11, 13))
 
 
@@ -84,7 +84,7 @@ def leader_election(s: Scene) -> None:
     s.wait(11, 14)
     onset = s.brokers.elect_preferred(*topics)
     subject = {"kind": "server", "id": broker.number, "address": broker.address, "name": broker.name}
-    s.blame("leader-election", subject, [broker.address, f"broker {broker.number}", *topics], onset)
+    s.blame("leader_election", subject, [broker.address, f"broker {broker.number}", *topics], onset)
     s.wait(12, 14)
 
 
@@ -103,7 +103,7 @@ def too_few_in_sync_replicas(s: Scene) -> None:
     broker.stop()
     subject = {"kind": "topic", "name": topic, "missing": broker.name}
     names = [topic, broker.address, f"broker {broker.number}"]
-    s.blame("too-few-in-sync-replicas", subject, names, onset, accepted=["broker-stopped"])
+    s.blame("too_few_in_sync_replicas", subject, names, onset, accepted=["broker_stopped"])
     s.wait(14, 16)
 
 
@@ -123,7 +123,7 @@ def follower_behind(s: Scene) -> None:
     onset = way.set(cut=True, peer=others[0].address.split(":")[0])
     names = [broker.address, f"broker {broker.number}", broker.address.split(":")[0]]
     subject = {"kind": "server", "id": broker.number, "address": broker.address, "name": broker.name}
-    s.blame("follower-behind", subject, names, onset, accepted=["path-dead"])
+    s.blame("follower_behind", subject, names, onset, accepted=["path_dead"])
     s.wait(17, 19)
 
 
@@ -139,7 +139,7 @@ def wrong_advertised_listener(s: Scene) -> None:
     s.brokers.ready()
     s.roll()
     subject = {"kind": "server", "id": broker.number, "name": broker.name, "advertised": wrong}
-    s.blame("wrong-advertised-listener", subject, [wrong], s.truth["begin_ns"])
+    s.blame("wrong_advertised_listener", subject, [wrong], s.truth["begin_ns"])
     for library in s.random.sample(
         ("librdkafka", "java", "franz-go", "kafkajs", "sarama", "kafka-python"), 3
     ):
@@ -172,7 +172,7 @@ def connection_limit(s: Scene) -> None:
         s.brokers.configure("broker", name, max_connections_per_ip_overrides=limits)
     s.wait(0.5)
     address = s.place.address(host)
-    s.blame("connection-limit", {"kind": "client", "host": address, "name": f"host {address}"}, [address])
+    s.blame("connection_limit", {"kind": "client", "host": address, "name": f"host {address}"}, [address])
     for library in s.random.sample(
         ("librdkafka", "java", "franz-go", "sarama", "kafka-python", "aiokafka"), 4
     ):
