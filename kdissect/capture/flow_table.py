@@ -62,8 +62,10 @@ KEY_FIELDS = 10
     OPENED_BY,  # direction and sequence number of the SYN that it begins with; -1 without one
     ACKNOWLEDGING,  # 1: a bare acknowledgement of A was described, 2: one of B; since the last SYN
     COPIES,  # second copies of packets
+    NEWS_OF_A,  # what the last packet of A acknowledges, ~ of it if it closes the window, NO_NEWS before
+    NEWS_OF_B,
     PIECE_FIELDS,
-) = range(KEY_FIELDS, KEY_FIELDS + 11)
+) = range(KEY_FIELDS, KEY_FIELDS + 13)
 
 # Columns of a gathered segment: those of a descriptor, and its piece.
 PIECE = packed.SEGMENT_COLUMNS
@@ -92,6 +94,9 @@ BUCKET_MULTIPLIERS = np.array(  # arbitrary odd numbers, the same for every work
     dtype=np.int64,
 )
 B_OPENED = 1 << 32  # above the sequence number in OPENED_BY
+NO_NEWS = 1 << 32  # above all acknowledgment numbers
+# Of one packet: for itself and for each fragment that waited for it, a descriptor and an acknowledgment.
+MOST_ROWS = 2 * (ip_fragments.HELD + 1)
 
 Int32s = NDArray[np.int32]
 
@@ -139,9 +144,8 @@ class FlowTable:
         self._state = np.array([0, 0, first_packet - recalled, first_packet, 0], dtype=np.int64)
         self._slots = np.full(4 * len(self._pieces), -1, dtype=np.int32)
         self._seen, self._firsts, self._held = new_seen(), new_firsts(), new_held()
-        room = (
-            most_packets + 2 * ip_fragments.HELD + 1
-        )  # fragments that waited since before the split are described too
+        # Fragments that waited since before the split are described too.
+        room = most_packets + 2 * MOST_ROWS + 1
         if room > len(self._segments):
             self._segments = np.empty((room, PIECE + 1), dtype=np.int64)
 
@@ -162,6 +166,9 @@ class FlowTable:
             done = collect_segments(data, base, records, done, self._tables(), self._segment)
             if done == len(records):
                 return
+            if not _has_room(self._state, self._segments):
+                self._segments = np.concatenate([self._segments, np.empty_like(self._segments)])
+                continue
             self._pieces = np.concatenate([self._pieces, np.empty_like(self._pieces)])
             self._slots = np.full(4 * len(self._pieces), -1, dtype=np.int32)
             fill_slots(self._slots, self._pieces, self._multipliers, self._state[PIECES])
@@ -276,6 +283,7 @@ def _piece_of(
         pieces[piece, BUCKET] = _hash(pieces, piece, BUCKET_MULTIPLIERS) & (BUCKETS - 1)
         pieces[piece, FIRST_NS] = time_ns
         pieces[piece, OPENED_BY] = opened_by
+        pieces[piece, NEWS_OF_A] = pieces[piece, NEWS_OF_B] = NO_NEWS
         slots[slot] = piece
         state[PIECES] = piece + 1
     return int(piece)
@@ -301,6 +309,46 @@ def _flags(segment: Int64s, backwards: bool, pieces: Int64s, piece: int) -> int:
         else:
             flags = -1
     return int(flags)
+
+
+@jit_inner
+def _describe_acknowledgment(
+    time_ns: int,
+    packet: int,
+    piece: int,
+    side: int,
+    described: bool,
+    tables: FlowArrays,
+    segment: Int64s,
+) -> None:
+    """Add an acknowledgment if the packet acknowledges more, or closes or opens the window of its `side`.
+
+    A packet with a descriptor of its own (`described`) needs one only while its window is closed.
+    """
+    pieces, control = tables.pieces, segment[headers.CONTROL]
+    is_open = 0 if segment[headers.WINDOW] == 0 and not control & headers.CONTROL_SYN else 1
+    if is_open == 0:
+        pieces[piece, ZERO_WINDOWS] += 1
+    if not control & headers.CONTROL_ACK:
+        return
+    number = segment[headers.ACKNOWLEDGED]
+    news = number if is_open else ~number  # negative
+    is_new = pieces[piece, NEWS_OF_A + side] != news
+    pieces[piece, NEWS_OF_A + side] = news
+    if is_open == 0 if described else is_new:
+        flags = packed.FLAG_ACK_ONLY | packed.FLAG_ACK | side
+        row, segments = tables.state[SEGMENTS], tables.segments
+        segments[row, packed.TIME] = time_ns
+        segments[row, packed.PACKET] = packet
+        segments[row, packed.OFFSET] = 0
+        segments[row, packed.CAPTURED] = 0
+        segments[row, packed.MISSING] = 0
+        segments[row, packed.SEQ] = 0
+        segments[row, packed.ACK] = number
+        segments[row, packed.FLAGS] = flags if is_open else flags | packed.FLAG_WINDOW_CLOSED
+        segments[row, PIECE] = piece
+        pieces[piece, COUNT] += 1
+        tables.state[SEGMENTS] = row + 1
 
 
 @jit_inner
@@ -335,11 +383,10 @@ def _describe(
     counts[PAYLOAD_BYTES] += segment[headers.PAYLOAD_CAPTURED] + missing
     counts[MISSING_BYTES] += missing
     pieces[piece, PACKETS_BA if backwards else PACKETS_AB] += 1
-    if segment[headers.WINDOW] == 0 and not segment[headers.CONTROL] & (
-        headers.CONTROL_SYN | headers.CONTROL_RST
-    ):
-        pieces[piece, ZERO_WINDOWS] += 1
     flags = _flags(segment, backwards, pieces, piece)
+    if not segment[headers.CONTROL] & headers.CONTROL_RST:
+        side = 1 if backwards else 0
+        _describe_acknowledgment(time_ns, packet, piece, side, flags >= 0, tables, segment)
     if flags < 0:
         return
     pieces[piece, COUNT] += 1
@@ -408,15 +455,19 @@ def _next_held(
 
 
 @jit_flat
+def _has_room(state: Int64s, segments: Int64s) -> bool:
+    """Return whether the descriptors of one more packet fit."""
+    return bool(state[SEGMENTS] + MOST_ROWS <= len(segments))
+
+
+@jit_flat
 def collect_segments(
     data: Bytes, base: int, records: Int64s, first: int, tables: FlowArrays, segment: Int64s
 ) -> int:
     """Add the packets of records[first:]. Return the number of the first one for which there was no room."""
     state, counts, held, ports = tables.state, tables.counts, tables.held, tables.ports
     for i in range(first, len(records)):
-        if state[PIECES] + 2 > len(tables.pieces) or state[SEGMENTS] + ip_fragments.HELD >= len(
-            tables.segments
-        ):
+        if state[PIECES] + 2 > len(tables.pieces) or not _has_room(state, tables.segments):
             return i
         link_type, captured, original = records[i, LINK_TYPE], records[i, CAPTURED], records[i, ORIGINAL]
         place, time_ns = records[i, AT], records[i, TIME_NS]

@@ -9,6 +9,10 @@ A descriptor is eight integers (the columns TIME … FLAGS below). Packed, they 
 difference to the byte that its direction is expected to send next, `ack` to that of the other direction:
 mostly a single zero byte.
 
+Some descriptors are acknowledgments (FLAG_ACK_ONLY): a packet without payload that acknowledges more than the
+packets of its direction before it in the piece, or one that closes or opens the receive window. Reassembly
+passes over them. They have no sequence number and no place in the file, and take about four bytes.
+
 A split also has one row with bucket and piece -1: its `Counts`, for the quality of the capture.
 """
 
@@ -61,6 +65,9 @@ FLAG_B_TO_A, FLAG_SYN, FLAG_ACK, FLAG_FIN, FLAG_RST = 1, 2, 4, 8, 16
 # No payload, SYN, FIN or RST: the first acknowledgement of its direction in the piece or after a SYN of it.
 FLAG_BARE_ACK = 32
 _HAS_MISSING = 64  # in the packed flags byte only
+# Only time, packet, acknowledgement number and direction are known, and whether the receive window is zero.
+FLAG_ACK_ONLY = 128
+FLAG_WINDOW_CLOSED = FLAG_RST  # of an acknowledgment
 
 MOST_PACKED = 56  # bytes: a descriptor never takes more
 
@@ -172,6 +179,11 @@ def pack_into(columns: Int64s, order: Int64s, first: int, stop: int, out: Bytes,
         out[at] = flags | (_HAS_MISSING if missing != 0 else 0)
         at = _write_signed(columns[TIME, row] - time, out, at + 1)
         at = _write_signed(columns[PACKET, row] - packet, out, at)
+        if flags & FLAG_ACK_ONLY:
+            expected = expected_a if from_b else expected_b
+            at = _write_signed(_sequence_distance(expected, columns[ACK, row]), out, at)
+            time, packet = columns[TIME, row], columns[PACKET, row]
+            continue
         at = _write_signed(columns[OFFSET, row] - offset, out, at)
         at = _write_varint(captured, out, at)
         if missing != 0:
@@ -206,11 +218,19 @@ def unpack_into(data: Bytes, at: int, count: int, columns: Int64s, first: int) -
     time, packet, offset, expected_a, expected_b = 0, 0, 0, 0, 0
     for row in range(first, first + count):
         header = np.int64(data[at])
-        flags = header & 63
+        flags = header & ~_HAS_MISSING
         change, at = _read_signed(data, at + 1)
         time += change
         change, at = _read_signed(data, at)
         packet += change
+        if flags & FLAG_ACK_ONLY:
+            change, at = _read_signed(data, at)
+            expected = expected_a if flags & FLAG_B_TO_A else expected_b
+            columns[TIME, row], columns[PACKET, row], columns[FLAGS, row] = time, packet, flags
+            columns[ACK, row] = (expected + change) & 0xFFFFFFFF
+            for column in (OFFSET, CAPTURED, MISSING, SEQ):
+                columns[column, row] = 0
+            continue
         change, at = _read_signed(data, at)
         offset += change
         captured, at = _read_varint(data, at)

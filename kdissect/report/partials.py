@@ -19,6 +19,7 @@ from kdissect.report.aggregate.finding_inputs import select_finding_inputs
 from kdissect.report.aggregate.first_seen import find_first_seen
 from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.lag import count_lags
+from kdissect.report.aggregate.network_tables import NETWORK_TABLES, count_network
 from kdissect.report.aggregate.partial_tables import (
     BROKERS,
     CONNECTION_FACTS,
@@ -55,7 +56,7 @@ class Partial:
 
 
 EMPTY = Partial({})
-ALL_TABLES = PARTIAL_TABLES | TIMELINE_TABLES | SIGNAL_TABLES
+ALL_TABLES = PARTIAL_TABLES | NETWORK_TABLES | TIMELINE_TABLES | SIGNAL_TABLES
 
 
 def summarise(
@@ -72,6 +73,7 @@ def summarise(
             parts[part.name] = roll_up(
                 part, _as_table(tables[part.name]).select(part.schema.names).cast(part.schema)
             )
+    parts |= count_network(tables)
     if "exchanges" in tables:
         exchanges, partitions = (
             TableColumns(tables["exchanges"]),

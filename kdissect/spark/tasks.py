@@ -25,6 +25,7 @@ from kdissect.capture.segment_index import (
     pack_counts,
     unpack_counts,
 )
+from kdissect.report.aggregate.network_tables import tcp_step
 from kdissect.report.partials import (
     EMPTY,
     PARTIAL,
@@ -35,11 +36,13 @@ from kdissect.report.partials import (
 from kdissect.report.timeline.count import SOURCE_TABLES
 from kdissect.report.timeline.count_signals import SIGNAL_SOURCES
 from kdissect.report.timeline.grid import Grid
+from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.tables.anonymize import Pseudonyms
 from kdissect.tables.build import dissect_batches
 from kdissect.tables.filters import (
     NO_NAMES,
+    TCP_TABLES,
     BatchFilter,
     CaptureNames,
     Filter,
@@ -79,11 +82,12 @@ def build_tables(
     splits: Sequence[Split],
     treatment: TableOptions,
     wanted: Sequence[str] = (),
+    tcp_step_ns: int = STEP_NS,
 ) -> Iterator[TableBatches]:
     """Return batches of the tables from segment descriptors, with the optional tables that are `wanted`."""
     batch_filter = BatchFilter(treatment.filter, treatment.names)
     on_request = {*wanted, *(("ends",) if treatment.filter.brokers else ())}
-    for tables in dissect_batches(batches, splits, treatment.keys, on_request):
+    for tables in dissect_batches(batches, splits, treatment.keys, on_request, tcp_step_ns):
         kept = batch_filter.select(tables)
         yield treatment.pseudonyms.tables(kept) if treatment.pseudonyms else kept
 
@@ -121,11 +125,13 @@ def summary_step(
     """
     counts = [0] * len(Counts._fields)
     pending, merged = [], EMPTY
+    wanted = SOURCE_TABLES if grid is not None else SIGNAL_SOURCES if steps is not None else ()
     tables_of_splits = build_tables(
         _counting(batches, counts),
         splits,
         treatment,
-        SOURCE_TABLES if grid is not None else SIGNAL_SOURCES if steps is not None else (),
+        (*wanted, *(TCP_TABLES if steps is not None else ())),
+        STEP_NS if steps is None else tcp_step(steps.steps * steps.step_ns),
     )
     for tables in coalesce_batches(tables_of_splits):
         pending.append(summarise(tables, grid, steps))

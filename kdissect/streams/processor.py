@@ -21,6 +21,7 @@ from kdissect.capture.segment_index import (
     ACK,
     CAPTURED,
     FLAG_ACK,
+    FLAG_ACK_ONLY,
     FLAG_B_TO_A,
     FLAG_RST,
     FLAG_SYN,
@@ -35,6 +36,7 @@ from kdissect.jit.rows import array_of
 from kdissect.streams.engine import ExchangeBatch, StreamEngine
 from kdissect.streams.flow_state import PACKET_BITS, Int64s, State
 from kdissect.streams.payload_reader import plan, read_ranges
+from kdissect.streams.tcp.tcp_tracker import STEP_NS, TcpTracker
 from kdissect.streams.tls.tls_session import TlsFacts
 
 # A SYN may be captured later than what it opens, by another queue: not much has been sent by then.
@@ -86,8 +88,9 @@ class FlowProcessor:
     """Connections in the making; see the module's text for the rules.
 
     `tls` gets the records of connections under TLS. With `tokens` raw SASL tokens are returned as rows, too.
-    All connections together hold at most `most_held` bytes of what waits (see `memory_budget`), and what is
-    decrypted as many again.
+    `tcp` sees all packets, those without payload too, and counts by steps of `tcp_step_ns`. All connections
+    together hold at most `most_held` bytes of what waits (see `memory_budget`), and what is decrypted as many
+    again.
     """
 
     def __init__(
@@ -97,7 +100,9 @@ class FlowProcessor:
         tls: DecryptStage,
         tokens: bool = False,
         most_held: int = limits.HELD_BYTES,
+        tcp_step_ns: int = STEP_NS,
     ) -> None:
+        self.tcp = TcpTracker(tcp_step_ns)
         self._splits = splits
         self._current: dict[Endpoints, int] = {}
         self._engine = StreamEngine(max_versions, self._take_records, most_held, tokens)
@@ -119,10 +124,15 @@ class FlowProcessor:
             return
         split = self._splits[pieces["split"][0].as_py()]
         counts = pieces["count"].to_numpy().astype(np.int64)
-        segments = unpack(pieces["segments"], counts)
+        packets = unpack(pieces["segments"], counts)
+        piece_of = np.repeat(np.arange(len(counts)), counts)
+        kept = packets[FLAGS] & FLAG_ACK_ONLY == 0
+        segments, counts = packets[:, kept], np.bincount(piece_of[kept], minlength=len(counts))
         rows = self._connections_of(pieces, segments, counts)
         connection_of = np.repeat(rows, counts)
         segments[PACKET] |= split.index << PACKET_BITS
+        packets[PACKET] |= split.index << PACKET_BITS
+        self.tcp.feed(packets, rows[piece_of], len(self.endpoints))
         directions = 2 * connection_of + (segments[FLAGS] & FLAG_B_TO_A)
         offset_of = self._read_payload(split, segments, directions)
         yield from self._engine.advance(segments, connection_of, offset_of)
@@ -144,6 +154,7 @@ class FlowProcessor:
     def close(self) -> Iterator[ExchangeBatch]:
         """End all connections; return what they still held."""
         yield from self._engine.close()
+        self.tcp.close()
         yield from self.tls.close()
         yield from self._engine.flush()
 

@@ -48,6 +48,8 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     "names": {"topic": "topic", "topic_id": "topic_id"},
     "brokers": {"host": "host"},
     "ends": {"client_host": "host", "server_host": "host"},
+    "tcp_steps": {"client_host": "host", "server_host": "host"},
+    "tcp_spans": {"client_host": "host", "server_host": "host", "capture_file": "capture"},
     "group_events": {
         "client_id": "client",
         "group_id": "group",

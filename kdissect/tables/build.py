@@ -15,14 +15,17 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.capture.index.splits import Split
+from kdissect.jit.rows import array_of
 from kdissect.protocol.schema.registry import highest_versions
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import SASL_TOKEN, Int64s
 from kdissect.streams.processor import FlowProcessor
+from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.decrypt_stage import new_flow_processor
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.tables.connections import (
     ConnectionDetails,
+    client_sides,
     connection_rows,
     end_rows,
 )
@@ -31,6 +34,7 @@ from kdissect.tables.exchanges import exchange_rows
 from kdissect.tables.kafka07_rows import is_kafka07, kafka07_rows
 from kdissect.tables.message_columns import MessageColumns, read_messages
 from kdissect.tables.partitions import partition_rows
+from kdissect.tables.tcp_rows import tcp_span_rows, tcp_step_rows
 from kdissect.tables.topic_ids import (
     KNOWN_NAMES,
     listening_nodes,
@@ -45,6 +49,7 @@ def dissect_batches(
     splits: Sequence[Split],
     keys: KeyLog = NO_KEYS,
     wanted: Collection[str] = (),
+    tcp_step_ns: int = STEP_NS,
 ) -> Iterator[Batches]:
     """Yield batches of tables, by table name, for all connections in `pieces` (rows of PIECES).
 
@@ -52,16 +57,35 @@ def dissect_batches(
 
     `keys` decrypt connections under TLS. `wanted` names the tables on request (`schemas.ON_REQUEST`) that are
     made; their rows come with the exchanges that they are about. ENDS is for callers who cannot wait for the
-    table `connections`.
+    table `connections`. `tcp_step_ns` is the length of a step of TCP_STEPS.
     """
-    processor = new_flow_processor(splits, np.array(highest_versions(), np.int64), keys, tokens=True)
+    processor = new_flow_processor(
+        splits, np.array(highest_versions(), np.int64), keys, tokens=True, tcp_step_ns=tcp_step_ns
+    )
     details = ConnectionDetails()
     for split_pieces in by_split(pieces):
         for batch in processor.feed(split_pieces):
             yield from _rows(batch, processor, details, splits, wanted)
     for batch in processor.close():
         yield from _rows(batch, processor, details, splits, wanted)
-    yield {"connections": connection_rows(processor, details), "names": KNOWN_NAMES}
+    yield {
+        "connections": connection_rows(processor, details),
+        "names": KNOWN_NAMES,
+        **_tcp_tables(processor, splits, wanted),
+    }
+
+
+def _tcp_tables(
+    processor: FlowProcessor, splits: Sequence[Split], wanted: Collection[str]
+) -> dict[str, pa.RecordBatch]:
+    if not {"tcp_steps", "tcp_spans"} & set(wanted):
+        return {}
+    client = client_sides(array_of(processor.state.connections)[: len(processor.endpoints)])
+    ends = end_rows(processor, np.arange(len(client)))
+    return {
+        "tcp_steps": tcp_step_rows(processor.tcp, ends, client),
+        "tcp_spans": tcp_span_rows(processor.tcp, ends, client, splits),
+    }
 
 
 def by_split(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -29,6 +29,7 @@ from kdissect.tables.arrow_columns import (
 from kdissect.tables.log_ends import LogEnds
 from kdissect.tables.message_columns import Bools, MessageColumns
 from kdissect.tables.schemas import CONNECTIONS, ENDS
+from kdissect.tables.tcp_rows import tcp_connection_columns
 from kdissect.text import format_ip
 
 FIRST_VALUES = {
@@ -87,7 +88,7 @@ def connection_rows(processor: FlowProcessor, details: ConnectionDetails) -> pa.
     """Return one row for each connection, in the order in which they were first seen."""
     count = len(processor.endpoints)
     facts, directions, tls = with_tls(processor)
-    client = _client_sides(facts)
+    client = client_sides(facts)
     to_server = directions[2 * np.arange(count) + client]
     to_client = directions[2 * np.arange(count) + 1 - client]
 
@@ -122,6 +123,7 @@ def connection_rows(processor: FlowProcessor, details: ConnectionDetails) -> pa.
             server_rtt, (facts["syn_ns"] > 0) & (facts["syn_ack_ns"] > 0), pa.int64()
         ),
         "client_rtt_ns": int_column(client_rtt, facts["ack_ns"] > 0, pa.int64()),
+        **tcp_connection_columns(processor.tcp, client),
         **{name: details.texts(name, count) for name in FIRST_VALUES},
         "requests": pa.array(facts["requests"]),
         "responses": pa.array(facts["responses"]),
@@ -136,7 +138,7 @@ def connection_rows(processor: FlowProcessor, details: ConnectionDetails) -> pa.
 
 def end_rows(processor: FlowProcessor, rows: Int64s) -> pa.RecordBatch:
     """Return both ends of some connections (ENDS), as far as they are known by now."""
-    client = _client_sides(array_of(processor.state.connections)[rows])
+    client = client_sides(array_of(processor.state.connections)[rows])
     ends = _endpoints([processor.endpoints[row] for row in rows.tolist()], client)
     columns = ends | {
         "connection": pa.array([processor.identities[row] for row in rows.tolist()], pa.int64())
@@ -144,7 +146,7 @@ def end_rows(processor: FlowProcessor, rows: Int64s) -> pa.RecordBatch:
     return pa.record_batch([columns[name] for name in ENDS.names], schema=ENDS)
 
 
-def _client_sides(facts: Records) -> Int64s:
+def client_sides(facts: Records) -> Int64s:
     """Return the side of the client, 0 for A and 1 for B.
 
     Without a handshake or a request it is not known, and servers mostly have the lower port.

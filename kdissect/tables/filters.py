@@ -42,6 +42,9 @@ TableBatches: TypeAlias = Mapping[str, pa.RecordBatch]
 Nodes: TypeAlias = Mapping[int, frozenset[tuple[str, int]]]
 """Addresses (host, port) of the brokers of a capture, by node id."""
 
+TCP_TABLES = {"tcp_steps": "begin_ns", "tcp_spans": "end_ns"}
+"""The tables about TCP, with the column of the latest time of a row."""
+
 EVENT_TABLES = frozenset(("group_events", "transaction_events"))
 """Tables whose rows come with their exchanges, as those of `partitions` do."""
 
@@ -156,7 +159,16 @@ class BatchFilter:
         if "connections" in tables:
             connections = tables["connections"]
             kept["connections"] = connections.filter(pa.array(self._select_connections(connections)))
+            for name, last in TCP_TABLES.items():
+                if name in tables:
+                    kept[name] = self._select_tcp(tables[name], last, kept["connections"]["connection"])
         return kept
+
+    def _select_tcp(self, rows: pa.RecordBatch, last: str, connections: pa.Array) -> pa.RecordBatch:
+        """Return the rows about TCP of selected connections in the window of time."""
+        selected = np.isin(rows["connection"].to_numpy(), connections.to_numpy())
+        selected &= _window_mask(rows["begin_ns"], rows[last].fill_null(0), self._wanted)
+        return rows.filter(pa.array(selected))
 
     @staticmethod
     def _tables_beside(tables: TableBatches) -> list[str]:

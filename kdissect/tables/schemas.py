@@ -37,6 +37,25 @@ NO_RECORDS = "the message carries no records for it"
 NO_SASL = "no SASL was seen"
 NO_TLS = "no TLS"
 
+
+def _acknowledged(receiver: str) -> tuple[Column, ...]:
+    """Return the columns about data to the `receiver` and its acknowledgments."""
+    none = "nothing was timed"
+    trip = f"round trip from data to an acknowledgment without data by the {receiver}"
+    return (
+        Column(
+            f"unacknowledged_to_{receiver}",
+            INT64,
+            f"bytes to the {receiver} that it had not acknowledged at the end",
+            BYTES,
+        ),
+        Column(f"{receiver}_acks", INT64, f"timed acknowledgments of the {receiver}, one segment at a time"),
+        Column(f"{receiver}_ack_min_ns", INT64, f"shortest {trip}", NS, none),
+        Column(f"{receiver}_ack_mean_ns", INT64, f"mean {trip}", NS, none),
+        Column(f"{receiver}_ack_max_ns", INT64, f"longest {trip}", NS, none),
+    )
+
+
 CONNECTION_COLUMNS = (
     Column("connection", INT64, "number of the connection; it depends only on both ends and the first time"),
     Column("client_host", TEXT, "address of the client"),
@@ -78,6 +97,10 @@ CONNECTION_COLUMNS = (
         NS,
         "the handshake was not captured",
     ),
+    Column("closed_by", TEXT, "who sent the first FIN or RST: `client` or `server`", null="nobody did"),
+    Column("closed_ns", INT64, "time of that packet", TIME, "as `closed_by`"),
+    *_acknowledged("server"),
+    *_acknowledged("client"),
     Column("client_id", TEXT, "first client id of its requests", null="no request names one"),
     Column("client_software_name", TEXT, "client software, from ApiVersions", null="the client does not say"),
     Column(
@@ -313,10 +336,58 @@ COLUMNS = {
 TABLES = {name: _schema(*columns) for name, columns in COLUMNS.items()}
 CONNECTIONS, EXCHANGES, PARTITIONS, GROUP_EVENTS, TRANSACTION_EVENTS = TABLES.values()
 
-ON_REQUEST = frozenset({"group_events", "transaction_events", "ends"})
-"""Tables that are made only where they are asked for: reading them takes the plain decoder."""
+ON_REQUEST = frozenset({"group_events", "transaction_events", "ends", "tcp_steps", "tcp_spans"})
+"""Tables that are made only where they are asked for."""
 
 # Learnt beside the tables: the name of a topic id, the address of a node, and both ends of a connection.
 NAMES = _table(topic_id=TEXT, topic=TEXT)
 BROKERS = _table(node_id=INT32, host=TEXT, port=INT32)
 ENDS = _table(connection=INT64, client_host=TEXT, client_port=INT32, server_host=TEXT, server_port=INT32)
+
+# What TCP did: a row for each direction of a connection and step of time, and for each time of standstill.
+# Columns are explained at `streams.tcp.tcp_state.StepRow` and `SpanRow`.
+_DIRECTION = {
+    "connection": INT64,
+    "client_host": TEXT,
+    "server_host": TEXT,
+    "server_port": INT32,
+    "to_server": BOOL,  # the direction of the data
+    "begin_ns": INT64,
+}
+TCP_STEPS = _table(
+    **_DIRECTION,
+    first_ns=INT64,
+    last_ns=INT64,
+    segments=INT64,
+    bytes=INT64,
+    ack_count=INT64,
+    ack_ns=INT64,
+    ack_min_ns=INT64,
+    ack_max_ns=INT64,
+    reply_count=INT64,
+    reply_ns=INT64,
+    reply_min_ns=INT64,
+    reply_max_ns=INT64,
+    repeated=INT64,
+    repeated_bytes=INT64,
+    repeated_first_ns=INT64,
+    repeated_last_ns=INT64,
+    largest_acked=INT64,
+    attempts=INT64,
+    attempt_repeats=INT64,
+    refused=INT64,
+    unanswered=INT64,
+)
+TCP_SPANS = _table(
+    **_DIRECTION,
+    kind=TEXT,
+    outcome=TEXT,
+    end_ns=INT64,
+    packets=INT64,
+    most_repeats=INT64,
+    segment_bytes=INT64,
+    bytes=INT64,
+    idle_ns=INT64,
+    capture_file=TEXT,
+    packet=INT64,
+)

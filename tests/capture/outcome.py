@@ -16,6 +16,7 @@ from kdissect.capture.index.index import index_captures
 from kdissect.capture.inputs import CaptureFile
 from kdissect.capture.scan import scan_split
 from kdissect.capture.segment_index import (
+    FLAG_ACK_ONLY,
     FLAG_BARE_ACK,
     FLAGS,
     Counts,
@@ -35,7 +36,7 @@ def descriptors(batch: pa.RecordBatch) -> list[list[list[int]]]:
 def outcome(path: Path, ports: Iterable[int] = (), bare: bool = True, **options: int) -> dict[str, object]:
     """Return what becomes of a file, put together over its splits.
 
-    Without `bare`, the first bare acknowledgements are left out: every split has its own. `options` are
+    Without `bare`, bare acknowledgements are left out: every split has a first one of its own. `options` are
     split_bytes, range_bytes, chunk_bytes and row_segments.
     """
     found = index_captures(
@@ -54,7 +55,7 @@ def outcome(path: Path, ports: Iterable[int] = (), bare: bool = True, **options:
             who = " ".join(
                 str(row[name].hex() if isinstance(row[name], bytes) else row[name]) for name in ENDPOINTS
             )
-            kept = [one for one in described if bare or not one[FLAGS] & FLAG_BARE_ACK]
+            kept = [one for one in described if bare or not one[FLAGS] & (FLAG_BARE_ACK | FLAG_ACK_ONLY)]
             connections.setdefault(who, []).extend(kept)
             counted = packets.setdefault(who, [row["bucket"], 0, 0, 0])
             for i, name in enumerate(("packets_ab", "packets_ba", "zero_windows"), 1):

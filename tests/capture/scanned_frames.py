@@ -4,6 +4,8 @@ from pathlib import Path
 
 from kdissect.capture.scan import scan_split
 from kdissect.capture.segment_index import (
+    FLAG_ACK_ONLY,
+    FLAGS,
     PIECES,
     Counts,
     unpack_counts,
@@ -31,7 +33,24 @@ def to_client(**segment: object) -> bytes:
 def rows_of(
     folder: Path, *frames: bytes, **options: object
 ) -> tuple[list[dict[str, object]], list[list[list[int]]], Counts]:
-    """Scan frames one microsecond apart; give the rows of pieces, their descriptors, and the counts."""
+    """Scan frames one microsecond apart; give the rows of pieces, their descriptors, and the counts.
+
+    Descriptors of acknowledgments are left out; `acknowledgments_of` returns them.
+    """
+    rows, described, counts = _scanned(folder, *frames, **options)
+    wanted = [[one for one in piece if not one[FLAGS] & FLAG_ACK_ONLY] for piece in described]
+    return rows, wanted, counts
+
+
+def acknowledgments_of(folder: Path, *frames: bytes) -> list[list[list[int]]]:
+    """Return the descriptors of acknowledgments of each piece of frames one microsecond apart."""
+    _, described, _ = _scanned(folder, *frames)
+    return [[one for one in piece if one[FLAGS] & FLAG_ACK_ONLY] for piece in described]
+
+
+def _scanned(
+    folder: Path, *frames: bytes, **options: object
+) -> tuple[list[dict[str, object]], list[list[list[int]]], Counts]:
     packets: list[Packet] = [(1, number, frame) for number, frame in enumerate(frames)]
     (split,) = survey_bytes(folder, pcap(packets)).splits
     batch = scan_split(split, **options)  # type: ignore[arg-type]

@@ -26,12 +26,16 @@ from kdissect.capture.formats.record_reader import ReadOutcome, RecordLayout, Re
 from kdissect.capture.index.splits import CaptureFormat, Interface, interface_table
 from kdissect.capture.packets.headers import HEAD_BYTES
 from kdissect.capture.segment_index import (
+    FLAG_ACK,
+    FLAG_ACK_ONLY,
     FLAG_B_TO_A,
+    FLAG_WINDOW_CLOSED,
 )
 from tests.capture.memory_storage import MemoryStorage
-from tests.capture.scanned_frames import BROKER, CLIENT, rows_of, to_broker, to_client
+from tests.capture.scanned_frames import BROKER, CLIENT, acknowledgments_of, rows_of, to_broker, to_client
 from tests.helpers.crafted_packets import (
     ACK,
+    RST,
     SYN,
     ethernet,
     pcap,
@@ -175,3 +179,37 @@ def test_without_usable_ports_every_port_counts() -> None:
     data = opened([5, 6])
     assert len(table_of(data).pieces) == len(table_of(data, [-1, 1 << 16]).pieces) == 2
     assert len(table_of(data, [5, -1]).pieces) == 1
+
+
+def test_acknowledgments_of_more_bytes_and_changes_of_the_window_are_described(tmp_path: Path) -> None:
+    frames = [
+        to_broker(flags=SYN, seq=100),
+        to_client(flags=SYN | ACK, seq=500, ack=101),
+        to_broker(seq=101, ack=501),  # described: the first one
+        to_broker(seq=101, ack=501, payload=b"request"),
+        to_client(seq=501, ack=108),  # described as the first one of the broker
+        to_client(seq=501, ack=108, window=7),  # nothing new
+        to_broker(seq=108, ack=501, payload=b"another"),
+        to_client(seq=501, ack=115),
+        to_client(seq=501, ack=115, window=0),
+        to_client(seq=501, ack=115, window=0, payload=b"closed"),
+        to_client(seq=507, ack=115),
+        to_client(flags=RST, seq=507, window=0),
+    ]
+    (piece,) = acknowledgments_of(tmp_path, *frames)
+    closed = FLAG_WINDOW_CLOSED
+    assert [(one[1], one[6], one[7] & closed) for one in piece] == [
+        (8, 115, 0),
+        (9, 115, closed),
+        (10, 115, closed),
+        (11, 115, 0),
+    ]
+    assert {one[7] & ~closed for one in piece} == {FLAG_ACK_ONLY | FLAG_ACK | FLAG_B_TO_A}
+    assert [one[0] for one in piece] == [10**9 + 1000 * (one[1] - 1) for one in piece]
+    assert {tuple(one[2:6]) for one in piece} == {(0, 0, 0, 0)}
+
+
+def test_room_for_packets_that_need_two_descriptors() -> None:
+    frames = [ethernet(tcp(ports=(1, 9092), payload=b"x", seq=n, window=0)) for n in range(2000)]
+    flows = table_of(pcap([(1, n, frame) for n, frame in enumerate(frames)]))
+    assert len(flows.segments) == 4000

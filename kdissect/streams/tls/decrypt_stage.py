@@ -33,6 +33,7 @@ from kdissect.jit.rows import array_of
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import TLS_PASSED, Int64s, State
 from kdissect.streams.processor import Endpoints, FlowProcessor
+from kdissect.streams.tcp.tcp_tracker import STEP_NS
 from kdissect.streams.tls.held_records import held_chunks, let_go
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.streams.tls.tls_session import (
@@ -59,10 +60,11 @@ def new_flow_processor(
     keys: KeyLog = NO_KEYS,
     tokens: bool = False,
     most_held: int = limits.HELD_BYTES,
+    tcp_step_ns: int = STEP_NS,
 ) -> FlowProcessor:
     """Return a processor that decrypts TLS connections with `keys`; the other arguments are its own."""
     stage = TlsStage(keys, lambda: new_flow_processor((), max_versions, NO_KEYS, tokens, most_held))
-    return FlowProcessor(splits, max_versions, stage, tokens, most_held)
+    return FlowProcessor(splits, max_versions, stage, tokens, most_held, tcp_step_ns)
 
 
 class TlsStage:

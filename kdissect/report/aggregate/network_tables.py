@@ -1,0 +1,86 @@
+"""Partial tables about TCP: paths by steps of time, and the times at which a connection stood still.
+
+A path is a pair of hosts with the server's port, in one direction. Its rows carry the times of the first and
+the last packet that they count, so that a change is dated to the packet, not to the step.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.report.aggregate.partial_tables import PartialTable, roll_up
+from kdissect.report.aggregate.row_limits import limit_rows
+from kdissect.tables.schemas import BOOL, INT32, INT64, TCP_SPANS, TCP_STEPS, TEXT
+
+PATHS = PartialTable(
+    "paths",
+    keys=(
+        ("begin_ns", INT64),
+        ("client_host", TEXT),
+        ("server_host", TEXT),
+        ("server_port", INT32),
+        ("to_server", BOOL),
+    ),
+    sums=(
+        "segments",
+        "bytes",
+        "connections",
+        "ack_count",
+        "ack_ns",
+        "reply_count",
+        "reply_ns",
+        "repeated",
+        "repeated_bytes",
+        "attempts",
+        "attempt_repeats",
+        "refused",
+        "unanswered",
+    ),
+    lowest=("first_ns", "ack_min_ns", "reply_min_ns", "repeated_first_ns"),
+    highest=("last_ns", "ack_max_ns", "reply_max_ns", "repeated_last_ns", "largest_acked"),
+    most=100_000,
+    spare=(("server_port",), ("client_host",)),
+)
+"""One direction between two hosts in one step of time; columns as in `streams.tcp.tcp_state.StepRow`.
+
+`connections` counts those with packets in the step.
+"""
+
+STANDSTILLS = PartialTable(
+    "standstills",
+    keys=tuple((field.name, field.type) for field in TCP_SPANS),
+    sums=("spans",),
+    most=20_000,
+    earliest="begin_ns",
+)
+"""Times at which data of a connection was not acknowledged, or a receive window was closed.
+
+The columns are those of `streams.tcp.tcp_state.SpanRow`.
+"""
+
+NETWORK_TABLES = {part.name: part for part in (PATHS, STANDSTILLS)}
+
+
+MOST_STEPS = 3600
+NS_PER_SECOND = 10**9
+
+
+def tcp_step(span_ns: int) -> int:
+    """Return the length of a step of PATHS for a capture of `span_ns`: whole seconds, an hour has 3,600."""
+    return max(1, -(-span_ns // (MOST_STEPS * NS_PER_SECOND))) * NS_PER_SECOND
+
+
+def count_network(tables: Mapping[str, pa.RecordBatch | pa.Table]) -> dict[str, pa.Table]:
+    """Return the rows of these tables from batches of `tcp_steps` and `tcp_spans`, if they are there."""
+    counts = {}
+    for source, schema, part, unit in (
+        ("tcp_steps", TCP_STEPS, PATHS, "connections"),
+        ("tcp_spans", TCP_SPANS, STANDSTILLS, "spans"),
+    ):
+        if source in tables:
+            rows = pa.table({name: tables[source][name] for name in schema.names})
+            ones = pa.array(np.ones(rows.num_rows, np.int64))
+            rows = rows.append_column(unit, ones).select(part.schema.names).cast(part.schema)
+            counts[part.name] = limit_rows(part, roll_up(part, rows))
+    return counts
