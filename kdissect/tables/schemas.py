@@ -345,7 +345,7 @@ BROKERS = _table(node_id=INT32, host=TEXT, port=INT32)
 ENDS = _table(connection=INT64, client_host=TEXT, client_port=INT32, server_host=TEXT, server_port=INT32)
 
 # What TCP did: a row for each direction of a connection and step of time, and for each time of standstill.
-# Columns are explained at `streams.tcp.tcp_state.StepRow` and `SpanRow`.
+# Columns are explained at `streams.tcp.tracker_state.StepRow` and `SpanRow`.
 _DIRECTION = {
     "connection": INT64,
     "client_host": TEXT,

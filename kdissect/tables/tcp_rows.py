@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from kdissect.capture.index.splits import Split
 from kdissect.streams.flow_state import PACKET_BITS, Int64s
-from kdissect.streams.tcp.tcp_state import OUTCOME_NAMES, SPAN_NAMES
 from kdissect.streams.tcp.tcp_tracker import TcpTracker
+from kdissect.streams.tcp.tracker_state import OUTCOME_NAMES, SPAN_NAMES
 from kdissect.tables.arrow_columns import int_column, name_column
 from kdissect.tables.schemas import CONNECTIONS, TCP_SPANS, TCP_STEPS
 

@@ -42,7 +42,7 @@ PATHS = PartialTable(
     most=100_000,
     spare=(("server_port",), ("client_host",)),
 )
-"""One direction between two hosts in one step of time; columns as in `streams.tcp.tcp_state.StepRow`.
+"""One direction between two hosts in one step of time; columns as in `streams.tcp.tracker_state.StepRow`.
 
 `connections` counts those with packets in the step.
 """
@@ -56,7 +56,7 @@ STANDSTILLS = PartialTable(
 )
 """Times at which data of a connection was not acknowledged, or a receive window was closed.
 
-The columns are those of `streams.tcp.tcp_state.SpanRow`.
+The columns are those of `streams.tcp.tracker_state.SpanRow`.
 """
 
 NETWORK_TABLES = {part.name: part for part in (PATHS, STANDSTILLS)}

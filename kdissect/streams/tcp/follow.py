@@ -30,7 +30,7 @@ from kdissect.capture.segment_index import (
 )
 from kdissect.jit.decorators import jit_flat, jit_inner
 from kdissect.streams.flow_state import Int64s
-from kdissect.streams.tcp.tcp_state import (
+from kdissect.streams.tcp.tracker_state import (
     ACKNOWLEDGED,
     FIRST_POSITION,
     RESET,

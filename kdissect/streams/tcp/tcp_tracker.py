@@ -10,7 +10,7 @@ import numpy as np
 from kdissect.jit.rows import Records, array_of
 from kdissect.streams.flow_state import Int64s
 from kdissect.streams.tcp.follow import finish_tcp, follow
-from kdissect.streams.tcp.tcp_state import new_tcp_state, with_tcp_connections
+from kdissect.streams.tcp.tracker_state import new_tcp_state, with_tcp_connections
 
 STEP_NS = 1_000_000_000
 STEPS_KEPT, SPANS_KEPT = 1 << 18, 1 << 16

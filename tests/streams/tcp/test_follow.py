@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kdissect.streams.tcp.tcp_state import ACKNOWLEDGED, RESET, STILL_OPEN, UNACKNOWLEDGED, WINDOW_CLOSED
 from kdissect.streams.tcp.tcp_tracker import TcpTracker
+from kdissect.streams.tcp.tracker_state import ACKNOWLEDGED, RESET, STILL_OPEN, UNACKNOWLEDGED, WINDOW_CLOSED
 from tests.streams.tcp.tcp_packets import (
     CLIENT,
     MS,

@@ -1,7 +1,7 @@
 """The tables of the tracker grow and keep their rows."""
 
 from kdissect.jit.rows import array_of
-from kdissect.streams.tcp.tcp_state import new_tcp_state, with_tcp_connections
+from kdissect.streams.tcp.tracker_state import new_tcp_state, with_tcp_connections
 
 
 def test_rows_stay_when_there_are_more_connections() -> None:
