@@ -12,6 +12,7 @@ from kdissect.cli.options import (
     add_common,
     count_argument,
 )
+from kdissect.cli.secret_sources import secret_among
 from kdissect.cli.suggestions import did_you_mean, expand
 from kdissect.protocol.releases import RELEASES
 from kdissect.text import escape_control
@@ -44,6 +45,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     `kdissect FILE` and `kdissect help` are short forms (see `suggestions`).
     """
     parser = build_parser()
+    if refusal := secret_among(arguments):
+        parser.error(refusal)
     words = expand(arguments, parser.commands)
     _check_command(parser, words)
     found, unknown = parser.parse_known_args(words)
@@ -64,11 +67,15 @@ def _check_command(parser: _Parser, words: Sequence[str]) -> None:
 
 
 def _refuse(parser: _Parser, words: Sequence[str], unknown: Sequence[str]) -> NoReturn:
-    """Exit with 2 because of arguments that no option and no position takes."""
+    """Exit with 2 because of arguments that no option and no position takes.
+
+    Values of unknown options are not repeated: one may be a password.
+    """
     current = _command_of(parser, words)
-    wrong = next((word for word in unknown if word[:2] == "--"), "")
-    hint = did_you_mean(wrong.partition("=")[0], current.options) if wrong else ""
-    current.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+    names = [word.partition("=")[0] for word in unknown if word[:1] == "-"]
+    wrong = next((name for name in names if name[:2] == "--"), "")
+    hint = did_you_mean(wrong, current.options) if wrong else ""
+    current.error(f"unrecognized arguments: {' '.join(names or unknown)}{hint}")
 
 
 def _command_of(parser: _Parser, words: Sequence[str]) -> _Parser:

@@ -10,7 +10,7 @@ from typing import Any
 
 from kdissect.cli.context import prepare_run, spark_engine
 from kdissect.cli.filter_options import given_filters
-from kdissect.cli.options import RANKINGS
+from kdissect.cli.options import RANKINGS, anonymizes
 from kdissect.cli.report_build import report_input, signal_grid
 from kdissect.errors import UsageError
 
@@ -58,7 +58,7 @@ def _check_saved(
     path: str, report: Mapping[str, Any], arguments: argparse.Namespace, captures: list[str]
 ) -> None:
     """Raise UsageError for options that cannot change a report that was saved."""
-    if arguments.anonymize or arguments.anonymize_key is not None:
+    if anonymizes(arguments):
         raise UsageError(
             f"{path} is a saved report; --anonymize applies to captures only, so make the report with it"
         )

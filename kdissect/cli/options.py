@@ -4,10 +4,12 @@ import argparse
 import math
 import os
 import re
+import sys
 from typing import TYPE_CHECKING
 
 from kdissect.cli.filter_options import add_filters
-from kdissect.text import parse_size
+from kdissect.cli.secret_sources import ANONYMIZE_VARIABLE, read_secret
+from kdissect.text import escape_control, parse_size
 
 if TYPE_CHECKING:
     from kdissect.tables.anonymize import Pseudonyms
@@ -87,7 +89,7 @@ def add_keylog(parser: argparse.ArgumentParser) -> None:
 
 
 def add_anonymize(parser: argparse.ArgumentParser) -> None:
-    """Add --anonymize and --anonymize-key."""
+    """Add --anonymize and --anonymize-key-file."""
     parser.add_argument(
         "--anonymize",
         action="store_true",
@@ -95,9 +97,10 @@ def add_anonymize(parser: argparse.ArgumentParser) -> None:
         "pseudonyms that differ in each run",
     )
     parser.add_argument(
-        "--anonymize-key",
-        metavar="TEXT",
-        help="anonymize with this key: the same text gives the same names in every run",
+        "--anonymize-key-file",
+        metavar="FILE",
+        help="anonymize with the key in the first line of this file, - asks for it: the same key gives "
+        f"the same names in every run; with --anonymize, ${ANONYMIZE_VARIABLE} may hold it instead",
     )
 
 
@@ -145,9 +148,23 @@ def positive_argument(text: str) -> int:
 
 
 def pseudonyms_of(arguments: argparse.Namespace) -> "Pseudonyms | None":
-    """Return the replacements of names; None unless --anonymize or --anonymize-key is given."""
-    if not arguments.anonymize and arguments.anonymize_key is None:
+    """Return the replacements of names, the same in all calls; None unless options want them."""
+    if not anonymizes(arguments):
         return None
-    from kdissect.tables.anonymize import Pseudonyms
+    if not hasattr(arguments, "pseudonyms"):
+        from kdissect.tables.anonymize import Pseudonyms
 
-    return Pseudonyms.new(arguments.anonymize_key)
+        file = arguments.anonymize_key_file
+        key = read_secret("key of --anonymize", file, ANONYMIZE_VARIABLE, _warn)
+        arguments.pseudonyms = Pseudonyms.new(key)
+    found: Pseudonyms = arguments.pseudonyms
+    return found
+
+
+def anonymizes(arguments: argparse.Namespace) -> bool:
+    """Return whether --anonymize or --anonymize-key-file is given."""
+    return bool(arguments.anonymize) or arguments.anonymize_key_file is not None
+
+
+def _warn(sentence: str) -> None:
+    sys.stderr.write(f"kdissect: {escape_control(sentence)}\n")

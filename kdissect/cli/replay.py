@@ -8,7 +8,6 @@ sent is a `UserError` (exit code 2). A run that diverged, or that meets a `--fai
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,10 +18,11 @@ from typing import Any
 
 from kdissect.cli.context import notify, silent
 from kdissect.cli.filter_options import filter_fields
-from kdissect.cli.replay_options import PASSWORD_VARIABLE
+from kdissect.cli.secret_sources import KEY_PASSWORD_VARIABLE, PASSWORD_VARIABLE, read_secret
 from kdissect.errors import ExitCode, UsageError, UserError
 from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.files import write_atomically
+from kdissect.replay.addresses import is_loopback
 from kdissect.replay.create_topics import CREATED, CreatedTopic, create_topics, missing_topics
 from kdissect.replay.engine.run import Replay
 from kdissect.replay.plan import make_plan
@@ -32,6 +32,7 @@ from kdissect.replay.results.run_page import page
 from kdissect.replay.results.run_text import comparison_text, plan_text
 from kdissect.replay.results.run_thresholds import COMPARISON_VOCABULARY
 from kdissect.replay.results.run_verdicts import EXIT_CODES
+from kdissect.replay.safety import no_plaintext
 from kdissect.replay.settings import (
     Breaker,
     Caps,
@@ -143,7 +144,15 @@ def _prepared_text(outcomes: Sequence[CreatedTopic]) -> list[str]:
 
 
 def settings_of(chosen: argparse.Namespace) -> ReplaySettings:
-    """Return the settings that the options ask for. Raise UsageError for a login without user or password."""
+    """Return the settings that the options ask for.
+
+    Raise UsageError for a login without user or password, or one that would travel unprotected.
+    """
+    credentials, tls = _credentials(chosen), _tls(chosen)
+    if credentials and tls is None and not chosen.plaintext_credentials:
+        for host, port in chosen.target:
+            if not is_loopback(host):
+                raise UsageError(no_plaintext((host, port)))
     return ReplaySettings(
         target=tuple(chosen.target),
         run=getattr(chosen, "name", None) or time.strftime("%Y%m%dT%H%M%S"),
@@ -168,8 +177,9 @@ def settings_of(chosen: argparse.Namespace) -> ReplaySettings:
         filter=partial(_filter, chosen),
         caps=_caps(chosen),
         breaker=Breaker(error_share=chosen.max_errors),
-        credentials=_credentials(chosen),
-        tls=_tls(chosen),
+        credentials=credentials,
+        plaintext_credentials=chosen.plaintext_credentials,
+        tls=tls,
         client_id_prefix=chosen.client_id_prefix,
         answer_deadline_s=chosen.answer_deadline / 1e9,
         dependency_deadline_s=DEPENDENCY_FACTOR * chosen.answer_deadline / 1e9,
@@ -191,9 +201,16 @@ def _caps(chosen: argparse.Namespace) -> Caps:
 
 
 def _tls(chosen: argparse.Namespace) -> Tls | None:
-    if not (chosen.tls or chosen.insecure or chosen.tls_ca):
+    """Return how to speak TLS; None if no option of TLS is given."""
+    file = chosen.tls_key_password_file
+    if file and not chosen.tls_cert:
+        raise UsageError("--tls-key-password-file needs --tls-cert, whose key it opens")
+    if not (chosen.tls or chosen.insecure or chosen.tls_ca or chosen.tls_cert):
         return None
-    return Tls(chosen.tls_ca, chosen.tls_cert, chosen.insecure)
+    password = None
+    if chosen.tls_cert:
+        password = read_secret("password of the TLS key", file, KEY_PASSWORD_VARIABLE, _say)
+    return Tls(chosen.tls_ca, chosen.tls_cert, chosen.insecure, password)
 
 
 def _credentials(chosen: argparse.Namespace) -> Credentials | None:
@@ -201,10 +218,7 @@ def _credentials(chosen: argparse.Namespace) -> Credentials | None:
         return None
     if not chosen.user:
         raise UsageError("--sasl needs --user")
-    if chosen.password_file:
-        password = Path(chosen.password_file).read_text("utf-8").split("\n", 1)[0]
-    else:
-        password = os.environ.get(PASSWORD_VARIABLE, "")
+    password = read_secret("password", chosen.password_file, PASSWORD_VARIABLE, _say)
     if not password:
         raise UsageError(f"--sasl needs a password: in --password-file or in ${PASSWORD_VARIABLE}")
     return Credentials(chosen.sasl, chosen.user, password)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from kdissect.cli.filter_options import ApiArgument, add_filters, api_argument, duration_argument
 from kdissect.cli.options import WHAT_PATHS_ARE, add_keylog, add_quiet, port_argument, size_argument
+from kdissect.cli.secret_sources import KEY_PASSWORD_VARIABLE, PASSWORD_VARIABLE
 from kdissect.text import parse_address
 
-PASSWORD_VARIABLE = "KDISSECT_SASL_PASSWORD"  # noqa: S105 - the name of a variable
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 DEFAULT_DEADLINE_NS = 30 * 10**9
 COMMANDS = {
@@ -149,11 +149,18 @@ TARGET = (
         "NAME",
         f"user for the target; the password comes from ${PASSWORD_VARIABLE} or --password-file",
     ),
-    Option("--password-file", str, "FILE", "file whose first line is the password"),
-    Option("--tls", None, None, "connect with TLS"),
+    Option("--password-file", str, "FILE", "file whose first line is the password; - asks for it"),
+    Option("--plaintext-credentials", None, None, "log in without TLS, also at other hosts than this one"),
+    Option("--tls", None, None, "connect with TLS, as do all options of TLS"),
     Option("--tls-ca", str, "FILE", "file of trusted certificates (default: the system's)"),
     Option("--tls-cert", str, "FILE", "file with the client certificate and its key"),
-    Option("--insecure", None, None, "do not check the target's certificate"),
+    Option(
+        "--tls-key-password-file",
+        str,
+        "FILE",
+        f"file whose first line is the password of that key, - asks for it (or ${KEY_PASSWORD_VARIABLE})",
+    ),
+    Option("--insecure", None, None, "connect with TLS, but do not check the target's certificate"),
 )
 NAMES = (
     Option(

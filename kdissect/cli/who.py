@@ -5,6 +5,7 @@ import json
 import sys
 
 from kdissect.cli.context import analysis_run
+from kdissect.cli.options import anonymizes
 from kdissect.cli.report_build import report_input
 from kdissect.errors import UsageError
 from kdissect.text import escape
@@ -14,7 +15,7 @@ NAMES_LISTED = 5  # other topics, if the requested one is not in the capture
 
 def who(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    if (arguments.anonymize or arguments.anonymize_key) and any(sign in arguments.named for sign in "*?["):
+    if anonymizes(arguments) and any(sign in arguments.named for sign in "*?["):
         raise UsageError("with --anonymize, TOPIC must be a full name without wildcards")
     with analysis_run(arguments) as run:
         summary = report_input(run, arguments).summary()

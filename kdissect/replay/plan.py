@@ -369,5 +369,7 @@ def _warnings(replay: Replay) -> Iterator[str]:
         )
     if loaded.source.mechanisms:
         yield "captured credentials are never used: every connection uses the login of the operator, or none"
+    if replay.settings.credentials and replay.settings.tls and replay.settings.tls.insecure:
+        yield "the target's certificate is not checked: whoever answers in its place gets the login"
     if replay.settings.groups is Groups.OFF:
         yield "consumer groups are not replayed (--groups simple or full)"

@@ -16,7 +16,7 @@ and the topics of Kafka itself. Faults and findings are made of those and of pse
 import hashlib
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
 import pyarrow as pa
@@ -81,7 +81,7 @@ NUMBER = "connection"
 class Pseudonyms:
     """The pseudonyms under one key."""
 
-    key: bytes
+    key: bytes = field(repr=False)
 
     @classmethod
     def new(cls, key: str | None = None) -> "Pseudonyms":

@@ -1,6 +1,7 @@
 """Values of options that several commands share."""
 
 import argparse
+from pathlib import Path
 
 import pytest
 
@@ -54,11 +55,14 @@ def test_masters(master: str) -> None:
     assert parser.parse_args(["--master", master, "x"]).master == master
 
 
-def test_pseudonyms_only_on_request() -> None:
+def test_pseudonyms_only_on_request(tmp_path: Path) -> None:
     parser = argparse.ArgumentParser()
     add_anonymize(parser)
     assert pseudonyms_of(parser.parse_args([])) is None
-    same = [pseudonyms_of(parser.parse_args(["--anonymize-key", "k"])) for _ in range(2)]
+    key = tmp_path / "key"
+    key.write_text("k\n")
+    key.chmod(0o600)
+    same = [pseudonyms_of(parser.parse_args(["--anonymize-key-file", str(key)])) for _ in range(2)]
     others = [pseudonyms_of(parser.parse_args(["--anonymize"])) for _ in range(2)]
     assert len({some.name("topic", "orders") for some in same if some}) == 1
     assert len({some.name("topic", "orders") for some in others if some}) == 2

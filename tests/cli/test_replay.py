@@ -121,3 +121,31 @@ def test_a_capture_of_which_nothing_can_be_sent_is_the_users_to_change(
 def test_a_plan_is_done_with_0(target: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", "plan", CAPTURE, "--target", target, "--format", "json"]) == ExitCode.DONE
     assert json.loads(capsys.readouterr().out)["accounting"]["sent"] > 0
+
+
+def test_a_password_is_written_nowhere(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The attacker reads what a run leaves: output, tracebacks, and the files of the run."""
+    monkeypatch.setenv("KDISSECT_SASL_PASSWORD", "hunter2-and-more")
+    monkeypatch.setenv("KDISSECT_DEBUG", "1")
+    place = tmp_path / "run"
+    command = [
+        "replay",
+        "run",
+        CAPTURE,
+        "--target",
+        target,
+        "--pace",
+        "asap",
+        "--execute",
+        "--out",
+        str(place),
+    ]
+    assert main([*command, "--sasl", "PLAIN", "--user", "me"]) == ExitCode.CONDITION_MET
+    output = capfd.readouterr()
+    left = b"".join(path.read_bytes() for path in place.rglob("*") if path.is_file())
+    assert b'"sasl": "PLAIN"' in left
+    for secret in ("hunter2-and-more", "AG1lAGh1bnRlcjI"):  # also as base64 of a PLAIN message
+        assert secret.encode() not in left
+        assert secret not in output.out + output.err

@@ -99,16 +99,16 @@ def test_options_become_settings(
 
 def test_a_login_needs_a_user_and_a_password(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     with pytest.raises(UsageError, match="--sasl needs --user"):
-        settings("--sasl", "PLAIN")
+        settings("--tls", "--sasl", "PLAIN")
     monkeypatch.delenv("KDISSECT_SASL_PASSWORD", raising=False)
     with pytest.raises(UsageError, match="needs a password"):
-        settings("--sasl", "PLAIN", "--user", "me")
+        settings("--tls", "--sasl", "PLAIN", "--user", "me")
     monkeypatch.setenv("KDISSECT_SASL_PASSWORD", "secret")
-    known = settings("--sasl", "PLAIN", "--user", "me").credentials
+    known = settings("--tls", "--sasl", "PLAIN", "--user", "me").credentials
     assert known is not None
     assert (known.mechanism, known.user, known.password) == ("PLAIN", "me", "secret")
     file = tmp_path / "password"
     file.write_text("from the file\nand not this\n")
-    known = settings("--sasl", "PLAIN", "--user", "me", "--password-file", str(file)).credentials
+    known = settings("--tls", "--sasl", "PLAIN", "--user", "me", "--password-file", str(file)).credentials
     assert known is not None
     assert known.password == "from the file"

@@ -193,13 +193,15 @@ def test_a_dump_tells_no_name(capture: str, capfdbinary: pytest.CaptureFixture[b
     assert len(text.splitlines()) == len(plain.splitlines())
 
 
-def test_a_dump_and_the_tables_give_the_same_names(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_dump_and_the_tables_give_the_same_names(
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pseudonyms = Pseudonyms.new("key")
+    monkeypatch.setenv("KDISSECT_ANONYMIZE_KEY", "key")
     text = dumped(
         capfdbinary,
         str(CAPTURES / "rebalances.pcapng"),
-        "--anonymize-key",
-        "key",
+        "--anonymize",
         "--format",
         "jsonl",
         "--api",

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
+from kdissect.errors import UserError
 from kdissect.replay.addresses import IpAddress, ip_of
 from kdissect.replay.net.connection import Connection
 from kdissect.replay.net.pool import ConnectionPool
@@ -340,13 +341,30 @@ class _Pump:
 
 
 def _tls_context(tls: Tls) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=tls.authority)
+    """Return how to speak TLS. Raise UserError for a file that is not what it should be."""
+    try:
+        context = ssl.create_default_context(cafile=tls.authority)
+    except OSError as error:
+        raise UserError(f"cannot read certificates from {tls.authority}: {_sentence(error)}") from None
     if tls.certificate:
-        context.load_cert_chain(tls.certificate)
+        try:
+            context.load_cert_chain(tls.certificate, password=lambda: _key_password(tls))
+        except OSError as error:
+            reason = _sentence(error) + (" (is the password right?)" if tls.key_password else "")
+            raise UserError(f"cannot read certificate and key from {tls.certificate}: {reason}") from None
     if tls.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def _key_password(tls: Tls) -> str:
+    """Return the password of the key; OpenSSL would ask for it on the terminal."""
+    if tls.key_password is None:
+        raise UserError(
+            f"the key in {tls.certificate} is encrypted: --tls-key-password-file takes its password"
+        )
+    return tls.key_password
 
 
 def _sentence(error: BaseException) -> str:
