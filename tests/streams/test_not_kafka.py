@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.followed import Found, follow
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response
-from tests.streams.test_processor import Found, follow
 
 BULK = 500_000  # bytes of each protocol and direction
 

@@ -17,7 +17,7 @@ import pytest
 
 from kdissect.streams.tls.keylog import parse
 from tests.helpers.tls_ends import CLIENT, SERVER, Ends, certificate
-from tests.streams.test_tls import ASKED, Found, read, wire_of
+from tests.streams.tls.test_decrypt_stage import ASKED, Found, read, wire_of
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
 

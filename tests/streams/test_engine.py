@@ -1,0 +1,38 @@
+"""The engine stops between two steps and goes on at the same place: sizes of pools and slabs do not show."""
+
+from pathlib import Path
+
+from kdissect.streams.engine import FLUSH_AT
+from tests.helpers.followed import brief, follow
+from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response
+
+MANY = 3000  # more than any pool has room for at first
+LARGE = 60_000  # bytes of a segment
+
+
+def sent_in_parts(wire: Wire, side: int, data: bytes, size: int) -> None:
+    for at in range(0, len(data), size):
+        wire.send(side, data[at : at + size])
+
+
+def test_segments_of_thousands_of_frames_lose_none(tmp_path: Path) -> None:
+    wire = Wire(tmp_path / "payload").open()
+    sent_in_parts(wire, CLIENT, b"".join(request(3, 1, number) for number in range(MANY)), LARGE)
+    sent_in_parts(wire, SERVER, b"".join(response(number) for number in range(MANY)), LARGE)
+    found, processor = follow(wire.close())
+    assert brief(found) == [("answered", number) for number in range(MANY)]
+    assert [one.in_flight for one in found] == list(range(1, MANY + 1))
+    direction = processor.state.directions[0]
+    assert direction.payload_bytes == sum(len(request(3, 1, number)) for number in range(MANY))
+    assert direction.retransmitted == 0
+
+
+def test_batches_are_flushed_when_the_table_is_full(tmp_path: Path) -> None:
+    wire = Wire(tmp_path / "payload").open()
+    for first in range(0, 2 * FLUSH_AT, 1000):
+        numbers = range(first, first + 1000)
+        sent_in_parts(wire, CLIENT, b"".join(request(3, 1, number) for number in numbers), LARGE)
+        sent_in_parts(wire, SERVER, b"".join(response(number) for number in numbers), LARGE)
+    found, processor = follow(wire.close())
+    assert [one.correlation_id for one in found] == list(range(len(found)))
+    assert len(found) >= 2 * FLUSH_AT >= len(processor.state.exchanges)
