@@ -131,9 +131,28 @@ CAUSES = (
         ),
         needs="writes refused with NOT_ENOUGH_REPLICAS",
         against="",
-        means="min.insync.replicas is more than the replicas that are in sync, so the topic cannot be written "
-        "with acks=all.",
+        means="min.insync.replicas is more than the replicas that are in sync, so the topic cannot be "
+        "written with acks=all.",
         next="which broker is missing or behind; min.insync.replicas and the replication factor of the topic",
+    ),
+    Cause(
+        name="follower_behind",
+        layer=Layer.CLUSTER,
+        severity=WARNING,
+        anchors=("follower_silent",),
+        judge=cluster_causes.follower_behind,
+        links=(
+            Link(
+                ("follower_silent", "connections_ended", "leader_moved", "leadership_left"), Relation.SERVER
+            ),
+            Link(("latency_rose", "client_latency_rose", "commit_failed"), Relation.ANYWHERE, 2 * SECOND),
+            Link(("errors_repeated", "retriable_errors_lasted"), Relation.SERVER),
+        ),
+        needs="a replica fetcher sends no Fetch to a leader for 3 s or more, while both brokers go on",
+        against="one of the brokers died, froze or cannot be reached by anybody",
+        means="The follower does not copy what is written. It leaves the in-sync replicas after "
+        "replica.lag.time.max.ms, and writes with acks=all wait for it until then.",
+        next="the path between the two brokers; the follower's log and disks; under-replicated partitions",
     ),
     Cause(
         name="leader_election",
@@ -177,6 +196,33 @@ CAUSES = (
         against="a cause that explains this error",
         means="Requests are refused again and again: the error names the reason.",
         next="the name of the error; the client and what it asks for",
+    ),
+    Cause(
+        name="requests_unanswered",
+        layer=Layer.SYMPTOM,
+        severity=CRITICAL,
+        anchors=("requests_open",),
+        judge=symptom_causes.requests_unanswered,
+        links=(Link(("requests_open", "unanswered_timeout"), Relation.CLIENT),),
+        needs="requests without a response on connections that are open at the end, several times as long as "
+        "such requests take",
+        against="a server that froze or a path that is dead explains it",
+        means="These requests hang: the server does not answer them, or the answer does not arrive.",
+        next="the server's log for these clients; retransmissions on the path",
+    ),
+    Cause(
+        name="slow_reader",
+        layer=Layer.SYMPTOM,
+        severity=WARNING,
+        anchors=("slow_transfer",),
+        judge=symptom_causes.slow_reader,
+        links=(
+            Link(("slow_transfer", "client_latency_rose", "lag_growing", "network_slow"), Relation.CLIENT),
+        ),
+        needs="responses to a client need 100 ms or more from their first to their last byte",
+        against="segments are lost on the path, or its round trip is long",
+        means="The client takes responses from its socket more slowly than the server sends them.",
+        next="the client's processing between polls, its processor, receive.buffer.bytes, fetch.max.bytes",
     ),
     Cause(
         name="latency_changed",

@@ -92,9 +92,28 @@ def too_few_in_sync_replicas(case: Case) -> Diagnosis | None:
         Subject(kind=SubjectKind.TOPIC, name=errors.topics[0]) if errors.topics else errors.subject,
         errors.begin_ns,
         errors.end_ns,
-        f"Topic {topic} has too few in-sync replicas since {format_clock(errors.begin_ns)}{names}: {count} of "
-        f"{counted(len(errors.clients), 'client')} refused, {lasted}",
+        f"Topic {topic} has too few in-sync replicas since {format_clock(errors.begin_ns)}{names}: "
+        f"{count} of {counted(len(errors.clients), 'client')} refused, {lasted}",
         0.95,
         (errors,),
         speaks_for=("brokers refuse writes with NOT_ENOUGH_REPLICAS",),
+    )
+
+
+def follower_behind(case: Case) -> Diagnosis | None:
+    """A replica fetcher sends no Fetch to a leader for a while."""
+    silent = case.anchor
+    lasted = format_duration(silent.measures["silent_ns"])
+    ending = f"for {lasted}" if silent.end_ns is not None else f"for {lasted}, to the end of the capture"
+    leader = listed([name for name in silent.servers if name != silent.subject.name], NAMED)
+    name = silent.subject.name
+    return Diagnosis(
+        silent.subject,
+        silent.begin_ns,
+        silent.end_ns,
+        f"{name[:1].upper()}{name[1:]} fetched nothing from {leader} from {format_clock(silent.begin_ns)} "
+        f"{ending}: its replicas fall behind",
+        0.75,
+        (silent,),
+        speaks_for=("both brokers talk to others meanwhile",),
     )

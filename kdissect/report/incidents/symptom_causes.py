@@ -37,3 +37,26 @@ def latency_changed(case: Case) -> Diagnosis | None:
         (rose,),
         speaks_against=("no server, path or quota explains it",),
     )
+
+
+def requests_unanswered(case: Case) -> Diagnosis | None:
+    """Requests without a response when the capture ends."""
+    waiting = case.anchor
+    sentence = waiting.sentence
+    return Diagnosis(
+        waiting.subject,
+        waiting.begin_ns,
+        None,
+        sentence[:1].upper() + sentence[1:],
+        0.6,
+        (waiting,),
+        speaks_against=("the response may come after the end of the capture",),
+    )
+
+
+def slow_reader(case: Case) -> Diagnosis | None:
+    """Responses need long from their first to their last byte."""
+    transfer = case.anchor
+    return Diagnosis(
+        transfer.subject, transfer.begin_ns, transfer.end_ns, transfer.sentence, 0.7, (transfer,)
+    )

@@ -4,8 +4,8 @@
     client_latency_rose    requests of a client do, whatever the server
 
 Latencies are compared as logarithms, each with the mean of its own server, client and API. So a client that
-comes or goes changes nothing, and a mix of slow and quick requests is no noise. Long polls and waits for group
-members are left out.
+comes or goes changes nothing, and a mix of slow and quick requests is no noise. Long polls and waits for
+group members are left out.
 """
 
 from collections.abc import Iterator

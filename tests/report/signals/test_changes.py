@@ -44,7 +44,7 @@ def test_a_few_values_are_no_level():
 
 def test_segments_are_bounded_and_cover_the_series():
     rng = np.random.default_rng(2)
-    segments = find_segments(series(rng, [(step, step % 40 / 4) for step in range(0, STEPS, 20)], 0.1))
+    segments = find_segments(series(rng, [(step, step / 10) for step in range(0, STEPS, 30)], 0.1))
     assert 1 < len(segments) <= MAX_SEGMENTS
     assert [segment.stop for segment in segments[:-1]] == [segment.start for segment in segments[1:]]
     assert (segments[0].start, segments[-1].stop) == (0, STEPS)

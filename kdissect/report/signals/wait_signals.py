@@ -1,0 +1,158 @@
+"""Signals about what waits: followers that do not fetch, requests open at the end, responses that crawl.
+
+follower_silent   a replica fetcher that sends no Fetch to a leader for a while
+requests_open     requests without a response when the capture ends, much longer than usual
+slow_transfer     responses to a client that need long from their first to their last byte
+"""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS, ApiKey
+from kdissect.report.aggregate.grouping import Mask, TableColumns, encode, group_rows, sum_by_group
+from kdissect.report.aggregate.histogram import Ints
+from kdissect.report.findings.connection_evidence import connection_evidence, select_connections
+from kdissect.report.model.incidents import Signal, SubjectKind
+from kdissect.report.signals.kinds import SignalCounts, SignalKind
+from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.signal_context import SignalContext
+from kdissect.report.timeline.signal_tables import PACE, WAITS
+from kdissect.report.wording import client_text, counted
+from kdissect.text import format_clock, format_duration
+
+WAIT_KINDS = (
+    SignalKind("follower_silent", "a replica fetcher that does not fetch", SignalCounts.NOTHING),
+    SignalKind("requests_open", "requests without a response at the end", SignalCounts.WAITS),
+    SignalKind("slow_transfer", "responses that need long to arrive", SignalCounts.WAITS),
+)
+
+SECOND = 10**9
+FETCHER = re.compile(r"broker-(\d{1,9})-fetcher-\d+")
+FOLLOWER_SILENT_NS = 3 * SECOND
+"""Followers fetch every 500 ms at the latest (replica.fetch.wait.max.ms)."""
+
+FOLLOWER_FETCHES = 10
+OPEN_NS = 3 * SECOND
+OPEN_RATIO = 10
+TRANSFER_NS = 100_000_000
+"""A response that needs this long on average is slow: at 1 Gbit/s that is 12 MB."""
+
+TRANSFERS = 5
+
+
+def wait_signals(context: SignalContext) -> Iterator[Signal]:
+    """Yield the signals about what waits."""
+    pace = context.table(PACE)
+    yield from _followers(context, pace)
+    if len(context.facts.numbers):
+        yield from _open(context)
+    yield from _transfers(context, pace)
+
+
+def _followers(context: SignalContext, pace: TableColumns) -> Iterator[Signal]:
+    fetches = pace.filter(pace.ints("api_key") == ApiKey.FETCH)
+    hosts, ports, clients = (
+        fetches.arrow(name).to_pylist() for name in ("server_host", "server_port", "client_id")
+    )
+    pairs: dict[tuple[int, str], list[int]] = {}
+    for row, (host, port, client) in enumerate(zip(hosts, ports, clients, strict=True)):
+        if match := FETCHER.fullmatch(client or ""):
+            pairs.setdefault((int(match[1]), context.servers.name(host, port)), []).append(row)
+    for (node, leader), rows in sorted(pairs.items()):
+        own = np.array(rows)
+        if fetches.ints("exchanges")[own].sum() >= FOLLOWER_FETCHES:
+            yield from _pauses(context, fetches, own, context.servers.of_node(node), leader)
+
+
+def _pauses(
+    context: SignalContext, fetches: TableColumns, rows: Ints, follower: str, leader: str
+) -> Iterator[Signal]:
+    order = rows[np.argsort(fetches.ints("first_ns")[rows], kind="stable")]
+    first = np.append(fetches.ints("first_ns")[order], context.end_ns)
+    last = np.maximum.accumulate(fetches.ints("last_ns")[order])
+    for at in np.flatnonzero(first[1:] - last >= FOLLOWER_SILENT_NS).tolist():
+        begin, end = int(last[at]), int(first[at + 1])
+        to_the_end = at == len(order) - 1
+        until = "to the end of the capture" if to_the_end else f"for {format_duration(end - begin)}"
+        yield make_signal(
+            "follower_silent",
+            (SubjectKind.SERVER, follower),
+            (begin, None if to_the_end else end),
+            f"{follower} sent no Fetch to {leader} from {format_clock(begin)} {until}",
+            measures={"silent_ns": end - begin},
+            servers=[leader],
+        )
+
+
+def _open(context: SignalContext) -> Iterator[Signal]:
+    waits = context.table(WAITS)
+    rows = context.facts.rows(waits)
+    waited = context.end_ns - waits.ints("first_begin_ns")
+    usual = _usual_ns(context)
+    limit = OPEN_RATIO * np.array([usual.get(api, 0) for api in waits.ints("api_key").tolist()], np.int64)
+    hanging = (rows >= 0) & ~context.facts.closed[rows] & ~waits.present("last_end_ns")
+    hanging &= ~np.isin(waits.ints("api_key"), [*GROUP_BARRIERS, *LONG_POLLS])
+    hanging &= (waited >= OPEN_NS) & (waited >= limit)
+    servers = context.connections.server[rows]
+    for number in np.unique(servers[hanging]).tolist():
+        yield _hanging(context, waits, hanging & (servers == number), context.server_names[number])
+
+
+def _hanging(context: SignalContext, waits: TableColumns, own: Mask, name: str) -> Signal:
+    connections = np.unique(context.facts.rows(waits)[own])
+    exchanges, begins = waits.ints("exchanges")[own], waits.ints("first_begin_ns")[own]
+    requests, begin = int(exchanges.sum()), int(begins.min())
+    longest = format_duration(context.end_ns - begin)
+    rows = select_connections(context.rules, connections)
+    return make_signal(
+        "requests_open",
+        (SubjectKind.SERVER, name),
+        (begin, None),
+        f"{counted(requests, 'request')} to {name} had no response when the capture ended, the first since "
+        f"{format_clock(begin)} ({longest})",
+        measures={"requests": requests, "connections": len(connections)},
+        clients=context.clients_of(connections),
+        requests=requests,
+        wait_ns=int(((context.end_ns - begins) * exchanges).sum()),
+        evidence=[connection_evidence(name, f"no response for up to {longest}", rows)],
+    )
+
+
+def _usual_ns(context: SignalContext) -> dict[int, int]:
+    """Return the 99th percentile of the latency of each API."""
+    ranked = context.rules.calls.group_by(("api_key",))
+    usual = {}
+    for group, api in enumerate(ranked.keys[0]):
+        latency = ranked.figures.service.of(group)
+        if latency is not None and api is not None:
+            usual[api] = latency.p99_ns
+    return usual
+
+
+def _transfers(context: SignalContext, pace: TableColumns) -> Iterator[Signal]:
+    groups = group_rows(*(encode(pace.arrow(name)) for name in ("client_id", "client_host")))
+    slow = pace.ints("transfer_ns") >= TRANSFER_NS * pace.ints("exchanges")
+    counts = sum_by_group(groups, np.where(slow, pace.ints("exchanges"), 0))
+    for group in np.flatnonzero(counts >= TRANSFERS).tolist():
+        yield _transfer(context, TableColumns(pace.table.filter(slow & (groups.of == group))))
+
+
+def _transfer(context: SignalContext, slow: TableColumns) -> Signal:
+    client_id, host = (slow.arrow(name)[0].as_py() for name in ("client_id", "client_host"))
+    name = client_text(client_id, host)
+    requests, transfer = (int(slow.ints(column).sum()) for column in ("exchanges", "transfer_ns"))
+    begin = int(slow.ints("first_ns").min())
+    hosts, ports = (slow.arrow(column).to_pylist() for column in ("server_host", "server_port"))
+    return make_signal(
+        "slow_transfer",
+        (SubjectKind.CLIENT, name),
+        (begin, int(slow.ints("last_ns").max())),
+        f"{name} received {counted(requests, 'response')} slowly from {format_clock(begin)} on: "
+        f"{format_duration(transfer // requests)} each from the first to the last byte",
+        measures={"responses": requests, "transfer_ns": transfer},
+        servers=sorted(set(context.servers.names(hosts, ports))),
+        requests=requests,
+        wait_ns=transfer,
+    )
