@@ -76,6 +76,7 @@ def test_there_are_tokens_of_every_mechanism() -> None:
     assert len(re.findall(rb"p=[A-Za-z0-9+/=]{40,}", joined)) >= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["text dump", "brief dump", "JSON dump", "tables", "report", "JSON report"])
 def test_no_token_leaves(way: str) -> None:
     said = outputs("sasl.pcapng")[way]
@@ -88,6 +89,7 @@ def test_no_token_leaves(way: str) -> None:
             assert part.decode() not in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "way", ["text dump", "brief dump", "JSON dump", "tables", "report", "JSON report", "keys"]
 )

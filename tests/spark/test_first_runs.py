@@ -61,6 +61,7 @@ def test_the_class_archive(empty: dict[str, str], tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in cache.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_compiled_kernels(empty: dict[str, str]) -> None:
     survey = [sys.executable, "-P", "-c", KERNEL, str(SMALL)]
     (one, _), (other, _) = both(survey, empty)

@@ -32,6 +32,7 @@ def assert_same(found: Tables, expected: Tables, without: tuple[str, ...] = ()) 
         assert in_order(found[name], without).equals(in_order(table, without)), name
 
 
+@pytest.mark.slow
 def test_any_number_of_splits_partitions_and_batches(
     capture: Path, splits_of: SplitsOf, dissected: Dissected, whole: Whole
 ) -> None:

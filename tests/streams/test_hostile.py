@@ -221,6 +221,7 @@ def wrecks_of(seed: int, operations: tuple[str, ...] | None = None) -> list[Wrec
     return wrecks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", [*OPERATIONS, *WRAPPINGS, *LATER])
 def test_each_operation_alone(tmp_path: Path, operation: str) -> None:
     tally: Counter[str] = Counter()

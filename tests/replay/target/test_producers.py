@@ -48,6 +48,7 @@ def test_sequences_wrap_behind_the_largest_int32() -> None:
     assert strict.refusals == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lag_ms", [0.1, 3.0, 30.0])
 def test_a_captured_restart_stays_in_sequence_however_late_answers_come(lag_ms: float) -> None:
     """Leaders moved, connections broke, retries came: the numbers fit for any order of answers."""

@@ -29,6 +29,7 @@ def test_ranks_that_books_print(count, per_mille, expected):
     assert confidence_ranks(count, per_mille) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [6, 25, 117, 368, 900, 3000])
 @pytest.mark.parametrize("per_mille", [500, 900, 990])
 def test_ranks_are_as_tight_as_the_confidence_allows(count, per_mille):
