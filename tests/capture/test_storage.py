@@ -1,7 +1,4 @@
-"""Captures on other file systems.
-
-The same bytes by any way, an S3 server on the loopback interface among them.
-"""
+"""Captures on other file systems, an S3 server among them: the bytes are the same in every way of reading."""
 
 import gzip
 import random

@@ -1,7 +1,4 @@
-"""`kdissect replay` as people run it, against a broker that takes everything.
-
-Output, files and exit codes.
-"""
+"""Output, files and exit codes of `kdissect replay` against a broker that accepts everything."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The blocks of docs/performance.md.
-
-The measurement of `analyze` that reports/bench.json keeps, in tables.
-"""
+"""The blocks of docs/performance.md: the measurements of `analyze` in reports/bench.json as tables."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,4 @@
-"""What people write in docs/ agrees with the code where a test can tell.
-
-Exit codes, limits, variables, conditions.
-"""
+"""Pages agree with the code where a test can tell: exit codes, limits, variables, conditions."""
 
 import re
 

@@ -1,7 +1,4 @@
-"""Rows of named integers.
-
-Compiled loops and plain Python read and write the same memory, by the same words.
-"""
+"""Rows of named integers: compiled loops and plain Python read and write the same memory."""
 
 import os
 import subprocess

@@ -1,7 +1,4 @@
-"""The walk over decoded messages.
-
-What leaves are given, what a copy holds, and what is passed on as it is.
-"""
+"""The walk over decoded messages: what leaves are given, what a copy holds, what is passed on unchanged."""
 
 from random import Random
 from typing import Any

@@ -1,7 +1,4 @@
-"""What was produced, as the captures tell it without kdissect.
-
-Packets by dpkt, requests by hand, records by kafka-python.
-"""
+"""What was produced, read from captures without kdissect: by dpkt, by hand and by kafka-python."""
 
 import struct
 from collections.abc import Iterator

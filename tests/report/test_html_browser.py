@@ -1,7 +1,4 @@
-"""The page in a real browser.
-
-Quiet, offline, drawn, and its numbers those of plain loops over the exchanges.
-"""
+"""The page in a real browser: quiet, offline, drawn, with the numbers of plain loops over the exchanges."""
 
 import itertools
 import re

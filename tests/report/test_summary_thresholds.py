@@ -1,7 +1,4 @@
-"""`--fail-on` of analyze.
-
-What is read, what is refused, and when a condition is met, on the capture worked out on paper.
-"""
+"""`--fail-on` of analyze: what is read, what is refused, and when a condition is met."""
 
 import pytest
 

@@ -1,7 +1,4 @@
-"""The grammar of `--fail-on`, on a vocabulary that is a table.
-
-Separators, operators, units, sentences and refusals.
-"""
+"""The grammar of `--fail-on` on a small vocabulary: separators, operators, units, and refusals."""
 
 import pytest
 

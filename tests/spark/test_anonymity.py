@@ -1,7 +1,4 @@
-"""No name of a capture is anywhere in what is told about it once names are replaced.
-
-Everything else is the same.
-"""
+"""After names are replaced no output has a name of the capture, and everything else is the same."""
 
 import json
 import re

@@ -1,7 +1,4 @@
-"""SQL over the tables against the same question worked out on exported rows.
-
-Wrong questions in one sentence.
-"""
+"""SQL over the tables against plain loops over exported rows, and wrong queries in one sentence."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""IP fragments: scapy cuts datagrams.
-
-In whatever order the parts come, the stream's bytes are where they were.
-"""
+"""IP fragments cut by scapy: in any order of the parts, the bytes of the stream are where they belong."""
 
 import random
 from pathlib import Path

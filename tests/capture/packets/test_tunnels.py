@@ -1,7 +1,4 @@
-"""TCP inside other packets: scapy builds every encapsulation, alone and in one another.
-
-The segment inside is found.
-"""
+"""TCP inside other packets: scapy builds each encapsulation, alone and inside others."""
 
 import random
 import struct

@@ -1,9 +1,6 @@
-"""The codec both ways.
+"""The codec in both directions: bytes by hand from the protocol guide, random messages, damaged bytes.
 
-Bytes written by hand from the protocol guide, then random messages of every API and version.
-
-Wrong bytes - cut off, left over, changed - give a fault that names the field and its place, never an
-exception.
+Wrong bytes, be they cut off, left over or changed, are a fault that names the field and its place.
 """
 
 from random import Random

@@ -1,6 +1,4 @@
-"""The columnar reader against the plain codec.
-
-Every API, version and side, on good bytes, cut bytes and changed bytes.
+"""The columnar reader against the plain codec: every API and version, on good, cut and changed bytes.
 
 The same tests run a second time with the compiler off, and a third time with every index checked.
 """

@@ -1,7 +1,4 @@
-"""Kafka 0.7.
-
-Bytes by hand from the guide for authors of drivers, and what is left of them when they are wrong.
-"""
+"""Messages of Kafka 0.7: bytes by hand from the guide for authors of drivers, and damaged ones."""
 
 import random
 import struct

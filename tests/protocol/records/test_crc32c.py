@@ -1,7 +1,4 @@
-"""CRC-32C against published vectors and another library.
-
-Batch checksums on batches that kafka-python made.
-"""
+"""CRC-32C against published vectors and another library, and on batches that kafka-python made."""
 
 from random import Random
 

@@ -1,7 +1,4 @@
-"""Records one by one, against kafka-python's writers.
-
-Every format and codec, control batches, old wrappers, damage.
-"""
+"""Records against kafka-python's writers: every format and codec, control batches, wrappers, damage."""
 
 import gzip
 from dataclasses import replace

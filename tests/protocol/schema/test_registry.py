@@ -1,7 +1,4 @@
-"""What the shipped schema holds.
-
-All keys and versions, the facts that no definition states, and roles everywhere.
-"""
+"""What the schema files hold: all keys and versions, facts that no definition states, roles everywhere."""
 
 import subprocess
 import sys

@@ -1,7 +1,4 @@
-"""Headers of batches rewritten.
-
-Kafka-python reads the same records under the new producer, and the checksum holds or stays wrong.
-"""
+"""Rewritten headers of batches: kafka-python reads the same records, and checksums hold or stay wrong."""
 
 import crc32c
 import pytest

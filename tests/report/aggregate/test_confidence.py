@@ -1,7 +1,4 @@
-"""Confidence intervals of percentiles.
-
-Against tables in books, against sums of the binomial, and by trial.
-"""
+"""Confidence intervals of percentiles against tables in books, sums of the binomial, and trials."""
 
 from fractions import Fraction
 from math import comb

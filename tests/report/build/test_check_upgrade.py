@@ -1,7 +1,4 @@
-"""What a newer Kafka breaks.
-
-The facts against the release notes' table, the verdicts on clients made by hand.
-"""
+"""What a newer Kafka breaks: versions against the release notes, verdicts on clients made by hand."""
 
 import pytest
 

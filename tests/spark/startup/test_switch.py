@@ -1,7 +1,4 @@
-"""The switch of start-up shortcuts.
-
-What it turns off, what it refuses, and that results do not depend on it.
-"""
+"""The switch of start-up shortcuts: what it turns off and refuses, and that results do not depend on it."""
 
 from pathlib import Path
 

@@ -1,7 +1,4 @@
-"""The data of the page against plain loops over rows and against what brokers logged.
-
-The page itself as text.
-"""
+"""The data of the page against plain loops over rows and against what brokers logged."""
 
 import numpy as np
 import pytest
