@@ -14,11 +14,11 @@ const TICKS_NS = [1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 2e8, 5e8, ...[1, 2, 5, 10, 
 function timeTicks(scale) {
   const span = STEP * STEPS;
   const most = Math.max(2, Math.floor(scale.inner / 92));
-  const every = TICKS_NS.find((one) => span / one <= most) || TICKS_NS.at(-1);
+  const every = TICKS_NS.find((length) => span / length <= most) || TICKS_NS.at(-1);
   const offset = (DATA.grid.start_ms * 1e6) % every;
-  const found = [];
-  for (let at = offset ? every - offset : 0; at <= span && found.length < 40; at += every) found.push(at);
-  return { at: found, label: (ns) => (every >= 864e11 ? day(ns) : every >= 1e9 ? clock(ns, 0) : clock(ns)) };
+  const ticks = [];
+  for (let tick = offset ? every - offset : 0; tick <= span && ticks.length < 40; tick += every) ticks.push(tick);
+  return { at: ticks, label: (ns) => (every >= 864e11 ? day(ns) : every >= 1e9 ? clock(ns, 0) : clock(ns)) };
 }
 
 function timeAxis(scale, y) {
@@ -38,17 +38,17 @@ function valueTicks(highest, most = 3) {
   if (!(highest > 0)) return [];
   const rough = highest / most;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const every = [1, 2, 5, 10].map((one) => one * power).find((one) => Math.floor(highest / one) <= most);
-  const found = [];
-  for (let value = every; value <= highest * 1.0001; value += every) found.push(value);
-  return found;
+  const every = [1, 2, 5, 10].map((factor) => factor * power).find((factor) => Math.floor(highest / factor) <= most);
+  const values = [];
+  for (let value = every; value <= highest * 1.0001; value += every) values.push(value);
+  return values;
 }
 
 // Decades of a logarithmic scale, with 2 and 5 between them where there are few.
 function logTicks(low, high) {
-  const found = [];
-  for (let power = Math.floor(low); power <= high; power += 1) found.push(...(high - low > 2.5 ? [1] : [1, 2, 5]).map((one) => one * 10 ** power));
-  return found.filter((value) => Math.log10(value) >= low && Math.log10(value) <= high);
+  const values = [];
+  for (let power = Math.floor(low); power <= high; power += 1) values.push(...(high - low > 2.5 ? [1] : [1, 2, 5]).map((factor) => factor * 10 ** power));
+  return values.filter((value) => Math.log10(value) >= low && Math.log10(value) <= high);
 }
 
 // Bytes are counted in powers of 1024, so their round values are too.

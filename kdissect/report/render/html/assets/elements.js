@@ -45,9 +45,9 @@ function tip(event, ...children) {
   const box = byId("tip");
   replace(box, ...children);
   box.hidden = false;
-  const at = event.clientX === undefined || event.type === "focus" ? event.target.getBoundingClientRect() : null;
-  const x = at ? at.left + at.width / 2 : event.clientX;
-  const y = at ? at.top : event.clientY;
+  const target = event.clientX === undefined || event.type === "focus" ? event.target.getBoundingClientRect() : null;
+  const x = target ? target.left + target.width / 2 : event.clientX;
+  const y = target ? target.top : event.clientY;
   const { width, height } = box.getBoundingClientRect();
   box.style.left = `${Math.max(8, Math.min(x + 14, innerWidth - width - 8))}px`;
   box.style.top = `${y + 18 + height > innerHeight ? Math.max(8, y - height - 12) : y + 18}px`;

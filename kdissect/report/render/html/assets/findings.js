@@ -1,6 +1,6 @@
 // Findings, most severe first: a sentence, evidence, what it means, what to look at next.
 
-const openFindings = new Set(DATA.findings.filter((one, at) => one.severity === "critical" || (one.severity === "warning" && at < 3)).map((one) => one.name));
+const openFindings = new Set(DATA.findings.filter((row, place) => row.severity === "critical" || (row.severity === "warning" && place < 3)).map((row) => row.name));
 
 function findingsSection(body) {
   const rows = DATA.findings.filter(within);

@@ -51,8 +51,8 @@ function share(part) {
 // Times: nanoseconds from the first step of the grid; shown in UTC.
 function clock(ns, digits = 3) {
   if (ns === null || ns === undefined) return NONE;
-  const at = new Date(DATA.grid.start_ms + Math.floor(ns / 1e6));
-  return Number.isNaN(at.getTime()) ? NONE : at.toISOString().slice(11, digits ? 20 + digits : 19);
+  const date = new Date(DATA.grid.start_ms + Math.floor(ns / 1e6));
+  return Number.isNaN(date.getTime()) ? NONE : date.toISOString().slice(11, digits ? 20 + digits : 19);
 }
 
 // The begin of a step, with no more digits than steps need.
@@ -63,8 +63,8 @@ function day(ns) {
 }
 
 function epoch(ns) {
-  const whole = BigInt(DATA.grid.start_ms) * 1000000n + BigInt(Math.round(ns));
-  return `${whole / 1000000000n}.${String(whole % 1000000000n).padStart(9, "0")}`;
+  const sinceEpoch = BigInt(DATA.grid.start_ms) * 1000000n + BigInt(Math.round(ns));
+  return `${sinceEpoch / 1000000000n}.${String(sinceEpoch % 1000000000n).padStart(9, "0")}`;
 }
 
 function plural(number, noun, many = `${noun}s`) {
@@ -76,8 +76,8 @@ const LONGEST = 120; // characters of a name; what is longer has neither sense n
 // Characters without a glyph, or that reverse text, are written as escapes.
 function shown(text) {
   if (text === null || text === undefined) return NONE;
-  const whole = String(text);
-  const some = whole.length > LONGEST ? `${whole.slice(0, LONGEST / 2)}…${whole.slice(-LONGEST / 4)}` : whole;
+  const full = String(text);
+  const some = full.length > LONGEST ? `${full.slice(0, LONGEST / 2)}…${full.slice(-LONGEST / 4)}` : full;
   return some.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,
-    (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+    (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

@@ -19,21 +19,21 @@ const groupLegend = () => el("div.key", { css: { "margin-bottom": "12px" } },
 const legendMark = (kind) => svg("svg", { width: 12, height: 12, viewBox: "-6 -6 12 12", "aria-hidden": "true" }, mark(kind, 0, 0));
 
 function mark(kind, x, y) {
-  const at = { transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`, class: `mark ${kind}` };
-  if (kind === "join") return svg("path", { ...at, d: "M-3.5 -4.5L4.5 0L-3.5 4.5z", fill: "var(--s2)" });
-  if (kind === "left") return svg("path", { ...at, d: "M-3.5 -3.5h7v7h-7z", fill: "var(--panel)", stroke: "var(--ink)", "stroke-width": 1.5 });
-  if (kind === "gone") return svg("path", { ...at, d: "M-4 -4L4 4M4 -4L-4 4", stroke: "var(--bad)", "stroke-width": 2.2, fill: "none" });
-  return svg("circle", { ...at, r: 2.2, fill: "var(--bad)" });
+  const attributes = { transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`, class: `mark ${kind}` };
+  if (kind === "join") return svg("path", { ...attributes, d: "M-3.5 -4.5L4.5 0L-3.5 4.5z", fill: "var(--s2)" });
+  if (kind === "left") return svg("path", { ...attributes, d: "M-3.5 -3.5h7v7h-7z", fill: "var(--panel)", stroke: "var(--ink)", "stroke-width": 1.5 });
+  if (kind === "gone") return svg("path", { ...attributes, d: "M-4 -4L4 4M4 -4L-4 4", stroke: "var(--bad)", "stroke-width": 2.2, fill: "none" });
+  return svg("circle", { ...attributes, r: 2.2, fill: "var(--bad)" });
 }
 
 const memberName = (group, id) => {
-  const member = group.members.find((one) => one.id === id);
+  const member = group.members.find((row) => row.id === id);
   return member && member.client >= 0 ? clientName(member.client) : shown(id);
 };
 
 function groupBlock(group) {
   const rounds = group.rebalances;
-  const still = rounds.reduce((sum, one) => sum + (one.end - one.start), 0);
+  const still = rounds.reduce((sum, round) => sum + (round.end - round.start), 0);
   const classic = group.kind === "classic";
   const facts = [classic ? "classic protocol" : group.kind, group.protocol, plural(group.members.length + group.members_omitted, "member"), plural(rounds.length + group.rebalances_omitted, classic ? "rebalance" : "epoch"),
     classic && rounds.length ? `${duration(still)} in rebalances, the longest ${duration(Math.max(...rounds.map((one) => one.end - one.start)))}` : null,
@@ -44,9 +44,9 @@ function groupBlock(group) {
     group.members.length ? chart : el("p.soft", { text: "No member joined or left during the capture." }));
   after(() => {
     if (group.members.length) memberChart(chart, group);
-    for (const one of group.lag) lagChart(block.querySelector(`[data-lag="${group.lag.indexOf(one)}"]`), one);
+    for (const lag of group.lag) lagChart(block.querySelector(`[data-lag="${group.lag.indexOf(lag)}"]`), lag);
   });
-  fill(block, [rounds.length ? rebalanceTable(group) : null, group.lag.length ? el("div.two", {}, group.lag.map((one, at) => lagBlock(one, at))) : null]);
+  fill(block, [rounds.length ? rebalanceTable(group) : null, group.lag.length ? el("div.two", {}, group.lag.map((lag, number) => lagBlock(lag, number))) : null]);
   return block;
 }
 
@@ -57,42 +57,42 @@ function memberChart(panel, group) {
   const bottom = 18 + group.members.length * tall + 4;
   const height = bottom + 20;
   const scale = timeScale(width, names, 12);
-  const row = new Map(group.members.map((one, at) => [one.id, 18 + at * tall + tall / 2]));
+  const row = new Map(group.members.map((member, number) => [member.id, 18 + number * tall + tall / 2]));
   const end = Math.min(DATA.capture.last ?? STEP * STEPS, STEP * STEPS);
-  const bands = group.rebalances.map((one) => {
-    const [a, b] = [scale(one.start), scale(one.end)];
+  const bands = group.rebalances.map((round) => {
+    const [a, b] = [scale(round.start), scale(round.end)];
     return [svg("rect", { class: "rebalance", x: a, y: 14, width: Math.max(b - a, 2), height: bottom - 14, fill: "var(--s1)", "fill-opacity": 0.3 })];
   });
   let lastLabel = -100;
-  const generations = group.rebalances.map((one) => {
-    const x = (scale(one.start) + scale(one.end)) / 2;
+  const generations = group.rebalances.map((round) => {
+    const x = (scale(round.start) + scale(round.end)) / 2;
     if (x - lastLabel < 22) return null;
     lastLabel = x;
-    return svg("text", { x, y: 10, "text-anchor": "middle" }, String(one.generation));
+    return svg("text", { x, y: 10, "text-anchor": "middle" }, String(round.generation));
   });
-  const members = group.members.map((one) => {
-    const y = row.get(one.id);
-    const to = one.to ?? end;
+  const members = group.members.map((seen) => {
+    const y = row.get(seen.id);
+    const to = seen.to ?? end;
     return svg("g", { class: "member" },
-      svg("text", { x: 0, y: y + 4, class: "name" }, cut(memberName(group, one.id), names / 6.9)),
-      svg("line", { x1: scale(one.from), x2: scale(to), y1: y, y2: y, stroke: "var(--s0)", "stroke-width": 3, "stroke-opacity": 0.8 }),
-      mark("join", scale(one.from), y), one.end ? mark(one.end, scale(to), y) : null);
+      svg("text", { x: 0, y: y + 4, class: "name" }, cut(memberName(group, seen.id), names / 6.9)),
+      svg("line", { x1: scale(seen.from), x2: scale(to), y1: y, y2: y, stroke: "var(--s0)", "stroke-width": 3, "stroke-opacity": 0.8 }),
+      mark("join", scale(seen.from), y), seen.end ? mark(seen.end, scale(to), y) : null);
   });
-  const errors = group.events.filter((one) => one.error && row.has(one.member)).map((one) => mark("error", scale(one.at), row.get(one.member)));
+  const errors = group.events.filter((entry) => entry.error && row.has(entry.member)).map((entry) => mark("error", scale(entry.at), row.get(entry.member)));
   const chart = svg("svg", { class: "chart members", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": `members of ${group.name} and its rebalances` },
     timeAxis(scale, bottom), bands, members, errors, generations, svg("text", { x: 0, y: 10, fill: "var(--faint)" }, group.kind === "classic" ? "generation" : "epoch"), veil(scale, bottom));
   replace(panel, chart);
   chart.addEventListener("pointermove", (event) => {
     const box = chart.getBoundingClientRect();
-    const at = scale.at(event.clientX - box.left);
+    const time = scale.at(event.clientX - box.left);
     const near = (6 / scale.inner) * STEP * STEPS;
     const line = Math.floor((event.clientY - box.top - 18) / tall);
     const member = group.members[line];
-    const events = group.events.filter((one) => Math.abs(one.at - at) < near && (!member || one.member === member.id)).slice(0, 5);
-    const round = group.rebalances.find((one) => at >= one.start - near && at <= one.end + near);
+    const events = group.events.filter((row) => Math.abs(row.at - time) < near && (!member || row.member === member.id)).slice(0, 5);
+    const round = group.rebalances.find((candidate) => time >= candidate.start - near && time <= candidate.end + near);
     if (!events.length && !round && !member) return untip();
     tip(event, member ? el("b", { text: memberName(group, member.id) }) : null, member ? el("div.soft", { text: shown(member.id) }) : null,
-      events.map((one) => el("div", { text: `${clock(one.at)} ${one.api}${one.error ? `: ${one.error}` : ""}${one.generation === null || one.generation < 0 ? "" : `, ${one.generation}`}` })),
+      events.map((row) => el("div", { text: `${clock(row.at)} ${row.api}${row.error ? `: ${row.error}` : ""}${row.generation === null || row.generation < 0 ? "" : `, ${row.generation}`}` })),
       round ? el("div.soft", { text: `${group.kind === "classic" ? "generation" : "epoch"} ${round.generation}: ${duration(round.end - round.start)}` }) : null);
   });
   chart.addEventListener("pointerleave", untip);
@@ -106,39 +106,39 @@ function cut(text, most) {
 
 function rebalanceTable(group) {
   const classic = group.kind === "classic";
-  const rows = group.rebalances.filter((one) => filter.from === null || (one.start < toNs() && one.end >= fromNs()));
+  const rows = group.rebalances.filter((round) => filter.from === null || (round.start < toNs() && round.end >= fromNs()));
   const who = (ids) => listed(ids.map((id) => memberName(group, id)), 3) || el("span.faint", { text: NONE });
   return el("details.inner", { open: DATA.groups.rows.length <= 2 }, el("summary", { text: `${plural(rows.length, classic ? "rebalance" : "epoch")}${filter.from === null ? "" : " in this range"}: triggers, durations, packets` }), table([
-    { key: "generation", label: classic ? "Generation" : "Epoch", number: false, cell: (one) => [String(one.generation)], sort: (one) => one.generation },
-    { key: "start", label: "Began", number: false, cell: (one) => clock(one.start), sort: (one) => one.start },
-    { key: "took", label: classic ? "Stopped for" : "Reached all in", title: classic ? "from the first sign to the last assignment" : "from the first member that received the epoch to the last", cell: (one) => [duration(one.end - one.start), one.complete ? null : el("span.warn", { text: " at least" })], sort: (one) => one.end - one.start },
-    { key: "members", label: "Members", cell: (one) => count(one.members), sort: (one) => one.members },
-    { key: "joined", label: "Joined", number: false, cell: (one) => who(one.joined) },
-    { key: "left", label: "Left", number: false, cell: (one) => who(one.left) },
-    { key: "gone", label: "Gone", title: "members of the previous generation that did not leave and did not come back", number: false, cell: (one) => (one.gone.length ? el("span.bad", {}, who(one.gone)) : el("span.faint", { text: NONE })) },
-    { key: "reasons", label: "Said", number: false, cell: (one) => listed(one.reasons.map(shown), 1) },
-    { key: "look", label: "", cell: (one) => packetButton(`${group.name}, ${one.generation}`, one.ref, one.start) },
+    { key: "generation", label: classic ? "Generation" : "Epoch", number: false, cell: (round) => [String(round.generation)], sort: (round) => round.generation },
+    { key: "start", label: "Began", number: false, cell: (round) => clock(round.start), sort: (round) => round.start },
+    { key: "took", label: classic ? "Stopped for" : "Reached all in", title: classic ? "from the first sign to the last assignment" : "from the first member that received the epoch to the last", cell: (round) => [duration(round.end - round.start), round.complete ? null : el("span.warn", { text: " at least" })], sort: (round) => round.end - round.start },
+    { key: "members", label: "Members", cell: (round) => count(round.members), sort: (round) => round.members },
+    { key: "joined", label: "Joined", number: false, cell: (round) => who(round.joined) },
+    { key: "left", label: "Left", number: false, cell: (round) => who(round.left) },
+    { key: "gone", label: "Gone", title: "members of the previous generation that did not leave and did not come back", number: false, cell: (round) => (round.gone.length ? el("span.bad", {}, who(round.gone)) : el("span.faint", { text: NONE })) },
+    { key: "reasons", label: "Said", number: false, cell: (round) => listed(round.reasons.map(shown), 1) },
+    { key: "look", label: "", cell: (round) => packetButton(`${group.name}, ${round.generation}`, round.ref, round.start) },
   ], { id: `group ${group.name}`, rows, label: `rebalances of ${group.name}` }));
 }
 
-function lagBlock(one, at) {
-  const title = `Lag on ${shown(one.topic)}`;
-  return el("div", {}, captioned(title, lagSeries(one)), el("div.panel", { "data-lag": at }),
-    one.partitions.length ? el("details.inner", {}, el("summary", { text: "By partition, at the end" }), table([
-      { key: "partition", label: "Partition", number: false, cell: (row) => [`${shown(one.topic)}-${row.partition}`], sort: (row) => row.partition },
+function lagBlock(lag, number) {
+  const title = `Lag on ${shown(lag.topic)}`;
+  return el("div", {}, captioned(title, lagSeries(lag)), el("div.panel", { "data-lag": number }),
+    lag.partitions.length ? el("details.inner", {}, el("summary", { text: "By partition, at the end" }), table([
+      { key: "partition", label: "Partition", number: false, cell: (row) => [`${shown(lag.topic)}-${row.partition}`], sort: (row) => row.partition },
       { key: "end", label: "End of the log", cell: (row) => [count(row.end), " ", packetButton("end of the log", row.end_ref)], sort: (row) => row.end },
       { key: "committed", label: "Committed", cell: (row) => (row.committed === undefined ? NONE : [count(row.committed), " ", packetButton("committed offset", row.committed_ref)]), sort: (row) => row.committed },
       { key: "behind", label: "Lag", cell: (row) => (row.committed_lag === undefined ? NONE : count(row.committed_lag)), sort: (row) => row.committed_lag },
       { key: "fetched", label: "Fetched", cell: (row) => (row.fetched === undefined ? NONE : [count(row.fetched), " ", packetButton("fetch", row.fetched_ref)]), sort: (row) => row.fetched },
       { key: "fetchedBehind", label: "Not fetched", cell: (row) => (row.fetched_lag === undefined ? NONE : count(row.fetched_lag)), sort: (row) => row.fetched_lag },
-    ], { id: `lag ${at} ${one.topic}`, rows: one.partitions, label: title }), one.partitions_omitted ? el("p.soft", { text: `${plural(one.partitions_omitted, "partition")} more.` }) : null) : null);
+    ], { id: `lag ${number} ${lag.topic}`, rows: lag.partitions, label: title }), lag.partitions_omitted ? el("p.soft", { text: `${plural(lag.partitions_omitted, "partition")} more.` }) : null) : null);
 }
 
-const lagSeries = (one) => [["not committed", "s0", one.committed], ["not fetched", "s1", one.fetched]].filter(([, , values]) => values.some((value) => value !== null));
+const lagSeries = (lag) => [["not committed", "s0", lag.committed], ["not fetched", "s1", lag.fetched]].filter(([, , values]) => values.some((value) => value !== null));
 
-function lagChart(panel, one) {
+function lagChart(panel, lag) {
   if (!panel) return;
-  const known = lagSeries(one);
+  const known = lagSeries(lag);
   if (known.length) lines(panel, known, count, 110);
   else replace(panel, el("p.soft", { text: "There are commits or fetches, but no end of the log in this capture: the lag is not known." }));
 }

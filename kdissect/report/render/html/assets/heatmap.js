@@ -9,13 +9,13 @@ const heat = { api: null, idle: false };
 
 function heatSection(body) {
   const api = filter.api !== null ? filter.api : heat.api;
-  const wanted = { ...filter, ...ANY_TIME, api };
+  const scope = { ...filter, ...ANY_TIME, api };
   const idle = heat.idle;
-  const steps = addUp(wanted, (row, step) => (row.idle === (idle ? 1 : 0) ? step : undefined));
+  const steps = addUp(scope, (row, step) => (row.idle === (idle ? 1 : 0) ? step : undefined));
   const tools = el("div.head", {},
     el("select.picker", { "aria-label": "API", disabled: filter.api !== null, onchange: (event) => { heat.api = event.target.value === "" ? null : Number(event.target.value); redraw("latency"); } },
       el("option", { value: "", selected: api === null }, "All APIs"),
-      DATA.apis.map((row, at) => (row.all.service || row.all.idle ? el("option", { value: at, selected: api === at }, apiName(at)) : null))),
+      DATA.apis.map((row, number) => (row.all.service || row.all.idle ? el("option", { value: number, selected: api === number }, apiName(number)) : null))),
     el("span.seg", { role: "group", "aria-label": "kind of wait" },
       [["Service time", false], ["Idle waits", true]].map(([text, value]) => el("button", { type: "button", "aria-pressed": String(idle === value), text, onclick: () => { heat.idle = value; redraw("latency"); } }))),
     el("span.about", { text: idle ? "long polls without data, joins and syncs, which wait on purpose" : "from the last byte of a request to the first byte of its response" }));
@@ -23,15 +23,15 @@ function heatSection(body) {
   if (!cells.length) return fill(body, [tools, el("p.empty", { text: "No exchange here has a latency." })]);
   const panel = el("div.panel");
   fill(body, [tools, panel, heatKey()]);
-  drawHeat(panel, steps, Math.min(...cells), Math.max(...cells) + 1, idle, wanted);
+  drawHeat(panel, steps, Math.min(...cells), Math.max(...cells) + 1, idle, scope);
 }
 
 const heatKey = () => el("div.key", {},
   el("span", {}, el("i.stroke", { css: { background: "var(--ink)" } }), "p99 of each step; the slowest if there are few"),
   el("span", {}, el("i.stroke", { css: { background: "var(--s1)" } }), "p50"),
-  el("span", {}, RAMPS[theme()].map((one) => el("i", { css: { background: one, "margin-right": "1px", "border-radius": "0" } })), " few to many, logarithmic"));
+  el("span", {}, RAMPS[theme()].map((colour) => el("i", { css: { background: colour, "margin-right": "1px", "border-radius": "0" } })), " few to many, logarithmic"));
 
-function drawHeat(panel, steps, low, high, idle, wanted) {
+function drawHeat(panel, steps, low, high, idle, scope) {
   const width = widthOf(panel);
   const height = innerWidth > 640 ? 300 : 220;
   const bottom = height - 24;
@@ -67,8 +67,8 @@ function drawHeat(panel, steps, low, high, idle, wanted) {
   canvas.addEventListener("pointermove", (event) => heatTip(event, canvas, scale, y, steps, idle));
   canvas.addEventListener("pointerleave", untip);
   canvas.addEventListener("click", (event) => {
-    const at = heatAt(event, canvas, scale, y, steps, idle);
-    if (at) openPackets(`${duration(cellLow(at.cell))} to ${duration(cellLow(at.cell + 1))} at ${stepClock(at.step)}`, heatExamples(wanted, at, idle), { ...wanted, from: at.step, to: at.step + 1 });
+    const target = heatAt(event, canvas, scale, y, steps, idle);
+    if (target) openPackets(`${duration(cellLow(target.cell))} to ${duration(cellLow(target.cell + 1))} at ${stepClock(target.step)}`, heatExamples(scope, target, idle), { ...scope, from: target.step, to: target.step + 1 });
   });
   selectable(canvas, scale);
 }
@@ -98,29 +98,29 @@ function heatAt(event, canvas, scale, y, steps, idle) {
   const sums = steps.get(step);
   if (!sums) return null;
   const py = event.clientY - box.top;
-  const cell = [...(idle ? sums.idleCells : sums.cells).keys()].find((one) => py <= y(cellLow(one)) + 1 && py >= y(cellLow(one + 1)) - 1);
+  const cell = [...(idle ? sums.idleCells : sums.cells).keys()].find((low) => py <= y(cellLow(low)) + 1 && py >= y(cellLow(low + 1)) - 1);
   return cell === undefined ? { step, sums } : { step, sums, cell };
 }
 
 function heatTip(event, canvas, scale, y, steps, idle) {
-  const at = heatAt(event, canvas, scale, y, steps, idle);
-  if (!at) return untip();
-  const { sums, step, cell } = at;
+  const target = heatAt(event, canvas, scale, y, steps, idle);
+  if (!target) return untip();
+  const { sums, step, cell } = target;
   tip(event, el("b", { text: stepClock(step) }),
     cell === undefined ? null : el("div", { text: `${plural((idle ? sums.idleCells : sums.cells).get(cell), "exchange")} took ${duration(cellLow(cell))} to ${duration(cellLow(cell + 1))}` }),
     el("div.soft", { text: `p50 ${duration(sums.percentile(500, idle))}, p99 ${duration(sums.percentile(990, idle))} of ${count(idle ? sums.idleTimed : sums.timed)}` }));
 }
 
-function heatExamples(wanted, at, idle) {
-  if (at.cell === undefined) return examplesOf(at.sums);
-  const found = [];
-  for (const row of wanted.topic === null ? SERIES : TOPIC_SERIES) {
-    if (row.idle !== (idle ? 1 : 0) || !admits(wanted, row)) continue;
+function heatExamples(scope, target, idle) {
+  if (target.cell === undefined) return examplesOf(target.sums);
+  const examples = [];
+  for (const row of scope.topic === null ? SERIES : TOPIC_SERIES) {
+    if (row.idle !== (idle ? 1 : 0) || !admits(scope, row)) continue;
     for (const [step, , cells] of row.steps) {
-      for (let place = 0; step === at.step && place < cells.length; place += 3) {
-        if (cells[place] === at.cell) found.push({ what: `${apiName(row.api)}, ${clientName(row.client)} on ${brokerName(row.broker)} (${count(cells[place + 1])})`, ref: cells[place + 2] });
+      for (let place = 0; step === target.step && place < cells.length; place += 3) {
+        if (cells[place] === target.cell) examples.push({ what: `${apiName(row.api)}, ${clientName(row.client)} on ${brokerName(row.broker)} (${count(cells[place + 1])})`, ref: cells[place + 2] });
       }
     }
   }
-  return found.slice(0, 20);
+  return examples.slice(0, 20);
 }

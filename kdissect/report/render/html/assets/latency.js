@@ -35,20 +35,20 @@ function piecesOf(api, sums, trips) {
 
 function splitBar(row, highest) {
   const part = (value) => `${Math.max((value / Math.max(highest, 1)) * 100, value > 0 ? 0.6 : 0).toFixed(2)}%`;
-  return el("div.split", { title: `mean ${duration(row.mean)}` }, [row.upload, row.trip, row.broker, row.transfer].map((value, at) => (value > 0 ? el("i", { css: { width: part(value), background: `var(--${PIECES[at][1]})` } }) : null)));
+  return el("div.split", { title: `mean ${duration(row.mean)}` }, [row.upload, row.trip, row.broker, row.transfer].map((value, number) => (value > 0 ? el("i", { css: { width: part(value), background: `var(--${PIECES[number][1]})` } }) : null)));
 }
 
 // Handshakes of the connections between the selected clients and brokers; their middle, weighted by connections.
 function roundTrips() {
   const rows = DATA.round_trips.filter(([client, broker]) => admits({ ...BLANK, client: filter.client, broker: filter.broker, group: filter.group }, { client, broker }));
-  const middle = (at) => {
-    const known = rows.filter((row) => row[at] !== null).sort((a, b) => a[at] - b[at]);
+  const middle = (column) => {
+    const known = rows.filter((row) => row[column] !== null).sort((a, b) => a[column] - b[column]);
     const half = known.reduce((sum, row) => sum + row[2], 0) / 2;
     let passed = 0;
-    for (const row of known) if ((passed += row[2]) >= half) return row[at];
+    for (const row of known) if ((passed += row[2]) >= half) return row[column];
     return null;
   };
-  const most = (at) => rows.reduce((highest, row) => (row[at] === null ? highest : Math.max(highest ?? 0, row[at])), null);
+  const most = (column) => rows.reduce((highest, row) => (row[column] === null ? highest : Math.max(highest ?? 0, row[column])), null);
   return { server: middle(3), serverMost: most(4), client: middle(5), clientMost: most(6), handshakes: rows.reduce((sum, row) => sum + row[2], 0) };
 }
 

@@ -20,8 +20,8 @@ function overview(body) {
 }
 
 function silentExamples() {
-  const found = [...sumsBy((row) => `${row.api} ${row.client}`)].filter(([, sums]) => sums.silent !== null);
-  return found.slice(0, 12).map(([key, sums]) => ({ what: `${apiName(Number(key.split(" ")[0]))}, ${clientName(Number(key.split(" ")[1]))}`, ref: sums.silent }));
+  const silent = [...sumsBy((row) => `${row.api} ${row.client}`)].filter(([, sums]) => sums.silent !== null);
+  return silent.slice(0, 12).map(([key, sums]) => ({ what: `${apiName(Number(key.split(" ")[0]))}, ${clientName(Number(key.split(" ")[1]))}`, ref: sums.silent }));
 }
 
 function unansweredWhy() {
@@ -36,9 +36,9 @@ function trafficSection(body) {
   const ranked = [...byApi].sort((a, b) => b[1].n - a[1].n).map(([api]) => api);
   const own = ranked.slice(0, ranked.length > STACKED + 1 ? STACKED : STACKED + 1);
   const layers = [...own, ...(ranked.length > own.length ? [null] : [])];
-  const at = new Map(ranked.map((api, number) => [api, Math.min(number, own.length)]));
+  const place = new Map(ranked.map((api, number) => [api, Math.min(number, own.length)]));
   const counts = layers.map(() => new Array(STEPS).fill(0));
-  for (const [key, sums] of sumsBy((row, step) => at.get(row.api) * STEPS + step, ANY_TIME)) counts[Math.floor(key / STEPS)][key % STEPS] = sums.n;
+  for (const [key, sums] of sumsBy((row, step) => place.get(row.api) * STEPS + step, ANY_TIME)) counts[Math.floor(key / STEPS)][key % STEPS] = sums.n;
   const panel = el("div.panel");
   fill(body, [panel, el("div.key", {}, layers.map((api, number) => el("span", {}, el("i", { css: { background: `var(--s${number})` } }), api === null ? `${ranked.length - own.length} more APIs` : apiName(api))))]);
   stack(panel, counts, layers);
@@ -80,12 +80,12 @@ function stack(panel, counts, layers) {
 }
 
 function bytesByStep() {
-  const found = [["to brokers", "s0", new Array(STEPS).fill(0)], ["to clients", "s1", new Array(STEPS).fill(0)]];
+  const series = [["to brokers", "s0", new Array(STEPS).fill(0)], ["to clients", "s1", new Array(STEPS).fill(0)]];
   for (const [step, sums] of sumsBy((_, step) => step, ANY_TIME)) {
-    found[0][2][step] = (sums.requestBytes * 1e9) / STEP;
-    found[1][2][step] = (sums.responseBytes * 1e9) / STEP;
+    series[0][2][step] = (sums.requestBytes * 1e9) / STEP;
+    series[1][2][step] = (sums.responseBytes * 1e9) / STEP;
   }
-  return found;
+  return series;
 }
 
 // A caption names the series of a chart in their colours.

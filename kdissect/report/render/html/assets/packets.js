@@ -54,22 +54,22 @@ let opener = null;
 function openPackets(title, examples, scope) {
   const drawer = byId("drawer");
   opener = document.activeElement;
-  const known = examples.filter((one, at) => placeOf(one.ref) && examples.findIndex((other) => other.ref === one.ref) === at);
-  const files = [...new Set(known.map((one) => placeOf(one.ref).file))];
+  const known = examples.filter((example, number) => placeOf(example.ref) && examples.findIndex((other) => other.ref === example.ref) === number);
+  const files = [...new Set(known.map((example) => placeOf(example.ref).file))];
   const all = scope ? displayFilter(scope) : "";
   replace(drawer,
     el("div.head", {}, el("h2", { text: title }), el("div.tools", {}, el("button.quiet", { type: "button", text: "Close", onclick: closePackets }))),
     known.length ? null : el("p.soft", { text: "No packet is known for this figure." }),
     FILES === 1 && files[0] ? el("p.soft.mono", { text: shown(files[0]) }) : null,
-    known.map((one) => {
-      const { file, packet } = placeOf(one.ref);
+    known.map((example) => {
+      const { file, packet } = placeOf(example.ref);
       return el("div.row", {},
-        el("div.what", { text: one.what }),
-        el("div.soft", {}, `packet ${packet}`, file && FILES > 1 ? [" of ", el("span.mono", { text: shown(file) })] : null, one.at === undefined || one.at === null ? null : `, ${clock(one.at)}`),
+        el("div.what", { text: example.what }),
+        el("div.soft", {}, `packet ${packet}`, file && FILES > 1 ? [" of ", el("span.mono", { text: shown(file) })] : null, example.at === undefined || example.at === null ? null : `, ${clock(example.at)}`),
         code(`frame.number == ${packet}`));
     }),
     known.length > 1 ? files.map((file) => {
-      const packets = [...new Set(known.filter((one) => placeOf(one.ref).file === file).map((one) => placeOf(one.ref).packet))].sort((a, b) => a - b);
+      const packets = [...new Set(known.filter((example) => placeOf(example.ref).file === file).map((example) => placeOf(example.ref).packet))].sort((a, b) => a - b);
       const these = `frame.number in {${packets.join(", ")}}`;
       return el("div.row", {}, el("div.what", {}, "All of these in ", el("span.mono", { text: shown(file) })), code(these), code(`tshark -r ${quoted(file)} -Y ${quoted(these)}`));
     }) : null,
@@ -78,7 +78,7 @@ function openPackets(title, examples, scope) {
   drawer.querySelector("button").focus();
 }
 
-const otherPort = (scope) => DATA.brokers.some((row, at) => (scope.broker === null || scope.broker === at) && row.port !== 9092);
+const otherPort = (scope) => DATA.brokers.some((row, number) => (scope.broker === null || scope.broker === number) && row.port !== 9092);
 
 function closePackets() {
   byId("drawer").hidden = true;
@@ -91,30 +91,30 @@ document.addEventListener("keydown", (event) => {
 
 // `examples` may be a function that is called when the button is pressed.
 function look(title, examples, scope = null) {
-  const known = typeof examples === "function" || examples.some((one) => one.ref !== null && one.ref !== undefined);
+  const known = typeof examples === "function" || examples.some((example) => example.ref !== null && example.ref !== undefined);
   if (!known && !scope) return null;
   return el("button.look", { type: "button", text: "packets", "aria-label": `packets of ${title}`, onclick: () => openPackets(title, typeof examples === "function" ? examples() : examples, scope) });
 }
 
 // A button with the number of a single packet.
-function packetButton(title, ref, at) {
+function packetButton(title, ref, time) {
   const place = placeOf(ref);
-  return place ? el("button.look.numbered", { type: "button", text: `#${place.packet}`, "aria-label": `packet ${place.packet}: ${title}`, onclick: () => openPackets(title, [{ what: title, ref, at }], null) }) : null;
+  return place ? el("button.look.numbered", { type: "button", text: `#${place.packet}`, "aria-label": `packet ${place.packet}: ${title}`, onclick: () => openPackets(title, [{ what: title, ref, at: time }], null) }) : null;
 }
 
 const examplesOf = (sums) => [["the slowest", sums.slowest], ["the first", sums.first], ["an unanswered one", sums.silent]].filter(([, ref]) => ref !== null && ref !== undefined).map(([what, ref]) => ({ what, ref }));
 
 // Responses with errors within a selection.
 function errorExamples(scope, most) {
-  const found = [...addUpFailures(scope, (row) => `${row.api} ${row.code}`).values()].sort((a, b) => b.n - a.n);
-  return found.flatMap((one) => one.refs.slice(0, 4).map((example) => ({ what: `${errorName(one.code)} in ${apiName(one.api)}, ${clientName(example.client)}`, ref: example.ref, at: example.step * STEP }))).slice(0, most);
+  const failures = [...addUpFailures(scope, (row) => `${row.api} ${row.code}`).values()].sort((a, b) => b.n - a.n);
+  return failures.flatMap((failure) => failure.refs.slice(0, 4).map((example) => ({ what: `${errorName(failure.code)} in ${apiName(failure.api)}, ${clientName(example.client)}`, ref: example.ref, at: example.step * STEP }))).slice(0, most);
 }
 
 // The exchanges that began in a step: by API, and errors.
 function stepExamples(step) {
   const scope = { ...filter, from: step, to: step + 1 };
   const byApi = [...addUp(scope, (row) => row.api)].sort((a, b) => b[1].n - a[1].n);
-  return [byApi.flatMap(([api, sums]) => examplesOf(sums).map((one) => ({ ...one, what: `${apiName(api)}: ${one.what}` }))).slice(0, 14), errorExamples(scope, 6)].flat();
+  return [byApi.flatMap(([api, sums]) => examplesOf(sums).map((example) => ({ ...example, what: `${apiName(api)}: ${example.what}` }))).slice(0, 14), errorExamples(scope, 6)].flat();
 }
 
 const openStep = (step) => openPackets(`${stepClock(step)} – ${stepClock(step + 1)}`, stepExamples(step), { ...filter, from: step, to: step + 1 });

@@ -40,15 +40,15 @@ class Sums {
     this.recordBytes += sums[12] || 0;
     const into = idle ? this.idleCells : this.cells;
     let timed = 0;
-    for (let at = 0; at < cells.length; at += 3) {
-      if (this.first === null) this.first = cells[at + 2];
-      if (cells[at] < 0) {
-        if (sums[2] && this.silent === null) this.silent = cells[at + 2];
+    for (let index = 0; index < cells.length; index += 3) {
+      if (this.first === null) this.first = cells[index + 2];
+      if (cells[index] < 0) {
+        if (sums[2] && this.silent === null) this.silent = cells[index + 2];
         continue;
       }
-      timed += cells[at + 1];
-      into.set(cells[at], (into.get(cells[at]) || 0) + cells[at + 1]);
-      if (!idle && cells[at] > this.slowestCell) [this.slowestCell, this.slowest] = [cells[at], cells[at + 2]];
+      timed += cells[index + 1];
+      into.set(cells[index], (into.get(cells[index]) || 0) + cells[index + 1]);
+      if (!idle && cells[index] > this.slowestCell) [this.slowestCell, this.slowest] = [cells[index], cells[index + 2]];
     }
     if (idle) {
       this.idleTimed += timed;
@@ -73,11 +73,11 @@ class Sums {
 
 // Nearest rank: of n values in ascending order the one at position ceil(p n).
 function rank(cells, total, mille) {
-  const wanted = Math.ceil((total * mille) / 1000);
+  const rank = Math.ceil((total * mille) / 1000);
   let passed = 0;
   for (const cell of [...cells.keys()].sort((a, b) => a - b)) {
     passed += cells.get(cell);
-    if (passed >= wanted) return cellMiddle(cell);
+    if (passed >= rank) return cellMiddle(cell);
   }
   return 0;
 }
@@ -104,33 +104,33 @@ const inRange = (filter, step) => filter.from === null || (step >= filter.from &
 
 // Returns sums by key; `keyOf(row, step)` returns the key, or undefined to leave a row out.
 function addUp(filter, keyOf, series = filter.topic === null ? SERIES : TOPIC_SERIES) {
-  const found = new Map();
+  const totals = new Map();
   for (const row of series) {
     if (!admits(filter, row)) continue;
     for (const [step, sums, cells] of row.steps) {
       if (!inRange(filter, step)) continue;
       const key = keyOf(row, step);
       if (key === undefined) continue;
-      let total = found.get(key);
-      if (!total) found.set(key, total = new Sums());
+      let total = totals.get(key);
+      if (!total) totals.set(key, total = new Sums());
       total.take(row.idle, sums, cells);
     }
   }
-  return found;
+  return totals;
 }
 
 function addUpFailures(filter, keyOf) {
-  const found = new Map();
+  const totals = new Map();
   for (const [step, api, code, client, broker, connection, number, ref] of DATA.failures) {
     const row = { api, client, broker, connection, code };
     if (!inRange(filter, step) || !admits(filter, row)) continue;
     const key = keyOf(row, step);
-    let total = found.get(key);
-    if (!total) found.set(key, total = { api, code, n: 0, refs: [], steps: new Map(), clients: new Map() });
+    let total = totals.get(key);
+    if (!total) totals.set(key, total = { api, code, n: 0, refs: [], steps: new Map(), clients: new Map() });
     total.n += number;
     total.steps.set(step, (total.steps.get(step) || 0) + number);
     total.clients.set(client, (total.clients.get(client) || 0) + number);
     if (ref !== null && total.refs.length < 20) total.refs.push({ ref, step, client, number });
   }
-  return found;
+  return totals;
 }

@@ -38,14 +38,14 @@ function transactionsPart(body) {
   fill(body, [panel]);
   after(() => transactionChart(panel, rows));
   fill(body, [el("details.inner", {}, el("summary", { text: "Transactions one by one" }), table([
-    { key: "id", label: "Transactional id", number: false, cell: (one) => [shown(one.id)], sort: (one) => one.id },
-    { key: "from", label: "Began", number: false, cell: (one) => (one.from === null ? "before the capture" : clock(one.from)), sort: (one) => one.from },
-    { key: "took", label: "Took", cell: (one) => (one.from === null || one.to === null ? NONE : duration(one.to - one.from)), sort: (one) => (one.from === null || one.to === null ? null : one.to - one.from) },
-    { key: "outcome", label: "Outcome", number: false, cell: (one) => OUTCOMES[one.outcome][0], sort: (one) => one.outcome },
-    { key: "epoch", label: "Epoch", cell: (one) => one.epoch ?? NONE, sort: (one) => one.epoch },
-    { key: "begin", label: "", cell: (one) => packetButton("the first request", one.ref, one.from) },
-    { key: "end", label: "", cell: (one) => packetButton("the end", one.end_ref, one.to) },
-  ], { id: "transactions", rows: rows.flatMap((row) => row.transactions.filter((one) => filter.from === null || ((one.from ?? 0) < toNs() && (one.to ?? Infinity) >= fromNs())).map((one) => ({ ...one, id: row.id }))), order: ["took"], label: "transactions" }))]);
+    { key: "id", label: "Transactional id", number: false, cell: (transaction) => [shown(transaction.id)], sort: (transaction) => transaction.id },
+    { key: "from", label: "Began", number: false, cell: (transaction) => (transaction.from === null ? "before the capture" : clock(transaction.from)), sort: (transaction) => transaction.from },
+    { key: "took", label: "Took", cell: (transaction) => (transaction.from === null || transaction.to === null ? NONE : duration(transaction.to - transaction.from)), sort: (transaction) => (transaction.from === null || transaction.to === null ? null : transaction.to - transaction.from) },
+    { key: "outcome", label: "Outcome", number: false, cell: (transaction) => OUTCOMES[transaction.outcome][0], sort: (transaction) => transaction.outcome },
+    { key: "epoch", label: "Epoch", cell: (transaction) => transaction.epoch ?? NONE, sort: (transaction) => transaction.epoch },
+    { key: "begin", label: "", cell: (transaction) => packetButton("the first request", transaction.ref, transaction.from) },
+    { key: "end", label: "", cell: (transaction) => packetButton("the end", transaction.end_ref, transaction.to) },
+  ], { id: "transactions", rows: rows.flatMap((row) => row.transactions.filter((transaction) => filter.from === null || ((transaction.from ?? 0) < toNs() && (transaction.to ?? Infinity) >= fromNs())).map((transaction) => ({ ...transaction, id: row.id }))), order: ["took"], label: "transactions" }))]);
 }
 
 function transactionChart(panel, rows) {
@@ -56,26 +56,26 @@ function transactionChart(panel, rows) {
   const height = bottom + 20;
   const scale = timeScale(width, names, 12);
   const end = DATA.capture.last ?? STEP * STEPS;
-  const lanes = rows.map((row, at) => {
-    const y = at * tall;
+  const lanes = rows.map((row, number) => {
+    const y = number * tall;
     const { commit, abort, open } = row.outcomes;
-    const errors = Object.values(row.errors).reduce((sum, one) => sum + one, 0);
+    const errors = Object.values(row.errors).reduce((sum, count) => sum + count, 0);
     return svg("g", { class: "lane" },
       svg("text", { x: 0, y: y + 14, class: "name", fill: "var(--ink)" }, cut(shown(row.id), names / 6.9)),
       svg("text", { x: 0, y: y + 29 }, cut([commit ? `${count(commit)} committed` : "", abort ? `${count(abort)} aborted` : "", open ? `${count(open)} open` : "", errors ? plural(errors, "error") : ""].filter(Boolean).join(", "), names / 5.6)),
       svg("line", { class: "axis", x1: scale.left, x2: scale.right, y1: y + 17, y2: y + 17 }),
-      row.transactions.map((one) => svg("rect", { class: `transaction ${one.outcome}`, x: scale(one.from ?? 0), width: Math.max(scale(one.to ?? end) - scale(one.from ?? 0), 2), y: y + 8, height: 18, rx: 1.5, fill: OUTCOMES[one.outcome][1] })));
+      row.transactions.map((transaction) => svg("rect", { class: `transaction ${transaction.outcome}`, x: scale(transaction.from ?? 0), width: Math.max(scale(transaction.to ?? end) - scale(transaction.from ?? 0), 2), y: y + 8, height: 18, rx: 1.5, fill: OUTCOMES[transaction.outcome][1] })));
   });
   const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": "transactions over time" }, timeAxis(scale, bottom), lanes, veil(scale, bottom));
   replace(panel, chart);
   chart.addEventListener("pointermove", (event) => {
     const box = chart.getBoundingClientRect();
     const row = rows[Math.floor((event.clientY - box.top) / tall)];
-    const at = scale.at(event.clientX - box.left);
+    const time = scale.at(event.clientX - box.left);
     const near = (3 / scale.inner) * STEP * STEPS;
-    const one = row && row.transactions.find((each) => at >= (each.from ?? 0) - near && at <= (each.to ?? end) + near);
+    const transaction = row && row.transactions.find((candidate) => time >= (candidate.from ?? 0) - near && time <= (candidate.to ?? end) + near);
     if (!row) return untip();
-    tip(event, el("b", { text: shown(row.id) }), one ? el("div", { text: `${OUTCOMES[one.outcome][0]}${one.from !== null && one.to !== null ? ` after ${duration(one.to - one.from)}` : ""}, from ${clock(one.from)}` }) : null,
+    tip(event, el("b", { text: shown(row.id) }), transaction ? el("div", { text: `${OUTCOMES[transaction.outcome][0]}${transaction.from !== null && transaction.to !== null ? ` after ${duration(transaction.to - transaction.from)}` : ""}, from ${clock(transaction.from)}` }) : null,
       Object.entries(row.errors).map(([name, number]) => el("div.soft", { text: `${name} ×${count(number)}` })));
   });
   chart.addEventListener("pointerleave", untip);

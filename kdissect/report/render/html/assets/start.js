@@ -16,7 +16,7 @@ const SECTIONS = [
   { id: "producers", title: "Producers and transactions", short: "Producers", about: "producer ids, sequences, outcomes; figures of the whole capture", moves: ["client"], draw: producersSection },
   { id: "connections", title: "Connections", about: "TCP figures of the whole connection", moves: ["time", "client", "broker", "connection", "group"], draw: connectionsSection, bare: true },
   { id: "capture", title: "The capture", short: "Capture", about: "and what is missing or uncertain in it", moves: [], draw: qualitySection, whole: true, bare: true },
-].filter((one) => one.bare || DATA.totals.n); // without any exchange there is nothing else to draw
+].filter((section) => section.bare || DATA.totals.n); // without any exchange there is nothing else to draw
 
 const drawn = new Map();
 let pending = [];
@@ -27,11 +27,11 @@ function after(draw) {
 }
 
 function redraw(id) {
-  const one = SECTIONS.find((each) => each.id === id);
+  const section = SECTIONS.find((row) => row.id === id);
   const body = drawn.get(id);
   const focused = focusPath(body);
-  replace(body, unmoved(one));
-  one.draw(body);
+  replace(body, unmoved(section));
+  section.draw(body);
   const late = pending;
   pending = [];
   for (const draw of late) draw();
@@ -51,9 +51,9 @@ function refocus(body, path) {
   if (same) same.focus({ preventScroll: true });
 }
 
-function unmoved(one) {
-  if (one.whole) return null;
-  const names = Object.keys(BLANK).filter((name) => filter[name] !== null && name !== "to").map((name) => (name === "from" ? "time" : name)).filter((name) => !one.moves.includes(name) || (name === "connection" && filter.topic !== null && one.moves.includes("topic")));
+function unmoved(section) {
+  if (section.whole) return null;
+  const names = Object.keys(BLANK).filter((name) => filter[name] !== null && name !== "to").map((name) => (name === "from" ? "time" : name)).filter((name) => !section.moves.includes(name) || (name === "connection" && filter.topic !== null && section.moves.includes("topic")));
   return names.length ? el("p.unmoved", { text: `Not narrowed by ${names.map((name) => LABELS[name]).join(", ")}.` }) : null;
 }
 
@@ -86,7 +86,7 @@ function drawTop() {
   replace(byId("top"), el("div.wide", {}, el("div", {}, el("div.brand", { text: "kdissect" }),
     el("h1", { text: names.length === 1 ? names[0] : `${count(names.length)} captures` }),
     el("p.meta", {}, facts.filter(Boolean).map((text) => el("span", { text }))),
-    DATA.filters.length ? el("p.meta.warn", { text: `Filters: ${DATA.filters.map((one) => `${one.option} ${one.values.map(shown).join(", ")}`).join("; ")}` }) : null), button));
+    DATA.filters.length ? el("p.meta.warn", { text: `Filters: ${DATA.filters.map((row) => `${row.option} ${row.values.map(shown).join(", ")}`).join("; ")}` }) : null), button));
   replace(byId("foot"), el("div.wide", {}, el("p", { text: `Made by kdissect ${DATA.kdissect}. Latency is from the last byte of a request to the first byte of its response, as captured; percentiles are nearest-rank, of the whole capture within 0.4 %, of a selection within 6 %. Packet numbers count as Wireshark does, from 1 in each file. This file makes no network requests.` })));
 }
 
@@ -94,15 +94,15 @@ function start() {
   setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   drawTop();
   const main = el("div.wide");
-  for (const one of SECTIONS) {
+  for (const section of SECTIONS) {
     const body = el("div");
-    drawn.set(one.id, body);
-    fill(main, [el("section", { id: one.id, "aria-labelledby": `${one.id}-title` },
-      el("div.head", {}, el("h2", { id: `${one.id}-title`, text: one.title }), el("span.about", { text: typeof one.about === "function" ? one.about() : one.about })), body)]);
+    drawn.set(section.id, body);
+    fill(main, [el("section", { id: section.id, "aria-labelledby": `${section.id}-title` },
+      el("div.head", {}, el("h2", { id: `${section.id}-title`, text: section.title }), el("span.about", { text: typeof section.about === "function" ? section.about() : section.about })), body)]);
   }
   replace(byId("main"), main);
   drawBar();
-  const drawAll = () => SECTIONS.forEach((one) => redraw(one.id));
+  const drawAll = () => SECTIONS.forEach((section) => redraw(section.id));
   watchers.push(drawAll);
   drawAll();
   // Charts are as wide as their place: they are drawn again when that changes.

@@ -26,21 +26,21 @@ const toNs = () => (filter.to === null ? STEPS * STEP : filter.to * STEP);
 
 // Seconds of the selection, or of the capture, for rates.
 function seconds() {
-  const whole = Math.max((DATA.capture.last ?? 0) - (DATA.capture.first ?? 0), 1e6);
-  return (filter.from === null ? whole : (filter.to - filter.from) * STEP) / 1e9;
+  const captured = Math.max((DATA.capture.last ?? 0) - (DATA.capture.first ?? 0), 1e6);
+  return (filter.from === null ? captured : (filter.to - filter.from) * STEP) / 1e9;
 }
 
 function selectedNames() {
-  const found = [];
-  if (filter.from !== null) found.push(["time", `${stepClock(filter.from)} – ${stepClock(filter.to)}`, { from: null, to: null }]);
+  const parts = [];
+  if (filter.from !== null) parts.push(["time", `${stepClock(filter.from)} – ${stepClock(filter.to)}`, { from: null, to: null }]);
   const names = {
     api: apiName, client: clientName, broker: brokerName, connection: connectionName, group: shown,
     topic: (at) => shown(DATA.topics[at].name),
   };
   for (const [name, tell] of Object.entries(names)) {
-    if (filter[name] !== null) found.push([name, `${LABELS[name]} ${tell(filter[name])}`, { [name]: null }]);
+    if (filter[name] !== null) parts.push([name, `${LABELS[name]} ${tell(filter[name])}`, { [name]: null }]);
   }
-  return found;
+  return parts;
 }
 
 const ANY_TIME = { from: null, to: null };

@@ -10,13 +10,13 @@ function table(columns, { id, rows, pick, order, dim, label }) {
   opened.set(id, state);
   const node = el("div");
   const draw = () => {
-    const column = columns.find((one) => one.key === state.key);
+    const column = columns.find((row) => row.key === state.key);
     const sorted = column && column.sort ? [...rows].sort((a, b) => compare(column.sort(a), column.sort(b)) * (state.down ? -1 : 1)) : rows;
     const visible = state.all ? sorted : sorted.slice(0, ROWS_SHOWN);
     const left = sorted.length - visible.length;
     replace(node,
       el("div.scroll", { tabindex: "0", role: "region", "aria-label": label }, el("table", {},
-        el("thead", {}, el("tr", {}, columns.map((one) => head(one, state, draw)))),
+        el("thead", {}, el("tr", {}, columns.map((column) => head(column, state, draw)))),
         el("tbody", {}, visible.map((row) => line(columns, row, pick, dim))))),
       left > 0 ? el("button.more-rows", { type: "button", text: `Show all ${count(sorted.length)}`, onclick: () => { state.all = true; draw(); } }) : null,
       state.all && sorted.length > ROWS_SHOWN ? el("button.more-rows", { type: "button", text: `Show the first ${ROWS_SHOWN}`, onclick: () => { state.all = false; draw(); } }) : null);
@@ -45,11 +45,11 @@ function head(column, state, draw) {
 
 function line(columns, row, pick, dim) {
   const chosen = pick && filter[pick.name] !== null && filter[pick.name] === pick.value(row);
-  return el(`tr${chosen ? ".on" : ""}${dim && dim(row) ? ".dim" : ""}`, {}, columns.map((column, at) => {
+  return el(`tr${chosen ? ".on" : ""}${dim && dim(row) ? ".dim" : ""}`, {}, columns.map((column, number) => {
     const cell = column.cell(row);
     const content = cell === NONE ? el("span.faint", { text: NONE }) : cell;
-    return el(`td${column.number === false ? ".t" : ".n"}${at === 0 ? ".first" : ""}`, { "data-key": column.key },
-      at === 0 && pick && pick.value(row) >= 0 || at === 0 && pick && typeof pick.value(row) === "string" ? picker(pick, row, content) : content);
+    return el(`td${column.number === false ? ".t" : ".n"}${number === 0 ? ".first" : ""}`, { "data-key": column.key },
+      number === 0 && pick && pick.value(row) >= 0 || number === 0 && pick && typeof pick.value(row) === "string" ? picker(pick, row, content) : content);
   }));
 }
 
@@ -70,12 +70,12 @@ function shareBar(part) {
 function spark(cells) {
   const bars = new Array(14).fill(0);
   for (const [cell, number] of cells) {
-    const at = Math.floor((Math.log10(Math.max(cellMiddle(cell), 1)) - 4) * 2);
-    bars[Math.max(0, Math.min(13, at))] += number;
+    const bar = Math.floor((Math.log10(Math.max(cellMiddle(cell), 1)) - 4) * 2);
+    bars[Math.max(0, Math.min(13, bar))] += number;
   }
   const highest = Math.max(...bars);
   if (!highest) return el("span.faint", { text: NONE });
-  const d = bars.map((number, at) => (number ? `M${at * 9.4} 18v-${Math.max(1.5, (Math.sqrt(number / highest)) * 17).toFixed(1)}h8.2V18z` : "")).join("");
+  const d = bars.map((number, bar) => (number ? `M${bar * 9.4} 18v-${Math.max(1.5, (Math.sqrt(number / highest)) * 17).toFixed(1)}h8.2V18z` : "")).join("");
   return svg("svg", { class: "spark", viewBox: "0 0 132 18", role: "img", "aria-label": "histogram from 10 µs to 100 s" },
     svg("path", { d: "M0 17.75H132", stroke: "var(--line)" }), svg("path", { d, fill: "var(--s0)" }));
 }

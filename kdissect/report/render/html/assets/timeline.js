@@ -6,7 +6,7 @@ function drawBar() {
   const bar = byId("bar");
   const chips = el("div.chips");
   const brush = el("div.brush", { "aria-label": "Range of time" });
-  const links = SECTIONS.map((one) => el("a", { href: `#${one.id}`, text: one.short || one.title }));
+  const links = SECTIONS.map((section) => el("a", { href: `#${section.id}`, text: section.short || section.title }));
   replace(bar, el("div.wide", {}, brush, el("div.controls", {}, el("nav.nav", { "aria-label": "Sections" }, links), chips)));
   brushOn(brush);
   watchers.push(() => drawChips(chips), () => drawBrush(brush));
@@ -50,30 +50,30 @@ function drawBrush(node) {
   node.firstChild.classList.add("chart");
 }
 
-function handle(scale, side, height) {
-  const at = filter[side] === null ? (side === "from" ? 0 : STEPS) : filter[side];
-  const x = Math.min(Math.max(scale.left + at * scale.step, 2), scale.right - 2);
+function handle(scale, edge, height) {
+  const step = filter[edge] === null ? (edge === "from" ? 0 : STEPS) : filter[edge];
+  const x = Math.min(Math.max(scale.left + step * scale.step, 2), scale.right - 2);
   const node = svg("g", {
-    class: `handle ${side}`, role: "slider", tabindex: 0, "aria-label": side === "from" ? "begin of the range" : "end of the range",
-    "aria-valuemin": 0, "aria-valuemax": STEPS, "aria-valuenow": at, "aria-valuetext": stepClock(at), "data-side": side,
+    class: `handle ${edge}`, role: "slider", tabindex: 0, "aria-label": edge === "from" ? "begin of the range" : "end of the range",
+    "aria-valuemin": 0, "aria-valuemax": STEPS, "aria-valuenow": step, "aria-valuetext": stepClock(step), "data-side": edge,
   },
   svg("rect", { x: x - 10, y: 0, width: 20, height: height + 5, fill: "transparent", cursor: "ew-resize" }),
-  svg("line", { x1: x, x2: x, y1: 14, y2: height + 4, stroke: "var(--accent)", "stroke-width": filter[side] === null ? 1.5 : 2.5, "stroke-opacity": filter[side] === null ? 0.35 : 1, "pointer-events": "none" }),
-  svg("rect", { x: x - 3.5, y: height / 2 - 3, width: 7, height: 18, rx: 2.5, fill: "var(--accent)", "fill-opacity": filter[side] === null ? 0.5 : 1, "pointer-events": "none" }));
+  svg("line", { x1: x, x2: x, y1: 14, y2: height + 4, stroke: "var(--accent)", "stroke-width": filter[edge] === null ? 1.5 : 2.5, "stroke-opacity": filter[edge] === null ? 0.35 : 1, "pointer-events": "none" }),
+  svg("rect", { x: x - 3.5, y: height / 2 - 3, width: 7, height: 18, rx: 2.5, fill: "var(--accent)", "fill-opacity": filter[edge] === null ? 0.5 : 1, "pointer-events": "none" }));
   node.addEventListener("keydown", (event) => {
     const by = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10 }[event.key];
-    const to = event.key === "Home" ? 0 : event.key === "End" ? STEPS : by === undefined ? null : at + by;
+    const to = event.key === "Home" ? 0 : event.key === "End" ? STEPS : by === undefined ? null : step + by;
     if (to === null) return;
     event.preventDefault();
-    moveSide(side, to);
-    document.querySelector(`.handle.${side}`).focus();
+    moveSide(edge, to);
+    document.querySelector(`.handle.${edge}`).focus();
   });
   return node;
 }
 
-function moveSide(side, to) {
+function moveSide(edge, to) {
   const range = { from: filter.from ?? 0, to: filter.to ?? STEPS };
-  range[side] = side === "from" ? Math.max(0, Math.min(to, range.to - 1)) : Math.min(STEPS, Math.max(to, range.from + 1));
+  range[edge] = edge === "from" ? Math.max(0, Math.min(to, range.to - 1)) : Math.min(STEPS, Math.max(to, range.from + 1));
   change(range.from === 0 && range.to === STEPS ? { from: null, to: null } : range);
 }
 
@@ -86,16 +86,16 @@ function brushOn(node) {
   node.addEventListener("pointerdown", (event) => {
     if (event.button) return;
     const grip = event.target.closest("[data-side]");
-    const at = stepAt(event);
-    drag = grip && filter.from !== null ? { side: grip.getAttribute("data-side") } : { anchor: at, x: event.clientX };
+    const place = stepAt(event);
+    drag = grip && filter.from !== null ? { side: grip.getAttribute("data-side") } : { anchor: place, x: event.clientX };
     node.setPointerCapture(event.pointerId);
   });
   node.addEventListener("pointermove", (event) => {
-    const at = stepAt(event);
-    if (!drag) return hoverStep(event, Math.floor(at));
-    if (drag.side) moveSide(drag.side, Math.round(at));
+    const place = stepAt(event);
+    if (!drag) return hoverStep(event, Math.floor(place));
+    if (drag.side) moveSide(drag.side, Math.round(place));
     else if (Math.abs(event.clientX - drag.x) > 4) {
-      const [low, high] = [Math.min(at, drag.anchor), Math.max(at, drag.anchor)];
+      const [low, high] = [Math.min(place, drag.anchor), Math.max(place, drag.anchor)];
       const from = Math.max(0, Math.floor(low));
       const to = Math.min(STEPS, Math.max(Math.ceil(high), from + 1));
       if (from !== filter.from || to !== filter.to) change({ from, to });
@@ -111,7 +111,7 @@ function brushOn(node) {
 
 function hoverStep(event, step) {
   if (step < 0 || step >= STEPS) return untip();
-  const sums = sumsBy((_, at) => (at === step ? 0 : undefined), ANY_TIME).get(0);
+  const sums = sumsBy((_, number) => (number === step ? 0 : undefined), ANY_TIME).get(0);
   tip(event, el("b", { text: `${stepClock(step)} + ${duration(STEP)}` }),
     sums ? [`${plural(sums.n, "exchange")}`, sums.errors ? `, ${plural(sums.errors, "error")}` : "", sums.unanswered ? `, ${count(sums.unanswered)} unanswered` : ""] : "nothing");
 }

@@ -7,26 +7,26 @@ const MOVES = { [PRODUCE_KEY]: "write", [FETCH_KEY]: "read" };
 function topicsSection(body) {
   if (!DATA.topics.length) return fill(body, [el("p.empty", { text: "No topic is named in this capture." })]);
   const keyOf = (api) => (api < 0 ? null : DATA.apis[api].key);
-  const found = new Map();
+  const topics = new Map();
   const ofTopic = (topic) => {
-    if (!found.has(topic)) found.set(topic, { topic, writers: new Map(), readers: new Map(), write: new Sums(), read: new Sums(), errors: 0, n: 0, first: null });
-    return found.get(topic);
+    if (!topics.has(topic)) topics.set(topic, { topic, writers: new Map(), readers: new Map(), write: new Sums(), read: new Sums(), errors: 0, n: 0, first: null });
+    return topics.get(topic);
   };
-  const wanted = { ...filter, topic: null };
-  for (const [key, sums] of addUp(wanted, (row) => `${row.topic} ${row.api} ${row.client}`, TOPIC_SERIES)) {
+  const scope = { ...filter, topic: null };
+  for (const [key, sums] of addUp(scope, (row) => `${row.topic} ${row.api} ${row.client}`, TOPIC_SERIES)) {
     const [topic, api, client] = key.split(" ").map(Number);
-    const one = ofTopic(topic);
-    one.n += sums.n;
-    one.errors += sums.errors;
-    one.first ??= sums.first;
-    const names = { [PRODUCE_KEY]: one.writers, [FETCH_KEY]: one.readers }[keyOf(api)];
+    const totals = ofTopic(topic);
+    totals.n += sums.n;
+    totals.errors += sums.errors;
+    totals.first ??= sums.first;
+    const names = { [PRODUCE_KEY]: totals.writers, [FETCH_KEY]: totals.readers }[keyOf(api)];
     if (names && sums.records) names.set(client, (names.get(client) || 0) + sums.records);
   }
-  for (const [key, sums] of addUp(wanted, (row) => (!MOVES[keyOf(row.api)] ? undefined : `${row.topic} ${keyOf(row.api)}`), TOPIC_SERIES)) {
+  for (const [key, sums] of addUp(scope, (row) => (!MOVES[keyOf(row.api)] ? undefined : `${row.topic} ${keyOf(row.api)}`), TOPIC_SERIES)) {
     const [topic, api] = key.split(" ").map(Number);
     ofTopic(topic)[MOVES[api]] = sums;
   }
-  const rows = [...found.values()].sort((a, b) => b.write.recordBytes + b.read.recordBytes - a.write.recordBytes - a.read.recordBytes || b.n - a.n);
+  const rows = [...topics.values()].sort((a, b) => b.write.recordBytes + b.read.recordBytes - a.write.recordBytes - a.read.recordBytes || b.n - a.n);
   const names = (clients) => listed([...clients].sort((a, b) => b[1] - a[1]).map(([client, records]) => `${clientName(client)} ${count(records)}`), 2) || el("span.faint", { text: NONE });
   fill(body, [rows.length ? table([
     { key: "topic", label: "Topic", number: false, cell: (row) => [shown(DATA.topics[row.topic].name), under(topicUnder(DATA.topics[row.topic]))], sort: (row) => DATA.topics[row.topic].name },
@@ -45,14 +45,14 @@ function topicsSection(body) {
 
 const volume = (sums) => (sums.records ? [el("div", { text: count(sums.records) }), under(size(sums.recordBytes))] : el("span.faint", { text: NONE }));
 
-function percentile(row, way, name, mille) {
-  const exact = isBlank() ? DATA.topics[row.topic].service[way === "write" ? PRODUCE_KEY : FETCH_KEY] : null;
-  return exact ? exact[name] : row[way].percentile(mille);
+function percentile(row, use, name, mille) {
+  const exact = isBlank() ? DATA.topics[row.topic].service[use === "write" ? PRODUCE_KEY : FETCH_KEY] : null;
+  return exact ? exact[name] : row[use].percentile(mille);
 }
 
-function latency(row, way) {
-  const p99 = percentile(row, way, "p99", 990);
-  return p99 === null ? el("span.faint", { text: NONE }) : [el("div", { text: duration(p99) }), under(`p50 ${duration(percentile(row, way, "p50", 500))}`)];
+function latency(row, use) {
+  const p99 = percentile(row, use, "p99", 990);
+  return p99 === null ? el("span.faint", { text: NONE }) : [el("div", { text: duration(p99) }), under(`p50 ${duration(percentile(row, use, "p50", 500))}`)];
 }
 
 function topicUnder(topic) {

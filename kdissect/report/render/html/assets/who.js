@@ -13,8 +13,8 @@ function latencyColumns(exactOf) {
 }
 
 const shareOf = (rows) => {
-  const whole = rows.reduce((sum, row) => sum + row.sums.latency, 0);
-  return { key: "time", label: "Time", title: "part of the service time", cell: (row) => shareBar(whole ? row.sums.latency / whole : 0), sort: (row) => row.sums.latency };
+  const total = rows.reduce((sum, row) => sum + row.sums.latency, 0);
+  return { key: "time", label: "Time", title: "part of the service time", cell: (row) => shareBar(total ? row.sums.latency / total : 0), sort: (row) => row.sums.latency };
 };
 
 const errorsColumn = { key: "errors", label: "Errors", cell: (row) => bad(count(row.sums.errors), row.sums.errors), sort: (row) => row.sums.errors };
@@ -40,8 +40,8 @@ function profileSection(body) {
 }
 
 function versionsOf(api) {
-  const found = DATA.versions.filter((row) => row.api === api && row.version !== null).map((row) => row.version).sort((a, b) => a - b);
-  return found.length ? `v${found.join(", v")}` : "";
+  const versions = DATA.versions.filter((row) => row.api === api && row.version !== null).map((row) => row.version).sort((a, b) => a - b);
+  return versions.length ? `v${versions.join(", v")}` : "";
 }
 
 function errorsSection(body) {
@@ -72,7 +72,7 @@ function spanOf(row) {
 }
 
 function firstExample(row) {
-  const seen = DATA.errors.find((one) => one.api === row.api && one.code === row.code);
+  const seen = DATA.errors.find((error) => error.api === row.api && error.code === row.code);
   if (!seen) return NONE;
   const { first } = seen;
   const what = [first.topic === null ? null : `${shown(first.topic)}${first.partition === null ? "" : `-${first.partition}`}`, clientName(first.client), brokerName(first.broker)].filter(Boolean).join(" · ");
@@ -80,7 +80,7 @@ function firstExample(row) {
 }
 
 // A long name of an error may wrap after its underscores.
-const foldable = (name) => name.split(/(?<=_)/).flatMap((part, at) => (at ? [el("wbr"), part] : [part]));
+const foldable = (name) => name.split(/(?<=_)/).flatMap((part, number) => (number ? [el("wbr"), part] : [part]));
 
 // A small chart of when something happened.
 function course(steps) {
@@ -95,19 +95,19 @@ function listed(items, most) {
 }
 
 // Requests by API, most calls first.
-function doings(found, key) {
-  const apis = found.get(key) || [];
+function doings(byKey, key) {
+  const apis = byKey.get(key) || [];
   return listed(apis.sort((a, b) => b[1] - a[1]).map(([api, number]) => `${apiName(api)} ${count(number)}`), 3);
 }
 
-function apisBy(side, instead) {
-  const found = new Map();
-  for (const [key, sums] of sumsBy((row) => row[side] * 1000 + row.api + 1, instead)) {
+function apisBy(role, instead) {
+  const byKey = new Map();
+  for (const [key, sums] of sumsBy((row) => row[role] * 1000 + row.api + 1, instead)) {
     const who = Math.floor(key / 1000);
-    if (!found.has(who)) found.set(who, []);
-    found.get(who).push([(((key % 1000) + 1000) % 1000) - 1, sums.n]);
+    if (!byKey.has(who)) byKey.set(who, []);
+    byKey.get(who).push([(((key % 1000) + 1000) % 1000) - 1, sums.n]);
   }
-  return found;
+  return byKey;
 }
 
 function clientsSection(body) {
@@ -129,8 +129,8 @@ function clientsSection(body) {
 }
 
 // A note if some are counted separately only in the totals.
-function coarse(whole, what) {
-  const missing = whole.filter((one) => !one).length;
+function coarse(flags, what) {
+  const missing = flags.filter((flag) => !flag).length;
   return missing && !isBlank() ? el("p.unmoved", { text: `Of ${count(missing)} ${what} some traffic is counted under “other ${what}”: too many to be kept apart over time.` }) : null;
 }
 
