@@ -89,8 +89,8 @@ def test_client_software_that_changed():
 
 def test_a_tail_that_grew_by_far_is_reported_before_a_median_that_fell():
     """200 calls have no interval of their 99th percentile; 744 ms to 13.2 s is still what matters."""
-    before = report([2000.0] * 190 + [744_000.0] * 10)
-    after = report([1000.0] * 190 + [13_200_000.0] * 10)
+    before = json_report([2000.0] * 190 + [744_000.0] * 10)
+    after = json_report([1000.0] * 190 + [13_200_000.0] * 10)
     assert verdicts(before, after)["p99"] is Difference.LIKELY_SLOWER
     assert verdicts(before, after)["p50"] is Difference.FASTER
     assert verdicts(after, before)["p99"] is Difference.LIKELY_FASTER
@@ -99,5 +99,8 @@ def test_a_tail_that_grew_by_far_is_reported_before_a_median_that_fell():
 
 
 def test_a_tail_of_milliseconds_or_of_few_values_is_not_likely_slower():
-    assert verdicts(report([100.0] * 200), report([100.0] * 197 + [5000.0] * 3))["p99"] is Difference.FEW
-    assert verdicts(report([100.0] * 15), report([100.0] * 12 + [9e6] * 3))["p99"] is Difference.FEW
+    assert (
+        verdicts(json_report([100.0] * 200), json_report([100.0] * 197 + [5000.0] * 3))["p99"]
+        is Difference.FEW
+    )
+    assert verdicts(json_report([100.0] * 15), json_report([100.0] * 12 + [9e6] * 3))["p99"] is Difference.FEW

@@ -24,7 +24,10 @@ def test_lines_fit(width):
 
 
 def test_the_largest_change_is_named_first():
-    before, after = report([2000.0] * 190 + [744_000.0] * 10), report([1000.0] * 190 + [13_200_000.0] * 10)
+    before, after = (
+        json_report([2000.0] * 190 + [744_000.0] * 10),
+        json_report([1000.0] * 190 + [13_200_000.0] * 10),
+    )
     lines = render(compare(before, after), Terminal(160, full=False)).splitlines()
     (line,) = [line for line in lines if "Produce" in line and "likely slower" in line]
     assert line.index("likely slower p99 (×17.7)") < line.index("faster p50")
