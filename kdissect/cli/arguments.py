@@ -191,6 +191,12 @@ def _add_sql(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="stop after N rows (default for text: 1000)",
     )
+    parser.add_argument(
+        "--unrestricted-sql",
+        action="store_true",
+        help="run any SQL, which may read and write files and start programs with your rights "
+        "(default: one SELECT over the tables)",
+    )
 
 
 def _add_who(parser: argparse.ArgumentParser) -> None:

@@ -1,17 +1,18 @@
 """Spark SQL over the public tables: views, one query, and one sentence for a wrong query.
 
-A wrong query raises ValueError: a syntax error before anything is dissected, an unknown name when the tables
-exist.
+A wrong query raises ValueError: a syntax error, or something that a query may not do, before anything is
+dissected, an unknown name when the tables exist.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from kdissect.spark.backend import (
     is_connect,
 )
 from kdissect.spark.backend_choice import backend_of
+from kdissect.spark.select_check import tables_read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +32,21 @@ def check_syntax(session: "SparkSession", query: str) -> None:
         raise ValueError(_sentence(error)) from None
     except AnalysisException:
         pass  # the tables do not exist yet
+
+
+def check_query(session: "SparkSession", query: str, tables: Collection[str]) -> set[str]:
+    """Return which of the tables a query reads, which may read nothing else. Raise ValueError."""
+    from pyspark.errors import ParseException
+
+    if is_connect(session):
+        raise ValueError(
+            "a Spark Connect server reads queries by itself, with the rights of its account: "
+            "--unrestricted-sql lets it"
+        )
+    try:
+        return tables_read(session, query, tables)
+    except ParseException as error:
+        raise ValueError(_sentence(error)) from None
 
 
 def run_query(session: "SparkSession", tables: "Mapping[str, DataFrame]", query: str) -> "DataFrame":

@@ -281,8 +281,8 @@ class Engine:
     def share_keys(self, keys: "KeyLog") -> "KeyLog":
         """Return the key log as tasks may carry it.
 
-        A local run carries the name of a socket. A cluster gets the secrets, with a notice if everybody on its
-        network can read them.
+        A local run carries the name of a socket. A cluster gets the secrets, with a notice if everybody
+        on its network can read them.
         """
         address = self.home / f"keys-{len(list(self.home.glob('keys-*')))}"
         if not len(keys):

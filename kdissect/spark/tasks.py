@@ -65,7 +65,8 @@ BATCH_ROWS = {"exchanges": 1 << 13, "partitions": 1 << 16}  # rows of one batch 
 class TableOptions:
     """How tables are made: which rows the filter keeps, then how names are replaced.
 
-    `keys` decrypt TLS. Tasks carry them to a cluster, and the name of a socket to local workers (`served_keys`).
+    `keys` decrypt TLS. Tasks carry them to a cluster, and to local workers the name of a
+    socket (`served_keys`).
     """
 
     filter: Filter = Filter()  # noqa: RUF009 - frozen

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.command import kdissect
+from tests.helpers.command import assert_one_sentence, kdissect
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
@@ -30,3 +30,28 @@ def test_sql_as_csv() -> None:
     assert sum(int(row["calls"]) for row in rows) == requests
     assert {row["formula"] for row in rows} == {"'=1+1"}
     assert [row["client_id"] for row in rows] == ["big-writer", "forgetful", "quick-writer"]
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_a_query_from_elsewhere_starts_no_program(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    query = f"SELECT TRANSFORM(1) USING 'touch {mark}' AS x"
+    done = kdissect("sql", query, NEGLECT, "--quiet")
+    assert done.returncode == 2
+    assert_one_sentence(done.stderr)
+    assert "not a SELECT over the tables of the captures (it has ScriptTransformation)" in done.stderr
+    assert not mark.exists()
+
+
+@pytest.mark.spark
+def test_unrestricted_sql_reads_files(tmp_path: Path) -> None:
+    letter = tmp_path / "letter"
+    letter.write_text("dear")
+    arguments = ("sql", f"SELECT value FROM text.`{letter}`", NEGLECT, "--quiet", "--format", "csv")
+    done = kdissect(*arguments, "--unrestricted-sql")
+    assert (done.returncode, done.stdout.split()) == (0, ["value", "dear"]), done.stderr
+    refused = kdissect(*arguments)
+    assert refused.returncode == 2
+    assert_one_sentence(refused.stderr)
+    assert "dear" not in refused.stdout
