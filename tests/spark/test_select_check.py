@@ -40,8 +40,8 @@ HARMLESS = {
     "TABLE transaction_events": "transaction_events",
     "VALUES (1), (2)": "",
     "SELECT percentile(latency_ns, 0.99) / 1e6, round(sum(bytes) / 1e6, 1), a <=> b, a & b | c ^ ~d, a % 2, "
-    "a DIV 2, a || b, a IS NOT DISTINCT FROM b, a ILIKE ANY ('x', 'y'), count(DISTINCT a), if(a, 1, 2) FROM exchanges":
-        "exchanges",
+    "a DIV 2, a || b, a IS NOT DISTINCT FROM b, a ILIKE ANY ('x', 'y'), count(DISTINCT a), if(a, 1, 2) "
+    "FROM exchanges": "exchanges",
 }  # fmt: skip
 
 HARMFUL = {
