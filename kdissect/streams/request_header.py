@@ -51,8 +51,9 @@ def header_evidence(data: Bytes, offset: int, length: int, max_versions: Int64s)
     """Return how much `length` bytes at an offset look like a length and a request header of a known API.
 
     NOTHING: they cannot be one, or are too few to say. FAINT: they can be a Produce, as zeros are, and its
-    body is not to be seen. WEAK: they can be a request. PLAIN_ID: the whole client id is there, too, in plain
-    ASCII. PLAIN_BODY: a Produce also has its body.
+    body is not to be seen. WEAK: they can be a request. PLAIN_ID: they have a whole client id in plain ASCII,
+    but the body of a Produce is not to be seen. PLAIN_BODY: they have such a client id, and nothing else is
+    asked for: a Produce has its body, too.
     """
     if length < CLIENT_SIZE_AT or not _is_known_call(data, offset, max_versions):
         return NOTHING

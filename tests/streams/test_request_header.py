@@ -1,8 +1,21 @@
 """Headers of requests: what is one, what may be one, and what is none."""
 
+import struct
+
+import numpy as np
 import pytest
 
-from tests.helpers.followed import brief, follow
+from kdissect.jit.decorators import jit_flat
+from kdissect.streams.request_header import (
+    FAINT,
+    NOTHING,
+    PLAIN_BODY,
+    PLAIN_ID,
+    WEAK,
+    header_evidence,
+    produce_acks,
+)
+from tests.helpers.followed import VERSIONS, brief, follow
 from tests.helpers.segment_wire import CLIENT, SERVER, Wire, request, response
 
 
@@ -16,3 +29,51 @@ def test_clients_may_call_themselves_anything(wire: Wire, name: bytes, opened: b
         wire.send(SERVER, response(number, b"tell"))
     found, _ = follow(wire)
     assert brief(found) == [("answered", number) for number in range(4)]
+
+
+@jit_flat
+def evidence_of(data, length, versions):
+    return header_evidence(data, 0, length, versions)
+
+
+@jit_flat
+def acks_of(data, start, stop, version):
+    return produce_acks(data, start, stop, version)
+
+
+PRODUCE = struct.pack(">hiih6s", 1, 1000, 1, 6, b"orders") + bytes(40)
+HEADERS = {
+    "a client id in plain ASCII": (request(3, 1, 1), PLAIN_BODY),
+    "no client id": (request(3, 1, 1, client=None), WEAK),
+    "a client id in other letters": (request(3, 1, 1, client="ü".encode()), WEAK),
+    "a zero in the client id": (request(3, 1, 1, client=b"a\0b"), NOTHING),
+    "an API that does not exist": (request(200, 1, 1), NOTHING),
+    "a version far beyond": (request(3, 40, 1), NOTHING),
+    "a negative id": (request(3, 1, -5), NOTHING),
+    "the id with which Java authenticates": (request(17, 0, -1), PLAIN_BODY),
+    "a Produce with its body": (request(0, 2, 1, PRODUCE), PLAIN_BODY),
+    "a Produce whose body is not to be seen": (request(0, 2, 1, PRODUCE)[:20], PLAIN_ID),
+    "a Produce of zeros": (request(0, 0, 0, client=b"")[:14], FAINT),
+    "a Produce with a topic of no letters": (request(0, 2, 1, PRODUCE.replace(b"o", b"\x01")), NOTHING),
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_evidence_of_a_header(name: str) -> None:
+    data, expected = HEADERS[name]
+    # A frame that is cut behind its header: its length still says that there is more.
+    data = struct.pack(">i", 1000) + data[4:] if expected == FAINT else data
+    assert evidence_of(np.frombuffer(data, np.uint8).copy(), len(data), VERSIONS) == expected
+
+
+@pytest.mark.parametrize("version", [0, 2, 3, 8, 9, 12])
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_acks_are_found_in_every_version(version: int, acks: int) -> None:
+    header = struct.pack(">hhih6s", 0, version, 1, 6, b"tester")
+    if version >= 9:
+        header += b"\x01\x05\x02xy" + b"\x04txn"  # a tagged field of two bytes, a compact id
+    elif version >= 3:
+        header += b"\x00\x03txn"
+    data = np.frombuffer(header + struct.pack(">h", acks), np.uint8).copy()
+    assert acks_of(data, 0, len(data), version) == acks
+    assert acks_of(data, 0, len(data) - 1, version) == 1
