@@ -1,7 +1,9 @@
-"""What `--fail-on` conditions on a report may name: findings by severity, and figures of an API.
+"""What `--fail-on` conditions on a report may name: findings, incidents, and figures of an API.
 
     slow_broker=warning      the finding is reported, at least as severe
     any=critical             some finding is
+    broker_killed=critical   the incident is reported, at least as severe
+    any_incident=warning     some incident is
     produce.p99>50ms         a latency of all calls of an API, or of `all`
     fetch.errors>1%          calls with an error, unanswered or throttled: a number, or a share of the calls
 
@@ -14,7 +16,8 @@ from collections.abc import Callable, Mapping
 from kdissect.errors import UsageError
 from kdissect.protocol.schema.registry import APIS
 from kdissect.report.findings.rules import RULES
-from kdissect.report.model.findings import Finding, Severity
+from kdissect.report.incidents.causes import CAUSES
+from kdissect.report.model.findings import Severity
 from kdissect.report.model.summary import Latency, ProfileRow, Summary
 from kdissect.report.thresholds import Figure, Measured, Statement, Unit
 from kdissect.text import (
@@ -23,7 +26,7 @@ from kdissect.text import (
     format_share,
 )
 
-ANY, ALL = "any", "all"
+ANY, ANY_INCIDENT, ALL = "any", "any_incident", "all"
 SEVERITIES = tuple(Severity)
 LATENCIES: Mapping[str, Callable[[Latency], int]] = {
     "mean": lambda latency: latency.mean_ns,
@@ -67,22 +70,36 @@ class SummaryVocabulary:
         return lambda summary: _count(_row(summary, api), figure, unit)
 
     def statement(self, name: str, value: str | None) -> Statement[Summary]:
-        """Return a finding of at least a severity. Raise UsageError if one of them does not exist."""
-        findings = [rule.name for rule in RULES]
+        """Return a finding or an incident of at least a severity. Raise UsageError if it does not exist."""
+        findings, causes = ([row.name for row in rows] for rows in (RULES, CAUSES))
         if value is None:
             raise UsageError(f"{name!r} is not a condition; examples: {self.examples}")
-        if name not in (*findings, ANY):
-            raise UsageError(f"{name!r} is not a finding; findings: {ANY}, {', '.join(findings)}")
+        if name not in (*findings, *causes, ANY, ANY_INCIDENT):
+            raise UsageError(
+                f"{name!r} is not a finding or an incident; findings: {ANY}, {', '.join(findings)}; "
+                f"incidents: {ANY_INCIDENT}, {', '.join(causes)}"
+            )
         if value not in SEVERITIES:
             raise UsageError(f"{value!r} is not a severity; severities: {', '.join(Severity)}")
         least = SEVERITIES.index(Severity(value))
 
-        def matches(finding: Finding) -> bool:
-            return name in (finding.name, ANY) and SEVERITIES.index(finding.severity) <= least
+        def finding_sentences(summary: Summary) -> list[str]:
+            rows = [row for row in summary.findings if name in (row.name, ANY)]
+            return [
+                f"{row.name} is {row.severity}: {row.title}"
+                for row in rows
+                if SEVERITIES.index(row.severity) <= least
+            ]
 
-        return lambda summary: [
-            f"{row.name} is {row.severity}: {row.title}" for row in summary.findings if matches(row)
-        ]
+        def incident_sentences(summary: Summary) -> list[str]:
+            rows = [row for row in summary.incidents if name in (row.cause, ANY_INCIDENT)]
+            return [
+                f"{row.cause} is {row.severity}: {row.headline}"
+                for row in rows
+                if SEVERITIES.index(row.severity) <= least
+            ]
+
+        return lambda summary: finding_sentences(summary) + incident_sentences(summary)
 
 
 SUMMARY_VOCABULARY = SummaryVocabulary()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from tests.docs import columns, command_line, data_quality, findings, measurements
+from tests.docs import columns, command_line, data_quality, findings, incidents, measurements
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -22,6 +22,7 @@ def blocks() -> Mapping[str, Callable[[], str]]:
         **command_line.blocks(),
         **columns.blocks(),
         **findings.blocks(),
+        **incidents.blocks(),
         **data_quality.blocks(),
         **measurements.blocks(),
     }

@@ -37,6 +37,8 @@ FOLLOWS_A_LOST_SERVER = (
             "metadata_storm",
             "latency_rose",
             "client_latency_rose",
+            "follower_silent",
+            "requests_open",
         ),
         Relation.ANYWHERE,
         before_ns=15 * SECOND,
@@ -82,7 +84,7 @@ CAUSES = (
         severity=CRITICAL,
         anchors=("server_silent",),
         judge=server_causes.broker_frozen,
-        links=FOLLOWS_A_LOST_SERVER,
+        links=(Link(("server_silent", "follower_silent"), Relation.ANYWHERE), *FOLLOWS_A_LOST_SERVER),
         needs="no byte from a server on any connection for a second or more, while requests of several "
         "connections waited",
         against="its host did not acknowledge packets either: then the path or the host is dead",

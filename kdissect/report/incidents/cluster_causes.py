@@ -5,6 +5,8 @@ coordinator_moved           groups got another coordinator while both brokers we
 too_few_in_sync_replicas    writes are refused since replicas are missing
 """
 
+from collections import Counter
+
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Relation
 from kdissect.report.model.incidents import Subject, SubjectKind
@@ -103,17 +105,21 @@ def too_few_in_sync_replicas(case: Case) -> Diagnosis | None:
 def follower_behind(case: Case) -> Diagnosis | None:
     """A replica fetcher sends no Fetch to a leader for a while."""
     silent = case.anchor
+    around = [silent, *case.near((silent.kind,), Relation.SERVER, 15 * SECOND, 15 * SECOND)]
+    broken = Counter(name for signal in around for name in signal.servers)
+    if broken[silent.subject.name] < max(broken.values()):
+        return None
     lasted = format_duration(silent.measures["silent_ns"])
     ending = f"for {lasted}" if silent.end_ns is not None else f"for {lasted}, to the end of the capture"
     leader = listed([name for name in silent.servers if name != silent.subject.name], NAMED)
     name = silent.subject.name
     return Diagnosis(
         silent.subject,
-        silent.begin_ns,
+        min(signal.begin_ns for signal in around),
         silent.end_ns,
         f"{name[:1].upper()}{name[1:]} fetched nothing from {leader} from {format_clock(silent.begin_ns)} "
         f"{ending}: its replicas fall behind",
         0.75,
-        (silent,),
+        tuple(around),
         speaks_for=("both brokers talk to others meanwhile",),
     )

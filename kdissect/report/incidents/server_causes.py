@@ -25,6 +25,13 @@ FROZEN_NS = 5 * SECOND // 2
 SLOW_RATIO, SLOW_MORE_NS, SLOW_LASTED_NS = 4, 20_000_000, 5 * SECOND
 """Latency that rose by less, or for less, is reported by nobody: a busy host does as much."""
 
+BY_SERVER = 0.6
+"""The part of connections that the server closed, from which on it ended them all."""
+
+ALIKE = 2.0
+"""Servers whose levels are within this ratio are slow alike: which of them is the cause cannot be told."""
+
+OWN_MORE_NS = 10_000_000
 LOAD_RATIO = 1.7
 SAME_MOMENT_NS = 3 * SECOND
 
@@ -55,17 +62,19 @@ def _handover(case: Case) -> list[Signal]:
 def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -> Diagnosis | None:
     ended = case.anchor
     refused = case.near(("attempts_refused",), Relation.SUBJECT, after_ns=BACK_NS)
-    if not refused and (not ended.measures["cut"] or len(ended.clients) < HANDOVER_CLIENTS):
+    alone = ended.measures["by_server"] >= BY_SERVER * ended.measures["connections"]
+    several = len(ended.clients) >= HANDOVER_CLIENTS
+    if not refused and not (several and (alone or ended.measures["cut"])):
         return None
     begin = before[0].begin_ns if before else ended.begin_ns
-    end = refused[0].end_ns if refused else ended.end_ns
+    end = refused[0].end_ns if refused else ended.measures["again_ns"] or None
     parts = [f"{counted(ended.measures['connections'], 'connection')} ended together"]
     if ended.measures["cut"]:
         parts[0] += f" with {counted(ended.measures['cut'], 'request')} under way"
     if refused:
         attempts = counted(sum(signal.requests for signal in refused), "attempt")
         parts.append(f"{attempts} to connect refused{'' if end else ' until the end of the capture'}")
-    back = f" and was back after {format_duration(end - ended.begin_ns)}" if refused and end else ""
+    back = f" and was back after {format_duration(end - ended.begin_ns)}" if end else ""
     headline = f"{_capital(ended)} {verb} at {format_clock(begin)}{back}: {', '.join(parts)}"
     return Diagnosis(
         ended.subject,
@@ -82,7 +91,7 @@ def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -
 def broker_frozen(case: Case) -> Diagnosis | None:
     """No byte from a server while requests of several connections waited."""
     silent = case.anchor
-    if silent.measures["silent_ns"] < FROZEN_NS:
+    if silent.measures["silent_ns"] < FROZEN_NS or _waits_for_another(case):
         return None
     waiting = counted(silent.requests, "request")
     connections = counted(silent.measures["connections"], "connection")
@@ -99,6 +108,18 @@ def broker_frozen(case: Case) -> Diagnosis | None:
         speaks_for=("all of its connections were silent at the same time",),
         speaks_against=() if silent.end_ns is not None else ("it did not answer again in the capture",),
     )
+
+
+def _waits_for_another(case: Case) -> bool:
+    """Return whether a server that is silent only waits for followers on another silent server."""
+    silent = case.anchor
+    others = [
+        signal
+        for signal in case.near((silent.kind,), Relation.ANYWHERE, SAME_MOMENT_NS, 0)
+        if signal.subject != silent.subject and abs(signal.begin_ns - silent.begin_ns) <= SAME_MOMENT_NS
+    ]
+    own = (silent.measures["own_requests"] > 0, silent.measures["silent_ns"])
+    return any((signal.measures["own_requests"] > 0, signal.measures["silent_ns"]) > own for signal in others)
 
 
 def broker_slow(case: Case) -> Diagnosis | None:
@@ -129,8 +150,18 @@ def is_marked(rose: Signal, capture_end_ns: int) -> bool:
     return after >= SLOW_RATIO * before and after - before >= SLOW_MORE_NS and lasted >= SLOW_LASTED_NS
 
 
+def _slowness(rose: Signal) -> tuple[bool, int]:
+    """Return whether requests that wait for no other broker became slow, too, and the level of latency."""
+    before, after = rose.measures["own_before_ns"], rose.measures["own_after_ns"]
+    return bool(before) and after >= SLOW_RATIO * before and after - before >= OWN_MORE_NS, rose.measures[
+        "after_ns"
+    ]
+
+
 def _slow(case: Case, verb: str, more: str) -> Diagnosis | None:
     rose = case.anchor
+    if case.near(("follower_silent",), Relation.SERVER, SAME_MOMENT_NS, SECOND):
+        return None
     if not is_marked(rose, case.end_ns) or 2 * rose.measures["rose"] < rose.measures["present"]:
         return None
     others = [
@@ -138,7 +169,10 @@ def _slow(case: Case, verb: str, more: str) -> Diagnosis | None:
         for signal in case.near((rose.kind,), Relation.ANYWHERE, SAME_MOMENT_NS, 0)
         if abs(signal.begin_ns - rose.begin_ns) <= SAME_MOMENT_NS and signal.subject != rose.subject
     ]
-    if any(signal.measures["after_ns"] > rose.measures["after_ns"] for signal in others):
+    if any(_slowness(signal) > _slowness(rose) for signal in others):
+        return None
+    level = rose.measures["after_ns"] / ALIKE
+    if not _slowness(rose)[0] and any(signal.measures["after_ns"] > level for signal in others):
         return None
     api = api_name(rose.measures["api_key"])
     before, after = (format_duration(rose.measures[f"{when}_ns"]) for when in ("before", "after"))

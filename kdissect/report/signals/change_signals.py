@@ -27,6 +27,7 @@ from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.changes import Floats, Segment, Series, find_segments
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.replicated import REPLICATED
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import PACE, PACE_CELL_BITS
@@ -174,6 +175,7 @@ def _onset(timed: Timed, own: Mask, limit: float, start: int) -> int:
 def _signal(kind: str, name: str, timed: Timed, rise: Rise, others: list[str]) -> Signal:
     api = _main_api(timed, rise)
     before, after = (_level_ns(timed, rows & (timed.api == api)) for rows in (rise.before, rise.after))
+    own = ~np.isin(timed.api, list(REPLICATED))
     names = np.array(others, object)
     present = np.unique(names[rise.after].astype(str)).tolist()
     rose = [other for other in present if _rose(timed, rise, names == other)]
@@ -193,6 +195,8 @@ def _signal(kind: str, name: str, timed: Timed, rise: Rise, others: list[str]) -
         measures={
             "before_ns": before,
             "after_ns": after,
+            "own_before_ns": _level_ns(timed, rise.before & own),
+            "own_after_ns": _level_ns(timed, rise.after & own),
             "rose": len(rose),
             "present": len(present),
             "api_key": api,

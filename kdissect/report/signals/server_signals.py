@@ -18,6 +18,7 @@ from kdissect.report.model.findings import Evidence
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.replicated import REPLICATED
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import REPLIES, WAITS
 from kdissect.report.wording import counted
@@ -106,6 +107,7 @@ def _silence(
     if span[1] - begin < SILENT_NS:
         return
     requests = int(waits.ints("exchanges")[waiting].sum())
+    replicated = np.isin(waits.ints("api_key")[waiting], list(REPLICATED))
     began = np.maximum(waits.ints("first_begin_ns")[waiting], begin)
     wait_ns = int(((span[1] - began) * waits.ints("exchanges")[waiting]).sum())
     to_the_end = span[1] == context.end_ns
@@ -116,7 +118,12 @@ def _silence(
         (begin, None if to_the_end else span[1]),
         f"{name} sent no byte on any connection from {format_clock(begin)} for {lasted}, while "
         f"{counted(requests, 'request')} on {counted(len(silent), 'connection')} waited",
-        measures={"connections": len(silent), "requests": requests, "silent_ns": span[1] - begin},
+        measures={
+            "connections": len(silent),
+            "requests": requests,
+            "silent_ns": span[1] - begin,
+            "own_requests": int(waits.ints("exchanges")[waiting][~replicated].sum()),
+        },
         clients=context.clients_of(silent),
         requests=requests,
         wait_ns=wait_ns,
@@ -133,8 +140,8 @@ def _ends(context: SignalContext) -> Iterator[Signal]:
     for number, name in enumerate(context.server_names):
         own = np.flatnonzero(facts.talks & (facts.server == number))
         ended = own[facts.ends[own]]
-        ended = ended[np.argsort(facts.last_ns[ended], kind="stable")]
-        breaks = np.flatnonzero(np.diff(facts.last_ns[ended]) > TOGETHER_NS) + 1
+        ended = ended[np.argsort(facts.closed_ns[ended], kind="stable")]
+        breaks = np.flatnonzero(np.diff(facts.closed_ns[ended]) > TOGETHER_NS) + 1
         for rows in np.split(ended, breaks):
             if len(rows) >= SILENT_CONNECTIONS:
                 yield from _end(context, number, name, own, rows)
@@ -143,34 +150,45 @@ def _ends(context: SignalContext) -> Iterator[Signal]:
 def _end(context: SignalContext, number: int, name: str, own: Ints, rows: Ints) -> Iterator[Signal]:
     """Yield a signal if these connections, which ended within a moment, are most of those that were open."""
     facts = context.connections
-    begin, end = int(facts.last_ns[rows].min()), int(facts.last_ns[rows].max())
-    alive = own[(facts.first_ns[own] <= begin) & (facts.last_ns[own] >= begin)]
-    later = facts.last_ns > end + WENT_ON_NS
-    same_server = facts.server == number
-    tried = np.unique(facts.host[later & same_server & ~facts.talks & (facts.first_ns >= begin)])
-    went_on = np.isin(facts.client[rows], np.unique(facts.client[later & facts.talks]))
-    went_on |= np.isin(facts.host[rows], tried)
-    stayed = later & facts.talks & same_server & (facts.first_ns <= begin)
-    if went_on.sum() < max(SILENT_CONNECTIONS, ENDED_SHARE * len(alive)) or stayed.sum() > len(rows) / 2:
-        return
-    rows = rows[went_on]
+    begin, end = int(facts.closed_ns[rows].min()), int(facts.closed_ns[rows].max())
+    alive = own[(facts.first_ns[own] <= begin) & (facts.closed_ns[own] >= begin)]
+    rows = rows[facts.by_server[rows] | _went_on(context, number, rows, (begin, end))]
+    stayed = own[(facts.first_ns[own] <= begin) & (facts.closed_ns[own] > end + SECOND)]
     clients = [len(np.unique(facts.client[connections])) for connections in (rows, alive)]
-    if clients[0] < ENDED_SHARE * clients[1]:
+    if len(rows) < max(SILENT_CONNECTIONS, ENDED_SHARE * len(alive)) or clients[0] < ENDED_SHARE * clients[1]:
+        return
+    if len(stayed) > len(rows) / 2:
         return
     cut = int(context.facts.columns.ints("unanswered")[rows].sum())
-    lasted = format_duration(end - begin)
+    again = facts.first_ns[own[facts.first_ns[own] > end]]
     cut_text = f"; {counted(cut, 'request')} got no response" if cut else ""
     yield make_signal(
         "connections_ended",
         (SubjectKind.SERVER, name),
         (begin, end),
-        f"{counted(len(rows), 'connection')} to {name} ended within {lasted} at "
+        f"{counted(len(rows), 'connection')} to {name} ended within {format_duration(end - begin)} at "
         f"{format_clock(begin)}{cut_text}",
-        measures={"connections": len(rows), "cut": cut, "open": len(alive)},
+        measures={
+            "connections": len(rows),
+            "cut": cut,
+            "open": len(alive),
+            "again_ns": int(again.min()) if len(again) else 0,
+            "by_server": int(facts.by_server[rows].sum()),
+        },
         clients=context.clients_of(rows),
         requests=cut,
         evidence=_connections(context, name, rows, "ended together"),
     )
+
+
+def _went_on(context: SignalContext, number: int, rows: Ints, span: tuple[int, int]) -> Mask:
+    """Return which clients of connections are seen later, on other connections or by attempts to connect."""
+    facts = context.connections
+    later = facts.last_ns > span[1] + WENT_ON_NS
+    attempts = later & (facts.server == number) & ~facts.talks & (facts.first_ns >= span[0])
+    went_on = np.isin(facts.client[rows], np.unique(facts.client[later & facts.talks]))
+    tried: Mask = np.isin(facts.host[rows], np.unique(facts.host[attempts]))
+    return went_on | tried
 
 
 def _refusals(context: SignalContext) -> Iterator[Signal]:

@@ -26,7 +26,8 @@ class Connections(NamedTuple):
     """Facts of all connections, one row for each, as arrays: index of the server and client, times, kind.
 
     `client` is the index of client id and host, `host` that of the client's host alone. `talks` tells
-    connections with Kafka or TLS from attempts. `ends` is where a FIN or RST was captured.
+    connections with Kafka or TLS from attempts. `ends` is where a FIN or RST was captured, `closed_ns` its
+    time (of the last packet without one), and `by_server` tells whether the server sent it first.
     """
 
     server: Ints
@@ -34,6 +35,8 @@ class Connections(NamedTuple):
     host: Ints
     first_ns: Ints
     last_ns: Ints
+    closed_ns: Ints
+    by_server: Mask
     talks: Mask
     ends: Mask
 
@@ -105,6 +108,8 @@ class SignalContext:
             host=columns.arrow("client_host").dictionary_encode("encode").indices.to_numpy().astype(np.int64),
             first_ns=columns.ints("first_time_ns"),
             last_ns=columns.ints("last_time_ns"),
+            closed_ns=columns.coalesce("closed_ns", "last_time_ns"),
+            by_server=columns.equals("closed_by", "server"),
             talks=talks,
             ends=self.facts.closed,
         )
