@@ -5,7 +5,7 @@ one cause explains of another can be seen at a glance.
 """
 
 from kdissect.report.findings.rules import RULES
-from kdissect.report.incidents import cluster_causes, server_causes, symptom_causes
+from kdissect.report.incidents import cluster_causes, policy_causes, server_causes, symptom_causes
 from kdissect.report.incidents.cause import SECOND, Cause, Layer, Link, Relation
 from kdissect.report.model.findings import Severity
 
@@ -120,6 +120,33 @@ CAUSES = (
         "follower that it waits for.",
         next="its disks, its processors and their limits, garbage collection; if only Produce with acks=all "
         "is slow, its followers",
+    ),
+    Cause(
+        name="connection_limit",
+        layer=Layer.SERVER,
+        severity=CRITICAL,
+        anchors=("closed_at_once",),
+        judge=policy_causes.connection_limit,
+        links=(
+            Link(
+                (
+                    "connections_storm",
+                    "connection_churn",
+                    "connections_ended",
+                    "metadata_storm",
+                    "metadata_storm_began",
+                    "retries_storm",
+                    "unanswered_cut",
+                ),
+                Relation.CLIENT,
+                before_ns=10 * SECOND,
+            ),
+        ),
+        needs="servers close five or more connections of one host within a second, before any response",
+        against="their requests have a version that the server does not speak",
+        means="The host has as many connections as the brokers allow it (max.connections.per.ip, or its "
+        "overrides), so further ones are closed.",
+        next="which process on the host opens so many connections; max.connections.per.ip and its overrides",
     ),
     Cause(
         name="too_few_in_sync_replicas",
