@@ -8,6 +8,7 @@ from typing import NoReturn
 from kdissect import __version__
 from kdissect.cli.options import (
     RANKINGS,
+    REPORT_TABLES,
     TABLES,
     add_common,
     count_argument,
@@ -161,7 +162,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         required=True,
         nargs="+",
         action="extend",
-        choices=(*TABLES, "all"),
+        choices=(*TABLES, *REPORT_TABLES, "all"),
         help="tables to write",
     )
     parser.add_argument("--format", choices=FORMATS, default="parquet", help="file format (default: parquet)")

@@ -3,7 +3,8 @@
 import argparse
 
 from kdissect.cli.context import analysis_run, notify
-from kdissect.cli.options import TABLES
+from kdissect.cli.options import REPORT_TABLES, TABLES
+from kdissect.cli.report_build import report_frames
 from kdissect.spark.session import SparkSettings
 from kdissect.spark.table_writer import (
     FINISH,
@@ -14,7 +15,12 @@ from kdissect.spark.table_writer import (
 
 def export(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    wanted = [table for table in TABLES if table in arguments.table or "all" in arguments.table]
+    asked = [
+        table
+        for table in (*TABLES, *REPORT_TABLES)
+        if table in arguments.table or ("all" in arguments.table and table in TABLES)
+    ]
+    wanted = [table for table in asked if table in TABLES]
     target = table_target(arguments.out, arguments.overwrite, SparkSettings(master=arguments.master).local)
     try:
         with analysis_run(arguments) as run:
@@ -24,9 +30,13 @@ def export(arguments: argparse.Namespace) -> None:
             from kdissect.spark.progress import JobProgress
 
             format = TableFormat(arguments.format)
+            finish = FINISH.get(format)
+            frames = report_frames(run, arguments, session, asked, finish)
             with JobProgress(run.engine.context(), arguments.quiet):
-                target.write(jobs.tables(session, run.work, wanted, FINISH.get(format)), format)
+                target.write(
+                    (jobs.tables(session, run.work, wanted, finish) if wanted else {}) | frames, format
+                )
         if not arguments.quiet:
-            notify(f"kdissect: {', '.join(wanted)} written to {arguments.out}")
+            notify(f"kdissect: {', '.join(asked)} written to {arguments.out}")
     finally:
         target.abandon()

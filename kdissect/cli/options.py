@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from kdissect.tables.anonymize import Pseudonyms
 
 TABLES = ("connections", "exchanges", "partitions", "group_events", "transaction_events")
+REPORT_TABLES = ("signals", "incidents")
+"""Tables that are made from a whole report, not row by row."""
+
 RANKINGS = ("api", "client", "broker", "topic", "group", "connection")
 MASTERS = re.compile(r"local(\[(\*|[1-9]\d*)\])?|spark://.+|yarn|k8s://.+|sc://.+")
 

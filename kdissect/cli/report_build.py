@@ -1,8 +1,9 @@
 """From indexed captures to the `Summary` of a report, with names replaced if the user wants it."""
 
 import argparse
+from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdissect.cli.context import (
     AnalysisRun,
@@ -10,8 +11,11 @@ from kdissect.cli.context import (
     reason_for_no_report,
 )
 from kdissect.cli.filter_options import given_filters
+from kdissect.cli.options import REPORT_TABLES
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from kdissect.report.model.summary import AppliedFilter, CaptureFacts, ProfileBy, Summary
     from kdissect.report.partials import Partial
     from kdissect.report.timeline.grid import Grid
@@ -66,6 +70,32 @@ def report_input(
     if why := _nothing(run, analysis, result.filters):
         raise NothingToReportError(why)
     return result
+
+
+def report_frames(
+    run: AnalysisRun,
+    arguments: argparse.Namespace,
+    session: Any,
+    wanted: Collection[str],
+    finish: "Callable[[pa.RecordBatch], pa.RecordBatch] | None" = None,
+) -> dict[str, Any]:
+    """Return the tables `signals` and `incidents` as DataFrames, as far as they are `wanted`.
+
+    `finish` is applied to each batch. Raise NothingToReportError if the captures hold no Kafka traffic.
+    """
+    if not any(name in REPORT_TABLES for name in wanted):
+        return {}
+    from pyarrow import Table
+
+    from kdissect.report.build.incident_tables import incident_tables
+
+    summary = report_input(run, arguments, steps=signal_grid(run), more_to_come=True).summary()
+    frames = {}
+    for name, table in incident_tables(summary).items():
+        if name in wanted:
+            batches = [finish(batch) if finish else batch for batch in table.to_batches()]
+            frames[name] = session.createDataFrame(Table.from_batches(batches, table.schema))
+    return frames
 
 
 def _nothing(run: AnalysisRun, analysis: "Analysis", filters: "tuple[AppliedFilter, ...]") -> str:

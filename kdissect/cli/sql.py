@@ -14,7 +14,8 @@ from itertools import islice
 from typing import Any
 
 from kdissect.cli.context import analysis_run, notify
-from kdissect.cli.options import TABLES
+from kdissect.cli.options import REPORT_TABLES, TABLES
+from kdissect.cli.report_build import report_frames
 from kdissect.errors import UsageError
 
 ROWS_SHOWN = 1000
@@ -33,7 +34,9 @@ def sql(arguments: argparse.Namespace) -> None:
         try:
             wanted = wanted_tables(session, arguments)
             with JobProgress(run.engine.context(), arguments.quiet):
-                views = jobs.tables(session, run.work, wanted)
+                own = [table for table in wanted if table in TABLES]
+                views = jobs.tables(session, run.work, own) if own or not wanted else {}
+            views |= report_frames(run, arguments, session, wanted)
             frame = run_query(session, views, arguments.query)
         except ValueError as wrong:
             raise UsageError(str(wrong)) from None
@@ -45,10 +48,14 @@ def wanted_tables(session: Any, arguments: argparse.Namespace) -> list[str]:
     from kdissect.spark.queries import check_query, check_syntax
 
     if not arguments.unrestricted_sql:
-        read = check_query(session, arguments.query, TABLES)
-        return [table for table in TABLES if table in read]
+        read = check_query(session, arguments.query, (*TABLES, *REPORT_TABLES))
+        return [table for table in (*TABLES, *REPORT_TABLES) if table in read]
     check_syntax(session, arguments.query)
-    return [table for table in TABLES if re.search(rf"\b{table}\b", arguments.query, re.IGNORECASE)]
+    return [
+        table
+        for table in (*TABLES, *REPORT_TABLES)
+        if re.search(rf"\b{table}\b", arguments.query, re.IGNORECASE)
+    ]
 
 
 def rows_of(frame: Any) -> Iterator[list[Any]]:

@@ -3,8 +3,12 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from kdissect.tables.schemas import COLUMNS, Column
+from kdissect.report.build.incident_tables import REPORT_COLUMNS
+from kdissect.tables.schemas import COLUMNS as ROW_COLUMNS
+from kdissect.tables.schemas import Column
 from tests.docs.markdown import table
+
+COLUMNS = {**ROW_COLUMNS, **REPORT_COLUMNS}
 
 
 def blocks() -> Mapping[str, Callable[[], str]]:

@@ -46,6 +46,9 @@ LEFT_BEHIND = (
 )
 """Long polls, heartbeats and queries: clients that end in good order may leave them without a response."""
 
+CROSSED_NS = 10**6
+"""A request sent so shortly before the end crossed the server's FIN: clients send it again."""
+
 PAUSE_NS = 5 * 10**9
 """Errors with less than this between them belong to one spell."""
 
@@ -82,11 +85,11 @@ def unanswered_timeout(context: FindingContext) -> Judgement | None:
 
 
 def unanswered_cut(context: FindingContext) -> Judgement | None:
-    """Requests whose connection closed within 5 s, without those that clients leave behind when they end."""
+    """Requests whose connection closed 1 ms to 5 s later, without those that ending clients leave behind."""
     cut = [
         request
         for request in context.of_kind("unanswered")
-        if 0 <= _waited_ns(request) < TIMEOUT_NS and request.api_key not in LEFT_BEHIND
+        if CROSSED_NS <= _waited_ns(request) < TIMEOUT_NS and request.api_key not in LEFT_BEHIND
     ]
     if not cut:
         return None

@@ -240,11 +240,11 @@ CAUSES = (
         next="the server's log for these clients; retransmissions on the path",
     ),
     Cause(
-        name="slow_reader",
+        name="slow_responses",
         layer=Layer.SYMPTOM,
         severity=WARNING,
         anchors=("slow_transfer",),
-        judge=symptom_causes.slow_reader,
+        judge=symptom_causes.slow_responses,
         links=(
             Link(("slow_transfer", "client_latency_rose", "lag_growing", "network_slow"), Relation.CLIENT),
         ),

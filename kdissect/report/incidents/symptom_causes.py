@@ -54,7 +54,7 @@ def requests_unanswered(case: Case) -> Diagnosis | None:
     )
 
 
-def slow_reader(case: Case) -> Diagnosis | None:
+def slow_responses(case: Case) -> Diagnosis | None:
     """Responses need long from their first to their last byte."""
     transfer = case.anchor
     return Diagnosis(

@@ -54,8 +54,8 @@ def _closed(context: SignalContext, rows: Ints) -> Signal:
         "closed_at_once",
         (SubjectKind.HOST, host),
         (begin, None if to_the_end else last),
-        f"{counted(len(rows), 'connection')} of host {host} to {counted(len(servers), 'server')} were closed by "
-        f"the server before any response, from {format_clock(begin)} on",
+        f"{counted(len(rows), 'connection')} of host {host} to {counted(len(servers), 'server')} were closed "
+        f"by the server before any response, from {format_clock(begin)} on",
         measures={"connections": len(rows), "servers": len(servers)},
         servers=servers,
         clients=context.clients_of(rows),
