@@ -15,6 +15,7 @@ from kdissect.cli.banner import index_lines, reading_line
 from kdissect.cli.filter_options import table_filter
 from kdissect.cli.options import pseudonyms_of
 from kdissect.errors import UserError
+from kdissect.jit import kernel_cache
 from kdissect.spark.connect import ConnectEngine, engine_for
 from kdissect.spark.session import Engine, SparkSettings
 from kdissect.spark.startup.jvm import GatewayError
@@ -70,6 +71,9 @@ def spark_engine(arguments: argparse.Namespace, paths: Sequence[str]) -> Iterato
     ):
         if line := reading_line(paths):
             notice(line)
+        if engine.settings.local and kernel_cache.is_missing():
+            notice("first run: compiling, once, for a minute")
+            kernel_cache.compile_first()
         yield engine
 
 

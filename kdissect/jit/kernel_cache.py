@@ -2,7 +2,8 @@
 
 Compiling all kernels takes most of a minute, once for an installation. The same loops uncompiled are faster
 for a small capture. So the first runs on small captures do not compile; they start a process with low
-priority that compiles all kernels afterwards (`spark.startup.warmup`).
+priority that compiles all kernels afterwards (`spark.startup.warmup`). The first run on a large capture waits
+for such a process, so that no process that lives on holds the memory of the compiler.
 
 The name of the directory is derived from everything that compiled code depends on: the sources of the package
 and their location, the versions of Python, NumPy and Numba, and the limits. Numba's own cache checks only the
@@ -30,6 +31,7 @@ PACKAGE = Path(os.path.abspath(__file__)).parents[1]
 SWITCH = "KDISSECT_JIT"  # environment variable; 0: kernels run uncompiled
 SMALL_BYTES = 6 << 20  # of captures; dissecting that much uncompiled takes about ten seconds
 KEPT_SECONDS = 30 * 86400  # kernels of other versions are removed when they are older
+USUAL_PRIORITY, LOWEST_PRIORITY = 0, 19  # increments of nice(2)
 COMPRESSION = 6  # estimated growth of captures when they are decompressed
 
 
@@ -59,6 +61,12 @@ def kernel_home() -> Path:
 def is_complete() -> bool:
     """Return whether all kernels are in the cache."""
     return _seal().exists()
+
+
+def is_missing() -> bool:
+    """Return whether this run would have to compile kernels."""
+    elsewhere = "NUMBA_CACHE_DIR" in os.environ  # the user's own, of which nothing is known
+    return os.environ.get(SWITCH) != "0" and not elsewhere and not is_complete()
 
 
 def mark_complete() -> None:
@@ -97,27 +105,58 @@ def compile_in_background() -> bool:
     The holder of the lock compiles. The process inherits the lock, which ends with it.
     """
     try:
-        kernel_home().mkdir(parents=True, exist_ok=True)
-        lock = os.open(kernel_home() / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        lock = _open_lock()
     except OSError:
         return False
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        subprocess.Popen(
-            [sys.executable, "-m", "kdissect.spark.startup.warmup"],
-            env={name: value for name, value in os.environ.items() if name != SWITCH} | import_path(),
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C and the end of the terminal do not reach it
-            pass_fds=[lock],
-        )
+        _start_compiling(lock, LOWEST_PRIORITY)
     except OSError:
         return False
     finally:
         os.close(lock)
     return True
+
+
+def compile_first() -> bool:
+    """Compile all kernels in a process of their own, and wait for it, if this run compiles and lacks some.
+
+    Return whether it had to. The compiler takes half a gigabyte, which that process gives back when it ends.
+    Otherwise this process and the daemon of Spark's workers would both compile, and keep that memory.
+    """
+    if not is_missing():
+        return False
+    try:
+        lock = _open_lock()
+    except OSError:
+        return False  # no cache: everybody compiles what he needs
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # waits for a process that compiles already
+        if not is_complete():
+            _start_compiling(lock, USUAL_PRIORITY).wait()
+    except OSError:
+        return False
+    finally:
+        os.close(lock)
+    return True
+
+
+def _open_lock() -> int:
+    kernel_home().mkdir(parents=True, exist_ok=True)
+    return os.open(kernel_home() / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+
+
+def _start_compiling(lock: int, priority: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "kdissect.spark.startup.warmup", str(priority)],
+        env={name: value for name, value in os.environ.items() if name != SWITCH} | import_path(),
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C and the end of the terminal do not reach it
+        pass_fds=[lock],
+    )
 
 
 def _seal() -> Path:

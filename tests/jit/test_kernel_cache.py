@@ -73,12 +73,46 @@ def test_one_process_at_a_time_compiles(tmp_path: Path, monkeypatch: pytest.Monk
     try:
         assert kernel_cache.compile_in_background()
         command, how = started.pop()
-        assert command[-1] == "kdissect.spark.startup.warmup"
+        assert command[-2:] == ["kdissect.spark.startup.warmup", str(kernel_cache.LOWEST_PRIORITY)]
         assert kernel_cache.SWITCH not in how["env"]
         with (kernel_cache.kernel_home() / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             assert not kernel_cache.compile_in_background()
         assert started == []
+    finally:
+        kernel_cache.kernel_home.cache_clear()
+
+
+class Compiling:
+    """A process that compiles: it is done when somebody waits for it."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.command = command
+
+    def wait(self) -> int:
+        kernel_cache.mark_complete()
+        return 0
+
+
+def test_a_run_that_lacks_kernels_waits_for_a_process_that_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.delenv(kernel_cache.SWITCH, raising=False)
+    started: list[Compiling] = []
+
+    def start(command: list[str], **_how: object) -> Compiling:
+        started.append(Compiling(command))
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    kernel_cache.kernel_home.cache_clear()
+    try:
+        assert kernel_cache.compile_first()
+        assert started[0].command[-1] == str(kernel_cache.USUAL_PRIORITY)
+        assert not kernel_cache.compile_first()
+        assert len(started) == 1
     finally:
         kernel_cache.kernel_home.cache_clear()
 

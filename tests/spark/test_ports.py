@@ -3,6 +3,7 @@
 import os
 import re
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.spark.conftest import CAPTURES
 pytestmark = pytest.mark.spark
 
 LISTENING = "0A"
+EVENTS = "events"
 MANY = 20_000  # sessions: more than Spark sends with a task itself
 
 
@@ -57,16 +59,30 @@ def all_secrets(keys: KeyLog) -> set[bytes]:
 
 
 @pytest.fixture
-def run() -> Iterator[tuple[Engine, KeyLog]]:
-    """A Spark that has just dissected a capture with the secrets of its sessions."""
+def run(tmp_path: Path) -> Iterator[tuple[Engine, KeyLog]]:
+    """A Spark that has just dissected a capture with the secrets of its sessions, and logs its events."""
+    (tmp_path / EVENTS).mkdir()
+    confs = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": (tmp_path / EVENTS).as_uri(),
+    }
     index = index_captures(open_inputs([str(CAPTURES / "tls.pcapng")], "").files)
     keys = keys_for(None, index.files)
-    with Engine.start(SparkSettings(master="local[2]")) as engine:
+    with Engine.start(SparkSettings(master="local[2]", confs=confs)) as engine:
         context = engine.context()
         options = jobs.TableOptions(keys=engine.share_keys(many_keys(keys)))
         result = jobs.merge_figures(jobs.figures(context, jobs.AnalysisWork(index.splits, treatment=options)))
         assert result.counts.packets
         yield engine, keys
+
+
+def processes_of(engine: Engine) -> list[Path]:
+    """Return the processes of a run: the JVM and its workers."""
+    home = str(engine.home).encode()
+    found = [path for path in Path("/proc").glob("[0-9]*") if home in environment_of(path)]
+    assert found
+    return found
 
 
 def environment_of(process: Path) -> bytes:
@@ -104,16 +120,26 @@ def test_a_stranger_gets_no_secret_and_no_answer(
 def test_python_opens_no_port(run: tuple[Engine, KeyLog]) -> None:
     engine, _ = run
     assert not listening_ports(os.getpid())
-    group = [
-        path for path in Path("/proc").glob("[0-9]*") if str(engine.home).encode() in environment_of(path)
-    ]
-    assert group
+    group = processes_of(engine)
     assert not [path for path in group if listening_ports(int(path.name)) and name_of(path) != "java"]
 
 
-def test_no_secret_is_in_a_file_of_the_run(run: tuple[Engine, KeyLog]) -> None:
+def test_no_process_is_given_a_secret_by_argument_or_environment(run: tuple[Engine, KeyLog]) -> None:
+    """The secret of the gateway to the JVM lies in a file that the user alone reads."""
+    engine, _ = run
+    gateway = engine.home / "gateway"
+    secret = gateway.read_bytes()[8:]
+    assert len(secret) > 20
+    assert stat.S_IMODE(engine.home.stat().st_mode) == 0o700
+    for process in (*processes_of(engine), Path("/proc/self")):
+        assert secret not in environment_of(process) + (process / "cmdline").read_bytes()
+
+
+def test_no_secret_is_in_a_file_of_the_run(run: tuple[Engine, KeyLog], tmp_path: Path) -> None:
     engine, keys = run
-    content = b"".join(files_of(engine.home))
+    events = b"".join(files_of(tmp_path / EVENTS))
+    assert b"SparkListenerJobEnd" in events
+    content = events + b"".join(files_of(engine.home))
     assert not [
         secret for secret in all_secrets(keys) if secret in content or secret.hex().encode() in content
     ]

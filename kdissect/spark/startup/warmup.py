@@ -8,6 +8,7 @@ starts, for all workers that it forks. Run as a program, this module compiles th
 """
 
 import os
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +23,6 @@ CAPTURES = [Path(__file__).with_name(f"warmup.{format}") for format in ("pcap", 
 RANGE_BYTES = (
     4096  # less than the captures have, so that the kernels that look for the start of a range run too
 )
-LOWEST_PRIORITY = 19
 
 
 def warm_up() -> Partial:
@@ -37,5 +37,5 @@ def warm_up() -> Partial:
 
 
 if __name__ == "__main__":
-    os.nice(LOWEST_PRIORITY)
+    os.nice(int(sys.argv[1]) if len(sys.argv) > 1 else kernel_cache.LOWEST_PRIORITY)
     warm_up()
