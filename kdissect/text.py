@@ -39,8 +39,18 @@ FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\
 """Characters with which a formula of a spreadsheet begins; East Asian versions take full-width ones too."""
 
 LINE_PARTS = re.compile(r"([\t\n\r]+)")
+URI_PASSWORD = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://[^/@:\s]*:)[^/@\s]+@")
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 """Names and addresses that mean the machine itself, on whatever machine they are read."""
+
+
+def without_password(text: str) -> str:
+    """Return text in which URIs have no password (RFC 3986, section 3.2.1).
+
+    >>> without_password("s3://key:secret@bucket/a.pcap: access denied")
+    's3://key:***@bucket/a.pcap: access denied'
+    """
+    return URI_PASSWORD.sub(r"\1***@", text) if "://" in text else text
 
 
 def escape(text: str, *, ascii_only: bool = False) -> str:

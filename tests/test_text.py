@@ -15,6 +15,7 @@ from kdissect.text import (
     format_uuid,
     parse_address,
     parse_uuid,
+    without_password,
 )
 
 
@@ -174,3 +175,17 @@ def test_a_formula_becomes_text_in_a_cell(text):
 @pytest.mark.parametrize("text", ["orders", "", " =1", "a=b", "'=1", "1.5", "a\nb"])
 def test_other_text_stays_in_a_cell(text):
     assert escape_cell(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("s3://key:secret@bucket/a.pcap", "s3://key:***@bucket/a.pcap"),
+        ("hdfs://me:p:w@host/a and s3://k:s@b/c", "hdfs://me:***@host/a and s3://k:***@b/c"),
+        ("s3://bucket/a:b@c.pcap", "s3://bucket/a:b@c.pcap"),
+        ("hdfs://me@host:8020/a", "hdfs://me@host:8020/a"),
+        ("/home/me:you@here", "/home/me:you@here"),
+    ],
+)  # fmt: skip
+def test_a_uri_is_shown_without_its_password(text: str, shown: str) -> None:
+    assert without_password(text) == shown

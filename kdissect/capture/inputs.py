@@ -31,6 +31,7 @@ from kdissect.capture.storage import (
     local_path,
     within,
 )
+from kdissect.text import without_password
 
 SNIFFED_BYTES = 64
 CHUNK_BYTES = 1 << 20
@@ -141,18 +142,19 @@ def _identity(name: str) -> object:
 
 def _open(name: str, spool: str, stdin: BinaryIO | None) -> CaptureFile:
     """Return one capture, readable at any offset: as it is, or spooled to the path `spool`."""
+    shown = without_password(name)
     if name == STANDARD_INPUT:
         return _open_stream(stdin or sys.stdin.buffer, "standard input", None, spool)
     try:
         if is_uri(name):
             system, inside = file_system(name)
             with system.open_input_stream(inside, compression=None) as stream:
-                return _open_stream(stream, name, name, spool)
+                return _open_stream(stream, shown, name, spool)
         with Path(name).open("rb", buffering=0) as stream:
             regular = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
-            return _open_stream(stream, name, name if regular else None, spool)
+            return _open_stream(stream, shown, name if regular else None, spool)
     except OSError as error:
-        raise InputError.of(name, error) from None
+        raise InputError.of(shown, error) from None
 
 
 def _open_stream(stream: BinaryIO, name: str, path: str | None, spool: str) -> CaptureFile:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kdissect.errors import UsageError
+from kdissect.text import URI_PASSWORD
 
 ANONYMIZE_VARIABLE = "KDISSECT_ANONYMIZE_KEY"
 PASSWORD_VARIABLE = "KDISSECT_SASL_PASSWORD"  # noqa: S105 - the name of a variable
@@ -30,7 +31,6 @@ FILE_OPTIONS = {
 A short form is refused, since it may be meant as an option that takes the secret itself.
 """
 
-URI_PASSWORD = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/@\s]*:[^/@\s]+@")
 URI_TOKEN = re.compile(r"\Asc://.*;\s*token=", re.IGNORECASE)
 OPEN_TO_OTHERS = stat.S_IRGRP | stat.S_IROTH
 

@@ -185,3 +185,11 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, spool: str) -> None:
         pytest.skip("this user may read everything")
     with pytest.raises(InputError, match="permission denied"):
         open_inputs([str(path)], spool)
+
+
+def test_the_password_of_a_uri_is_not_shown(spool: str) -> None:
+    """Programs may pass one; the command refuses it in arguments."""
+    with pytest.raises(InputError) as failed:
+        open_inputs(["nosuch://me:hunter2@host/a.pcap"], spool)
+    assert "hunter2" not in str(failed.value)
+    assert "nosuch://me:***@host/a.pcap" in str(failed.value)

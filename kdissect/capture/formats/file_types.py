@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterable
 
 from kdissect.errors import UserError
+from kdissect.text import without_password
 
 STANDARD_INPUT = "-"
 GLANCE_BYTES = 12
@@ -26,7 +27,7 @@ class InputError(UserError):
         """Return the error for a file that the operating system refused to read."""
         reason = error.strerror or str(error).partition("\n")[0]
         number = error.errno or (errno.ENOENT if isinstance(error, FileNotFoundError) else 0)
-        return cls(f"{name}: {REASONS.get(number) or reason[:1].lower() + reason[1:]}")
+        return cls(without_password(f"{name}: {REASONS.get(number) or reason[:1].lower() + reason[1:]}"))
 
 
 def check_paths(paths: Iterable[str]) -> None:
