@@ -23,6 +23,7 @@ from kdissect.report.timeline.grid import SIGNAL_STEPS, Grid, grid_over
 from kdissect.spark import tasks
 from kdissect.spark.capture_facts import capture_facts
 from kdissect.tables.build import dissect_batches
+from kdissect.tables.filters import TCP_TABLES
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
@@ -33,7 +34,8 @@ def dissected(name: str) -> tuple[CaptureIndex, list[dict[str, pa.RecordBatch]]]
     seen = index_captures(open_inputs([str(CAPTURES / name)], "").files, 1 << 30)
     ordinals = [pa.record_batch({"split": [split.index]}) for split in seen.splits]
     pieces = list(tasks.scan_step(ordinals, seen.splits, ()))
-    return seen, [dict(batch) for batch in dissect_batches(pieces, seen.splits, wanted=SOURCE_TABLES)]
+    wanted = (*SOURCE_TABLES, *TCP_TABLES)
+    return seen, [dict(batch) for batch in dissect_batches(pieces, seen.splits, wanted=wanted)]
 
 
 def rows(name: str, table: str) -> list[dict[str, Any]]:

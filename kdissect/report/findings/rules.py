@@ -153,7 +153,7 @@ RULES = (
     ),
     FindingRule(
         "network_slow",
-        WARNING,
+        NOTE,
         network.network_slow,
         "Segments are lost between these hosts, or the round trip is long. Latency that clients see there "
         "is not caused by the broker.",

@@ -7,6 +7,7 @@ one cause explains of another can be seen at a glance.
 from kdissect.report.findings.rules import RULES
 from kdissect.report.incidents import cluster_causes, policy_causes, server_causes, symptom_causes
 from kdissect.report.incidents.cause import SECOND, Cause, Layer, Link, Relation
+from kdissect.report.incidents.network_causes import NETWORK_CAUSES
 from kdissect.report.model.findings import Severity
 
 CRITICAL, WARNING, NOTE = Severity
@@ -53,6 +54,7 @@ FOLLOWS_A_SLOW_SERVER = (
 )
 
 CAUSES = (
+    *NETWORK_CAUSES,
     Cause(
         name="broker_killed",
         layer=Layer.SERVER,

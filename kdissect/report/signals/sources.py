@@ -10,14 +10,18 @@ from kdissect.report.signals.change_signals import CHANGE_KINDS, change_signals
 from kdissect.report.signals.error_signals import ERROR_KINDS, error_signals
 from kdissect.report.signals.finding_signals import FINDING_KINDS, finding_signals
 from kdissect.report.signals.kinds import SignalKind
+from kdissect.report.signals.network_signals import PATH_KINDS, path_signals
 from kdissect.report.signals.policy_signals import POLICY_KINDS, policy_signals
 from kdissect.report.signals.server_signals import SERVER_KINDS, server_signals
 from kdissect.report.signals.signal_context import SignalContext
+from kdissect.report.signals.transport_signals import TRANSPORT_KINDS, transport_signals
 from kdissect.report.signals.wait_signals import WAIT_KINDS, wait_signals
 
 Source = Callable[[SignalContext], Iterable[Signal]]
 
 SOURCES: tuple[Source, ...] = (
+    path_signals,
+    transport_signals,
     wait_signals,
     policy_signals,
     server_signals,
@@ -28,7 +32,16 @@ SOURCES: tuple[Source, ...] = (
 
 KINDS: dict[str, SignalKind] = {
     kind.name: kind
-    for kind in (*WAIT_KINDS, *POLICY_KINDS, *SERVER_KINDS, *CHANGE_KINDS, *ERROR_KINDS, *FINDING_KINDS)
+    for kind in (
+        *PATH_KINDS,
+        *TRANSPORT_KINDS,
+        *WAIT_KINDS,
+        *POLICY_KINDS,
+        *SERVER_KINDS,
+        *CHANGE_KINDS,
+        *ERROR_KINDS,
+        *FINDING_KINDS,
+    )
 }
 
 MAX_SIGNALS = 5_000

@@ -49,6 +49,7 @@ from kdissect.streams.tls.record_protection import (
 UNKNOWN_GAP = (256 << 20) + 4096
 MOST_HELD = 1 << 16  # bytes that wait for the server hello
 LONGEST_HIDDEN_ALERT = 2 + 1 + 16  # TLS 1.3: alert, content type, tag
+SHORTEST_FINISHED = 4 + 32 + 1 + 16  # TLS 1.3: message header, hash, content type, tag
 ENOUGH = 64  # records: without keys nothing more is learnt from those that follow
 ENCRYPTED = "encrypted"  # an alert that was not readable
 
@@ -432,10 +433,12 @@ class Session:
                 return
             peer.finished = peer.finished or kind == HANDSHAKE
             peer.spoke = peer.spoke or kind == APPLICATION_DATA
-        elif size <= LONGEST_HIDDEN_ALERT:
+        elif size <= LONGEST_HIDDEN_ALERT or self._is_padded_alert(side, size):
             self._on_hidden_alert(side)
             return
         elif self.client is not None:
+            if self.alert == Alert(ENCRYPTED, side):
+                self.alert = None  # nobody sends more behind an alert
             # The server's flight comes first, in one record or several; the client's first is its own
             # Finished, or the certificate before it.
             if side == self.client:
@@ -445,6 +448,10 @@ class Session:
                 peer.spoke = other.finished
                 peer.finished = True
         peer.sealed += 1
+
+    def _is_padded_alert(self, side: int, size: int) -> bool:
+        """Return whether the client's first record is too short for its Finished: Java pads its alerts."""
+        return side == self.client and not self._peers[side].finished and size < SHORTEST_FINISHED
 
     def _on_hidden_alert(self, side: int) -> None:
         """Process an alert that cannot be read.

@@ -52,7 +52,7 @@ GRAVE: dict[str, set[str]] = {
         "throttled",
     },
     "expired.pcapng": {"member_expired", "commit_failed", "behind_long_poll", "rebalance_storm"},
-    "rough-link.pcapng": {"network_slow"},
+    "rough-link.pcapng": set(),
     "starved.pcapng": {"capture_loss"},
     "clock-step.pcapng": {"clock_steps"},
 }

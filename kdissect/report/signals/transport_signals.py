@@ -1,0 +1,354 @@
+"""Signals about single connections and addresses: what a packet's size or age, a window or TLS did to them.
+
+large_segments_stuck     large segments never arrive on a path on which small ones do
+idle_connection_dropped  data after a long silence gets no acknowledgment, while other connections go on
+window_closed            a client's receive window was closed while the server had data for it
+advertised_refused       an address that a broker advertises never accepts a connection
+tls_handshake_failed     TLS handshakes of a host failed, or one side spoke no TLS
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kdissect.report.aggregate.network_tables import STANDSTILLS
+from kdissect.report.aggregate.partial_tables import BROKERS
+from kdissect.report.findings.connection_evidence import (
+    Row,
+    connection_evidence,
+    select_connections,
+)
+from kdissect.report.model.incidents import Signal, SubjectKind
+from kdissect.report.query.node_ids import Address
+from kdissect.report.signals.kinds import SignalCounts, SignalKind
+from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.network_signals import host_name
+from kdissect.report.signals.path_series import PathSeries, Standstill
+from kdissect.report.signals.signal_context import SignalContext
+from kdissect.report.wording import client_text, counted, listed
+from kdissect.text import LOOPBACK_HOSTS, format_address, format_clock, format_duration
+
+TRANSPORT_KINDS = (
+    SignalKind("large_segments_stuck", "large segments never arrive, small ones do", SignalCounts.WAITS),
+    SignalKind("idle_connection_dropped", "data after a silence gets no acknowledgment", SignalCounts.WAITS),
+    SignalKind("window_closed", "a client's receive window was closed", SignalCounts.WAITS),
+    SignalKind("advertised_refused", "an advertised address accepts nobody", SignalCounts.ATTEMPTS),
+    SignalKind("tls_handshake_failed", "TLS handshakes failed", SignalCounts.ATTEMPTS),
+)
+
+SECOND = 10**9
+LARGE_BYTES = 500
+STUCK_REPEATS = 3
+STUCK_SPANS = 2
+PASSED_STEPS = 2
+IDLE_NS = 4 * SECOND
+"""A middlebox forgets a connection after minutes, some after seconds."""
+
+IDLE_REPEATS = 2
+CLOSED_NS = SECOND // 5
+"""A window that was closed for less did not delay anybody much."""
+
+CLOSED_SPANS, CLOSED_TOTAL_NS = 3, SECOND
+
+TLS_ALERT_BYTES = 7
+"""An alert as a record of its own: five bytes of header, level and description (RFC 8446, section 6)."""
+
+UNANSWERED_NS = SECOND
+"""An attempt to connect that nobody answered for less may be answered after the end of the capture."""
+
+FAILED = ("failed", "unanswered")
+
+
+def transport_signals(context: SignalContext) -> Iterator[Signal]:
+    """Yield the signals about connections and addresses."""
+    series = PathSeries(context)
+    yield from _large_segments(context, series)
+    yield from _dropped(context, series)
+    yield from _closed_windows(context)
+    yield from _advertised(context)
+    yield from _tls_failures(context)
+
+
+def _rows_of(context: SignalContext, numbers: set[int]) -> np.ndarray:
+    """Return the rows of connections with some numbers."""
+    return np.flatnonzero(np.isin(context.facts.numbers, np.array(sorted(numbers), np.int64)))
+
+
+def _connection_signal(
+    context: SignalContext,
+    series: PathSeries,
+    kind: str,
+    subject: tuple[SubjectKind, str],
+    spans: list[Standstill],
+    end_ns: int | None,
+    sentence: str,
+    measures: dict[str, int],
+) -> Signal:
+    """Return a signal about the connections of some standstills."""
+    rows = _rows_of(context, {one.connection for one in spans})
+    begin = min(one.begin_ns for one in spans)
+    requests, wait_ns = series.waits(rows, begin, context.end_ns if end_ns is None else end_ns)
+    servers = context.connections.server[rows]
+    evidence = select_connections(context.rules, rows) if len(rows) else []
+    return make_signal(
+        kind,
+        subject,
+        (begin, end_ns),
+        sentence,
+        measures=measures | {"connections": len(rows)},
+        servers=[context.server_names[number] for number in np.unique(servers).tolist()],
+        clients=context.clients_of(rows),
+        requests=max(requests, len(rows)),
+        wait_ns=wait_ns,
+        evidence=[connection_evidence(subject[1], "stuck", evidence)] if evidence else (),
+    )
+
+
+# Sizes
+
+
+def _large_segments(context: SignalContext, series: PathSeries) -> Iterator[Signal]:
+    by_sender: dict[str, list[Standstill]] = defaultdict(list)
+    for one in series.standstills:
+        stuck = one.most_repeats >= STUCK_REPEATS or (one.outcome != "acknowledged" and one.repeats)
+        if stuck and one.segment_bytes >= LARGE_BYTES:
+            by_sender[one.sender].append(one)
+    for sender, spans in by_sender.items():
+        receivers = sorted({one.receiver for one in spans})
+        begin, end = min(one.begin_ns for one in spans), max(one.end_ns for one in spans)
+        passed = [
+            one
+            for receiver in receivers
+            for one in series.steps.get((sender, receiver), ())
+            if begin // SECOND < one.begin_ns // SECOND < end // SECOND and one.trip_ns is not None
+        ]
+        smallest = min(one.segment_bytes for one in spans)
+        largest = max((one.largest_acked for one in passed), default=0)
+        if len(spans) < STUCK_SPANS or len(passed) < PASSED_STEPS or not 0 < largest < smallest:
+            continue
+        host, peers = host_name(context, sender), [host_name(context, one) for one in receivers]
+        yield _connection_signal(
+            context,
+            series,
+            "large_segments_stuck",
+            (SubjectKind.HOST, host),
+            spans,
+            None if end >= context.end_ns - 2 * SECOND else end,
+            f"segments of {smallest:,} bytes or more from {host} to {listed(peers, 2)} never arrived "
+            f"from {format_clock(begin)} on, while segments of up to {largest:,} bytes did",
+            {"smallest_stuck_bytes": smallest, "largest_acked_bytes": largest, "spans": len(spans)},
+        )
+
+
+# Idle connections
+
+
+def _dropped(context: SignalContext, series: PathSeries) -> Iterator[Signal]:
+    facts = context.facts
+    row_of = {number: row for row, number in enumerate(facts.numbers.tolist())}
+    closed, is_closed = facts.columns.ints("closed_ns"), facts.columns.present("closed_ns")
+    by_host: dict[str, list[Standstill]] = defaultdict(list)
+    for one in series.standstills:
+        row = row_of.get(one.connection)
+        open_then = row is not None and not (is_closed[row] and closed[row] < one.begin_ns)
+        unheard = one.outcome != "acknowledged" and (one.repeats >= IDLE_REPEATS or one.outcome == "reset")
+        if one.idle_ns >= IDLE_NS and open_then and unheard and _others_pass(series, one):
+            by_host[one.sender].append(one)
+    for sender, spans in by_host.items():
+        idle = format_duration(min(one.idle_ns for one in spans))
+        host, first = host_name(context, sender), min(spans, key=lambda one: one.begin_ns)
+        peer = host_name(context, first.receiver)
+        yield _connection_signal(
+            context,
+            series,
+            "idle_connection_dropped",
+            (SubjectKind.PATH, f"{host} and {peer}"),
+            spans,
+            None,
+            f"{counted(len({one.connection for one in spans}), 'connection')} from {host} got no "
+            f"acknowledgment "
+            f"any more after {idle} of silence, first at {format_clock(first.begin_ns)}",
+            {"idle_ns": min(one.idle_ns for one in spans), "repeats": sum(one.repeats for one in spans)},
+        )
+
+
+def _others_pass(series: PathSeries, span: Standstill) -> bool:
+    """Return whether other data on the same path was acknowledged while one connection stood still."""
+    return any(
+        one.trip_ns is not None
+        for one in series.steps.get((span.sender, span.receiver), ())
+        if span.begin_ns // SECOND
+        < one.begin_ns // SECOND
+        <= max(span.end_ns, span.begin_ns + 3 * SECOND) // SECOND
+    )
+
+
+# Windows
+
+
+def _closed_windows(context: SignalContext) -> Iterator[Signal]:
+    facts = context.facts
+    row_of = {number: row for row, number in enumerate(facts.numbers.tolist())}
+    by_client: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for span in context.partial.table(STANDSTILLS).to_pylist():
+        row = row_of.get(span["connection"])
+        if span["kind"] == "window_closed" and span["to_server"] and row is not None:
+            by_client[context.client_names[int(context.connections.client[row])]].append(span | {"row": row})
+    for client, spans in by_client.items():
+        long = [span for span in spans if span["end_ns"] - span["begin_ns"] >= CLOSED_NS]
+        total = sum(span["end_ns"] - span["begin_ns"] for span in long)
+        if not long or (len(long) < CLOSED_SPANS and total < CLOSED_TOTAL_NS):
+            continue
+        begin, end = min(span["begin_ns"] for span in long), max(span["end_ns"] for span in long)
+        rows = np.unique([span["row"] for span in long])
+        servers = np.unique(context.connections.server[rows]).tolist()
+        longest = max(span["end_ns"] - span["begin_ns"] for span in long)
+        yield make_signal(
+            "window_closed",
+            (SubjectKind.CLIENT, client),
+            (begin, None if end >= context.end_ns - SECOND else end),
+            f"{client} closed its receive window {counted(len(long), 'time')} from {format_clock(begin)} "
+            f"on, for "
+            f"{format_duration(total)} in all and up to {format_duration(longest)}",
+            measures={"times": len(long), "closed_ns": total, "longest_ns": longest},
+            servers=[context.server_names[number] for number in servers],
+            requests=len(long),
+            wait_ns=total,
+            evidence=[connection_evidence(client, "window closed", select_connections(context.rules, rows))],
+        )
+
+
+# Addresses
+
+
+def _advertised(context: SignalContext) -> Iterator[Signal]:
+    """Yield each address that Metadata names, and that nobody could connect to in the whole capture."""
+    columns, facts = context.facts.columns, context.connections
+    hosts, ports = columns.arrow("server_host").to_pylist(), columns.arrow("server_port").to_pylist()
+    nodes: dict[tuple[str | None, int | None], int] = {}
+    for row in context.partial.table(BROKERS).to_pylist():
+        nodes[row["host"], row["port"]] = row["node_id"]
+    silent = (columns.ints("bytes_to_server") == 0) & (columns.ints("bytes_to_client") == 0)
+    by_address: dict[tuple[str | None, int | None], list[int]] = defaultdict(list)
+    for row, address in enumerate(zip(hosts, ports, strict=True)):
+        if address in nodes:
+            by_address[address].append(row)
+    for address, connections in by_address.items():
+        rows = np.array(connections, np.int64)
+        failed = silent[rows] & ~columns.present("server_rtt_ns")[rows]
+        refused = int((columns.equals("closed", "rst")[rows] & failed).sum())
+        waited = context.end_ns - facts.first_ns[rows] >= UNANSWERED_NS
+        begin = int(facts.first_ns[rows].min())
+        same = [other for other, node in nodes.items() if node == nodes[address]]
+        if not failed.all() or not (refused or waited.any()) or not _is_up(context, address, same, rows):
+            continue
+        text, node = format_address(address[0] or "?", address[1]), nodes[address]
+        name = context.servers.of_node(node)
+        name = name if name != text else f"broker {node}"
+        how = "refused" if 2 * refused >= len(rows) else "not answered"
+        yield make_signal(
+            "advertised_refused",
+            (SubjectKind.SERVER, name),
+            (begin, None),
+            f"{name} advertises {text}, where {counted(len(rows), 'attempt')} to connect were {how} "
+            f"from {format_clock(begin)} on",
+            measures={"attempts": len(rows), "refused": refused, "node_id": node},
+            servers=[context.servers.name(*address)],
+            clients=_clients_at(context, rows),
+            requests=len(rows),
+            evidence=[connection_evidence(text, how, select_connections(context.rules, rows))],
+        )
+
+
+def _is_up(context: SignalContext, address: Address, same_node: list[Address], attempts: np.ndarray) -> bool:
+    """Return whether the broker of an address talks at another address or port during all `attempts`."""
+    columns, facts = context.facts.columns, context.connections
+    hosts, ports = columns.arrow("server_host").to_pylist(), columns.arrow("server_port").to_pylist()
+    first_ns, last_ns = facts.first_ns[attempts].min(), facts.first_ns[attempts].max()
+    throughout = facts.talks & (facts.first_ns <= first_ns) & (facts.last_ns >= last_ns + UNANSWERED_NS // 2)
+    return any(
+        (host, port) in same_node or (host == address[0] and host not in LOOPBACK_HOSTS)
+        for host, port, talks in zip(hosts, ports, throughout.tolist(), strict=True)
+        if talks and (host, port) != address
+    )
+
+
+def _clients_at(context: SignalContext, rows: np.ndarray) -> tuple[str, ...]:
+    """Return the clients with an id at the hosts of some connections, which may have none themselves."""
+    talking = np.isin(context.connections.host, np.unique(context.connections.host[rows]))
+    talking &= context.connections.talks & context.facts.columns.present("client_id")
+    return context.clients_of(np.flatnonzero(talking))
+
+
+# TLS
+
+
+def _tls_failures(context: SignalContext) -> Iterator[Signal]:
+    columns = context.facts.columns
+    failed = np.zeros(columns.rows, bool)
+    for outcome in FAILED:
+        failed |= columns.equals("tls_outcome", outcome) & context.facts.closed & ~context.facts.lossy
+    answered_by_alert = (columns.ints("bytes_to_client") == TLS_ALERT_BYTES) & (
+        columns.ints("responses") == 0
+    )
+    plaintext = answered_by_alert & ~columns.present("tls_outcome") & (columns.ints("requests") > 0)
+    wanted = failed | plaintext
+    rows = select_connections(
+        context.rules, wanted, "tls_outcome", "tls_alert", "tls_alert_by", "closed_by", "bytes_to_client"
+    )
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row["client_host"] or "?", _tls_reason(row)].append(row)
+    for (client_host, reason), connections in groups.items():
+        servers = sorted(
+            {context.servers.name(row["server_host"], row["server_port"]) for row in connections}
+        )
+        named = sorted(
+            {client_text(row["client_id"], client_host) for row in connections if row["client_id"]}
+        )
+        who = listed(named, 2) or f"host {client_host}"
+        begin, last = connections[0]["first_time_ns"], connections[-1]["last_time_ns"]
+        yield make_signal(
+            "tls_handshake_failed",
+            (SubjectKind.CLIENT, named[0]) if len(named) == 1 else (SubjectKind.HOST, f"host {client_host}"),
+            (begin, None if last >= context.end_ns - 5 * SECOND else last),
+            f"{counted(len(connections), 'TLS handshake')} of {who} with {listed(servers, 3)} failed from "
+            f"{format_clock(begin)} on: {reason}",
+            measures={"attempts": len(connections)},
+            servers=servers,
+            clients=named,
+            requests=len(connections),
+            evidence=[connection_evidence(who, reason, connections)],
+        )
+
+
+ALERTS = {
+    "certificate_expired": "{sender} rejected an expired certificate",
+    "unknown_ca": "{sender} does not know the authority (CA) that signed the certificate",
+    "bad_certificate": "{sender} rejected the certificate",
+    "certificate_unknown": "{sender} does not trust the certificate",
+    "certificate_required": "{sender} requires a client certificate",
+    "protocol_version": "{sender} does not accept the version of TLS",
+    "handshake_failure": "{sender} found no cipher suite or certificate in common",
+    "unrecognized_name": "{sender} does not know the host name",
+}
+"""What alerts mean (RFC 8446, section 6.2); others stand by their names."""
+
+
+def _tls_reason(row: Row) -> str:
+    """Return why a handshake failed, as far as it can be read."""
+    if row["tls_outcome"] is None:
+        return "it sent plaintext to a port that speaks TLS"
+    if row["tls_outcome"] == "unanswered":
+        if row["closed_by"] == "server" or row["bytes_to_client"]:
+            return "it spoke TLS to a port that has none"
+        return "the server did not answer the ClientHello"
+    sender = f"the {row['tls_alert_by']}" if row["tls_alert_by"] else "one side"
+    if row["tls_alert"] == "encrypted":
+        what = "does not trust the server's certificate" if sender == "the client" else "rejected the client"
+        return f"{sender} broke the handshake off with an encrypted alert: it probably {what}"
+    if row["tls_alert"] in ALERTS:
+        return ALERTS[row["tls_alert"]].format(sender=sender)
+    return f"{sender} sent the alert {row['tls_alert'] or 'of an unknown kind'}"

@@ -1,0 +1,179 @@
+"""Large segments, idle connections, closed windows, advertised addresses and TLS, and their look-alikes."""
+
+from typing import Any
+
+import pytest
+
+from tests.helpers.made_paths import (
+    BEGIN,
+    BROKER_HOSTS,
+    CLIENT_HOSTS,
+    SECOND,
+    Row,
+    causes,
+    pair_connections,
+    report_of,
+    standstill,
+    traffic,
+)
+from tests.helpers.report_rows import connection
+
+CLIENT, BROKER = CLIENT_HOSTS[0], BROKER_HOSTS[0]
+CUT_S = 15
+
+
+def stuck(number: int, bytes_: int, **more: Any) -> Row:
+    return standstill(
+        CLIENT, BROKER, True, 1000 * CUT_S + 300 * number, 1000 * (CUT_S + 9), connection=number,
+        segment_bytes=bytes_, outcome="open", **more,
+    )  # fmt: skip
+
+
+def test_large_segments_that_never_arrive() -> None:
+    (incident,) = report_of(traffic(), [stuck(1, 1448), stuck(2, 1400)]).incidents
+    assert (incident.cause, incident.subject.name) == ("large_packets_lost", f"host {CLIENT}")
+    assert incident.begin_ns == BEGIN + CUT_S * SECOND + 3 * SECOND // 10
+    assert "1,400 bytes" in incident.headline
+    assert "client-1" in incident.headline
+
+
+def test_segments_that_are_stuck_although_larger_ones_pass() -> None:
+    steps = traffic(largest_acked=9000)
+    assert "large_packets_lost" not in dict(causes(report_of(steps, [stuck(1, 1448), stuck(2, 1400)])))
+
+
+def test_one_large_segment_that_is_stuck_is_no_proof() -> None:
+    assert "large_packets_lost" not in dict(causes(report_of(traffic(), [stuck(1, 1448)])))
+
+
+IDLE = {"idle_ns": 9 * SECOND}
+
+
+def test_a_connection_that_was_dropped_while_it_was_idle() -> None:
+    (incident,) = report_of(traffic(), [stuck(1, 100, **IDLE)]).incidents
+    assert incident.cause == "idle_connection_dropped"
+    assert "client-1" in incident.headline
+    assert "9.00s of silence" in incident.headline
+
+
+def test_a_connection_that_the_server_had_closed_was_not_dropped() -> None:
+    connections = pair_connections()
+    connections[0] |= {"closed_ns": BEGIN + 10 * SECOND, "closed_by": "server"}
+    assert causes(report_of(traffic(), [stuck(1, 100, **IDLE)], connections)) == []
+
+
+def test_a_busy_connection_that_is_stuck_was_not_dropped_for_idleness() -> None:
+    assert causes(report_of(traffic(), [stuck(1, 100, idle_ns=SECOND)])) == []
+
+
+def window(number: int, begin_ms: int, lasted_ms: int, to_server: bool = True) -> Row:
+    return standstill(
+        CLIENT, BROKER, to_server, begin_ms, begin_ms + lasted_ms, connection=number, kind="window_closed"
+    )
+
+
+def test_a_client_that_reads_too_slowly() -> None:
+    spans = [window(1, 1000 * CUT_S + 2000 * n, 590) for n in range(5)]
+    (incident,) = report_of(traffic(), spans).incidents
+    assert (incident.cause, incident.subject.name) == ("slow_reader", f"client-1 at {CLIENT}")
+    assert "5 times" in incident.headline
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [window(1, 1000 * n, 20) for n in range(30)],
+        [window(1, 1000, 300)],
+        [window(1, 1000 * n, 590, to_server=False) for n in range(5)],
+    ],
+    ids=["short", "once", "of the server"],
+)
+def test_windows_that_say_nothing_about_the_client(spans: list[Row]) -> None:
+    assert causes(report_of(traffic(), spans)) == []
+
+
+ADVERTISED = [
+    {"node_id": 1, "host": BROKER, "port": 9092},
+    {"node_id": 2, "host": BROKER_HOSTS[1], "port": 9999},
+]
+
+
+def attempt(number: int, port: int, second: int) -> Row:
+    """Return a refused attempt to connect."""
+    return connection(
+        number, client_host=CLIENT, server_host=BROKER_HOSTS[1], server_port=port, closed="rst",
+        protocol="unknown", bytes_to_server=0, bytes_to_client=0, server_rtt_ns=None, client_id=None,
+        first_time_ns=BEGIN + second * SECOND, last_time_ns=BEGIN + second * SECOND + 1000,
+    )  # fmt: skip
+
+
+def test_an_advertised_address_where_nobody_listens() -> None:
+    connections = [*pair_connections(), *(attempt(100 + n, 9999, 5 + n) for n in range(6))]
+    (incident,) = report_of(traffic(), (), connections, ADVERTISED).incidents
+    assert incident.cause == "wrong_advertised_listener"
+    assert f"advertises {BROKER_HOSTS[1]}:9999, where 6 attempts to connect were refused" in incident.headline
+    assert incident.begin_ns == BEGIN + 5 * SECOND
+
+
+def test_an_advertised_address_that_was_open_before_is_not_wrong() -> None:
+    opened = connection(99, client_host=CLIENT, server_host=BROKER_HOSTS[1], server_port=9999)
+    connections = [*pair_connections(), opened, *(attempt(100 + n, 9999, 5 + n) for n in range(6))]
+    found = dict(causes(report_of(traffic(), (), connections, ADVERTISED)))
+    assert "wrong_advertised_listener" not in found
+
+
+def test_an_advertised_broker_that_is_down_is_not_wrong() -> None:
+    connections = [row for row in pair_connections() if row["server_host"] == BROKER]
+    connections += [attempt(100 + n, 9999, 5 + n) for n in range(6)]
+    found = dict(causes(report_of(traffic(), (), connections, ADVERTISED)))
+    assert "wrong_advertised_listener" not in found
+
+
+def test_a_refused_address_that_nobody_advertises() -> None:
+    connections = [*pair_connections(), *(attempt(100 + n, 9998, 5 + n) for n in range(6))]
+    found = dict(causes(report_of(traffic(), (), connections, ADVERTISED)))
+    assert "wrong_advertised_listener" not in found
+
+
+def tls(number: int, **more: Any) -> Row:
+    own = {
+        "client_host": CLIENT, "server_host": BROKER, "server_port": 9093, "protocol": "tls",
+        "client_id": None, "first_time_ns": BEGIN + number * SECOND // 10, "tls_outcome": "failed",
+        "tls_alert": "unknown_ca", "tls_alert_by": "client",
+        "last_time_ns": BEGIN + number * SECOND // 10 + 1000,
+    }  # fmt: skip
+    return connection(number, **own | more)
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({}, "the client does not know the authority (CA) that signed the certificate"),
+        ({"tls_alert": "certificate_expired"}, "the client rejected an expired certificate"),
+        ({"tls_alert": "encrypted"}, "it probably does not trust the server's certificate"),
+        ({"tls_alert": "protocol_version", "tls_alert_by": "server"}, "does not accept the version of TLS"),
+        (
+            {"tls_outcome": "unanswered", "tls_alert": None, "closed_by": "server", "bytes_to_client": 0},
+            "it spoke TLS to a port that has none",
+        ),
+        (
+            {
+                "tls_outcome": None, "tls_alert": None, "protocol": "kafka", "bytes_to_client": 7,
+                "responses": 0, "requests": 1,
+            },
+            "it sent plaintext to a port that speaks TLS",
+        ),
+    ],
+)  # fmt: skip
+def test_tls_that_fails_and_why(facts: Row, reason: str) -> None:
+    connections = [*pair_connections(), *(tls(100 + n, **facts) for n in range(4))]
+    summary = report_of(traffic(), (), connections)
+    incident = next(one for one in summary.incidents if one.cause == "tls_failure")
+    assert reason in incident.headline
+    assert CLIENT in incident.headline
+    assert "4 TLS handshakes" in incident.headline
+
+
+def test_tls_that_works_is_no_failure() -> None:
+    connections = [tls(100 + n, tls_outcome="completed", tls_alert=None) for n in range(4)]
+    assert causes(report_of(traffic(), (), [*pair_connections(), *connections])) == []
