@@ -47,6 +47,21 @@ def test_without_a_cache_the_working_directory_serves(
     assert unpacked(archive).is_relative_to(tmp_path / "work")
 
 
+def test_a_cache_that_others_can_write_to_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    archive = pack(tmp_path)
+    planted = unpacked(archive)
+    (tmp_path / "cache" / "kdissect").chmod(0o777)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    package = unpacked(archive)
+    assert package != planted
+    assert package.is_relative_to(tmp_path / "work")
+    assert (package / "__init__.py").read_bytes() == (PACKAGE / "__init__.py").read_bytes()
+
+
 def test_a_python_that_has_only_the_archive_reads_the_schemas(tmp_path: Path) -> None:
     archive = pack(tmp_path)
     program = "from kdissect.protocol.schema.registry import APIS; print(APIS[3].name)"

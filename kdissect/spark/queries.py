@@ -12,7 +12,12 @@ from kdissect.spark.backend import (
     is_connect,
 )
 from kdissect.spark.backend_choice import backend_of
-from kdissect.spark.select_check import tables_read
+from kdissect.spark.select_check import (
+    SUBSTITUTION,
+    RestrictedQueryError,
+    tables_of_plan,
+    tables_read,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,13 +44,24 @@ def check_query(session: "SparkSession", query: str, tables: Collection[str]) ->
     from pyspark.errors import ParseException
 
     if is_connect(session):
-        raise ValueError(
-            "a Spark Connect server reads queries by itself, with the rights of its account: "
-            "--unrestricted-sql lets it"
-        )
+        return _check_here(session, query, tables)
     try:
         return tables_read(session, query, tables)
     except ParseException as error:
+        raise ValueError(_sentence(error)) from None
+
+
+def _check_here(session: "SparkSession", query: str, tables: Collection[str]) -> set[str]:
+    """Check a query for a server, which would run a command while it looks at it. Raise ValueError."""
+    from kdissect.spark.local_parser import parsed_here
+
+    session.conf.set(SUBSTITUTION, "false")
+    try:
+        with parsed_here(query) as (jvm, plan):
+            return tables_of_plan(jvm, plan, tables)
+    except RestrictedQueryError:
+        raise
+    except ValueError as error:
         raise ValueError(_sentence(error)) from None
 
 

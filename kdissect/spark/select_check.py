@@ -24,6 +24,9 @@ from kdissect.spark.select_vocabulary import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SUBSTITUTION = "spark.sql.variable.substitute"
+"""The setting by which Spark replaces ${env:NAME} in a query by a variable of the environment."""
+
 MOST_NODES = 20_000  # of a query: each takes a fraction of a millisecond
 CATALYST = "org.apache.spark.sql.catalyst."
 TREE_NODE = CATALYST + "trees.TreeNode"
@@ -49,12 +52,15 @@ def tables_read(session: "SparkSession", query: str, tables: Collection[str]) ->
 
     Raise RestrictedQueryError if it does anything else, and Spark's ParseException if it is not SQL.
     """
-    # The parser would replace ${env:NAME} in the query by a variable of the environment.
-    session.conf.set("spark.sql.variable.substitute", "false")
+    session.conf.set(SUBSTITUTION, "false")
     java: Any = session
     parser = java._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - nothing public only parses
-    plan = parser.parsePlan(query)
-    check = _Check(java._jvm, tables)  # noqa: SLF001
+    return tables_of_plan(java._jvm, parser.parsePlan(query), tables)  # noqa: SLF001
+
+
+def tables_of_plan(jvm: Any, plan: Any, tables: Collection[str]) -> set[str]:
+    """Return which of the tables a parsed plan reads. Raise RestrictedQueryError if it does anything else."""
+    check = _Check(jvm, tables)
     check.visit(plan, frozenset())
     return check.read
 
