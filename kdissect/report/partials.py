@@ -88,7 +88,7 @@ def summarise(
         if grid is not None:
             parts |= count_timeline(tables, exchanges, partitions, exchange_rows, grid)
         if steps is not None:
-            parts |= count_signals(tables, exchanges, steps)
+            parts |= count_signals(tables, exchanges, partitions, exchange_rows, steps)
     return Partial({name: rows for name, rows in parts.items() if rows.num_rows})
 
 

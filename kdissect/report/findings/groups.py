@@ -18,7 +18,7 @@ from kdissect.report.model.findings import Severity
 from kdissect.report.wording import counted
 from kdissect.text import format_duration
 
-STORM_REBALANCES, STORM_INTERRUPTIONS = 3, 3
+STORM_REBALANCES, STORM_INTERRUPTIONS = 5, 3
 CRITICAL_REBALANCES = 10
 OPEN_NS = 10 * 10**9
 """A transaction that is idle for longer than this delays all consumers that read committed records only."""
@@ -44,7 +44,7 @@ class Rebalances(NamedTuple):
 
 
 def rebalance_storm(context: FindingContext) -> Judgement | None:
-    """Groups with 3 or more rebalances and 3 or more interrupted members; critical from 10 rebalances on."""
+    """Groups with 5 or more rebalances and 3 or more interrupted members; critical from 10 rebalances on."""
     errors = context.errors([ErrorCode.REBALANCE_IN_PROGRESS])
     rows, most = [], 0
     for rebalances in _rebalances(context):

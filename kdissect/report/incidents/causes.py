@@ -8,6 +8,9 @@ from kdissect.report.findings.rules import RULES
 from kdissect.report.incidents import cluster_causes, policy_causes, server_causes, symptom_causes
 from kdissect.report.incidents.cause import SECOND, Cause, Layer, Link, Relation
 from kdissect.report.incidents.network_causes import NETWORK_CAUSES
+from kdissect.report.incidents.client_causes import CLIENT_CAUSES
+from kdissect.report.incidents.client_links import LED_BY_CLIENTS
+from kdissect.report.incidents.group_causes import GROUP_CAUSES
 from kdissect.report.model.findings import Severity
 
 CRITICAL, WARNING, NOTE = Severity
@@ -45,12 +48,17 @@ FOLLOWS_A_LOST_SERVER = (
         before_ns=15 * SECOND,
         after_ns=30 * SECOND,
     ),
-    Link(("member_expired", "rebalance_storm", "behind_long_poll"), Relation.CLIENT, after_ns=30 * SECOND),
+    Link(
+        ("member_expired", "rebalance_storm", "behind_long_poll", *LED_BY_CLIENTS),
+        Relation.CLIENT,
+        after_ns=30 * SECOND,
+    ),
 )
 
 FOLLOWS_A_SLOW_SERVER = (
     Link(("latency_rose", "client_latency_rose"), Relation.ANYWHERE, 3 * SECOND, SECOND),
     Link(("server_silent", "slow_broker", "behind_long_poll"), Relation.SERVER, 3 * SECOND, SECOND),
+    Link(("lag_grew", "lag_growing", "member_lost"), Relation.CLIENT, 3 * SECOND, SECOND),
 )
 
 CAUSES = (
@@ -216,6 +224,8 @@ CAUSES = (
         means="The partition of __consumer_offsets or __transaction_state that holds it got another leader.",
         next="elections at that moment; the brokers that lead these internal topics",
     ),
+    *CLIENT_CAUSES,
+    *GROUP_CAUSES,
     Cause(
         name="errors_repeated",
         layer=Layer.SYMPTOM,

@@ -1,7 +1,7 @@
 """What signals are made from: merged tables, facts of connections, names, and what rules found."""
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from kdissect.report.signals.server_names import ServerNames
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import SIGNAL_GRID
 from kdissect.report.wording import client_text
+
+MOMENT_NS = 2 * 10**9
+"""Connections of a process that ended are closed within this time."""
 
 TALKING = (*KAFKA, "tls")
 """Protocols of connections that a client and a server talk on; the others are attempts or unknown."""
@@ -113,6 +116,21 @@ class SignalContext:
             talks=talks,
             ends=self.facts.closed,
         )
+
+    def end_of(self, connection: int | None) -> dict[str, Any]:
+        """Return both ends of a connection by the names of columns; None where it is not known."""
+        names = ("client_host", "client_port", "server_host", "server_port")
+        at = int(np.searchsorted(self.facts.numbers, -1 if connection is None else connection))
+        if at >= len(self.facts.numbers) or self.facts.numbers[at] != connection:
+            return dict.fromkeys(names)
+        return {name: self.facts.columns.arrow(name)[at].as_py() for name in names}
+
+    def clients_ended_at(self, client: str, time_ns: int) -> bool:
+        """Return whether no connection of a client is seen for longer than a moment after a time."""
+        if client not in self.client_names:
+            return False
+        own = self.connections.client == self.client_names.index(client)
+        return bool((self.connections.last_ns[own] <= time_ns + MOMENT_NS).all())
 
     def clients_of(self, rows: Ints) -> tuple[str, ...]:
         """Return the names of the clients of connections, each once, in order."""

@@ -9,12 +9,17 @@ from kdissect.report.model.incidents import Signal
 from kdissect.report.signals.change_signals import CHANGE_KINDS, change_signals
 from kdissect.report.signals.error_signals import ERROR_KINDS, error_signals
 from kdissect.report.signals.finding_signals import FINDING_KINDS, finding_signals
+from kdissect.report.signals.group_signals import GROUP_KINDS, group_signals
 from kdissect.report.signals.kinds import SignalKind
 from kdissect.report.signals.network_signals import PATH_KINDS, path_signals
+from kdissect.report.signals.load_signals import LOAD_KINDS, load_signals
 from kdissect.report.signals.policy_signals import POLICY_KINDS, policy_signals
+from kdissect.report.signals.position_signals import POSITION_KINDS, position_signals
+from kdissect.report.signals.refusal_signals import REFUSAL_KINDS, refusal_signals
 from kdissect.report.signals.server_signals import SERVER_KINDS, server_signals
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.signals.transport_signals import TRANSPORT_KINDS, transport_signals
+from kdissect.report.signals.transaction_signals import TRANSACTION_KINDS, transaction_signals
 from kdissect.report.signals.wait_signals import WAIT_KINDS, wait_signals
 
 Source = Callable[[SignalContext], Iterable[Signal]]
@@ -27,22 +32,30 @@ SOURCES: tuple[Source, ...] = (
     server_signals,
     change_signals,
     error_signals,
+    refusal_signals,
+    group_signals,
+    transaction_signals,
+    load_signals,
+    position_signals,
     finding_signals,
 )
 
-KINDS: dict[str, SignalKind] = {
-    kind.name: kind
-    for kind in (
-        *PATH_KINDS,
-        *TRANSPORT_KINDS,
-        *WAIT_KINDS,
-        *POLICY_KINDS,
-        *SERVER_KINDS,
-        *CHANGE_KINDS,
-        *ERROR_KINDS,
-        *FINDING_KINDS,
-    )
-}
+ALL_KINDS = (
+    *PATH_KINDS,
+    *TRANSPORT_KINDS,
+    *WAIT_KINDS,
+    *POLICY_KINDS,
+    *SERVER_KINDS,
+    *CHANGE_KINDS,
+    *ERROR_KINDS,
+    *REFUSAL_KINDS,
+    *GROUP_KINDS,
+    *TRANSACTION_KINDS,
+    *LOAD_KINDS,
+    *POSITION_KINDS,
+    *FINDING_KINDS,
+)
+KINDS: dict[str, SignalKind] = {kind.name: kind for kind in ALL_KINDS}
 
 MAX_SIGNALS = 5_000
 

@@ -5,14 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from kdissect.report.aggregate.grouping import TableColumns, nullable_ints
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.histogram import Ints
-from kdissect.report.aggregate.partial_tables import AnyColumn, PartialTable
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.activity import count_activity, count_failures
+from kdissect.report.timeline.count_events import EVENTS, count_events
 from kdissect.report.timeline.exchange_columns import (
     ExchangeColumns,
-    connection_rows,
     exchange_columns,
     make_timeline_table,
 )
@@ -24,19 +23,16 @@ from kdissect.report.timeline.timeline_tables import (
     CLIENT,
     FAILURES,
     GROUP_CLIENTS,
-    GROUP_STEPS,
     ORDER,
     POSITIONS,
     PRODUCERS,
     SEQUENCES,
     TIMELINE_TABLES,
     TOPIC_ACTIVITY,
-    TRANSACTION_STEPS,
 )
 from kdissect.report.timeline.topic_activity import count_topic_activity
 from kdissect.tables.schemas import ENDS
 
-EVENTS = {"group_events": GROUP_STEPS, "transaction_events": TRANSACTION_STEPS}
 SOURCE_TABLES = ("ends", *EVENTS)
 """The optional tables that the timeline is counted from."""
 
@@ -60,11 +56,7 @@ def count_timeline(
         PRODUCERS.name: count_producers(source, partitions, exchange_rows),
         SEQUENCES.name: find_sequences(source, partitions, exchange_rows),
     }
-    counts |= {
-        part.name: _events(part, TableColumns(tables[name]), ends)
-        for name, part in EVENTS.items()
-        if name in tables
-    }
+    counts |= count_events(tables, ends)
     return {name: limit_rows(TIMELINE_TABLES[name], rows) for name, rows in counts.items()}
 
 
@@ -77,10 +69,3 @@ def _group_clients(source: ExchangeColumns) -> pa.Table:
         "error_responses": exchanges.ints("error_code")[rows] != 0,
     }
     return make_timeline_table(GROUP_CLIENTS, columns)
-
-
-def _events(part: PartialTable, events: TableColumns, ends: TableColumns) -> pa.Table:
-    counts = connection_rows(ends, events.ints("connection"))
-    columns: dict[str, AnyColumn] = {name: events.arrow(name) for name in events.table.schema.names}
-    columns["client_host"] = ends.arrow("client_host").take(nullable_ints(counts, counts >= 0))
-    return make_timeline_table(part, columns | {"events": np.ones(events.rows, np.int64)})

@@ -10,16 +10,22 @@ from kdissect.report.aggregate.histogram import Ints, bucket_of
 from kdissect.report.aggregate.partial_tables import AnyColumn
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.activity import activity_measures
+from kdissect.report.timeline.count_events import EVENTS, count_events
+from kdissect.report.timeline.count_load import count_load, count_reads
 from kdissect.report.timeline.exchange_columns import (
     ExchangeColumns,
     exchange_columns,
     make_timeline_table,
 )
 from kdissect.report.timeline.grid import Grid
+from kdissect.report.timeline.positions import find_positions
 from kdissect.report.timeline.signal_tables import (
+    COMMITTED,
+    LOAD,
     NO_PACE_CELL,
     PACE,
     PACE_CELL_BITS,
+    READS,
     REPLIES,
     SIGNAL_GRID,
     SIGNAL_TABLES,
@@ -28,18 +34,25 @@ from kdissect.report.timeline.signal_tables import (
 from kdissect.report.timeline.timeline_tables import CLIENT, ORDER, SERVER
 from kdissect.tables.schemas import ENDS, INT32
 
+COUNTED = SIGNAL_TABLES | {part.name: part for part in EVENTS.values()}
+
 LONG_WAIT_NS = 100_000_000
 """A request that waits for this long, and not by design, is a row of WAITS."""
 
-SIGNAL_SOURCES = ("ends",)
+SIGNAL_SOURCES = ("ends", *EVENTS)
 """The optional tables that the tables of signals are counted from."""
 
 
 def count_signals(
-    tables: Mapping[str, pa.RecordBatch | pa.Table], exchanges: TableColumns, grid: Grid
+    tables: Mapping[str, pa.RecordBatch | pa.Table],
+    exchanges: TableColumns,
+    partitions: TableColumns,
+    exchange_rows: Ints,
+    grid: Grid,
 ) -> dict[str, pa.Table]:
     """Return the tables of signals by name."""
-    source = exchange_columns(exchanges, TableColumns(tables.get("ends", ENDS.empty_table())), grid)
+    ends = TableColumns(tables.get("ends", ENDS.empty_table()))
+    source = exchange_columns(exchanges, ends, grid)
     counts = {
         SIGNAL_GRID.name: pa.table(
             {**{name: [value] for name, value in grid._asdict().items()}, "exchanges": [exchanges.rows]}
@@ -47,8 +60,12 @@ def count_signals(
         PACE.name: _pace(source),
         REPLIES.name: _replies(source, grid),
         WAITS.name: _waits(source, grid),
+        LOAD.name: count_load(source, partitions, exchange_rows),
+        READS.name: count_reads(source, partitions, exchange_rows),
+        COMMITTED.name: find_positions(source, partitions, exchange_rows),
     }
-    return {name: limit_rows(SIGNAL_TABLES[name], rows) for name, rows in counts.items()}
+    counts |= count_events(tables, ends)
+    return {name: limit_rows(COUNTED[name], rows) for name, rows in counts.items()}
 
 
 def _pace(source: ExchangeColumns) -> pa.Table:

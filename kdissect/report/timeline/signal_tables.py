@@ -5,8 +5,10 @@ lowest and highest times of a row date what it counts to the packet. Each table 
 timeline.
 """
 
+from dataclasses import replace
+
 from kdissect.report.aggregate.partial_tables import PartialTable
-from kdissect.report.timeline.timeline_tables import ENDS, ORDER, WHERE, WHO
+from kdissect.report.timeline.timeline_tables import ENDS, ORDER, POSITIONS, WHERE, WHO
 from kdissect.tables.schemas import INT16, INT32, INT64, TEXT
 
 PACE_CELL_BITS = 5
@@ -63,4 +65,40 @@ WAITS = PartialTable(
 )
 """Requests that waited for long, though not by design, and requests without a response."""
 
-SIGNAL_TABLES = {part.name: part for part in (SIGNAL_GRID, PACE, REPLIES, WAITS)}
+LOAD = PartialTable(
+    "load",
+    keys=(
+        ("step", INT32),
+        ("api_key", INT16),
+        *WHO,
+        ("topic", TEXT),
+        ("topic_id", TEXT),
+        ("partition", INT32),
+    ),
+    sums=("exchanges", "batches", "records", "record_bytes"),
+    lowest=("first_ns",),
+    highest=("last_ns",),
+    order=ORDER,
+    first=(("order_ns", INT64), *WHERE),
+    most=100_000,
+    spare=(("partition",), ("topic", "topic_id", "partition"), ("client_id", "client_host")),
+)
+"""Records written and fetched by when, client and partition; rows without records count their requests."""
+
+READS = PartialTable(
+    "reads",
+    keys=(*WHO, ("topic", TEXT), ("topic_id", TEXT), ("partition", INT32), ("offset", INT64)),
+    sums=("exchanges", "record_bytes"),
+    lowest=("first_ns",),
+    highest=("last_ns",),
+    order=ORDER,
+    first=(("order_ns", INT64), *WHERE),
+    most=50_000,
+    spare=(("offset", "partition"),),
+)
+"""Fetches that returned records, by the offset they asked for: one that is asked again and again is stuck."""
+
+COMMITTED = replace(POSITIONS, name="committed_positions")
+"""Positions of groups and ends of logs by step of this grid."""
+
+SIGNAL_TABLES = {part.name: part for part in (SIGNAL_GRID, PACE, REPLIES, WAITS, LOAD, READS, COMMITTED)}

@@ -49,7 +49,7 @@ def transacted(end_ms: int | None) -> list[dict[str, Any]]:
 
 CASES: dict[str, FindingCase] = {
     "rebalance_storm": FindingCase(
-        fires=(joins([0, 5, 10, 15], 4),),
+        fires=(joins([0, 5, 10, 15, 20], 4),),
         quiet=(joins([0, 1, 2, 3], 4),),
         incident="rebalances.pcapng",
     ),

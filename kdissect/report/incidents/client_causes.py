@@ -1,0 +1,248 @@
+"""Causes that lie with clients and topics: refusals that name their reason, quotas, storms, uneven load."""
+
+from collections.abc import Callable
+
+from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Layer, Link, Relation
+from kdissect.report.incidents.client_links import FOLLOWS_A_CLIENT, OF_GROUPS, OF_REFUSALS, stated
+from kdissect.report.model.findings import Severity
+
+CRITICAL, WARNING, NOTE = Severity
+REASONS = (
+    "credentials_refused",
+    "authentication_failed",
+    "right_missing",
+    "topic_missing",
+    "protocol_refused",
+    "tls_failed",
+    "tls_refused",
+    "kafka_4_refuses",
+)
+"""Signals of a client that explain why it tries again and again."""
+
+GOT_WORSE = (
+    "client_latency_rose",
+    "batches_tiny",
+    "errors_repeated",
+    "lag_grew",
+    *OF_GROUPS,
+    "metadata_storm_began",
+    "connections_storm",
+    "retries_storm",
+    *OF_REFUSALS,
+)
+WORSE_NS = 60 * SECOND
+
+
+def storm(confidence: float) -> Callable[[Case], Diagnosis | None]:
+    """Return a function that takes the anchor for the cause, unless its client is refused for a reason."""
+
+    def judge(case: Case) -> Diagnosis | None:
+        if case.near(REASONS, Relation.CLIENT, 10 * SECOND, 10 * SECOND):
+            return None
+        return stated(confidence)(case)
+
+    return judge
+
+
+def deployment(case: Case) -> Diagnosis | None:
+    """The software of a client changed, and something of that client got worse within a minute."""
+    changed = case.anchor
+    worse = [
+        signal
+        for signal in case.near(GOT_WORSE, Relation.CLIENT, SECOND, WORSE_NS)
+        if signal.begin_ns >= changed.begin_ns - SECOND
+    ]
+    if not worse:
+        return None
+    first = min(worse, key=lambda signal: signal.begin_ns)
+    return Diagnosis(
+        changed.subject,
+        changed.begin_ns,
+        None,
+        f"{changed.sentence}, and since then: {first.sentence}",
+        0.98,
+        (changed, *worse),
+        speaks_for=("nothing of the kind was there before the new version",),
+    )
+
+
+def unsupported_version(case: Case) -> Diagnosis | None:
+    """Requests in versions that brokers do not know any more, on connections that end without an answer."""
+    refused = case.anchor
+    cut = case.near(("unanswered_cut", "errors_repeated"), Relation.CLIENT, SECOND, 30 * SECOND)
+    if not cut:
+        return None
+    return Diagnosis(
+        refused.subject,
+        refused.begin_ns,
+        refused.end_ns,
+        f"{refused.sentence}; the broker closed the connection instead of answering",
+        0.8,
+        (refused, *cut),
+    )
+
+
+CLIENT_CAUSES = (
+    Cause(
+        name="deployment",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("software_changed",),
+        judge=deployment,
+        links=FOLLOWS_A_CLIENT,
+        needs="the software version of a client changes, and its requests or groups get worse "
+        "within a minute",
+        against="nothing gets worse: a deployment is no incident",
+        means="The new version of the client, or its settings, behaves worse than the one before.",
+        next="what changed between the two versions; going back to the one before",
+    ),
+    Cause(
+        name="wrong_password",
+        layer=Layer.CLIENT,
+        severity=CRITICAL,
+        anchors=("credentials_refused", "authentication_failed"),
+        judge=stated(0.95),
+        links=FOLLOWS_A_CLIENT,
+        needs="SASL authentication of a client fails",
+        against="",
+        means="The client has wrong credentials, or a mechanism that the listener does not "
+        "offer; it cannot work.",
+        next="the user and the password of this client, sasl.mechanism, and when they were changed",
+    ),
+    Cause(
+        name="missing_right",
+        layer=Layer.CLIENT,
+        severity=CRITICAL,
+        anchors=("right_missing",),
+        judge=stated(0.95),
+        links=FOLLOWS_A_CLIENT,
+        needs="a request is refused with an authorization error",
+        against="",
+        means="The ACLs do not allow what this client asks for.",
+        next="the principal of the client, and the ACLs of the topic, group or transactional id",
+    ),
+    Cause(
+        name="quota",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("quota_applied",),
+        judge=stated(0.95),
+        links=FOLLOWS_A_CLIENT,
+        needs="responses ask a client to wait, three times and 0.5 s or more",
+        against="",
+        means="A quota makes the client wait: its latency comes from the quota, not from load.",
+        next="kafka-configs --describe for this client id and user; what it needs",
+    ),
+    Cause(
+        name="record_too_large",
+        layer=Layer.CLIENT,
+        severity=CRITICAL,
+        anchors=("records_oversized",),
+        judge=stated(0.95),
+        links=FOLLOWS_A_CLIENT,
+        needs="batches are refused for their size",
+        against="",
+        means="The topic or the broker takes smaller batches than this producer sends; the "
+        "records are not stored.",
+        next="max.request.size and batch.size of the producer against max.message.bytes of the topic",
+    ),
+    Cause(
+        name="invalid_timestamp",
+        layer=Layer.CLIENT,
+        severity=CRITICAL,
+        anchors=("timestamps_refused",),
+        judge=stated(0.95),
+        links=FOLLOWS_A_CLIENT,
+        needs="records are refused for their time",
+        against="",
+        means="The producer's clock or its timestamps are further off than the topic allows; "
+        "the records are lost.",
+        next="the clock of the producer's host; message.timestamp.before.max.ms and "
+        "after.max.ms of the topic",
+    ),
+    Cause(
+        name="missing_topic",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("topic_missing",),
+        judge=stated(0.9),
+        links=FOLLOWS_A_CLIENT,
+        needs="a client asks for a topic that is unknown, four times over 3 s or more",
+        against="the topic is used later: it was created meanwhile",
+        means="The topic does not exist under this name, or the client may not see it.",
+        next="the name in the client's settings; auto.create.topics.enable",
+    ),
+    Cause(
+        name="unsupported_version",
+        layer=Layer.CLIENT,
+        severity=CRITICAL,
+        anchors=("kafka_4_refuses",),
+        judge=unsupported_version,
+        links=FOLLOWS_A_CLIENT,
+        needs="a client uses versions that Kafka 4.0 removed, and its connections end without an answer",
+        against="the broker answers them: it is older",
+        means="The client is too old for the broker: Kafka 4.0 removed these versions (KIP-896).",
+        next="the version of the client's library; broker.version.fallback",
+    ),
+    Cause(
+        name="retry_storm",
+        layer=Layer.CLUSTER,
+        severity=WARNING,
+        anchors=("retries_storm",),
+        judge=stated(0.95),
+        links=FOLLOWS_A_CLIENT,
+        needs="a client repeats requests that are refused with a retriable error, 15 times a second or more",
+        against="",
+        means="The client tries again without a pause, which helps nobody and costs the broker.",
+        next="retry.backoff.ms of the client; the error itself",
+    ),
+    Cause(
+        name="connection_storm",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("connections_storm",),
+        judge=storm(0.85),
+        links=FOLLOWS_A_CLIENT,
+        needs="a client opens 4 connections a second or more, for 5 s or more",
+        against="a wrong password, or a server that is gone",
+        means="Each connection costs a handshake and a login; clients are meant to keep them.",
+        next="clients that are created for each message; health checks",
+    ),
+    Cause(
+        name="metadata_storm",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("metadata_storm_began",),
+        judge=storm(0.85),
+        links=FOLLOWS_A_CLIENT,
+        needs="a client asks for metadata 8 times a second or more, for 5 s or more",
+        against="a topic that is missing, or has no leader",
+        means="A client needs metadata every few minutes; this one keeps asking.",
+        next="what the client does in a loop: listing topics, creating clients",
+    ),
+    Cause(
+        name="hot_partition",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("partition_hot",),
+        judge=stated(0.8),
+        links=(Link(("lag_grew", "batches_tiny", "not_compressed"), Relation.TOPIC),),
+        needs="a partition takes 80 % or more of the bytes of a topic with three partitions or more",
+        against="",
+        means="Nearly all records have one key, or no key and one partition: its leader and one consumer do "
+        "all the work.",
+        next="the keys of the records; the partitioner of the producer",
+    ),
+    Cause(
+        name="tiny_batches",
+        layer=Layer.CLIENT,
+        severity=WARNING,
+        anchors=("batches_tiny",),
+        judge=stated(0.8),
+        links=FOLLOWS_A_CLIENT,
+        needs="a producer sends 150 batches a second or more, with fewer than two small records each",
+        against="",
+        means="Every record is a request of its own: the brokers do the work of requests, not of records.",
+        next="linger.ms and batch.size of the producer; flush after each record",
+    ),
+)

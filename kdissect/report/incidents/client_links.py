@@ -1,0 +1,79 @@
+"""What causes of clients and groups share: the signals that they explain, and the plainest way to judge.
+
+Most of these causes rest on one signal whose sentence is the headline already: the error, or the events of a
+group, name the cause. What they explain are other signals of the same client or group.
+"""
+
+from collections.abc import Callable
+
+from kdissect.report.findings.rules import RULES
+from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Link, Relation
+
+FINDINGS = tuple(rule.name for rule in RULES if rule.name != "capture_loss")
+OF_GROUPS = ("poll_exceeded", "member_lost", "member_restarts", "instance_fenced")
+OF_LOAD = (
+    "metadata_storm_began",
+    "connections_storm",
+    "retries_storm",
+    "lag_grew",
+    "offset_repeated",
+    "partition_hot",
+)
+OF_REFUSALS = (
+    "credentials_refused",
+    "right_missing",
+    "records_oversized",
+    "timestamps_refused",
+    "protocol_refused",
+    "topic_missing",
+    "offsets_gone",
+    "quota_applied",
+)
+LED_BY_CLIENTS = (
+    *OF_GROUPS,
+    *OF_LOAD,
+    *OF_REFUSALS,
+    "producer_fenced_out",
+    "transaction_open",
+    "batches_tiny",
+)
+"""Signals that may be a consequence of a lost, frozen or slow server."""
+
+FOLLOWS_A_CLIENT = (
+    Link(
+        (*FINDINGS, "errors_repeated", "client_latency_rose", *LED_BY_CLIENTS),
+        Relation.CLIENT,
+        before_ns=10 * SECOND,
+        after_ns=30 * SECOND,
+    ),
+)
+FOLLOWS_A_GROUP = (
+    Link(
+        (
+            *OF_GROUPS,
+            "errors_repeated",
+            "coordinator_left",
+            "rebalance_storm",
+            "member_expired",
+            "commit_failed",
+            "lag_grew",
+            "offset_repeated",
+        ),
+        Relation.GROUP,
+        before_ns=30 * SECOND,
+        after_ns=60 * SECOND,
+    ),
+    *FOLLOWS_A_CLIENT,
+)
+
+
+def stated(confidence: float) -> Callable[[Case], Diagnosis]:
+    """Return a function that takes the anchor for the cause; its sentence is the headline."""
+
+    def judge(case: Case) -> Diagnosis:
+        anchor = case.anchor
+        return Diagnosis(
+            anchor.subject, anchor.begin_ns, anchor.end_ns, anchor.sentence, confidence, (anchor,)
+        )
+
+    return judge

@@ -1,0 +1,217 @@
+"""Signals about what clients do too much of, or unevenly.
+
+metadata_storm_began    a client asks for metadata many times a second
+connections_storm       a client opens connections again and again
+retries_storm           a client repeats refused requests many times a second
+batches_tiny            a producer sends many batches of one or two small records
+partition_hot           one partition takes nearly all bytes of a topic
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.error_codes import is_retriable
+from kdissect.report.findings.evidence import count_exchanges, observed
+from kdissect.report.model.incidents import Signal, SubjectKind
+from kdissect.report.signals.kinds import SignalCounts, SignalKind
+from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.signal_context import SignalContext
+from kdissect.report.timeline.signal_tables import LOAD
+from kdissect.report.wording import client_text, counted
+from kdissect.text import format_clock, format_count, format_duration, format_share, format_size
+
+Row = dict[str, Any]
+SECOND = 10**9
+LOAD_KINDS = (
+    SignalKind("metadata_storm_began", "a client asks for metadata all the time", SignalCounts.NOTHING),
+    SignalKind("connections_storm", "a client opens connections all the time", SignalCounts.ATTEMPTS),
+    SignalKind("retries_storm", "a client repeats refused requests at once", SignalCounts.ERRORS),
+    SignalKind("batches_tiny", "a producer sends tiny batches", SignalCounts.NOTHING),
+    SignalKind("partition_hot", "one partition takes nearly all bytes", SignalCounts.NOTHING),
+)
+WINDOW_NS = 5 * SECOND
+METADATA_RATE, CONNECTION_RATE, RETRY_RATE, BATCH_RATE = 8, 4, 15, 150
+"""Times a second over `WINDOW_NS`, from which on it is a signal."""
+
+TINY_RECORDS, TINY_BYTES = 1.6, 250
+HOT_SHARE, HOT_BYTES, HOT_BATCHES, HOT_PARTITIONS = 0.8, 256 << 10, 100, 3
+
+
+def load_signals(context: SignalContext) -> Iterator[Signal]:
+    """Yield the signals about load."""
+    yield from _metadata(context)
+    yield from _connections(context)
+    yield from _retries(context)
+    load = context.partial.table(LOAD).to_pylist()
+    for row in load:
+        row["client"] = client_text(row["client_id"], row["client_host"])
+        row["name"] = context.topics.name(row["topic"], row["topic_id"])
+    yield from _tiny(context, load)
+    yield from _hot(context, load)
+
+
+def _until(context: SignalContext, last_ns: int) -> int | None:
+    return None if context.end_ns - last_ns < WINDOW_NS else last_ns
+
+
+def dense_span(times: Sequence[tuple[int, int]], rate: int) -> tuple[int, int, int] | None:
+    """Return begin, end and count of the longest run of windows with at least `rate` a second; None without.
+
+    `times` are pairs of time and count, ascending. A window is `WINDOW_NS` long and begins at a time.
+    """
+    moments = [time for time, _ in times]
+    sums = [0]
+    for _, count in times:
+        sums.append(sums[-1] + count)
+    need = rate * WINDOW_NS // SECOND
+    best: tuple[int, int, int] | None = None
+    run: tuple[int, int] | None = None
+    for at, begin in enumerate(moments):
+        stop = bisect_left(moments, begin + WINDOW_NS)
+        spread = stop - at >= WINDOW_NS // SECOND
+        if sums[stop] - sums[at] >= need and spread and moments[stop - 1] - begin >= WINDOW_NS // 2:
+            run = (run[0] if run and at <= run[1] else at, stop)
+            found = (moments[run[0]], moments[run[1] - 1], sums[run[1]] - sums[run[0]])
+            best = found if best is None or found[2] > best[2] else best
+    return best
+
+
+def _metadata(context: SignalContext) -> Iterator[Signal]:
+    by_client: dict[str, list[Any]] = defaultdict(list)
+    for row in context.rules.of_kind("metadata"):
+        by_client[row.client].append(row)
+    for client, rows in sorted(by_client.items()):
+        rows.sort(key=lambda row: row.first_ns)
+        span = dense_span([(row.first_ns, row.exchanges) for row in rows], METADATA_RATE)
+        if span is not None:
+            begin, end, count = span
+            yield make_signal(
+                "metadata_storm_began",
+                (SubjectKind.CLIENT, client),
+                (begin, _until(context, end)),
+                f"{client} asked for metadata {counted(count, 'time')} from {format_clock(begin)} for "
+                f"{format_duration(end - begin)}",
+                measures={"count": count, "lasted_ns": end - begin},
+                clients=[client],
+                evidence=[observed(client, "Metadata requests", rows)],
+                requests=count,
+            )
+
+
+def _connections(context: SignalContext) -> Iterator[Signal]:
+    facts = context.connections
+    opened = facts.talks & context.facts.columns.equals("opened", "handshake")
+    by_client: dict[str, list[int]] = defaultdict(list)
+    for number, first, wanted in zip(
+        facts.client.tolist(), facts.first_ns.tolist(), opened.tolist(), strict=True
+    ):
+        if wanted:
+            by_client[context.client_names[number]].append(first)
+    for client, times in sorted(by_client.items()):
+        span = dense_span([(time, 1) for time in sorted(times)], CONNECTION_RATE)
+        if span is not None:
+            begin, end, count = span
+            yield make_signal(
+                "connections_storm",
+                (SubjectKind.CLIENT, client),
+                (begin, _until(context, end)),
+                f"{client} opened {counted(count, 'connection')} from {format_clock(begin)} for "
+                f"{format_duration(end - begin)}",
+                measures={"count": count, "lasted_ns": end - begin},
+                clients=[client],
+                requests=count,
+            )
+
+
+def _retries(context: SignalContext) -> Iterator[Signal]:
+    groups: dict[tuple[str, int, int], list[Any]] = defaultdict(list)
+    for row in context.rules.of_kind("error"):
+        if row.replica_id is None and is_retriable(row.code or 0):
+            groups[row.client, row.api_key or 0, row.code or 0].append(row)
+    for (client, _, _), rows in sorted(groups.items()):
+        count = count_exchanges(rows)
+        begin, end = min(row.first_ns for row in rows), max(row.last_ns for row in rows)
+        if count >= RETRY_RATE * WINDOW_NS // SECOND and count * SECOND >= RETRY_RATE * (end - begin):
+            topics = sorted({row.location.topic for row in rows if row.location.topic is not None})
+            yield make_signal(
+                "retries_storm",
+                (SubjectKind.CLIENT, client),
+                (begin, _until(context, end)),
+                f"{client} repeated {rows[0].api} {counted(count, 'time')} from {format_clock(begin)} for "
+                f"{format_duration(end - begin)}, each refused with {rows[0].error}",
+                measures={"count": count, "lasted_ns": end - begin, "code": rows[0].code or 0},
+                clients=[client],
+                topics=topics,
+                requests=count,
+                evidence=[observed(client, rows[0].error, rows)],
+            )
+
+
+def _tiny(context: SignalContext, load: Sequence[Row]) -> Iterator[Signal]:
+    by_client: dict[str, list[Row]] = defaultdict(list)
+    for row in load:
+        if row["api_key"] == ApiKey.PRODUCE:
+            by_client[row["client"]].append(row)
+    for client, rows in sorted(by_client.items()):
+        rows.sort(key=lambda row: row["first_ns"])
+        tiny = [
+            row
+            for row in rows
+            if row["records"] <= TINY_RECORDS * row["batches"]
+            and row["record_bytes"] <= TINY_BYTES * row["batches"]
+        ]
+        span = dense_span([(row["first_ns"], row["batches"]) for row in tiny], BATCH_RATE)
+        if span is None:
+            continue
+        begin, end, count = span
+        inside = [row for row in tiny if begin <= row["first_ns"] <= end]
+        records, size = (sum(row[name] for row in inside) for name in ("records", "record_bytes"))
+        yield make_signal(
+            "batches_tiny",
+            (SubjectKind.CLIENT, client),
+            (begin, _until(context, end)),
+            f"{client} sent {format_count(count)} batches of {records / count:.1f} records and "
+            f"{format_size(size // count)} each from {format_clock(begin)}, "
+            f"{count * SECOND // max(end - begin, SECOND)} a second",
+            measures={"count": count, "lasted_ns": end - begin, "bytes": size, "records": records},
+            clients=[client],
+            topics=sorted({row["name"] for row in inside if row["name"] is not None}),
+        )
+
+
+def _hot(context: SignalContext, load: Sequence[Row]) -> Iterator[Signal]:
+    partitions = {topic.topic: topic.partitions for topic in context.rules.topics}
+    topics: dict[str, list[Row]] = defaultdict(list)
+    for row in load:
+        if row["api_key"] == ApiKey.PRODUCE and row["name"] is not None and row["partition"] is not None:
+            topics[row["name"]].append(row)
+    for topic, rows in sorted(topics.items()):
+        sums: dict[int, int] = defaultdict(int)
+        for row in rows:
+            sums[row["partition"]] += row["record_bytes"]
+        total = sum(sums.values())
+        number = max(sums, key=lambda partition: sums[partition])
+        own = [row for row in rows if row["partition"] == number]
+        known = max(partitions.get(topic, 0), len(sums))
+        is_hot = known >= HOT_PARTITIONS and sums[number] >= max(HOT_BYTES, HOT_SHARE * total)
+        if not is_hot or sum(row["batches"] for row in own) < HOT_BATCHES:
+            continue
+        writers: dict[str, int] = defaultdict(int)
+        for row in own:
+            writers[row["client"]] += row["record_bytes"]
+        writer = max(writers, key=lambda client: writers[client])
+        begin, end = min(row["first_ns"] for row in own), max(row["last_ns"] for row in own)
+        yield make_signal(
+            "partition_hot",
+            (SubjectKind.PARTITION, f"{topic}-{number}"),
+            (begin, _until(context, end)),
+            f"Partition {topic}-{number} took {format_share(sums[number] / total)} of the bytes written to "
+            f"topic {topic} ({format_size(sums[number])} of {format_size(total)}, {known} partitions), "
+            f"{format_share(writers[writer] / sums[number])} of it from {writer}",
+            measures={"bytes": sums[number], "total_bytes": total, "partitions": known},
+            clients=[writer],
+            topics=[topic],
+        )

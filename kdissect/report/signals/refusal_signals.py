@@ -1,0 +1,213 @@
+"""Signals about clients that are refused for a reason that the error names.
+
+    credentials_refused     SASL authentication failed
+    right_missing           not authorized for a topic, a group, a transactional id or the cluster
+    records_oversized       batches are larger than the topic takes
+    timestamps_refused      records carry a time that the topic does not take
+    topic_missing           a topic that is not there is asked for again and again
+    offsets_gone            a consumer asks for offsets that the log does not have any more
+    protocol_refused        a member knows no assignor that its group has
+    quota_applied           a broker makes a client wait
+
+One signal is one client, one kind and one spell, over all topics and groups that it names.
+"""
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from kdissect.protocol.error_codes import (
+    AUTHENTICATION_ERRORS,
+    AUTHORIZATION_ERRORS,
+    OVERSIZED,
+    ErrorCode,
+)
+from kdissect.report.findings.evidence import count_exchanges, observed, spells
+from kdissect.report.findings.finding_context import Observation
+from kdissect.report.model.incidents import Signal, SubjectKind
+from kdissect.report.signals.client_names import ClientFacts
+from kdissect.report.signals.kinds import SignalCounts, SignalKind
+from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.signal_context import SignalContext
+from kdissect.report.timeline.signal_tables import READS
+from kdissect.report.wording import client_text, counted, listed
+from kdissect.text import format_clock, format_count, format_duration
+
+SECOND, NS_PER_MS = 10**9, 10**6
+APART_NS = 30 * SECOND
+"""Clients back off for up to this long between two attempts of one spell."""
+
+NAMED = 3
+SIMILAR = 0.75
+"""How similar (`difflib`, 0 to 1) two names of topics are if one was meant to be the other."""
+
+
+class RefusalRule(NamedTuple):
+    """One kind of refusal: its codes, what is refused, and how many times over how long make a signal."""
+
+    kind: str
+    words: str
+    codes: frozenset[int]
+    least: int = 1
+    lasted_ns: int = 0
+
+
+REFUSALS = (
+    RefusalRule("credentials_refused", "failed to authenticate", AUTHENTICATION_ERRORS),
+    RefusalRule("right_missing", "was not authorized", AUTHORIZATION_ERRORS),
+    RefusalRule("records_oversized", "sent records that are too large", OVERSIZED),
+    RefusalRule(
+        "timestamps_refused",
+        "sent records with a time out of range",
+        frozenset({ErrorCode.INVALID_TIMESTAMP}),
+        2,
+    ),
+    RefusalRule(
+        "topic_missing",
+        "asked for a topic that is not there",
+        frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}),
+        4,
+        3 * SECOND,
+    ),
+    RefusalRule(
+        "offsets_gone", "asked for offsets that are gone", frozenset({ErrorCode.OFFSET_OUT_OF_RANGE})
+    ),
+    RefusalRule(
+        "protocol_refused",
+        "was refused by its group for its assignors",
+        frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL}),
+        2,
+    ),
+)
+REFUSAL_KINDS = (
+    *(SignalKind(refusal.kind, f"a client {refusal.words}", SignalCounts.ERRORS) for refusal in REFUSALS),
+    SignalKind("quota_applied", "a broker makes a client wait by a quota", SignalCounts.WAITS),
+)
+
+THROTTLED_MS, THROTTLES = 500, 3
+"""A quota that made a client wait for less, and fewer times, is none of the reader's business."""
+
+
+def refusal_signals(context: SignalContext) -> Iterator[Signal]:
+    """Yield the signals about refusals and quotas."""
+    facts = ClientFacts(context)
+    errors = [error for error in context.rules.of_kind("error") if error.replica_id is None]
+    for refusal in REFUSALS:
+        rows = [error for error in errors if error.code in refusal.codes]
+        if refusal.kind == "topic_missing":
+            rows = [error for error in rows if error.location.topic is not None]
+        for client, spell in _spells(rows):
+            lasted = max(row.last_ns for row in spell) - spell[0].first_ns
+            if count_exchanges(spell) >= refusal.least and lasted >= refusal.lasted_ns:
+                yield _refused(context, facts, refusal, client, spell)
+    for client, spell in _spells(context.rules.of_kind("throttled")):
+        waited_ms = sum(row.amount for row in spell)
+        if waited_ms >= THROTTLED_MS and count_exchanges(spell) >= THROTTLES:
+            yield _throttled(context, client, spell, waited_ms)
+
+
+def _spells(rows: Sequence[Observation]) -> Iterator[tuple[str, list[Observation]]]:
+    by_client: dict[str, list[Observation]] = {}
+    for row in rows:
+        by_client.setdefault(row.client, []).append(row)
+    for client, own in sorted(by_client.items()):
+        for spell in spells(own, APART_NS):
+            yield client, spell
+
+
+def _names(spell: Sequence[Observation]) -> tuple[list[str], list[str], list[str], list[str]]:
+    """Return topics, partitions, groups and transactional ids of a spell."""
+    places = [row.location for row in spell]
+    return (
+        sorted({place.topic for place in places if place.topic is not None}),
+        sorted({row.partition for row in spell if row.partition is not None}),
+        sorted({row.group_id for row in spell if row.group_id is not None}),
+        sorted({row.transactional_id for row in spell if row.transactional_id is not None}),
+    )
+
+
+def _end(context: SignalContext, last_ns: int) -> int | None:
+    return None if context.end_ns - last_ns < 10 * SECOND else last_ns
+
+
+def _refused(
+    context: SignalContext,
+    facts: ClientFacts,
+    refusal: RefusalRule,
+    client: str,
+    spell: Sequence[Observation],
+) -> Signal:
+    topics, partitions, groups, producers = _names(spell)
+    last = max(row.last_ns for row in spell)
+    begin = facts.began(client, spell[0].first_ns)
+    count = count_exchanges(spell)
+    about = [
+        *([f"topic {listed(topics, NAMED)}"] if topics else []),
+        *([f"group {listed(groups, NAMED)}"] if groups else []),
+        *([f"transactional id {listed(producers, NAMED)}"] if producers else []),
+    ]
+    named = f" ({'; '.join(about)})" if about else ""
+    errors = ", ".join(sorted({row.error for row in spell}))
+    servers = sorted(
+        {context.servers.name(row.location.server_host, row.location.server_port) for row in spell}
+    )
+    return make_signal(
+        refusal.kind,
+        (SubjectKind.CLIENT, client),
+        (begin, _end(context, last)),
+        f"{client} {refusal.words}{named}: {errors} "
+        f"{counted(count, 'time')} from {format_clock(begin)} for {format_duration(last - begin)}"
+        f"{_advice(context, refusal, client, spell)}",
+        measures={"count": count, "lasted_ns": last - begin, "partitions": len(partitions)},
+        servers=servers,
+        clients=[client],
+        groups=[*groups, *facts.groups.get(client, ())],
+        topics=topics,
+        requests=count,
+        evidence=[observed(client, errors, spell)],
+    )
+
+
+def _advice(context: SignalContext, refusal: RefusalRule, client: str, spell: Sequence[Observation]) -> str:
+    """Return what else is known: a topic with a similar name, or the offset that the consumer went on at."""
+    topics, *_ = _names(spell)
+    if refusal.kind == "topic_missing" and topics:
+        others = [
+            topic.topic for topic in context.rules.topics if topic.topic not in topics and topic.resolved
+        ]
+        similar = get_close_matches(topics[0], others, 1, SIMILAR)
+        return f"; topic {similar[0]} has a similar name" if similar else ""
+    if refusal.kind == "offsets_gone":
+        later = [
+            (row["first_ns"], row["offset"], row["partition"])
+            for row in context.partial.table(READS).to_pylist()
+            if client_text(row["client_id"], row["client_host"]) == client
+            and context.topics.name(row["topic"], row["topic_id"]) in topics
+            and row["first_ns"] > spell[0].first_ns
+            and row["offset"] is not None
+        ]
+        if later:
+            _, offset, partition = min(later)
+            return f"; it went on at offset {format_count(offset)} of partition {partition}"
+    return ""
+
+
+def _throttled(context: SignalContext, client: str, spell: Sequence[Observation], waited_ms: int) -> Signal:
+    begin, last = spell[0].first_ns, max(row.last_ns for row in spell)
+    apis = ", ".join(sorted({row.api for row in spell}))
+    longest = max(row.most for row in spell)
+    return make_signal(
+        "quota_applied",
+        (SubjectKind.CLIENT, client),
+        (begin, _end(context, last)),
+        f"{client} was made to wait by a quota {counted(count_exchanges(spell), 'time')} from "
+        f"{format_clock(begin)}, {format_duration(waited_ms * NS_PER_MS)} in all ({apis})",
+        measures={"count": count_exchanges(spell), "waited_ms": waited_ms, "longest_ms": longest},
+        servers=sorted(
+            {context.servers.name(row.location.server_host, row.location.server_port) for row in spell}
+        ),
+        clients=[client],
+        requests=count_exchanges(spell),
+        wait_ns=waited_ms * NS_PER_MS,
+        evidence=[observed(client, f"{apis}: throttled", spell)],
+    )

@@ -1,0 +1,118 @@
+"""Signals about transactions: one that stays open, and two producers with one transactional id.
+
+transaction_open        a transaction was begun and not ended for a long time
+producer_fenced_out     a producer was fenced after another client took its transactional id
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kdissect.protocol.error_codes import PRODUCER_FENCED_OUT, ErrorCode
+from kdissect.report.findings.evidence import count_exchanges, observed
+from kdissect.report.model.incidents import Signal, SubjectKind
+from kdissect.report.signals.client_names import ClientFacts
+from kdissect.report.signals.kinds import SignalCounts, SignalKind
+from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.signal_context import SignalContext
+from kdissect.report.timeline.timeline_tables import TRANSACTION_STEPS
+from kdissect.report.wording import client_text, counted, listed
+from kdissect.text import format_clock, format_duration
+
+Row = dict[str, Any]
+SECOND = 10**9
+TRANSACTION_KINDS = (
+    SignalKind("transaction_open", "a transaction stays open", SignalCounts.NOTHING),
+    SignalKind("producer_fenced_out", "a producer was fenced by another one", SignalCounts.ERRORS),
+)
+OPEN_NS = 8 * SECOND
+"""A transaction that lasts longer holds up readers of committed records for longer than they poll."""
+
+TIMES_USUAL = 5
+"""A transaction that takes fewer times as long as usual for its producer is what the producer does."""
+
+WORK = ("add_partitions", "add_offsets", "commit_offsets")
+FENCED_OUT = PRODUCER_FENCED_OUT - {ErrorCode.INVALID_TXN_STATE}
+NAMED = 3
+
+
+def transaction_signals(context: SignalContext) -> Iterator[Signal]:
+    """Yield the signals about transactions."""
+    facts = ClientFacts(context)
+    by_id: dict[str, list[Row]] = defaultdict(list)
+    for row in context.partial.table(TRANSACTION_STEPS).to_pylist():
+        if row["transactional_id"] is not None:
+            row["client"] = client_text(row["client_id"], row["client_host"])
+            by_id[row["transactional_id"]].append(row)
+    for name, rows in sorted(by_id.items()):
+        rows.sort(key=lambda row: (row["asked_ns"] or row["time_ns"], row["ordinal"]))
+        yield from _open(context, facts, name, rows)
+        yield from _fenced(context, facts, name, rows)
+
+
+def _spans(rows: Sequence[Row], end_ns: int) -> list[tuple[int, int, Row, bool]]:
+    """Return begin, end, first row of each transaction, and whether it was ended in the capture."""
+    spans = []
+    first: Row | None = None
+    for row in rows:
+        if row["error_code"]:
+            continue
+        if row["event"] in WORK and first is None:
+            first = row
+        elif row["event"] in ("commit", "abort", "init") and first is not None:
+            spans.append((first["asked_ns"], row["time_ns"], first, True))
+            first = None
+    if first is not None:
+        spans.append((first["asked_ns"], end_ns, first, False))
+    return spans
+
+
+def _open(context: SignalContext, facts: ClientFacts, name: str, rows: Sequence[Row]) -> Iterator[Signal]:
+    spans = _spans(rows, context.end_ns)
+    lengths = sorted(end - begin for begin, end, _, ended in spans if ended)
+    usual = lengths[len(lengths) // 2] if lengths else 0
+    for begin, end, row, ended in spans:
+        if end - begin < max(OPEN_NS, TIMES_USUAL * usual * (len(lengths) > 1)):
+            continue
+        topics = sorted(facts.written.get(row["client"], ()))
+        about = f", which writes {listed(topics, NAMED)}" if topics else ""
+        lasted = format_duration(end - begin)
+        yield make_signal(
+            "transaction_open",
+            (SubjectKind.PRODUCER, name),
+            (begin, end if ended else None),
+            f"The transaction of {name} ({row['client']}{about}) was open from {format_clock(begin)} for "
+            f"{lasted}{'' if ended else ', to the end of the capture'}",
+            measures={"open_ns": end - begin, "usual_ns": usual},
+            clients=[row["client"]],
+            topics=topics,
+        )
+
+
+def _fenced(context: SignalContext, facts: ClientFacts, name: str, rows: Sequence[Row]) -> Iterator[Signal]:
+    errors = [
+        error
+        for error in context.rules.of_kind("error")
+        if error.code in FENCED_OUT and error.transactional_id == name
+    ]
+    if not errors:
+        return
+    first = min(error.first_ns for error in errors)
+    loser = min(errors, key=lambda error: error.first_ns).client
+    begins = [row for row in rows if row["event"] == "init" and not row["error_code"]]
+    rivals = [row for row in begins if row["client"] != loser and row["asked_ns"] <= first]
+    begin = facts.began(rivals[-1]["client"], rivals[-1]["asked_ns"]) if rivals else first
+    by = f" by {rivals[-1]['client']}" if rivals else ""
+    last = max(error.last_ns for error in errors)
+    yield make_signal(
+        "producer_fenced_out",
+        (SubjectKind.PRODUCER, name),
+        (begin, None if context.end_ns - last < 10 * SECOND else last),
+        f"{loser} was fenced from transactional id {name}{by} at {format_clock(begin)}: "
+        f"{', '.join(sorted({error.error for error in errors}))} {counted(count_exchanges(errors), 'time')}",
+        measures={"count": count_exchanges(errors), "clients": len({row["client"] for row in rows})},
+        clients=sorted({loser, *(row["client"] for row in rivals)}),
+        topics=sorted({error.location.topic for error in errors if error.location.topic is not None}),
+        requests=count_exchanges(errors),
+        evidence=[observed(loser, f"fenced: transactional id {name}", errors)],
+    )

@@ -1,0 +1,131 @@
+"""Groups, producers and readers told as stories, and the report about a story with its incidents.
+
+The functions add ordinary requests to a `Line` of `told_capture`; what goes wrong is left to the test.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import open_inputs
+from kdissect.capture.segment_index import Counts
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.report.build.report import build_report
+from kdissect.report.model.summary import Summary
+from kdissect.report.partials import merge, summarise
+from kdissect.report.timeline.count_signals import SIGNAL_SOURCES
+from kdissect.report.timeline.grid import SIGNAL_STEPS, grid_over
+from kdissect.spark import tasks
+from kdissect.spark.capture_facts import capture_facts
+from kdissect.tables.build import dissect_batches
+from tests.helpers.told_capture import Line, Story, batch
+
+TOPIC = "orders"
+SESSION_MS = 6000
+
+
+def analyzed(story: Story, tmp_path: Path) -> Summary:
+    """Return the report about a story, with signals and incidents."""
+    seen = index_captures(open_inputs([story.write(tmp_path / "story.pcap")], "").files, 1 << 30)
+    ordinals = [pa.record_batch({"split": [split.index]}) for split in seen.splits]
+    pieces = list(tasks.scan_step(ordinals, seen.splits, ()))
+    grid = grid_over(seen.earliest_time_ns, seen.latest_time_ns, SIGNAL_STEPS)
+    batches = dissect_batches(pieces, seen.splits, wanted=SIGNAL_SOURCES)
+    partial = merge(summarise(dict(tables), None, grid) for tables in batches)
+    return build_report(partial, capture_facts(seen, Counts(packets=seen.packets)))
+
+
+def causes(story: Story, tmp_path: Path) -> list[str]:
+    """Return the names of the causes of a story, the first one first."""
+    return [incident.cause for incident in analyzed(story, tmp_path).incidents]
+
+
+def join(line: Line, at_ms: float, member: str, generation: int, **more: Any) -> None:
+    """Join the group readers, and be let in."""
+    request = {
+        "group_id": "readers",
+        "session_timeout_ms": SESSION_MS,
+        "rebalance_timeout_ms": SESSION_MS,
+        "member_id": member,
+        "protocol_type": "consumer",
+        "protocols": [],
+    }
+    response = {
+        "generation_id": generation,
+        "protocol_name": "range",
+        "leader": "leader",
+        "member_id": member,
+        "members": [],
+    }
+    line.call(at_ms, 5, ApiKey.JOIN_GROUP, 5, request | more, response)
+
+
+def heartbeat(line: Line, at_ms: float, member: str, generation: int, error: int = 0) -> None:
+    """Send a heartbeat."""
+    request = {"group_id": "readers", "generation_id": generation, "member_id": member}
+    line.call(at_ms, 1, ApiKey.HEARTBEAT, 2, request, {"error_code": error})
+
+
+def heartbeats(line: Line, begin_ms: int, end_ms: int, member: str, generation: int) -> None:
+    """Send a heartbeat each second."""
+    for at_ms in range(begin_ms, end_ms, 1000):
+        heartbeat(line, at_ms, member, generation)
+
+
+def leave(line: Line, at_ms: float, member: str) -> None:
+    """Leave the group readers."""
+    line.call(
+        at_ms, 1, ApiKey.LEAVE_GROUP, 2, {"group_id": "readers", "member_id": member}, {"error_code": 0}
+    )
+
+
+def produce(
+    line: Line,
+    at_ms: float,
+    *,
+    error: int = 0,
+    partition: int = 0,
+    count: int = 10,
+    took_ms: float = 2,
+    throttle_ms: int = 0,
+    topic: str = TOPIC,
+    offset: int = 0,
+) -> None:
+    """Write a batch to a partition."""
+    data = {"index": partition, "records": batch(0, count, at_ms)}
+    request = {"acks": -1, "timeout_ms": 1000, "topic_data": [{"name": topic, "partition_data": [data]}]}
+    found = {"index": partition, "error_code": error, "base_offset": -1 if error else offset}
+    response = {
+        "responses": [{"name": topic, "partition_responses": [found]}],
+        "throttle_time_ms": throttle_ms,
+    }
+    line.call(at_ms, took_ms, ApiKey.PRODUCE, 7, request, response)
+
+
+def fetch(line: Line, at_ms: float, offset: int, end: int, *, records: int = 1, error: int = 0) -> None:
+    """Read from partition 0; the response has the end of the log."""
+    asked = {"topic": TOPIC, "partitions": [{"partition": 0, "fetch_offset": offset}]}
+    found = {
+        "partition_index": 0,
+        "error_code": error,
+        "high_watermark": end,
+        "records": batch(offset, records, 0) if records else b"",
+    }
+    line.call(
+        at_ms,
+        2,
+        ApiKey.FETCH,
+        7,
+        {"max_wait_ms": 500, "min_bytes": 1, "topics": [asked]},
+        {"responses": [{"topic": TOPIC, "partitions": [found]}]},
+    )
+
+
+def background(story: Story, seconds: int = 30) -> Line:
+    """Add a producer and a member that live through the whole story."""
+    writer = story.connect("10.1.0.9", client_id="steady-writer")
+    for at_ms in range(10, 1000 * seconds, 200):
+        produce(writer, at_ms, offset=at_ms)
+    return writer

@@ -1,0 +1,237 @@
+"""Causes that lie with clients and topics: each is named where it is told, and not for what looks like it."""
+
+from pathlib import Path
+
+import pytest
+
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.error_codes import ErrorCode
+from kdissect.report.incidents.client_causes import CLIENT_CAUSES
+from tests.helpers.told_capture import Story
+from tests.helpers.told_groups import analyzed, background, causes, produce
+
+
+def metadata(line, at_ms, topic="orders", error=0):
+    """Ask for one topic."""
+    found = {"error_code": error, "name": topic, "partitions": []}
+    response = {"brokers": [], "controller_id": 1, "topics": [found]}
+    line.call(at_ms, 1, ApiKey.METADATA, 1, {"topics": [{"name": topic}]}, response)
+
+
+def refused(code, times=6):
+    """A writer that is refused from its begin on."""
+
+    def tell(story):
+        line = story.connect("10.1.0.2", client_id="bad", at_ms=9900)
+        for number in range(times):
+            produce(line, 10_000 + 1000 * number, error=code)
+
+    return tell
+
+
+def wrong_password(story):
+    for number in range(4):
+        line = story.connect("10.1.0.2", client_id="bad", at_ms=10_000 + 2000 * number)
+        at_ms = 10_001 + 2000 * number
+        line.call(at_ms, 1, ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}, {"mechanisms": ["PLAIN"]})
+        refusal = {"error_code": ErrorCode.SASL_AUTHENTICATION_FAILED, "auth_bytes": b""}
+        line.call(at_ms + 2, 1, ApiKey.SASL_AUTHENTICATE, 1, {"auth_bytes": b"\0bob\0x"}, refusal)
+        line.close(at_ms + 10, by_client=False)
+
+
+def right_password(story):
+    line = story.connect("10.1.0.2", client_id="good", at_ms=10_000)
+    line.call(10_001, 1, ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}, {"mechanisms": ["PLAIN"]})
+    line.call(10_003, 1, ApiKey.SASL_AUTHENTICATE, 1, {"auth_bytes": b"\0bob\0x"}, {"auth_bytes": b""})
+    produce(line, 10_010)
+
+
+def missing_topic(story):
+    line = story.connect("10.1.0.2", client_id="bad", at_ms=9900)
+    for number in range(8):
+        metadata(line, 10_000 + 1000 * number, "oders", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def new_topic(story):
+    line = story.connect("10.1.0.2", client_id="good", at_ms=9900)
+    for number in range(2):
+        metadata(line, 10_000 + 100 * number, "invoices", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    produce(line, 10_400, topic="invoices")
+
+
+def quota(story, throttle_ms=300):
+    line = story.connect("10.1.0.2", client_id="greedy", at_ms=9900)
+    for number in range(6):
+        produce(line, 10_000 + 1000 * number, throttle_ms=throttle_ms)
+
+
+def little_quota(story):
+    quota(story, throttle_ms=20)
+
+
+def metadata_storm(story):
+    line = story.connect("10.1.0.2", client_id="asker", at_ms=9900)
+    for number in range(300):
+        metadata(line, 10_000 + 30 * number)
+
+
+def lists_topics(story):
+    line = story.connect("10.1.0.2", client_id="admin", at_ms=9900)
+    for number in range(30):
+        metadata(line, 10_000 + 10 * number)
+
+
+def connection_storm(story):
+    for number in range(80):
+        line = story.connect("10.1.0.2", client_id="opener", at_ms=10_000 + 100 * number)
+        produce(line, 10_005 + 100 * number)
+        line.close(10_050 + 100 * number)
+
+
+def starts_at_once(story):
+    for number in range(40):
+        line = story.connect("10.1.0.2", client_id="job", at_ms=10_000 + 5 * number)
+        produce(line, 10_400 + 5 * number)
+
+
+def retry_storm(story):
+    line = story.connect("10.1.0.2", client_id="hasty", at_ms=9900)
+    for number in range(300):
+        produce(line, 10_000 + 20 * number, error=ErrorCode.NOT_ENOUGH_REPLICAS)
+
+
+def retries_with_pauses(story):
+    line = story.connect("10.1.0.2", client_id="patient", at_ms=9900)
+    for number in range(15):
+        produce(line, 10_000 + 1000 * number, error=ErrorCode.NOT_ENOUGH_REPLICAS)
+
+
+def tiny_batches(story):
+    line = story.connect("10.1.0.2", client_id="tiny", at_ms=9900)
+    for number in range(1500):
+        produce(line, 10_000 + 5 * number, count=1, took_ms=1)
+
+
+def many_full_batches(story):
+    line = story.connect("10.1.0.2", client_id="busy", at_ms=9900)
+    for number in range(1500):
+        produce(line, 10_000 + 5 * number, count=60, took_ms=1)
+
+
+def hot_partition(story):
+    line = story.connect("10.1.0.2", client_id="skewed", at_ms=900)
+    for number in range(300):
+        produce(
+            line,
+            1000 + 50 * number,
+            count=200,
+            partition=0 if number % 20 else 1 + number % 3,
+            topic="skewed",
+        )
+
+
+def even_partitions(story):
+    line = story.connect("10.1.0.2", client_id="even", at_ms=900)
+    for number in range(300):
+        produce(line, 1000 + 50 * number, count=200, partition=number % 4, topic="even")
+
+
+def version(line, at_ms, software):
+    """Name the client's software."""
+    request = {"client_software_name": "checkout", "client_software_version": software}
+    line.call(at_ms, 1, ApiKey.API_VERSIONS, 3, request, {"error_code": 0, "api_keys": []})
+
+
+def new_version(story, *, is_worse):
+    for number in range(2):
+        old = story.connect(f"10.1.0.{2 + number}", client_id=f"checkout-{number}")
+        version(old, 1, "1.4.0")
+        for at_ms in range(100, 9_000, 400):
+            produce(old, at_ms)
+        old.close(9_500)
+        new = story.connect(f"10.1.0.{2 + number}", client_id=f"checkout-{number}", at_ms=10_000)
+        version(new, 10_001, "1.5.0")
+        for at_ms in range(10_100, 24_000, 400):
+            produce(new, at_ms, error=ErrorCode.MESSAGE_TOO_LARGE if is_worse else 0)
+
+
+def bad_deployment(story):
+    new_version(story, is_worse=True)
+
+
+def good_deployment(story):
+    new_version(story, is_worse=False)
+
+
+def old_client(story, *, is_served=False):
+    for number in range(6):
+        line = story.connect("10.1.0.2", client_id="old", at_ms=10_000 + 500 * number)
+        request = {"acks": 1, "timeout_ms": 1000, "topic_data": []}
+        if is_served:
+            line.call(10_001 + 500 * number, 1, ApiKey.PRODUCE, 0, request, {"responses": []})
+        else:
+            line.ask(10_001 + 500 * number, ApiKey.PRODUCE, 0, request)
+        line.close(10_005 + 500 * number, by_client=is_served)
+
+
+def served_old_client(story):
+    old_client(story, is_served=True)
+
+
+CASES = {
+    "wrong_password": (wrong_password, right_password),
+    "missing_right": (refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED), refused(0)),
+    "quota": (quota, little_quota),
+    "record_too_large": (refused(ErrorCode.MESSAGE_TOO_LARGE), refused(0)),
+    "invalid_timestamp": (refused(ErrorCode.INVALID_TIMESTAMP), refused(0)),
+    "missing_topic": (missing_topic, new_topic),
+    "metadata_storm": (metadata_storm, lists_topics),
+    "connection_storm": (connection_storm, starts_at_once),
+    "retry_storm": (retry_storm, retries_with_pauses),
+    "tiny_batches": (tiny_batches, many_full_batches),
+    "hot_partition": (hot_partition, even_partitions),
+    "deployment": (bad_deployment, good_deployment),
+    "unsupported_version": (old_client, served_old_client),
+}
+
+
+def test_every_cause_has_a_case():
+    assert {cause.name for cause in CLIENT_CAUSES} == CASES.keys()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_cause_comes_first_where_it_is_told(name: str, tmp_path: Path) -> None:
+    story = Story()
+    background(story)
+    CASES[name][0](story)
+    assert causes(story, tmp_path)[0] == name
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_looks_like_a_cause_is_not_it(name: str, tmp_path: Path) -> None:
+    story = Story()
+    background(story)
+    CASES[name][1](story)
+    assert name not in causes(story, tmp_path)
+
+
+def test_a_misspelt_topic_leads_to_the_one_that_was_meant(tmp_path: Path) -> None:
+    story = Story()
+    background(story)
+    missing_topic(story)
+    (incident, *_) = analyzed(story, tmp_path).incidents
+    assert incident.subject.name == "bad at 10.1.0.2"
+    assert "topic oders" in incident.headline
+    assert "topic orders has a similar name" in incident.headline
+
+
+def test_a_client_that_fails_from_its_begin_on_is_dated_to_its_begin(tmp_path: Path) -> None:
+    story = Story()
+    background(story)
+    line = story.connect("10.1.0.2", client_id="bad", at_ms=10_000)
+    metadata(line, 10_001)
+    for number in range(6):
+        produce(line, 12_000 + 1000 * number, error=ErrorCode.MESSAGE_TOO_LARGE)
+    summary = analyzed(story, tmp_path)
+    begin_ms = (summary.incidents[0].begin_ns - summary.capture.first_time_ns) / 1e6
+    assert 9_900 < begin_ms < 10_100

@@ -1,0 +1,310 @@
+"""Causes that lie with groups, transactions and positions: each is named, and not for what looks like it."""
+
+from pathlib import Path
+
+import pytest
+
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.protocol.error_codes import ErrorCode
+from kdissect.report.incidents.group_causes import GROUP_CAUSES
+from tests.helpers.told_capture import Story
+from tests.helpers.told_groups import (
+    analyzed,
+    background,
+    causes,
+    fetch,
+    heartbeat,
+    heartbeats,
+    join,
+    leave,
+    produce,
+)
+
+
+def member(story, host, client_id, at_ms=0.0):
+    return story.connect(host, client_id=client_id, at_ms=at_ms)
+
+
+def other_member(story, rejoins):
+    """A member that joins again whenever its group rebalances."""
+    line = member(story, "10.1.0.3", "other")
+    for generation, at_ms in enumerate(rejoins, 1):
+        join(line, at_ms, "other-1", generation)
+    heartbeats(line, 100, 29_000, "other-1", 1)
+    return line
+
+
+def slow_consumer(story):
+    other_member(story, [50, 9_050, 12_050])
+    slow = member(story, "10.1.0.2", "slow")
+    join(slow, 50, "slow-1", 1)
+    heartbeats(slow, 500, 9_000, "slow-1", 1)
+    leave(slow, 9_000, "slow-1")
+    join(slow, 12_000, "slow-2", 3)
+    heartbeats(slow, 12_500, 20_000, "slow-2", 3)
+    leave(slow, 20_000, "slow-2")
+
+
+def changes_its_topics(story):
+    other_member(story, [50, 9_050])
+    quick = member(story, "10.1.0.2", "quick")
+    join(quick, 50, "quick-1", 1)
+    leave(quick, 9_000, "quick-1")
+    join(quick, 9_010, "quick-2", 2)
+    heartbeats(quick, 9_500, 29_000, "quick-2", 2)
+
+
+def session_timeout(story):
+    other_member(story, [50, 15_000])
+    gone = member(story, "10.1.0.2", "gone")
+    join(gone, 50, "gone-1", 1)
+    heartbeats(gone, 500, 10_000, "gone-1", 1)
+    gone.close(10_100)
+
+
+def frozen_member(story):
+    other_member(story, [50, 15_000])
+    frozen = member(story, "10.1.0.2", "frozen")
+    join(frozen, 50, "frozen-1", 1)
+    heartbeats(frozen, 500, 10_000, "frozen-1", 1)
+    heartbeat(frozen, 19_000, "frozen-1", 1, ErrorCode.UNKNOWN_MEMBER_ID)
+    join(frozen, 19_100, "frozen-2", 3)
+
+
+def leaves_in_order(story):
+    other_member(story, [50, 10_100])
+    line = member(story, "10.1.0.2", "done")
+    join(line, 50, "done-1", 1)
+    heartbeats(line, 500, 10_000, "done-1", 1)
+    leave(line, 10_050, "done-1")
+    line.close(10_100)
+
+
+def rebalance_loop(story):
+    other_member(story, [50, *(5_050 + 3_000 * number for number in range(6))])
+    for number in range(6):
+        line = member(story, "10.1.0.2", "loop", 5_000 + 3_000 * number)
+        join(line, 5_010 + 3_000 * number, f"loop-{number}", number + 2)
+        line.close(7_000 + 3_000 * number)
+
+
+def joins_of_many(story):
+    other_member(story, [50, *(5_050 + 3_000 * number for number in range(4))])
+    for number in range(4):
+        line = member(story, f"10.1.0.{20 + number}", f"pod-{number}", 5_000 + 3_000 * number)
+        join(line, 5_010 + 3_000 * number, f"pod-{number}-1", number + 2)
+        heartbeats(line, 5_500 + 3_000 * number, 29_000, f"pod-{number}-1", number + 2)
+
+
+def static_join(line, at_ms, member_id, generation):
+    join(line, at_ms, member_id, generation, group_instance_id="pod-0")
+
+
+def duplicate_instance_id(story):
+    first = member(story, "10.1.0.2", "first")
+    static_join(first, 50, "first-1", 1)
+    heartbeats(first, 500, 10_000, "first-1", 1)
+    second = member(story, "10.1.0.4", "second", 10_000)
+    static_join(second, 10_100, "second-1", 2)
+    request = {
+        "group_id": "readers",
+        "generation_id": 1,
+        "member_id": "first-1",
+        "group_instance_id": "pod-0",
+    }
+    first.call(10_500, 1, ApiKey.HEARTBEAT, 3, request, {"error_code": ErrorCode.FENCED_INSTANCE_ID})
+    heartbeats(second, 11_000, 29_000, "second-1", 2)
+
+
+def static_restart(story):
+    first = member(story, "10.1.0.2", "pod")
+    static_join(first, 50, "first-1", 1)
+    heartbeats(first, 500, 10_000, "first-1", 1)
+    first.close(10_100)
+    second = member(story, "10.1.0.2", "pod", 12_000)
+    static_join(second, 12_100, "second-1", 2)
+    heartbeats(second, 12_500, 29_000, "second-1", 2)
+
+
+PRODUCER = {"transactional_id": "bank", "producer_id": 9, "producer_epoch": 0}
+
+
+def begin(line, at_ms, error=0):
+    topics = [{"name": "orders", "partitions": [0]}]
+    found = [
+        {"name": "orders", "results_by_partition": [{"partition_index": 0, "partition_error_code": error}]}
+    ]
+    request = {f"v3_and_below_{name}": value for name, value in PRODUCER.items()} | {
+        "v3_and_below_topics": topics
+    }
+    response = {"results_by_topic_v3_and_below": found}
+    line.call(at_ms, 1, ApiKey.ADD_PARTITIONS_TO_TXN, 1, request, response)
+
+
+def init(line, at_ms):
+    request = {"transactional_id": "bank", "transaction_timeout_ms": 60_000}
+    line.call(at_ms, 1, ApiKey.INIT_PRODUCER_ID, 1, request, {"producer_id": 9, "producer_epoch": 0})
+
+
+def end(line, at_ms):
+    line.call(at_ms, 1, ApiKey.END_TXN, 1, PRODUCER | {"committed": True}, {"error_code": 0})
+
+
+def open_transaction(story):
+    line = member(story, "10.1.0.2", "holder", 9_900)
+    init(line, 10_000)
+    begin(line, 10_010)
+    produce(line, 10_020)
+
+
+def ended_transactions(story):
+    line = member(story, "10.1.0.2", "tidy", 9_900)
+    init(line, 10_000)
+    for at_ms in range(10_100, 29_000, 1000):
+        begin(line, at_ms)
+        end(line, at_ms + 500)
+
+
+def zombie_producer(story):
+    zombie = member(story, "10.1.0.2", "zombie")
+    init(zombie, 10)
+    begin(zombie, 20)
+    end(zombie, 100)
+    rival = member(story, "10.1.0.4", "rival", 9_900)
+    init(rival, 10_000)
+    begin(zombie, 10_500, ErrorCode.INVALID_PRODUCER_EPOCH)
+    begin(rival, 10_600)
+    end(rival, 10_700)
+
+
+def taken_over_in_order(story):
+    first = member(story, "10.1.0.2", "first")
+    init(first, 10)
+    begin(first, 20)
+    end(first, 100)
+    first.close(9_000)
+    second = member(story, "10.1.0.4", "second", 9_900)
+    init(second, 10_000)
+    begin(second, 10_100)
+    end(second, 10_200)
+
+
+def poison_record(story):
+    line = member(story, "10.1.0.2", "stuck", 9_900)
+    for number in range(20):
+        fetch(line, 10_000 + 500 * number, 18, 60)
+
+
+def reads_on(story):
+    line = member(story, "10.1.0.2", "reader", 9_900)
+    for number in range(20):
+        fetch(line, 10_000 + 500 * number, 18 + number, 60)
+
+
+def growing_lag(story):
+    line = member(story, "10.1.0.2", "behind")
+    for number in range(30):
+        fetch(line, 100 + 900 * number, number, 60 * number + 1)
+
+
+def catches_up(story):
+    line = member(story, "10.1.0.2", "behind")
+    for number in range(30):
+        fetch(line, 100 + 900 * number, 60 * number, 1800)
+
+
+def offsets_gone(story):
+    line = member(story, "10.1.0.2", "late", 9_900)
+    fetch(line, 10_000, 7, -1, records=0, error=ErrorCode.OFFSET_OUT_OF_RANGE)
+    for number in range(10):
+        fetch(line, 10_100 + 500 * number, 5000 + number, 5100)
+
+
+def refused_join(story, times=5):
+    line = member(story, "10.1.0.2", "stranger", 9_900)
+    request = {
+        "group_id": "readers",
+        "session_timeout_ms": 6000,
+        "rebalance_timeout_ms": 6000,
+        "member_id": "",
+        "protocol_type": "consumer",
+        "protocols": [],
+    }
+    for number in range(times):
+        response = {"error_code": ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "generation_id": -1, "members": []}
+        response |= {"protocol_name": "", "leader": "", "member_id": ""}
+        line.call(10_000 + 1000 * number, 1, ApiKey.JOIN_GROUP, 5, request, response)
+
+
+def first_join(story):
+    line = member(story, "10.1.0.2", "newcomer", 9_900)
+    request = {"group_id": "readers", "session_timeout_ms": 6000, "rebalance_timeout_ms": 6000}
+    request |= {"member_id": "", "protocol_type": "consumer", "protocols": []}
+    response = {"error_code": ErrorCode.MEMBER_ID_REQUIRED, "generation_id": -1, "members": []}
+    response |= {"protocol_name": "", "leader": "", "member_id": "newcomer-1"}
+    line.call(10_000, 1, ApiKey.JOIN_GROUP, 5, request, response)
+    join(line, 10_010, "newcomer-1", 1)
+    heartbeats(line, 10_500, 29_000, "newcomer-1", 1)
+
+
+CASES = {
+    "slow_consumer": (slow_consumer, changes_its_topics),
+    "session_timeout": (session_timeout, leaves_in_order),
+    "rebalance_loop": (rebalance_loop, joins_of_many),
+    "duplicate_instance_id": (duplicate_instance_id, static_restart),
+    "open_transaction": (open_transaction, ended_transactions),
+    "zombie_producer": (zombie_producer, taken_over_in_order),
+    "poison_record": (poison_record, reads_on),
+    "growing_lag": (growing_lag, catches_up),
+    "offset_out_of_range": (offsets_gone, reads_on),
+    "inconsistent_group_protocol": (refused_join, first_join),
+}
+
+
+def test_every_cause_has_a_case():
+    assert {cause.name for cause in GROUP_CAUSES} == CASES.keys()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_cause_comes_first_where_it_is_told(name: str, tmp_path: Path) -> None:
+    story = Story()
+    background(story)
+    CASES[name][0](story)
+    assert causes(story, tmp_path)[0] == name
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_looks_like_a_cause_raises_no_incident(name: str, tmp_path: Path) -> None:
+    story = Story()
+    background(story)
+    CASES[name][1](story)
+    assert causes(story, tmp_path) == []
+
+
+@pytest.mark.parametrize("tell", [frozen_member])
+def test_a_member_that_hung_is_dated_to_its_last_request(tell, tmp_path: Path) -> None:
+    story = Story()
+    background(story)
+    tell(story)
+    summary = analyzed(story, tmp_path)
+    incident = summary.incidents[0]
+    assert (incident.cause, incident.subject.name) == ("session_timeout", "frozen at 10.1.0.2")
+    assert abs(incident.begin_ns - summary.capture.first_time_ns - 9_500_000_000) < 10**9
+
+
+def test_names_that_people_search_for_are_in_the_headline(tmp_path: Path) -> None:
+    for number, (tell, words) in enumerate(
+        (
+            (duplicate_instance_id, ("pod-0", "readers", "second at 10.1.0.4")),
+            (zombie_producer, ("bank", "zombie at 10.1.0.2", "rival at 10.1.0.4")),
+            (offsets_gone, ("late at 10.1.0.2", "orders", "offset 5,000 of partition 0")),
+            (poison_record, ("orders-0", "offset 18", "stuck at 10.1.0.2")),
+        )
+    ):
+        story = Story()
+        background(story)
+        tell(story)
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        headline = analyzed(story, folder).incidents[0].headline
+        assert all(word in headline for word in words), headline
