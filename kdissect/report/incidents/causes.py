@@ -7,10 +7,10 @@ one cause explains of another can be seen at a glance.
 from kdissect.report.findings.rules import RULES
 from kdissect.report.incidents import cluster_causes, policy_causes, server_causes, symptom_causes
 from kdissect.report.incidents.cause import SECOND, Cause, Layer, Link, Relation
-from kdissect.report.incidents.network_causes import NETWORK_CAUSES
 from kdissect.report.incidents.client_causes import CLIENT_CAUSES
 from kdissect.report.incidents.client_links import LED_BY_CLIENTS
 from kdissect.report.incidents.group_causes import GROUP_CAUSES
+from kdissect.report.incidents.network_causes import NETWORK_CAUSES
 from kdissect.report.model.findings import Severity
 
 CRITICAL, WARNING, NOTE = Severity

@@ -11,15 +11,15 @@ from kdissect.report.signals.error_signals import ERROR_KINDS, error_signals
 from kdissect.report.signals.finding_signals import FINDING_KINDS, finding_signals
 from kdissect.report.signals.group_signals import GROUP_KINDS, group_signals
 from kdissect.report.signals.kinds import SignalKind
-from kdissect.report.signals.network_signals import PATH_KINDS, path_signals
 from kdissect.report.signals.load_signals import LOAD_KINDS, load_signals
+from kdissect.report.signals.network_signals import PATH_KINDS, path_signals
 from kdissect.report.signals.policy_signals import POLICY_KINDS, policy_signals
 from kdissect.report.signals.position_signals import POSITION_KINDS, position_signals
 from kdissect.report.signals.refusal_signals import REFUSAL_KINDS, refusal_signals
 from kdissect.report.signals.server_signals import SERVER_KINDS, server_signals
 from kdissect.report.signals.signal_context import SignalContext
-from kdissect.report.signals.transport_signals import TRANSPORT_KINDS, transport_signals
 from kdissect.report.signals.transaction_signals import TRANSACTION_KINDS, transaction_signals
+from kdissect.report.signals.transport_signals import TRANSPORT_KINDS, transport_signals
 from kdissect.report.signals.wait_signals import WAIT_KINDS, wait_signals
 
 Source = Callable[[SignalContext], Iterable[Signal]]
