@@ -8,6 +8,7 @@ from typing import Any
 from kdissect.protocol.error_codes import error_name
 from kdissect.report.build.page.connection_panel import describe_connections, round_trips
 from kdissect.report.build.page.group_panel import describe_groups
+from kdissect.report.build.page.incident_panel import describe_incidents
 from kdissect.report.build.page.lag_panel import lag_by_group
 from kdissect.report.build.page.page_names import (
     PageNames,
@@ -73,6 +74,7 @@ def make_page_data(summary: Summary, partial: Partial, grid: Grid) -> Plain:
         "filters": to_plain(summary.filters),
         "totals": plain_figures(summary.totals) | _counts(summary),
         "traffic": _traffic(summary),
+        "incidents": describe_incidents(names),
         "findings": [_finding(names, finding) for finding in summary.findings],
         "apis": [_api(names, row) for row in names.apis.rows(("key",))],
         "versions": [_version(names, row) for row in summary.apis],

@@ -26,6 +26,7 @@ SCRIPTS = (
     "tables",
     "overview",
     "findings",
+    "incidents",
     "latency",
     "who",
     "topics",

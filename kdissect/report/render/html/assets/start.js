@@ -2,6 +2,7 @@
 
 const EVERYTHING = ["time", "api", "client", "broker", "connection", "topic", "group"];
 const SECTIONS = [
+  ...(DATA.incidents.length ? [{ id: "incidents", title: "Incidents", about: "greatest impact first", moves: ["time"], draw: incidentsSection, bare: true }] : []),
   { id: "findings", title: "Findings", about: "most severe first", moves: ["time", "client", "broker", "connection"], draw: findingsSection, bare: true },
   { id: "overview", title: "Figures", about: "of the selection", moves: EVERYTHING, draw: overview },
   { id: "traffic", title: "Traffic and errors", short: "Traffic", about: () => `in steps of ${duration(STEP)}, times in UTC`, moves: EVERYTHING, draw: trafficSection },
