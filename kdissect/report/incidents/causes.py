@@ -94,7 +94,13 @@ CAUSES = (
         severity=CRITICAL,
         anchors=("server_silent",),
         judge=server_causes.broker_frozen,
-        links=(Link(("server_silent", "follower_silent"), Relation.ANYWHERE), *FOLLOWS_A_LOST_SERVER),
+        links=(
+            Link(
+                ("server_silent", "follower_silent", "unanswered_timeout", "unanswered_cut", "requests_open"),
+                Relation.ANYWHERE,
+            ),
+            *FOLLOWS_A_LOST_SERVER,
+        ),
         needs="no byte from a server on any connection for a second or more, while requests of several "
         "connections waited",
         against="its host did not acknowledge packets either: then the path or the host is dead",
