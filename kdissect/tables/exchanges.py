@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from kdissect.capture.index.splits import Split
 from kdissect.jit.rows import Records
+from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.schema.registry import APIS, api_name
 from kdissect.streams.engine import ExchangeBatch
@@ -62,6 +63,8 @@ def exchange_rows(
     code = response.spread(response.columns.error_code, 0).astype(np.int64)
     has_error = response.spread(response.columns.has_error, False)
     replica, is_replica = request.integers("replica_id")
+    generation, joined = response.integers("generation")
+    joined &= (exchanges["api_key"] == ApiKey.JOIN_GROUP) & (code == 0)
     columns: dict[str, pa.Array] = {
         "connection": pa.array(identities),
         "ordinal": int_column(exchanges["ordinal"], has_request, pa.int64()),
@@ -79,6 +82,7 @@ def exchange_rows(
         "acks": int_column(*request.integers("acks"), pa.int16()),
         "replica_id": int_column(replica, is_replica & (replica >= 0), pa.int32()),
         "group_id": text_column(batch.arena, *request.spans("group")),
+        "generation": int_column(generation, joined & (generation >= 0), pa.int32()),
         "transactional_id": text_column(batch.arena, *request.spans("transactional_id")),
         "fault": pa.array(faults, pa.string()),
     }

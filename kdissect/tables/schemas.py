@@ -228,6 +228,12 @@ EXCHANGE_COLUMNS = (
     Column("acks", INT16, "acks of a Produce: -1 (all), 0 or 1", null="not a Produce"),
     Column("replica_id", INT32, "node id of the broker that fetches as a follower", null="not a follower"),
     Column("group_id", TEXT, "group of the request", null=NO_FIELD),
+    Column(
+        "generation",
+        INT32,
+        "generation of the group that a JoinGroup led to",
+        null="no JoinGroup, or refused",
+    ),
     Column("transactional_id", TEXT, "transactional id of the request", null=NO_FIELD),
     Column("fault", TEXT, "why it could not be decoded in full", null="it was"),
 )

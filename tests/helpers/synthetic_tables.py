@@ -164,6 +164,7 @@ def exchange_rows(rng, connection, topics):
         "acks": nulls_where(acks(rng, status), api != 0, pa.int16()),
         "replica_id": pa.nulls(count, pa.int32()),
         "group_id": pa.nulls(count, pa.string()),
+        "generation": pa.nulls(count, pa.int32()),
         "transactional_id": pa.nulls(count, pa.string()),
         "fault": nulls_where(
             np.char.add("topics[2].name: length ", rng.integers(1, 999, count).astype(str)),

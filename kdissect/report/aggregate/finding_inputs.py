@@ -138,7 +138,7 @@ def _selections(
         ("acks_leader", has_acks & (acks == 1), (), sent, None),
         ("empty_fetch", _empty_at_once(exchanges, partitions, exchange_rows), ("api_key",), sent, None),
         ("metadata", known & (key == ApiKey.METADATA), ("second",), sent, None),
-        ("group", group, ("api_key", "group_id", "second"), sent, None),
+        ("group", group, ("api_key", "group_id", "generation", "second"), sent, None),
         ("behind", behind, ("api_key",), sent, latency // NS_PER_MS),
         ("election", known & np.isin(key, list(QUORUM_ELECTION)), ("api_key", "second"), sent, None),
         ("transaction_work", in_transaction & ~is_end, ("transactional_id",), sent, None),

@@ -211,6 +211,7 @@ FINDING_INPUTS = PartialTable(
         ("topic_id", TEXT),
         ("partition", INT32),
         ("replica_id", INT32),
+        ("generation", INT32),
         ("second", INT64),
     ),
     sums=("exchanges", "amount"),

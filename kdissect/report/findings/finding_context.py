@@ -26,6 +26,7 @@ class Observation(NamedTuple):
     group_id: str | None
     transactional_id: str | None
     replica_id: int | None
+    generation: int | None
     second: int | None
     exchanges: int
     amount: int

@@ -42,6 +42,12 @@ class Rebalances(NamedTuple):
     leaves: list[Observation]
     begins: list[int]
 
+    @property
+    def rounds(self) -> int:
+        """Return how many there were: each ends with a generation of its own, if joins were answered."""
+        generations = {join.generation for join in self.joins if join.generation is not None}
+        return max(len(self.begins), len(generations))
+
 
 def rebalance_storm(context: FindingContext) -> Judgement | None:
     """Groups with 5 or more rebalances and 3 or more interrupted members; critical from 10 rebalances on."""
@@ -49,7 +55,7 @@ def rebalance_storm(context: FindingContext) -> Judgement | None:
     rows, most = [], 0
     for rebalances in _rebalances(context):
         interrupted = count_exchanges(error for error in errors if error.group_id == rebalances.group_id)
-        count = len(rebalances.begins)
+        count = rebalances.rounds
         if count < STORM_REBALANCES or interrupted < STORM_INTERRUPTIONS:
             continue
         most = max(most, count)

@@ -88,5 +88,10 @@ def test_many_wide_columns_do_not_overflow():
     ("latency", "sound"), [(0, True), (-1, False), (None, False), (MAX_LATENCY_NS, False)]
 )
 def test_a_sound_latency_is_neither_negative_nor_of_days(latency, sound):
-    columns = TableColumns(pa.table({"latency_ns": pa.array([latency], pa.int64())}))
-    assert sound_latencies(columns)[1].tolist() == [sound]
+    columns = {"latency_ns": pa.array([latency], pa.int64()), "wait_ns": pa.array([0]), "idle_wait": [False]}
+    assert sound_latencies(TableColumns(pa.table(columns)))[1].tolist() == [sound]
+
+
+def test_of_a_long_poll_that_was_late_the_time_beyond_its_wait_counts():
+    columns = {"latency_ns": [8186, 400], "wait_ns": [500, 400], "idle_wait": [False, True]}
+    assert sound_latencies(TableColumns(pa.table(columns)))[0].tolist() == [7686, 400]

@@ -24,6 +24,7 @@ def observation(first_s, last_s, exchanges=1, client="a", server="b1", partition
         group_id=None,
         transactional_id=None,
         replica_id=None,
+        generation=None,
         second=None,
         exchanges=exchanges,
         amount=0,

@@ -81,6 +81,17 @@ def test_a_finding_has_a_recorded_incident_and_a_quiet_capture(name: str) -> Non
     check_recorded_case(name, CASES[name])
 
 
+def test_each_generation_is_a_rebalance():
+    """Six generations of which some follow each other within two seconds are six rebalances, not four."""
+    rows = [
+        exchange_of(1, at, JOIN, 1000 * second, group_id="readers", generation=at + 1)
+        for at, second in enumerate((0, 1, 5, 6, 10, 15))
+    ]
+    rows += [exchange_of(2, at, HEARTBEAT, 1000 * at, group_id="readers", error_code=27) for at in range(4)]
+    (finding,) = (finding for finding in report(rows).findings if finding.name == "rebalance_storm")
+    assert finding.evidence[0].detail.startswith("6 rebalances")
+
+
 def test_a_leave_without_a_member_id_puts_nobody_out():
     leaves = failing(1, LEAVE, 25, [0, 100], group_id="readers")
     assert "member_expired" not in {finding.name for finding in report(leaves).findings}
@@ -113,11 +124,12 @@ def test_what_set_a_rebalance_off():
         group(2, HEARTBEAT, 29, 2, error_code=25),
         group(2, JOIN, 30, 3),
         group(1, JOIN, 30, 3),
+        group(1, JOIN, 40, 4),
         *(group(1, HEARTBEAT, 10 * at, 50 + at, error_code=27) for at in (1, 2, 3)),
     ]
     found = {finding.name: finding for finding in report(rows).findings}
     detail = found["rebalance_storm"].evidence[0].detail
-    assert detail.startswith("4 rebalances")
+    assert detail.startswith("5 rebalances")
     for words in (
         "client-1 at 10.1.0.1 joining",
         "client-2 at 10.1.0.2 joining",
