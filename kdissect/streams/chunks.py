@@ -8,7 +8,7 @@ bytes that may be spread over several chunks.
 Every chunk counts in `StateCounters.held`: CHUNK_BYTES for the node, and the bytes that it keeps.
 """
 
-from kdissect.jit.decorators import copy_bytes, jit_inner
+from kdissect.jit.decorators import copy_bytes, jit_inline, jit_inner
 from kdissect.streams.flow_state import GAP, SCRATCH, State
 
 CHUNK_BYTES = 64  # of a node, beside its bytes of the stream
@@ -42,7 +42,7 @@ def free_chunk(state: State, node: int) -> int:
     return following
 
 
-@jit_inner
+@jit_inline
 def append(state: State, direction: int, node: int) -> None:
     """Put a chunk behind the last one of the stream."""
     row = state.directions[direction]

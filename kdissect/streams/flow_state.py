@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kdissect.jit.decorators import jit_inner
+from kdissect.jit.decorators import jit_inline, jit_inner
 from kdissect.jit.rows import Row, RowTable, row_type
 
 Int64s = NDArray[np.int64]
@@ -252,13 +252,13 @@ def other_direction(direction: int) -> int:
     return direction ^ 1
 
 
-@jit_inner
+@jit_inline
 def is_kafka07(state: State, connection: int) -> bool:
     """Return whether a connection speaks Kafka 0.7, which has frames and pairing rules of its own."""
     return bool(state.connections[connection].protocol == KAFKA_0_7)
 
 
-@jit_inner
+@jit_inline
 def is_kafka(state: State, connection: int) -> bool:
     """Return whether a connection speaks Kafka, of any version."""
     protocol = state.connections[connection].protocol

@@ -8,7 +8,7 @@ Kafka 0.7 has frames and pairing of its own. The predicate `is_kafka07` chooses 
 nowhere else.
 """
 
-from kdissect.jit.decorators import jit_inner
+from kdissect.jit.decorators import jit_inline, jit_inner
 from kdissect.streams.chunks import skip
 from kdissect.streams.detection import forget_what_cannot_be_kafka, recognise
 from kdissect.streams.flow_state import (
@@ -102,7 +102,7 @@ def _read_unrecognised(state: State, connection: int, direction: int) -> int:
     return DONE
 
 
-@jit_inner
+@jit_inline
 def _come_into_step(state: State, connection: int, direction: int, client: bool) -> bool:
     """Return whether a frame begins where a direction goes on, after a search for it if need be."""
     row = state.directions[direction]
@@ -122,7 +122,7 @@ def _come_into_step(state: State, connection: int, direction: int, client: bool)
     return find_frame(state, connection, direction, client)
 
 
-@jit_inner
+@jit_inline
 def _next_frame(state: State, connection: int, direction: int, client: bool) -> tuple[int, int]:
     """Return the verdict on the next frame of a direction that is in step, and its number."""
     if is_kafka07(state, connection):
@@ -135,7 +135,7 @@ def _next_frame(state: State, connection: int, direction: int, client: bool) -> 
     return next_response(state, connection, direction)
 
 
-@jit_inner
+@jit_inline
 def shortest_frame(state: State, connection: int, client: bool) -> int:
     """Return how many bytes of a frame's body there must be to pair it."""
     if is_kafka07(state, connection):
@@ -143,12 +143,12 @@ def shortest_frame(state: State, connection: int, client: bool) -> int:
     return SHORTEST_REQUEST if client else SHORTEST_RESPONSE
 
 
-@jit_inner
+@jit_inline
 def pair_frame(state: State, connection: int, client: bool, frame: FrameRow) -> None:
     """Pair a request or a response. A frame of which too little is there is left out."""
+    too_short = frame.stop - frame.start < shortest_frame(state, connection, client)
     # The response to a raw token has no correlation id, so any size will do.
-    any_size = not client and expects_token(state, connection)
-    if frame.stop - frame.start < shortest_frame(state, connection, client) and not any_size:
+    if too_short and (client or not expects_token(state, connection)):
         return
     if is_kafka07(state, connection):
         if client:

@@ -11,7 +11,7 @@ next frame is searched (`frame_search`).
 
 from enum import IntEnum
 
-from kdissect.jit.decorators import copy_bytes, jit_inner
+from kdissect.jit.decorators import copy_bytes, jit_inline, jit_inner
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.integers import int16_at, int32_at
 from kdissect.streams.chunks import discard, in_one_place, skip, view
@@ -44,7 +44,7 @@ class FrameVerdict(IntEnum):
     TOKEN = 3  # a raw SASL token of that many bytes
 
 
-@jit_inner
+@jit_inline
 def read_length(state: State, direction: int, offset: int, length: int, shortest: int) -> tuple[int, int]:
     """Return the verdict that follows from the length of the next frame alone, and that length.
 
@@ -65,7 +65,7 @@ def read_length(state: State, direction: int, offset: int, length: int, shortest
     return FrameVerdict.COMPLETE, size
 
 
-@jit_inner
+@jit_inline
 def next_request(state: State, connection: int, direction: int) -> tuple[int, int]:
     """Return the verdict on the next frame of the client's direction, and the number that comes with it."""
     row = state.directions[direction]
@@ -96,7 +96,7 @@ def _is_handshake(state: State, offset: int) -> bool:
     return int16_at(state.arena, offset + KEY_AT) == ApiKey.SASL_HANDSHAKE
 
 
-@jit_inner
+@jit_inline
 def next_response(state: State, connection: int, direction: int) -> tuple[int, int]:
     """Return the verdict on the next frame of the server's direction, and the number that comes with it."""
     row = state.directions[direction]
@@ -174,7 +174,7 @@ def _assemble(state: State, direction: int, end: int, frame: FrameRow) -> None:
     state.counters.assembly = filled
 
 
-@jit_inner
+@jit_inline
 def has_assembly_room(state: State, size: int) -> bool:
     """Return whether the arena has room to assemble a frame with a body of `size` bytes."""
     return state.counters.assembly + LENGTH_BYTES + size + SCRATCH <= len(state.arena)

@@ -15,7 +15,7 @@ Three kinds of frames are exceptions:
 Kafka 0.7 has rules of its own: see `kafka07_pairing`.
 """
 
-from kdissect.jit.decorators import jit_inner
+from kdissect.jit.decorators import jit_inline, jit_inner
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.integers import int16_at, int32_at
 from kdissect.streams.flow_state import (
@@ -75,7 +75,7 @@ def on_request(state: State, connection: int, frame: FrameRow) -> None:
     wait_for_response(state, connection, node)
 
 
-@jit_inner
+@jit_inline
 def count_request(state: State, connection: int, node: int, frame: FrameRow) -> None:
     """Fill a node with what all requests have, and count the request in its connection."""
     row = state.connections[connection]
@@ -194,7 +194,7 @@ def on_response(state: State, connection: int, frame: FrameRow) -> None:
     answer_first_waiting(state, connection, frame)
 
 
-@jit_inner
+@jit_inline
 def _belongs_to(request: ExchangeRow, correlation_id: int, latest: int, frame: FrameRow) -> bool:
     """Return whether a response with this id belongs to a request, which began by the time `latest`."""
     if request.correlation_id != correlation_id or request.status == SASL_TOKEN:
@@ -202,7 +202,7 @@ def _belongs_to(request: ExchangeRow, correlation_id: int, latest: int, frame: F
     return request.request.first_byte_ns <= latest or request.request.packet <= frame.packet
 
 
-@jit_inner
+@jit_inline
 def answer_first_waiting(state: State, connection: int, frame: FrameRow) -> None:
     """Finish the oldest request that waits with its response."""
     node = state.connections[connection].first_waiting

@@ -17,7 +17,7 @@ A packet that the capture cut short (snaplen) leaves a gap at once, whose time a
 """
 
 from kdissect import limits
-from kdissect.jit.decorators import jit_inner
+from kdissect.jit.decorators import jit_inline, jit_inner
 from kdissect.streams.chunks import append, new_chunk
 from kdissect.streams.flow_state import (
     BEGAN,
@@ -210,7 +210,7 @@ def _receive_ahead(
     return added < end - begin
 
 
-@jit_inner
+@jit_inline
 def _receive_next(
     state: State, direction: int, segment: SegmentRow, begin: int, middle: int, end: int, offset: int
 ) -> None:

@@ -9,7 +9,7 @@ Exchanges are not asked for by the segment: one that fills a hole can release mi
 rows at once would not be a bound.
 """
 
-from kdissect.jit.decorators import jit_inner
+from kdissect.jit.decorators import jit_inline, jit_inner
 from kdissect.streams.flow_state import (
     DONE,
     FULL_ARENA,
@@ -29,7 +29,7 @@ CHUNKS_OF_SEGMENT = 8
 NODES_OF_FRAME = 2  # that a frame takes at most from the pool of what waits
 
 
-@jit_inner
+@jit_inline
 def chunks_needed(state: State, direction: int) -> int:
     """Return an upper bound of the nodes that the next segment of this direction may take from the pool.
 
@@ -38,7 +38,7 @@ def chunks_needed(state: State, direction: int) -> int:
     return 2 * state.directions[direction].ahead_count + CHUNKS_OF_SEGMENT
 
 
-@jit_inner
+@jit_inline
 def room_for_segment(state: State, direction: int) -> int:
     """Return DONE if a segment of a direction may be received, else what must be made first."""
     counters = state.counters
@@ -54,7 +54,7 @@ def room_for_holes(state: State, direction: int) -> int:
     return DONE if state.counters.free_chunk_count >= chunks_needed(state, direction) else FULL_CHUNKS
 
 
-@jit_inner
+@jit_inline
 def room_for_frame(state: State, connection: int) -> int:
     """Return DONE if the next frame of a connection may be taken and paired, else which pool is full."""
     if state.counters.exchange_count + rows_needed(state, connection) > len(state.exchanges):
@@ -64,7 +64,7 @@ def room_for_frame(state: State, connection: int) -> int:
     return DONE
 
 
-@jit_inner
+@jit_inline
 def room_for_assembly(state: State, direction: int, size: int) -> int:
     """Return DONE if the next frame, with a body of `size` bytes, lies in one place or may be assembled."""
     if has_assembly_room(state, size) or not lies_apart(state, direction, size):

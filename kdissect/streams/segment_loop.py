@@ -20,7 +20,7 @@ from kdissect.capture.segment_index import (
     SEQ,
     TIME,
 )
-from kdissect.jit.decorators import jit_flat, jit_inner, prefetch
+from kdissect.jit.decorators import jit_flat, jit_inline, prefetch
 from kdissect.streams.flow_state import (
     DONE,
     PORTS_REUSED,
@@ -37,7 +37,7 @@ from kdissect.streams.tcp_state import SEQUENCE_MASK, follow_clock, is_elsewhere
 FETCHED_AHEAD = 8  # segments: their bytes are on the way while those before are worked on
 
 
-@jit_inner
+@jit_inline
 def _fill_segment(segment: SegmentRow, segments: Int64s, index: int, offset: int) -> None:
     """Copy one column of the segment table to the row of the segment at hand."""
     flags = int(segments[FLAGS, index])
@@ -52,7 +52,7 @@ def _fill_segment(segment: SegmentRow, segments: Int64s, index: int, offset: int
     segment.flags = flags
 
 
-@jit_inner
+@jit_inline
 def _receive_segment(state: State, connection: int, direction: int, segment: SegmentRow) -> int:
     """Note what a segment says of its connection, and hand its payload to reassembly.
 
@@ -93,7 +93,7 @@ def _receive_segment(state: State, connection: int, direction: int, segment: Seg
     return DONE
 
 
-@jit_inner
+@jit_inline
 def _read_after_segment(state: State, connection: int, direction: int, time_ns: int) -> int:
     """Read the directions that a segment has changed, its own one last.
 

@@ -10,7 +10,7 @@ Three questions are answered here, from numbers and flags alone (RFC 9293, secti
 """
 
 from kdissect.capture.segment_index import FLAG_ACK, FLAG_FIN, FLAG_RST, FLAG_SYN
-from kdissect.jit.decorators import jit_inner
+from kdissect.jit.decorators import jit_inline, jit_inner
 from kdissect.streams.flow_state import (
     FIN_SEEN,
     NOT_BEGUN,
@@ -89,7 +89,7 @@ def is_elsewhere(state: State, direction: int, segment: SegmentRow) -> bool:
     return other_row.begun == NOT_BEGUN or not _is_near(state, other, segment.acknowledgment)
 
 
-@jit_inner
+@jit_inline
 def follow_clock(state: State, connection: int, direction: int, time_ns: int) -> None:
     """Note the time of a segment, and move what waits back in time if the capture's clock was set back."""
     row = state.directions[direction]

@@ -7,7 +7,7 @@ Both are linked nodes of one pool, `State.waiting`, in the order of their packet
 Every node counts in `StateCounters.held`: WAITING_BYTES, and the bytes of its messages.
 """
 
-from kdissect.jit.decorators import jit_inner
+from kdissect.jit.decorators import jit_inline, jit_inner
 from kdissect.streams.flow_state import (
     NO_ANSWER,
     ORPHAN_RESPONSE,
@@ -36,14 +36,14 @@ def new_waiting(state: State) -> int:
     return node
 
 
-@jit_inner
+@jit_inline
 def set_request(state: State, node: int, frame: FrameRow) -> None:
     """Put a request into a node."""
     state.waiting[node].request = frame
     state.counters.held += frame.stop - frame.start
 
 
-@jit_inner
+@jit_inline
 def set_response(state: State, node: int, frame: FrameRow) -> None:
     """Put a response into a node."""
     state.waiting[node].response = frame
@@ -64,7 +64,7 @@ def free_waiting(state: State, node: int) -> int:
     return following
 
 
-@jit_inner
+@jit_inline
 def finish_exchange(state: State, node: int, status: int) -> None:
     """Copy a node to the finished exchanges, with its status."""
     row = state.counters.exchange_count
@@ -73,7 +73,7 @@ def finish_exchange(state: State, node: int, status: int) -> None:
     state.counters.exchange_count += 1
 
 
-@jit_inner
+@jit_inline
 def wait_for_response(state: State, connection: int, node: int) -> None:
     """Put a request at the end of its queue. If that is full, the oldest one gets no response any more."""
     connections = state.connections
@@ -154,7 +154,7 @@ def waiting_request(state: State, connection: int, correlation_id: int) -> int:
     return node
 
 
-@jit_inner
+@jit_inline
 def rows_needed(state: State, connection: int) -> int:
     """Return an upper bound of the finished exchanges that the next frame of this connection may bring."""
     connections = state.connections
