@@ -124,7 +124,7 @@ def test_what_set_a_rebalance_off():
         group(2, HEARTBEAT, 29, 2, error_code=25),
         group(2, JOIN, 30, 3),
         group(1, JOIN, 30, 3),
-        group(1, JOIN, 40, 4),
+        group(1, JOIN, 50, 4),
         *(group(1, HEARTBEAT, 10 * at, 50 + at, error_code=27) for at in (1, 2, 3)),
     ]
     found = {finding.name: finding for finding in report(rows).findings}
