@@ -61,8 +61,14 @@ FOLLOWS_A_SLOW_SERVER = (
     Link(("lag_grew", "lag_growing", "member_lost"), Relation.CLIENT, 3 * SECOND, SECOND),
 )
 
+FROM_THE_NETWORK = tuple(
+    cause._replace(links=(*cause.links, Link(LED_BY_CLIENTS, Relation.CLIENT, after_ns=30 * SECOND)))
+    for cause in NETWORK_CAUSES
+)
+"""Causes of the network; what clients do since they cannot reach a server is a consequence of them."""
+
 CAUSES = (
-    *NETWORK_CAUSES,
+    *FROM_THE_NETWORK,
     Cause(
         name="broker_killed",
         layer=Layer.SERVER,

@@ -33,6 +33,7 @@ LASTED_NS: Mapping[int, int] = {
     ErrorCode.REBALANCE_IN_PROGRESS: NEVER,
     ErrorCode.CONCURRENT_TRANSACTIONS: NEVER,
     ErrorCode.SASL_AUTHENTICATION_FAILED: 0,
+    **dict.fromkeys((ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), 3 * SECOND),
     **dict.fromkeys(COORDINATOR_ERRORS, 8 * SECOND),
     **dict.fromkeys(LEADER_MOVED, 5 * SECOND),
 }

@@ -1,6 +1,7 @@
 """What causes of clients explain: kinds of signals that exist, and nothing of the capture itself."""
 
-from kdissect.report.incidents.cause import Case
+from kdissect.report.incidents.cause import Case, Layer, Relation
+from kdissect.report.incidents.causes import CAUSES
 from kdissect.report.incidents.client_links import FOLLOWS_A_GROUP, LED_BY_CLIENTS, stated
 from kdissect.report.model.incidents import SubjectKind
 from kdissect.report.signals.make_signal import make_signal
@@ -18,3 +19,11 @@ def test_a_stated_cause_has_the_sentence_and_the_time_of_its_signal():
     diagnosis = stated(0.9)(Case(signal, [signal], (0, 10)))
     assert (diagnosis.headline, diagnosis.begin_ns, diagnosis.end_ns) == ("a at b waits", 5, None)
     assert diagnosis.core == (signal,)
+
+
+def test_what_clients_do_behind_a_bad_path_is_a_consequence_of_it():
+    network = [cause for cause in CAUSES if cause.layer is Layer.NETWORK]
+    assert network
+    for cause in network:
+        of_clients = [link.kinds for link in cause.links if link.relation is Relation.CLIENT]
+        assert any(set(LED_BY_CLIENTS) <= set(kinds) for kinds in of_clients), cause.name
