@@ -27,6 +27,9 @@ SPELL_NS = 3 * SECOND
 """Errors that tell of a moved leader or coordinator with less than this between them are one move."""
 
 REPEATED = 3
+REPEATED_OVER_NS = SECOND
+"""Errors that come at once and are over are of one moment: clients refresh their metadata and go on."""
+
 NEVER = 1 << 62
 LASTED_NS: Mapping[int, int] = {
     ErrorCode.MEMBER_ID_REQUIRED: NEVER,
@@ -58,7 +61,7 @@ def error_signals(context: SignalContext) -> Iterator[Signal]:
     for (_, code, kind, name), group in sorted(groups.items()):
         for spell in spells(group, APART_NS):
             lasted = spell[-1].last_ns - spell[0].first_ns
-            if count_exchanges(spell) >= REPEATED and lasted >= LASTED_NS.get(code, 0):
+            if count_exchanges(spell) >= REPEATED and lasted >= LASTED_NS.get(code, REPEATED_OVER_NS):
                 yield _repeated(context, spell, kind, name)
     yield from _left(context, "leadership_left", [row for row in errors if row.code in LEADER_MOVED])
     moved = [row for row in errors if row.code == ErrorCode.NOT_COORDINATOR]
