@@ -44,7 +44,7 @@ def _acknowledged(receiver: str) -> tuple[Column, ...]:
     trip = f"round trip from data to an acknowledgment without data by the {receiver}"
     return (
         Column(
-            f"unacknowledged_to_{receiver}",
+            f"unacknowledged_bytes_to_{receiver}",
             INT64,
             f"bytes to the {receiver} that it had not acknowledged at the end",
             BYTES,

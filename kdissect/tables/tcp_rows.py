@@ -41,7 +41,7 @@ def tcp_connection_columns(tracker: TcpTracker, client: Int64s) -> Mapping[str, 
     for receiver, way in ways.items():
         count = way["ack_count"]
         columns |= {
-            f"unacknowledged_to_{receiver}": pa.array(np.maximum(way["sent"] - way["acked"], 0)),
+            f"unacknowledged_bytes_to_{receiver}": pa.array(np.maximum(way["sent"] - way["acked"], 0)),
             f"{receiver}_acks": pa.array(count),
             f"{receiver}_ack_min_ns": int_column(way["ack_min_ns"], count > 0, pa.int64()),
             f"{receiver}_ack_mean_ns": int_column(

@@ -18,11 +18,13 @@ from kdissect.capture.formats.file_types import InputError
 from kdissect.capture.scan import scan_batches, scan_split
 from kdissect.capture.segment_index import (
     FLAG_ACK,
+    FLAG_ACK_ONLY,
     FLAG_B_TO_A,
     FLAG_BARE_ACK,
     FLAG_FIN,
     FLAG_RST,
     FLAG_SYN,
+    FLAG_WINDOW_CLOSED,
     Counts,
     unpack_counts,
 )
@@ -123,8 +125,8 @@ def test_long_pieces_go_on_in_more_rows(tmp_path: Path) -> None:
     frames = [to_broker(payload=b"x", seq=number, window=0) for number in range(25)]
     frames.insert(3, ethernet(tcp(CLIENT, BROKER, (1, 2), payload=b"y")))
     whole, (first, second), _ = rows_of(tmp_path, *frames)
-    rows, described, _ = rows_of(tmp_path, *frames, row_segments=10)
-    assert [row["count"] for row in rows] == [10, 10, 5, 1]
+    rows, described, _ = rows_of(tmp_path, *frames, row_segments=20)  # a segment and its closed window each
+    assert [row["count"] for row in rows] == [20, 20, 10, 1]
     assert [row["packets_ab"] for row in rows] == [25, 0, 0, 1]
     assert [row["zero_windows"] for row in rows] == [25, 0, 0, 0]
     assert [one for part in described[:3] for one in part] == first
@@ -210,7 +212,12 @@ def test_dpkt_sees_the_same_segments(tmp_path: Path, seed: int) -> None:
         whole = isinstance(network, dpkt.ip.IP | dpkt.ip6.IP6) and isinstance(network.data, dpkt.tcp.TCP)
         if whole and not getattr(network, "mf", 0):
             expected[number] = network.data
-    seen = {one[1]: one for piece in outcome(path)["connections"].values() for one in piece}
+    described = [one for piece in outcome(path)["connections"].values() for one in piece]
+    seen = {one[1]: one for one in described if not one[7] & FLAG_ACK_ONLY}
+    for one in described:
+        if one[7] & FLAG_ACK_ONLY:
+            assert one[6] == expected[one[1]].ack
+            assert bool(one[7] & FLAG_WINDOW_CLOSED) == (expected[one[1]].win == 0)
     plain = {
         number for number, segment in expected.items() if segment.data or segment.flags & (SYN | FIN | RST)
     }
@@ -258,9 +265,8 @@ def test_tshark_sees_the_same_segments(tmp_path: Path, name: str) -> None:
             whole, _, fraction = time.partition(".")
             witnessed[int(number)] = [int(whole + fraction.ljust(9, "0")[:9]), int(seq), int(length)]
     assert len(witnessed) > 100
-    seen = [
-        one for piece in outcome(path)["connections"].values() for one in piece if not one[7] & FLAG_BARE_ACK
-    ]  # type: ignore[attr-defined]
+    pieces = outcome(path, bare=False)["connections"].values()  # type: ignore[attr-defined]
+    seen = [one for piece in pieces for one in piece]
     assert {one[1]: [one[0], one[5], one[3] + one[4]] for one in seen} == witnessed
 
 
