@@ -19,18 +19,26 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from kdissect.report.model.findings import Evidence
-    from kdissect.report.model.summary import Summary
+from kdissect.cli.arguments import parse
+from kdissect.cli.context import prepare_run, spark_engine
+from kdissect.cli.report_build import report_input
+from kdissect.report.model.findings import Evidence
+from kdissect.report.model.summary import Summary
+from kdissect.spark.connect import ConnectEngine
+from kdissect.spark.session import Engine
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "incident-score.md"
 IN_REPOSITORY = ROOT / "captures" / "incidents"
+LIST = "score.json"  # in that folder: which first lines are right
 TUNED = 1  # the seed whose recordings everybody may look at while writing rules
 FIRST, WITHIN_S = 3, 1.0
 LOUD = ("critical", "warning")
+
+Recording = tuple[Path, dict[str, Any]]
+"""A capture and its truth."""
 
 ALSO_RIGHT: dict[str, tuple[str, ...]] = {}
 """Names of causes in reports that say the same as a cause of the truth in other words."""
@@ -102,10 +110,13 @@ class Verdict:
         if self.rank is None or not (onset := self.truth.get("onset_ns")):
             return None
         begin = self.lines[self.rank - 1].begin_ns
-        return None if begin is None else abs(begin - onset) / 1e9
+        if begin is None:
+            return None
+        latest = onset + int(self.truth.get("seen_later_s", 0) * 1e9)
+        return max(onset - begin, begin - latest, 0) / 1e9
 
 
-def recordings(folders: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
+def recordings(folders: Sequence[Path]) -> Iterator[Recording]:
     """Yield the captures of the folders that have their truth beside them, and that truth."""
     for folder in folders:
         for path in sorted(folder.glob("*.json")):
@@ -133,21 +144,12 @@ def _evidence(evidence: Evidence) -> str:
     return f"{evidence.subject} {evidence.detail}"
 
 
-def judge(captures: Iterable[tuple[Path, dict[str, Any]]]) -> Iterator[Verdict]:
-    """Analyze captures one after the other in one Spark session, and compare each with its truth."""
-    from kdissect.cli.arguments import parse
-    from kdissect.cli.context import prepare_run, spark_engine
-    from kdissect.cli.report_build import report_input
-
-    waiting = list(captures)
-    if not waiting:
-        return
-    arguments = parse(["analyze", "--quiet", str(waiting[0][0])])
-    with spark_engine(arguments, arguments.paths) as engine:
-        for capture, truth in waiting:
-            run = prepare_run(engine, arguments, [str(capture)])
-            summary = report_input(run, arguments, more_to_come=True).summary()
-            yield Verdict(truth, lines_of(summary))
+def judge(engine: Engine | ConnectEngine, captures: Iterable[Recording]) -> Iterator[Verdict]:
+    """Analyze captures one after the other with one Spark session, and compare each with its truth."""
+    for capture, truth in captures:
+        arguments = parse(["analyze", "--quiet", str(capture)])
+        run = prepare_run(engine, arguments, arguments.paths)
+        yield Verdict(truth, lines_of(report_input(run, arguments, more_to_come=True).summary()))
 
 
 def table(verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -193,6 +195,22 @@ def page(verdicts: Sequence[Verdict]) -> str:
     return "\n".join(parts) + "\n"
 
 
+def kept(verdicts: Iterable[Verdict]) -> dict[str, list[str]]:
+    """Return the recordings whose first line is right, and those of them that name the culprit."""
+    named = {f"{one.truth['scenario']}-{one.seed}": one for one in verdicts if one.right}
+    culprits = [name for name, one in named.items() if one.culprit]
+    return {"right": sorted(named), "culprit": sorted(culprits)}
+
+
+def first_lines(verdict: Verdict) -> Iterator[str]:
+    """Yield the truth, and the first lines of the report."""
+    truth, error = verdict.truth, verdict.onset_error_s
+    onset = "" if error is None else f", onset {error:.1f} s off"
+    yield f"{truth['scenario']}-{truth['seed']}: {truth['cause']} {truth['names']} rank {verdict.rank}{onset}"
+    for line in verdict.lines[:FIRST]:
+        yield f"    {line.name}: {line.text[:200]}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -201,6 +219,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="only recordings of this seed")
     parser.add_argument("--only", default="", help="only scenarios of these names, with commas between them")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
+    parser.add_argument(
+        "--keep", action="store_true", help=f"write {LIST} into the folder: what is right now"
+    )
     parser.add_argument("--lines", action="store_true", help="print the first three lines of each report")
     wanted = parser.parse_args()
     names = set(filter(None, wanted.only.split(",")))
@@ -209,20 +230,22 @@ def main() -> int:
         for capture, truth in recordings(wanted.folders or [IN_REPOSITORY])
         if wanted.seed in (None, truth["seed"]) and (not names or truth["scenario"] in names)
     ]
+    if not chosen:
+        parser.error("no recording with its truth beside it")
+    arguments = parse(["analyze", "--quiet", str(chosen[0][0])])
     verdicts = []
-    for verdict in judge(chosen):
-        verdicts.append(verdict)
-        if wanted.lines:
-            truth = verdict.truth
-            print(
-                f"{truth['scenario']}-{truth['seed']}: {truth['cause']} {truth['names']} rank {verdict.rank}"
-            )
-            for line in verdict.lines[:FIRST]:
-                print(f"    {line.name}: {line.text[:150]}", flush=True)
+    with spark_engine(arguments, arguments.paths) as engine:
+        for verdict in judge(engine, chosen):
+            verdicts.append(verdict)
+            if wanted.lines:
+                print("\n".join(first_lines(verdict)), flush=True)
     text = page(verdicts)
     print(text)
     if wanted.write:
         PAGE.write_text(text)
+    if wanted.keep:
+        folder = wanted.folders[0] if wanted.folders else IN_REPOSITORY
+        (folder / LIST).write_text(json.dumps(kept(verdicts), indent=1) + "\n")
     return 0
 
 

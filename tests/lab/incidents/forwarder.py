@@ -47,6 +47,8 @@ class Treatment:
             or self._idle(frame, now)
         )
         self.counted["lost" if lost else "passed"] += 1
+        if lost:
+            self.counted.setdefault("first_lost_ns", time.time_ns())
         return None if lost else float(self.settings.get("delay_s", 0.0))
 
     def _concerned(self, frame: bytes) -> bool:

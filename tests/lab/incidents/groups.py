@@ -8,6 +8,8 @@ import time
 
 from tests.lab.incidents.scene import Scene, scenario
 
+SESSION_MS = 6000
+
 
 def _fed_topic(s: Scene, per_second: float = 15, partitions: int = 6) -> str:
     """Create a topic and a producer that fills it."""
@@ -35,7 +37,7 @@ def slow_consumer(s: Scene) -> None:
     s.wait(28, 32)
     # %4|1795362768.202|MAXPOLL|… Application maximum poll interval (6000ms) exceeded by 88ms
     moments = [float(line.split("|")[1]) for line in s.log_of(slow) if "MAXPOLL" in line]
-    s.blame_client("slow_consumer", slow, int(moments[0] * 1e9), also=[group])
+    s.blame_client("slow_consumer", slow, int((moments[0] - 6) * 1e9), also=[group], seen_later_s=7)
 
 
 @scenario("session-timeout", twin_of="slow-consumer")
@@ -43,17 +45,13 @@ def session_timeout(s: Scene) -> None:
     """A member's process is killed: nobody leaves the group, the coordinator notices later."""
     topic, group = _fed_topic(s), s.group()
     s.background(producers=1, consumers=1)
-    s.start("consume", s.pick("librdkafka", "java", "franz-go"), topics=[topic], group=group, session_ms=6000)
-    gone = s.start(
-        "consume",
-        s.pick("librdkafka", "franz-go", "sarama", "kafkajs"),
-        topics=[topic],
-        group=group,
-        session_ms=6000,
-    )
+    fields = {"topics": [topic], "group": group, "session_ms": SESSION_MS}
+    library = s.pick("librdkafka", "franz-go", "sarama", "kafkajs", "java")
+    s.start("consume", library, **fields)
+    gone = s.start("consume", library, **fields)
     s.opening()
     s.wait(12, 15)
-    s.blame_client("session_timeout", gone[0], also=[group])
+    s.blame_client("session_timeout", gone[0], also=[group], seen_later_s=SESSION_MS / 1000 + 1)
     s.stop(gone, orderly=False)
     s.wait(13, 15)
 
@@ -63,18 +61,14 @@ def member_frozen(s: Scene) -> None:
     """A member's process hangs: no heartbeat for longer than its session, then it comes back."""
     topic, group = _fed_topic(s), s.group()
     s.background(producers=1, consumers=1)
-    s.start("consume", s.pick("librdkafka", "java", "franz-go"), topics=[topic], group=group, session_ms=6000)
-    work, child = s.start(
-        "consume",
-        s.pick("librdkafka", "aiokafka", "kafka-python"),
-        topics=[topic],
-        group=group,
-        session_ms=6000,
-    )
+    fields = {"topics": [topic], "group": group, "session_ms": SESSION_MS}
+    library = s.pick("librdkafka", "aiokafka", "kafka-python", "franz-go")
+    s.start("consume", library, **fields)
+    work, child = s.start("consume", library, **fields)
     s.opening()
     s.wait(11, 13)
     assert child.process is not None
-    s.blame_client("session_timeout", work, also=[group])
+    s.blame_client("session_timeout", work, also=[group], seen_later_s=SESSION_MS / 1000 + 1)
     child.process.send_signal(signal.SIGSTOP)
     s.wait(9, 11)
     s.ended()
@@ -87,11 +81,9 @@ def rebalance_loop(s: Scene) -> None:
     """A member dies some seconds after each start, and is started again each time."""
     topic, group = _fed_topic(s), s.group()
     s.background(producers=1, consumers=1)
+    library, name, host = s.pick("librdkafka", "franz-go", "aiokafka", "sarama"), s.client_id(), s.host()
     for _ in range(2):
-        s.start(
-            "consume", s.pick("librdkafka", "franz-go", "sarama", "aiokafka"), topics=[topic], group=group
-        )
-    library, name, host = s.pick("librdkafka", "franz-go", "aiokafka"), s.client_id(), s.host()
+        s.start("consume", library, topics=[topic], group=group)
     s.opening()
     s.wait(8, 10)
     onset = time.time_ns()

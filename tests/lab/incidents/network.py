@@ -215,6 +215,7 @@ class Way:
             cwd=CHECKOUT,
         )
         self._read()
+        self.counted: dict[str, int] = {}
 
     def set(self, **settings: Any) -> int:
         assert self._process.stdin is not None
@@ -224,8 +225,10 @@ class Way:
         return time.time_ns()
 
     def end(self) -> None:
+        """End the forwarder; `counted` is what it counted then."""
         assert self._process.stdin is not None
         self._process.stdin.close()
+        self.counted = json.loads(self._read() or "{}")
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:

@@ -127,12 +127,12 @@ def idle_connection_dropped(s: Scene) -> None:
         linger_ms=0,
     )
     s.record_at = s.pick("c2", "c2", "")
-    s.roll(0)
-    s.wait(10)
+    s.roll()
     address = s.place.address("c2")
     subject = {"kind": "path", "host": address, "name": f"host {address}"}
-    s.blame("idle_connection_dropped", subject, [address, quiet.client_id], time.time_ns())
-    s.wait(22, 24)
+    names = [address, quiet.client_id]
+    s.blame("idle_connection_dropped", subject, names, begins_with_loss=True)
+    s.wait(32, 34)
 
 
 @scenario("slow-reader", twin_of="path-slow")

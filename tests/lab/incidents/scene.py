@@ -11,6 +11,7 @@ The truth is a JSON text beside the capture. Times are nanoseconds since the epo
     subject             {kind, name, …}: who it is about, in the words that a report could use
     names               words of which one must stand in the first line for the culprit to be named
     onset_ns, end_ns    when it began and ended (null: it lasts to the end)
+    seen_later_s        how much later it can be seen first, where others notice only then
     twin_of             the scenario that looks alike and is not it
     place               hosts (addresses of their own, recorded at `at`) or loopback
     begin_ns, stop_ns   of the recording
@@ -94,6 +95,7 @@ class Scene:
     after: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     record_at: str = ""  # a host beside which to record; none: at the switch
     with_controllers: bool = False
+    way: Way | None = None
     _recorder: Any = None
 
     def __post_init__(self) -> None:
@@ -227,7 +229,8 @@ class Scene:
 
     def way_to(self, host: str) -> Way:
         assert isinstance(self.place, Hosts)
-        return self.after.enter_context(self.place.way_to(host))
+        self.way = self.after.enter_context(self.place.way_to(host))
+        return self.way
 
     # --- the truth ---
 
@@ -264,6 +267,9 @@ class Scene:
         self.truth["end_ns"] = moment or time.time_ns()
 
     def write(self) -> None:
+        if self.truth.pop("begins_with_loss", False):
+            assert self.way is not None
+            self.truth["onset_ns"] = self.way.counted["first_lost_ns"]
         base = {
             "scenario": self.name,
             "seed": self.seed,

@@ -1,0 +1,110 @@
+"""The table of scenarios is complete, chance follows from the seed, and the forwarder harms what it should."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab.incidents import record
+from tests.lab.incidents.forwarder import SYN, Treatment
+from tests.lab.incidents.scene import SCENARIOS, Scene
+
+record.load()
+
+
+def frame(
+    source: str, target: str, ports: tuple[int, int] = (40_000, 9092), flags: int = 16, size: int = 60
+) -> bytes:
+    """An Ethernet frame with an IPv4 and a TCP header."""
+    ethernet = bytes(12) + b"\x08\x00"
+    ip = (
+        bytes([0x45]) + bytes(8) + bytes([6]) + bytes(2) + socket.inet_aton(source) + socket.inet_aton(target)
+    )
+    tcp = struct.pack(">HH", *ports) + bytes(8) + bytes([0x50, flags]) + bytes(6)
+    return (ethernet + ip + tcp).ljust(size, b"\0")
+
+
+HERE, THERE, ELSEWHERE = "10.1.0.11", "10.1.0.1", "10.1.0.2"
+ARP = bytes(12) + b"\x08\x06" + bytes(28)
+
+
+def test_there_are_enough_scenarios() -> None:
+    assert sum(not one.healthy for one in SCENARIOS.values()) >= 40
+    assert sum(one.healthy for one in SCENARIOS.values()) >= 10
+
+
+def test_twins_are_scenarios() -> None:
+    assert {one.twin_of for one in SCENARIOS.values() if one.twin_of} <= SCENARIOS.keys()
+
+
+def test_either_place_is_used_unless_the_scenario_needs_one() -> None:
+    for scenario in SCENARIOS.values():
+        places = {record.place_of(scenario, seed) for seed in (1, 2)}
+        assert places == ({scenario.place} if scenario.place else {"hosts", "loopback"})
+
+
+def scene(name: str, seed: int) -> Scene:
+    nothing: Any = None
+    return Scene(name, seed, nothing, nothing, Path(), Path(), set())
+
+
+def test_chance_follows_from_the_seed() -> None:
+    first, same, other = (scene("steady", seed) for seed in (1, 1, 2))
+    assert [first.client_id() for _ in range(5)] == (names := [same.client_id() for _ in range(5)])
+    assert [other.client_id() for _ in range(5)] != names
+
+
+def test_names_do_not_repeat() -> None:
+    one = scene("steady", 1)
+    names = [one.fresh(("a", "b"), ("c", "d")) for _ in range(12)]
+    assert len(set(names)) == 12
+
+
+def test_dead_way_passes_nothing_but_arp() -> None:
+    treatment = Treatment({"cut": True})
+    assert treatment.delay_of(frame(HERE, THERE), 0.0) is None
+    assert treatment.delay_of(ARP, 0.0) == 0.0
+
+
+def test_only_the_peer_is_cut_off() -> None:
+    treatment = Treatment({"cut": True, "peer": THERE})
+    assert treatment.delay_of(frame(THERE, HERE), 0.0) is None
+    assert treatment.delay_of(frame(HERE, ELSEWHERE), 0.0) == 0.0
+
+
+def test_slow_way_delays_both_directions() -> None:
+    treatment = Treatment({"delay_s": 0.05})
+    assert [treatment.delay_of(frame(*ends), 0.0) for ends in ((HERE, THERE), (THERE, HERE))] == [0.05, 0.05]
+
+
+def test_large_frames_are_lost() -> None:
+    treatment = Treatment({"largest": 1000})
+    assert treatment.delay_of(frame(HERE, THERE, size=1001), 0.0) is None
+    assert treatment.delay_of(frame(HERE, THERE, size=1000), 0.0) == 0.0
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 1.0])
+def test_share_of_lost_packets(share: float) -> None:
+    treatment = Treatment({"lost": share})
+    lost = sum(treatment.delay_of(frame(HERE, THERE), 0.0) is None for _ in range(2000))
+    assert abs(lost / 2000 - share) < 0.03
+    assert (treatment.counted["passed"], treatment.counted["lost"]) == (2000 - lost, lost)
+    assert ("first_lost_ns" in treatment.counted) == (lost > 0)
+
+
+def test_silent_connection_is_forgotten_until_it_is_opened_anew() -> None:
+    treatment = Treatment({"idle_s": 5})
+    there, back = frame(HERE, THERE), frame(THERE, HERE, (9092, 40_000))
+    assert [treatment.delay_of(packet, moment) for packet, moment in ((there, 0.0), (back, 4.0))] == [
+        0.0,
+        0.0,
+    ]
+    assert treatment.delay_of(there, 9.5) is None
+    assert treatment.delay_of(there, 9.7) is None
+    assert treatment.delay_of(frame(HERE, THERE, (40_001, 9092)), 9.8) == 0.0
+    assert treatment.delay_of(frame(HERE, THERE, flags=SYN), 10.0) == 0.0
+    assert treatment.delay_of(back, 10.1) == 0.0
