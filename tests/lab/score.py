@@ -40,8 +40,23 @@ LOUD = ("critical", "warning")
 Recording = tuple[Path, dict[str, Any]]
 """A capture and its truth."""
 
-ALSO_RIGHT: dict[str, tuple[str, ...]] = {}
-"""Names of causes in reports that say the same as a cause of the truth in other words."""
+ALSO_RIGHT: dict[str, tuple[tuple[str, str], ...]] = {
+    "broker_slow": (("slow_broker", ""),),
+    "connection_storm": (("connection_churn", ""),),
+    "growing_lag": (("lag_growing", ""),),
+    "inconsistent_group_protocol": (("errors_repeated", "INCONSISTENT_GROUP_PROTOCOL"),),
+    "invalid_timestamp": (("errors_repeated", "INVALID_TIMESTAMP"),),
+    "missing_right": (("not_authorized", ""),),
+    "offset_out_of_range": (("errors_repeated", "OFFSET_OUT_OF_RANGE"),),
+    "open_transaction": (("transactions_open", ""),),
+    "quota": (("throttled", ""),),
+    "rebalance_loop": (("rebalance_storm", ""),),
+    "record_too_large": (("records_too_large", ""), ("errors_repeated", "MESSAGE_TOO_LARGE")),
+    "tls_failure": (("tls_failed", ""),),
+    "wrong_password": (("authentication_failed", ""),),
+    "zombie_producer": (("producer_fenced", ""),),
+}
+"""Lines that say the same as a cause of the truth: their name, and what their text must have in it."""
 
 
 INTRODUCTION = """\
@@ -70,6 +85,9 @@ class Line:
     begin_ns: int | None
     end_ns: int | None = None
 
+    def is_one_of(self, right: Iterable[tuple[str, str]]) -> bool:
+        return any(self.name == name and text in self.text for name, text in right)
+
     def names(self, words: Iterable[str]) -> bool:
         return any(word in self.text for word in words)
 
@@ -92,9 +110,9 @@ class Verdict:
     @property
     def rank(self) -> int | None:
         """The number of the line with the true cause, from 1."""
-        causes = {self.truth["cause"], *self.truth.get("accepted", ())}
-        right = causes.union(*(ALSO_RIGHT.get(cause, ()) for cause in causes if cause))
-        return next((number for number, line in enumerate(self.lines, 1) if line.name in right), None)
+        causes = (self.truth["cause"], *self.truth.get("accepted", ()))
+        right = [*((cause, "") for cause in causes), *(row for c in causes for row in ALSO_RIGHT.get(c, ()))]
+        return next((number for number, line in enumerate(self.lines, 1) if line.is_one_of(right)), None)
 
     @property
     def right(self) -> bool:

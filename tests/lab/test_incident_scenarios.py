@@ -1,4 +1,4 @@
-"""The table of scenarios is complete, chance follows from the seed, and the forwarder harms what it should."""
+"""Scenarios are complete, chance follows from the seed, and the forwarder harms what it should."""
 
 from __future__ import annotations
 

@@ -44,6 +44,16 @@ def test_accepted_cause_counts() -> None:
     assert Verdict({**TRUTH, "accepted": ["refused_connections"]}, (OTHER,)).right
 
 
+def test_error_counts_as_the_cause_by_its_name() -> None:
+    truth = {**TRUTH, "cause": "invalid_timestamp"}
+    lines = [
+        Line("errors_repeated", f"69 writes refused with {error}", None)
+        for error in ("A", "INVALID_TIMESTAMP")
+    ]
+    assert not Verdict(truth, (lines[0],)).right
+    assert Verdict(truth, (lines[1],)).right
+
+
 def test_healthy_capture_is_right_if_the_report_is_quiet() -> None:
     healthy = {**TRUTH, "healthy": True, "cause": None}
     assert Verdict(healthy, ()).right
