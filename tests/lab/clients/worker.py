@@ -105,13 +105,15 @@ class Librdkafka:
 
     def produce(self) -> None:
         producer = self.library.Producer(self.config)
-        for number, pause in pauses(self.work):
-            due = time.monotonic() + pause
-            while (left := due - time.monotonic()) > 0:
-                producer.poll(left)  # returns earlier when something was delivered
-            self.send(producer, number)
-            producer.poll(0)
-        producer.flush(30)
+        try:
+            for number, pause in pauses(self.work):
+                due = time.monotonic() + pause
+                while (left := due - time.monotonic()) > 0:
+                    producer.poll(left)  # returns earlier when something was delivered
+                self.send(producer, number)
+                producer.poll(0)
+        finally:
+            producer.flush(10)
 
     def consume(self) -> None:
         consumer = self.library.Consumer(self.config)

@@ -167,7 +167,7 @@ def burst(s: Scene) -> None:
         "produce",
         s.pick("librdkafka", "java", "franz-go"),
         topics=topics,
-        per_second=300,
+        per_second=200,
         burst=10,
         linger_ms=10,
     )

@@ -39,7 +39,12 @@ func franz(work Work) error {
 		return err
 	}
 	defer client.Close()
-	OnStop(client.Close)
+	OnStop(func() {
+		short, done := context.WithTimeout(ctx, 5*time.Second)
+		defer done()
+		_ = client.Flush(short)
+		client.Close()
+	})
 	switch work.Role {
 	case "produce":
 		work.Paced(func(number int) {
