@@ -140,7 +140,7 @@ def recordings(folders: Sequence[Path]) -> Iterator[Recording]:
     """Yield the captures of the folders that have their truth beside them, and that truth."""
     for folder in folders:
         for path in sorted(folder.glob("*.json")):
-            for capture in (path.with_suffix(".pcapng"), path.with_suffix(".pcapng.gz")):
+            for capture in (path.with_suffix(".pcapng"), path.with_suffix(".pcapng.zst")):
                 if capture.exists():
                     yield capture, json.loads(path.read_text())
 
