@@ -32,12 +32,12 @@ def parsed_here(query: str) -> Iterator[tuple[Any, Any]]:
         try:
             port, secret = process.address()
             gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
-            parser = gateway.jvm.org.apache.spark.sql.catalyst.parser.CatalystSqlParser()
             try:
-                plan = parser.parsePlan(query)
+                parser = gateway.jvm.org.apache.spark.sql.catalyst.parser.CatalystSqlParser()
+                yield gateway.jvm, parser.parsePlan(query)
             except Py4JJavaError as error:
                 raise ValueError(str(error.java_exception.getMessage())) from None
-            yield gateway.jvm, plan
-            gateway.close()
+            finally:
+                gateway.shutdown()  # and no object that is forgotten later is told to a JVM that has ended
         finally:
             process.kill()

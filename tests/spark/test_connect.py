@@ -16,7 +16,7 @@ from kdissect.report.model.summary import CaptureFacts
 from kdissect.spark import connect, jobs
 from kdissect.spark.connect import ConnectEngine, ConnectError
 from kdissect.spark.jobs import AnalysisWork
-from kdissect.spark.queries import check_syntax, run_query
+from kdissect.spark.queries import check_query, check_syntax, run_query
 from kdissect.spark.session import Engine, SparkSettings
 from kdissect.spark.tasks import TableOptions
 from kdissect.tables.filters import Filter
@@ -69,6 +69,14 @@ def test_the_same_tables(far: ConnectEngine, whole: Whole) -> None:
         check_syntax(session, "SELEC 1")
     ((produced,),) = run_query(session, {"exchanges": found.exchanges}, query).collect()
     assert produced == whole(SMALL)["exchanges"]["api_key"].to_pylist().count(0) > 0
+
+
+def test_a_query_is_checked_before_the_server_sees_it(far: ConnectEngine) -> None:
+    session = far.session()
+    assert check_query(session, "SELECT count(*) FROM exchanges WHERE api_key = 0", TABLES) == {"exchanges"}
+    for query, words in (("SELECT reflect('a', 'b')", "`reflect`"), ("SELEC 1", "wrong SQL")):
+        with pytest.raises(ValueError, match=words):
+            check_query(session, query, TABLES)
 
 
 def test_a_filter_that_needs_names(
