@@ -82,19 +82,17 @@ class StreamEngine:
     """The state of a set of connections, and the loops over it.
 
     Connections are rows, counted from 0. All of them together hold at most `most_held` bytes of what waits.
-    With `tokens` raw SASL tokens are returned as exchanges, too. `take_records` is called when a connection
-    has whole records of TLS.
+    With `tokens` raw SASL tokens are returned as exchanges, too. The methods that may meet whole records of TLS
+    are given `take_records` each time: an engine that kept it would be part of a circle of references, and its
+    memory would stay until the garbage collector runs.
 
     A batch of exchanges is valid until the next one is asked for.
     """
 
-    def __init__(
-        self, max_versions: Int64s, take_records: TakeRecords, most_held: int, tokens: bool = False
-    ) -> None:
+    def __init__(self, max_versions: Int64s, most_held: int, tokens: bool = False) -> None:
         self.state = new_state(max_versions)
         self.state.counters.most_held = most_held
         self.connection_count = 0
-        self._take_records = take_records
         self._most_held = most_held
         self._tokens = tokens
         self._other_arena = self.state.arena[:0]  # used in turn: memory that was touched before is cheap
@@ -117,27 +115,29 @@ class StreamEngine:
         self._other_arena = before
         return self.state.arena[offset : offset + size], offset
 
-    def advance(self, segments: Int64s, connection_of: Int64s, offset_of: Int64s) -> Iterator[ExchangeBatch]:
+    def advance(
+        self, segments: Int64s, connection_of: Int64s, offset_of: Int64s, take_records: TakeRecords
+    ) -> Iterator[ExchangeBatch]:
         """Process segments in order; the arguments are those of `segment_loop.advance`."""
         code, following = advance(self.state, segments, connection_of, offset_of, 0)
         while code != DONE:
             connection = int(connection_of[following])
             if code == PORTS_REUSED:
-                yield from self._finish(connection_of[following : following + 1], THE_END)
+                yield from self._finish(connection_of[following : following + 1], THE_END, take_records)
                 begin_anew(self.state, connection)
             elif code == TOO_MUCH_HELD:
-                yield from self._relieve()
+                yield from self._relieve(take_records)
             else:
-                yield from self._go_on(code, connection)
+                yield from self._go_on(code, connection, take_records)
             code, following = advance(self.state, segments, connection_of, offset_of, following)
 
     def count_conflicts(self, path: str, segments: Int64s, directions: Int64s, offset_of: Int64s) -> None:
         """Count the segments of a split of the file `path` that brought other bytes than those before."""
         self._conflicts.count(path, segments, directions, offset_of, self.state)
 
-    def close(self) -> Iterator[ExchangeBatch]:
+    def close(self, take_records: TakeRecords) -> Iterator[ExchangeBatch]:
         """End all connections; return what they still held, apart from what `flush` returns."""
-        yield from self._finish(np.arange(self.connection_count, dtype=np.int64), THE_END)
+        yield from self._finish(np.arange(self.connection_count, dtype=np.int64), THE_END, take_records)
 
     def flush(self) -> Iterator[ExchangeBatch]:
         """Return the exchanges that are finished by now."""
@@ -149,19 +149,19 @@ class StreamEngine:
             yield ExchangeBatch(exchanges, self.state.arena)
             self.state.counters.exchange_count = 0
 
-    def _finish(self, rows: Int64s, how: int) -> Iterator[ExchangeBatch]:
+    def _finish(self, rows: Int64s, how: int, take_records: TakeRecords) -> Iterator[ExchangeBatch]:
         while len(rows):
             code, done = finish(self.state, rows, how)
             rows = rows[done:]
             if code != DONE:
-                yield from self._go_on(code, int(rows[0]))
+                yield from self._go_on(code, int(rows[0]), take_records)
 
-    def _relieve(self) -> Iterator[ExchangeBatch]:
+    def _relieve(self, take_records: TakeRecords) -> Iterator[ExchangeBatch]:
         """Release what the largest holders wait for, holes first, until half of what may be held is free."""
         count = self.connection_count
         how, held = HOLES, held_by_each(self.state, count)
         while len(rows := heaviest(held, int(held.sum()) - self._most_held // 2)):
-            yield from self._finish(rows, how)
+            yield from self._finish(rows, how, take_records)
             before, held = held, held_by_each(self.state, count)
             array_of(self.state.connections)["overheld"][:count][held < before] += 1
             if how == ALL_THAT_WAITS and (held == before).all():
@@ -170,10 +170,10 @@ class StreamEngine:
         # A great many connections may hold more than that, a little each.
         self.state.counters.most_held = max(self._most_held, 2 * int(self.state.counters.held))
 
-    def _go_on(self, code: int, connection: int) -> Iterator[ExchangeBatch]:
+    def _go_on(self, code: int, connection: int, take_records: TakeRecords) -> Iterator[ExchangeBatch]:
         """Do what a loop has stopped for at a connection."""
         if code == TLS_READY:
-            yield from self._take_records(self.state, connection)
+            yield from take_records(self.state, connection)
         elif code == FULL_CHUNKS:
             self.state = with_more_chunks(self.state, len(self.state.chunks))
         elif code == FULL_WAITING:

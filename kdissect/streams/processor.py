@@ -105,7 +105,7 @@ class FlowProcessor:
         self.tcp = TcpTracker(tcp_step_ns)
         self._splits = splits
         self._current: dict[Endpoints, int] = {}
-        self._engine = StreamEngine(max_versions, self._take_records, most_held, tokens)
+        self._engine = StreamEngine(max_versions, most_held, tokens)
         self.endpoints: list[Endpoints] = []
         self.identities: list[int] = []
         self.tls = tls
@@ -135,7 +135,7 @@ class FlowProcessor:
         self.tcp.feed(packets, rows[piece_of], len(self.endpoints))
         directions = 2 * connection_of + (segments[FLAGS] & FLAG_B_TO_A)
         offset_of = self._read_payload(split, segments, directions)
-        yield from self._engine.advance(segments, connection_of, offset_of)
+        yield from self._engine.advance(segments, connection_of, offset_of, self._take_records)
         self._engine.count_conflicts(split.path, segments, directions, offset_of)
         yield from self.tls.flush()
         yield from self._engine.flush()
@@ -148,12 +148,13 @@ class FlowProcessor:
         captured = segments[CAPTURED]
         room, offset = self._engine.room_for_payload(len(payload))
         room[:] = np.frombuffer(payload, np.uint8)
-        yield from self._engine.advance(segments, connection_of, np.cumsum(captured) - captured + offset)
+        offset_of = np.cumsum(captured) - captured + offset
+        yield from self._engine.advance(segments, connection_of, offset_of, self._take_records)
         yield from self._engine.flush()
 
     def close(self) -> Iterator[ExchangeBatch]:
         """End all connections; return what they still held."""
-        yield from self._engine.close()
+        yield from self._engine.close(self._take_records)
         self.tcp.close()
         yield from self.tls.close()
         yield from self._engine.flush()

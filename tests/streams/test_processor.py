@@ -1,6 +1,8 @@
 """Conversations on a made-up wire: every exchange is found, however the capture is split."""
 
+import gc
 import random
+import weakref
 from pathlib import Path
 
 from kdissect.jit.rows import array_of, rows_of
@@ -97,3 +99,16 @@ def test_large_segments_of_both_sides_at_once(wire: Wire) -> None:
     assert [one.response for one in whole] == [tell[4:] for tell in tells]
     for splits in (2, 5, 40):
         assert follow(wire, splits)[0] == whole
+
+
+def test_a_processor_is_freed_when_nobody_holds_it(wire: Wire) -> None:
+    """Its arenas are large, so they may not wait for the garbage collector."""
+    wire.open().send(CLIENT, request(3, 1, 1)).send(SERVER, response(1))
+    gc.disable()
+    try:
+        _, processor = follow(wire.close())
+        gone = weakref.ref(processor)
+        del processor
+        assert gone() is None
+    finally:
+        gc.enable()
