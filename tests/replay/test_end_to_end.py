@@ -26,7 +26,7 @@ from kdissect.replay.load.prior_fetch_sessions import UNTOLD
 from kdissect.replay.net.auth import HandshakeFailed
 from kdissect.replay.results.run_comparison import compare
 from kdissect.replay.results.run_files import read_run
-from kdissect.replay.safety import AbortRun
+from kdissect.replay.safety import AbortRun, Admission
 from kdissect.replay.settings import Credentials, Groups, Pace, Tls
 from tests.helpers.conversations import CAPTURES
 from tests.lab.broker_requests import view
@@ -331,6 +331,7 @@ def test_the_target_may_not_be_the_source(target: SecuredCluster, tmp_path: Path
         with pytest.raises(AbortRun, match="captured cluster itself"):
             replay.learn()
         replay.loaded.source.addresses.add(("127.0.0.1", target.client_ports[0]))
+        replay.cluster.admission = Admission(replay.settings, replay.loaded.source)
         with pytest.raises(AbortRun, match="nothing is sent there"):
             replay.learn()
 
