@@ -90,12 +90,19 @@ class UnfinishedOutput:
     @contextmanager
     def file(self) -> Iterator[IO[str]]:
         """Make the part as a file, and return it open for text in UTF-8."""
-        made = os.open(
-            self.path.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOSED_TO_LINKS, 0o666, dir_fd=self._folder
-        )
-        self._lock = FileLock(made)
-        with open(made, "w", encoding="utf-8", closefd=False) as file:
+        with open(self._make_file(0o666), "w", encoding="utf-8", closefd=False) as file:
             yield file
+
+    @contextmanager
+    def binary_file(self, mode: int = 0o666) -> Iterator[IO[bytes]]:
+        """Make the part as a file with these permissions, and return it open for bytes."""
+        with open(self._make_file(mode), "wb", closefd=False) as file:
+            yield file
+
+    def _make_file(self, mode: int) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOSED_TO_LINKS
+        self._lock = FileLock(os.open(self.path.name, flags, mode, dir_fd=self._folder))
+        return self._lock.file
 
     def directory(self, mode: int = 0o777) -> Path:
         """Make the part as a directory, and return its path."""

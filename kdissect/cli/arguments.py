@@ -93,6 +93,7 @@ def build_parser() -> _Parser:
     from kdissect.cli.dump import add_dump
     from kdissect.cli.replay_options import add_replay
     from kdissect.cli.schema import add_schema
+    from kdissect.cli.slice import add_slice
 
     parser = _Parser(
         prog="kdissect",
@@ -109,6 +110,7 @@ def build_parser() -> _Parser:
     _add_diff(commands.add_parser("diff", help="compare two captures or two reports"))
     _add_ready(commands.add_parser("ready", help="list what a newer Kafka would break"))
     add_dump(commands.add_parser("dump", help="show every exchange in time order"))
+    add_slice(commands.add_parser("slice", help="write the packets of chosen exchanges as a capture"))
     add_replay(
         commands.add_parser(
             "replay", help="send captured traffic to another cluster and compare the responses"

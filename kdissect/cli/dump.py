@@ -5,16 +5,12 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdissect.cli.filter_options import (
-    add_filters,
-    duration_argument,
-    filter_fields,
-)
+from kdissect.cli.filter_options import exchange_filter
 from kdissect.cli.options import (
     WHAT_PATHS_ARE,
     add_anonymize,
+    add_exchange_filters,
     add_keylog,
-    port_argument,
     positive_argument,
     pseudonyms_of,
 )
@@ -24,7 +20,6 @@ from kdissect.text import escape_control
 
 if TYPE_CHECKING:
     from kdissect.capture.index.index import CaptureIndex
-    from kdissect.exchanges.filter import ExchangeFilter
     from kdissect.tables.anonymize import Pseudonyms
 
 SPLIT_BYTES = 2 << 20  # read at a time
@@ -51,28 +46,7 @@ def add_dump(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=positive_argument, metavar="N", help="stop after N exchanges")
     add_keylog(parser)
     add_anonymize(parser)
-    filters = add_filters(parser)
-    filters.add_argument(
-        "--connection",
-        action="append",
-        default=[],
-        metavar="ID",
-        help="connection number, or host:port of either end",
-    )
-    filters.add_argument(
-        "--slower-than",
-        type=duration_argument,
-        metavar="TIME",
-        help="only exchanges with a higher latency, such as 50ms",
-    )
-    filters.add_argument(
-        "--port",
-        type=port_argument,
-        action="append",
-        default=[],
-        metavar="N",
-        help="read only this TCP port; repeatable",
-    )
+    add_exchange_filters(parser)
 
 
 def dump(arguments: argparse.Namespace) -> None:
@@ -133,7 +107,7 @@ def _lines(
     from kdissect.exchanges.reader import ExchangeReader
     from kdissect.streams.tls.keylog import keys_for
 
-    selection = _message_filter(arguments, found.earliest_time_ns or 0)
+    selection = exchange_filter(arguments, found.earliest_time_ns or 0)
     keys = keys_for(arguments.keylog, found.files)
     prescan = prescan_capture(found.splits, arguments.port, keys)
     reader = ExchangeReader(found.splits, arguments.port, prescan, keys)
@@ -157,13 +131,3 @@ def _lines(
             left -= 1
             if not left:
                 return
-
-
-def _message_filter(arguments: argparse.Namespace, start_ns: int) -> "ExchangeFilter":
-    from kdissect.exchanges.filter import ExchangeFilter
-
-    return ExchangeFilter(
-        **filter_fields(arguments, start_ns),
-        connections=frozenset(arguments.connection),
-        slower_than_ns=arguments.slower_than,
-    )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kdissect.cli.suggestions import did_you_mean
 
 if TYPE_CHECKING:
+    from kdissect.exchanges.filter import ExchangeFilter
     from kdissect.tables.filters import Filter
 
 NS_OF = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
@@ -106,6 +107,17 @@ def table_filter(arguments: argparse.Namespace, start_ns: int) -> "Filter":
     from kdissect.tables.filters import Filter
 
     return Filter(**filter_fields(arguments, start_ns))
+
+
+def exchange_filter(arguments: argparse.Namespace, start_ns: int) -> "ExchangeFilter":
+    """Return the filter that the options of `options.add_exchange_filters` describe."""
+    from kdissect.exchanges.filter import ExchangeFilter
+
+    return ExchangeFilter(
+        **filter_fields(arguments, start_ns),
+        connections=frozenset(arguments.connection),
+        slower_than_ns=arguments.slower_than,
+    )
 
 
 def given_filters(arguments: argparse.Namespace) -> list[tuple[str, tuple[str, ...]]]:

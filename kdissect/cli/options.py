@@ -7,7 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from kdissect.cli.filter_options import add_filters
+from kdissect.cli.filter_options import add_filters, duration_argument
 from kdissect.cli.secret_sources import ANONYMIZE_VARIABLE, read_secret
 from kdissect.text import escape_control, parse_size
 
@@ -105,6 +105,33 @@ def add_anonymize(parser: argparse.ArgumentParser) -> None:
         help="anonymize with the key in the first line of this file, - asks for it: the same key gives "
         f"the same names in every run; with --anonymize, ${ANONYMIZE_VARIABLE} may hold it instead",
     )
+
+
+def add_exchange_filters(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add the filters of commands that look at single exchanges. Return their group."""
+    filters = add_filters(parser)
+    filters.add_argument(
+        "--connection",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="connection number, or host:port of either end",
+    )
+    filters.add_argument(
+        "--slower-than",
+        type=duration_argument,
+        metavar="TIME",
+        help="only exchanges with a higher latency, such as 50ms",
+    )
+    filters.add_argument(
+        "--port",
+        type=port_argument,
+        action="append",
+        default=[],
+        metavar="N",
+        help="read only this TCP port; repeatable",
+    )
+    return filters
 
 
 def _master(text: str) -> str:

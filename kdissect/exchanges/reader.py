@@ -25,6 +25,7 @@ from kdissect.exchanges.watermark import earliest_unfinished
 from kdissect.jit.rows import Records, array_of, rows_of
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ORPHAN_RESPONSE, ExchangeRow
+from kdissect.streams.processor import Endpoints
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
 from kdissect.text import format_address, format_ip
 
@@ -85,9 +86,22 @@ class ExchangeReader:
             ends = self._processor.endpoints[connection]
             a = format_address(format_ip(ends.a_host), ends.a_port)
             b = format_address(format_ip(ends.b_host), ends.b_port)
-            client_is_b = array_of(self._processor.state.connections)["client_side"][connection] == 1
-            known = self._addresses[connection] = (b, a) if client_is_b else (a, b)
+            known = self._addresses[connection] = (b, a) if self.client_is_b(connection) else (a, b)
         return known
+
+    def endpoints(self, connection: int) -> Endpoints:
+        """Return the 4-tuple of a connection."""
+        return self._processor.endpoints[connection]
+
+    def client_is_b(self, connection: int) -> bool:
+        """Return whether end B of a connection that has an exchange is the client."""
+        return bool(array_of(self._processor.state.connections)["client_side"][connection] == 1)
+
+    def beginnings(self) -> Iterator[tuple[Endpoints, int]]:
+        """Yield 4-tuple and time of the first packet (ns) of each connection so far, by row."""
+        first_ns = array_of(self._processor.state.connections)["first_ns"]
+        for connection, ends in enumerate(self._processor.endpoints):
+            yield ends, int(first_ns[connection])
 
     def has_beginning(self, connection: int) -> bool:
         """Return whether the capture has the beginning of a connection."""

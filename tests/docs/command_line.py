@@ -108,7 +108,11 @@ def _filters_of(name: str) -> list[argparse.Action]:
 
 
 def _given(command: argparse.ArgumentParser) -> list[argparse.Action]:
-    return [action for action in command._actions if action.option_strings and action.dest != "help"]
+    return [
+        action
+        for action in command._actions
+        if action.option_strings and action.dest != "help" and action.help != argparse.SUPPRESS
+    ]
 
 
 def _key(action: argparse.Action) -> tuple[object, ...]:

@@ -25,11 +25,12 @@ from kdissect.capture.index.splits import (
 from kdissect.jit.decorators import jit_flat, jit_inner
 
 SECTION_MAGIC = b"\x0a\x0d\x0d\x0a"
-SECTION, INTERFACE, PACKET, SIMPLE_PACKET, STATISTICS, ENHANCED_PACKET, SECRETS = (
+SECTION, INTERFACE, PACKET, SIMPLE_PACKET, NAMES, STATISTICS, ENHANCED_PACKET, SECRETS = (
     0x0A0D0D0A,
     1,
     2,
     3,
+    4,
     5,
     6,
     10,

@@ -1,0 +1,174 @@
+"""`kdissect slice`: captures in, a capture out that holds the packets of chosen exchanges."""
+
+import argparse
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kdissect.capture.storage import is_uri, local_path
+from kdissect.cli.filter_options import duration_argument, exchange_filter
+from kdissect.cli.options import WHAT_PATHS_ARE, add_exchange_filters, add_keylog, add_quiet
+from kdissect.errors import OutputError, UsageError, UserError
+from kdissect.files import ScratchDirectory, UnfinishedOutput
+from kdissect.text import escape_control, format_size
+
+if TYPE_CHECKING:
+    from kdissect.capture.index.index import CaptureIndex
+    from kdissect.capture.inputs import Inputs
+    from kdissect.slice.packet_selection import ExchangeNumber, SliceRequest
+    from kdissect.slice.slice_writer import SliceCounts
+
+SPLIT_BYTES = 2 << 20  # read at a time
+EXCHANGE = re.compile(r"(\d{1,20})#(\d{1,20})")
+PRIVATE = 0o600
+NOTHING = "no exchange of these captures is selected: nothing was written"
+
+
+class _NotOffered(argparse.Action):
+    """An option of other commands that this one refuses, with the reason."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, _namespace: object, _values: object, option: str | None = None
+    ) -> None:
+        """Exit with 2."""
+        parser.error(f"{option} is not offered for slices yet: their packets are as captured")
+
+
+def add_slice(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `kdissect slice`."""
+    parser.description = (
+        "Write the packets of chosen exchanges as captured: whole connections, with a comment on each "
+        "packet that begins a chosen message."
+    )
+    parser.add_argument("paths", nargs="+", metavar="PATH", help=WHAT_PATHS_ARE)
+    parser.add_argument("-o", "--out", required=True, metavar="FILE", help="pcapng file to write")
+    scope = parser.add_mutually_exclusive_group()
+    scope.add_argument(
+        "--only-exchanges",
+        action="store_true",
+        help="only packets with bytes of the chosen exchanges, without handshake and acknowledgments",
+    )
+    scope.add_argument(
+        "--around",
+        type=duration_argument,
+        metavar="TIME",
+        help="of their connections, only packets up to this time before and after a chosen exchange, "
+        "such as 5s",
+    )
+    parser.add_argument(
+        "--with-secrets",
+        action="store_true",
+        help="also write the secrets of the TLS sessions in the slice; only you can read the file then",
+    )
+    add_keylog(parser)
+    add_quiet(parser)
+    parser.add_argument("--anonymize", action=_NotOffered, nargs=0, help=argparse.SUPPRESS)
+    filters = add_exchange_filters(parser)
+    filters.add_argument(
+        "--exchange",
+        type=exchange_argument,
+        action="append",
+        default=[],
+        metavar="ID#N",
+        help="exchange: connection number and ordinal, as tables and 'dump --format jsonl' have them",
+    )
+
+
+def slice(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    from kdissect.capture.index.index import index_captures
+    from kdissect.capture.inputs import open_inputs
+
+    target = Path(local_path(arguments.out))
+    with ScratchDirectory() as spool:
+        inputs = open_inputs(arguments.paths, str(spool))
+        _check_output(arguments.out, target, inputs)
+        found = index_captures(inputs.files, SPLIT_BYTES)
+        for warning in (*(f"passed over {reason}" for reason in inputs.skipped), *found.warnings):
+            sys.stderr.write(f"kdissect: {escape_control(warning)}\n")
+        try:
+            part = UnfinishedOutput(target)
+        except OSError as error:
+            raise OutputError.of(target, error) from None
+        with part:
+            summary = _write(arguments, found, part)
+            part.move()
+    if not arguments.quiet:
+        sys.stderr.write(f"kdissect: wrote {escape_control(str(target))}: {summary}\n")
+
+
+def exchange_argument(text: str) -> "ExchangeNumber":
+    """Return the exchange that CONNECTION#ORDINAL names. Raise ArgumentTypeError."""
+    from kdissect.slice.packet_selection import ExchangeNumber
+
+    parts = EXCHANGE.fullmatch(text)
+    if parts is None:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not an exchange; 4181226134213#17 is one: connection number and ordinal"
+        )
+    return ExchangeNumber(int(parts[1]), int(parts[2]))
+
+
+def _check_output(out: str, target: Path, inputs: "Inputs") -> None:
+    """Raise UserError if the slice cannot be written there, or would replace what is read."""
+    if is_uri(out) or out == "-":
+        raise UsageError("a slice is written to a local file: name one with --out")
+    if target.is_dir():
+        raise OutputError(f"cannot write to {target}: it is a directory")
+    names = [file.name for file in inputs.files if os.path.exists(file.name)] if target.exists() else []
+    if any(target.samefile(name) for name in names):
+        raise UsageError(f"{target} is one of the captures to read: name another file with --out")
+
+
+def _write(arguments: argparse.Namespace, found: "CaptureIndex", part: UnfinishedOutput) -> str:
+    """Write the slice. Return what is in it."""
+    from kdissect.exchanges.prescan import prescan_capture
+    from kdissect.exchanges.reader import ExchangeReader
+    from kdissect.slice.packet_selection import PacketComments, select
+    from kdissect.slice.session_secrets import SessionSecrets
+    from kdissect.slice.slice_writer import SliceWriter
+    from kdissect.streams.tls.keylog import keys_for
+
+    keys = keys_for(arguments.keylog, found.files)
+    prescan = prescan_capture(found.splits, arguments.port, keys)
+    reader = ExchangeReader(found.splits, arguments.port, prescan, keys)
+    comments = PacketComments()
+    try:
+        request = _request(arguments, found.earliest_time_ns or 0)
+        selection = select(reader, request, prescan.names, comments)
+        if not selection.exchanges:
+            raise UserError(NOTHING)
+        secrets = SessionSecrets(keys) if arguments.with_secrets else None
+        with part.binary_file(PRIVATE if arguments.with_secrets else 0o666) as out:
+            writer = SliceWriter(out, selection, secrets)
+            writer.write(found.files)
+    finally:
+        comments.close()
+    return _summary(writer.counts, selection.exchanges, selection.connections)
+
+
+def _request(arguments: argparse.Namespace, start_ns: int) -> "SliceRequest":
+    from kdissect.slice.packet_selection import SliceRequest, SliceScope
+
+    scope = SliceScope.CONNECTIONS
+    if arguments.only_exchanges:
+        scope = SliceScope.EXCHANGES
+    elif arguments.around is not None:
+        scope = SliceScope.AROUND
+    selected = exchange_filter(arguments, start_ns)
+    return SliceRequest(selected, frozenset(arguments.exchange), scope, arguments.around or 0)
+
+
+def _summary(counts: "SliceCounts", exchanges: int, connections: int) -> str:
+    text = (
+        f"{_counted(counts.packets, 'packet')} ({format_size(counts.bytes)}) of "
+        f"{_counted(exchanges, 'exchange')} on {_counted(connections, 'connection')}"
+    )
+    sessions = _counted(counts.secret_sessions, "TLS session")
+    return f"{text}, with the secrets of {sessions}" if counts.secret_sessions else text
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"

@@ -1,0 +1,47 @@
+"""`kdissect slice`: what it refuses, and who can read what it writes."""
+
+from pathlib import Path
+
+import pytest
+
+from kdissect.cli.main import main
+from tests.slice.sliced_capture import CAPTURES
+
+CAPTURE = CAPTURES / "expired.pcapng"
+
+
+def refusal(capfd: pytest.CaptureFixture[str], *options: str | Path) -> str:
+    try:
+        code: object = main(["slice", str(CAPTURE), *map(str, options)])
+    except SystemExit as stopped:
+        code = stopped.code
+    assert code == 2
+    text = capfd.readouterr().err
+    assert text.count("\n") == 1
+    return text
+
+
+def test_nothing_chosen_writes_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.pcapng"
+    assert "no exchange of these captures is selected" in refusal(capfd, "--topic", "nowhere", "-o", out)
+    assert "no exchange of these captures is selected" in refusal(capfd, "--exchange", "1#1", "-o", out)
+    assert not [path for path in tmp_path.iterdir() if "pcapng" in path.name]
+
+
+def test_refusals(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.pcapng"
+    assert "not offered for slices yet" in refusal(capfd, "--anonymize", "-o", out)
+    assert "is not an exchange" in refusal(capfd, "--exchange", "17", "-o", out)
+    assert "is one of the captures to read" in refusal(capfd, "-o", CAPTURE)
+    assert "it is a directory" in refusal(capfd, "-o", tmp_path)
+    assert "to a local file" in refusal(capfd, "-o", "s3://bucket/out.pcapng")
+    assert "cannot write to" in refusal(capfd, "-o", tmp_path / "missing" / "out.pcapng")
+    assert "not allowed with" in refusal(capfd, "--around", "5s", "--only-exchanges", "-o", out)
+    assert not [path for path in tmp_path.iterdir() if "pcapng" in path.name]
+
+
+def test_secrets_are_for_their_owner_only(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.pcapng"
+    assert main(["slice", str(CAPTURE), "--with-secrets", "-o", str(out)]) == 0
+    assert out.stat().st_mode & 0o777 == 0o600
+    assert "exchanges on" in capfd.readouterr().err
