@@ -32,6 +32,9 @@ def path_dead(case: Case) -> Diagnosis | None:
     silent = case.anchor
     if case.near(("large_segments_stuck",), Relation.CLIENT, before_ns=EVER):
         return None
+    dropped = case.near(("idle_connection_dropped",), Relation.CLIENT)
+    if any(abs(one.begin_ns - silent.begin_ns) <= 2 * SECOND for one in dropped):
+        return None  # the server is silent on the only connection that was used, and others pass
     lasted = format_duration(silent.measures["silent_ns"])
     ending = f"for {lasted}" if silent.end_ns is not None else f"for {lasted}, to the end of the capture"
     repeats = silent.measures["repeats"]

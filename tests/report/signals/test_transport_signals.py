@@ -56,6 +56,20 @@ def test_a_connection_that_was_dropped_while_it_was_idle() -> None:
     assert "9.00s of silence" in incident.headline
 
 
+def test_an_idle_connection_that_was_the_only_one_in_use_is_no_dead_path() -> None:
+    """The server has nothing to send for a while, until the client opens another connection."""
+    steps = [
+        row
+        for row in traffic()
+        if row["client_host"] != CLIENT
+        or row["server_host"] != BROKER
+        or row["to_server"]
+        or not CUT_S <= (row["begin_ns"] - BEGIN) // SECOND < CUT_S + 5
+    ]
+    found = causes(report_of(steps, [stuck(1, 100, **IDLE)]))
+    assert [cause for cause, _ in found] == ["idle_connection_dropped"]
+
+
 def test_a_connection_that_the_server_had_closed_was_not_dropped() -> None:
     connections = pair_connections()
     connections[0] |= {"closed_ns": BEGIN + 10 * SECOND, "closed_by": "server"}
