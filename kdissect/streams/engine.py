@@ -82,9 +82,9 @@ class StreamEngine:
     """The state of a set of connections, and the loops over it.
 
     Connections are rows, counted from 0. All of them together hold at most `most_held` bytes of what waits.
-    With `tokens` raw SASL tokens are returned as exchanges, too. The methods that may meet whole records of TLS
-    are given `take_records` each time: an engine that kept it would be part of a circle of references, and its
-    memory would stay until the garbage collector runs.
+    With `tokens` raw SASL tokens are returned as exchanges, too. The methods that may meet whole records of
+    TLS are given `take_records` each time: an engine that kept it would be part of a circle of references,
+    and its memory would stay until the garbage collector runs.
 
     A batch of exchanges is valid until the next one is asked for.
     """
