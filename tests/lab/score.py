@@ -23,7 +23,7 @@ from typing import Any
 
 from kdissect.cli.arguments import parse
 from kdissect.cli.context import prepare_run, spark_engine
-from kdissect.cli.report_build import report_input
+from kdissect.cli.report_build import report_input, signal_grid
 from kdissect.report.model.findings import Evidence
 from kdissect.report.model.summary import Summary
 from kdissect.spark.connect import ConnectEngine
@@ -169,7 +169,8 @@ def judge(engine: Engine | ConnectEngine, captures: Iterable[Recording]) -> Iter
     for capture, truth in captures:
         arguments = parse(["analyze", "--quiet", str(capture)])
         run = prepare_run(engine, arguments, arguments.paths)
-        yield Verdict(truth, lines_of(report_input(run, arguments, more_to_come=True).summary()))
+        found = report_input(run, arguments, steps=signal_grid(run), more_to_come=True)
+        yield Verdict(truth, lines_of(found.summary()))
 
 
 def table(verdicts: Sequence[Verdict]) -> Iterator[str]:
