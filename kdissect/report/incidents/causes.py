@@ -78,7 +78,8 @@ CAUSES = (
         links=FOLLOWS_A_LOST_SERVER,
         needs="most connections of a server end within a moment while their clients go on, and new attempts "
         "are refused or requests were cut off",
-        against="leadership moved away from the server before: it was stopped in good order",
+        against="leadership moved away from the server before, and hardly any request was under way: it was "
+        "stopped in good order",
         means="The process of the broker ended without a handover, or its machine did.",
         next="the broker's log, the kernel's log (out of memory), who or what killed the process",
     ),
@@ -110,7 +111,7 @@ CAUSES = (
         needs="no byte from a server on any connection for a second or more, while requests of several "
         "connections waited",
         against="its host did not acknowledge packets either: then the path or the host is dead",
-        means="The process stood still while its host went on: a pause of the collector of garbage, a disk "
+        means="The process stood still while its host went on: a garbage collection pause, a disk "
         "that hung, a paused virtual machine or container.",
         next="the broker's log of garbage collection, its disks, its host (steal time, limits of the "
         "container) at that moment",

@@ -284,7 +284,7 @@ NETWORK_CAUSES = (
         needs="a client closes its receive window for 200 ms or more, several times or for a second in all",
         against="the window of the server is closed: then the server does not read",
         means="The client does not take in what it asked for: its process is busy, paused or out of memory.",
-        next="the client's processing between polls, its processors and its collector of garbage",
+        next="the client's processing between polls, its processors and garbage collection",
     ),
     Cause(
         name="wrong_advertised_listener",

@@ -40,6 +40,8 @@ def broker_killed(case: Case) -> Diagnosis | None:
     """Connections of a server ended together, and nothing announced it."""
     if _handover(case):
         return None
+    if _was_busy(case.anchor):
+        return _gone(case, "died", "requests were under way on most of its connections when they ended")
     return _gone(case, "died", "no partition moved away before its connections ended")
 
 
@@ -51,8 +53,21 @@ def broker_stopped(case: Case) -> Diagnosis | None:
     return _gone(case, "was stopped", "partitions moved away before its connections ended", tuple(before))
 
 
+def _was_busy(ended: Signal) -> bool:
+    """Return whether requests were under way on most connections when they ended.
+
+    A broker that stops in good order answers what it has begun, and nobody sends more to it by then.
+    """
+    return 2 * ended.measures["cut"] >= ended.measures["connections"]
+
+
 def _handover(case: Case) -> list[Signal]:
-    """Return signals of a handover: the server no longer leads or coordinates, and still answers."""
+    """Return signals of a handover: the server no longer leads or coordinates, and still answers.
+
+    An election shortly before is none if the server was still at work when its connections ended.
+    """
+    if _was_busy(case.anchor):
+        return []
     moved = case.near(HANDOVER, Relation.SUBJECT, before_ns=HANDOVER_NS, after_ns=0)
     before = [signal for signal in moved if signal.begin_ns < case.anchor.begin_ns - SECOND // 20]
     known = sum(signal.measures["clients"] + signal.measures["replicas"] for signal in before)

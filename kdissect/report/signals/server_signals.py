@@ -32,7 +32,7 @@ SERVER_KINDS = (
 
 SECOND = 10**9
 SILENT_NS = SECOND
-"""A shorter silence is not worth a signal: collectors of garbage and busy hosts pause for less."""
+"""A shorter silence is not worth a signal: garbage collection and busy hosts pause for less."""
 
 SILENT_CONNECTIONS = 2
 TOGETHER_NS = SECOND // 4
