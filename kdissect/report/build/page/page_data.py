@@ -23,6 +23,8 @@ from kdissect.report.build.page.pivot import (
 )
 from kdissect.report.build.page.producer_panel import describe_producers, describe_transactions
 from kdissect.report.build.page.size_budget import (
+    LONGEST,
+    LONGEST_SENTENCE,
     PAGE,
     fitting_rows,
     json_size,
@@ -39,6 +41,9 @@ from kdissect.report.timeline.timeline_tables import CELL_BITS
 MOST_ERRORS, MOST_FAULTS, MOST_TOPICS = 200, 50, 200
 NOT_SHORTENED = ("capture", "filters", "topic_pivot", "failures")
 """Parts whose texts stay as they are: they have no names, or paths from which commands are made."""
+
+LONGEST_OF = {"incidents": LONGEST_SENTENCE, "findings": LONGEST_SENTENCE}
+"""Parts with sentences, which must be read to their end."""
 
 MOST_FOR_GROUPS, MOST_FOR_PRODUCERS, MOST_FOR_TRANSACTIONS, MOST_FOR_TOPIC_NAMES = (
     500_000,
@@ -98,7 +103,10 @@ def make_page_data(summary: Summary, partial: Partial, grid: Grid) -> Plain:
         "round_trips": round_trips(names),
         "doubts": to_plain(summary.doubts),
     }
-    result = {name: part if name in NOT_SHORTENED else shorten(part) for name, part in result.items()}
+    result = {
+        name: part if name in NOT_SHORTENED else shorten(part, LONGEST_OF.get(name, LONGEST))
+        for name, part in result.items()
+    }
     return result | {"pivot": make_pivot(names, PAGE - json_size(result))}
 
 

@@ -10,6 +10,9 @@ PAGE = 2_800_000
 LONGEST = 240
 """Characters of a text: a client id may have 32,767, and the page has many of them."""
 
+LONGEST_SENTENCE = 600
+"""Characters of a sentence, which has several names in it and must be read to its end."""
+
 T = TypeVar("T")
 
 
@@ -29,12 +32,12 @@ def fitting_rows(rows: Sequence[T], most: int) -> list[T]:
     return kept
 
 
-def shorten(value: Any) -> Any:
+def shorten(value: Any, longest: int = LONGEST) -> Any:
     """Return a value with the middle of long texts left out; equal texts are shortened alike."""
     if isinstance(value, str):
-        return value if len(value) <= LONGEST else f"{value[: LONGEST // 2]}…{value[-LONGEST // 4 :]}"
+        return value if len(value) <= longest else f"{value[: longest // 2]}…{value[-longest // 4 :]}"
     if isinstance(value, dict):
-        return {shorten(name): shorten(inner) for name, inner in value.items()}
+        return {shorten(name, longest): shorten(inner, longest) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [shorten(inner) for inner in value]
+        return [shorten(inner, longest) for inner in value]
     return value

@@ -27,7 +27,7 @@ function finding(one) {
   const node = el("details.finding", { open: openFindings.has(one.name), "data-name": one.name },
     el("summary", {},
       el(`span.severity.${one.severity}`, { text: one.severity }),
-      el("span.title", { text: shown(one.title) }),
+      el("span.title", { text: shown(one.title, LONGEST_SENTENCE) }),
       el("span.when", { text: one.from === null ? "" : when(one) })),
     el("div.body", {},
       el("ul.evidence", {}, kept.slice(0, 8).map((row) => evidence(one, row)), rest(one, kept)),

@@ -72,12 +72,13 @@ function plural(number, noun, many = `${noun}s`) {
 }
 
 const LONGEST = 120; // characters of a name; what is longer has neither sense nor room
+const LONGEST_SENTENCE = 600;
 
 // Characters without a glyph, or that reverse text, are written as escapes.
-function shown(text) {
+function shown(text, longest = LONGEST) {
   if (text === null || text === undefined) return NONE;
   const full = String(text);
-  const some = full.length > LONGEST ? `${full.slice(0, LONGEST / 2)}…${full.slice(-LONGEST / 4)}` : full;
+  const some = full.length > longest ? `${full.slice(0, longest / 2)}…${full.slice(-longest / 4)}` : full;
   return some.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,
     (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

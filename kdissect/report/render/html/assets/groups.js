@@ -40,7 +40,7 @@ function groupBlock(group) {
     group.errors ? plural(group.errors, "response with an error", "responses with errors") : null].filter(Boolean);
   const chart = el("div.panel");
   const block = el("div.block", { "data-group": group.name },
-    el("div.title", {}, el("button.pick", { type: "button", "aria-pressed": String(filter.group === group.name), onclick: () => toggle("group", group.name), text: shown(group.name) }), el("span.soft", { text: facts.map(shown).join(" · ") })),
+    el("div.title", {}, el("button.pick", { type: "button", "aria-pressed": String(filter.group === group.name), onclick: () => toggle("group", group.name), text: shown(group.name) }), el("span.soft", { text: facts.map((text) => shown(text)).join(" · ") })),
     group.members.length ? chart : el("p.soft", { text: "No member joined or left during the capture." }));
   after(() => {
     if (group.members.length) memberChart(chart, group);
@@ -116,7 +116,7 @@ function rebalanceTable(group) {
     { key: "joined", label: "Joined", number: false, cell: (round) => who(round.joined) },
     { key: "left", label: "Left", number: false, cell: (round) => who(round.left) },
     { key: "gone", label: "Gone", title: "members of the previous generation that did not leave and did not come back", number: false, cell: (round) => (round.gone.length ? el("span.bad", {}, who(round.gone)) : el("span.faint", { text: NONE })) },
-    { key: "reasons", label: "Said", number: false, cell: (round) => listed(round.reasons.map(shown), 1) },
+    { key: "reasons", label: "Said", number: false, cell: (round) => listed(round.reasons.map((text) => shown(text)), 1) },
     { key: "look", label: "", cell: (round) => packetButton(`${group.name}, ${round.generation}`, round.ref, round.start) },
   ], { id: `group ${group.name}`, rows, label: `rebalances of ${group.name}` }));
 }

@@ -13,17 +13,17 @@ function incident(one, place) {
   const node = el("details.finding.incident", { open: openIncidents.has(place), "data-name": one.cause },
     el("summary", {},
       el(`span.severity.${one.severity}`, { text: one.severity }),
-      el("span.title", { text: shown(one.title) }),
+      el("span.title", { text: shown(one.title, LONGEST_SENTENCE) }),
       el("span.when", { text: when(one) })),
     el("div.body", {},
       el("div", {},
         lanes(one),
-        el("ul.evidence", {}, one.consequences.map((text) => el("li", { text: shown(text) }))),
+        el("ul.evidence", {}, one.consequences.map((text) => el("li", { text: shown(text, LONGEST_SENTENCE) }))),
         el("details.inner", {}, el("summary", { text: "Evidence" }), el("ul.evidence", {}, one.evidence.filter(isAbout).map((row) => evidence(named, row))))),
       el("div.advice", {},
         el("p", {}, el("b", { text: "What it means" }), sentence(one.means)),
         el("p", {}, el("b", { text: "Look at next" }), sentence(one.next)),
-        one.reasons.length ? el("p", {}, el("b", { text: `Why (confidence ${one.confidence})` }), one.reasons.map(shown).join("; ")) : null,
+        one.reasons.length ? el("p", {}, el("b", { text: `Why (confidence ${one.confidence})` }), one.reasons.map((text) => shown(text, LONGEST_SENTENCE)).join("; ")) : null,
         el("button.look", { type: "button", text: "narrow to this", onclick: () => narrowTo(one.from, one.to, {}) }))));
   node.addEventListener("toggle", () => openIncidents[node.open ? "add" : "delete"](place));
   return node;
@@ -40,9 +40,9 @@ function lanes(one) {
       el("span.soft", { text: shown(lane.subject), title: shown(lane.subject) }),
       el("div.track", {}, lane.bars.map((bar) => el("span.bar", {
         css: { left: share(bar.from), width: share(from + Math.max(bar.to - bar.from, 0)) },
-        tabindex: "0", role: "img", "aria-label": shown(bar.text),
-        onmousemove: (event) => tip(event, shown(bar.text)), onmouseleave: untip,
-        onfocus: (event) => tip(event, shown(bar.text)), onblur: untip,
+        tabindex: "0", role: "img", "aria-label": shown(bar.text, LONGEST_SENTENCE),
+        onmousemove: (event) => tip(event, shown(bar.text, LONGEST_SENTENCE)), onmouseleave: untip,
+        onfocus: (event) => tip(event, shown(bar.text, LONGEST_SENTENCE)), onblur: untip,
       }))))),
     one.lanes_omitted ? el("p.soft", { text: `and ${plural(one.lanes_omitted, "more subject")}` }) : null,
     el("p.soft", { text: `${clock(from)} – ${clock(to)}` }));

@@ -21,7 +21,7 @@ function qualitySection(body) {
     el("div.scroll", { css: { "margin-top": "14px" } }, el("table", {}, el("tbody", {},
       fact("Files", capture.files.map((name) => el("div.mono", { text: shown(name) }))),
       fact("Packets", `${count(capture.packets)}, ${size(capture.bytes)}; TCP ${count(capture.tcp_packets)}, other ${count(capture.non_tcp_packets)}`),
-      fact("Link", capture.link_types.map(shown).join(", ") || NONE),
+      fact("Link", capture.link_types.map((text) => shown(text)).join(", ") || NONE),
       fact("Connections", protocols || NONE),
       fact("Began", `${count(traffic.opened_by_handshake)} with their handshake, ${count(traffic.midstream)} before the capture`),
       fact("Ended", `${count(traffic.closed_by_fin)} closed, ${count(traffic.closed_by_rst)} reset, ${count(traffic.still_open)} still open`),

@@ -68,7 +68,7 @@ function setTheme(name) {
 
 function drawTop() {
   const { capture, totals, traffic } = DATA;
-  const names = capture.files.map(shown);
+  const names = capture.files.map((text) => shown(text));
   const button = el("button.quiet", { type: "button" });
   const label = () => { button.textContent = theme() === "dark" ? "Light" : "Dark"; };
   button.addEventListener("click", () => {
@@ -87,7 +87,7 @@ function drawTop() {
   replace(byId("top"), el("div.wide", {}, el("div", {}, el("div.brand", { text: "kdissect" }),
     el("h1", { text: names.length === 1 ? names[0] : `${count(names.length)} captures` }),
     el("p.meta", {}, facts.filter(Boolean).map((text) => el("span", { text }))),
-    DATA.filters.length ? el("p.meta.warn", { text: `Filters: ${DATA.filters.map((row) => `${row.option} ${row.values.map(shown).join(", ")}`).join("; ")}` }) : null), button));
+    DATA.filters.length ? el("p.meta.warn", { text: `Filters: ${DATA.filters.map((row) => `${row.option} ${row.values.map((text) => shown(text)).join(", ")}`).join("; ")}` }) : null), button));
   replace(byId("foot"), el("div.wide", {}, el("p", { text: `Made by kdissect ${DATA.kdissect}. Latency is from the last byte of a request to the first byte of its response, as captured; percentiles are nearest-rank, of the whole capture within 0.4 %, of a selection within 6 %. Packet numbers count as Wireshark does, from 1 in each file. This file makes no network requests.` })));
 }
 

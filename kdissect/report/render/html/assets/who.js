@@ -117,7 +117,7 @@ function clientsSection(body) {
   if (by.has(-1)) rows.push({ client: -1, host: null, software: [], connections: null, sums: by.get(-1) });
   rows.sort((a, b) => b.sums.latency - a.sums.latency || b.sums.n - a.sums.n);
   fill(body, [rows.length ? table([
-    { key: "client", label: "Client", number: false, cell: (row) => [clientName(row.client), under([row.host === null ? "" : row.host, row.software.join(", ")].filter(Boolean).map(shown).join(" · "))], sort: (row) => clientName(row.client) },
+    { key: "client", label: "Client", number: false, cell: (row) => [clientName(row.client), under([row.host === null ? "" : row.host, row.software.join(", ")].filter(Boolean).map((text) => shown(text)).join(" · "))], sort: (row) => clientName(row.client) },
     { key: "n", label: "Calls", cell: (row) => count(row.sums.n), sort: (row) => row.sums.n },
     { key: "did", label: "Requests sent", number: false, cell: (row) => doings(did, row.client) },
     shareOf(rows), ...latencyColumns((row) => row.client >= 0 && row.all.service), errorsColumn, silentColumn,
