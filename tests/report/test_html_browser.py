@@ -127,7 +127,7 @@ def by(rows, *names):
 def test_quiet_and_offline(tab, made, name):
     page = made[0] / f"{name}.html"
     tab.open(page)
-    assert tab.run("return document.querySelectorAll('section').length") == (3 if name == "empty" else 14)
+    assert tab.run("return document.querySelectorAll('section').length") == (3 if name == "empty" else 15)
     asked = [url for url in tab.requests() if not url.startswith("data:")]
     assert asked == [page.resolve().as_uri()]
     assert tab.complaints() == []
@@ -404,7 +404,7 @@ def test_paper_shows_sections_and_no_controls(tab, made):
     assert tab.run("return [...document.querySelectorAll('details.finding')].every((one) => one.open)")
     assert (
         tab.run("return [...document.querySelectorAll('h2')].filter((one) => one.offsetHeight > 0).length")
-        == 14
+        == 15
     )
 
 
