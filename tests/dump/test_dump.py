@@ -271,7 +271,7 @@ def test_limit_and_brief(dump: Dump) -> None:
     [
         ["--api", "Nonsense"],
         ["--error", "NO_SUCH_ERROR"],
-        ["--since", "2026-05-01T12:00:00"],
+        ["--since", "2026-05-01T12:60:00"],
         ["--since", "yesterday"],
         ["--slower-than", "50"],
         ["--limit", "0"],

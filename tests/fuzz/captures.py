@@ -26,6 +26,7 @@ from kdissect.capture.inputs import (
 )
 from kdissect.capture.scan import scan_split
 from kdissect.capture.segment_index import (
+    FLAG_ACK_ONLY,
     FLAG_BARE_ACK,
     FLAGS,
     unpack,
@@ -158,7 +159,8 @@ def _described(files: tuple[CaptureFile, ...], split_bytes: int) -> dict[tuple, 
         ends = zip(*(rows[name].to_pylist() for name in ENDS), strict=True)
         for who, start, stop in zip(ends, (stops - counts).tolist(), stops.tolist(), strict=True):
             part = segments[:, start:stop]
-            kept = part[:, part[FLAGS] & FLAG_BARE_ACK == 0]  # every split has its own
+            # Every split begins its acknowledgments anew.
+            kept = part[:, part[FLAGS] & (FLAG_BARE_ACK | FLAG_ACK_ONLY) == 0]
             described.setdefault(who, []).append(kept.T.tobytes())
     assert packets == seen.packets
     return {who: b"".join(parts) for who, parts in described.items()}

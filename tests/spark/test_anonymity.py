@@ -36,6 +36,9 @@ Rows = dict[str, list[dict[str, Any]]]
 NO_NAMES = {
     "opened",
     "closed",
+    "closed_by",
+    "kind",
+    "outcome",
     "protocol",
     "event",
     "sasl_outcome",

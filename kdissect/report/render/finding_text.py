@@ -12,7 +12,7 @@ from kdissect.text import display_width, format_count, truncate
 STYLES = {Severity.CRITICAL: f"{BOLD};{RED}", Severity.WARNING: YELLOW, Severity.NOTE: DIM}
 EVIDENCE_SHOWN = {Severity.CRITICAL: 4, Severity.WARNING: 3, Severity.NOTE: 1}
 EVIDENCE_IN_SHORT = {Severity.CRITICAL: 2, Severity.WARNING: 1, Severity.NOTE: 0}
-LINES_IN_SHORT = 16
+LINES_IN_SHORT, LINES_BESIDE_INCIDENTS = 16, 5
 """Lines of findings that leave room for the rest on one screen; what does not fit is counted."""
 
 LABEL_WIDTH = 9
@@ -29,7 +29,8 @@ def findings(summary: Summary, terminal: Terminal) -> list[str]:
         return [] if summary.incidents else [*lines, " " + terminal.paint("no problems found", GREEN)]
     for at, finding in enumerate(shown):
         more = _in_full(finding, terminal) if terminal.full else _in_short(finding, terminal)
-        if not terminal.full and len(lines) + len(more) > LINES_IN_SHORT:
+        room = LINES_BESIDE_INCIDENTS if summary.incidents else LINES_IN_SHORT
+        if not terminal.full and len(lines) + len(more) > room:
             left = counted(len(shown) - at, "more finding")
             return [*lines, INDENT + terminal.paint(terminal.show(f"… and {left}: --full"), DIM)]
         lines += more

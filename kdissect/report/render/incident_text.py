@@ -11,7 +11,9 @@ from kdissect.report.wording import counted, listed
 from kdissect.text import format_duration
 
 CONSEQUENCES_IN_SHORT = 3
-INCIDENTS_IN_SHORT = 4
+LINES_IN_SHORT = 12
+"""Lines of incidents that leave room for the rest on one screen; the first incident is always shown."""
+
 CLIENTS_NAMED = 3
 
 
@@ -20,13 +22,12 @@ def incidents(summary: Summary, terminal: Terminal) -> list[str]:
     if not summary.incidents:
         return []
     lines = [heading("Incidents", "greatest impact first", terminal)]
-    shown = summary.incidents if terminal.full else summary.incidents[:INCIDENTS_IN_SHORT]
-    for incident in shown:
-        lines += _incident(incident, terminal)
-    left = len(summary.incidents) - len(shown)
-    if left:
-        more = terminal.show(f"… and {counted(left, 'more incident')}: --full")
-        lines.append(INDENT + terminal.paint(more, DIM))
+    for at, incident in enumerate(summary.incidents):
+        more = _incident(incident, terminal)
+        if at and not terminal.full and len(lines) + len(more) > LINES_IN_SHORT:
+            left = counted(len(summary.incidents) - at, "more incident")
+            return [*lines, INDENT + terminal.paint(terminal.show(f"… and {left}: --full"), DIM)]
+        lines += more
     return lines
 
 

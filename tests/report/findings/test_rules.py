@@ -51,7 +51,7 @@ GRAVE: dict[str, set[str]] = {
         "not_authorized",
         "throttled",
     },
-    "expired.pcapng": {"member_expired", "commit_failed", "behind_long_poll", "rebalance_storm"},
+    "expired.pcapng": {"member_expired", "commit_failed", "behind_long_poll"},
     "rough-link.pcapng": set(),
     "starved.pcapng": {"capture_loss"},
     "clock-step.pcapng": {"clock_steps"},

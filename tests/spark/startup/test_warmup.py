@@ -16,6 +16,8 @@ PACKAGE = Path(kdissect.__file__).parent
 SELDOM_NEEDED = {  # small kernels that are compiled when they are first called
     "kdissect.capture.flow_table.fill_slots",  # more than 256 connections in one split
     "kdissect.exchanges.watermark.earliest_unfinished",
+    "kdissect.slice.packet_match.read_headers",
+    "kdissect.tables.log_ends.move_ends",  # many partitions in one task
     "kdissect.streams.memory_budget._add_up",  # connections that hold too much together
     "kdissect.streams.tls.held_records._let_go",  # connections that TLS protects
     "kdissect.streams.tls.held_records._list_chunks",
