@@ -1,4 +1,4 @@
-"""Runs `attacked_ports` in a Python of its own: its Spark needs settings of its own, and one process has one."""
+"""Runs `attacked_ports` in a Python of its own, since its Spark has settings of its own."""
 
 import os
 import subprocess
