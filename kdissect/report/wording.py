@@ -12,6 +12,11 @@ def counted(count: int, noun: str) -> str:
     return f"{format_count(count)} {noun}" if count == 1 else f"{format_count(count)} {noun}s"
 
 
+def capitalized(text: str) -> str:
+    """Return a text as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
+
+
 def listed(names: Sequence[str], most: int) -> str:
     """Return the first names separated by commas, and the number of others: a, b and 3 more."""
     more = len(names) - most

@@ -74,12 +74,11 @@ def compare_latencies(reference: Latencies, replayed: Latencies) -> list[dict[st
 
     What is slower comes first, the largest difference ahead.
     """
-    rows = [
-        _row(subject, per_mille, sorted(reference[subject]), sorted(replayed[subject]))
-        for subject in sorted(replayed)
-        for per_mille in QUANTILES_PER_MILLE
-        if reference.get(subject)
-    ]
+    rows = []
+    for subject in sorted(replayed):
+        if reference.get(subject):
+            before, after = sorted(reference[subject]), sorted(replayed[subject])
+            rows += [_row(subject, per_mille, before, after) for per_mille in QUANTILES_PER_MILLE]
     return sorted(rows, key=lambda row: (row["difference"] != LatencyDifference.SLOWER, -row["more_ms"]))
 
 

@@ -37,6 +37,15 @@ class Relation(Enum):
     ANYWHERE = "any subject"
 
 
+NAMES_OF = {
+    Relation.SERVER: "servers",
+    Relation.CLIENT: "clients",
+    Relation.GROUP: "groups",
+    Relation.TOPIC: "topics",
+}
+"""The field of a signal in which a relation looks for names."""
+
+
 class Link(NamedTuple):
     """Signals that a cause explains: their kinds, their relation, and when they begin.
 
@@ -64,13 +73,7 @@ class Diagnosis(NamedTuple):
 
     def names(self, relation: Relation) -> set[str]:
         """Return the servers, clients, groups or topics of the incident itself."""
-        field = {
-            Relation.SERVER: "servers",
-            Relation.CLIENT: "clients",
-            Relation.GROUP: "groups",
-            Relation.TOPIC: "topics",
-        }[relation]
-        return {name for signal in self.core for name in getattr(signal, field)}
+        return {name for signal in self.core for name in getattr(signal, NAMES_OF[relation])}
 
 
 class Case:
@@ -110,10 +113,7 @@ def explains(diagnosis: Diagnosis, link: Link, signal: Signal, capture_end_ns: i
         return True
     if link.relation is Relation.SUBJECT:
         return signal.subject == diagnosis.subject
-    field = {"SERVER": "servers", "CLIENT": "clients", "GROUP": "groups", "TOPIC": "topics"}[
-        link.relation.name
-    ]
-    return not diagnosis.names(link.relation).isdisjoint(getattr(signal, field))
+    return not diagnosis.names(link.relation).isdisjoint(getattr(signal, NAMES_OF[link.relation]))
 
 
 class Cause(NamedTuple):

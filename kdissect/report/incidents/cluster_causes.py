@@ -10,7 +10,7 @@ from collections import Counter
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Relation
 from kdissect.report.model.incidents import Subject, SubjectKind
-from kdissect.report.wording import counted, listed
+from kdissect.report.wording import capitalized, counted, listed
 from kdissect.text import format_clock, format_duration
 
 ELECTED_THINGS = 2
@@ -117,7 +117,7 @@ def follower_behind(case: Case) -> Diagnosis | None:
         silent.subject,
         min(signal.begin_ns for signal in around),
         silent.end_ns,
-        f"{name[:1].upper()}{name[1:]} fetched nothing from {leader} from {format_clock(silent.begin_ns)} "
+        f"{capitalized(name)} fetched nothing from {leader} from {format_clock(silent.begin_ns)} "
         f"{ending}: its replicas fall behind",
         0.75,
         tuple(around),

@@ -12,7 +12,7 @@ tls_failure                TLS handshakes fail, and why
 from kdissect.report.incidents.cause import SECOND, Case, Cause, Diagnosis, Layer, Link, Relation
 from kdissect.report.model.findings import Severity
 from kdissect.report.model.incidents import Signal, SubjectKind
-from kdissect.report.wording import counted, listed
+from kdissect.report.wording import capitalized, counted, listed
 from kdissect.text import format_clock, format_duration
 
 CRITICAL, WARNING, NOTE = Severity
@@ -89,10 +89,8 @@ def large_packets_lost(case: Case) -> Diagnosis | None:
     return _diagnosis(
         case,
         f"Large packets from {stuck.subject.name} never arrive since {format_clock(stuck.begin_ns)}: "
-        f"segments "
-        f"of {stuck.measures['smallest_stuck_bytes']:,} bytes or more of {_clients(stuck)} were sent "
-        f"again and "
-        f"again, while up to {stuck.measures['largest_acked_bytes']:,} bytes pass",
+        f"segments of {stuck.measures['smallest_stuck_bytes']:,} bytes or more of {_clients(stuck)} were "
+        f"sent again and again, while up to {stuck.measures['largest_acked_bytes']:,} bytes pass",
         0.9,
         speaks_for=("small segments pass on the same path at the same time",),
     )
@@ -106,8 +104,7 @@ def idle_connection_dropped(case: Case) -> Diagnosis | None:
         f"An idle connection of {_clients(dropped)} was dropped on the way: after "
         f"{format_duration(dropped.measures['idle_ns'])} of silence, the request at "
         f"{format_clock(dropped.begin_ns)} was sent again {counted(dropped.measures['repeats'], 'time')} "
-        f"without "
-        f"an acknowledgment ({counted(dropped.measures['connections'], 'connection')} between "
+        f"without an acknowledgment ({counted(dropped.measures['connections'], 'connection')} between "
         f"{dropped.subject.name})",
         0.85,
         speaks_for=("other connections between the same hosts went on", "nobody had closed the connection"),
@@ -119,9 +116,9 @@ def slow_reader(case: Case) -> Diagnosis | None:
     closed = case.anchor
     return _diagnosis(
         case,
-        f"{_capital(closed.subject.name)} reads too slowly since {format_clock(closed.begin_ns)}: it "
-        f"closed its "
-        f"receive window {counted(closed.measures['times'], 'time')}, for "
+        f"{_capitalized_kind(closed.subject.name)} reads too slowly since "
+        f"{format_clock(closed.begin_ns)}: it closed its receive window "
+        f"{counted(closed.measures['times'], 'time')}, for "
         f"{format_duration(closed.measures['closed_ns'])} in all and up to "
         f"{format_duration(closed.measures['longest_ns'])}, and responses waited for it",
         0.85,
@@ -132,7 +129,7 @@ def slow_reader(case: Case) -> Diagnosis | None:
 def wrong_advertised_listener(case: Case) -> Diagnosis | None:
     """An address that Metadata names never accepts a connection."""
     refused = case.anchor
-    sentence = _capital(refused.sentence)
+    sentence = _capitalized_kind(refused.sentence)
     clients = f"; clients: {_clients(refused)}" if refused.clients else ""
     return _diagnosis(
         case, sentence + clients, 0.9, speaks_for=("nobody connected to that address in the whole capture",)
@@ -142,7 +139,7 @@ def wrong_advertised_listener(case: Case) -> Diagnosis | None:
 def tls_failure(case: Case) -> Diagnosis | None:
     """TLS handshakes of a client or a host fail."""
     failed = case.anchor
-    return _diagnosis(case, _capital(failed.sentence), 0.9)
+    return _diagnosis(case, _capitalized_kind(failed.sentence), 0.9)
 
 
 def _diagnosis(case: Case, headline: str, confidence: float, speaks_for: tuple[str, ...] = ()) -> Diagnosis:
@@ -163,8 +160,9 @@ def _clients(signal: Signal) -> str:
     return listed(signal.clients, CLIENTS_NAMED) or signal.subject.name
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:] if text.startswith(("broker ", "host ")) else text
+def _capitalized_kind(text: str) -> str:
+    """Return a text as the beginning of a sentence; the names of clients stay as they are."""
+    return capitalized(text) if text.startswith(("broker ", "host ")) else text
 
 
 WAITED = (
@@ -211,8 +209,7 @@ NETWORK_CAUSES = (
         needs="no packet from a host for 2 s or more while the same data was sent to it again and again",
         against="its host acknowledges: then the process is frozen",
         means="Packets between these hosts were dropped: a cable, a switch, a firewall, a route, or a "
-        "host that "
-        "is off.",
+        "host that is off.",
         next="the network between the two, firewalls and security groups changed at that moment, the host "
         "itself",
     ),
@@ -236,8 +233,7 @@ NETWORK_CAUSES = (
         judge=path_lossy,
         links=FOLLOWS_A_BAD_PATH,
         needs="data on a path is acknowledged only after it was sent again, in several seconds of 20, "
-        "four times "
-        "as often as elsewhere",
+        "four times as often as elsewhere",
         against="all paths lose as much: then the host that captured was busy",
         means="Packets get lost on the way since that moment: a bad link, a full queue, a duplex mismatch.",
         next="error counters and drops of interfaces on the way; links that are full",
@@ -301,8 +297,7 @@ NETWORK_CAUSES = (
             ),
         ),
         needs="an address that a broker's Metadata names refuses or ignores all attempts in the capture, "
-        "while "
-        "the broker talks at another address or port",
+        "while the broker talks at another address or port",
         against="somebody connected to it before or later: then the broker was down",
         means="Clients are sent to an address that they cannot reach.",
         next="advertised.listeners of that broker, the listener's port, firewalls and name resolution",

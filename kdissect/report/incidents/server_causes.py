@@ -8,7 +8,7 @@ broker_frozen     no byte from it while requests waited
 from kdissect.protocol.schema.registry import api_name
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Relation
 from kdissect.report.model.incidents import Signal
-from kdissect.report.wording import counted
+from kdissect.report.wording import capitalized, counted
 from kdissect.text import format_clock, format_duration
 
 HANDOVER_NS = 8 * SECOND
@@ -90,7 +90,7 @@ def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -
         attempts = counted(sum(signal.requests for signal in refused), "attempt")
         parts.append(f"{attempts} to connect refused{'' if end else ' until the end of the capture'}")
     back = f" and was back after {format_duration(end - ended.begin_ns)}" if end else ""
-    headline = f"{_capital(ended)} {verb} at {format_clock(begin)}{back}: {', '.join(parts)}"
+    headline = f"{capitalized(ended.subject.name)} {verb} at {format_clock(begin)}{back}: {', '.join(parts)}"
     return Diagnosis(
         ended.subject,
         begin,
@@ -116,8 +116,8 @@ def broker_frozen(case: Case) -> Diagnosis | None:
         silent.subject,
         silent.begin_ns,
         silent.end_ns,
-        f"{_capital(silent)} froze at {format_clock(silent.begin_ns)} {ending}: it sent nothing while "
-        f"{waiting} on {connections} waited",
+        f"{capitalized(silent.subject.name)} froze at {format_clock(silent.begin_ns)} {ending}: "
+        f"it sent nothing while {waiting} on {connections} waited",
         0.9 if silent.end_ns is not None else 0.75,
         (silent,),
         speaks_for=("all of its connections were silent at the same time",),
@@ -197,15 +197,10 @@ def _slow(case: Case, verb: str, more: str) -> Diagnosis | None:
         rose.subject,
         rose.begin_ns,
         rose.end_ns,
-        f"{_capital(rose)} {verb} at {format_clock(rose.begin_ns)}: {api} went from {before} to {after} for "
-        f"{clients}{more}",
+        f"{capitalized(rose.subject.name)} {verb} at {format_clock(rose.begin_ns)}: "
+        f"{api} went from {before} to {after} for {clients}{more}",
         0.8 if not others else 0.65,
         (rose,),
         speaks_for=("requests of most of its clients take several times as long",),
         speaks_against=tuple(against),
     )
-
-
-def _capital(signal: Signal) -> str:
-    name = signal.subject.name
-    return name[:1].upper() + name[1:]

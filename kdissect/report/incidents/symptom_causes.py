@@ -3,6 +3,7 @@
 from kdissect.protocol.schema.registry import api_name
 from kdissect.report.incidents.cause import Case, Diagnosis
 from kdissect.report.incidents.server_causes import is_marked
+from kdissect.report.wording import capitalized
 from kdissect.text import format_clock, format_duration
 
 
@@ -14,7 +15,7 @@ def errors_repeated(case: Case) -> Diagnosis | None:
         errors.subject,
         errors.begin_ns,
         errors.end_ns,
-        sentence[:1].upper() + sentence[1:],
+        capitalized(sentence),
         0.8,
         (errors,),
     )
@@ -47,7 +48,7 @@ def requests_unanswered(case: Case) -> Diagnosis | None:
         waiting.subject,
         waiting.begin_ns,
         None,
-        sentence[:1].upper() + sentence[1:],
+        capitalized(sentence),
         0.6,
         (waiting,),
         speaks_against=("the response may come after the end of the capture",),

@@ -266,7 +266,7 @@ def test_every_cause_has_a_case():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_cause_comes_first_where_it_is_told(name: str, tmp_path: Path) -> None:
+def test_a_cause_comes_first_in_its_own_story(name: str, tmp_path: Path) -> None:
     story = Story()
     background(story)
     CASES[name][0](story)
