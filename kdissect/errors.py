@@ -17,6 +17,8 @@ class ExitCode(IntEnum):
 
     DONE = 0
     FAILED = 1
+    NOTHING_FOUND = 1
+    """`dump` found nothing to show; 1 as with grep."""
     USER_ERROR = 2
     CONDITION_MET = 3
     """The work is done, and it shows what the user did not want.

@@ -40,7 +40,7 @@ def analyze(arguments: argparse.Namespace) -> int:
         sys.stdout.write(
             as_json
             if arguments.format == "json"
-            else render(summary, terminal_of(sys.stdout, full=arguments.full))
+            else render(summary, terminal_of(sys.stdout, full=arguments.full, color=arguments.color))
         )
         sys.stdout.flush()
         if folder:

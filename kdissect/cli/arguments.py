@@ -10,6 +10,7 @@ from kdissect.cli.options import (
     RANKINGS,
     REPORT_TABLES,
     TABLES,
+    add_color,
     add_common,
     count_argument,
 )
@@ -125,6 +126,7 @@ def _add_analyze(parser: argparse.ArgumentParser) -> None:
         "Report on the Kafka traffic of captures: who did what, how fast, and what went wrong."
     )
     add_common(parser)
+    add_color(parser)
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="output format (default: text)"
     )
@@ -185,6 +187,7 @@ def _add_sql(parser: argparse.ArgumentParser) -> None:
         help="query, such as 'SELECT api_name, count(*) FROM exchanges GROUP BY ALL'",
     )
     add_common(parser)
+    add_color(parser)
     parser.add_argument(
         "--format", choices=("text", "csv", "jsonl"), default="text", help="output format (default: text)"
     )
@@ -208,6 +211,7 @@ def _add_who(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("named", metavar="TOPIC", help="topic; * and ? are wildcards")
     add_common(parser)
+    add_color(parser)
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="output format (default: text)"
     )
@@ -221,6 +225,7 @@ def _add_diff(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("before", metavar="BEFORE", help="capture, directory of captures, or JSON report")
     parser.add_argument("after", metavar="AFTER", help="capture, directory of captures, or JSON report")
     add_common(parser, paths=False)
+    add_color(parser)
     parser.add_argument(
         "--by",
         choices=RANKINGS[:-1],
@@ -237,6 +242,7 @@ def _add_ready(parser: argparse.ArgumentParser) -> None:
         "formats it no longer serves, and who uses them."
     )
     add_common(parser)
+    add_color(parser)
     parser.add_argument(
         "--for",
         dest="release",

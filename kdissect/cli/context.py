@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kdissect.capture.formats.file_types import check_paths
 from kdissect.cli.banner import index_lines, reading_line
 from kdissect.cli.filter_options import table_filter
+from kdissect.cli.interrupt import interruptible_input
 from kdissect.cli.options import pseudonyms_of
 from kdissect.errors import UserError
 from kdissect.jit import kernel_cache
@@ -115,7 +116,9 @@ def _open(
 
     scratch = engine.temporary / f"spool-{len(list(engine.temporary.glob('spool-*')))}"
     scratch.mkdir()
-    inputs = open_inputs(paths, _shared_scratch(engine, arguments.spool) if arguments.spool else str(scratch))
+    spool = _shared_scratch(engine, arguments.spool) if arguments.spool else str(scratch)
+    with interruptible_input(paths) as standard_input:
+        inputs = open_inputs(paths, spool, standard_input)
     unpacked_here = [file.name for file in inputs.files if file.spooled and not arguments.spool]
     if unpacked_here and not engine.settings.local:
         raise InputError(

@@ -51,7 +51,7 @@ def diff(arguments: argparse.Namespace) -> None:
     if arguments.format == "json":
         sys.stdout.write(json.dumps(to_plain(compared), indent=2) + "\n")
     else:
-        sys.stdout.write(render(compared, terminal_of(sys.stdout)))
+        sys.stdout.write(render(compared, terminal_of(sys.stdout, color=arguments.color)))
 
 
 def _check_saved(

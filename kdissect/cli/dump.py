@@ -1,29 +1,43 @@
-"""`kdissect dump`: captures in, every exchange out, in time order."""
+"""`kdissect dump`: captures in, every exchange out, in time order.
+
+The first Ctrl-C ends the reading, and what was found until then is written. `-A`, `-B` and `-C` show
+exchanges around the matches (see `dump.context_window`).
+"""
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kdissect.cli.filter_options import exchange_filter
+from kdissect.cli.dump_input import open_dump_input, warn
+from kdissect.cli.filter_options import exchange_filter, given_filters
+from kdissect.cli.interrupt import Interrupt, first_interrupt
 from kdissect.cli.options import (
     WHAT_PATHS_ARE,
     add_anonymize,
+    add_color,
     add_exchange_filters,
     add_keylog,
     positive_argument,
     pseudonyms_of,
 )
-from kdissect.errors import UsageError
+from kdissect.errors import ExitCode, UsageError
 from kdissect.files import ScratchDirectory
-from kdissect.text import escape_control
 
 if TYPE_CHECKING:
-    from kdissect.capture.index.index import CaptureIndex
+    from kdissect.cli.dump_input import DumpInput
+    from kdissect.dump.context_window import ShownExchange
+    from kdissect.exchanges.decoded import DecodedExchange
     from kdissect.tables.anonymize import Pseudonyms
 
-SPLIT_BYTES = 2 << 20  # read at a time
 WRITE_BYTES = 1 << 16
+NOTHING_MATCHES = "no exchange of these captures matches the filters"
+NO_EXCHANGE = "these captures hold no Kafka exchange that can be read"
+MATCH, CONTEXT = "> ", "  "
+"""What a line begins with where exchanges around matches are shown, too."""
+
+CONTEXT_OPTIONS = (("-B", "before", "before"), ("-A", "after", "after"), ("-C", "around", "before and after"))
+"""Option, attribute, and which exchanges it adds."""
 
 
 def add_dump(parser: argparse.ArgumentParser) -> None:
@@ -44,90 +58,161 @@ def add_dump(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--show-secrets", action="store_true", help="show passwords, tokens and salts too")
     parser.add_argument("--limit", type=positive_argument, metavar="N", help="stop after N exchanges")
+    for option, name, where in CONTEXT_OPTIONS:
+        parser.add_argument(
+            option,
+            dest=name,
+            type=positive_argument,
+            metavar="N",
+            help=f"also show the N exchanges {where} each match on its connection",
+        )
+    add_color(parser)
     add_keylog(parser)
     add_anonymize(parser)
     add_exchange_filters(parser)
 
 
-def dump(arguments: argparse.Namespace) -> None:
-    """Run the command."""
-    from kdissect.capture.index.index import index_captures
-    from kdissect.capture.inputs import open_inputs
-
+def dump(arguments: argparse.Namespace) -> int:
+    """Run the command. Return 1 if there is no exchange to show."""
     pseudonyms = pseudonyms_of(arguments)
     if pseudonyms and (arguments.records or arguments.show_secrets):
         raise UsageError(
             "--anonymize cannot be combined with --records or --show-secrets: their contents "
             "have no pseudonyms"
         )
-    with ScratchDirectory() as spool:
-        inputs = open_inputs(arguments.paths, str(spool))
-        found = index_captures(inputs.files, SPLIT_BYTES)
-        warnings = (*(f"passed over {reason}" for reason in inputs.skipped), *found.warnings)
-        if pseudonyms:
-            warnings = pseudonyms.texts(warnings, [file.name for file in inputs.files])
-        for warning in warnings:
-            sys.stderr.write(f"kdissect: {escape_control(warning)}\n")
-        waiting: list[str] = []
-        held = 0
-        for line in _lines(arguments, found, pseudonyms):
-            waiting.append(line)
-            held += len(line)
-            if held > WRITE_BYTES:
-                _write(waiting)
-                held = 0
-        _write(waiting)
+    output, matches = _Output(), 0
+    with ScratchDirectory() as spool, first_interrupt() as interrupt:
+        opened = open_dump_input(arguments, spool, pseudonyms, interrupt, output.flush)
+        lines_of = _lines_of(arguments, opened, pseudonyms)
+        for shown in _shown_exchanges(arguments, opened, interrupt):
+            output.write(lines_of(shown))
+            matches += shown.is_match
+        output.flush()
+        if warning := opened.last_warning():
+            warn(warning)
+        if interrupt.has_come and not opened.is_live:
+            return ExitCode.INTERRUPTED
+    if not matches:
+        warn(NOTHING_MATCHES if _is_narrowed(arguments) else NO_EXCHANGE)
+        return ExitCode.NOTHING_FOUND
+    return ExitCode.DONE
 
 
-def _write(lines: list[str]) -> None:
-    """Write lines as UTF-8, whatever the terminal's locale says."""
-    lines.append("")
-    sys.stdout.buffer.write("\n".join(lines).encode("utf-8", "backslashreplace"))
-    sys.stdout.buffer.flush()
-    lines.clear()
+class _Output:
+    """Lines on their way to standard output, many at a time."""
+
+    def __init__(self) -> None:
+        self._waiting: list[str] = []
+        self._held = 0
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Add lines, and write all of them when there are many."""
+        for line in lines:
+            self._waiting.append(line)
+            self._held += len(line)
+        if self._held > WRITE_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write all lines as UTF-8, whatever the terminal's locale says."""
+        self._waiting.append("")
+        sys.stdout.buffer.write("\n".join(self._waiting).encode("utf-8", "backslashreplace"))
+        sys.stdout.buffer.flush()
+        self._waiting.clear()
+        self._held = 0
 
 
-def _lines(
-    arguments: argparse.Namespace, found: "CaptureIndex", pseudonyms: "Pseudonyms | None"
-) -> Iterator[str]:
-    from kdissect.dump.anonymize_messages import (
-        AnonymizedExchange,
-        anonymize_heading,
-        anonymize_topic_names,
-    )
-    from kdissect.dump.exchange_text import brief_line, full_lines
-    from kdissect.dump.jsonl import (
-        exchange_heading,
-        exchange_object,
-        json_line,
-    )
-    from kdissect.exchanges.decoded import DecodedExchange
-    from kdissect.exchanges.describe import DescribeOptions
-    from kdissect.exchanges.prescan import prescan_capture
-    from kdissect.exchanges.reader import ExchangeReader
-    from kdissect.streams.tls.keylog import keys_for
+def _is_narrowed(arguments: argparse.Namespace) -> bool:
+    return bool(given_filters(arguments) or arguments.connection or arguments.slower_than or arguments.port)
 
-    selection = exchange_filter(arguments, found.earliest_time_ns or 0)
-    keys = keys_for(arguments.keylog, found.files)
-    prescan = prescan_capture(found.splits, arguments.port, keys)
-    reader = ExchangeReader(found.splits, arguments.port, prescan, keys)
-    names = anonymize_topic_names(prescan.names, pseudonyms) if pseudonyms else prescan.names
-    showing = DescribeOptions(names, arguments.records, arguments.show_secrets)
+
+def _shown_exchanges(
+    arguments: argparse.Namespace, opened: "DumpInput", interrupt: Interrupt
+) -> "Iterator[ShownExchange]":
+    """Yield the exchanges to show until the limit is reached, or an interrupt ends the reading of files."""
+    from kdissect.dump.context_window import ContextWindow
+
+    around = arguments.around or 0
+    window = ContextWindow(arguments.before or around, arguments.after or around)
     left = arguments.limit
-    for exchange in reader.exchanges(selection.header_mask, selection.until_ns):
-        decoded = DecodedExchange(exchange)
-        if not selection.selects(decoded, prescan.names):
-            continue
-        header = exchange_heading(decoded, reader)
-        if pseudonyms:
-            decoded, header = AnonymizedExchange(decoded, pseudonyms), anonymize_heading(header, pseudonyms)
-        if arguments.brief and arguments.format == "text":
-            yield brief_line(decoded, header, names)
-        elif arguments.format == "text":
-            yield from full_lines(decoded, exchange_object(decoded, header, showing), names)
-        else:
-            yield json_line(exchange_object(decoded, header, showing))
-        if left is not None:
+    for decoded, matches in _read_exchanges(arguments, opened, window.is_wanted):
+        if interrupt.has_come and not opened.is_live:
+            return
+        is_match = matches and left != 0
+        yield from window.add(decoded, is_match)
+        if is_match and left is not None:
             left -= 1
-            if not left:
-                return
+        if left == 0 and not window.is_open:
+            break
+    if window.dropped:
+        warn(f"{window.dropped:,} exchanges before matches are not shown: they would take too much memory")
+
+
+def _read_exchanges(
+    arguments: argparse.Namespace, opened: "DumpInput", all_of_them: bool
+) -> "Iterator[tuple[DecodedExchange, bool]]":
+    """Yield exchanges, and whether each matches; those that do not are left out unless `all_of_them`."""
+    from kdissect.exchanges.decoded import DecodedExchange
+    from kdissect.exchanges.filter import ExchangeFilter
+
+    reader, names = opened.reader, opened.facts.names
+    selection = exchange_filter(arguments, opened.start_ns)
+    read = ExchangeFilter() if all_of_them else selection
+    for exchange in reader.exchanges(read.header_mask, read.until_ns):
+        decoded = DecodedExchange(exchange)
+        matches = not all_of_them or selection.header_selects(exchange, reader)
+        matches = matches and selection.selects(decoded, names)
+        if matches or all_of_them:
+            yield decoded, matches
+
+
+def _lines_of(
+    arguments: argparse.Namespace, opened: "DumpInput", pseudonyms: "Pseudonyms | None"
+) -> "Callable[[ShownExchange], Iterable[str]]":
+    """Return the function that writes an exchange as the options want it."""
+    from kdissect.dump.anonymize_messages import AnonymizedExchange, anonymize_heading
+    from kdissect.dump.exchange_text import brief_line, full_lines
+    from kdissect.dump.jsonl import exchange_heading, exchange_object, json_line
+    from kdissect.exchanges.describe import DescribeOptions
+    from kdissect.report.render.terminal import terminal_of
+
+    reader, names_of = opened.reader, _topic_names(opened, pseudonyms)
+    terminal = terminal_of(sys.stdout, color=arguments.color)
+    has_context = bool(arguments.before or arguments.after or arguments.around)
+
+    def lines(shown: "ShownExchange") -> Iterable[str]:
+        decoded = shown.decoded
+        heading, names = exchange_heading(shown.decoded, reader), names_of()
+        if pseudonyms:
+            decoded = AnonymizedExchange(decoded, pseudonyms)
+            heading = anonymize_heading(heading, pseudonyms)
+        mark = (MATCH if shown.is_match else CONTEXT) if has_context else ""
+        if arguments.brief and arguments.format == "text":
+            return [mark + brief_line(decoded, heading, names, terminal)]
+        showing = DescribeOptions(names, arguments.records, arguments.show_secrets)
+        fields = exchange_object(decoded, heading, showing)
+        if arguments.format == "text":
+            first, *others = full_lines(decoded, fields, names, terminal)
+            return [mark + first, *others]
+        return [json_line(fields | {"match": shown.is_match} if has_context else fields)]
+
+    return lines
+
+
+def _topic_names(opened: "DumpInput", pseudonyms: "Pseudonyms | None") -> "Callable[[], Mapping[bytes, str]]":
+    """Return the function that returns the names of topics by id, of which a pipe may bring more."""
+    from kdissect.dump.anonymize_messages import anonymize_topic_names
+
+    known = opened.facts.names
+    if pseudonyms is None:
+        return lambda: known
+    hidden: dict[bytes, str] = {}
+    count = -1
+
+    def names() -> Mapping[bytes, str]:
+        nonlocal count, hidden
+        if len(known) != count:
+            count, hidden = len(known), anonymize_topic_names(known, pseudonyms)
+        return hidden
+
+    return names

@@ -82,6 +82,16 @@ def add_quiet(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_color(parser: argparse.ArgumentParser) -> None:
+    """Add --color, for a command whose output is text."""
+    parser.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="colours in text; auto: on a terminal, unless NO_COLOR is set (default: auto)",
+    )
+
+
 def add_keylog(parser: argparse.ArgumentParser) -> None:
     """Add --keylog."""
     parser.add_argument(

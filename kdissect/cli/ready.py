@@ -24,7 +24,7 @@ def ready(arguments: argparse.Namespace) -> int:
         if arguments.format == "json":
             sys.stdout.write(json.dumps(to_plain(answer), indent=2) + "\n")
         else:
-            sys.stdout.write(render(answer, terminal_of(sys.stdout)))
+            sys.stdout.write(render(answer, terminal_of(sys.stdout, color=arguments.color)))
         return (
             ExitCode.CONDITION_MET
             if any(row.verdict is UpgradeVerdict.BREAKS for row in answer.obstacles)

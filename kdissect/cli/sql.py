@@ -75,7 +75,7 @@ def as_text(columns: list[str], rows: Iterator[list[Any]], arguments: argparse.N
     )
     from kdissect.report.render.terminal import terminal_of
 
-    terminal = terminal_of(sys.stdout)
+    terminal = terminal_of(sys.stdout, color=arguments.color)
     terminal = terminal if sys.stdout.isatty() else replace(terminal, width=UNCUT_WIDTH)
     most = arguments.limit or ROWS_SHOWN
     first = list(islice(rows, most + 1))

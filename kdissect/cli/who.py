@@ -40,4 +40,4 @@ def who(arguments: argparse.Namespace) -> None:
         if arguments.format == "json":
             sys.stdout.write(json.dumps([to_plain(ends) for ends in found], indent=2) + "\n")
         else:
-            sys.stdout.write(render(found, terminal_of(sys.stdout)))
+            sys.stdout.write(render(found, terminal_of(sys.stdout, color=arguments.color)))

@@ -12,9 +12,11 @@ from kdissect.exchanges.decoded import DecodedExchange
 from kdissect.exchanges.filter import error_codes, mentioned_groups, mentioned_topics
 from kdissect.protocol.error_codes import error_name
 from kdissect.protocol.kafka07.message_codec import kafka07_error_name
+from kdissect.report.render.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Terminal
 from kdissect.text import escape, format_timestamp
 
 NAMES_SHOWN = 3
+PLAIN = Terminal()
 STATUS_TEXTS = {
     "unanswered": "UNANSWERED",
     "no_response_expected": "no response expected",
@@ -22,27 +24,37 @@ STATUS_TEXTS = {
 }
 
 
-def brief_line(decoded: DecodedExchange, fields: Mapping[str, Any], topic_names: Mapping[bytes, str]) -> str:
-    """Return one line: time, client and server, API, latency, sizes, names, errors and faults.
+def brief_line(
+    decoded: DecodedExchange,
+    fields: Mapping[str, Any],
+    topic_names: Mapping[bytes, str],
+    terminal: Terminal = PLAIN,
+) -> str:
+    """Return one line: time, exchange, both ends, API, latency, sizes, packets, names, errors, faults.
 
-    `fields` are those of the exchange's heading, as `jsonl.exchange_heading` makes it.
+    `fields` are those of the exchange's heading, as `jsonl.exchange_heading` makes it. The exchange is its
+    connection and ordinal, as `slice --exchange` takes it.
     """
-    return "  ".join(part for part in _parts(decoded, fields, topic_names) if part)
+    parts = _parts(decoded, fields, topic_names)
+    return "  ".join(terminal.paint(text, style) for text, style in parts if text)
 
 
 def full_lines(
-    decoded: DecodedExchange, fields: Mapping[str, Any], topic_names: Mapping[bytes, str]
+    decoded: DecodedExchange,
+    fields: Mapping[str, Any],
+    topic_names: Mapping[bytes, str],
+    terminal: Terminal = PLAIN,
 ) -> Iterator[str]:
     """Yield the brief line and, indented below it, request and response; an empty line follows.
 
     `fields` are those of the exchange's object, as `jsonl.exchange_object` makes it.
     """
-    yield brief_line(decoded, fields, topic_names)
+    yield brief_line(decoded, fields, topic_names, terminal)
     for half in ("request", "response"):
         message = fields[half]
         if message is None:
             continue
-        yield f"  {half}: {_size_and_packet(fields, half)}"
+        yield f"  {terminal.paint(f'{half}:', BOLD)} {_size_and_packet(fields, half)}"
         for tag, raw in message["header"].get("_tags", ()):
             yield f"    unknown tagged field of the header: {tag}, {len(raw)} bytes"
         if message["body"] is not None:
@@ -60,25 +72,46 @@ def _size_and_packet(fields: Mapping[str, Any], half: str) -> str:
 
 def _parts(
     decoded: DecodedExchange, fields: Mapping[str, Any], topic_names: Mapping[bytes, str]
-) -> Iterator[str]:
-    yield format_timestamp(decoded.exchange.first_ns)
-    yield f"{fields['client']} > {fields['server']}"
+) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a line, each with its style."""
+    yield format_timestamp(decoded.exchange.first_ns), DIM
+    yield exchange_number(fields), DIM
+    yield f"{fields['client']} > {fields['server']}", ""
     if fields["api_name"] is not None:
-        yield fields["api_name"] + _version(decoded, fields)
+        yield fields["api_name"] + _version(decoded, fields), BOLD
     if fields["correlation_id"] is not None:
-        yield f"#{fields['correlation_id']}"
+        yield f"#{fields['correlation_id']}", DIM
     if fields["client_id"] is not None:
-        yield quote(fields["client_id"])
-    yield STATUS_TEXTS.get(fields["status"], "")
+        yield quote(fields["client_id"]), CYAN
+    yield STATUS_TEXTS.get(fields["status"], ""), YELLOW
     if fields["latency_ns"] is not None:
-        yield f"{fields['latency_ns'] / 1e6:,.3f} ms"
-    sizes = (fields[f"{half}_bytes"] for half in ("request", "response"))
-    yield "/".join(f"{size:,}" for size in sizes if size is not None) + " bytes"
-    yield _first_names(mentioned_topics(decoded, topic_names))
-    yield _first_names(f"group {name}" for name in mentioned_groups(decoded))
+        yield f"{fields['latency_ns'] / 1e6:,.3f} ms", ""
+    yield _sizes(fields), DIM
+    yield _packets(fields), DIM
+    yield _first_names(mentioned_topics(decoded, topic_names)), GREEN
+    yield _first_names(f"group {name}" for name in mentioned_groups(decoded)), GREEN
     name_of_error = kafka07_error_name if decoded.exchange.is_kafka07 else error_name
-    yield ", ".join(name_of_error(code) for code in dict.fromkeys(error_codes(decoded)) if code)
-    yield from _doubts(decoded, fields)
+    codes = dict.fromkeys(error_codes(decoded))
+    yield ", ".join(name_of_error(code) for code in codes if code), RED
+    for doubt in _doubts(decoded, fields):
+        yield doubt, RED
+
+
+def exchange_number(fields: Mapping[str, Any]) -> str:
+    """Return connection and ordinal, as `slice --exchange` takes them; an orphan response has no ordinal."""
+    ordinal = fields["ordinal"]
+    return str(fields["connection"]) + ("" if ordinal is None else f"#{ordinal}")
+
+
+def _sizes(fields: Mapping[str, Any]) -> str:
+    sizes = (fields[f"{half}_bytes"] for half in ("request", "response"))
+    return "/".join(f"{size:,}" for size in sizes if size is not None) + " bytes"
+
+
+def _packets(fields: Mapping[str, Any]) -> str:
+    packets = [fields[f"{half}_packet"] for half in ("request", "response")]
+    known = [str(packet) for packet in packets if packet is not None]
+    return f"packet{'s' if len(known) > 1 else ''} {'/'.join(known)}" if known else ""
 
 
 def _version(decoded: DecodedExchange, fields: Mapping[str, Any]) -> str:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kdissect.exchanges.decoded import DecodedExchange
+from kdissect.exchanges.decoded import NO_KEY, DecodedExchange
+from kdissect.exchanges.exchange import Exchange
 from kdissect.exchanges.field_search import Mention
 from kdissect.exchanges.reader import ExchangeReader
-from kdissect.jit.rows import Records
+from kdissect.jit.rows import Records, dtype_of
 from kdissect.protocol.visitor import (
     GROUP_COORDINATOR,
     GROUP_RESOURCES,
@@ -24,6 +25,8 @@ from kdissect.protocol.visitor import (
 from kdissect.streams.flow_state import (
     BEFORE_VERSIONS,
     ORPHAN_RESPONSE,
+    STATUS_NAMES,
+    ExchangeRow,
     Int64s,
 )
 from kdissect.tables.filters import (
@@ -71,6 +74,21 @@ class ExchangeFilter(Filter):
         if self.brokers:
             wanted &= self._at_brokers(exchanges["connection"], reader)
         return wanted
+
+    def header_selects(self, exchange: Exchange, reader: ExchangeReader) -> bool:
+        """Return whether one exchange is selected as far as headers tell; `header_mask` decides for many."""
+        row = np.zeros(1, dtype_of(ExchangeRow))
+        row["status"] = STATUS_NAMES.index(exchange.status)
+        row["connection"] = exchange.connection
+        row["api_key"] = NO_KEY if exchange.api_key is None else exchange.api_key
+        version = NO_KEY if exchange.api_version is None else exchange.api_version
+        row["api_version"] = BEFORE_VERSIONS if exchange.is_kafka07 else version
+        for name, frame in (("request", exchange.request), ("response", exchange.response)):
+            if frame:
+                row[name]["start"] = 1
+                row[name]["first_byte_ns"] = frame.first_ns
+                row[name]["last_byte_ns"] = -1 if frame.last_ns is None else frame.last_ns
+        return bool(self.header_mask(row, reader)[0])
 
     def _on_connections(self, connection: Int64s, reader: ExchangeReader) -> Mask:
         rows, index = np.unique(connection, return_inverse=True)

@@ -75,7 +75,7 @@ def prescan_capture(
 ) -> PrescanResult:
     """Return the facts about a capture, reading it once. Of two names of one topic id the first is kept."""
     processor = new_processor(splits, keys)
-    facts = _Facts()
+    facts = CollectedFacts()
     earliest = []
     for pieces in scan_pieces(splits, ports):
         times = unpack(pieces["segments"], pieces["count"].to_numpy())[TIME]
@@ -89,7 +89,7 @@ def prescan_capture(
     return PrescanResult(facts.names, facts.mechanisms, tuple(later.tolist()), nodes)
 
 
-class _Facts:
+class CollectedFacts:
     """Names, addresses and mechanisms, collected from batches of exchanges."""
 
     def __init__(self) -> None:
@@ -99,6 +99,7 @@ class _Facts:
         self._add_names(KNOWN_NAMES)
 
     def add(self, batch: ExchangeBatch) -> None:
+        """Collect what the exchanges of a batch tell."""
         status = batch.exchanges["status"]
         is_kafka07 = batch.exchanges["api_version"] == BEFORE_VERSIONS
         key = np.where(is_kafka07, -1, batch.exchanges["api_key"])

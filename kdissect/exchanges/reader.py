@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from kdissect.capture.index.splits import Split
 from kdissect.exchanges.exchange import Exchange, pack, unpack
 from kdissect.exchanges.external_sort import ExternalSort
+from kdissect.exchanges.live_facts import LiveFacts
 from kdissect.exchanges.prescan import PrescanResult, new_processor, scan_pieces
 from kdissect.exchanges.watermark import earliest_unfinished
 from kdissect.jit.rows import Records, array_of, rows_of
@@ -37,9 +38,16 @@ class ExchangeReader:
     """One reading of a capture, from its first split to its last."""
 
     def __init__(
-        self, splits: Sequence[Split], ports: Iterable[int], prescan: PrescanResult, keys: KeyLog = NO_KEYS
+        self,
+        splits: Sequence[Split],
+        ports: Iterable[int],
+        prescan: PrescanResult | LiveFacts,
+        keys: KeyLog = NO_KEYS,
     ) -> None:
-        """Prepare to read the splits, of all TCP ports if `ports` is empty; `keys` decrypt TLS."""
+        """Prepare to read the splits, of all TCP ports if `ports` is empty; `keys` decrypt TLS.
+
+        A capture that is still being written has no prescan: `LiveFacts` are collected while it is read.
+        """
         self._splits = splits
         self._ports = tuple(ports)
         self._prescan = prescan
@@ -50,7 +58,7 @@ class ExchangeReader:
     @property
     def nodes(self) -> dict[int, frozenset[tuple[str, int]]]:
         """Addresses (host, port) of the brokers of the capture, by node id."""
-        return self._prescan.nodes
+        return {node: frozenset(ends) for node, ends in self._prescan.nodes.items()}
 
     def exchanges(self, is_wanted: HeaderFilter, until_ns: int | None = None) -> Iterator[Exchange]:
         """Yield the wanted exchanges in the order of their first bytes.
@@ -65,7 +73,7 @@ class ExchangeReader:
                 for batch in processor.feed(pieces):
                     self._add(order, batch, is_wanted)
                 unfinished_ns = min(earliest_unfinished(state, count) for state, count in processor.states())
-                complete_ns = min(unfinished_ns, self._prescan.later_ns[index])
+                complete_ns = self._complete_ns(index, unfinished_ns)
                 yield from map(unpack, order.pop_before(complete_ns))
                 if until_ns is not None and complete_ns >= until_ns:
                     return
@@ -74,6 +82,12 @@ class ExchangeReader:
             yield from map(unpack, order.pop_before(None))
         finally:
             order.close()
+
+    def _complete_ns(self, index: int, unfinished_ns: int) -> int:
+        """Return the time before which all exchanges have been found after the split `index`."""
+        if isinstance(self._prescan, LiveFacts):
+            return self._prescan.complete_ns(unfinished_ns)
+        return min(unfinished_ns, self._prescan.later_ns[index])
 
     def identity(self, connection: int) -> int:
         """Return the public number of a connection."""
@@ -116,6 +130,8 @@ class ExchangeReader:
         return self._splits[split].name
 
     def _add(self, order: ExternalSort, batch: ExchangeBatch, is_wanted: HeaderFilter) -> None:
+        if isinstance(self._prescan, LiveFacts):
+            self._prescan.add(batch)
         wanted = batch.exchanges[is_wanted(batch.exchanges, self)]
         for row in rows_of(ExchangeRow, wanted):
             frame = row.response if row.status == ORPHAN_RESPONSE else row.request

@@ -38,3 +38,36 @@ def test_a_limit_is_above_zero(limit: str, capfd: pytest.CaptureFixture[str]) ->
         main(["dump", CAPTURE, "--limit", limit])
     assert stopped.value.code == 2
     assert "is not a number above 0" in capfd.readouterr().err
+
+
+def test_a_line_names_its_exchange_and_its_packets(capfd: pytest.CaptureFixture[str]) -> None:
+    objects = [json.loads(line) for line in shown(capfd, "--format", "jsonl", "--limit", "5")]
+    for line, fields in zip(shown(capfd, "--brief", "--limit", "5"), objects, strict=True):
+        assert f"  {fields['connection']}#{fields['ordinal']}  " in line
+        assert f"  packets {fields['request_packet']}/{fields['response_packet']}" in line
+
+
+def test_exchanges_before_a_match_are_those_of_its_connection(capfd: pytest.CaptureFixture[str]) -> None:
+    lines = shown(capfd, "--brief", "--error", "NOT_COORDINATOR", "-B", "2", "-A", "1", "--limit", "1")
+    assert [line[:2] for line in lines] == ["  ", "  ", "> ", "  "]
+    numbers = [line[2:].split("  ")[1].split("#") for line in lines]
+    assert len({connection for connection, _ in numbers}) == 1
+    assert [int(ordinal) - int(numbers[0][1]) for _, ordinal in numbers] == [0, 1, 2, 3]
+
+
+def test_json_says_which_of_them_match(capfd: pytest.CaptureFixture[str]) -> None:
+    lines = shown(capfd, "--format", "jsonl", "--error", "NOT_COORDINATOR", "-C", "1", "--limit", "1")
+    assert [json.loads(line)["match"] for line in lines] == [False, True, False]
+
+
+def test_nothing_that_matches_is_one_sentence_and_1(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["dump", CAPTURE, "--topic", "no such topic"]) == 1
+    out, err = capfd.readouterr()
+    assert (out, err) == ("", "kdissect: no exchange of these captures matches the filters\n")
+
+
+def test_colours_when_wanted(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in shown(capfd, "--brief", "--limit", "1")[0]
+    assert "\x1b[1mApiVersions v3\x1b[0m" in shown(capfd, "--brief", "--limit", "1", "--color", "always")[0]
+    assert "\x1b[" not in shown(capfd, "--limit", "1", "--color", "never")[0]

@@ -40,8 +40,10 @@ Dump = Callable[..., list[str]]
 @pytest.fixture
 def dump(capfdbinary: pytest.CaptureFixture[bytes]) -> Dump:
     def run(*arguments: str) -> list[str]:
-        assert main(["dump", *arguments]) == 0
-        return capfdbinary.readouterr().out.decode().splitlines()
+        code = main(["dump", *arguments])
+        lines = capfdbinary.readouterr().out.decode().splitlines()
+        assert code == (0 if lines else 1)
+        return lines
 
     return run
 

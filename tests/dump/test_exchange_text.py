@@ -32,8 +32,8 @@ def test_an_answered_request() -> None:
     )
     assert text == [
         (
-            "1970-01-01T00:00:01.000000000Z  10.0.0.1:5000 > [::1]:9092  Heartbeat v0  #9  "
-            '"m\\x1b"  1.500 ms  22/6 bytes  group g  REBALANCE_IN_PROGRESS'
+            "1970-01-01T00:00:01.000000000Z  42#3  10.0.0.1:5000 > [::1]:9092  Heartbeat v0  #9  "
+            '"m\\x1b"  1.500 ms  22/6 bytes  packets 7/7  group g  REBALANCE_IN_PROGRESS'
         ),
         "  request: 22 bytes, packet 7",
         '    group_id: "g"',

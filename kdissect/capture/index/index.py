@@ -41,6 +41,8 @@ SPLIT_BYTES = 32 << 20
 LARGEST_SPLIT_BYTES = 256 << 20  # the memory of pass one grows with the split
 RANGE_BYTES = 128 << 20  # small enough for many machines, large enough that guessing costs little
 FORESEEN_BYTES = 1 << 16
+CAPTURE_HEAD_BYTES = max(pcap.HEADER_BYTES, pcapng.SECTION_BYTES)
+"""Bytes at the beginning of a file that show its format."""
 
 Progress = Callable[[int, int], None]  # bytes passed, bytes in all
 
@@ -132,7 +134,7 @@ def index_captures(
     run = run or in_threads
     split_bytes = min(max(1, split_bytes), LARGEST_SPLIT_BYTES)
     range_bytes = split_bytes * max(1, range_bytes // split_bytes)
-    plans = [_plan(file, split_bytes, chunk_bytes, range_bytes) for file in files]
+    plans = [plan_file(file, split_bytes, chunk_bytes, range_bytes) for file in files]
     tasks = [task for plan in plans for task in plan.tasks()]
     scans = _with_progress(zip(tasks, run(tasks), strict=True), sum(plan.size for plan in plans), progress)
     found = [
@@ -174,7 +176,12 @@ def one_by_one(tasks: Sequence[RangeTask]) -> Iterator[RangeScan]:
     return map(scan_range, tasks)
 
 
-def _plan(file: CaptureFile, split_bytes: int, chunk_bytes: int, range_bytes: int) -> FilePlan:
+def plan_file(
+    file: CaptureFile,
+    split_bytes: int = SPLIT_BYTES,
+    chunk_bytes: int = CHUNK_BYTES,
+    range_bytes: int = RANGE_BYTES,
+) -> FilePlan:
     """Return how a file is scanned, from its first bytes. Raise InputError if it is not a capture."""
     try:
         with open_storage(file.path) as source:

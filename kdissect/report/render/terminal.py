@@ -62,9 +62,12 @@ class Terminal:
 
 
 def terminal_of(
-    stream: TextIO, environment: Mapping[str, str] = os.environ, *, full: bool = True
+    stream: TextIO, environment: Mapping[str, str] = os.environ, *, full: bool = True, color: str = "auto"
 ) -> Terminal:
-    """Return the terminal behind a stream: its width, its colours (NO_COLOR, TERM=dumb), UTF-8 or ASCII."""
+    """Return the terminal behind a stream: its width, its colours, UTF-8 or ASCII.
+
+    `color` is `always`, `never`, or `auto`: colours on a terminal, unless NO_COLOR or TERM=dumb is set.
+    """
     is_terminal = stream.isatty()
     columns = UNKNOWN_WIDTH
     if is_terminal or environment.get("COLUMNS"):
@@ -72,7 +75,7 @@ def terminal_of(
     plain = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"
     return Terminal(
         width=min(max(columns, NARROWEST), WIDEST),
-        colour=is_terminal and not plain,
+        colour=color == "always" or (color == "auto" and is_terminal and not plain),
         unicode=_can_show(stream, SPECIAL),
         full=full,
     )

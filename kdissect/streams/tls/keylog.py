@@ -11,9 +11,11 @@ message, and a `KeyLog` does not show its contents either.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from kdissect.capture.formats.file_types import InputError
-from kdissect.capture.index.index import FileIndex
+from kdissect.capture.formats.pcapng import SecretsBlock
+from kdissect.capture.inputs import CaptureFile
 from kdissect.capture.storage import open_storage
 
 MASTER_SECRET = "CLIENT_RANDOM"  # noqa: S105 - the label of TLS 1.2 and before
@@ -106,7 +108,19 @@ def _bytes_of(word: bytes) -> bytes:
     return bytes.fromhex(word.decode("ascii"))
 
 
-def keys_for(path: str | None, captures: Sequence[FileIndex]) -> KeyLog:
+class SecretsHolder(Protocol):
+    """A capture with secrets in it: the index of a file, or a capture that is still being written."""
+
+    @property
+    def file(self) -> CaptureFile:
+        """Where it can be read."""
+
+    @property
+    def secrets(self) -> Sequence[SecretsBlock]:
+        """Where its secrets lie."""
+
+
+def keys_for(path: str | None, captures: Sequence[SecretsHolder]) -> KeyLog:
     """Read the key log at `path`, if one is named, and those inside the captures.
 
     Raise InputError for a file that cannot be read or holds no secret of TLS.
@@ -132,7 +146,7 @@ def _read(path: str) -> bytes:
     return text
 
 
-def _inside(capture: FileIndex, offset: int, length: int) -> bytes:
+def _inside(capture: SecretsHolder, offset: int, length: int) -> bytes:
     try:
         with open_storage(capture.file.path) as source:
             return source.read(min(length, MOST_BYTES), offset)

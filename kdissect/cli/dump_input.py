@@ -1,0 +1,119 @@
+"""What `kdissect dump` reads: files that are complete, or a pipe that is still being written.
+
+Files are read twice, so that the first exchange knows what the last one tells (see `exchanges.prescan`).
+Standard input is read once, while it comes: its exchanges are there before the pipe ends (see
+`capture.live_capture`). A compressed pipe is unpacked to its end first, like a file.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kdissect.capture.formats.decompress import DECOMPRESSORS
+from kdissect.capture.formats.file_types import STANDARD_INPUT
+from kdissect.cli.interrupt import Interrupt, InterruptibleStream
+from kdissect.text import escape_control
+
+if TYPE_CHECKING:
+    from kdissect.exchanges.live_facts import LiveFacts
+    from kdissect.exchanges.prescan import PrescanResult
+    from kdissect.exchanges.reader import ExchangeReader
+    from kdissect.tables.anonymize import Pseudonyms
+
+SPLIT_BYTES = 2 << 20  # read at a time
+STREAM_NAME = "standard input"
+
+
+@dataclass(frozen=True, slots=True)
+class DumpInput:
+    """An opened capture: its reader, the facts that it rests on, and the time of its first packet."""
+
+    reader: "ExchangeReader"
+    facts: "PrescanResult | LiveFacts"
+    start_ns: int
+    is_live: bool = False
+    last_warning: Callable[[], str | None] = lambda: None
+
+
+def open_dump_input(
+    arguments: argparse.Namespace,
+    spool: Path,
+    pseudonyms: "Pseudonyms | None",
+    interrupt: Interrupt,
+    before_wait: Callable[[], None],
+) -> DumpInput:
+    """Return the opened captures of the command line. `before_wait` is called before each wait for a pipe.
+
+    Raise InputError for what cannot be read.
+    """
+    if arguments.paths == [STANDARD_INPUT] and _is_plain_pipe():
+        return _open_live(arguments, spool, interrupt, before_wait)
+    return _open_files(arguments, spool, pseudonyms)
+
+
+def warn(sentence: str) -> None:
+    """Write a warning to standard error."""
+    sys.stderr.write(f"kdissect: {escape_control(sentence)}\n")
+
+
+def _is_plain_pipe() -> bool:
+    """Return whether standard input can be waited for, and is not compressed."""
+    if not isinstance(sys.stdin.buffer, BufferedReader):
+        return False
+    first = sys.stdin.buffer.peek(1)
+    return not any(first.startswith(magic) for magic in DECOMPRESSORS)
+
+
+class _StandardInput:
+    """Standard input behind the bytes that `_is_plain_pipe` has looked at."""
+
+    def __init__(self, interrupt: Interrupt) -> None:
+        buffered = sys.stdin.buffer
+        self._first = buffered.read1() if isinstance(buffered, BufferedReader) and buffered.peek(1) else b""
+        self._rest = InterruptibleStream(buffered, interrupt)
+
+    def read(self, size: int) -> bytes:
+        """Return some bytes, at most `size`."""
+        first, self._first = self._first[:size], self._first[size:]
+        return first or self._rest.read(size)
+
+
+def _open_live(
+    arguments: argparse.Namespace, spool: Path, interrupt: Interrupt, before_wait: Callable[[], None]
+) -> DumpInput:
+    from kdissect.capture.live_capture import LiveCapture
+    from kdissect.exchanges.live_facts import LiveFacts
+    from kdissect.exchanges.reader import ExchangeReader
+    from kdissect.streams.tls.keylog import keys_for
+
+    path = spool / "live.capture"
+    capture = LiveCapture(_StandardInput(interrupt), path, STREAM_NAME, before_wait)
+    capture.wait_for_packets()
+    facts = LiveFacts(lambda: capture.latest_time_ns or 0)
+    keys = keys_for(arguments.keylog, (capture,))
+    reader = ExchangeReader(capture, arguments.port, facts, keys)
+    return DumpInput(reader, facts, capture.earliest_time_ns or 0, True, lambda: capture.warning)
+
+
+def _open_files(arguments: argparse.Namespace, spool: Path, pseudonyms: "Pseudonyms | None") -> DumpInput:
+    from kdissect.capture.index.index import index_captures
+    from kdissect.capture.inputs import open_inputs
+    from kdissect.exchanges.prescan import prescan_capture
+    from kdissect.exchanges.reader import ExchangeReader
+    from kdissect.streams.tls.keylog import keys_for
+
+    inputs = open_inputs(arguments.paths, str(spool))
+    found = index_captures(inputs.files, SPLIT_BYTES)
+    warnings = (*(f"passed over {reason}" for reason in inputs.skipped), *found.warnings)
+    if pseudonyms:
+        warnings = pseudonyms.texts(warnings, [file.name for file in inputs.files])
+    for warning in warnings:
+        warn(warning)
+    keys = keys_for(arguments.keylog, found.files)
+    prescan = prescan_capture(found.splits, arguments.port, keys)
+    reader = ExchangeReader(found.splits, arguments.port, prescan, keys)
+    return DumpInput(reader, prescan, found.earliest_time_ns or 0)

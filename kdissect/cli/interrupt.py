@@ -1,0 +1,79 @@
+"""The first Ctrl-C ends the reading and not the command: what was read so far is still reported.
+
+Within `first_interrupt` the first SIGINT sets a flag, and whoever reads a pipe through `InterruptibleStream`
+then finds its end. The second one raises KeyboardInterrupt, as ever.
+"""
+
+import os
+import select
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BufferedReader
+from types import FrameType
+from typing import BinaryIO, cast
+
+from kdissect.capture.formats.file_types import STANDARD_INPUT
+
+INTERRUPTED = "kdissect: interrupted: what came until now is reported (Ctrl-C again ends at once)\n"
+
+
+class Interrupt:
+    """Whether the user wants to end the reading; `descriptor` becomes readable when that is so."""
+
+    def __init__(self) -> None:
+        self.descriptor, self._alarm = os.pipe()
+        self.has_come = False
+
+    def handle(self, _signal: int, _frame: FrameType | None) -> None:
+        """Note the first SIGINT. Raise KeyboardInterrupt at the second one."""
+        if self.has_come:
+            raise KeyboardInterrupt
+        self.has_come = True
+        os.write(self._alarm, b"!")
+        sys.stderr.write(INTERRUPTED)
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        os.close(self.descriptor)
+        os.close(self._alarm)
+
+
+class InterruptibleStream:
+    """The bytes of a pipe until it ends, or until an interrupt."""
+
+    def __init__(self, stream: BinaryIO, interrupt: Interrupt) -> None:
+        self._descriptor, self._interrupt = stream.fileno(), interrupt
+
+    def read(self, size: int) -> bytes:
+        """Return the bytes that are there, at most `size`, and wait for the first of them."""
+        ready, _, _ = select.select([self._descriptor, self._interrupt.descriptor], [], [])
+        return b"" if self._interrupt.descriptor in ready else os.read(self._descriptor, size)
+
+
+@contextmanager
+def first_interrupt() -> Iterator[Interrupt]:
+    """Make the first SIGINT end the reading within the `with` block."""
+    interrupt = Interrupt()
+    try:
+        before = signal.signal(signal.SIGINT, interrupt.handle)
+    except ValueError:  # outside the main thread the caller handles signals
+        yield interrupt
+        interrupt.close()
+        return
+    try:
+        yield interrupt
+    finally:
+        signal.signal(signal.SIGINT, before)
+        interrupt.close()
+
+
+@contextmanager
+def interruptible_input(paths: Sequence[str]) -> "Iterator[BinaryIO | None]":
+    """Return standard input, if it is one of the paths, as a stream that the first SIGINT ends."""
+    if STANDARD_INPUT not in paths or not isinstance(sys.stdin.buffer, BufferedReader):
+        yield None
+        return
+    with first_interrupt() as interrupt:
+        yield cast("BinaryIO", InterruptibleStream(sys.stdin.buffer, interrupt))

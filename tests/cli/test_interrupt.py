@@ -1,0 +1,29 @@
+"""The first Ctrl-C ends the reading, the second one the command."""
+
+import os
+import signal
+
+import pytest
+
+from kdissect.cli.interrupt import InterruptibleStream, first_interrupt
+
+
+def test_the_first_interrupt_ends_a_stream() -> None:
+    reader, writer = os.pipe()
+    with first_interrupt() as interrupt, os.fdopen(reader, "rb") as pipe:
+        stream = InterruptibleStream(pipe, interrupt)
+        os.write(writer, b"packets")
+        assert stream.read(100) == b"packets"
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupt.has_come
+        assert stream.read(100) == b""
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    os.close(writer)
+
+
+def test_afterwards_everything_is_as_before() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with first_interrupt():
+        assert signal.getsignal(signal.SIGINT) != before
+    assert signal.getsignal(signal.SIGINT) == before
