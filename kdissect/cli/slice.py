@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from kdissect.capture.storage import is_uri, local_path
 from kdissect.cli.filter_options import duration_argument, exchange_filter
-from kdissect.cli.options import WHAT_PATHS_ARE, add_exchange_filters, add_keylog, add_quiet
+from kdissect.cli.options import (
+    WHAT_PATHS_ARE,
+    add_exchange_filters,
+    add_keylog,
+    add_quiet,
+    positive_argument,
+)
 from kdissect.errors import OutputError, UsageError, UserError
 from kdissect.files import ScratchDirectory, UnfinishedOutput
 from kdissect.text import escape_control, format_size
@@ -17,8 +23,9 @@ from kdissect.text import escape_control, format_size
 if TYPE_CHECKING:
     from kdissect.capture.index.index import CaptureIndex
     from kdissect.capture.inputs import Inputs
-    from kdissect.slice.packet_selection import ExchangeNumber, SliceRequest
+    from kdissect.slice.packet_selection import ConnectionSpan, ExchangeNumber, SliceRequest
     from kdissect.slice.slice_writer import SliceCounts
+    from kdissect.streams.tls.keylog import KeyLog
 
 SPLIT_BYTES = 2 << 20  # read at a time
 EXCHANGE = re.compile(r"(\d{1,20})#(\d{1,20})")
@@ -73,6 +80,12 @@ def add_slice(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="ID#N",
         help="exchange: connection number and ordinal, as tables and 'dump --format jsonl' have them",
+    )
+    filters.add_argument(
+        "--incident",
+        type=positive_argument,
+        metavar="N",
+        help="what the N-th incident of the report is about, from 1: its connections while it lasted",
     )
 
 
@@ -132,13 +145,14 @@ def _write(arguments: argparse.Namespace, found: "CaptureIndex", part: Unfinishe
     from kdissect.streams.tls.keylog import keys_for
 
     keys = keys_for(arguments.keylog, found.files)
+    span = _incident_span(arguments, found, keys)
     prescan = prescan_capture(found.splits, arguments.port, keys)
     reader = ExchangeReader(found.splits, arguments.port, prescan, keys)
     comments = PacketComments()
     try:
-        request = _request(arguments, found.earliest_time_ns or 0)
+        request = _request(arguments, found.earliest_time_ns or 0, span)
         selection = select(reader, request, prescan.names, comments)
-        if not selection.exchanges:
+        if not selection.connections:
             raise UserError(NOTHING)
         secrets = SessionSecrets(keys) if arguments.with_secrets else None
         with part.binary_file(PRIVATE if arguments.with_secrets else 0o666) as out:
@@ -149,7 +163,23 @@ def _write(arguments: argparse.Namespace, found: "CaptureIndex", part: Unfinishe
     return _summary(writer.counts, selection.exchanges, selection.connections)
 
 
-def _request(arguments: argparse.Namespace, start_ns: int) -> "SliceRequest":
+def _incident_span(
+    arguments: argparse.Namespace, found: "CaptureIndex", keys: "KeyLog"
+) -> "ConnectionSpan | None":
+    """Return what the incident is about that the user chose, and name it; None if none was chosen."""
+    if arguments.incident is None:
+        return None
+    from kdissect.cli.incident_choice import choose_incident
+    from kdissect.slice.packet_selection import ConnectionSpan
+
+    headline, about = choose_incident(arguments.incident, found, arguments.port, keys)
+    if not arguments.quiet:
+        sys.stderr.write(f"kdissect: incident {arguments.incident}: {escape_control(headline)}\n")
+    end_ns = (found.latest_time_ns or 0) if about.end_ns is None else about.end_ns
+    return ConnectionSpan(about.connections, about.begin_ns, end_ns)
+
+
+def _request(arguments: argparse.Namespace, start_ns: int, span: "ConnectionSpan | None") -> "SliceRequest":
     from kdissect.slice.packet_selection import SliceRequest, SliceScope
 
     scope = SliceScope.CONNECTIONS
@@ -158,7 +188,7 @@ def _request(arguments: argparse.Namespace, start_ns: int) -> "SliceRequest":
     elif arguments.around is not None:
         scope = SliceScope.AROUND
     selected = exchange_filter(arguments, start_ns)
-    return SliceRequest(selected, frozenset(arguments.exchange), scope, arguments.around or 0)
+    return SliceRequest(selected, frozenset(arguments.exchange), scope, arguments.around or 0, span)
 
 
 def _summary(counts: "SliceCounts", exchanges: int, connections: int) -> str:

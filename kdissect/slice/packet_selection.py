@@ -5,7 +5,7 @@ exchange the connections that used it, one after the other, with what is wanted 
 packets, sorted by packet on disk. Three scopes decide what is wanted of a connection:
 
 - CONNECTIONS: all its packets.
-- AROUND: its packets near a selected exchange.
+- AROUND: its packets near a selected exchange, or near the time that was asked for.
 - EXCHANGES: the packets that carry payload of a direction while a selected message of it was on its way.
 """
 
@@ -25,6 +25,7 @@ from kdissect.exchanges.filter import ExchangeFilter
 from kdissect.exchanges.reader import ExchangeReader
 from kdissect.jit.rows import Records
 from kdissect.slice.message_comment import message_comments
+from kdissect.streams.flow_state import ORPHAN_RESPONSE
 from kdissect.streams.processor import Endpoints
 from kdissect.tables.filters import Mask
 
@@ -46,6 +47,26 @@ class ExchangeNumber(NamedTuple):
     ordinal: int
 
 
+class ConnectionSpan(NamedTuple):
+    """Connections by number, and a time (ns) in which they are of interest, even without an exchange."""
+
+    connections: frozenset[int]
+    begin_ns: int
+    end_ns: int
+
+    def header_mask(self, exchanges: Records, reader: ExchangeReader) -> Mask:
+        """Return which rows of `flow_state.ExchangeRow` are on these connections and under way then."""
+        request, response = exchanges["request"], exchanges["response"]
+        orphan, answered = exchanges["status"] == ORPHAN_RESPONSE, response["start"] > 0
+        began = np.where(orphan, response["first_byte_ns"], request["first_byte_ns"])
+        answer_ns = np.maximum(response["first_byte_ns"], response["last_byte_ns"])
+        ended = np.where(answered, answer_ns, self.end_ns)
+        rows, index = np.unique(exchanges["connection"], return_inverse=True)
+        known = np.array([reader.identity(row) in self.connections for row in rows.tolist()], bool)
+        mask: Mask = known[index] & (began <= self.end_ns) & (ended >= self.begin_ns)
+        return mask
+
+
 @dataclass(frozen=True, slots=True)
 class SliceRequest:
     """What the user asks for."""
@@ -54,10 +75,13 @@ class SliceRequest:
     exchanges: frozenset[ExchangeNumber] = frozenset()  # empty: all that the filter selects
     scope: SliceScope = SliceScope.CONNECTIONS
     around_ns: int = 0  # before and after a selected exchange, for SliceScope.AROUND
+    span: ConnectionSpan | None = None  # only these connections, and they even without exchanges
 
     def header_mask(self, exchanges: Records, reader: ExchangeReader) -> Mask:
         """Return which rows of `flow_state.ExchangeRow` are selected as far as headers tell."""
         wanted = self.filter.header_mask(exchanges, reader)
+        if self.span:
+            wanted &= self.span.header_mask(exchanges, reader)
         if self.exchanges:
             wanted &= np.isin(exchanges["ordinal"], [one.ordinal for one in self.exchanges])
             for index in wanted.nonzero()[0]:
@@ -167,6 +191,8 @@ def select(
         for frame, text in zip(frames, message_comments(decoded, topic_names), strict=True):
             if frame is not None and frame.packet >= 0 and text:
                 comments.add(frame.packet, text)
+    if request.span:
+        _add_span(wanted, request.span, request, reader)
     return PacketSelection(_occupants(reader, wanted), comments, count, len(wanted))
 
 
@@ -178,6 +204,21 @@ def _selected(
         decoded = DecodedExchange(exchange)
         if request.filter.selects(decoded, topic_names):
             yield decoded
+
+
+def _add_span(
+    wanted: dict[int, Wanted], span: ConnectionSpan, request: SliceRequest, reader: ExchangeReader
+) -> None:
+    """Add the connections of a span as wanted, those without an exchange too, unless exchanges are wanted."""
+    if request.scope is SliceScope.EXCHANGES or request.exchanges or not request.filter.selects_everything:
+        return
+    for row, _ in enumerate(reader.beginnings()):
+        if reader.identity(row) not in span.connections:
+            continue
+        one = wanted.setdefault(row, Wanted())
+        one.everything = request.scope is SliceScope.CONNECTIONS
+        for windows in one.windows:
+            windows.add(span.begin_ns - request.around_ns, span.end_ns + request.around_ns)
 
 
 def _widen(wanted: Wanted, exchange: Exchange, request: SliceRequest, reader: ExchangeReader) -> None:

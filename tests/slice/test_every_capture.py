@@ -1,0 +1,112 @@
+"""Slices of every recorded capture: the same rows, the packets and streams that tshark counts, and comments."""
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import open_inputs
+from kdissect.cli.main import main
+from kdissect.cli.options import TABLES
+from kdissect.spark import tasks
+from kdissect.streams.tls.keylog import keys_for
+from tests.slice.sliced_capture import CAPTURES, PLACE, make_slice, needs_tshark, rows, tshark
+
+EVERY = sorted([*CAPTURES.glob("*.pcap*"), *CAPTURES.glob("incidents/*.zst")])
+SHARE = 3  # one connection of so many is chosen
+SUMMARY = re.compile(r"([\d,]+) packets? \(.*\) of ([\d,]+) exchanges? on ([\d,]+) connections?")
+pytestmark = pytest.mark.slow
+
+
+def tables(path: Path, scratch: Path) -> dict[str, list[str]]:
+    """Return the rows of all public tables, by table, as JSON texts without their place."""
+    scratch.mkdir(exist_ok=True)
+    found = index_captures(open_inputs([str(path)], str(scratch)).files, 2 << 20)
+    ordinals = (pa.record_batch({"split": [split.index]}) for split in found.splits)
+    pieces = tasks.scan_step(ordinals, found.splits, ())
+    options = tasks.TableOptions(keys=keys_for(None, found.files))
+    made: dict[str, list[str]] = {name: [] for name in TABLES}
+    for name, batch in tasks.tables_step(pieces, found.splits, TABLES, options):
+        if name in made:
+            made[name] += map(_text, batch.to_pylist())
+    return made
+
+
+def _text(row: dict[str, Any]) -> str:
+    return json.dumps({name: value for name, value in row.items() if name not in PLACE}, default=str)
+
+
+def of(chosen: Iterable[int], found: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return the rows of connections, sorted."""
+    numbers = set(chosen)
+    return {
+        name: sorted(row for row in texts if json.loads(row)["connection"] in numbers)
+        for name, texts in found.items()
+    }
+
+
+def connections_of(found: dict[str, list[str]]) -> list[int]:
+    """Return every third connection that has an exchange."""
+    return sorted({json.loads(row)["connection"] for row in found["exchanges"]})[::SHARE]
+
+
+@pytest.mark.parametrize("capture", EVERY, ids=lambda path: path.name.split(".")[0])
+def test_rows_packets_streams_and_comments(
+    capture: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    whole = tables(capture, tmp_path / "whole")
+    chosen = connections_of(whole)
+    options = [text for number in chosen for text in ("--connection", str(number))]
+    path = tmp_path / "slice.pcapng"
+    capfd.readouterr()
+    assert main(["slice", str(capture), *options, "--with-secrets", "-o", str(path)]) == 0
+    summary = SUMMARY.search(capfd.readouterr().err)
+    assert summary is not None
+    packets, exchanges, connections = (int(number.replace(",", "")) for number in summary.groups())
+    assert connections == len(chosen)
+    assert exchanges >= len(of(chosen, whole)["exchanges"])  # raw SASL tokens are no rows of the table
+    assert of(chosen, tables(path, tmp_path / "again")) == of(chosen, whole)
+
+
+@needs_tshark
+@pytest.mark.parametrize("capture", EVERY, ids=lambda path: path.name.split(".")[0])
+def test_tshark_counts_the_same(capture: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    found = rows(capfd, capture)
+    chosen = sorted({one["connection"] for one in found})[::SHARE]
+    options = [text for number in chosen for text in ("--connection", str(number))]
+    path = tmp_path / "slice.pcapng"
+    assert main(["slice", str(capture), *options, "-o", str(path)]) == 0
+    summary = SUMMARY.search(capfd.readouterr().err)
+    assert summary is not None
+    fields = ("-T", "fields", "-E", "aggregator=|", "-e", "tcp.stream", "-e", "frame.comment")
+    lines = [line.split("\t") for line in tshark(path, "--disable-protocol", "kafka", *fields)]
+    assert len(lines) == int(summary[1].replace(",", ""))
+    assert len({line[0] for line in lines}) == int(summary[3].replace(",", ""))
+    comments = [text for line in lines for text in line[1].split("|") if text]
+    more = sum(int(text.split()[0]) for text in comments if text.endswith("begin in this packet"))
+    responses = sum(text.startswith("Response to ") for text in comments)
+    own = [one for one in found if one["connection"] in set(chosen)]
+    messages = sum((one["request"] is not None) + (one["response"] is not None) for one in own)
+    assert len(comments) - bool(more) <= messages
+    if not more:
+        assert len(comments) == messages
+        assert responses == sum(one["response"] is not None for one in own)
+
+
+def test_the_rows_of_several_packed_captures_are_those_of_each(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sources = [CAPTURES / "old-broker.pcap", CAPTURES / "incidents" / "broker-stopped-1.pcapng.zst",
+               CAPTURES / "tls.pcapng"]  # fmt: skip
+    path = make_slice(tmp_path, *sources, "--api", "Metadata", "--with-secrets")
+    chosen = rows(capfd, *sources, "--api", "Metadata")
+    numbers = {one["connection"] for one in chosen}
+    again = of(numbers, tables(path, tmp_path / "again"))
+    parts = [of(numbers, tables(source, tmp_path / source.name)) for source in sources]
+    assert all(part["exchanges"] for part in parts)
+    assert again == {name: sorted(row for part in parts for row in part[name]) for name in TABLES}
