@@ -1,4 +1,4 @@
-"""Slices of every recorded capture: the same rows, the packets and streams that tshark counts, and comments."""
+"""Slices of every recorded capture: equal rows, the packets and streams that tshark counts, comments."""
 
 import json
 import re
@@ -67,7 +67,7 @@ def test_rows_packets_streams_and_comments(
     assert main(["slice", str(capture), *options, "--with-secrets", "-o", str(path)]) == 0
     summary = SUMMARY.search(capfd.readouterr().err)
     assert summary is not None
-    packets, exchanges, connections = (int(number.replace(",", "")) for number in summary.groups())
+    _, exchanges, connections = (int(number.replace(",", "")) for number in summary.groups())
     assert connections == len(chosen)
     assert exchanges >= len(of(chosen, whole)["exchanges"])  # raw SASL tokens are no rows of the table
     assert of(chosen, tables(path, tmp_path / "again")) == of(chosen, whole)
