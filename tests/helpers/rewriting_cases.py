@@ -6,7 +6,7 @@ from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.rewrite.names import Names
 from kdissect.replay.rewrite.roles import rewriter
-from kdissect.replay.target.fetch_sessions import FetchedPartition
+from kdissect.replay.target.fetch_sessions import FetchedPartition, ReadPosition
 from kdissect.replay.target.offsets import Positions
 from tests.helpers.paper_target import settings
 
@@ -53,6 +53,6 @@ def fetch(session: int, epoch: int, said: dict[int, int], forgotten: tuple[int, 
 def read_partition(
     positions: Positions, partition: TopicPartition, offset: int, node: int = 1
 ) -> FetchedPartition:
-    known, position = positions.partition(partition), positions.client("me", partition)
+    known, position = positions.partition(partition), ReadPosition(offset)
     fields = {"partition": partition[1], "fetch_offset": offset, "partition_max_bytes": 9}
     return FetchedPartition(partition, node, partition, offset, fields, position, known, known.turn)

@@ -159,9 +159,13 @@ def following_offset(data: Bytes, start: int = 0, stop: int | None = None) -> in
     return int(_OFFSET.unpack_from(data, last.start)[0] + delta) + 1
 
 
-def claimed_records(data: Bytes) -> int:
-    """Return how many records the headers of whole batches claim; a message of magic 0 or 1 counts as one."""
+def claimed_records(data: Bytes, first: int | None = None) -> int:
+    """Return how many records the headers of whole batches claim; a message of magic 0 or 1 counts as one.
+
+    Only batches from the offset `first` on count, if it is given.
+    """
     return sum(
         _INT32.unpack_from(data, frame.start + RECORD_COUNT_AT)[0] if frame.magic == 2 else 1
         for frame in whole_batches(data)
+        if first is None or _OFFSET.unpack_from(data, frame.start)[0] >= first
     )

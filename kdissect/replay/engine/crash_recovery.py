@@ -62,6 +62,7 @@ class CrashJournal:
             complete.counts,
             counters=complete.counters,
             open_transactions=complete.open_transactions,
+            commits=complete.commits,
             peak_in_flight=complete.peak_in_flight,
             peak_connections=complete.peak_connections,
         )

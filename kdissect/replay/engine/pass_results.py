@@ -9,6 +9,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from kdissect.replay.disposition import Disposition
 from kdissect.replay.effects import ANY, Answer
@@ -225,6 +226,7 @@ class PassOutcome:
         default_factory=dict
     )  # by which offsets were translated
     clamped: int = 0  # offsets that were moved into the log
+    commits: list[dict[str, Any]] = field(default_factory=list)  # the last ones of each group
     open_transactions: list[str] = field(default_factory=list)
     counters: PoolCounters = field(default_factory=PoolCounters)
     stopped: str = ""  # why it was ended early
@@ -243,6 +245,7 @@ def merge_outcomes(outcomes: Sequence[PassOutcome]) -> PassOutcome:
         for partition, rules in outcome.rules.items():
             merged.rules.setdefault(partition, Counter()).update(rules)
         merged.clamped += outcome.clamped
+        merged.commits += outcome.commits
         merged.open_transactions = sorted({*merged.open_transactions, *outcome.open_transactions})
         merged.counters.add(outcome.counters)
         merged.stopped = merged.stopped or outcome.stopped

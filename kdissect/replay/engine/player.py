@@ -167,6 +167,7 @@ class Player:
             counts=context.notes.counts,
             rules=context.positions.used,
             clamped=context.positions.clamped,
+            commits=context.commits.summary(context.positions),
             open_transactions=sorted(map(context.names.transactional, context.transactions.open)),
             counters=self.pool.counters,
             stopped=self.stopped,

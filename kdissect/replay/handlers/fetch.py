@@ -1,13 +1,11 @@
 """Fetch: all that the captured session is about, from the target's leaders, in the replayer's own sessions.
 
-Positions are translated (see `target.offsets`). A client that reads on names no new position for partitions
-that gave nothing; if the target gave something all the same, the replay goes on behind that, as any consumer
-would. One captured broker responded as soon as any partition had something; several leaders may respond here,
-and each of them waits no longer than that took. Racks, epochs and the cluster's id are left out: with a
+A client that reads on goes on behind what the *target* gave it, so it reads each record once, as it did in
+the capture; any other position is translated (see `target.offsets`). `fetch_patience` decides how long
+leaders wait. Racks, epochs and the cluster's id are left out: with a
 foreign rack a leader responds with nothing and names another replica (KIP-392), for ever.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -19,11 +17,19 @@ from kdissect.replay.handlers.fetch_encoding import (
     SESSIONS,
     FetchShape,
     FetchTemplate,
+    Patience,
     fetch_part,
     fetch_template,
 )
+from kdissect.replay.handlers.fetch_patience import (
+    missing_before_fetch,
+    note_patience,
+    patience_by_node,
+    scaled_wait_ms,
+)
 from kdissect.replay.handlers.fetch_scan import FetchedRecords, scan_fetch_response
 from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.handlers.waiting import until_order_allows
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.captured_fetch_sessions import (
     FINAL_EPOCH,
@@ -35,7 +41,6 @@ from kdissect.replay.load.captured_fetch_sessions import (
 from kdissect.replay.load.prior_fetch_sessions import UNTOLD
 from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.rewrite.names import Tree
-from kdissect.replay.settings import Pace
 from kdissect.replay.target.fetch_sessions import (
     FetchChanges,
     FetchedPartition,
@@ -56,13 +61,16 @@ class FetchQuestion(NamedTuple):
     request: SessionRequest
     sessionless: bool
     shape: FetchShape  # names no partition yet
-    shared_shape: FetchShape  # the same if several leaders are asked
+    patience: Patience  # as captured, at the speed of the run
     template: FetchTemplate | None  # of a fetch that names no partition
 
 
 def fetch(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
     """Replay a Fetch request."""
-    answers = yield from ask(fetch_parts(context, item, fetch_question(context, item, body)))
+    question = fetch_question(context, item, body)
+    named = question.request.named
+    yield from until_order_allows(context, lambda: missing_before_fetch(context, item, named))
+    answers = yield from ask(fetch_parts(context, item, question))
     for following in learn_fetched(context, item, answers):
         yield from spawn(following, CONTROL)
     return answers
@@ -74,17 +82,14 @@ def fetch_question(context: ReplayContext, item: ReplayItem, body: Tree) -> Fetc
     issued = context.loaded.sessions.get(item.request.index, NO_SESSION)
     request = context.fetches.captured.read(item.request.server, body, issued)
     sessionless = request.session[1] == NO_SESSION and request.epoch == FINAL_EPOCH
-    wait_ms = scaled_wait_ms(context, body["max_wait_ms"])
+    patience = Patience(scaled_wait_ms(context, body["max_wait_ms"]), body["min_bytes"])
     shape = FetchShape(
         version,
         context.rewriter.client_id(item),
-        wait_ms,
-        body["min_bytes"],
         body.get("max_bytes", MOST_BYTES),
         body.get("isolation_level", 0),
     )
-    shared = shape._replace(max_wait_ms=shared_wait_ms(context, item, wait_ms))
-    return FetchQuestion(request, sessionless or version < SESSIONS, shape, shared, fetch_template(shape))
+    return FetchQuestion(request, sessionless or version < SESSIONS, shape, patience, fetch_template(shape))
 
 
 def fetch_parts(context: ReplayContext, item: ReplayItem, question: FetchQuestion) -> list[Part]:
@@ -105,6 +110,7 @@ def fetch_parts(context: ReplayContext, item: ReplayItem, question: FetchQuestio
             nameless = all(topic.startswith("?") for topic, _ in scope.partitions)
             raise SkipRequest(*(NAMELESS if nameless else NOT_THERE))
         nodes = {ANY: {}}
+    patience = patience_by_node(context, item, nodes, question.patience)
     parts = []
     for node, partitions in nodes.items():
         turn = SessionTurn(NO_SESSION, FINAL_EPOCH, partitions, ())
@@ -112,12 +118,9 @@ def fetch_parts(context: ReplayContext, item: ReplayItem, question: FetchQuestio
             session = context.fetches.own(item.request.connection, node)
             named, gone = changes.named.get(node, NOTHING), changes.gone.get(node, ())
             turn = session.next_turn(partitions, named, gone)
-        if len(nodes) == 1:
-            parts.append(fetch_part(context.names, question.shape, question.template, turn, node))
-        else:
-            template = fetch_template(question.shared_shape)
-            parts.append(fetch_part(context.names, question.shared_shape, template, turn, node))
+        parts.append(fetch_part(context.names, question.shape, question.template, turn, node, patience[node]))
     context.notes.add_split(item, len(parts))
+    context.fetches.state(item.request.connection).last = item.request.index
     return parts
 
 
@@ -156,12 +159,17 @@ def _on_target(
         if known is None or number not in known.leaders:
             context.notes.add(item, f"without {captured[0]}-{number}: not on the target")
             continue
-        offsets, position = positions.partition(captured), positions.client(client, captured)
+        offsets = positions.partition(captured)
+        position = context.fetches.position(item.request.connection, captured)
         captured_offset = fields["fetch_offset"]
-        if captured not in named and position.offset is not None:
-            offset = position.offset
+        if position.target is not None and (
+            captured not in named or (captured_offset == position.captured and not positions.keeps_offsets)
+        ):
+            offset = position.target
+            positions.note_reading_on(captured)
         else:
             offset = positions.translate(captured, captured_offset, client).offset
+            position.captured, position.target = captured_offset, None
         sent = {
             "partition": number,
             "fetch_offset": offset,
@@ -171,32 +179,6 @@ def _on_target(
         yield FetchedPartition(
             captured, leader, (topic, number), captured_offset, sent, position, offsets, offsets.turn
         )
-
-
-def scaled_wait_ms(context: ReplayContext, captured_ms: int) -> int:
-    """Return how long a fetch may wait for data: as captured at this speed, hardly at all with asap."""
-    if captured_ms <= 0:
-        return 0
-    if context.settings.pace is Pace.ASAP:
-        return 1
-    return max(int(captured_ms / context.settings.speed), 1)
-
-
-WAITS_MS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
-"""Few, since a fetch is encoded once for each of them."""
-
-
-def shared_wait_ms(context: ReplayContext, item: ReplayItem, wait_ms: int) -> int:
-    """Return how long each of several leaders may wait: about as long as the captured broker took.
-
-    That one responded when the first partition had something. A leader with nothing would delay those who
-    have something, the client's next fetch, and all that comes behind it.
-    """
-    took_ns = item.request.service_ns
-    if took_ns is None:
-        return wait_ms
-    took_ms = took_ns / 1e6 / context.settings.speed
-    return min(WAITS_MS[bisect_right(WAITS_MS, took_ms) - 1], wait_ms)
 
 
 def client_of(item: ReplayItem) -> str:
@@ -211,6 +193,7 @@ def learn_fetched(context: ReplayContext, item: ReplayItem, answers: list[Answer
     """
     following: list[Coroutine[None]] = []
     for answer in answers:
+        note_patience(context, item, answer)
         scanned = None
         if answer.frame is not None:
             scanned = scan_fetch_response(answer.frame, answer.part.version)
@@ -235,6 +218,14 @@ def _learn_partitions(context: ReplayContext, item: ReplayItem, partitions: Iter
             positions.set_bounds(partition, each.log_start, each.high_watermark)
             if each.following is not None:
                 positions.add_fetched(client, partition, each.following)
+                context.fetches.position(item.request.connection, partition).target = each.following
+
+
+def _forget_position(context: ReplayContext, item: ReplayItem, target: str | bytes, number: int) -> None:
+    """Have a position translated anew that the target does not have."""
+    name = context.names.captured_name(target if isinstance(target, str) else context.names.name_of(target))
+    if name is not None:
+        context.fetches.position(item.request.connection, (name, number)).target = None
 
 
 def _learn_session(
@@ -262,7 +253,9 @@ def _learn_decoded(context: ReplayContext, item: ReplayItem, answer: Answer) -> 
     for topic in body.get("responses") or ():
         target = topic.get("topic") or topic.get("topic_id", b"")
         for each in topic["partitions"]:
-            out_of_range |= each["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE
+            if each["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
+                out_of_range = True
+                _forget_position(context, item, target, each["partition_index"])
             if not each["error_code"]:
                 records = each["records"] or b""
                 number, end = each["partition_index"], each["high_watermark"]

@@ -1,9 +1,9 @@
 """Fetch requests as bytes: encoded once for all that differ only in session and offsets.
 
-In: a `FetchShape` (all of a fetch but its session and its offsets), the session's turn, and the partitions to
-name. Out: a `Part`. Most fetches have the shape of one before, so the encoded frame of a shape is kept with
-the positions of its numbers, and the numbers of the moment are laid over it. A fetch that names many
-partitions is encoded as it is.
+In: a `FetchShape` (all of a fetch but its session, its offsets and how long it waits), the session's turn,
+and the partitions to name. Out: a `Part`. Most fetches have the shape of one before, so the encoded frame of
+a shape is kept with the positions of its numbers, and the numbers of the moment are laid over it. A fetch
+that names many partitions is encoded as it is.
 """
 
 import struct
@@ -21,17 +21,23 @@ from kdissect.replay.target.fetch_sessions import SessionTurn
 FETCH = int(ApiKey.FETCH)
 SESSIONS, RACKS, LAST_WITH_REPLICA = 7, 11, 14  # versions: KIP-227, KIP-392, KIP-903
 SESSION = struct.Struct(">ii")  # its id and epoch
+PATIENCE = struct.Struct(">ii")  # max_wait_ms and min_bytes, which follow each other in all versions
 MOST_OFFSETS = 16  # in a template: a fetch that names more is not often repeated
 MARKER = 0x6B64_6973_7365_6300  # numbers from here on stand for offsets, and can be found in a frame
 
 
+class Patience(NamedTuple):
+    """How long a fetch waits, and for how much."""
+
+    max_wait_ms: int
+    min_bytes: int
+
+
 class FetchShape(NamedTuple):
-    """All of a fetch but its session and its offsets."""
+    """All of a fetch but its session, its offsets and its patience."""
 
     version: int
     client_id: str | None
-    max_wait_ms: int
-    min_bytes: int
     max_bytes: int
     isolation_level: int
     named: tuple[tuple[str | bytes, int, int], ...] = ()  # topic, partition, most bytes
@@ -39,15 +45,21 @@ class FetchShape(NamedTuple):
 
 
 class FetchTemplate(NamedTuple):
-    """An encoded fetch with its length, and the positions of its session and its offsets."""
+    """An encoded fetch with its length, and the positions of its numbers."""
 
     frame: bytes
+    patience: int
     session: int
     offsets: tuple[int, ...]
 
 
 def fetch_part(
-    names: Names, shape: FetchShape, template: FetchTemplate | None, turn: SessionTurn, node: int
+    names: Names,
+    shape: FetchShape,
+    template: FetchTemplate | None,
+    turn: SessionTurn,
+    node: int,
+    patience: Patience,
 ) -> Part:
     """Return a fetch for one node.
 
@@ -66,12 +78,16 @@ def fetch_part(
             tuple([(_topic(names, topic, version), number) for topic, number in forgotten]),
         )
         template = fetch_template(shape) if len(named) <= MOST_OFFSETS else None
-    session: Tree = {"session_id": session_id, "session_epoch": epoch} if version >= SESSIONS else {}
+    session: Tree = {"min_bytes": patience.min_bytes}
+    if version >= SESSIONS:
+        session |= {"session_id": session_id, "session_epoch": epoch}
     offsets = [fields["fetch_offset"] for fields in named.values()]
     if template is None:
-        body = _body(shape, offsets) | session
-        return Part(FETCH, version, body, node, shape.client_id, wait_ms=shape.max_wait_ms)
-    heads = [(template.session, SESSION.pack(session_id, epoch))] if session else []
+        body = _body(shape, patience, offsets) | session
+        return Part(FETCH, version, body, node, shape.client_id, wait_ms=patience.max_wait_ms)
+    heads = [(template.patience, PATIENCE.pack(*patience))]
+    if version >= SESSIONS:
+        heads.append((template.session, SESSION.pack(session_id, epoch)))
     for at, offset in zip(template.offsets, offsets, strict=True):
         heads.append((at, offset.to_bytes(8, "big", signed=True)))
     heads.sort()  # a topic may come again behind others; in the frame its partitions stand together
@@ -82,7 +98,7 @@ def fetch_part(
         node,
         shape.client_id,
         False,
-        shape.max_wait_ms,
+        patience.max_wait_ms,
         template.frame,
         False,
         tuple(heads),
@@ -93,8 +109,8 @@ def fetch_part(
 def fetch_template(shape: FetchShape) -> FetchTemplate | None:
     """Return the encoded fetch of a shape; None if its numbers cannot be told from the rest of it."""
     offsets = [MARKER + number for number in range(len(shape.named))]
-    body = _body(shape, offsets)
-    session = MARKER + 0xFF
+    patience, session = MARKER + 0xFE, MARKER + 0xFF
+    body = _body(shape, Patience(patience >> 32, patience & 0xFFFFFFFF), offsets)
     if shape.version >= SESSIONS:
         body["session_id"], body["session_epoch"] = session >> 32, session & 0xFFFFFFFF
     header = {
@@ -105,17 +121,16 @@ def fetch_template(shape: FetchShape) -> FetchTemplate | None:
     }
     frame = encode_request(header, body)
     frame = len(frame).to_bytes(4, "big") + frame
-    markers = [each.to_bytes(8, "big") for each in (session, *offsets)]
+    markers = [each.to_bytes(8, "big") for each in (patience, session, *offsets)]
     if any(frame.count(each) > 1 for each in markers):
         return None
-    at, *positions = (frame.find(each) for each in markers)
-    return FetchTemplate(frame, at, tuple(positions))
+    wait, session_place, *positions = (frame.find(each) for each in markers)
+    return FetchTemplate(frame, wait, session_place, tuple(positions))
 
 
-def _body(shape: FetchShape, offsets: Sequence[int]) -> Tree:
+def _body(shape: FetchShape, patience: Patience, offsets: Sequence[int]) -> Tree:
     body: Tree = {
-        "max_wait_ms": shape.max_wait_ms,
-        "min_bytes": shape.min_bytes,
+        **patience._asdict(),
         "max_bytes": shape.max_bytes,
         "isolation_level": shape.isolation_level,
     }

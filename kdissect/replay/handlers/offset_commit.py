@@ -4,16 +4,24 @@ Without membership (`--groups simple`) a commit names no member and no generatio
 while the group has no members. With it the live member commits. TxnOffsetCommit commits by the same rules.
 """
 
+from typing import TypeAlias
+
+from kdissect.protocol.error_codes import ErrorCode
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import Answer, Coroutine
 from kdissect.replay.handlers.prior_member_joins import member_if_any
 from kdissect.replay.handlers.rejoin import send_as_member
 from kdissect.replay.handlers.replay_context import ReplayContext
 from kdissect.replay.handlers.routing import send_to_coordinator
+from kdissect.replay.handlers.waiting import until_order_allows
+from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.load.replay_input import ReplayItem
 from kdissect.replay.rewrite.names import Tree
 from kdissect.replay.settings import Groups
 from kdissect.replay.target.members import LiveMember
+
+CommittedOffsets: TypeAlias = dict[TopicPartition, tuple[int, int]]
+"""Captured partition -> its offset as captured, and as sent."""
 
 LEAST_COMMIT = 2  # older versions do not tell a member's commit from others
 
@@ -21,7 +29,8 @@ LEAST_COMMIT = 2  # older versions do not tell a member's commit from others
 def commit(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
     """Commit translated offsets."""
     version = context.rewriter.version(item, least=LEAST_COMMIT)
-    translate_commits(context, item, body)
+    yield from until_committable(context, item, body)
+    offsets = translate_commits(context, item, body)
     group, member = body["group_id"], body.get("member_id", "")
     live: LiveMember | None = None
     if context.settings.groups is Groups.FULL:
@@ -29,8 +38,11 @@ def commit(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[li
     put_member(context, body, group, "generation_id_or_member_epoch")
     body = context.rewriter.rewrite(item, body, version)
     if live is not None and live.join_version:
-        return [(yield from send_as_member(context, item, live, version, body))]
-    return [(yield from send_to_coordinator(context, item, version, body))]
+        answer = yield from send_as_member(context, item, live, version, body)
+    else:
+        answer = yield from send_to_coordinator(context, item, version, body)
+    note_committed(context, item, group, offsets, answer)
+    return [answer]
 
 
 def fetch_committed(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[list[Answer]]:
@@ -45,12 +57,42 @@ def fetch_committed(context: ReplayContext, item: ReplayItem, body: Tree) -> Cor
     return [(yield from send_to_coordinator(context, item, version, body))]
 
 
-def translate_commits(context: ReplayContext, item: ReplayItem, body: Tree) -> None:
+def until_committable(context: ReplayContext, item: ReplayItem, body: Tree) -> Coroutine[None]:
+    """Wait for what the captured client had seen before it committed: writes, and its own last fetch."""
+    offsets = [
+        ((context.names.captured_topic(topic) or "", fields["partition_index"]), fields["committed_offset"])
+        for topic in body["topics"]
+        for fields in topic["partitions"]
+    ]
+
+    def missing() -> int | None:
+        writes = (context.order.missing_write(*each) for each in offsets)
+        found = next((index for index in writes if index is not None), None)
+        return context.order.missing_before(item.request.index) if found is None else found
+
+    yield from until_order_allows(context, missing)
+
+
+def note_committed(
+    context: ReplayContext, item: ReplayItem, group: str, offsets: CommittedOffsets, answer: Answer
+) -> None:
+    """Note offsets, as captured and as sent, as committed wherever they were."""
+    index = item.request.index
+    for partition, (captured, sent) in offsets.items():
+        if item.error == ErrorCode.NONE:
+            context.commits.note_captured(index, group, partition, captured)
+        if answer.body and not answer.errors:
+            context.commits.note_replayed(index, group, partition, sent)
+
+
+def translate_commits(context: ReplayContext, item: ReplayItem, body: Tree) -> CommittedOffsets:
     """Put the target's positions into a request that commits offsets; drop topics that are not on the target.
+
+    Return the offsets by captured partition.
 
     Raise SkipRequest if none is left, or if a topic has no name.
     """
-    kept = []
+    kept, offsets = [], dict[TopicPartition, tuple[int, int]]()
     for topic in body["topics"]:
         name = context.names.captured_topic(topic)
         if name is None:
@@ -59,11 +101,13 @@ def translate_commits(context: ReplayContext, item: ReplayItem, body: Tree) -> N
             partition, offset = (name, fields["partition_index"]), fields["committed_offset"]
             translated = context.positions.translate(partition, offset, item.client_id or "")
             fields["committed_offset"] = translated.offset
+            offsets[partition] = offset, translated.offset
         if context.names.topic(name) in context.cluster.topics:
             kept.append(topic)
     body["topics"] = kept
     if not kept:
         raise SkipRequest(Disposition.DEPENDENCY, "none of its topics is on the target")
+    return offsets
 
 
 def put_member(context: ReplayContext, body: Tree, group: str, generation: str) -> None:

@@ -14,12 +14,14 @@ from kdissect.replay.load.decoded_cache import CapturedMessages
 from kdissect.replay.load.replay_input import ReplayInput
 from kdissect.replay.load.spool import SpoolSlot
 from kdissect.replay.pass_state import PassNotes, RequestGates, RunClock
+from kdissect.replay.read_order import ReadOrder
 from kdissect.replay.rewrite.names import Names
 from kdissect.replay.settings import ReplaySettings
 from kdissect.replay.target.cluster import TargetCluster
 from kdissect.replay.target.coordinators import Coordinators
 from kdissect.replay.target.discover import Discovery
 from kdissect.replay.target.fetch_sessions import FetchSessions
+from kdissect.replay.target.group_commits import GroupCommits
 from kdissect.replay.target.leaders import Leaders
 from kdissect.replay.target.members import Members
 from kdissect.replay.target.offsets import Positions
@@ -39,6 +41,7 @@ class ReplayContext:
     names: Names
     clock: RunClock
     gates: RequestGates
+    order: ReadOrder
     notes: PassNotes
     rewriter: RequestRewriter
     leaders: Leaders
@@ -47,6 +50,7 @@ class ReplayContext:
     producers: Producers
     transactions: Transactions
     positions: Positions
+    commits: GroupCommits
     fetches: FetchSessions
     members: Members
     shares: ShareMembers
@@ -76,6 +80,7 @@ def new_context(
         names=names,
         clock=clock,
         gates=gates,
+        order=ReadOrder(loaded.reads, gates),
         notes=notes,
         rewriter=RequestRewriter(settings, cluster, names, notes),
         leaders=leaders,
@@ -84,6 +89,7 @@ def new_context(
         producers=Producers(loaded.attempts()),
         transactions=Transactions(loaded.items, loaded.transactions, gates),
         positions=positions,
+        commits=GroupCommits(),
         fetches=FetchSessions(CapturedFetchSessions(names, loaded.older_sessions)),
         members=Members(),
         shares=ShareMembers(),

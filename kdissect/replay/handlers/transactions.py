@@ -12,7 +12,12 @@ from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import error_name
 from kdissect.replay.disposition import Disposition, SkipRequest
 from kdissect.replay.effects import Answer, Coroutine
-from kdissect.replay.handlers.offset_commit import put_member, translate_commits
+from kdissect.replay.handlers.offset_commit import (
+    note_committed,
+    put_member,
+    translate_commits,
+    until_committable,
+)
 from kdissect.replay.handlers.prior_member_joins import member_if_any
 from kdissect.replay.handlers.producer_ids import producer_identity
 from kdissect.replay.handlers.replay_context import ReplayContext
@@ -88,9 +93,9 @@ def commit_offsets(context: ReplayContext, item: ReplayItem, body: Tree) -> Coro
     """Commit offsets in the transaction: translated, and as the live member of the target."""
     yield from until_transaction_allows(context, item, BORDERS_OF_COMMIT.__contains__)
     version = context.rewriter.version(item, most=_newest(context, ApiKey.TXN_OFFSET_COMMIT))
+    yield from until_committable(context, item, body)
     identity = yield from _put_identity(context, item, body)
-    translate_commits(context, item, body)
-    group = body["group_id"]
+    offsets, group = translate_commits(context, item, body), body["group_id"]
     if context.settings.groups is Groups.FULL:
         yield from member_if_any(context, group, body.get("member_id", ""))
     put_member(context, body, group, "generation_id")
@@ -98,6 +103,7 @@ def commit_offsets(context: ReplayContext, item: ReplayItem, body: Tree) -> Coro
     if (item.request.version or 0) >= IMPLICIT_OFFSETS > version:
         yield from _add_group(context, item, group, identity)
     answer = yield from send_to_coordinator(context, item, version, body)
+    note_committed(context, item, group, offsets, answer)
     context.transactions.note_open(item.transaction, identity)
     return [answer]
 

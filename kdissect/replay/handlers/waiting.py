@@ -25,6 +25,18 @@ def until_ended(context: ReplayContext, index: int, what: str) -> Coroutine[None
             raise SkipRequest(Disposition.DEPENDENCY, f"{what} did not end in time")
 
 
+def until_order_allows(context: ReplayContext, missing: Callable[[], int | None]) -> Coroutine[None]:
+    """Wait until no request is missing that a read or a commit comes after in the capture.
+
+    One that does not end in time is waited for no more: what was read instead is compared.
+    """
+    while (index := missing()) is not None:
+        gate = context.gates.gate(index)
+        if gate is not None and not (yield from until(gate)):
+            context.notes.counts["reads that waited too long for what they read"] += 1
+            return
+
+
 def until_transaction_allows(
     context: ReplayContext, item: ReplayItem, conflicts: Callable[[int], bool]
 ) -> Coroutine[None]:

@@ -7,6 +7,7 @@ This is found out here, because it needs the whole capture or costs time that a 
   wait;
 - which batches are retries, and which come before others (see `retries`);
 - the order within each transaction;
+- what reads and commits come after (see `captured_reads`);
 - what the captured cluster is (ids, addresses), its topics, and how group leaders assigned;
 - members and fetch sessions that are older than the capture;
 - for `--pace think`: which response a client had seen last.
@@ -83,6 +84,7 @@ class _Loader:
     def end(self) -> None:
         """Note what only the whole capture tells: what is older than it, and of what too little is known."""
         loaded = self._loaded
+        loaded.reads.finish()
         loaded.prior_members = self._members.found()
         loaded.older_sessions = self._sessions.sessions
         for index, refusal in (*self._members.refusals(), *self._sessions.refusals()):
@@ -155,6 +157,8 @@ class _Loader:
             loaded.connection_groups.take(
                 request, body, response, item.transaction, item.client_id, captured_ids
             )
+            client = loaded.capture.client_host(request.connection), item.client_id
+            loaded.reads.take(request, body, response or {}, client, loaded.names)
             if item.transaction:
                 loaded.transactions.setdefault(item.transaction, []).append(request.index)
 

@@ -11,6 +11,7 @@ from kdissect.replay.identifiers import (
 )
 from kdissect.replay.load.captured_cluster import CapturedCluster
 from kdissect.replay.load.captured_fetch_sessions import FetchedPartitions
+from kdissect.replay.load.captured_reads import CapturedReads
 from kdissect.replay.load.connection_groups import ConnectionGroups
 from kdissect.replay.load.decoded_cache import DecodedCache
 from kdissect.replay.load.policy import Refusal
@@ -54,6 +55,8 @@ class ReplayInput:
     after: dict[int, set[int]] = field(default_factory=dict)  # request -> earlier ones on other connections
     transactions: dict[str, list[int]] = field(default_factory=dict)  # transactional id -> its requests
     connection_groups: ConnectionGroups = field(default_factory=ConnectionGroups)
+
+    reads: CapturedReads = field(default_factory=CapturedReads)
 
     # Retries: request -> partition -> the earlier attempts. Without idempotence they are known by record.
     retries: dict[int, dict[TopicPartition, tuple[int, ...]]] = field(default_factory=dict)

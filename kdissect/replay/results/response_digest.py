@@ -15,11 +15,18 @@ from kdissect.protocol.schema.registry import APIS
 from kdissect.replay.rewrite.names import Tree
 
 Naming = Callable[[bytes], str | None]
+FirstWritten = Callable[[str | None, int], int | None]
 Entry = dict[str, Any]
 
 
-def digest(key: int, body: Tree, naming: Naming) -> list[Entry]:
-    """Return the digest of a decoded response. `naming` returns the topic of an id."""
+def digest(key: int, body: Tree, naming: Naming, first_written: FirstWritten | None = None) -> list[Entry]:
+    """Return the digest of a decoded response. `naming` returns the topic of an id.
+
+    With `first_written`, which returns the first offset of a partition that the capture wrote, a fetch tells
+    how many `written` records it brought that are not older.
+    """
+    if key == ApiKey.FETCH:
+        return list(_fetch(body, naming, first_written))
     return list(DIGESTS.get(key, _any)(body, naming))
 
 
@@ -59,14 +66,14 @@ def _produce(body: Tree, naming: Naming) -> Iterator[Entry]:
             }
 
 
-def _fetch(body: Tree, naming: Naming) -> Iterator[Entry]:
+def _fetch(body: Tree, naming: Naming, first_written: FirstWritten | None) -> Iterator[Entry]:
     if body.get("error_code"):
         yield {"where": "", "error": body["error_code"]}
     for topic in body["responses"]:
         name = topic.get("topic") or naming(topic.get("topic_id", b""))
         for each in topic["partitions"]:
             records = each["records"] or b""
-            yield {
+            entry: Entry = {
                 "where": f"{name}-{each['partition_index']}",
                 "error": each["error_code"],
                 "records": claimed_records(records),
@@ -74,6 +81,10 @@ def _fetch(body: Tree, naming: Naming) -> Iterator[Entry]:
                 "high_watermark": each["high_watermark"],
                 "preferred": each.get("preferred_read_replica", -1),
             }
+            if first_written is not None:
+                first = first_written(name, each["partition_index"])
+                entry["written"] = 0 if first is None else claimed_records(records, first)
+            yield entry
 
 
 def produced_records(body: Tree, naming: Naming) -> dict[str, int]:
@@ -129,7 +140,6 @@ def _leader_epochs(body: Tree, _naming: Naming) -> Iterator[Entry]:
 
 DIGESTS: dict[int, Callable[[Tree, Naming], Iterator[Entry]]] = {
     ApiKey.PRODUCE: _produce,
-    ApiKey.FETCH: _fetch,
     ApiKey.METADATA: _metadata,
     ApiKey.SYNC_GROUP: _sync,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer_heartbeat,

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kdissect.replay.disposition import Disposition
+from kdissect.replay.results.run_reads import RunReads
 
 NOT_DUE = {  # by choice, because they are there already, or because the capture does not tell what they are
     disposition.value
@@ -60,7 +61,7 @@ class RunChecks:
             int
         )  # of these, those that the target should acknowledge
         self._replayed_records: dict[str, int] = defaultdict(int)  # acknowledged, by partition of the target
-        self._fetched, self._assigned = _Both(), _Both()  # records, partitions
+        self._reads, self._assigned = RunReads(), _Both()  # the latter of partitions
         self._acquired, self._epochs = (
             _Both(),
             _Both(),
@@ -74,7 +75,7 @@ class RunChecks:
             case "Produce":
                 self._add_produce(pair)
             case "Fetch":
-                self._fetched.add(pair, "records")
+                self._reads.add(pair)
                 self._unfollowed += sum(map(_names_other_replica, _replayed(pair)))
             case "SyncGroup" | "ConsumerGroupHeartbeat" | "ShareGroupHeartbeat":
                 self._assigned.add(pair, "assigned")
@@ -117,8 +118,9 @@ class RunChecks:
                 for topic in sorted(captured)
             ],
             "sent_without_acknowledgement": self._unacknowledged,
-            "fetched_captured": self._fetched.captured,
-            "fetched_replayed": self._fetched.replayed,
+            "fetched_captured": self._reads.captured,
+            "fetched_replayed": self._reads.replayed,
+            "amplification": self._reads.amplification(),
         }
 
     def findings(self, run: Mapping[str, Any]) -> list[Finding]:
@@ -127,6 +129,7 @@ class RunChecks:
             self._offsets_advance(),
             self._records_are_acknowledged(run["plan"]["names"]["topics"]),
             *self._nothing_is_lost(),
+            *self._reads.findings(run),
             _finding(
                 "no other replica is preferred",
                 not self._unfollowed,
@@ -137,7 +140,7 @@ class RunChecks:
         ]
 
     def _nothing_is_lost(self) -> Iterator[Finding]:
-        assigned, fetched = self._assigned, self._fetched
+        assigned, reads = self._assigned, self._reads
         yield _finding(
             "members have partitions",
             not assigned.lost,
@@ -145,8 +148,8 @@ class RunChecks:
         )
         yield _finding(
             "fetches bring records",
-            not fetched.lost,
-            f"captured fetches brought {fetched.captured} records, replayed ones none",
+            bool(not reads.captured or reads.replayed),
+            f"captured fetches brought {reads.captured} records, replayed ones none",
         )
 
     def _seldom(self) -> Iterator[Finding]:

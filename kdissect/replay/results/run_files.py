@@ -86,6 +86,7 @@ def run_summary(replay: Replay, played: PlayedPass, plan: dict[str, Any]) -> dic
         "stopped": outcome.stopped,
         "plan": plan,
         "open_transactions": outcome.open_transactions,
+        "commits": outcome.commits,
         "offsets": {"rules": used_rules, "clamped": outcome.clamped},
         "peak_in_flight": outcome.peak_in_flight,
         "peak_lines": outcome.peak_connections,
@@ -178,7 +179,7 @@ def _captured(replay: Replay, item: ReplayItem, showing: DescribeOptions) -> dic
         if len(frame) <= LONGEST_BODY and not has_secrets(APIS[request.key].response):
             found["answer"] = describe_response(response, request.key, asked.body, showing).get("body")
         if response.body is not None and response.fault is None:
-            found["digest"] = digest(request.key, response.body, names.get)
+            found["digest"] = digest(request.key, response.body, names.get, replay.loaded.reads.first_written)
     return found
 
 

@@ -209,6 +209,8 @@ def _records(report: Report) -> Markup:
         f"{records['fetched_captured']:,} records in the capture and {records['fetched_replayed']:,} on the "
         "target."
     )
+    for each in (records["amplification"] or {}).get("reasons", ()):
+        note += f" {each['records']:,} {each['reason']}."
     return _section(
         "Records acknowledged",
         "by topic",

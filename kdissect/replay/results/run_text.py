@@ -195,6 +195,8 @@ def _records(report: Report) -> Iterator[str]:
         f"  fetched: {records['fetched_captured']:,} in the capture, "
         f"{records['fetched_replayed']:,} on the target"
     )
+    for each in (records["amplification"] or {}).get("reasons", ()):
+        yield f"    {each['records']:,} {each['reason']}"
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from kdissect.replay.load.captured_fetch_sessions import (
     FetchScope,
 )
 from kdissect.replay.rewrite.names import Tree
-from kdissect.replay.target.offsets import ClientPosition, PartitionOffsets, Positions
+from kdissect.replay.target.offsets import PartitionOffsets, Positions
 
 EPOCH_LIMIT = (1 << 31) - 1
 
@@ -64,6 +64,14 @@ class OwnFetchSession:
 
 
 @dataclass(slots=True)
+class ReadPosition:
+    """Where a captured connection reads a partition."""
+
+    captured: int = -1  # what it names next if it reads on
+    target: int | None = None  # behind what the target has given to it; None: nothing yet
+
+
+@dataclass(slots=True)
 class FetchedPartition:
     """One partition that a connection reads."""
 
@@ -72,7 +80,7 @@ class FetchedPartition:
     target: TopicPartition  # its name on the target
     captured_offset: int  # that the client named last
     fields: Tree  # as the target gets them
-    position: ClientPosition
+    position: ReadPosition
     offsets: PartitionOffsets
     turn: int  # of `offsets`, when they were last looked at
 
@@ -91,6 +99,8 @@ class FetchState:
 
     scope: object = None  # the partitions of the captured session that it reads by
     turn: int = -1  # of the cluster
+    last: int = -1  # the captured fetch that was sent last
+    sizes_differ: bool = False  # the target stores records in other sizes, so bytes cannot be waited for
     nodes: PartitionsByNode = field(default_factory=dict)
     _partitions: dict[TopicPartition, FetchedPartition] = field(default_factory=dict)
 
@@ -142,7 +152,7 @@ class FetchState:
         for captured, partition in self._partitions.items():
             if captured in named:
                 continue
-            offset = partition.position.offset
+            offset = partition.position.target
             if offset is None:
                 if partition.turn == partition.offsets.turn:
                     continue
@@ -164,6 +174,7 @@ class FetchSessions:
         self.captured = captured
         self._own: dict[NodeKey, OwnFetchSession] = {}
         self._states: dict[int, FetchState] = {}
+        self._positions: dict[tuple[int, TopicPartition], ReadPosition] = {}
 
     def state(self, connection: int) -> FetchState:
         """Return what a captured connection reads by now."""
@@ -171,6 +182,13 @@ class FetchSessions:
         if state is None:
             state = self._states[connection] = FetchState()
         return state
+
+    def position(self, connection: int, partition: TopicPartition) -> ReadPosition:
+        """Return where a captured connection reads a partition."""
+        position = self._positions.get((connection, partition))
+        if position is None:
+            position = self._positions[connection, partition] = ReadPosition()
+        return position
 
     def own(self, connection: int, node: int) -> OwnFetchSession:
         """Return the session of a captured connection with a node, a new one if there is none."""

@@ -8,24 +8,18 @@ For each partition these rules are tried in order, and the one that was used is 
 - *identity*: the same number, if the settings ask for it or nothing else is known (then within what the
   target has).
 
-Batches are kept sorted by captured offset. An offset between two batches, where a transaction's marker was,
-is the beginning of the next one if there is one, and else the end of the one before: never further than what
-is known.
+`written_batches` has the first rule. What a connection reads on from is its own (see `fetch_sessions`).
 """
 
-from array import array
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from typing import NamedTuple
 
 from kdissect.replay.identifiers import TopicPartition
 from kdissect.replay.settings import Offsets
-
-MOST_BATCHES = 1 << 16  # so many are kept of one partition at least; the oldest go first
+from kdissect.replay.target.written_batches import WrittenBatches
 
 
 class Rule(StrEnum):
@@ -48,10 +42,7 @@ class TranslatedOffset(NamedTuple):
 class PartitionOffsets:
     """What is known of one partition: the ends of its log, and the batches of this run."""
 
-    # Batches, sorted: their offset in the capture, their number of records, their offset on the target.
-    captured: "array[int]" = field(default_factory=partial(array, "q"))
-    records: "array[int]" = field(default_factory=partial(array, "q"))
-    target: "array[int]" = field(default_factory=partial(array, "q"))
+    batches: WrittenBatches = field(default_factory=WrittenBatches)
     captured_start: int | None = None
     target_start: int | None = None
     target_end: int | None = None
@@ -59,15 +50,7 @@ class PartitionOffsets:
 
     def written(self, captured: int) -> int | None:
         """Return the target's offset by the batches of this run; None for an offset before all of them."""
-        at = bisect_right(self.captured, captured) - 1
-        if at < 0:
-            return None
-        inside, records = captured - self.captured[at], self.records[at]
-        if inside < records:
-            return self.target[at] + inside
-        if at + 1 < len(self.captured) and inside > records:
-            return self.target[at + 1]
-        return self.target[at] + records
+        return self.batches.place(captured, self.target_end)
 
 
 @dataclass(slots=True)
@@ -108,14 +91,7 @@ class Positions:
         """Learn from a batch that both clusters acknowledged."""
         known = self.partition(partition)
         known.turn += 1
-        at = len(known.captured)
-        if at and captured <= known.captured[-1]:
-            at = bisect_right(known.captured, captured)
-        for column, value in ((known.captured, captured), (known.records, records), (known.target, target)):
-            column.insert(at, value)
-        if len(known.captured) > 2 * MOST_BATCHES:  # seldom, since it moves all that stay
-            for column in (known.captured, known.records, known.target):
-                del column[:MOST_BATCHES]
+        known.batches.add(captured, records, target)
 
     def add_fetched(self, client: str, partition: TopicPartition, following: int) -> None:
         """Learn how far a client's fetch on the target went: `following` is the offset behind its records."""
@@ -142,6 +118,15 @@ class Positions:
             used = self.used[partition] = Counter()
         used[translated.rule] += 1
         return translated
+
+    @property
+    def keeps_offsets(self) -> bool:
+        """Whether the target is a true copy, so that offsets stay as captured."""
+        return self._rule is Offsets.IDENTITY
+
+    def note_reading_on(self, partition: TopicPartition) -> None:
+        """Count that a client reads on from where its own fetch on the target ended."""
+        self.used.setdefault(partition, Counter())[Rule.FETCHED] += 1
 
     def _translated(self, partition: TopicPartition, captured: int, client: str) -> TranslatedOffset:
         if captured < 0 or self._rule is Offsets.IDENTITY:

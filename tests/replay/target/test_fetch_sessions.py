@@ -25,13 +25,12 @@ def test_own_sessions_say_only_what_changed() -> None:
 def test_a_fetch_names_only_what_moved() -> None:
     positions, scope, other = Positions(Offsets.AUTO, {}), FetchScope({}, {}, ()), ("orders", 1)
     state = FetchState()
-    changes = state.replace(
-        scope, 1, [read_partition(positions, WHERE, 5), read_partition(positions, other, 7)]
-    )
+    read = read_partition(positions, WHERE, 5)
+    changes = state.replace(scope, 1, [read, read_partition(positions, other, 7)])
     assert state.nodes == {1: changes.named[1]}
     assert set(changes.named[1]) == {WHERE, other}
     assert state.update({}, (), positions) == FetchChanges()
-    positions.add_fetched("me", WHERE, 6)  # its answer brought something
+    read.position.target = 6  # its answer brought something
     changes = state.update({}, (), positions)
     assert {where: each["fetch_offset"] for where, each in changes.named[1].items()} == {WHERE: 6}
     positions.add_written(other, 7, 1, 1007)  # what it waits for was written by this run

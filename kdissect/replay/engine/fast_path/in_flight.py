@@ -16,6 +16,7 @@ from kdissect.replay.engine.connection_queue import ConnectionQueue
 from kdissect.replay.engine.fast_path.answer_cache import AnswerCache
 from kdissect.replay.engine.fast_path.prepared_requests import PreparedPart, PreparedRequest
 from kdissect.replay.handlers.fetch import fetch_parts, learn_fetched
+from kdissect.replay.handlers.fetch_patience import missing_before_fetch
 from kdissect.replay.handlers.produce_batches import OutgoingBatch, numbered_now
 from kdissect.replay.handlers.produce_delivery import deliver, learn_taken
 from kdissect.replay.handlers.replay_context import ReplayContext
@@ -151,8 +152,11 @@ class InFlightFetch(InFlightRequest):
         """Send it to the leaders."""
         question = self.prepared.question
         assert question is not None
+        context, item = self.path.context, self.item
+        if missing_before_fetch(context, item, question.request.named) is not None:
+            return False
         try:
-            parts = fetch_parts(self.path.context, self.item, question)
+            parts = fetch_parts(context, item, question)
         except (SkipRequest, CodecError):
             return False  # its handler tells why
         self.ask([(part, self._take) for part in parts])

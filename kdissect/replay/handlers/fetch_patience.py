@@ -1,0 +1,138 @@
+"""How long a fetch waits for what its captured answer had: in the replayer, and at the leaders of the target.
+
+In: a captured fetch whose turn has come, and what the capture tells of its answer. Out: what has to end
+before it is sent (`missing_before_fetch`), and how long and for how many bytes each leader waits
+(`patience_by_node`).
+
+- A client fetches again when it has the answer to its last fetch, unless it did not wait for that in the
+  capture.
+- A position can be translated when all that the capture has before it is written.
+- At `asap` and `think` a fetch is sent when what its answer had is written. At `schedule` it is sent at its
+  time, and waits at the leader, as it did in the capture.
+- A client that reads on without having missed anything waits for as many bytes as its answer had: with them
+  come the markers behind transactions, which would else end its next long poll at once.
+- A client that has read already what its answer had waits no longer than the captured broker took. At `asap`
+  such a fetch, and one whose captured answer was empty, hardly wait at all.
+- One captured broker responded when the first partition had something. Several leaders may respond here, and
+  one with nothing would delay those who have something: it waits no longer than the captured broker took.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+
+from kdissect.replay.effects import Answer
+from kdissect.replay.handlers.fetch_encoding import Patience
+from kdissect.replay.handlers.replay_context import ReplayContext
+from kdissect.replay.identifiers import TopicPartition
+from kdissect.replay.load.captured_fetch_sessions import FetchedPartitions
+from kdissect.replay.load.captured_reads import PartitionRead
+from kdissect.replay.load.replay_input import ReplayItem
+from kdissect.replay.settings import Pace
+from kdissect.replay.target.fetch_sessions import PartitionsByNode, ReadPosition
+
+SHORTEST_MS = 1  # of a fetch that need not wait
+MOST_BYTES = 0x7FFFFFFF  # that a fetch can ask for
+WAITED_SHARE = 0.9  # of its time: a fetch that took so long got what it has because the time was over
+
+
+def missing_before_fetch(context: ReplayContext, item: ReplayItem, named: FetchedPartitions) -> int | None:
+    """Return a request that has to end before a fetch is sent; None if it may be sent."""
+    order, connection = context.order, item.request.connection
+    last = context.fetches.state(connection).last
+    if last >= 0 and not context.gates.has_ended(last):
+        answered_ns = context.loaded.items[last].request.answered_ns
+        if answered_ns is not None and answered_ns <= item.request.first_ns:
+            return last
+    for partition, fields in named.items():
+        position, offset = context.fetches.position(connection, partition), fields["fetch_offset"]
+        if position.target is None or position.captured != offset:
+            missing = order.missing_write(partition, offset)
+            if missing is not None:
+                return missing
+    if context.settings.pace is Pace.SCHEDULE:
+        return None
+    return order.missing_of_answer(item.request.index)
+
+
+def patience_by_node(
+    context: ReplayContext, item: ReplayItem, nodes: PartitionsByNode, captured: Patience
+) -> Mapping[int, Patience]:
+    """Return how long each leader waits, and note how far the captured client has read with this answer."""
+    wanted = dict.fromkeys(nodes, 0)  # bytes
+    reads = context.loaded.reads.reads(item.request.index)
+    for partition, read in reads.items():
+        topic, number = context.names.topic(partition[0]), partition[1]
+        node = context.cluster.leader(topic, number)
+        sent = nodes.get(node, {}).get((topic, number))
+        position = context.fetches.position(item.request.connection, partition)
+        if sent is not None:
+            wanted[node] += _wanted_bytes(context, partition, read, position, sent["fetch_offset"])
+        position.captured = read.following
+    exact = not context.fetches.state(item.request.connection).sizes_differ
+    return {
+        node: Patience(
+            _wait_ms(context, item, captured.max_wait_ms, size, bool(reads), len(nodes) > 1),
+            min(max(captured.min_bytes, size if exact else 0), MOST_BYTES),
+        )
+        for node, size in wanted.items()
+    }
+
+
+def _wanted_bytes(
+    context: ReplayContext,
+    partition: TopicPartition,
+    read: PartitionRead,
+    position: ReadPosition,
+    offset: int,
+) -> int:
+    """Return how many bytes of a partition a fetch at an offset of the target waits for.
+
+    0: the client has them already, or this run does not write them. 1: any.
+    """
+    offsets = context.positions.partition(partition)
+    end = offsets.written(read.following)
+    if context.order.missing_write(partition, read.following) is None and (end is None or offset >= end):
+        return 0
+    return read.size if offsets.written(position.captured) == offset else 1
+
+
+def _wait_ms(
+    context: ReplayContext, item: ReplayItem, wait_ms: int, wanted: int, had_records: bool, shared: bool
+) -> int:
+    if wanted:
+        return wait_ms
+    if context.settings.pace is Pace.ASAP:
+        return min(SHORTEST_MS, wait_ms)
+    return shared_wait_ms(context, item, wait_ms) if shared or had_records else wait_ms
+
+
+def scaled_wait_ms(context: ReplayContext, captured_ms: int) -> int:
+    """Return how long a fetch may wait for data: as captured, at the speed of the run."""
+    if captured_ms <= 0:
+        return 0
+    return max(int(captured_ms / context.settings.speed), SHORTEST_MS)
+
+
+WAITS_MS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+
+
+def shared_wait_ms(context: ReplayContext, item: ReplayItem, wait_ms: int) -> int:
+    """Return how long a leader with nothing may wait: about as long as the captured broker took."""
+    took_ns = item.request.service_ns
+    if took_ns is None:
+        return wait_ms
+    took_ms = took_ns / 1e6 / context.settings.speed
+    return min(WAITS_MS[bisect_right(WAITS_MS, took_ms) - 1], wait_ms)
+
+
+def note_patience(context: ReplayContext, item: ReplayItem, answer: Answer) -> None:
+    """Note that a leader has records in other sizes, if it had some and waited for more in vain."""
+    part = answer.part
+    if part.body.get("min_bytes", 0) <= 1 or answer.sent_ns is None or answer.received_ns is None:
+        return
+    waited_ms = (answer.received_ns - answer.sent_ns) / 1e6
+    if answer.frame and waited_ms >= WAITED_SHARE * part.wait_ms and len(answer.frame) > EMPTY_BYTES:
+        context.fetches.state(item.request.connection).sizes_differ = True
+
+
+EMPTY_BYTES = 256  # of a response with no records, or hardly any
