@@ -127,5 +127,5 @@ def background(story: Story, seconds: int = 30) -> Line:
     """Add a producer and a member that live through the whole story."""
     writer = story.connect("10.1.0.9", client_id="steady-writer")
     for at_ms in range(10, 1000 * seconds, 200):
-        produce(writer, at_ms, offset=at_ms)
+        produce(writer, at_ms, offset=at_ms // 20)
     return writer

@@ -170,7 +170,7 @@ RULES = (
     ),
     FindingRule(
         "lag_growing",
-        WARNING,
+        NOTE,
         network.lag_growing,
         "These consumers read more slowly than producers write. Records wait longer and longer until "
         "retention deletes them.",

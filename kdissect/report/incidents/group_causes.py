@@ -1,6 +1,6 @@
 """Causes that lie with groups, transactions and positions: members, instance ids, producers, offsets, lag."""
 
-from kdissect.report.incidents.cause import Cause, Layer
+from kdissect.report.incidents.cause import SECOND, Cause, Layer, Link, Relation
 from kdissect.report.incidents.client_links import FOLLOWS_A_CLIENT, FOLLOWS_A_GROUP, stated
 from kdissect.report.model.findings import Severity
 
@@ -50,7 +50,7 @@ GROUP_CAUSES = (
         severity=WARNING,
         anchors=("transaction_open",),
         judge=stated(0.9),
-        links=FOLLOWS_A_CLIENT,
+        links=(*FOLLOWS_A_CLIENT, Link(("lag_grew", "lag_growing"), Relation.TOPIC, 10 * SECOND)),
         needs="a transaction lasts for 8 s or more, and five times as long as usual for its producer",
         against="",
         means="Readers of committed records see nothing behind this transaction until it ends or times out.",
@@ -88,8 +88,9 @@ GROUP_CAUSES = (
         anchors=("member_restarts",),
         judge=stated(0.9),
         links=FOLLOWS_A_GROUP,
-        needs="one client joins a group as a new member three times or more, on new connections",
-        against="different clients join once each: a deployment",
+        needs="one client joins a group as a new member three times or more, on new connections, and ends "
+        "each time",
+        against="different clients join once each, or several of one name live side by side: a deployment",
         means="The client starts again and again, and each time the whole group stops to rebalance.",
         next="why this client ends: its log, its supervisor, its memory",
     ),
@@ -101,7 +102,8 @@ GROUP_CAUSES = (
         judge=stated(0.85),
         links=FOLLOWS_A_GROUP,
         needs="a member is silent, or ends without leaving, and its group goes on without it",
-        against="it left in good order; it did not poll; it starts again and again",
+        against="it left in good order, or goes on by another connection; it did not poll; it starts again "
+        "and again",
         means="No heartbeat came for session.timeout.ms: the process died, hung or was cut off. Its "
         "partitions stood still until then.",
         next="the client at that time: crash, pause, memory, host; session.timeout.ms",
@@ -125,8 +127,10 @@ GROUP_CAUSES = (
         anchors=("lag_grew",),
         judge=stated(0.8),
         links=FOLLOWS_A_CLIENT,
-        needs="a consumer is 300 records or more further behind than before, twice as many, over 8 s or more",
-        against="it fails, rebalances, or waits for a quota",
+        needs="a consumer falls behind for 8 s or more, all the time, by 100 records or more and by a quarter "
+        "of what is written; or it stops to fetch while it lives",
+        against="a burst, a pause between two polls, a partition that another member took over; it fails, "
+        "rebalances, or waits for a quota",
         means="The consumer reads or processes more slowly than producers write, until "
         "retention deletes records.",
         next="processing time of a record; more members or partitions",

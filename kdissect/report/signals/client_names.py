@@ -1,17 +1,40 @@
 """The groups, topics and times of activity of each client, by the name that signals use."""
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from functools import cached_property
+from typing import NamedTuple
 
-from kdissect.protocol.api_keys import ApiKey
+import numpy as np
+
+from kdissect.protocol.api_keys import EPOCH_HEARTBEATS, ApiKey
 from kdissect.report.aggregate.partial_tables import CALLS
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import LOAD, PACE
 from kdissect.report.wording import client_text
 
+BROKERS_OWN = re.compile(r"broker-\d+-fetcher-\d+|AddPartitionsManager-client-\d+|TxnMarkerSender.*")
+"""Client ids that brokers have when they talk to each other."""
+
+HEARTBEATS = (ApiKey.HEARTBEAT, *EPOCH_HEARTBEATS)
+
 BEGAN_NS = 5 * 10**9
-"""A client that fails within this time after its first request fails since it began."""
+"""A client that fails within this time after its first packet fails since it began."""
+
+
+class MemberLine(NamedTuple):
+    """A connection on which a client sends heartbeats for a group: a member of it, while it lasts.
+
+    `row` is that of the connection among the facts.
+    """
+
+    client: str
+    group: str
+    connection: int
+    row: int
+    first_ns: int
+    last_ns: int
 
 
 class ClientFacts:
@@ -33,6 +56,29 @@ class ClientFacts:
         return found
 
     @cached_property
+    def member_lines(self) -> dict[str, list[MemberLine]]:
+        """Return the connections with heartbeats by group, in the order of their first heartbeats."""
+        calls = self._context.table(CALLS)
+        beats = calls.filter(np.isin(calls.ints("api_key"), HEARTBEATS) & calls.present("group_id"))
+        rows = self._context.facts.rows(beats)
+        hosts = self._context.facts.column_at("client_host", rows).to_pylist()
+        spans: dict[tuple[str, int], MemberLine] = {}
+        for call, row, host in zip(beats.table.to_pylist(), rows.tolist(), hosts, strict=True):
+            key = call["group_id"], call["connection"]
+            line = MemberLine(
+                client_text(call["client_id"], host), *key, row, call["first_ns"], call["last_ns"]
+            )
+            known = spans.get(key, line)
+            spans[key] = line._replace(
+                first_ns=min(line.first_ns, known.first_ns), last_ns=max(line.last_ns, known.last_ns)
+            )
+        lines: dict[str, list[MemberLine]] = defaultdict(list)
+        for line in sorted(spans.values(), key=lambda line: (line.first_ns, line.connection)):
+            if line.row >= 0:
+                lines[line.group].append(line)
+        return lines
+
+    @cached_property
     def written(self) -> dict[str, set[str]]:
         """Return the topics that each client wrote to."""
         found: dict[str, set[str]] = defaultdict(set)
@@ -43,17 +89,53 @@ class ClientFacts:
         return found
 
     @cached_property
+    def _last_fetch(self) -> dict[str, int]:
+        last: dict[str, int] = defaultdict(int)
+        for row in self._context.partial.table(PACE).to_pylist():
+            if row["api_key"] == ApiKey.FETCH:
+                client = client_text(row["client_id"], row["client_host"])
+                last[client] = max(last[client], row["last_ns"])
+        return last
+
+    def fetches_after(self, client: str, time_ns: int) -> bool:
+        """Return whether a client sends a Fetch after a time."""
+        return self._last_fetch.get(client, 0) > time_ns
+
+    @cached_property
     def _activity(self) -> dict[str, list[int]]:
         times: dict[str, list[int]] = defaultdict(list)
         for row in self._context.partial.table(PACE).to_pylist():
             times[client_text(row["client_id"], row["client_host"])] += [row["first_ns"], row["last_ns"]]
         return {client: sorted(found) for client, found in times.items()}
 
-    def began(self, client: str, time_ns: int) -> int:
+    @cached_property
+    def _opened(self) -> dict[str, list[tuple[int, bool]]]:
+        """Return when connections of each client were first seen, and whether that was a handshake."""
+        columns, connections = self._context.facts.columns, self._context.connections
+        opened = columns.equals("opened", "handshake").tolist()
+        found: dict[str, list[tuple[int, bool]]] = defaultdict(list)
+        for number, first_ns, is_new in zip(
+            connections.client.tolist(), connections.first_ns.tolist(), opened, strict=True
+        ):
+            found[self._context.client_names[number]].append((first_ns, is_new))
+        return {name: sorted(times) for name, times in found.items()}
+
+    def began(self, client: str, time_ns: int, within_ns: int = BEGAN_NS) -> int:
         """Return when a client began, if that is seen and was just before `time_ns`, else `time_ns`."""
-        times = self._activity.get(client, [])
-        is_new = bool(times) and times[0] - self._context.begin_ns > BEGAN_NS
-        return times[0] if is_new and 0 <= time_ns - times[0] <= BEGAN_NS else time_ns
+        first, is_new = self._opened.get(client, [(time_ns, False)])[0]
+        return first if is_new and 0 <= time_ns - first <= within_ns else time_ns
+
+    def connected(self, client: str, time_ns: int) -> int:
+        """Return when a client opened the first of the connections just before a time, else that time.
+
+        Several processes may share the name of a client: this dates the one that did something at that time.
+        """
+        times = [
+            first
+            for first, is_new in self._opened.get(client, ())
+            if is_new and 0 <= time_ns - first <= BEGAN_NS
+        ]
+        return min(times, default=time_ns)
 
     def active_before(self, client: str, time_ns: int) -> int | None:
         """Return the last time before `time_ns` at which a client sent a request, None if there is none."""

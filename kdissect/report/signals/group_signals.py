@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kdissect.protocol.error_codes import ErrorCode
 from kdissect.report.model.findings import Evidence, Location
 from kdissect.report.model.incidents import Signal, SubjectKind
-from kdissect.report.signals.client_names import ClientFacts
+from kdissect.report.signals.client_names import ClientFacts, MemberLine
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
@@ -40,6 +40,15 @@ SILENT_SHARE, SILENT_NS = 0.4, 2 * SECOND
 """A member that sent nothing for so much of its session timeout, and so long, was not merely idle."""
 
 DEFAULT_SESSION_MS = 45_000
+UNKNOWN_SESSION_NS, EXPIRES_SOONEST = 4 * SECOND, 0.6
+"""A group notices a lost member when its session timeout is over; this soon if the timeout is not known."""
+
+LATE_NS = 8 * SECOND
+"""The others hear of it with their next heartbeat, and on a busy machine later."""
+
+HEARTBEAT_NS = 5 * SECOND
+"""Members send heartbeats at least this often."""
+
 FENCED = (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID)
 PUT_OUT = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH)
 
@@ -64,8 +73,8 @@ def group_signals(context: SignalContext) -> Iterator[Signal]:
             yield from _poll_exceeded(context, group, client, events)
             yield from _restarts(context, group, client, events)
             yield from _put_out(context, facts, group, client, events)
-            yield from _ended(context, facts, group, client, events)
-        yield from _fenced(context, group)
+        yield from _ended(context, facts, group)
+        yield from _fenced(context, facts, group)
 
 
 def _groups(context: SignalContext) -> list[Group]:
@@ -175,6 +184,10 @@ def _until(context: SignalContext, last_ns: int) -> int | None:
 
 
 def _restarts(context: SignalContext, group: Group, client: str, events: Sequence[Row]) -> Iterator[Signal]:
+    """Yield clients whose members join and end within the capture, one after the other.
+
+    Members that live side by side are several of one name; members that stay are a deployment.
+    """
     seen: set[str] = set()
     lines: set[int] = set()
     starts = []
@@ -184,7 +197,9 @@ def _restarts(context: SignalContext, group: Group, client: str, events: Sequenc
             if row["connection"] not in lines and row["instance_id"] is None:
                 starts.append(row)
             lines.add(row["connection"])
-    if len(starts) < RESTARTS:
+    ends = sorted(_end_of(context, events, row) for row in starts)
+    short = sum(end < _asked(starts[-1]) for end in ends)
+    if len(starts) < RESTARTS or short < RESTARTS - 1:
         return
     begin = _asked(starts[0])
     rebalances = group.generations()
@@ -235,43 +250,73 @@ def _put_out(
         return
 
 
-def _ended(
-    context: SignalContext, facts: ClientFacts, group: Group, client: str, events: Sequence[Row]
-) -> Iterator[Signal]:
-    """Yield members that ended without leaving, after which the others rebalanced."""
-    joins = [row for row in events if _joined(row)]
-    if not joins or any(row["event"] == "leave" and _asked(row) > _asked(joins[-1]) for row in events):
-        return
-    session_ns = _session_ms(events) * NS_PER_MS
-    last = facts.active_before(client, context.end_ns + 1)
-    if last is None or context.end_ns - last < session_ns or joins[-1]["instance_id"] is not None:
-        return
-    later = [
-        row
-        for name, rows in group.clients.items()
-        if name != client
-        for row in rows
-        if row["event"] == "join" and 0 < _asked(row) - last < session_ns + 5 * SECOND
-    ]
-    if not later or not context.clients_ended_at(client, last):
-        return
-    end = min(_asked(row) for row in later)
-    yield _signal(
+def _end_of(context: SignalContext, events: Sequence[Row], join: Row) -> int:
+    """Return when a member left, or when the connection on which it joined was last seen."""
+    line = join["connection"]
+    leaves = (_asked(row) for row in events if row["event"] == "leave" and row["connection"] == line)
+    left = min((time for time in leaves if time > _asked(join)), default=context.end_ns)
+    return min(left, context.last_seen(line))
+
+
+def _ended(context: SignalContext, facts: ClientFacts, group: Group) -> Iterator[Signal]:
+    """Yield members whose heartbeats end without a leave, after which the others rebalance."""
+    known_ms = max((row["session_timeout_ms"] or 0 for row in group.events), default=0)
+    session_ns = (known_ms or DEFAULT_SESSION_MS) * NS_PER_MS
+    soonest_ns = EXPIRES_SOONEST * session_ns if known_ms else UNKNOWN_SESSION_NS
+    lines = facts.member_lines.get(group.name, [])
+    for line in lines:
+        ended = context.last_seen(line.connection)
+        if ended - line.last_ns > HEARTBEAT_NS or context.closed_by_server(line.row):
+            continue
+        if _left(group, line, ended) or any(_succeeds(other, line, ended) for other in lines):
+            continue
+        noticed = [
+            row
+            for row in group.events
+            if row["connection"] != line.connection
+            and (row["event"] == "join" or row["error_code"] == ErrorCode.REBALANCE_IN_PROGRESS)
+            and soonest_ns <= _asked(row) - line.last_ns <= session_ns + LATE_NS
+        ]
+        if noticed:
+            yield _expired(context, group, line, ended, noticed[0], session_ns)
+
+
+def _left(group: Group, line: MemberLine, ended: int) -> bool:
+    """Return whether a member left in order, is static, or goes on by another connection."""
+    for row in group.events:
+        own = row["connection"] == line.connection
+        if own and row["instance_id"] is not None:
+            return True
+        near = row["client"] == line.client and abs(_asked(row) - ended) < HEARTBEAT_NS
+        if row["event"] == "leave" and (near or (own and _asked(row) >= line.last_ns)):
+            return True
+    return False
+
+
+def _succeeds(other: MemberLine, line: MemberLine, ended: int) -> bool:
+    return other.client == line.client and other.first_ns >= ended - SECOND
+
+
+def _expired(
+    context: SignalContext, group: Group, line: MemberLine, ended: int, noticed: Row, session_ns: int
+) -> Signal:
+    client, at = line.client, _asked(noticed)
+    return _signal(
         context,
         "member_lost",
         group,
         client,
-        (last, end),
-        f"{client} ended at {format_clock(last)} without leaving group {group.name}, which noticed "
-        f"{format_duration(end - last)} later",
-        [joins[-1], later[0]],
-        silent_ns=end - last,
+        (ended, at),
+        f"{client} ended at {format_clock(ended)} without leaving group {group.name}, which noticed "
+        f"{format_duration(at - ended)} later",
+        [noticed],
+        silent_ns=at - ended,
         session_ms=session_ns // NS_PER_MS,
         is_back=0,
     )
 
 
-def _fenced(context: SignalContext, group: Group) -> Iterator[Signal]:
+def _fenced(context: SignalContext, facts: ClientFacts, group: Group) -> Iterator[Signal]:
     by_instance: dict[str, list[Row]] = defaultdict(list)
     for row in group.events:
         if row["instance_id"] is not None:
@@ -281,7 +326,8 @@ def _fenced(context: SignalContext, group: Group) -> Iterator[Signal]:
         if not fenced:
             continue
         joins = [row for row in rows if row["event"] == "join" and _asked(row) < fenced[0]["time_ns"]]
-        begin = _asked(joins[-1]) if joins else _asked(fenced[0])
+        began = joins[-1] if joins else fenced[0]
+        begin = facts.connected(began["client"], _asked(began))
         clients = sorted({row["client"] for row in rows})
         where = counted(len({row["connection"] for row in rows if row["event"] == "join"}), "connection")
         yield make_signal(

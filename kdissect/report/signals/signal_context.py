@@ -125,12 +125,15 @@ class SignalContext:
             return dict.fromkeys(names)
         return {name: self.facts.columns.arrow(name)[at].as_py() for name in names}
 
-    def clients_ended_at(self, client: str, time_ns: int) -> bool:
-        """Return whether no connection of a client is seen for longer than a moment after a time."""
-        if client not in self.client_names:
-            return False
-        own = self.connections.client == self.client_names.index(client)
-        return bool((self.connections.last_ns[own] <= time_ns + MOMENT_NS).all())
+    def last_seen(self, connection: int) -> int:
+        """Return the time at which a connection was closed, or of its last packet; the begin if unknown."""
+        row = int(np.searchsorted(self.facts.numbers, connection))
+        known = row < len(self.facts.numbers) and self.facts.numbers[row] == connection
+        return int(self.connections.closed_ns[row]) if known else self.begin_ns
+
+    def closed_by_server(self, row: int) -> bool:
+        """Return whether the server closed a connection, by its row among the facts."""
+        return bool(self.connections.ends[row] and self.connections.by_server[row])
 
     def clients_of(self, rows: Ints) -> tuple[str, ...]:
         """Return the names of the clients of connections, each once, in order."""

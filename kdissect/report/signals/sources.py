@@ -11,6 +11,7 @@ from kdissect.report.signals.error_signals import ERROR_KINDS, error_signals
 from kdissect.report.signals.finding_signals import FINDING_KINDS, finding_signals
 from kdissect.report.signals.group_signals import GROUP_KINDS, group_signals
 from kdissect.report.signals.kinds import SignalKind
+from kdissect.report.signals.lag_signals import LAG_KINDS, lag_signals
 from kdissect.report.signals.load_signals import LOAD_KINDS, load_signals
 from kdissect.report.signals.network_signals import PATH_KINDS, path_signals
 from kdissect.report.signals.policy_signals import POLICY_KINDS, policy_signals
@@ -37,6 +38,7 @@ SOURCES: tuple[Source, ...] = (
     transaction_signals,
     load_signals,
     position_signals,
+    lag_signals,
     finding_signals,
 )
 
@@ -53,6 +55,7 @@ ALL_KINDS = (
     *TRANSACTION_KINDS,
     *LOAD_KINDS,
     *POSITION_KINDS,
+    *LAG_KINDS,
     *FINDING_KINDS,
 )
 KINDS: dict[str, SignalKind] = {kind.name: kind for kind in ALL_KINDS}

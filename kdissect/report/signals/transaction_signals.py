@@ -6,13 +6,14 @@ producer_fenced_out     a producer was fenced after another client took its tran
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdissect.protocol.error_codes import PRODUCER_FENCED_OUT, ErrorCode
 from kdissect.report.findings.evidence import count_exchanges, observed
 from kdissect.report.model.incidents import Signal, SubjectKind
-from kdissect.report.signals.client_names import ClientFacts
+from kdissect.report.signals.client_names import BROKERS_OWN, ClientFacts
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
+from kdissect.report.signals.log_positions import LogPositions
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.timeline_tables import TRANSACTION_STEPS
@@ -39,15 +40,27 @@ NAMED = 3
 def transaction_signals(context: SignalContext) -> Iterator[Signal]:
     """Yield the signals about transactions."""
     facts = ClientFacts(context)
+    positions = LogPositions(context, facts)
     by_id: dict[str, list[Row]] = defaultdict(list)
     for row in context.partial.table(TRANSACTION_STEPS).to_pylist():
         if row["transactional_id"] is not None:
-            row["client"] = client_text(row["client_id"], row["client_host"])
             by_id[row["transactional_id"]].append(row)
     for name, rows in sorted(by_id.items()):
         rows.sort(key=lambda row: (row["asked_ns"] or row["time_ns"], row["ordinal"]))
-        yield from _open(context, facts, name, rows)
+        _name_clients(rows)
+        yield from _open(context, facts, positions, name, rows)
         yield from _fenced(context, facts, name, rows)
+
+
+def _name_clients(rows: Sequence[Row]) -> None:
+    """Add the client of each row; brokers that add partitions do so for the producer seen last, or next."""
+    own = [row for row in rows if not BROKERS_OWN.fullmatch(row["client_id"] or "")]
+    producer = own[0] if own else None
+    for row in rows:
+        if not own or not BROKERS_OWN.fullmatch(row["client_id"] or ""):
+            producer = row
+        assert producer is not None
+        row["client"] = client_text(producer["client_id"], producer["client_host"])
 
 
 def _spans(rows: Sequence[Row], end_ns: int) -> list[tuple[int, int, Row, bool]]:
@@ -67,7 +80,9 @@ def _spans(rows: Sequence[Row], end_ns: int) -> list[tuple[int, int, Row, bool]]
     return spans
 
 
-def _open(context: SignalContext, facts: ClientFacts, name: str, rows: Sequence[Row]) -> Iterator[Signal]:
+def _open(
+    context: SignalContext, facts: ClientFacts, positions: LogPositions, name: str, rows: Sequence[Row]
+) -> Iterator[Signal]:
     spans = _spans(rows, context.end_ns)
     lengths = sorted(end - begin for begin, end, _, ended in spans if ended)
     usual = lengths[len(lengths) // 2] if lengths else 0
@@ -77,16 +92,43 @@ def _open(context: SignalContext, facts: ClientFacts, name: str, rows: Sequence[
         topics = sorted(facts.written.get(row["client"], ()))
         about = f", which writes {listed(topics, NAMED)}" if topics else ""
         lasted = format_duration(end - begin)
+        held = _held_up(facts, positions, topics, begin, end)
         yield make_signal(
             "transaction_open",
             (SubjectKind.PRODUCER, name),
             (begin, end if ended else None),
             f"The transaction of {name} ({row['client']}{about}) was open from {format_clock(begin)} for "
-            f"{lasted}{'' if ended else ', to the end of the capture'}",
-            measures={"open_ns": end - begin, "usual_ns": usual},
-            clients=[row["client"]],
+            f"{lasted}{'' if ended else ', to the end of the capture'}{held.words}",
+            measures={"open_ns": end - begin, "usual_ns": usual, "held_up": len(held.clients)},
+            clients=[row["client"], *held.clients],
+            groups=held.groups,
             topics=topics,
         )
+
+
+class HeldUp(NamedTuple):
+    """Readers that a transaction holds up, their groups, and what a sentence says about them."""
+
+    clients: list[str]
+    groups: list[str]
+    words: str
+
+
+def _held_up(
+    facts: ClientFacts, positions: LogPositions, topics: Sequence[str], begin: int, end: int
+) -> HeldUp:
+    since: dict[str, int] = {}
+    for topic in topics:
+        for client, time in positions.held_up(topic, begin, end).items():
+            since[client] = min(time, since.get(client, time))
+    clients = sorted(since, key=lambda client: (since[client], client))
+    groups = sorted({group for client in clients for group in facts.groups.get(client, ())})
+    if not clients:
+        return HeldUp([], [], "")
+    group = f" (group {listed(groups, NAMED)})" if groups else ""
+    verb = "get" if len(clients) > 1 else "gets"
+    words = f"; {listed(clients, NAMED)}{group} {verb} no record since {format_clock(min(since.values()))}"
+    return HeldUp(clients, groups, words)
 
 
 def _fenced(context: SignalContext, facts: ClientFacts, name: str, rows: Sequence[Row]) -> Iterator[Signal]:

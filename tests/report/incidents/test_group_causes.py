@@ -204,7 +204,7 @@ def reads_on(story):
 def growing_lag(story):
     line = member(story, "10.1.0.2", "behind")
     for number in range(30):
-        fetch(line, 100 + 900 * number, number, 60 * number + 1)
+        fetch(line, 100 + 900 * number, number, 45 * number + 10)
 
 
 def catches_up(story):

@@ -1,0 +1,200 @@
+"""How far readers and groups are behind the ends of logs, as series of time.
+
+In come the positions of the grid of signals: offsets written, fetched and committed, each with its time. Out
+go, for each client and topic, the records that it was behind at every moment at which it is known. A client
+that stopped to fetch falls behind by what others write meanwhile, though no fetch of it shows that.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
+
+from kdissect.report.signals.client_names import BROKERS_OWN, ClientFacts
+from kdissect.report.signals.signal_context import SignalContext
+from kdissect.report.timeline.signal_tables import COMMITTED
+from kdissect.report.wording import client_text
+
+SECOND = 10**9
+PAUSED_NS = 3 * SECOND
+"""A reader that waits for records fetches again at once, one that processes them does so sooner than this."""
+
+Partition = tuple[str, int]
+"""A topic and the number of a partition."""
+
+
+class Position(NamedTuple):
+    """One fetch or commit: its time, its offset, and the end of the log that the response names."""
+
+    time_ns: int
+    offset: int
+    end: int
+
+
+class Lag(NamedTuple):
+    """The records that a reader was behind in all its partitions of a topic, at ascending times.
+
+    `before` is the sum of what each partition lacked when it was first seen. `written` are the records that
+    were written meanwhile.
+    """
+
+    times: list[int]
+    records: list[int]
+    before: int
+    written: int
+
+    def least_since(self, time_ns: int) -> int:
+        """Return the smallest lag from a time on."""
+        at = bisect_right(self.times, time_ns)
+        return min(self.records[max(at - 1, 0) :])
+
+
+class LogPositions:
+    """Positions of readers and writers by partition, and what follows from them."""
+
+    def __init__(self, context: SignalContext, facts: ClientFacts) -> None:
+        self._context, self._facts = context, facts
+        self.fetched: dict[tuple[str, str], dict[int, list[Position]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        """By client and topic, then partition."""
+        self.committed: dict[tuple[str, str, str], dict[int, list[Position]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        """By client, group and topic, then partition."""
+        self._ends: dict[Partition, list[tuple[int, int]]] = defaultdict(list)
+        self._read()
+
+    def _read(self) -> None:
+        rows = self._context.partial.table(COMMITTED).to_pylist()
+        for row in sorted(rows, key=lambda row: (-row["order_ns"], row["offset"] or 0)):
+            topic, partition = self._context.topics.name(row["topic"], row["topic_id"]), row["partition"]
+            if topic is None or partition is None or row["offset"] is None:
+                continue
+            position = Position(-row["order_ns"], row["offset"], row["end_offset"] or 0)
+            client = client_text(row["client_id"], row["client_host"])
+            if row["kind"] == "committed":
+                self.committed[client, row["group_id"] or "?", topic][partition].append(position)
+                continue
+            self._ends[topic, partition].append((position.time_ns, position.end))
+            if row["kind"] == "fetched" and not BROKERS_OWN.fullmatch(row["client_id"] or ""):
+                self.fetched[client, topic][partition].append(position)
+
+    @cached_property
+    def ends(self) -> dict[Partition, tuple[list[int], list[int]]]:
+        """Return the ends of logs that were seen: times, and the highest end until each."""
+        found = {}
+        for partition, seen in self._ends.items():
+            seen.sort()
+            found[partition] = [time for time, _ in seen], list(accumulate((end for _, end in seen), max))
+        return found
+
+    def end_at(self, partition: Partition, time_ns: int) -> int | None:
+        """Return the end of a log at a time: the last that was seen before, or the first that was seen."""
+        times, highest = self.ends.get(partition, ([], []))
+        return highest[max(bisect_right(times, time_ns) - 1, 0)] if times else None
+
+    def behind_fetching(self, client: str, topic: str) -> Lag | None:
+        """Return how far the fetches of a client are behind, None if it has none."""
+        partitions = self.fetched[client, topic]
+        lags = {
+            number: self._lags_of(client, topic, number, positions)
+            for number, positions in partitions.items()
+        }
+        return self._added_up(topic, lags)
+
+    def behind_committing(self, client: str, group: str, topic: str) -> Lag | None:
+        """Return how far the commits of a client are behind, None if no end of a log is known."""
+        lags = {}
+        for number, positions in self.committed[client, group, topic].items():
+            ends = [(one, self.end_at((topic, number), one.time_ns)) for one in positions]
+            known = [(one.time_ns, max(end - one.offset, 0)) for one, end in ends if end is not None]
+            if known:
+                lags[number] = known
+        return self._added_up(topic, lags)
+
+    def _lags_of(
+        self, client: str, topic: str, number: int, positions: list[Position]
+    ) -> list[tuple[int, int]]:
+        """Return what a client lacks in a partition after each fetch, and at writes while it does not fetch.
+
+        The offset of the next fetch tells how many records one brought. The last one brought as many as the
+        one before it, and no more than there were.
+        """
+        alive = self._facts.active_before(client, self._context.end_ns + 1) or 0
+        if self._taken_over(client, topic, number, positions[-1].time_ns):
+            alive = 0
+        times, highest = self.ends[topic, number]
+        last = positions[-1]
+        brought = last.offset - positions[-2].offset if len(positions) > 1 else last.end
+        following = [(one.offset, one.time_ns) for one in positions[1:]]
+        following.append((min(last.end, last.offset + max(brought, 0)), alive))
+        lags = []
+        for one, (reached, until) in zip(positions, following, strict=True):
+            lags.append((one.time_ns, max(one.end - reached, 0)))
+            begin, stop = bisect_right(times, one.time_ns + PAUSED_NS), bisect_right(times, until)
+            lags += [(times[at], max(highest[at] - reached, 0)) for at in range(begin, stop)]
+        return lags
+
+    def stood_still(self, client: str, topic: str) -> int:
+        """Return when a client last got to another offset of a topic."""
+        moved = []
+        for positions in self.fetched[client, topic].values():
+            last = positions[-1]
+            moved.append(next(one.time_ns for one in positions if one.offset == last.offset))
+        return max(moved)
+
+    def held_up(self, topic: str, begin_ns: int, end_ns: int) -> dict[str, int]:
+        """Return the clients that fetch from a topic until the end of a span, and get nothing written.
+
+        The value is when they got to the offset at which they stand, or when the span began.
+        """
+        found: dict[str, int] = {}
+        for (client, read), partitions in self.fetched.items():
+            if read != topic:
+                continue
+            since = max(self.stood_still(client, topic), begin_ns)
+            waits = end_ns - since >= PAUSED_NS and self._facts.fetches_after(client, since + PAUSED_NS)
+            if waits and any(
+                (self.end_at((topic, number), end_ns) or 0) > _got_to(positions)
+                for number, positions in partitions.items()
+            ):
+                found[client] = since
+        return found
+
+    def _taken_over(self, client: str, topic: str, number: int, time_ns: int) -> bool:
+        """Return whether another client of the same group fetches a partition after a time."""
+        groups = self._facts.groups.get(client, set())
+        return any(
+            other != client
+            and read == topic
+            and not groups.isdisjoint(self._facts.groups.get(other, set()))
+            and number in partitions
+            and partitions[number][-1].time_ns > time_ns
+            for (other, read), partitions in self.fetched.items()
+        )
+
+    def _added_up(self, topic: str, lags: dict[int, list[tuple[int, int]]]) -> Lag | None:
+        if not lags:
+            return None
+        events = sorted((time, number, lag) for number, found in lags.items() for time, lag in found)
+        latest = {number: found[0][1] for number, found in lags.items()}
+        before = sum(latest.values())
+        times, records, total = [], [], before
+        for time, number, lag in events:
+            total += lag - latest[number]
+            latest[number] = lag
+            times.append(time)
+            records.append(total)
+        written = sum(
+            (self.end_at((topic, number), times[-1]) or 0) - (self.end_at((topic, number), times[0]) or 0)
+            for number in lags
+        )
+        return Lag(times, records, before, written)
+
+
+def _got_to(positions: list[Position]) -> int:
+    """Return the offset up to which a client has read: a fetch that is sent again brought nothing."""
+    again = len(positions) > 1 and positions[-1].offset == positions[-2].offset
+    return positions[-1].offset if again else positions[-1].end

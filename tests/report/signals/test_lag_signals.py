@@ -1,0 +1,92 @@
+"""Lag as signals: growth that lasts, and not a burst, a pause between two polls or a partition that moved."""
+
+from pathlib import Path
+
+import pytest
+
+from kdissect.report.model.incidents import Signal
+from kdissect.report.signals.lag_signals import caught_up_ns, has_grown
+from kdissect.report.signals.log_positions import Lag
+from tests.helpers.told_capture import Line, Story
+from tests.helpers.told_groups import analyzed, fetch, heartbeats, produce
+
+SECOND = 10**9
+
+
+def a_second(*records: int, before: int = 0, written: int = 0) -> Lag:
+    """Return a lag with one value each second."""
+    return Lag([SECOND * at for at in range(len(records))], list(records), before, written)
+
+
+@pytest.mark.parametrize(
+    ("lag", "grows"),
+    [
+        (a_second(*range(0, 1200, 40)), True),
+        (a_second(*range(0, 1200, 40), written=10_000), False),  # it keeps up with nearly all
+        (a_second(*[0] * 25, 400, 800, 1200), False),  # a burst at the end
+        (a_second(*(600, 0, 300) * 9, 600), False),  # polls now and then
+        (a_second(*range(0, 240, 40)), False),  # too short
+        (a_second(*range(5000, 5300, 10), before=5000), False),  # was there before
+        (a_second(*range(0, 1200, 40), 300), False),  # and gone
+    ],
+)
+def test_lag_grows_if_it_does_so_all_the_time(lag: Lag, grows: bool) -> None:
+    assert has_grown(lag) is grows
+
+
+def test_lag_that_shrinks_will_be_gone_at_a_time() -> None:
+    assert caught_up_ns(a_second(*range(4000, 1800, -200))) == 20 * SECOND
+    assert caught_up_ns(a_second(*range(1800, 4000, 200))) is None
+    assert caught_up_ns(a_second(*[4000] * 10)) is None
+
+
+def lags(story: Story, tmp_path: Path, kind: str = "lag_grew") -> list[Signal]:
+    return [one for one in analyzed(story, tmp_path).signals if one.kind == kind]
+
+
+def written(story: Story, seconds: int = 30) -> Line:
+    """Write 50 records a second."""
+    writer = story.connect("10.1.0.9", client_id="writer")
+    for number in range(2 * seconds):
+        produce(writer, 100 + 500 * number, count=25, offset=25 * number)
+    return writer
+
+
+def test_a_reader_that_stops_to_fetch_while_it_lives_falls_behind(tmp_path: Path) -> None:
+    story = Story()
+    written(story)
+    reader = story.connect("10.1.0.2", client_id="stuck")
+    fetch(reader, 300, 0, 25, records=25)
+    fetch(reader, 4_300, 25, 200, records=175)
+    heartbeats(story.connect("10.1.0.2", client_id="stuck"), 500, 30_000, "m", 1)
+    (signal,) = lags(story, tmp_path)
+    assert signal.sentence.startswith(
+        "stuck at 10.1.0.2 (group readers) has not fetched from topic orders since "
+    )
+    assert signal.measures["after"] == 1_475 - 50
+    assert "never catches up" in signal.sentence
+
+
+def test_a_reader_that_ended_or_handed_over_its_partition_is_not_behind(tmp_path: Path) -> None:
+    story = Story()
+    written(story)
+    ended = story.connect("10.1.0.2", client_id="ended")
+    fetch(ended, 300, 0, 25, records=25)
+    for number, name in enumerate(("first", "second")):
+        line = story.connect(f"10.1.0.{3 + number}", client_id=name)
+        heartbeats(line, 500, 30_000, name, 1)
+        for at_ms in range(300 + 10_000 * number, 10_000 + 20_000 * number, 500):
+            end = 25 * (at_ms // 500 + 1)
+            fetch(line, at_ms, end - 25, end, records=25)
+    assert not lags(story, tmp_path)
+
+
+def test_the_time_is_told_at_which_a_reader_will_have_caught_up(tmp_path: Path) -> None:
+    story = Story()
+    reader = story.connect("10.1.0.2", client_id="late")
+    for number in range(10):
+        fetch(reader, 1_000 * number + 100, 400 * number, 8_000, records=400)
+    (signal,) = lags(story, tmp_path, "lag_shrinks")
+    assert signal.measures["per_second"] == 400
+    assert "10.1.0.2 catches up with topic orders: from 7,600 to" in signal.sentence
+    assert not lags(story, tmp_path)
