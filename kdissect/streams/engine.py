@@ -34,6 +34,9 @@ import numpy as np
 
 from kdissect.jit.rows import Records, array_of
 from kdissect.streams.arena import renew_arena
+from kdissect.streams.carry.split_numbers import SplitNumbers
+from kdissect.streams.carry.state_value import both_directions, resumed_state, state_value
+from kdissect.streams.carry.value_bytes import Value
 from kdissect.streams.finish_loop import ALL_THAT_WAITS, HOLES, THE_END, finish
 from kdissect.streams.flow_state import (
     DONE,
@@ -138,6 +141,26 @@ class StreamEngine:
     def close(self, take_records: TakeRecords) -> Iterator[ExchangeBatch]:
         """End all connections; return what they still held, apart from what `flush` returns."""
         yield from self._finish(np.arange(self.connection_count, dtype=np.int64), THE_END, take_records)
+
+    def end(self, rows: Int64s, take_records: TakeRecords) -> Iterator[ExchangeBatch]:
+        """End some connections, as `close` does with all."""
+        yield from self._finish(rows, THE_END, take_records)
+
+    def carried(self, rows: Int64s, numbers: SplitNumbers) -> Value:
+        """Return what is known of the connections in `rows`, between two slabs; all others have ended."""
+        self.room_for_payload(0)
+        stop = int(self.state.counters.assembly)
+        return {
+            "state": state_value(self.state, rows, stop, numbers),
+            "conflicts": self._conflicts.carried(both_directions(rows)),
+        }
+
+    def resume(self, value: Value, first_split: int) -> None:
+        """Go on with what `carried` returned; splits of that time have numbers from `first_split` on."""
+        self.state = resumed_state(self.state.max_versions, value["state"], first_split)
+        self.connection_count = len(value["state"]["connections"])
+        self._other_arena = self.state.arena[:0]
+        self._conflicts.resume(value["conflicts"])
 
     def flush(self) -> Iterator[ExchangeBatch]:
         """Return the exchanges that are finished by now."""

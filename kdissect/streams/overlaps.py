@@ -28,6 +28,7 @@ from kdissect.capture.segment_index import (
 )
 from kdissect.jit.decorators import jit_flat
 from kdissect.jit.rows import array_of
+from kdissect.streams.carry.value_bytes import Value
 from kdissect.streams.flow_state import (
     DIFFERS,
     PACKET_BITS,
@@ -132,6 +133,20 @@ class Conflicts:
         rows = _rows(segments, streams, at_of, late)
         rows[:, AT] = UNREAD
         self._path, self._seen = path, np.concatenate([seen[seen[:, NUMBER] >= near], rows])
+
+    def carried(self, streams: Int64s) -> Value:
+        """Return what later segments of the same file are compared with, of some directions."""
+        number_of = np.full(
+            max(int(self._seen[:, STREAM].max(initial=-1)), int(streams.max(initial=-1))) + 1, -1
+        )
+        number_of[streams] = np.arange(len(streams))
+        seen = self._seen[number_of[self._seen[:, STREAM]] >= 0]
+        seen[:, STREAM] = number_of[seen[:, STREAM]]
+        return {"path": self._path, "seen": seen}
+
+    def resume(self, value: Value) -> None:
+        """Go on with what `carried` returned."""
+        self._path, self._seen = value["path"], value["seen"]
 
 
 def _copies(path: str, rows: Int64s) -> NDArray[np.bool_]:

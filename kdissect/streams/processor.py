@@ -33,6 +33,8 @@ from kdissect.capture.segment_index import (
     unpack,
 )
 from kdissect.jit.rows import array_of
+from kdissect.streams.carry.split_numbers import SplitNumbers
+from kdissect.streams.carry.value_bytes import Value
 from kdissect.streams.engine import ExchangeBatch, StreamEngine
 from kdissect.streams.flow_state import PACKET_BITS, Int64s, State
 from kdissect.streams.payload_reader import plan, read_ranges
@@ -67,6 +69,15 @@ class DecryptStage(Protocol):
 
     def close(self) -> Iterator[ExchangeBatch]:
         """End all connections."""
+
+    def end(self, rows: Int64s) -> Iterator[ExchangeBatch]:
+        """End some connections, given by their TLS rows."""
+
+    def carried(self, rows: Int64s, numbers: SplitNumbers) -> Value:
+        """Return what is known of some connections."""
+
+    def resume(self, value: Value, first_split: int) -> None:
+        """Go on with what `carried` returned."""
 
     def facts(self) -> dict[int, TlsFacts]:
         """Return what is known of each TLS connection, by row."""
@@ -158,6 +169,47 @@ class FlowProcessor:
         self.tcp.close()
         yield from self.tls.close()
         yield from self._engine.flush()
+
+    def end(self, rows: Int64s) -> Iterator[ExchangeBatch]:
+        """End some connections, as `close` does with all; return what they still held."""
+        yield from self._engine.end(rows, self._take_records)
+        self.tcp.end(rows)
+        yield from self.tls.end(rows)
+        yield from self._engine.flush()
+
+    def replaced(self) -> Int64s:
+        """Return the rows of connections whose ports another connection uses by now."""
+        newest = np.zeros(len(self.endpoints), np.bool_)
+        newest[list(self._current.values())] = True
+        return np.flatnonzero(~newest)
+
+    def carried(self, rows: Int64s, numbers: SplitNumbers) -> Value:
+        """Return what is known of the connections in `rows`, between two splits: see `streams.carry`.
+
+        All others must have ended. Their rows are left out, so the rows are counted anew.
+        """
+        ends = [self.endpoints[row] for row in rows.tolist()]
+        return {
+            "endpoints": [list(one) for one in ends],
+            "identities": [self.identities[row] for row in rows.tolist()],
+            "newest": np.isin(rows, self.replaced(), invert=True).astype(np.uint8),
+            "engine": self._engine.carried(rows, numbers),
+            "tcp": self.tcp.carried(rows, numbers),
+            "tls": self.tls.carried(rows, numbers),
+        }
+
+    def resume(self, value: Value, first_split: int) -> None:
+        """Go on with what `carried` returned, before anything is fed.
+
+        The splits that its packets refer to have numbers from `first_split` on.
+        """
+        self.endpoints = [Endpoints(*ends) for ends in value["endpoints"]]
+        self.identities = list(value["identities"])
+        for row in np.flatnonzero(value["newest"]).tolist():
+            self._current[self.endpoints[row]] = row
+        self._engine.resume(value["engine"], first_split)
+        self.tcp.resume(value["tcp"], first_split)
+        self.tls.resume(value["tls"], first_split)
 
     def states(self) -> list[tuple[State, int]]:
         """Return all that is held at present: states, each with its number of connections."""

@@ -12,7 +12,7 @@ Tokens are not looked into: they hold passwords, and so do the names in them nex
 nowhere.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 import numpy as np
@@ -21,6 +21,7 @@ import pyarrow as pa
 from kdissect.jit.rows import Records
 from kdissect.protocol.api_keys import ApiKey
 from kdissect.protocol.error_codes import error_name
+from kdissect.streams.carry.value_bytes import Value
 
 STEPS = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
 """Answers to tokens until a client is known; of other mechanisms only what comes behind them tells."""
@@ -104,6 +105,21 @@ class Authentications:
             if client.mechanism is None:
                 client.mechanism = mechanisms.get(connection)
             self._take(client, key, code)
+
+    def carried(self, row_of: Mapping[int, int]) -> Value:
+        """Return what is known of some connections; `row_of` has their new rows."""
+        return [
+            [row_of[row], [getattr(client, name) for name in client.__slots__]]
+            for row, client in self._clients.items()
+            if row in row_of
+        ]
+
+    def resume(self, value: Value) -> None:
+        """Go on with what `carried` returned."""
+        for row, fields in value:
+            client = self._client(row)
+            for name, field in zip(client.__slots__, fields, strict=True):
+                setattr(client, name, field)
 
     def columns(self, ended: Iterable[bool]) -> dict[str, pa.Array]:
         """Return the columns about SASL; `ended` says of each connection whether its end was seen."""

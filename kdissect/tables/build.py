@@ -65,19 +65,20 @@ def dissect_batches(
     details = ConnectionDetails()
     for split_pieces in by_split(pieces):
         for batch in processor.feed(split_pieces):
-            yield from _rows(batch, processor, details, splits, wanted)
+            yield from exchange_tables(batch, processor, details, splits, wanted)
     for batch in processor.close():
-        yield from _rows(batch, processor, details, splits, wanted)
+        yield from exchange_tables(batch, processor, details, splits, wanted)
     yield {
         "connections": connection_rows(processor, details),
         "names": KNOWN_NAMES,
-        **_tcp_tables(processor, splits, wanted),
+        **tcp_tables(processor, splits, wanted),
     }
 
 
-def _tcp_tables(
+def tcp_tables(
     processor: FlowProcessor, splits: Sequence[Split], wanted: Collection[str]
 ) -> dict[str, pa.RecordBatch]:
+    """Return the tables about TCP that are wanted, of what is finished by now."""
     if not {"tcp_steps", "tcp_spans"} & set(wanted):
         return {}
     client = client_sides(array_of(processor.state.connections)[: len(processor.endpoints)])
@@ -109,13 +110,14 @@ def by_split(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def _rows(
+def exchange_tables(
     batch: ExchangeBatch,
     processor: FlowProcessor,
     details: ConnectionDetails,
     splits: Sequence[Split],
     wanted: Collection[str],
 ) -> Iterator[Batches]:
+    """Yield batches of tables, by table name, for finished exchanges."""
     extra = {}
     if "ends" in wanted:
         extra["ends"] = end_rows(processor, np.unique(batch.exchanges["connection"]))
@@ -126,7 +128,7 @@ def _rows(
                 details.authentications.add_tokens(rows, details.known("sasl_mechanism"))
             else:
                 part = batch._replace(exchanges=rows)
-                yield from _rows(part, processor, details, splits, wanted)
+                yield from exchange_tables(part, processor, details, splits, wanted)
         return
     is_old = is_kafka07(batch)
     if is_old.any():

@@ -4,12 +4,13 @@ In come the state of pass two at its end and `ConnectionDetails`, which collecte
 tell about their connection: client id, software, SASL, faults. Out goes one row for each connection.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from kdissect.jit.rows import Records, array_of
+from kdissect.streams.carry.value_bytes import Value
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import (
     ENDED_NAMES,
@@ -69,6 +70,27 @@ class ConnectionDetails:
         connections, counts = np.unique(batch.exchanges["connection"][has_fault], return_counts=True)
         for row, count in zip(connections.tolist(), counts.tolist(), strict=True):
             self._faults[row] = self._faults.get(row, 0) + count
+
+    def carried(self, rows: Int64s) -> Value:
+        """Return what is known of the connections in `rows`, which are counted anew."""
+        row_of = {row: number for number, row in enumerate(rows.tolist())}
+
+        def kept(known: Mapping[int, str | int]) -> Value:
+            return [[row_of[row], value] for row, value in known.items() if row in row_of]
+
+        return {
+            "values": {name: kept(values) for name, values in self._values.items()},
+            "faults": kept(self._faults),
+            "authentications": self.authentications.carried(row_of),
+            "log_ends": self.log_ends.carried(rows),
+        }
+
+    def resume(self, value: Value) -> None:
+        """Go on with what `carried` returned."""
+        self._values = {name: dict(value["values"][name]) for name in FIRST_VALUES}
+        self._faults = dict(value["faults"])
+        self.authentications.resume(value["authentications"])
+        self.log_ends.resume(value["log_ends"])
 
     def known(self, name: str) -> dict[int, str]:
         """Return the values of a column by row of the connection."""

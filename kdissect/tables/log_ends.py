@@ -15,6 +15,7 @@ import numpy as np
 
 from kdissect.jit.decorators import jit, jit_inner
 from kdissect.protocol.api_keys import FETCHES
+from kdissect.streams.carry.value_bytes import Value
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import ANSWERED, Bytes, Int64s
 from kdissect.tables.message_columns import MessageColumns
@@ -22,10 +23,11 @@ from kdissect.tables.partition_keys import hash_key, hash_number, partition_keys
 
 FIRST_ENDS, MOST_ENDS = 1 << 10, 1 << 20
 UNKNOWN = -1
-KEY, END, TIME, NAMED, WIDTH = range(5)
+KEY, END, TIME, NAMED, OWNER, WIDTH = range(6)
 """Columns of what is remembered of a partition of a connection.
 
-The hash of both, the high watermark, the time of the response that named it, the fetch that named it anew.
+The hash of both, the high watermark, the time of the response that named it, the fetch that named it anew,
+the row of the connection.
 """
 
 
@@ -45,6 +47,15 @@ def move_ends(old: Int64s, new: Int64s) -> None:
     for row in range(len(old)):
         if old[row, KEY] != UNKNOWN:
             new[_slot(new, old[row, KEY])] = old[row]
+
+
+@jit
+def renumber_ends(ends: Int64s, number_of: Int64s) -> None:
+    """Change entries as if their connection had always had the row that `number_of` has for its row."""
+    for row in range(len(ends)):
+        owner = ends[row, OWNER]
+        ends[row, KEY] ^= hash_number(owner) ^ hash_number(number_of[owner])
+        ends[row, OWNER] = number_of[owner]
 
 
 @jit
@@ -72,7 +83,7 @@ def follow_ends(
         seed = hash_number(connection)
         own = _slot(ends, seed)
         if ends[own, KEY] == UNKNOWN and entered < room:
-            ends[own, KEY], ends[own, TIME] = seed, UNKNOWN
+            ends[own, KEY], ends[own, TIME], ends[own, OWNER] = seed, UNKNOWN, connection
             entered += 1
         last = ends[own, TIME] if ends[own, KEY] == seed else UNKNOWN
         previous[exchange] = last
@@ -98,7 +109,7 @@ def follow_ends(
                 elif ends[slot, NAMED] == serial and ends[slot, TIME] < learned:
                     learned = ends[slot, TIME]
             if not is_old and entered < room:
-                ends[slot, KEY], is_old = key, True
+                ends[slot, KEY], ends[slot, OWNER], is_old = key, connection, True
                 entered += 1
             if is_old:
                 ends[slot, END], ends[slot, TIME] = returned[response, 0], time
@@ -166,6 +177,21 @@ class LogEnds:
             previous,
         )
         return FetchHistory(since, previous)
+
+    def carried(self, rows: Int64s) -> Value:
+        """Return what is known on the connections in `rows`, which are counted anew."""
+        entries = self._ends[self._ends[:, KEY] != UNKNOWN]
+        number_of = np.full(max(int(entries[:, OWNER].max(initial=-1)), int(rows.max(initial=-1))) + 1, -1)
+        number_of[rows] = np.arange(len(rows))
+        entries = entries[number_of[entries[:, OWNER]] >= 0]
+        renumber_ends(entries, number_of)
+        return {"entries": entries, "serial": self._serial}
+
+    def resume(self, value: Value) -> None:
+        """Go on with what `carried` returned."""
+        self._make_room(len(value["entries"]))
+        move_ends(value["entries"], self._ends)
+        self._entered, self._serial = len(value["entries"]), value["serial"]
 
     def _make_room(self, more: int) -> int:
         """Grow the table, which stays half empty, and return how many entries it may take."""

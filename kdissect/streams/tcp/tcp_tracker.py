@@ -7,10 +7,20 @@ and adds them up; beyond SPANS_KEPT spans it keeps the longest.
 
 import numpy as np
 
-from kdissect.jit.rows import Records, array_of
+from kdissect.jit.rows import Records, array_of, dtype_of, integers_of, new_table
+from kdissect.streams.carry.split_numbers import SplitNumbers, resumed_packets
+from kdissect.streams.carry.state_value import both_directions
+from kdissect.streams.carry.value_bytes import CarriedStateError, Value
 from kdissect.streams.flow_state import Int64s
 from kdissect.streams.tcp.follow import finish_tcp, follow
-from kdissect.streams.tcp.tracker_state import new_tcp_state, with_tcp_connections
+from kdissect.streams.tcp.tracker_state import (
+    SpanRow,
+    StepRow,
+    TcpConnectionRow,
+    TcpDirectionRow,
+    new_tcp_state,
+    with_tcp_connections,
+)
 
 STEP_NS = 1_000_000_000
 STEPS_KEPT, SPANS_KEPT = 1 << 18, 1 << 16
@@ -18,6 +28,9 @@ STEPS_KEPT, SPANS_KEPT = 1 << 18, 1 << 16
 LOWEST = ("first_ns", "ack_min_ns", "reply_min_ns", "repeated_first_ns")  # 0: there is none
 HIGHEST = ("last_ns", "ack_max_ns", "reply_max_ns", "repeated_last_ns", "largest_acked")
 NEVER = np.iinfo(np.int64).max
+PACKETS = ("waiting_packet", "window_packet")  # of a direction
+CARRIED = ("connections", "directions", "current", "steps", "spans")
+LAYOUT = ";".join(str(dtype_of(kind).descr) for kind in (TcpConnectionRow, TcpDirectionRow, StepRow, SpanRow))
 
 
 class TcpTracker:
@@ -43,11 +56,69 @@ class TcpTracker:
 
     def close(self) -> None:
         """End all connections."""
-        done = finish_tcp(self._state, 0, self._count)
-        while done < self._count:
-            self._collect()
-            done = finish_tcp(self._state, done, self._count)
+        self._end(0, self._count)
         self._collect()
+
+    def end(self, rows: Int64s) -> None:
+        """End some connections."""
+        for row in rows[rows < self._count].tolist():
+            self._end(row, row + 1)
+        self._collect()
+
+    def _end(self, first: int, stop: int) -> None:
+        done = finish_tcp(self._state, first, stop)
+        while done < stop:
+            self._collect()
+            done = finish_tcp(self._state, done, stop)
+
+    def drain(self) -> None:
+        """Forget the steps and spans that are finished."""
+        self._collect()
+        self._steps, self._spans = [], []
+
+    def carried(self, rows: Int64s, numbers: SplitNumbers) -> Value:
+        """Return what is known of some connections, without what `drain` has forgotten."""
+        self._collect()
+        rows = rows[rows < self._count]
+        both = both_directions(rows)
+        directions = array_of(self._state.directions)[both]
+        for name in PACKETS:
+            directions[name] = numbers.carried(directions[name])
+        current, steps, spans = array_of(self._state.current)[both], self.steps(), self.spans()
+        number_of = np.full(2 * self._count, -1)
+        number_of[both] = np.arange(len(both))
+        current["direction"] = np.arange(len(both))
+        kept = []
+        for results in (steps, spans):
+            mine = results[number_of[results["direction"]] >= 0]
+            mine["direction"] = number_of[mine["direction"]]
+            kept.append(mine)
+        kept[1]["packet"] = numbers.carried(kept[1]["packet"])
+        tables = (array_of(self._state.connections)[rows], directions, current, *kept)
+        return {
+            "layout": LAYOUT,
+            "step_ns": int(self.step_ns),
+            **{name: integers_of(table) for name, table in zip(CARRIED, tables, strict=True)},
+        }
+
+    def resume(self, value: Value, first_split: int) -> None:
+        """Go on with what `carried` returned. Raise CarriedStateError if it is of another version."""
+        if value["layout"] != LAYOUT:
+            raise CarriedStateError("the carried state was written by another version of kdissect")
+        self._count = len(value["connections"])
+        self._state = with_tcp_connections(new_tcp_state(value["step_ns"]), self._count)
+        state = self._state
+        tables = (array_of(state.connections), array_of(state.directions), array_of(state.current))
+        for name, table in zip(CARRIED, tables, strict=False):
+            integers_of(table)[: len(value[name])] = value[name]
+        directions = array_of(state.directions)
+        for name in PACKETS:
+            directions[name] = resumed_packets(directions[name], first_split)
+        steps = array_of(new_table(StepRow, len(value["steps"])))
+        spans = array_of(new_table(SpanRow, len(value["spans"])))
+        integers_of(steps)[:], integers_of(spans)[:] = value["steps"], value["spans"]
+        spans["packet"] = resumed_packets(spans["packet"], first_split)
+        self._steps, self._spans = [steps], [spans]
 
     def steps(self) -> Records:
         """Return the steps of all directions (rows of StepRow)."""

@@ -30,6 +30,9 @@ from kdissect.capture.segment_index import (
     TIME,
 )
 from kdissect.jit.rows import array_of
+from kdissect.streams.carry.object_values import object_of, object_value
+from kdissect.streams.carry.split_numbers import SplitNumbers
+from kdissect.streams.carry.value_bytes import Value
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import TLS_PASSED, Int64s, State
 from kdissect.streams.processor import Endpoints, FlowProcessor
@@ -129,6 +132,46 @@ class TlsStage:
         if self.inner is not None:
             for batch in self.inner.close():
                 yield self._outer(batch)
+
+    def end(self, rows: Int64s) -> Iterator[ExchangeBatch]:
+        """End some connections, given by their TLS rows; return what they still held."""
+        yield from self.flush()
+        if self.inner is not None:
+            inner_rows = np.flatnonzero(np.isin(self._outer_rows, rows))
+            for batch in self.inner.end(inner_rows):
+                yield self._outer(batch)
+
+    def carried(self, rows: Int64s, numbers: SplitNumbers) -> Value:
+        """Return what is known of some connections, secrets included. All plaintext must be flushed."""
+        number_of = {row: number for number, row in enumerate(rows.tolist())}
+        kept = [row for row, outer in enumerate(self._outer_rows) if outer in number_of]
+        decrypted = [(outer, self._decrypted[outer]) for outer in (self._outer_rows[row] for row in kept)]
+        return {
+            "sessions": [
+                [number_of[row], object_value(item)]
+                for known in (self._sessions, self._facts)
+                for row, item in known.items()
+                if row in number_of
+            ],
+            "decrypted": [[number_of[outer], list(one.following)] for outer, one in decrypted],
+            "inner": self.inner and self.inner.carried(np.array(kept, np.int64), numbers),
+        }
+
+    def resume(self, value: Value, first_split: int) -> None:
+        """Go on with what `carried` returned."""
+        for row, packed in value["sessions"]:
+            item = object_of(packed)
+            if isinstance(item, Session):
+                item.use_keys(self._keys)
+                self._sessions[row] = item
+            else:
+                self._facts[row] = item
+        self._outer_rows = [outer for outer, _ in value["decrypted"]]
+        for inner_row, (outer, following) in enumerate(value["decrypted"]):
+            self._decrypted[outer] = _Decrypted(inner_row, following)
+        if value["inner"] is not None:
+            self.inner = self._new_processor()
+            self.inner.resume(value["inner"], first_split)
 
     def facts(self) -> dict[int, TlsFacts]:
         """Return what is known of each TLS connection that said anything, by row."""

@@ -32,6 +32,8 @@ class Protection(ABC):
     """The keys of one direction, from one change of keys to the next."""
 
     overhead = -1
+    arguments: tuple[Suite | bytes | bool, ...] = ()
+    """What makes an equal one."""
 
     @abstractmethod
     def open(self, number: int, header: bytes, fragment: bytes) -> Opened | None:
@@ -50,7 +52,7 @@ class Tls13(Protection):
     """TLS 1.3 (RFC 8446, section 5.2): AEAD, the content type inside, padded with zeros."""
 
     def __init__(self, suite: Suite, secret: bytes) -> None:
-        self.suite, self._secret = suite, secret
+        self.suite, self._secret, self.arguments = suite, secret, (suite, secret)
         self._aead = _cipher(suite, expand_label(suite.hash, secret, b"key", suite.key_bytes))
         self._iv = int.from_bytes(expand_label(suite.hash, secret, b"iv", 12), "big")
         self._tag = TAG_BYTES[suite.cipher]
@@ -81,7 +83,7 @@ class Aead12(Protection):
     """
 
     def __init__(self, suite: Suite, key: bytes, iv: bytes) -> None:
-        self._aead, self._iv = _cipher(suite, key), iv
+        self._aead, self._iv, self.arguments = _cipher(suite, key), iv, (suite, key, iv)
         self._explicit = 12 - len(iv)
         self._tag = TAG_BYTES[suite.cipher]
         self.overhead = HEADER_BYTES + self._explicit + self._tag
@@ -107,6 +109,7 @@ class Cbc12(Protection):
 
     def __init__(self, suite: Suite, key: bytes, mac_key: bytes, mac_last: bool) -> None:
         self._key, self._mac_key, self._mac, self._mac_last = key, mac_key, suite.mac, mac_last
+        self.arguments = (suite, key, mac_key, mac_last)
         self._mac_bytes = new_hash(suite.mac, usedforsecurity=False).digest_size
 
     def open(self, number: int, header: bytes, fragment: bytes) -> Opened | None:

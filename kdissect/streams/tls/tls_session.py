@@ -110,7 +110,7 @@ class TlsFacts(NamedTuple):
     undecrypted: int
 
 
-class _Peer:
+class Peer:
     """One side as a sender."""
 
     __slots__ = (
@@ -153,7 +153,7 @@ class Session:
     def __init__(self, keys: KeyLog) -> None:
         self._keys = keys
         self._secrets: keylog.Secrets = keylog.NO_SECRETS
-        self._peers = (_Peer(), _Peer())
+        self._peers = (Peer(), Peer())
         self._plain: list[Plain] = []
         self._random = b""
         self._guessed = False
@@ -172,6 +172,10 @@ class Session:
         self.unsupported = False
         self.opened_records = 0
         self._sealed_bytes = 0
+
+    def use_keys(self, keys: KeyLog) -> None:
+        """Look up secrets in this key log from now on; a session that was carried has none."""
+        self._keys = keys
 
     def take(self, side: int, chunks: Sequence[Chunk]) -> tuple[int, bool, list[Plain]]:
         """Go on with what one side sent.
@@ -259,14 +263,14 @@ class Session:
         return done or sealed >= ENOUGH
 
     @property
-    def _roles(self) -> tuple[_Peer, _Peer]:
+    def _roles(self) -> tuple[Peer, Peer]:
         client = self.client or 0
         return self._peers[client], self._peers[1 - client]
 
-    def _can_open(self, peer: _Peer) -> bool:
+    def _can_open(self, peer: Peer) -> bool:
         return (peer.opener is not None and not peer.opener.exhausted) or peer.pending is not None
 
-    def _lost_some(self, peer: _Peer) -> None:
+    def _lost_some(self, peer: Peer) -> None:
         peer.messages.forget()
         if not peer.finished:
             self._torn = True
@@ -317,7 +321,7 @@ class Session:
         return self._found(peer)
 
     @staticmethod
-    def _found(peer: _Peer) -> RecordVerdict:
+    def _found(peer: Peer) -> RecordVerdict:
         peer.records.found_again()
         return RecordVerdict.TAKEN
 
