@@ -32,16 +32,17 @@ class MessageColumns:
 
     def __init__(self, batch: ExchangeBatch, side: str, rows: Int64s) -> None:
         """Read REQUEST_SIDE or RESPONSE_SIDE of the exchanges `rows`, as many as fit into MOST_ROWS."""
-        exchanges = batch.exchanges[rows]
+        exchanges, frames = batch.exchanges, batch.exchanges[side]
         self.rows = rows
-        self.count = len(batch.exchanges)
+        self.count = len(exchanges)
+        # Rows of fields, not fields of rows: NumPy copies rows of an array with fields field by field.
         self.columns = batch_reader.read(
             batch.arena,
-            exchanges[side]["start"],
-            exchanges[side]["stop"],
-            exchanges[side]["frame_stop"],
-            exchanges["api_key"].astype(np.int16),
-            exchanges["api_version"].astype(np.int16),
+            frames["start"][rows],
+            frames["stop"][rows],
+            frames["frame_stop"][rows],
+            exchanges["api_key"][rows].astype(np.int16),
+            exchanges["api_version"][rows].astype(np.int16),
             np.full(len(rows), side == RESPONSE_SIDE),
             MOST_ROWS,
         )

@@ -10,7 +10,8 @@ and what stands before them is kept. The result for a message does not depend on
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -79,37 +80,45 @@ class Spans(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of what was read. Columns are made when they are asked for, by the names in `registers`."""
+    """Rows of what was read. Columns are made when they are first asked for, by the names in `registers`."""
 
     registers: tuple[Register, ...]
     message: Ints  # the message each row belongs to
     present: Ints  # one bit per register that has a value
     values: Ints
+    _integers: dict[str, Integers] = field(default_factory=dict, repr=False, compare=False)
+    _spans: dict[str, Spans] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.message)
 
     def integers(self, column: str) -> Integers:
         """Return a column of numbers."""
-        slot = self._slot(column, "integer")
-        there = self._present(slot)
-        # What lies there else depends on the batch.
-        return Integers(np.where(there, self.values[:, slot], 0), there)
+        if column not in self._integers:
+            slot = _slot(self.registers, column, "integer")
+            there = self._present(slot)
+            # What lies there else depends on the batch.
+            self._integers[column] = Integers(np.where(there, self.values[:, slot], 0), there)
+        return self._integers[column]
 
     def spans(self, column: str) -> Spans:
         """Return a column of byte strings, as positions in the arena."""
-        slot = self._slot(column, "span")
-        there = self._present(slot)
-        return Spans(np.where(there, self.values[:, slot], -1), np.where(there, self.values[:, slot + 1], 0))
-
-    def _slot(self, column: str, kind: str) -> int:
-        if (column, kind) not in [(register.column, register.kind) for register in self.registers]:
-            raise KeyError(f"no {kind} {column!r}")
-        return slots(self.registers)[column]
+        if column not in self._spans:
+            slot = _slot(self.registers, column, "span")
+            there, start, length = self._present(slot), self.values[:, slot], self.values[:, slot + 1]
+            self._spans[column] = Spans(np.where(there, start, -1), np.where(there, length, 0))
+        return self._spans[column]
 
     def _present(self, slot: int) -> NDArray[np.bool_]:
         there: NDArray[np.bool_] = (self.present >> slot & 1) != 0
         return there
+
+
+@cache
+def _slot(registers: tuple[Register, ...], column: str, kind: str) -> int:
+    if (column, kind) not in [(register.column, register.kind) for register in registers]:
+        raise KeyError(f"no {kind} {column!r}")
+    return slots(registers)[column]
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from kdissect.report.aggregate.partial_tables import (
 
 def group_by_client(exchanges: TableColumns) -> RowGroups:
     """Return exchanges grouped by connection and client id."""
-    return group_rows(encode_runs(exchanges.ints("connection")), encode(exchanges.arrow("client_id")))
+    return group_rows(encode_runs(exchanges.ints("connection")), encode(exchanges.column("client_id")))
 
 
 def api_codes(exchanges: TableColumns) -> tuple[Codes, Codes]:
@@ -49,12 +49,12 @@ def count_calls(exchanges: TableColumns, clients: RowGroups) -> dict[str, pa.Tab
     idle = exchanges.bools("idle_wait")
     keys: dict[str, AnyColumn] = {"idle_wait": idle}
     for name in ("connection", "client_id", "api_key", "api_name", "api_version", "group_id", "status"):
-        keys[name] = exchanges.arrow(name)
-    group_id = encode(exchanges.arrow("group_id"))
+        keys[name] = exchanges.column(name)
+    group_id = encode(exchanges.column("group_id"))
     kinds = group_rows(
         group_codes(clients), *api_codes(exchanges), group_id, encode_range(idle.astype(np.int64))
     )
-    calls = group_rows(group_codes(kinds), encode(exchanges.arrow("status")))
+    calls = group_rows(group_codes(kinds), encode(exchanges.column("status")))
     taken = {name: take_rows(keys[name], calls.first) for name, _ in CALLS.keys}
 
     latency, sound = sound_latencies(exchanges)

@@ -24,6 +24,7 @@ from kdissect.protocol.api_keys import (
 )
 from kdissect.protocol.releases import RELEASES, serves
 from kdissect.protocol.schema.registry import APIS
+from kdissect.report.aggregate.coded_text import repeat_text
 from kdissect.report.aggregate.grouping import (
     INT64_RANGE,
     Codes,
@@ -41,6 +42,7 @@ from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import (
     FINDING_INPUTS,
     AnyColumn,
+    part_table,
     roll_up,
     take_rows,
 )
@@ -94,7 +96,7 @@ def select_finding_inputs(
     if len(parts):
         keys = (*ERROR_KEYS, "topic", "topic_id", "partition")
         own: dict[str, AnyColumn] = {
-            name: take_rows(partitions.arrow(name), parts) for name in ("topic", "topic_id", "partition")
+            name: take_rows(partitions.column(name), parts) for name in ("topic", "topic_id", "partition")
         }
         own["code"] = partitions.ints("error_code")[parts]
         rows = exchange_rows[parts]
@@ -190,7 +192,7 @@ def _counted(
     codes = [Codes(group_codes(clients).numbers[selection.rows], clients.count)]
     columns: dict[str, AnyColumn] = {}
     for name in (*CLIENT, *selection.keys, *EXTRA):
-        columns[name] = own[name] if name in own else take_rows(exchanges.arrow(name), selection.rows)
+        columns[name] = own[name] if name in own else take_rows(exchanges.column(name), selection.rows)
     codes += [_code(columns[name]) for name in selection.keys]
     groups = group_rows(*codes)
     earliest, latest = np.full(groups.count, INT64_RANGE.max), np.full(groups.count, INT64_RANGE.min)
@@ -208,13 +210,14 @@ def _counted(
     }
     made: dict[str, AnyColumn] = {name: take_rows(column, kept) for name, column in columns.items()}
     for name, values in counts.items():
-        made[name] = np.zeros(len(kept), np.int64)
-        made[name][leaders] = values[of[leaders]]
-    made |= {"kind": pa.repeat(pa.scalar(selection.name), len(kept)), "order_ns": earliest[of]}
+        counted = np.zeros(len(kept), np.int64)
+        counted[leaders] = values[of[leaders]]
+        made[name] = counted
+    made |= {"kind": repeat_text(selection.name, len(kept)), "order_ns": earliest[of]}
     made |= {"first_ns": earliest[of], "last_ns": latest[of], "most": most[of]}
     for field in FINDING_INPUTS.schema:
         made.setdefault(field.name, pa.nulls(len(kept), field.type))
-    return pa.table({name: made[name] for name in FINDING_INPUTS.schema.names}).cast(FINDING_INPUTS.schema)
+    return part_table(FINDING_INPUTS, made)
 
 
 def _code(column: AnyColumn) -> Codes:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kdissect.report.aggregate.calls import api_codes
+from kdissect.report.aggregate.coded_text import CodedText, repeat_text
 from kdissect.report.aggregate.grouping import (
     INT64_RANGE,
     Codes,
@@ -34,6 +35,7 @@ from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import (
     FIRST_SEEN,
     AnyColumn,
+    part_table,
     roll_up,
     take_rows,
 )
@@ -43,14 +45,11 @@ NUMBERS = r"[0-9]+"
 """Lengths, offsets and indexes vary between faults of the same shape: `#` stands for each of them."""
 
 
-KINDS = {name: pa.scalar(name) for name in ("unanswered", "orphan", "throttled", "slowest", "fault", "error")}
-
-
 def find_first_seen(exchanges: TableColumns, partitions: TableColumns, exchange_rows: Ints) -> pa.Table:
     """Return the rows of FIRST_SEEN."""
     tables = [*_by_status(exchanges), *_faults(exchanges), *_top_errors(exchanges, partitions, exchange_rows)]
     tables += _partition_errors(exchanges, partitions, exchange_rows)
-    return roll_up(FIRST_SEEN, pa.concat_tables(tables))
+    return roll_up(FIRST_SEEN, pa.concat_tables([FIRST_SEEN.schema.empty_table(), *tables]))
 
 
 def _by_status(exchanges: TableColumns) -> Iterator[pa.Table]:
@@ -66,12 +65,16 @@ def _by_status(exchanges: TableColumns) -> Iterator[pa.Table]:
     )
     for kind, mask, order, time in kinds:
         rows = np.flatnonzero(mask)
+        if not len(rows):
+            continue
         occurrences = Occurrences(kind, rows, replace(api, of=api.of[rows]), order[rows], time[rows])
         yield _first_of_each(occurrences, exchanges, {"exchanges": np.ones(len(rows), bool)})
 
 
 def _faults(exchanges: TableColumns) -> Iterator[pa.Table]:
     rows = np.flatnonzero(exchanges.present("fault"))
+    if not len(rows):
+        return
     fault = take_rows(exchanges.arrow("fault"), rows)
     shape = pc.replace_substring_regex(fault, NUMBERS, "#")
     time = exchanges.coalesce("request_first_ns", "response_first_ns")[rows]
@@ -85,11 +88,13 @@ def _faults(exchanges: TableColumns) -> Iterator[pa.Table]:
 def _top_errors(exchanges: TableColumns, partitions: TableColumns, exchange_rows: Ints) -> Iterator[pa.Table]:
     """Yield the errors of exchanges that no partition of theirs repeats."""
     rows, parts = (np.flatnonzero(table.ints("error_code") != 0) for table in (exchanges, partitions))
+    if not len(rows):
+        return
     repeated = _error_ids(exchange_rows[parts], partitions.ints("error_code")[parts])
     rows = rows[np.isin(_error_ids(rows, exchanges.ints("error_code")[rows]), repeated, invert=True)]
     code = exchanges.ints("error_code")[rows]
     time = exchanges.coalesce("response_first_ns", "request_first_ns")[rows]
-    name = take_rows(exchanges.arrow("error_name"), rows)
+    name = take_rows(exchanges.column("error_name"), rows)
     occurrences = Occurrences(
         "error",
         rows,
@@ -105,13 +110,15 @@ def _partition_errors(
     exchanges: TableColumns, partitions: TableColumns, exchange_rows: Ints
 ) -> Iterator[pa.Table]:
     parts = np.flatnonzero(partitions.ints("error_code") != 0)
+    if not len(parts):
+        return
     rows, code = exchange_rows[parts], partitions.ints("error_code")[parts]
     once = np.zeros(len(parts), bool)
     once[np.unique(_error_ids(rows, code), return_index=True)[1]] = True
     there = rows >= 0
     time = np.full(len(parts), INT64_RANGE.max)
     time[there] = exchanges.coalesce("response_first_ns", "request_first_ns")[rows[there]]
-    name = take_rows(partitions.arrow("error_name"), parts)
+    name = take_rows(partitions.column("error_name"), parts)
     occurrences = Occurrences(
         "error",
         rows,
@@ -126,7 +133,7 @@ def _partition_errors(
         "name": name,
         "api_version": pa.nulls(len(parts), INT16),
         **{
-            column: take_rows(partitions.arrow(column), parts)
+            column: take_rows(partitions.column(column), parts)
             for column in ("api_key", "topic", "topic_id", "partition")
         },
     }
@@ -160,23 +167,25 @@ def _first_of_each(
     kept = np.flatnonzero(occurrences.order == best[occurrences.groups.of])
     groups, leaders = np.unique(occurrences.groups.of[kept], return_index=True)
     there = occurrences.rows[kept] >= 0
-    index = nullable_ints(occurrences.rows[kept], there)
+    rows = occurrences.rows[kept]
+    index = nullable_ints(rows, there)
     made: dict[str, AnyColumn] = {
-        "kind": pa.repeat(KINDS[occurrences.kind], len(kept)),
+        "kind": repeat_text(occurrences.kind, len(kept)),
         "order_ns": nullable_ints(occurrences.order[kept], there),
         "time_ns": nullable_ints(occurrences.time[kept], there),
     }
     for field in FIRST_SEEN.schema:
         if field.name in FIRST_SEEN.sums:
             total = np.zeros(len(kept), np.int64)
-            total[leaders] = sum_by_group(
-                occurrences.groups, columns.get(field.name, np.zeros(len(occurrences.rows), bool))
-            )[groups]
+            counted = columns.get(field.name, np.zeros(len(occurrences.rows), bool))
+            assert isinstance(counted, np.ndarray)
+            total[leaders] = sum_by_group(occurrences.groups, counted)[groups]
             made[field.name] = total
         elif field.name in columns:
             made[field.name] = take_rows(columns[field.name], kept)
         elif field.name in exchanges.table.schema.names and field.name not in made:
-            made[field.name] = exchanges.arrow(field.name).take(index)
+            column = exchanges.column(field.name)
+            made[field.name] = column.take(rows if isinstance(column, CodedText) else index)
         elif field.name not in made:
             made[field.name] = pa.nulls(len(kept), field.type)
-    return pa.table({name: made[name] for name in FIRST_SEEN.schema.names}).cast(FIRST_SEEN.schema)
+    return part_table(FIRST_SEEN, made)

@@ -5,6 +5,7 @@ those are renumbered without gaps (`RowGroups`). Values are then added up by gro
 nanoseconds for each row and column.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,12 +14,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kdissect.report.aggregate.coded_text import CodedText, code_text
 from kdissect.report.aggregate.histogram import Ints
 
 Mask = npt.NDArray[np.bool_]
 
 MAX_LATENCY_NS = 1 << 48
 """Longer latencies (three days) are faults of the clock; 32,768 of this length add up within int64."""
+
+INT64_RANGE = np.iinfo(np.int64)
 
 DIRECT_LIMIT = 1 << 12
 """Numbers up to this, or up to four times the rows, are renumbered by an array instead of a hash table."""
@@ -47,6 +51,7 @@ class TableColumns:
         self.table = table
         self.rows: int = table.num_rows
         self._plain: dict[str, pa.Array] = {}
+        self._coded: dict[str, CodedText] = {}
         self._ints: dict[str, Ints] = {}
         self._known: dict[str, Mask] = {}
 
@@ -55,6 +60,18 @@ class TableColumns:
         if name not in self._plain:
             self._plain[name] = combine_chunks(self.table[name])
         return self._plain[name]
+
+    def text(self, name: str) -> CodedText:
+        """Return a text column as numbers."""
+        if name not in self._coded:
+            self._coded[name] = code_text(self.arrow(name))
+        return self._coded[name]
+
+    def column(self, name: str) -> pa.Array | CodedText:
+        """Return a column to take rows of: texts as numbers, all others as Arrow has them."""
+        kind = self.table.schema.field(name).type
+        is_text = pa.types.is_string(kind) or pa.types.is_dictionary(kind)
+        return self.text(name) if is_text else self.arrow(name)
 
     def present(self, name: str) -> Mask:
         """Return the mask of rows where a column is not null."""
@@ -75,7 +92,9 @@ class TableColumns:
 
     def equals(self, name: str, text: str) -> Mask:
         """Return the mask of rows where a text column has this text."""
-        return true_mask(pc.equal(self.arrow(name), text))
+        coded = self.text(name)
+        number = pc.index(coded.texts, text).as_py()
+        return coded.numbers == number if number >= 0 else np.zeros(self.rows, bool)
 
     def filter(self, mask: Mask) -> "TableColumns":
         """Return the rows where `mask` is true."""
@@ -118,12 +137,10 @@ def nullable_ints(values: Ints, present: Mask) -> pa.Array:
     return pa.array(values, mask=~present)
 
 
-def encode(column: pa.Array) -> Codes:
+def encode(column: pa.Array | CodedText) -> Codes:
     """Return the distinct values of a column as codes."""
-    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    indices = encoded.indices
-    numbers: npt.NDArray[Any] = (indices.fill_null(-1) if indices.null_count else indices).to_numpy()
-    return Codes(numbers.astype(np.int64), len(encoded.dictionary))
+    coded = column if isinstance(column, CodedText) else code_text(column)
+    return Codes(coded.numbers, len(coded.texts))
 
 
 def encode_runs(values: Ints) -> Codes:
@@ -142,6 +159,18 @@ def encode_range(values: Ints, present: Mask | None = None) -> Codes:
     lowest, highest = int(values.min()), int(values.max())
     distance = values - lowest
     return Codes(distance if present is None else np.where(present, distance, -1), highest - lowest + 1)
+
+
+def encode_numbers(values: Ints, present: Mask) -> Codes:
+    """Return codes of any numbers: by their range if it is narrow, else by a hash table."""
+    if len(values) and int(values.max()) - int(values.min()) < max(DIRECT_LIMIT, 4 * len(values)):
+        return encode_range(values, None if present.all() else present)
+    return encode(pa.array(values, mask=None if present.all() else ~present))
+
+
+def one_group(rows: int) -> RowGroups:
+    """Return rows that are all in one group."""
+    return RowGroups(np.zeros(rows, np.int64), min(rows, 1), np.zeros(min(rows, 1), np.int64))
 
 
 def group_rows(*columns: Codes) -> RowGroups:
@@ -170,6 +199,26 @@ def _dense(numbers: Ints, bound: int) -> tuple[Ints, int]:
     return (np.cumsum(present) - 1)[numbers], int(present.sum())
 
 
+def first_rows(groups: RowGroups, order: Sequence[Ints]) -> Ints:
+    """Return the row of each group that comes first in the order of some columns, ascending.
+
+    Rows are compared by the next column only where the columns before it are equal; the rows that remain are
+    few. Sorting a table takes ten times as long.
+    """
+    rows, of = np.arange(len(groups.of)), groups.of
+    for column in order:
+        if len(rows) == groups.count:
+            break
+        values = column if len(rows) == len(column) else column[rows]
+        lowest = np.full(groups.count, INT64_RANGE.max)
+        np.minimum.at(lowest, of, values)
+        kept = values == lowest[of]
+        rows, of = rows[kept], of[kept]
+    first = np.full(groups.count, len(groups.of), np.int64)
+    np.minimum.at(first, of, rows)
+    return first
+
+
 def group_codes(groups: RowGroups) -> Codes:
     """Return groups as the codes of one column of a finer grouping."""
     return Codes(groups.of, groups.count)
@@ -182,9 +231,6 @@ def sum_by_group(groups: RowGroups, values: Ints | Mask) -> Ints:
     sums = np.zeros(groups.count, np.int64)
     np.add.at(sums, groups.of, values)
     return sums
-
-
-INT64_RANGE = np.iinfo(np.int64)
 
 
 def lowest_by_group(groups: RowGroups, values: Ints, present: Mask) -> pa.Array:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.protocol.api_keys import ApiKey
+from kdissect.report.aggregate.coded_text import repeat_text
 from kdissect.report.aggregate.grouping import (
     INT64_RANGE,
     Codes,
@@ -23,6 +24,7 @@ from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import (
     LAGS,
     AnyColumn,
+    part_table,
     roll_up,
     take_rows,
 )
@@ -47,7 +49,7 @@ def count_lags(
     exchange = exchange_rows[rows]
     lag = np.maximum(end[rows] - start[rows], 0)
     time = exchanges.coalesce("response_first_ns", "request_first_ns")[exchange]
-    topic = group_rows(*(encode(take_rows(partitions.arrow(name), rows)) for name in ("topic", "topic_id")))
+    topic = group_rows(*(encode(take_rows(partitions.column(name), rows)) for name in ("topic", "topic_id")))
     groups = group_rows(
         Codes(group_codes(clients).numbers[exchange], clients.count),
         group_codes(topic),
@@ -78,10 +80,10 @@ def _edge(
     group, leaders = np.unique(groups.of[kept], return_index=True)
     exchanges_of = np.zeros(len(kept), np.int64)
     exchanges_of[leaders] = np.bincount(groups.of, minlength=groups.count)[group]
-    made: dict[str, AnyColumn] = {"edge": pa.repeat(pa.scalar(edge), len(kept)), "exchanges": exchanges_of}
+    made: dict[str, AnyColumn] = {"edge": repeat_text(edge, len(kept)), "exchanges": exchanges_of}
     for name in ("topic", "topic_id", "partition"):
-        made[name] = take_rows(partitions.arrow(name), rows[kept])
+        made[name] = take_rows(partitions.column(name), rows[kept])
     for name in ("connection", "client_id", "capture_file", "request_packet", "response_packet"):
-        made[name] = take_rows(exchanges.arrow(name), exchange[kept])
+        made[name] = take_rows(exchanges.column(name), exchange[kept])
     made |= {"order_ns": order[kept], "lag": lag[kept], "most": most[groups.of[kept]]}
-    return pa.table({name: made[name] for name in LAGS.schema.names}).cast(LAGS.schema)
+    return part_table(LAGS, made)

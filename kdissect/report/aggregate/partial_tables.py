@@ -8,20 +8,29 @@ arrival.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from kdissect.report.aggregate.coded_text import CodedText
 from kdissect.report.aggregate.grouping import (
+    Codes,
     Mask,
     RowGroups,
     TableColumns,
+    combine_chunks,
     encode,
+    encode_numbers,
+    first_rows,
     group_rows,
     highest_by_group,
+    int_values,
     lowest_by_group,
+    one_group,
     sum_by_group,
+    valid_mask,
 )
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.tables.schemas import (
@@ -33,7 +42,7 @@ from kdissect.tables.schemas import (
     TEXT,
 )
 
-AnyColumn: TypeAlias = "pa.Array | Ints | Mask"
+AnyColumn: TypeAlias = "pa.Array | CodedText | Ints | Mask"
 Measure: TypeAlias = "Ints | Mask | tuple[Ints, Mask]"
 
 
@@ -62,8 +71,13 @@ class PartialTable:
     @property
     def schema(self) -> pa.Schema:
         """Return the columns in the order keys, sums, lowest, highest, first."""
-        measured = [(name, INT64) for name in (*self.sums, *self.lowest, *self.highest)]
-        return pa.schema([*self.keys, *measured, *self.first])
+        return _schema(self)
+
+
+@cache
+def _schema(part: PartialTable) -> pa.Schema:
+    measured = [(name, INT64) for name in (*part.sums, *part.lowest, *part.highest)]
+    return pa.schema([*part.keys, *measured, *part.first])
 
 
 LOCATION = (
@@ -303,25 +317,92 @@ def make_table(
             columns[name] = extreme(
                 groups, *(values if isinstance(values, tuple) else (values, np.ones(len(values), bool)))
             )
-    return pa.table({name: columns[name] for name in part.schema.names}).cast(part.schema)
+    return part_table(part, columns)
+
+
+def part_table(part: PartialTable, columns: Mapping[str, AnyColumn]) -> pa.Table:
+    """Return columns as a table of a partial.
+
+    Only columns of another type are cast: a cast of a whole table takes as long for those that are right.
+    """
+    arrays = [_typed(columns[field.name], field.type) for field in part.schema]
+    return pa.Table.from_arrays(arrays, schema=part.schema)
+
+
+def _typed(column: AnyColumn, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    if isinstance(column, np.ndarray):
+        array = pa.array(column)
+    else:
+        array = column.arrow() if isinstance(column, CodedText) else column
+    return array if array.type == kind else array.cast(kind)
 
 
 def take_rows(column: AnyColumn, rows: Ints) -> AnyColumn:
     """Return rows of a column."""
-    return column[rows] if isinstance(column, np.ndarray) else column.take(pa.array(rows))
+    return (
+        column.take(pa.array(rows))
+        if isinstance(column, pa.Array | pa.ChunkedArray)
+        else _taken(column, rows)
+    )
+
+
+def _taken(column: "CodedText | Ints | Mask", rows: Ints) -> AnyColumn:
+    return column[rows] if isinstance(column, np.ndarray) else column.take(rows)
 
 
 def roll_up(part: PartialTable, table: pa.Table) -> pa.Table:
     """Return one row for all rows that share the keys; the order of the result is unspecified."""
-    if part.order:
-        table = table.sort_by([(column, "ascending") for column in part.order])
     columns = TableColumns(table)
-    return roll_up_groups(part, columns, group_rows(*(encode(columns.arrow(name)) for name, _ in part.keys)))
+    return roll_up_columns(
+        part, {field.name: columns.column(field.name) for field in part.schema}, table.num_rows
+    )
 
 
-def roll_up_groups(part: PartialTable, columns: TableColumns, groups: RowGroups) -> pa.Table:
-    """Return one row for each group, with the keys of its first row."""
-    keys = {name: take_rows(columns.arrow(name), groups.first) for name, _ in (*part.keys, *part.first)}
-    measures: dict[str, Measure] = {name: columns.ints(name) for name in part.sums}
-    measures |= {name: (columns.ints(name), columns.present(name)) for name in (*part.lowest, *part.highest)}
-    return make_table(part, groups, keys, measures)
+def roll_up_columns(part: PartialTable, columns: Mapping[str, AnyColumn], count: int) -> pa.Table:
+    """Return one row for all of `count` rows that share the keys; columns that are missing are null."""
+    keys = [_codes(columns[name]) for name, _ in part.keys if name in columns]
+    groups = group_rows(*keys) if keys else one_group(count)
+    order = [key for name in part.order if name in columns for key in _order(columns[name])]
+    return roll_up_groups(part, columns, groups, first_rows(groups, order))
+
+
+def roll_up_groups(
+    part: PartialTable, columns: Mapping[str, AnyColumn], groups: RowGroups, first: Ints
+) -> pa.Table:
+    """Return one row for each group, with keys and `first` of its row in `first`."""
+    taken = {
+        name: take_rows(columns[name], first) if name in columns else pa.nulls(groups.count, kind)
+        for name, kind in (*part.keys, *part.first)
+    }
+    absent = np.zeros(len(groups.of), np.int64), np.zeros(len(groups.of), bool)
+    measures: dict[str, Measure] = {}
+    for name in part.sums:
+        measures[name] = _numbers(columns[name])[0] if name in columns else absent[0]
+    for name in (*part.lowest, *part.highest):
+        measures[name] = _numbers(columns[name]) if name in columns else absent
+    return make_table(part, groups, taken, measures)
+
+
+def _codes(column: AnyColumn) -> Codes:
+    if isinstance(column, CodedText):
+        return encode(column)
+    if isinstance(column, pa.Array | pa.ChunkedArray) and not pa.types.is_integer(column.type):
+        return encode(combine_chunks(column))
+    return encode_numbers(*_numbers(column))
+
+
+def _order(column: AnyColumn) -> tuple[Ints, ...]:
+    """Return numbers to sort by in the order of a column, nulls last."""
+    if isinstance(column, CodedText):
+        return (column.ranks(),)
+    values, present = _numbers(column)
+    return (values,) if present.all() else ((~present).astype(np.int64), values)
+
+
+def _numbers(column: AnyColumn) -> tuple[Ints, Mask]:
+    """Return whole numbers, 0 for null, and where they are present."""
+    if isinstance(column, np.ndarray):
+        return column.astype(np.int64, copy=False), np.ones(len(column), bool)
+    assert not isinstance(column, CodedText)
+    array = combine_chunks(column)
+    return int_values(array), valid_mask(array) if array.null_count else np.ones(len(array), bool)

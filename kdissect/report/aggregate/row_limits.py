@@ -75,7 +75,8 @@ def _in_runs(part: PartialTable, table: pa.Table) -> pa.Table:
     runs = _runs(same.of[order], columns.ints(start)[order], columns.ints(stop)[order])
     first = np.flatnonzero(np.r_[True, np.diff(runs) != 0]) if len(runs) else runs
     ordered = TableColumns(table.take(pa.array(order)))
-    return roll_up_groups(part, ordered, RowGroups(runs, len(first), first))
+    taken = {name: ordered.column(name) for name in part.schema.names}
+    return roll_up_groups(part, taken, RowGroups(runs, len(first), first), first)
 
 
 def _runs(key: Ints, start: Ints, stop: Ints) -> Ints:

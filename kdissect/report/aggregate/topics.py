@@ -18,7 +18,6 @@ from kdissect.report.aggregate.grouping import (
     encode_runs,
     group_codes,
     group_rows,
-    nullable_ints,
     sound_latencies,
 )
 from kdissect.report.aggregate.histogram import Ints, bucket_of
@@ -27,6 +26,7 @@ from kdissect.report.aggregate.partial_tables import (
     TOPIC_FLOWS,
     TOPIC_LATENCIES,
     TOPIC_PARTITIONS,
+    AnyColumn,
     Measure,
     make_table,
     take_rows,
@@ -51,7 +51,7 @@ def count_topics(
     """Return the rows of TOPIC_FLOWS, TOPIC_PARTITIONS, TOPIC_CALLS and TOPIC_LATENCIES by table name."""
     named = partitions.present("topic") | partitions.present("topic_id")
     partitions, exchange_rows = partitions.filter(named), exchange_rows[named]
-    topic = group_rows(encode(partitions.arrow("topic")), encode(partitions.arrow("topic_id")))
+    topic = group_rows(encode(partitions.column("topic")), encode(partitions.column("topic_id")))
     partition = group_rows(
         group_codes(topic), encode_range(partitions.ints("partition"), partitions.present("partition"))
     )
@@ -77,15 +77,13 @@ def _flows(
         np.where(there, clients.of[exchange_rows], -1) if exchanges.rows else exchange_rows, clients.count
     )
     connection, api = encode_runs(partitions.ints("connection")), encode_range(partitions.ints("api_key"))
-    exchange = nullable_ints(exchange_rows, there)
-    group_id = exchanges.arrow("group_id").take(exchange)
+    group_id = exchanges.text("group_id").take(exchange_rows)
     flows = group_rows(
-        group_codes(topic), client, connection, api, encode(group_id), encode(partitions.arrow("codec"))
+        group_codes(topic), client, connection, api, encode(group_id), encode(partitions.column("codec"))
     )
     taken = _taken(partitions, flows.first, ("topic", "topic_id", "api_key", "connection", "codec"))
-    first = pa.array(flows.first)
-    taken["client_id"] = exchanges.arrow("client_id").take(exchange.take(first))
-    taken["group_id"] = group_id.take(first)
+    taken["client_id"] = exchanges.text("client_id").take(exchange_rows[flows.first])
+    taken["group_id"] = group_id.take(flows.first)
     sent = exchanges.coalesce("request_first_ns", "response_first_ns")
     when = sent[exchange_rows] if exchanges.rows else np.zeros(len(exchange_rows), np.int64)
     measures: dict[str, Measure] = {
@@ -148,5 +146,5 @@ def _changes(*columns: Ints) -> Mask:
     return changed
 
 
-def _taken(source: TableColumns, rows: Ints, names: tuple[str, ...]) -> dict[str, pa.Array]:
-    return {name: take_rows(source.arrow(name), rows) for name in names}
+def _taken(source: TableColumns, rows: Ints, names: tuple[str, ...]) -> dict[str, AnyColumn]:
+    return {name: take_rows(source.column(name), rows) for name in names}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from kdissect.report.aggregate.grouping import TableColumns, nullable_ints
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import AnyColumn, PartialTable
 from kdissect.report.timeline.exchange_columns import connection_rows, make_timeline_table
 from kdissect.report.timeline.timeline_tables import GROUP_STEPS, TRANSACTION_STEPS
@@ -25,6 +25,6 @@ def count_events(tables: Mapping[str, pa.RecordBatch | pa.Table], ends: TableCol
 
 def _events(part: PartialTable, events: TableColumns, ends: TableColumns) -> pa.Table:
     counts = connection_rows(ends, events.ints("connection"))
-    columns: dict[str, AnyColumn] = {name: events.arrow(name) for name in events.table.schema.names}
-    columns["client_host"] = ends.arrow("client_host").take(nullable_ints(counts, counts >= 0))
+    columns: dict[str, AnyColumn] = {name: events.column(name) for name in events.table.schema.names}
+    columns["client_host"] = ends.text("client_host").take(counts)
     return make_timeline_table(part, columns | {"events": np.ones(events.rows, np.int64)})

@@ -42,7 +42,7 @@ def _columns(
     source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints, rows: Ints
 ) -> dict[str, AnyColumn]:
     exchange = exchange_rows[rows]
-    columns: dict[str, AnyColumn] = {name: take_rows(partitions.arrow(name), rows) for name in PARTITION}
+    columns: dict[str, AnyColumn] = {name: take_rows(partitions.column(name), rows) for name in PARTITION}
     columns |= source.at(exchange, (*CLIENT, *ORDER))
     columns |= {"first_ns": source.begin[exchange], "last_ns": source.begin[exchange]}
     columns["record_bytes"] = np.maximum(partitions.ints("record_bytes")[rows], 0)

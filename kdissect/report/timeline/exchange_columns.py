@@ -11,13 +11,13 @@ from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import (
     AnyColumn,
     PartialTable,
-    roll_up,
+    roll_up_columns,
     take_rows,
 )
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.timeline_tables import WHERE
 
-OF_CONNECTION = ("client_host", "server_host", "server_port")
+HOSTS = ("client_host", "server_host")
 OF_EXCHANGE = (
     "connection",
     "client_id",
@@ -44,9 +44,10 @@ class ExchangeColumns(NamedTuple):
 def exchange_columns(exchanges: TableColumns, ends: TableColumns, grid: Grid) -> ExchangeColumns:
     """Return exchanges together with the ends of their connections."""
     begin = exchanges.coalesce("request_first_ns", "response_first_ns")
-    columns: dict[str, AnyColumn] = {name: exchanges.arrow(name) for name in OF_EXCHANGE}
+    columns: dict[str, AnyColumn] = {name: exchanges.column(name) for name in OF_EXCHANGE}
     rows = connection_rows(ends, exchanges.ints("connection"))
-    columns |= {name: ends.arrow(name).take(nullable_ints(rows, rows >= 0)) for name in OF_CONNECTION}
+    columns |= {name: ends.text(name).take(rows) for name in HOSTS}
+    columns["server_port"] = ends.arrow("server_port").take(nullable_ints(rows, rows >= 0))
     columns["idle_wait"] = exchanges.bools("idle_wait")
     return ExchangeColumns(exchanges, columns | {"step": grid.steps_of(begin), "order_ns": begin}, begin)
 
@@ -64,8 +65,4 @@ def connection_rows(ends: TableColumns, connection: Ints) -> Ints:
 def make_timeline_table(part: PartialTable, columns: Mapping[str, AnyColumn]) -> pa.Table:
     """Return a table of the timeline from one row for each thing counted; missing columns are null."""
     count = len(next(iter(columns.values())))
-    rows = {
-        field.name: columns[field.name] if field.name in columns else pa.nulls(count, field.type)
-        for field in part.schema
-    }
-    return roll_up(part, pa.table(rows).cast(part.schema))
+    return roll_up_columns(part, columns, count)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from kdissect.protocol.api_keys import OFFSET_COMMITS, ApiKey
+from kdissect.report.aggregate.coded_text import repeat_text
 from kdissect.report.aggregate.grouping import Mask, TableColumns
 from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.partial_tables import AnyColumn, take_rows
@@ -65,15 +66,16 @@ def _rows(
 ) -> pa.Table:
     exchange = exchange_rows[rows]
     columns: dict[str, AnyColumn] = {
-        name: take_rows(partitions.arrow(name), rows) for name in ("topic", "topic_id", "partition", "offset")
+        name: take_rows(partitions.column(name), rows)
+        for name in ("topic", "topic_id", "partition", "offset")
     }
     columns |= source.at(exchange, ("step", "capture_file", "request_packet", "response_packet"))
     columns |= {"order_ns": -source.begin[exchange], "exchanges": np.ones(len(rows), np.int64)}
-    columns["kind"] = pa.repeat(pa.scalar(kind.name), len(rows))
+    columns["kind"] = repeat_text(kind.name, len(rows))
     if kind.name == "written":
         columns["end_offset"] = written[rows]
     else:
         columns |= source.at(exchange, ("group_id", *CLIENT))
     if kind.name == "fetched":
-        columns["end_offset"] = take_rows(partitions.arrow("high_watermark"), rows)
+        columns["end_offset"] = take_rows(partitions.column("high_watermark"), rows)
     return make_timeline_table(POSITIONS, columns)

@@ -29,7 +29,7 @@ def count_topic_activity(source: ExchangeColumns, partitions: TableColumns, exch
     named = (partitions.present("topic") | partitions.present("topic_id")) & (exchange_rows >= 0)
     rows = np.flatnonzero(named)
     exchange = exchange_rows[rows]
-    keys = {name: take_rows(partitions.arrow(name), rows) for name in ("topic", "topic_id", "api_key")}
+    keys = {name: take_rows(partitions.column(name), rows) for name in ("topic", "topic_id", "api_key")}
     topic = group_rows(encode(keys["topic"]), encode(keys["topic_id"]))
     pairs = group_rows(group_codes(topic), Codes(exchange, source.exchanges.rows))
     once = np.zeros(len(rows), bool)

@@ -13,8 +13,10 @@ from kdissect.report.aggregate.grouping import (
     Codes,
     TableColumns,
     encode,
+    encode_numbers,
     encode_range,
     encode_runs,
+    first_rows,
     group_rows,
     highest_by_group,
     lowest_by_group,
@@ -95,3 +97,28 @@ def test_a_sound_latency_is_neither_negative_nor_of_days(latency, sound):
 def test_of_a_long_poll_that_was_late_the_time_beyond_its_wait_counts():
     columns = {"latency_ns": [8186, 400], "wait_ns": [500, 400], "idle_wait": [False, True]}
     assert sound_latencies(TableColumns(pa.table(columns)))[0].tolist() == [7686, 400]
+
+
+ORDERED = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2)), max_size=40)
+
+
+@given(ORDERED)
+def test_the_first_row_of_a_group_is_that_of_a_stable_sort(rows):
+    keys, first, second = (np.array([row[column] for row in rows], np.int64) for column in range(3))
+    groups = group_rows(encode_range(keys))
+    expected = {}
+    for row in sorted(range(len(rows)), key=lambda row: rows[row][1:]):
+        expected.setdefault(int(keys[row]), row)
+    found = first_rows(groups, [first, second])
+    assert {int(keys[row]): int(row) for row in found} == expected
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.integers(0, 3)), max_size=40))
+def test_numbers_of_any_range_are_told_apart(values):
+    present = np.array([value is not None for value in values], bool)
+    numbers = np.array([value or 0 for value in values], np.int64)
+    codes = encode_numbers(numbers, present)
+    assert (codes.numbers >= 0).tolist() == present.tolist()
+    pairs = {(value, int(code)) for value, code in zip(values, codes.numbers, strict=True)}
+    assert len(pairs) == len(set(values)) == len({code for _, code in pairs})
+    assert all(code < codes.bound for _, code in pairs)

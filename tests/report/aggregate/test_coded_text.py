@@ -1,0 +1,40 @@
+"""Texts as numbers: what comes out is what a plain column of texts would give."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kdissect.report.aggregate.coded_text import code_text, repeat_text
+from kdissect.report.aggregate.grouping import TableColumns
+
+TEXTS = ["b", None, "a", "b", "", "é", None]
+
+
+@pytest.mark.parametrize(
+    "column", [pa.array(TEXTS), pa.array(TEXTS).dictionary_encode(), pa.array([], pa.string())]
+)
+def test_texts_come_back(column: pa.Array) -> None:
+    assert code_text(column).arrow().to_pylist() == column.to_pylist()
+
+
+def test_rows_are_taken_and_row_minus_one_is_null() -> None:
+    taken = code_text(pa.array(TEXTS)).take(np.array([2, -1, 0, 1]))
+    assert taken.arrow().to_pylist() == ["a", None, "b", None]
+    assert code_text(pa.array([], pa.string())).take(np.array([-1])).arrow().to_pylist() == [None]
+
+
+def test_ranks_are_the_order_of_the_alphabet_with_null_last() -> None:
+    order = np.argsort(code_text(pa.array(TEXTS)).ranks(), kind="stable")
+    sorted_by_arrow = pa.table({"text": TEXTS}).sort_by("text")
+    assert [TEXTS[row] for row in order] == sorted_by_arrow["text"].to_pylist()
+
+
+def test_a_repeated_text_is_in_every_row() -> None:
+    assert repeat_text("x", 3).arrow().to_pylist() == ["x"] * 3
+
+
+def test_a_text_is_found_in_a_column_of_texts_or_of_codes() -> None:
+    for column in (pa.array(TEXTS), pa.array(TEXTS).dictionary_encode()):
+        columns = TableColumns(pa.table({"name": column}))
+        assert columns.equals("name", "b").tolist() == [text == "b" for text in TEXTS]
+        assert not columns.equals("name", "c").any()
