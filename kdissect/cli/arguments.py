@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from kdissect import __version__
+from kdissect.cli.examples import add_examples
 from kdissect.cli.options import (
     RANKINGS,
     REPORT_TABLES,
@@ -20,6 +21,7 @@ from kdissect.protocol.releases import RELEASES
 from kdissect.text import escape_control
 
 FORMATS = ("parquet", "jsonl", "csv")
+SHELLS = ("bash", "zsh", "fish")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -118,7 +120,15 @@ def build_parser() -> _Parser:
         )
     )
     add_schema(commands.add_parser("schema", help="show which APIs, versions and fields are known"))
+    _add_completion(commands.add_parser("completion", help="print the completion for bash, zsh or fish"))
+    _add_examples(parser, "")
     return parser
+
+
+def _add_examples(parser: _Parser, name: str) -> None:
+    add_examples(parser, name)
+    for command, inner in parser.commands.items():
+        _add_examples(inner, f"{name} {command}".strip())
 
 
 def _add_analyze(parser: argparse.ArgumentParser) -> None:
@@ -174,7 +184,17 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         "--out",
         required=True,
         metavar="DIR",
-        help="directory or URI to create; each table is a directory in it",
+        help="directory or URI to create; each table is a directory in it; - writes one table as CSV or "
+        "JSON lines to standard output",
+    )
+    parser.add_argument(
+        "--one-file", action="store_true", help="write each table as one file: DIR/exchanges.parquet"
+    )
+    parser.add_argument(
+        "--times",
+        choices=("ns", "iso"),
+        default="ns",
+        help="times as nanoseconds since the epoch, or as text: 2026-05-01T12:00:05.632000000Z (default: ns)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace DIR if it exists")
 
@@ -253,3 +273,8 @@ def _add_ready(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="output format (default: text)"
     )
+
+
+def _add_completion(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Print the completion of kdissect for a shell."
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")

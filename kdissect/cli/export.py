@@ -1,42 +1,94 @@
 """`kdissect export`: captures in, public tables out."""
 
 import argparse
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
 
+from kdissect.capture.storage import is_uri
 from kdissect.cli.context import analysis_run, notify
 from kdissect.cli.options import REPORT_TABLES, TABLES
 from kdissect.cli.report_build import report_frames
+from kdissect.errors import UsageError
+from kdissect.files import ScratchDirectory
 from kdissect.spark.session import SparkSettings
 from kdissect.spark.table_writer import (
     FINISH,
+    TableDirectory,
     TableFormat,
+    TableStore,
     table_target,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+STANDARD_OUTPUT = "-"
 
 
 def export(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    asked = [
+    wanted = [
         table
         for table in (*TABLES, *REPORT_TABLES)
         if table in arguments.table or ("all" in arguments.table and table in TABLES)
     ]
-    wanted = [table for table in asked if table in TABLES]
-    target = table_target(arguments.out, arguments.overwrite, SparkSettings(master=arguments.master).local)
+    if arguments.out == STANDARD_OUTPUT:
+        _export_to_standard_output(arguments, wanted)
+        return
+    if arguments.one_file and is_uri(arguments.out):
+        raise UsageError("--one-file writes to a local directory: name one with --out")
+    near = SparkSettings(master=arguments.master).local
+    target = table_target(arguments.out, arguments.overwrite, near)
     try:
-        with analysis_run(arguments) as run:
-            session = run.engine.session()
-
-            from kdissect.spark import jobs
-            from kdissect.spark.progress import JobProgress
-
-            format = TableFormat(arguments.format)
-            finish = FINISH.get(format)
-            frames = report_frames(run, arguments, session, asked, finish)
-            with JobProgress(run.engine.context(), arguments.quiet):
-                target.write(
-                    (jobs.tables(session, run.work, wanted, finish) if wanted else {}) | frames, format
-                )
+        _write(arguments, wanted, target)
         if not arguments.quiet:
-            notify(f"kdissect: {', '.join(asked)} written to {arguments.out}")
+            notify(f"kdissect: {', '.join(wanted)} written to {arguments.out}")
     finally:
         target.abandon()
+
+
+def _export_to_standard_output(arguments: argparse.Namespace, wanted: "Sequence[str]") -> None:
+    """Write one table to standard output, when it is complete."""
+    if len(wanted) != 1 or arguments.format == TableFormat.PARQUET:
+        raise UsageError("--out - takes one --table, and --format csv or jsonl")
+    arguments.one_file = True
+    with ScratchDirectory() as scratch:
+        target = TableDirectory(scratch / "tables")
+        try:
+            _write(arguments, wanted, target)
+            with (scratch / "tables" / f"{wanted[0]}.{arguments.format}").open("rb") as rows:
+                shutil.copyfileobj(rows, sys.stdout.buffer)
+        finally:
+            target.abandon()
+
+
+def _write(
+    arguments: argparse.Namespace, wanted: "Sequence[str]", target: TableDirectory | TableStore
+) -> None:
+    with analysis_run(arguments) as run:
+        session = run.engine.session()
+
+        from kdissect.spark import jobs
+        from kdissect.spark.progress import JobProgress
+
+        format = TableFormat(arguments.format)
+        finish = FINISH.get(format)
+        frames = report_frames(run, arguments, session, wanted, finish)
+        own = [table for table in wanted if table in TABLES]
+        with JobProgress(run.engine.context(), arguments.quiet):
+            tables = (jobs.tables(session, run.work, own, finish) if own else {}) | frames
+            if arguments.times == "iso":
+                tables = {name: _with_time_texts(name, frame) for name, frame in tables.items()}
+            if isinstance(target, TableDirectory):
+                target.write(tables, format, arguments.one_file)
+            else:
+                target.write(tables, format)
+
+
+def _with_time_texts(name: str, frame: Any) -> Any:
+    from kdissect.report.build.incident_tables import REPORT_COLUMNS
+    from kdissect.spark.table_columns import with_time_texts
+    from kdissect.tables.schemas import COLUMNS
+
+    return with_time_texts(frame, COLUMNS[name] if name in COLUMNS else REPORT_COLUMNS[name])

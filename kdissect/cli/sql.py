@@ -13,7 +13,7 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any
 
-from kdissect.cli.context import analysis_run, notify
+from kdissect.cli.context import notify, prepare_run, spark_engine
 from kdissect.cli.options import REPORT_TABLES, TABLES
 from kdissect.cli.report_build import report_frames
 from kdissect.errors import UsageError
@@ -24,15 +24,18 @@ UNCUT_WIDTH = 1 << 16  # columns, if standard output is not a terminal
 
 def sql(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    with analysis_run(arguments) as run:
-        session = run.engine.session()
+    with spark_engine(arguments, arguments.paths) as engine:
+        engine.build()
+        engine.context()  # first: two threads that import pyspark at once get half of it
+        session = engine.session()
 
         from kdissect.spark import jobs
         from kdissect.spark.progress import JobProgress
         from kdissect.spark.queries import run_query
 
         try:
-            wanted = wanted_tables(session, arguments)
+            wanted = checked_tables(session, arguments)
+            run = prepare_run(engine, arguments, arguments.paths)
             with JobProgress(run.engine.context(), arguments.quiet):
                 own = [table for table in wanted if table in TABLES]
                 views = jobs.tables(session, run.work, own) if own or not wanted else {}
@@ -41,6 +44,22 @@ def sql(arguments: argparse.Namespace) -> None:
         except ValueError as wrong:
             raise UsageError(str(wrong)) from None
         WRITERS[arguments.format](frame.columns, rows_of(frame), arguments)
+
+
+def checked_tables(session: Any, arguments: argparse.Namespace) -> list[str]:
+    """Return the tables that the query needs, before captures are read.
+
+    Raise ValueError for a wrong query.
+    """
+    from kdissect.report.build.incident_tables import report_schemas
+    from kdissect.spark.queries import check_columns
+    from kdissect.tables.schemas import TABLES as SCHEMAS
+
+    wanted = wanted_tables(session, arguments)
+    if not arguments.unrestricted_sql:  # which may be a command, and would be run here
+        known = {**SCHEMAS, **report_schemas()}
+        check_columns(session, arguments.query, {name: known[name] for name in wanted})
+    return wanted
 
 
 def wanted_tables(session: Any, arguments: argparse.Namespace) -> list[str]:

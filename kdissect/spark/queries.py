@@ -8,6 +8,9 @@ import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+
 from kdissect.spark.backend import (
     is_connect,
 )
@@ -63,6 +66,12 @@ def _check_here(session: "SparkSession", query: str, tables: Collection[str]) ->
         raise
     except ValueError as error:
         raise ValueError(_sentence(error)) from None
+
+
+def check_columns(session: "SparkSession", query: str, schemas: Mapping[str, pa.Schema]) -> None:
+    """Raise ValueError if a query does not fit these tables. It is resolved against empty ones."""
+    empty = {name: session.createDataFrame([], from_arrow_schema(schema)) for name, schema in schemas.items()}
+    run_query(session, empty, query)
 
 
 def run_query(session: "SparkSession", tables: "Mapping[str, DataFrame]", query: str) -> "DataFrame":

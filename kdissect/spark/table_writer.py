@@ -9,6 +9,7 @@ writes to this machine and copies through the file systems of pyarrow, which als
 of a cluster write themselves, through the Hadoop file systems of the cluster.
 """
 
+import shutil
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -23,6 +24,7 @@ from kdissect.capture.storage import (
 )
 from kdissect.errors import OutputError
 from kdissect.files import ScratchDirectory, UnfinishedOutput, recover_replaced
+from kdissect.spark.joined_parts import join_parts
 from kdissect.tables.arrow_columns import escape_csv_batch
 
 if TYPE_CHECKING:
@@ -73,14 +75,20 @@ class TableDirectory:
         except OSError as error:
             raise OutputError.of(target, error) from None
 
-    def write(self, tables: Mapping[str, "DataFrame"], format: TableFormat) -> None:
-        """Write all tables; the target appears when they are complete."""
+    def write(self, tables: Mapping[str, "DataFrame"], format: TableFormat, one_file: bool = False) -> None:
+        """Write all tables; the target appears when they are complete.
+
+        With `one_file`, each table is one file, such as exchanges.csv, and no directory of parts.
+        """
         for name, frame in tables.items():
             folder = self._part.path / name
             _WRITERS[format](frame.write, folder.resolve().as_uri())
             for pattern in _BOOKKEEPING:
                 for path in folder.glob(pattern):
                     path.unlink()
+            if one_file:
+                join_parts(folder, self._part.path / f"{name}.{format}", format)
+                shutil.rmtree(folder)
         self._part.move(self._overwrite)
 
     def abandon(self) -> None:

@@ -55,3 +55,12 @@ def test_unrestricted_sql_reads_files(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert_one_sentence(refused.stderr)
     assert "dear" not in refused.stdout
+
+
+@pytest.mark.spark
+def test_a_wrong_column_is_refused_before_the_capture_is_read() -> None:
+    done = kdissect("sql", "SELECT latency FROM exchanges", NEGLECT)
+    assert done.returncode == 2
+    assert "wrong SQL" in done.stderr
+    assert "`latency_ns`" in done.stderr
+    assert "packets" not in done.stderr  # what the index of the capture says

@@ -6,6 +6,7 @@ With `--check` it says what is stale and exits with 1.
 import sys
 
 from tests.docs.blocks import DOCS, ROOT, stale_pages
+from tests.docs.man_page import MAN_PAGE, stale_man_page
 from tests.docs.report_schema import SCHEMA, stale_schema
 
 
@@ -14,6 +15,8 @@ def main(arguments: list[str]) -> int:
     stale = {DOCS / name: text for name, text in stale_pages().items()}
     if schema := stale_schema():
         stale[SCHEMA] = schema
+    if page := stale_man_page():
+        stale[MAN_PAGE] = page
     for path, text in stale.items():
         name = path.relative_to(ROOT).as_posix()
         if "--check" in arguments:

@@ -63,8 +63,17 @@ def incident_tables(summary: Summary) -> dict[str, pa.Table]:
     }
 
 
+def report_schemas() -> dict[str, pa.Schema]:
+    """Return the schemas of the tables of `REPORT_COLUMNS` by name."""
+    return {name: _schema(columns) for name, columns in REPORT_COLUMNS.items()}
+
+
+def _schema(columns: tuple[Column, ...]) -> pa.Schema:
+    return pa.schema([pa.field(column.name, column.type) for column in columns])
+
+
 def _table(columns: tuple[Column, ...], rows: list[dict[str, Any]]) -> pa.Table:
-    return pa.Table.from_pylist(rows, pa.schema([pa.field(column.name, column.type) for column in columns]))
+    return pa.Table.from_pylist(rows, _schema(columns))
 
 
 def _signal(number: int, signal: Signal) -> dict[str, Any]:
