@@ -35,6 +35,7 @@ from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.aggregate.topics import count_topics, rows_of_exchanges
 from kdissect.report.timeline.count import count_timeline
 from kdissect.report.timeline.count_signals import count_signals
+from kdissect.report.timeline.example_tables import EXAMPLE_TABLES
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import SIGNAL_TABLES
 from kdissect.report.timeline.timeline_tables import TIMELINE_TABLES
@@ -56,7 +57,7 @@ class Partial:
 
 
 EMPTY = Partial({})
-ALL_TABLES = PARTIAL_TABLES | NETWORK_TABLES | TIMELINE_TABLES | SIGNAL_TABLES
+ALL_TABLES = PARTIAL_TABLES | NETWORK_TABLES | TIMELINE_TABLES | SIGNAL_TABLES | EXAMPLE_TABLES
 
 
 def summarise(

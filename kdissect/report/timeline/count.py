@@ -10,6 +10,7 @@ from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.activity import count_activity, count_failures
 from kdissect.report.timeline.count_events import EVENTS, count_events
+from kdissect.report.timeline.examples import count_examples
 from kdissect.report.timeline.exchange_columns import (
     ExchangeColumns,
     exchange_columns,
@@ -57,7 +58,8 @@ def count_timeline(
         SEQUENCES.name: find_sequences(source, partitions, exchange_rows),
     }
     counts |= count_events(tables, ends)
-    return {name: limit_rows(TIMELINE_TABLES[name], rows) for name, rows in counts.items()}
+    limited = {name: limit_rows(TIMELINE_TABLES[name], rows) for name, rows in counts.items()}
+    return limited | count_examples(source, partitions, exchange_rows, grid.start_ns)
 
 
 def _group_clients(source: ExchangeColumns) -> pa.Table:

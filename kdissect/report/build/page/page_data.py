@@ -7,6 +7,7 @@ from typing import Any
 
 from kdissect.protocol.error_codes import error_name
 from kdissect.report.build.page.connection_panel import describe_connections, round_trips
+from kdissect.report.build.page.example_panel import list_examples
 from kdissect.report.build.page.group_panel import describe_groups
 from kdissect.report.build.page.incident_panel import describe_incidents
 from kdissect.report.build.page.lag_panel import lag_by_group
@@ -102,6 +103,7 @@ def make_page_data(summary: Summary, partial: Partial, grid: Grid) -> Plain:
         "connections": describe_connections(names),
         "round_trips": round_trips(names),
         "doubts": to_plain(summary.doubts),
+        "examples": list_examples(names),
     }
     result = {
         name: part if name in NOT_SHORTENED else shorten(part, LONGEST_OF.get(name, LONGEST))

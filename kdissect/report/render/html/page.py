@@ -18,7 +18,10 @@ SCRIPTS = (
     "elements",
     "data",
     "pivot",
+    "view",
     "state",
+    "exchange",
+    "sequence",
     "packets",
     "axes",
     "timeline",
@@ -34,6 +37,7 @@ SCRIPTS = (
     "producers",
     "connections",
     "quality",
+    "search",
     "start",
 )
 """In the order in which they run: each uses those before it."""

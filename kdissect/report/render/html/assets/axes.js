@@ -1,23 +1,37 @@
-// Scales and axes that the charts share: all of them have the grid's steps from left to right.
+// Scales and axes that the charts share: the selected time from left to right, or all of it.
 
 const LEFT = 62;
 const RIGHT = 12;
 
-function timeScale(width, left = LEFT, right = RIGHT) {
+// A scale returns the place of a time, `of` that of a step, `at` the time of a place; `whole` shows all of the capture.
+function timeScale(width, left = LEFT, right = RIGHT, whole = false) {
   const inner = Math.max(width - left - right, 1);
-  const x = (ns) => left + (ns / (STEP * STEPS)) * inner;
-  return Object.assign(x, { left, right: width - right, inner, step: inner / STEPS, at: (px) => ((px - left) / inner) * STEP * STEPS });
+  const [first, last] = whole ? [0, STEPS] : viewedSteps();
+  const [start, span] = [first * STEP, (last - first) * STEP];
+  const x = (ns) => left + ((ns - start) / span) * inner;
+  return Object.assign(x, {
+    left, right: width - right, inner, first, last, start, span, step: inner / (last - first),
+    of: (step) => x(step * STEP), at: (px) => start + ((px - left) / inner) * span, shows: (step) => step >= first && step < last,
+  });
+}
+
+const viewedSteps = () => [filter.from ?? 0, filter.to ?? STEPS];
+const viewed = (values) => values.slice(...viewedSteps());
+
+// What lies outside of the chart's time is cut off.
+function inside(scale, height, ...children) {
+  return svg("svg", { x: scale.left, y: 0, width: scale.inner, height, viewBox: `${scale.left} 0 ${scale.inner} ${height}`, class: "inside" }, ...children);
 }
 
 const TICKS_NS = [1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 2e8, 5e8, ...[1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 604800].map((s) => s * 1e9)];
 
 function timeTicks(scale) {
-  const span = STEP * STEPS;
+  const { span, start } = scale;
   const most = Math.max(2, Math.floor(scale.inner / 92));
   const every = TICKS_NS.find((length) => span / length <= most) || TICKS_NS.at(-1);
-  const offset = (DATA.grid.start_ms * 1e6) % every;
+  const offset = (((DATA.grid.start_ms * 1e6) % every) + start) % every;
   const ticks = [];
-  for (let tick = offset ? every - offset : 0; tick <= span && ticks.length < 40; tick += every) ticks.push(tick);
+  for (let tick = start + (offset ? every - offset : 0); tick <= start + span && ticks.length < 40; tick += every) ticks.push(tick);
   return { at: ticks, label: (ns) => (every >= 864e11 ? day(ns) : every >= 1e9 ? clock(ns, 0) : clock(ns)) };
 }
 
@@ -89,9 +103,35 @@ function selectable(node, scale, pick = null, ofEvent = (event) => event.clientX
   node.addEventListener("pointerup", (event) => {
     if (began === null) return;
     const ended = scale.at(ofEvent(event));
-    if (Math.abs(ended - began) * scale.inner > 4 * STEP * STEPS) narrowTo(Math.min(began, ended), Math.max(began, ended));
-    else if (pick && ended >= 0 && ended < STEP * STEPS) pick(Math.floor(ended / STEP));
+    if (Math.abs(ended - began) * scale.inner > 4 * scale.span) narrowTo(Math.max(scale.start, Math.min(began, ended)), Math.min(scale.start + scale.span - 1, Math.max(began, ended)));
+    else if (pick && scale.shows(Math.floor(ended / STEP))) pick(Math.floor(ended / STEP));
     began = null;
   });
   node.addEventListener("pointercancel", () => { began = null; });
+  if (pick) steppable(node, scale, pick);
+}
+
+// A chart that has the focus: arrows go from step to step, Enter opens the step, Shift and arrows select time.
+function steppable(node, scale, pick) {
+  let step = null;
+  let anchor = null;
+  node.setAttribute("tabindex", "0");
+  node.addEventListener("keydown", (event) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 }[event.key];
+    if (event.key === "Enter" && step !== null) {
+      event.preventDefault();
+      if (anchor !== null && anchor !== step) narrowTo(Math.min(anchor, step) * STEP, Math.max(anchor, step) * STEP);
+      else pick(step);
+      return;
+    }
+    if (by === undefined) return;
+    event.preventDefault();
+    const before = step;
+    step = step === null ? scale.first : Math.max(scale.first, Math.min(scale.last - 1, step + by));
+    anchor = event.shiftKey ? anchor ?? before ?? step : null;
+    const box = node.getBoundingClientRect();
+    const place = { clientX: box.left + scale.of(step + 0.5), clientY: box.top + box.height / 2 };
+    node.dispatchEvent(new PointerEvent("pointermove", { ...place, bubbles: true }));
+  });
+  node.addEventListener("blur", untip);
 }

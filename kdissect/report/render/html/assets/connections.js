@@ -23,7 +23,7 @@ function connectionsSection(body) {
     { key: "order", label: "Reord.", title: "segments out of order", cell: (row) => countOrNone(row.out_of_order_segments), sort: (row) => row.out_of_order_segments },
     { key: "lost", label: "Lost", title: "bytes that the capture misses", cell: (row) => (row.lost_bytes ? el("span.warn", { text: size(row.lost_bytes) }) : el("span.faint", { text: NONE })), sort: (row) => row.lost_bytes },
     { key: "bytes", label: "Bytes", title: "to the broker, and to the client", cell: (row) => [el("div", { text: `${size(row.bytes_to_server)} out` }), under(`${size(row.bytes_to_client)} in`)], sort: (row) => row.bytes_to_server + row.bytes_to_client },
-    { key: "look", label: "", cell: (row) => look(connectionName(row.number), row.sums ? examplesOf(row.sums) : [], { ...BLANK, connection: row.number }) },
+    { key: "look", label: "", cell: (row) => [BY_CONNECTION.has(CONNECTION_IDS[row.number]) ? el("button.look", { type: "button", text: "sequence", "aria-label": `sequence of ${connectionName(row.number)}`, onclick: () => showDrawer({ connection: CONNECTION_IDS[row.number] }) }) : null, " ", look(connectionName(row.number), row.sums ? examplesOf(row.sums) : [], { ...BLANK, connection: row.number })] },
   ], { id: "connections", rows, pick: { name: "connection", value: (row) => (complete.has(row.number) ? row.number : -1) }, label: "connections" }),
   rows.some((row) => !row.sums) ? el("p.soft", { text: "* of the whole capture: too many connections to tell this one apart in the course of time." }) : null,
   DATA.connections.omitted ? el("p.soft", { text: `${plural(DATA.connections.omitted, "connection")} with less traffic and without trouble are not listed.` }) : null]);

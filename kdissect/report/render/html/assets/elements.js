@@ -37,6 +37,13 @@ function replace(node, ...children) {
   return fill(node, children);
 }
 
+// Charts that need their width are drawn once they have a place in the page.
+let pending = [];
+
+function after(draw) {
+  pending.push(draw);
+}
+
 const byId = (id) => document.getElementById(id);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 

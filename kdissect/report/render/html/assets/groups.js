@@ -46,14 +46,17 @@ function groupBlock(group) {
     if (group.members.length) memberChart(chart, group);
     for (const lag of group.lag) lagChart(block.querySelector(`[data-lag="${group.lag.indexOf(lag)}"]`), lag);
   });
-  fill(block, [rounds.length ? rebalanceTable(group) : null, group.lag.length ? el("div.two", {}, group.lag.map((lag, number) => lagBlock(lag, number))) : null]);
+  fill(block, [group.lag.map((lag, number) => lagBlock(lag, number)), rounds.length ? rebalanceTable(group) : null]);
   return block;
 }
+
+// Names of members and axes of lag take the same room, so that all charts of a group share one time line.
+const namesWidth = (width) => Math.min(190, width * 0.32);
 
 function memberChart(panel, group) {
   const width = widthOf(panel);
   const tall = 18;
-  const names = Math.min(190, width * 0.32);
+  const names = namesWidth(width);
   const bottom = 18 + group.members.length * tall + 4;
   const height = bottom + 20;
   const scale = timeScale(width, names, 12);
@@ -66,26 +69,27 @@ function memberChart(panel, group) {
   let lastLabel = -100;
   const generations = group.rebalances.map((round) => {
     const x = (scale(round.start) + scale(round.end)) / 2;
-    if (x - lastLabel < 22) return null;
+    if (x - lastLabel < 22 || x < scale.left || x > scale.right) return null;
     lastLabel = x;
     return svg("text", { x, y: 10, "text-anchor": "middle" }, String(round.generation));
   });
   const members = group.members.map((seen) => {
     const y = row.get(seen.id);
     const to = seen.to ?? end;
-    return svg("g", { class: "member" },
-      svg("text", { x: 0, y: y + 4, class: "name" }, cut(memberName(group, seen.id), names / 6.9)),
+    const name = svg("text", { x: 0, y: y + 4, class: "name" }, cut(memberName(group, seen.id), names / 6.9));
+    const line = svg("g", { class: "member" },
       svg("line", { x1: scale(seen.from), x2: scale(to), y1: y, y2: y, stroke: "var(--s0)", "stroke-width": 3, "stroke-opacity": 0.8 }),
       mark("join", scale(seen.from), y), seen.end ? mark(seen.end, scale(to), y) : null);
+    return { name, line };
   });
   const errors = group.events.filter((entry) => entry.error && row.has(entry.member)).map((entry) => mark("error", scale(entry.at), row.get(entry.member)));
   const chart = svg("svg", { class: "chart members", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": `members of ${group.name} and its rebalances` },
-    timeAxis(scale, bottom), bands, members, errors, generations, svg("text", { x: 0, y: 10, fill: "var(--faint)" }, group.kind === "classic" ? "generation" : "epoch"), veil(scale, bottom));
+    timeAxis(scale, bottom), inside(scale, bottom, bands, members.map((member) => member.line), errors), members.map((member) => member.name), generations, svg("text", { x: 0, y: 10, fill: "var(--faint)" }, group.kind === "classic" ? "generation" : "epoch"));
   replace(panel, chart);
   chart.addEventListener("pointermove", (event) => {
     const box = chart.getBoundingClientRect();
     const time = scale.at(event.clientX - box.left);
-    const near = (6 / scale.inner) * STEP * STEPS;
+    const near = (6 / scale.inner) * scale.span;
     const line = Math.floor((event.clientY - box.top - 18) / tall);
     const member = group.members[line];
     const events = group.events.filter((row) => Math.abs(row.at - time) < near && (!member || row.member === member.id)).slice(0, 5);
@@ -139,6 +143,6 @@ const lagSeries = (lag) => [["not committed", "s0", lag.committed], ["not fetche
 function lagChart(panel, lag) {
   if (!panel) return;
   const known = lagSeries(lag);
-  if (known.length) lines(panel, known, count, 110);
+  if (known.length) lines(panel, known, count, 110, namesWidth(widthOf(panel)));
   else replace(panel, el("p.soft", { text: "There are commits or fetches, but no end of the log in this capture: the lag is not known." }));
 }

@@ -9,7 +9,7 @@ const heat = { api: null, idle: false };
 
 function heatSection(body) {
   const api = filter.api !== null ? filter.api : heat.api;
-  const scope = { ...filter, ...ANY_TIME, api };
+  const scope = { ...filter, api };
   const idle = heat.idle;
   const steps = addUp(scope, (row, step) => (row.idle === (idle ? 1 : 0) ? step : undefined));
   const tools = el("div.head", {},
@@ -49,7 +49,7 @@ function drawHeat(panel, steps, low, high, idle, scope) {
       const weight = most > 1 ? Math.log(number) / Math.log(most) : 1;
       brush.fillStyle = ramp[Math.min(ramp.length - 1, 1 + Math.floor(weight * (ramp.length - 1)))];
       const [top, base] = [y(cellLow(cell + 1)), y(cellLow(cell))];
-      brush.fillRect(scale.left + step * scale.step, top, Math.max(scale.step - 0.4, 1), Math.max(base - top - 0.3, 1.5));
+      brush.fillRect(scale.of(step), top, Math.max(scale.step - 0.4, 1), Math.max(base - top - 0.3, 1.5));
     }
   }
   const decades = [];
@@ -61,8 +61,7 @@ function drawHeat(panel, steps, low, high, idle, scope) {
     ]),
     timeAxis(scale, bottom),
     svg("path", { d: stepLine(steps, 500, idle, scale, y), fill: "none", stroke: "var(--s1)", "stroke-width": 2 }),
-    svg("path", { d: stepLine(steps, 990, idle, scale, y), fill: "none", stroke: "var(--ink)", "stroke-width": 1.5 }),
-    veil(scale, bottom));
+    svg("path", { d: stepLine(steps, 990, idle, scale, y), fill: "none", stroke: "var(--ink)", "stroke-width": 1.5 }));
   fill(panel, [canvas, over]);
   canvas.addEventListener("pointermove", (event) => heatTip(event, canvas, scale, y, steps, idle));
   canvas.addEventListener("pointerleave", untip);
@@ -85,7 +84,7 @@ function stepLine(steps, mille, idle, scale, y) {
     const sums = steps.get(step);
     const value = sums ? sums.percentile(mille, idle) : null;
     if (value === null) continue;
-    const x = scale.left + step * scale.step;
+    const x = scale.of(step);
     const joined = steps.has(step - 1) && steps.get(step - 1).percentile(mille, idle) !== null;
     line += `${joined ? "L" : "M"}${x.toFixed(1)} ${y(value).toFixed(1)}H${(x + scale.step).toFixed(1)}`;
   }
@@ -94,7 +93,7 @@ function stepLine(steps, mille, idle, scale, y) {
 
 function heatAt(event, canvas, scale, y, steps, idle) {
   const box = canvas.getBoundingClientRect();
-  const step = Math.floor((event.clientX - box.left - scale.left) / scale.step);
+  const step = Math.floor(scale.at(event.clientX - box.left) / STEP);
   const sums = steps.get(step);
   if (!sums) return null;
   const py = event.clientY - box.top;

@@ -41,7 +41,7 @@ function trafficSection(body) {
   for (const [key, sums] of sumsBy((row, step) => place.get(row.api) * STEPS + step, ANY_TIME)) counts[Math.floor(key / STEPS)][key % STEPS] = sums.n;
   const panel = el("div.panel");
   fill(body, [panel, el("div.key", {}, layers.map((api, number) => el("span", {}, el("i", { css: { background: `var(--s${number})` } }), api === null ? `${ranked.length - own.length} more APIs` : apiName(api))))]);
-  stack(panel, counts, layers);
+  stack(panel, counts, layers.map((api) => (api === null ? "more" : apiName(api))), { label: "exchanges per second by API", unit: "exchanges per second", format: rate });
   const bytes = el("div.panel");
   const series = bytesByStep();
   fill(body, [captioned("Bytes per second", series), bytes]);
@@ -51,7 +51,8 @@ function trafficSection(body) {
   errorBars(wrong);
 }
 
-function stack(panel, counts, layers) {
+// counts: for each layer a value of each step; names: those of the layers.
+function stack(panel, counts, names, { label, unit, format }) {
   const width = widthOf(panel);
   const height = 190;
   const bottom = height - 22;
@@ -59,7 +60,7 @@ function stack(panel, counts, layers) {
   const tops = new Array(STEPS).fill(0);
   for (const layer of counts) layer.forEach((value, step) => { tops[step] += value; });
   const perSecond = 1e9 / STEP;
-  const highest = Math.max(...tops, 1);
+  const highest = Math.max(...viewed(tops), 1);
   const y = (value) => bottom - (value / highest) * (bottom - 10);
   const base = new Array(STEPS).fill(0);
   const areas = counts.map((layer, number) => {
@@ -67,15 +68,15 @@ function stack(panel, counts, layers) {
       if (!value) return "";
       const [from, to] = [y(base[step]), y(base[step] + value)];
       base[step] += value;
-      return `M${(scale.left + step * scale.step).toFixed(1)} ${from.toFixed(1)}V${to.toFixed(1)}h${Math.max(scale.step - 0.5, 0.8).toFixed(2)}V${from.toFixed(1)}z`;
+      return `M${scale.of(step).toFixed(1)} ${from.toFixed(1)}V${to.toFixed(1)}h${Math.max(scale.step - 0.5, 0.8).toFixed(2)}V${from.toFixed(1)}z`;
     }).join("");
     return svg("path", { d, fill: `var(--s${number})`, class: "layer" });
   });
-  const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": "exchanges per second by API" },
-    valueAxis(scale, (value) => y(value / perSecond), highest * perSecond, rate), areas, timeAxis(scale, bottom), veil(scale, bottom));
+  const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": label },
+    valueAxis(scale, (value) => y(value / perSecond), highest * perSecond, format), inside(scale, bottom, areas), timeAxis(scale, bottom));
   replace(panel, chart);
-  hovered(chart, scale, (step) => [el("div", { text: `${rate(tops[step] * perSecond)} exchanges per second` }),
-    layers.map((api, number) => (counts[number][step] ? el("div.soft", { text: `${api === null ? "more" : apiName(api)} ${count(counts[number][step])}` }) : null))]);
+  hovered(chart, scale, (step) => [el("div", { text: `${format(tops[step] * perSecond)} ${unit}` }),
+    names.map((name, number) => (counts[number][step] ? el("div.soft", { text: `${name} ${format(counts[number][step] * perSecond)}` }) : null))]);
   selectable(chart, scale, openStep);
 }
 
@@ -94,15 +95,15 @@ function captioned(title, series) {
 }
 
 // series: [name, colour, values (null: not known)]
-function lines(panel, series, label, height = 120) {
+function lines(panel, series, label, height = 120, left = LEFT) {
   const width = widthOf(panel);
   const bottom = height - 22;
-  const scale = timeScale(width);
-  const highest = Math.max(...series.flatMap(([, , values]) => values.map((value) => value ?? 0)), 1);
+  const scale = timeScale(width, left);
+  const highest = Math.max(...series.flatMap(([, , values]) => viewed(values).map((value) => value ?? 0)), 1);
   const y = (value) => bottom - (value / highest) * (bottom - 8);
   const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": series.map(([name]) => name).join(", ") },
     valueAxis(scale, y, highest, label, 2), timeAxis(scale, bottom),
-    series.map(([, hue, values]) => svg("path", { d: pathOf(values, scale, y), fill: "none", stroke: `var(--${hue})`, "stroke-width": 1.75, "stroke-linejoin": "round" })), veil(scale, bottom));
+    inside(scale, bottom, series.map(([, hue, values]) => svg("path", { d: pathOf(values, scale, y), fill: "none", stroke: `var(--${hue})`, "stroke-width": 1.75, "stroke-linejoin": "round" }))));
   replace(panel, chart);
   hovered(chart, scale, (step) => series.map(([name, , values]) => el("div", { text: `${name}: ${values[step] === null ? "not known" : label(values[step])}` })));
   selectable(chart, scale, openStep);
@@ -116,7 +117,7 @@ function pathOf(values, scale, y) {
       pen = false;
       return;
     }
-    line += `${pen ? "L" : "M"}${(scale.left + (step + 0.5) * scale.step).toFixed(1)} ${y(value).toFixed(1)}`;
+    line += `${pen ? "L" : "M"}${scale.of(step + 0.5).toFixed(1)} ${y(value).toFixed(1)}`;
     pen = true;
   });
   return line;
@@ -124,8 +125,8 @@ function pathOf(values, scale, y) {
 
 function hovered(chart, scale, tell) {
   chart.addEventListener("pointermove", (event) => {
-    const step = Math.floor((event.clientX - chart.getBoundingClientRect().left - scale.left) / scale.step);
-    if (step < 0 || step >= STEPS) return untip();
+    const step = Math.floor(scale.at(event.clientX - chart.getBoundingClientRect().left) / STEP);
+    if (!scale.shows(step)) return untip();
     tip(event, el("b", { text: stepClock(step) }), tell(step));
   });
   chart.addEventListener("pointerleave", untip);
@@ -135,16 +136,16 @@ function errorBars(panel) {
   const errors = new Array(STEPS).fill(0);
   const silent = new Array(STEPS).fill(0);
   for (const [step, sums] of sumsBy((_, step) => step, ANY_TIME)) [errors[step], silent[step]] = [sums.errors, sums.unanswered || 0];
-  const highest = Math.max(...errors.map((value, step) => value + silent[step]));
+  const highest = Math.max(...viewed(errors.map((value, step) => value + silent[step])));
   if (!highest) return fill(panel, [el("p.empty.good", { text: "None: every request has a response, and no response carries an error." })]);
   const width = widthOf(panel);
   const height = 84;
   const bottom = height - 20;
   const scale = timeScale(width);
   const y = (value) => bottom - (value / highest) * (bottom - 8);
-  const bar = (values, over, fill) => svg("path", { fill, d: values.map((value, step) => (value ? `M${(scale.left + step * scale.step).toFixed(1)} ${y(over ? over[step] : 0).toFixed(1)}V${y(value + (over ? over[step] : 0)).toFixed(1)}h${Math.max(scale.step - 0.5, 1.5).toFixed(2)}V${y(over ? over[step] : 0).toFixed(1)}z` : "")).join("") });
+  const bar = (values, over, fill) => svg("path", { fill, d: values.map((value, step) => (value ? `M${scale.of(step).toFixed(1)} ${y(over ? over[step] : 0).toFixed(1)}V${y(value + (over ? over[step] : 0)).toFixed(1)}h${Math.max(scale.step - 0.5, 1.5).toFixed(2)}V${y(over ? over[step] : 0).toFixed(1)}z` : "")).join("") });
   const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": "errors and unanswered requests by time" },
-    valueAxis(scale, y, highest, count, 2), bar(errors, null, "var(--bad)"), bar(silent, errors, "var(--s1)"), timeAxis(scale, bottom), veil(scale, bottom));
+    valueAxis(scale, y, highest, count, 2), inside(scale, bottom, bar(errors, null, "var(--bad)"), bar(silent, errors, "var(--s1)")), timeAxis(scale, bottom));
   replace(panel, chart);
   hovered(chart, scale, (step) => `${plural(errors[step], "error")}, ${count(silent[step])} unanswered`);
   selectable(chart, scale, openStep);

@@ -50,43 +50,95 @@ const code = (text) => el("div.code", {}, el("code", { text }), copier(text));
 
 let opener = null;
 
-// Examples are {what, ref, at}; `scope` is what to show beside them.
+// Examples are {what, ref, at}; `scope` is what to show beside them. A single exchange that this file has is opened itself.
 function openPackets(title, examples, scope) {
-  const drawer = byId("drawer");
-  opener = document.activeElement;
   const known = examples.filter((example, number) => placeOf(example.ref) && examples.findIndex((other) => other.ref === example.ref) === number);
+  const one = new Set(known.map((example) => EXAMPLE_OF.get(example.ref)));
+  if (one.size === 1 && !one.has(undefined)) showDrawer({ exchange: known[0].ref });
+  else showDrawer({ title, examples: known.map(({ what, ref, at }) => [what, ref, at ?? null]), scope: scope || null });
+}
+
+const DRAWERS = {
+  exchange: ({ exchange }) => {
+    const row = EXAMPLES[EXAMPLE_OF.get(exchange)];
+    return row ? [nameOfExchange(row), exchangeParts(row)] : null;
+  },
+  connection: ({ connection, around }) => ["Sequence of a connection", sequenceParts(connection, around ?? -1)],
+  title: ({ title, examples, scope }) => [shown(title), packetParts(examples.map(([what, ref, at]) => ({ what, ref, at })), scope && { ...BLANK, ...scope })],
+};
+
+// Shows what `view.drawer` may be; the focus goes into the drawer, and back when it is closed.
+function showDrawer(what) {
+  const kind = Object.keys(DRAWERS).find((name) => what[name] !== undefined);
+  const found = kind && DRAWERS[kind](what);
+  if (!found) return;
+  const [title, parts] = found;
+  const drawer = byId("drawer");
+  if (drawer.hidden) opener = document.activeElement;
+  const before = drawer.hidden ? null : view.drawer;
+  replace(drawer,
+    el("div.head", {}, el("h2", { text: title }), el("div.tools", {},
+      before ? el("button.quiet", { type: "button", text: "Back", onclick: () => showDrawer(before) }) : null,
+      el("button.quiet", { type: "button", text: "Close", onclick: closeDrawer }))),
+    parts);
+  drawer.hidden = false;
+  drawer.scrollTop = 0;
+  const late = pending;
+  pending = [];
+  for (const draw of late) draw();
+  drawer.querySelector("button").focus();
+  view.drawer = what;
+  keepView();
+}
+
+function packetParts(known, scope) {
   const files = [...new Set(known.map((example) => placeOf(example.ref).file))];
   const all = scope ? displayFilter(scope) : "";
-  replace(drawer,
-    el("div.head", {}, el("h2", { text: title }), el("div.tools", {}, el("button.quiet", { type: "button", text: "Close", onclick: closePackets }))),
+  return [
     known.length ? null : el("p.soft", { text: "No packet is known for this figure." }),
     FILES === 1 && files[0] ? el("p.soft.mono", { text: shown(files[0]) }) : null,
-    known.map((example) => {
-      const { file, packet } = placeOf(example.ref);
-      return el("div.row", {},
-        el("div.what", { text: example.what }),
-        el("div.soft", {}, `packet ${packet}`, file && FILES > 1 ? [" of ", el("span.mono", { text: shown(file) })] : null, example.at === undefined || example.at === null ? null : `, ${clock(example.at)}`),
-        code(`frame.number == ${packet}`));
-    }),
+    known.map((example) => packetRow(example)),
     known.length > 1 ? files.map((file) => {
       const packets = [...new Set(known.filter((example) => placeOf(example.ref).file === file).map((example) => placeOf(example.ref).packet))].sort((a, b) => a - b);
       const these = `frame.number in {${packets.join(", ")}}`;
       return el("div.row", {}, el("div.what", {}, "All of these in ", el("span.mono", { text: shown(file) })), code(these), code(`tshark -r ${quoted(file)} -Y ${quoted(these)}`));
     }) : null,
-    all ? el("div.row", {}, el("div.what", { text: "Everything of this selection" }), code(all), el("p.under.soft", { text: all.includes("kafka.") && otherPort(scope) ? "Kafka’s fields need Decode As → Kafka for a port that is not 9092." : "" })) : null);
-  drawer.hidden = false;
-  drawer.querySelector("button").focus();
+    all ? el("div.row", {}, el("div.what", { text: "Everything of this selection" }), code(all), el("p.under.soft", { text: all.includes("kafka.") && otherPort(scope) ? "Kafka’s fields need Decode As → Kafka for a port that is not 9092." : "" })) : null,
+  ];
+}
+
+function packetRow({ what, ref, at }) {
+  const { file, packet } = placeOf(ref);
+  return el("div.row", {},
+    el("div.what", { text: what }),
+    el("div.soft", {}, `packet ${packet}`, file && FILES > 1 ? [" of ", el("span.mono", { text: shown(file) })] : null, at === undefined || at === null ? null : `, ${clock(at)}`,
+      EXAMPLE_OF.has(ref) ? [" ", el("button.look", { type: "button", text: "request and response", onclick: () => showDrawer({ exchange: ref }) })] : null),
+    code(`frame.number == ${packet}`));
 }
 
 const otherPort = (scope) => DATA.brokers.some((row, number) => (scope.broker === null || scope.broker === number) && row.port !== 9092);
 
-function closePackets() {
+function closeDrawer() {
   byId("drawer").hidden = true;
+  view.drawer = null;
+  keepView();
   if (opener && opener.isConnected) opener.focus();
 }
 
+// Escape goes one step back: it closes the drawer, then gives up the selected time. Arrows go through a drawer's list.
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && !byId("drawer").hidden) closePackets();
+  const drawer = byId("drawer");
+  if (event.key === "Escape") {
+    untip();
+    if (!drawer.hidden) closeDrawer();
+    else if (filter.from !== null) change({ from: null, to: null });
+  }
+  const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!by || drawer.hidden || !drawer.contains(document.activeElement)) return;
+  const stops = [...drawer.querySelectorAll("button, [tabindex='0']")];
+  const at = stops.indexOf(document.activeElement);
+  event.preventDefault();
+  stops[Math.max(0, Math.min(stops.length - 1, at + by))].focus();
 });
 
 // `examples` may be a function that is called when the button is pressed.

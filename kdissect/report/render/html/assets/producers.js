@@ -64,15 +64,15 @@ function transactionChart(panel, rows) {
       svg("text", { x: 0, y: y + 14, class: "name", fill: "var(--ink)" }, cut(shown(row.id), names / 6.9)),
       svg("text", { x: 0, y: y + 29 }, cut([commit ? `${count(commit)} committed` : "", abort ? `${count(abort)} aborted` : "", open ? `${count(open)} open` : "", errors ? plural(errors, "error") : ""].filter(Boolean).join(", "), names / 5.6)),
       svg("line", { class: "axis", x1: scale.left, x2: scale.right, y1: y + 17, y2: y + 17 }),
-      row.transactions.map((transaction) => svg("rect", { class: `transaction ${transaction.outcome}`, x: scale(transaction.from ?? 0), width: Math.max(scale(transaction.to ?? end) - scale(transaction.from ?? 0), 2), y: y + 8, height: 18, rx: 1.5, fill: OUTCOMES[transaction.outcome][1] })));
+      inside(scale, bottom, row.transactions.map((transaction) => svg("rect", { class: `transaction ${transaction.outcome}`, x: scale(transaction.from ?? 0), width: Math.max(scale(transaction.to ?? end) - scale(transaction.from ?? 0), 2), y: y + 8, height: 18, rx: 1.5, fill: OUTCOMES[transaction.outcome][1] }))));
   });
-  const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": "transactions over time" }, timeAxis(scale, bottom), lanes, veil(scale, bottom));
+  const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": "transactions over time" }, timeAxis(scale, bottom), lanes);
   replace(panel, chart);
   chart.addEventListener("pointermove", (event) => {
     const box = chart.getBoundingClientRect();
     const row = rows[Math.floor((event.clientY - box.top) / tall)];
     const time = scale.at(event.clientX - box.left);
-    const near = (3 / scale.inner) * STEP * STEPS;
+    const near = (3 / scale.inner) * scale.span;
     const transaction = row && row.transactions.find((candidate) => time >= (candidate.from ?? 0) - near && time <= (candidate.to ?? end) + near);
     if (!row) return untip();
     tip(event, el("b", { text: shown(row.id) }), transaction ? el("div", { text: `${OUTCOMES[transaction.outcome][0]}${transaction.from !== null && transaction.to !== null ? ` after ${duration(transaction.to - transaction.from)}` : ""}, from ${clock(transaction.from)}` }) : null,

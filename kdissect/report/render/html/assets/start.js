@@ -20,12 +20,6 @@ const SECTIONS = [
 ].filter((section) => section.bare || DATA.totals.n); // without any exchange there is nothing else to draw
 
 const drawn = new Map();
-let pending = [];
-
-// Charts that need their width are drawn once they have a place in the page.
-function after(draw) {
-  pending.push(draw);
-}
 
 function redraw(id) {
   const section = SECTIONS.find((row) => row.id === id);
@@ -106,6 +100,8 @@ function start() {
   const drawAll = () => SECTIONS.forEach((section) => redraw(section.id));
   watchers.push(drawAll);
   drawAll();
+  restoreView();
+  addEventListener("popstate", restoreView);
   // Charts are as wide as their place: they are drawn again when that changes.
   let width = main.clientWidth;
   new ResizeObserver(() => {

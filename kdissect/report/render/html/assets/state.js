@@ -11,6 +11,7 @@ function change(changes) {
   Object.assign(filter, changes);
   untip();
   for (const draw of watchers) draw();
+  keepView();
 }
 
 const toggle = (name, value) => change({ [name]: filter[name] === value ? null : value });

@@ -6,8 +6,8 @@ function drawBar() {
   const bar = byId("bar");
   const chips = el("div.chips");
   const brush = el("div.brush", { "aria-label": "Range of time" });
-  const links = SECTIONS.map((section) => el("a", { href: `#${section.id}`, text: section.short || section.title }));
-  replace(bar, el("div.wide", {}, brush, el("div.controls", {}, el("nav.nav", { "aria-label": "Sections" }, links), chips)));
+  const links = SECTIONS.map((section) => el("a", { href: `#${section.id}`, text: section.short || section.title, onclick: (event) => { event.preventDefault(); goTo(section.id); } }));
+  replace(bar, el("div.wide", {}, brush, el("div.controls", {}, el("nav.nav", { "aria-label": "Sections" }, links), chips, searchBox())));
   brushOn(brush);
   watchers.push(() => drawChips(chips), () => drawBrush(brush));
   drawChips(chips);
@@ -18,6 +18,7 @@ function drawChips(chips) {
   const names = selectedNames();
   replace(chips,
     names.map(([name, text, without]) => el("button.chip", { type: "button", "aria-label": `remove ${text}`, onclick: () => change(without) }, el("span", { text }))),
+    filter.from === null ? null : el("button.link", { type: "button", text: "Whole capture", title: "Escape", onclick: () => change({ from: null, to: null }) }),
     names.length > 1 ? el("button.link", { type: "button", text: "Clear all", onclick: () => change({ ...BLANK }) }) : null);
 }
 
@@ -32,7 +33,7 @@ function drawBrush(node) {
   const width = widthOf(node);
   const tall = innerWidth > 640;
   const height = tall ? 74 : 54;
-  const scale = timeScale(width, BRUSH_LEFT, 0);
+  const scale = timeScale(width, BRUSH_LEFT, 0, true);
   const { all, bad } = countsByStep();
   const base = height - 24;
   const highest = Math.max(...all, 1);

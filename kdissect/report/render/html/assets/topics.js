@@ -28,7 +28,8 @@ function topicsSection(body) {
   }
   const rows = [...topics.values()].sort((a, b) => b.write.recordBytes + b.read.recordBytes - a.write.recordBytes - a.read.recordBytes || b.n - a.n);
   const names = (clients) => listed([...clients].sort((a, b) => b[1] - a[1]).map(([client, records]) => `${clientName(client)} ${count(records)}`), 2) || el("span.faint", { text: NONE });
-  fill(body, [rows.length ? table([
+  const chart = topicChart();
+  fill(body, [chart, rows.length ? table([
     { key: "topic", label: "Topic", number: false, cell: (row) => [shown(DATA.topics[row.topic].name), under(topicUnder(DATA.topics[row.topic]))], sort: (row) => DATA.topics[row.topic].name },
     { key: "written", label: "Written", title: "records written, and their bytes", cell: (row) => volume(row.write), sort: (row) => row.write.records },
     { key: "writers", label: "Writers (records)", number: false, cell: (row) => names(row.writers), sort: (row) => row.writers.size },
@@ -41,6 +42,26 @@ function topicsSection(body) {
   ], { id: "topics", rows, pick: { name: "topic", value: (row) => row.topic }, label: "topics" }) : el("p.empty", { text: "No topic is named in this selection." }),
   coarse(DATA.topic_pivot.whole, "topics"),
   DATA.omitted.topics ? el("p.soft", { text: `${plural(DATA.omitted.topics, "topic")} with less traffic are not listed.` }) : null]);
+}
+
+// Bytes of records by topic, written and read, over time.
+function topicChart() {
+  const sums = addUp({ ...filter, ...ANY_TIME }, (row, step) => row.topic * STEPS + step, TOPIC_SERIES);
+  const totals = new Map();
+  for (const [key, one] of sums) totals.set(Math.floor(key / STEPS), (totals.get(Math.floor(key / STEPS)) || 0) + one.recordBytes);
+  const ranked = [...totals].filter(([, bytes]) => bytes).sort((a, b) => b[1] - a[1]).map(([topic]) => topic);
+  if (!ranked.length) return null;
+  const own = ranked.slice(0, ranked.length > STACKED + 1 ? STACKED : STACKED + 1);
+  const names = [...own.map((topic) => shown(DATA.topics[topic].name)), ...(ranked.length > own.length ? [`${ranked.length - own.length} more topics`] : [])];
+  const counts = names.map(() => new Array(STEPS).fill(0));
+  for (const [key, one] of sums) {
+    const at = ranked.indexOf(Math.floor(key / STEPS));
+    if (at >= 0) counts[Math.min(at, names.length - 1)][key % STEPS] += one.recordBytes;
+  }
+  const panel = el("div.panel");
+  after(() => stack(panel, counts, names, { label: "bytes of records by topic", unit: "per second", format: size }));
+  return [el("div.caption", {}, el("h3", { text: "Bytes of records per second, written and read" })), panel,
+    el("div.key", {}, names.map((name, number) => el("span", {}, el("i", { css: { background: `var(--s${number})` } }), name)))];
 }
 
 const volume = (sums) => (sums.records ? [el("div", { text: count(sums.records) }), under(size(sums.recordBytes))] : el("span.faint", { text: NONE }));

@@ -1,0 +1,110 @@
+"""Single exchanges that the page can show in full: which ones, and with which columns (`example_tables`)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from kdissect.report.aggregate.grouping import Mask, TableColumns
+from kdissect.report.aggregate.histogram import Ints
+from kdissect.report.aggregate.partial_tables import AnyColumn, PartialTable
+from kdissect.report.aggregate.row_limits import limit_rows
+from kdissect.report.timeline.activity import NO_CELL, activity_measures
+from kdissect.report.timeline.example_tables import (
+    EXAMPLES_BY_CONNECTION,
+    EXAMPLES_BY_ERROR,
+    EXAMPLES_BY_LATENCY,
+    KEPT,
+    MOST_PARTITIONS,
+    PARTITION_FIELDS,
+    UNANSWERED,
+)
+from kdissect.report.timeline.exchange_columns import ExchangeColumns, make_timeline_table
+from kdissect.report.timeline.timeline_tables import WHERE
+from kdissect.tables.schemas import INT64
+
+CELL_SHIFT = 52
+"""The highest cell comes first, and of a cell the earliest exchange: both are one number."""
+
+
+def count_examples(
+    source: ExchangeColumns, partitions: TableColumns, exchange_rows: Ints, start_ns: int
+) -> dict[str, pa.Table]:
+    """Return the rows of EXAMPLE_TABLES. `start_ns` is the time of the first step."""
+    exchanges, columns = source.exchanges, source.columns
+    cell: Ints = np.asarray(activity_measures(source)["cell"], np.int64)
+    since = np.clip(source.begin - start_ns, 0, (1 << CELL_SHIFT) - 1)
+    code = np.where(exchanges.equals("status", "unanswered"), UNANSWERED, exchanges.ints("error_code"))
+    wrong: Mask = code != 0
+    chosen: tuple[tuple[PartialTable, Mask, Ints, Mapping[str, AnyColumn]], ...] = (
+        (
+            EXAMPLES_BY_LATENCY,
+            cell != NO_CELL,
+            since - (cell << CELL_SHIFT),
+            {"by_step": columns["step"], "by_api": columns["api_key"], "by_idle": columns["idle_wait"]},
+        ),
+        (
+            EXAMPLES_BY_ERROR,
+            wrong,
+            source.begin,
+            {
+                "by_step": columns["step"],
+                "by_api": columns["api_key"],
+                "by_code": code,
+                "by_client": columns["client_id"],
+                "by_host": columns["client_host"],
+            },
+        ),
+        (
+            EXAMPLES_BY_CONNECTION,
+            exchanges.present("ordinal"),
+            source.begin,
+            {
+                "by_time": source.begin,
+                "by_connection": columns["connection"],
+                "by_ordinal": exchanges.arrow("ordinal"),
+            },
+        ),
+    )
+    found = {}
+    for part, mask, order, keys in chosen:
+        own = {field.name: exchanges.arrow(field.name) for field in KEPT} | dict(keys)
+        own |= {name: columns[name] for name, _ in WHERE}
+        own |= {"order_ns": order, "row": np.arange(exchanges.rows), "examples": np.ones(exchanges.rows, int)}
+        rows = np.flatnonzero(mask)
+        taken = {name: _at(column, rows) for name, column in own.items()}
+        numbered = replace(part, first=(*part.first, ("row", INT64)))
+        table = limit_rows(numbered, make_timeline_table(numbered, taken))
+        found[part.name] = _with_partitions(part, table, partitions, exchange_rows)
+    return found
+
+
+def _at(column: AnyColumn, rows: Ints) -> AnyColumn:
+    return column[rows] if isinstance(column, np.ndarray) else column.take(pa.array(rows))
+
+
+def _with_partitions(
+    part: PartialTable, table: pa.Table, partitions: TableColumns, exchange_rows: Ints
+) -> pa.Table:
+    """Return the table with the partitions of each exchange, whose row is in the column `row`."""
+    wanted = TableColumns(table).ints("row")
+    near = np.flatnonzero(np.isin(exchange_rows, wanted))
+    columns = {"row": exchange_rows[near]}
+    columns |= {name: partitions.arrow(name).take(pa.array(near)) for name in PARTITION_FIELDS}
+    listed = pa.table(columns).sort_by([(name, "ascending") for name in columns])
+    rows = listed["row"].to_numpy()
+    starts, stops = (np.searchsorted(rows, wanted, side) for side in ("left", "right"))
+    stops = np.minimum(stops, starts + MOST_PARTITIONS)
+    texts = [
+        json.dumps(
+            [list(one.values())[1:] for one in listed.slice(start, stop - start).to_pylist()],
+            separators=(",", ":"),
+        )
+        if stop > start
+        else None
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+    ]
+    at = table.schema.get_field_index("partitions")
+    return table.set_column(at, "partitions", pa.array(texts, pa.string())).select(part.schema.names)

@@ -1,0 +1,197 @@
+"""The page in a real browser: reload keeps the view, search finds, and a drawer leads to its packet in tshark."""
+
+import re
+import shlex
+import shutil
+import subprocess
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from tests.helpers import recorded
+from tests.helpers.browser import CHROMIUM, DRIVER, browser
+from tests.helpers.recorded import CAPTURES
+
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and its driver are not installed")
+CAPTURE = "rebalances.pcapng"
+TEXTS = "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    path = tmp_path_factory.mktemp("view") / "page.html"
+    path.write_text(recorded.page(CAPTURE), "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def opened():
+    with browser() as tab:
+        yield tab
+
+
+@pytest.fixture
+def tab(opened, page):
+    opened.driver.get("about:blank")
+    opened.open(page)
+    return opened
+
+
+def active(tab):
+    return tab.driver.switch_to.active_element
+
+
+def view(tab):
+    """Return what a reader sees of the view: selection, chips, drawer, axis of the first chart."""
+    return tab.run(
+        "return [JSON.stringify(filter), [...document.querySelectorAll('.chip')].map((one) => one.textContent), "
+        "document.getElementById('drawer').hidden, document.querySelector('#drawer h2')?.textContent, "
+        "[...document.querySelectorAll('#traffic svg.chart text')].map((one) => one.textContent)]"
+    )
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_a_reload_keeps_the_view(tab, page, width):
+    tab.open(page, width)
+    tab.run("narrowTo(STEP * 10, STEP * 30); change({ client: 1 })")
+    tab.run("showDrawer({ exchange: EXAMPLES[3].request })")
+    before = view(tab)
+    assert before[2] is False
+    tab.driver.refresh()
+    assert view(tab) == before
+    assert tab.complaints() == []
+    assert tab.run("return document.documentElement.scrollWidth") <= width
+
+
+def test_back_and_forth(tab):
+    whole = view(tab)
+    tab.run("narrowTo(STEP * 10, STEP * 30)")
+    narrowed = view(tab)
+    assert narrowed[4] != whole[4]  # the axis shows the selected time
+    tab.driver.back()
+    assert view(tab) == whole
+    tab.driver.forward()
+    assert view(tab) == narrowed
+    active(tab).send_keys(Keys.ESCAPE)
+    assert view(tab) == whole
+
+
+@pytest.mark.parametrize(
+    "address", ["from=9&to=2", "client=999", "drawer=%7B", "group=nobody", "%E0%A4%A", "from=x"]
+)
+def test_an_address_may_be_anything(tab, address):
+    tab.run("location.hash = arguments[0]", address)
+    tab.driver.refresh()
+    assert tab.run("return isBlank() && document.getElementById('drawer').hidden")
+    assert tab.complaints() == []
+
+
+def test_search_finds_what_has_a_name(tab):
+    named = tab.run(
+        "return [clientName(0), DATA.topics[0].name, DATA.groups.rows[0].name, "
+        "errorName(Number(Object.keys(DATA.error_names).find((code) => code !== '0')))]"
+    )
+    for kind, name in zip(("client", "topic", "group", "error"), named, strict=True):
+        tab.run("document.body.focus(); change({ ...BLANK }); closeDrawer()")
+        tab.driver.find_element("css selector", "body").send_keys("/")
+        assert active(tab).get_attribute("class") == "search"
+        active(tab).send_keys(name)
+        rows = tab.run(
+            "return [...document.querySelectorAll('.hits li')].map((one) => [one.firstChild.textContent, "
+            "one.children[1].textContent])"
+        )
+        assert [kind, name] in rows
+        for _ in range(rows.index([kind, name])):
+            active(tab).send_keys(Keys.ARROW_DOWN)
+        active(tab).send_keys(Keys.ENTER)
+        if kind == "error":
+            assert not tab.run("return document.getElementById('drawer').hidden")
+        else:
+            assert tab.run(TEXTS, ".chip span") == [f"{kind} {name}"]
+    active(tab).send_keys(Keys.ESCAPE)
+
+
+def test_nothing_found_is_one_sentence(tab):
+    tab.driver.find_element("css selector", ".search").send_keys("no such name")
+    assert tab.run(TEXTS, ".hits li") == ["Nothing of this name is in the capture."]
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
+def test_a_drawer_leads_to_its_packet_in_tshark(tab):
+    tab.run("document.querySelector('#errors .look').click()")
+    if not tab.run("return 'exchange' in view.drawer"):
+        tab.run("document.querySelector('#drawer .row .look').click()")
+    codes = tab.run(TEXTS, "#drawer code")
+    row = tab.run("return EXAMPLES[EXAMPLE_OF.get(view.drawer.exchange)]")
+    (command,) = (code for code in codes if code.startswith("tshark") and f"== {row['request']}'" in code)
+    words = shlex.split(command)
+    assert words[:2] == ["tshark", "-r"]
+    assert words[2].endswith(CAPTURE)
+    done = subprocess.run(
+        [words[0], "-r", CAPTURES / CAPTURE, *words[3:]], capture_output=True, text=True, check=True
+    )
+    assert re.findall(r"^Frame (\d+):", done.stdout, re.MULTILINE) == [str(row["request"])]
+    assert f"Correlation ID: {row['correlation_id']}" in done.stdout
+    assert any(
+        code.startswith("kdissect slice") and f"{row['connection']}#{row['ordinal']}" in code
+        for code in codes
+    )
+    assert any(code.startswith("kdissect dump") and "--limit 1" in code for code in codes)
+
+
+def test_a_drawer_shows_request_and_response_as_fields(tab):
+    tab.run("showDrawer({ exchange: EXAMPLES.find((row) => row.error_code && row.group_id).request })")
+    row = tab.run("return EXAMPLES[EXAMPLE_OF.get(view.drawer.exchange)]")
+    shown = dict(zip(tab.run(TEXTS, "#drawer dt"), tab.run(TEXTS, "#drawer dd"), strict=False))
+    assert shown["correlation id"] == str(row["correlation_id"])
+    assert shown["group"] == row["group_id"]
+    assert row["error_name"] in " ".join(tab.run(TEXTS, "#drawer dd"))
+    assert len(tab.run(TEXTS, "#drawer .times tr")) == 4
+    assert tab.run("return document.querySelectorAll('#drawer .near li').length") > 1
+
+
+def test_the_sequence_of_a_connection_leads_to_its_exchanges(tab):
+    tab.run("document.querySelector('#connections .look[aria-label^=sequence]').click()")
+    messages = tab.run("return document.querySelectorAll('#drawer .message').length")
+    assert messages > 2
+    first = tab.driver.find_element("css selector", "#drawer .message")
+    tab.run("arguments[0].focus()", first)
+    active(tab).send_keys(Keys.ENTER)
+    assert tab.run("return 'exchange' in view.drawer")
+    assert active(tab).text == "Back"
+    active(tab).send_keys(Keys.ENTER)
+    assert tab.run("return 'connection' in view.drawer")
+
+
+def test_a_chart_answers_to_the_keyboard(tab):
+    chart = tab.driver.find_element("css selector", "#traffic svg.chart")
+    chart.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert tab.run("return !document.getElementById('tip').hidden")
+    chart.send_keys(Keys.SHIFT + Keys.ARROW_RIGHT + Keys.ARROW_RIGHT + Keys.NULL)
+    chart.send_keys(Keys.ENTER)
+    assert tab.run("return [filter.from, filter.to]") == [1, 4]
+
+
+def test_lag_and_members_share_a_time_line(tab):
+    starts = tab.run(
+        "const block = [...document.querySelectorAll('.block')].find((one) => one.querySelector('.members') && "
+        "one.querySelector('[data-lag] svg.chart')); "
+        "return block && [...block.querySelectorAll('svg.chart > svg.inside')].map((one) => one.getAttribute('x'))"
+    )
+    assert starts
+    assert len(set(starts)) == 1
+
+
+def test_bytes_by_topic_add_up(tab):
+    assert tab.run("return document.querySelector('#topics svg.chart').getAttribute('aria-label')") == (
+        "bytes of records by topic"
+    )
+
+
+def test_on_a_telephone_the_figures_that_matter_stay(tab, page):
+    tab.open(page, 390)
+    seen = tab.run(
+        "return [...document.querySelectorAll('#profile tr:nth-child(1) td')].filter((one) => one.offsetWidth && "
+        "one.getBoundingClientRect().right <= 390).map((one) => one.dataset.key)"
+    )
+    assert {"api", "n", "p99", "errors"} <= set(seen)
