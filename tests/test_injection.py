@@ -117,7 +117,7 @@ def of_sql(format: str) -> Callable[[pytest.CaptureFixture[str]], str]:
     def shown(capsys: pytest.CaptureFixture[str]) -> str:
         columns = ["topic", "=1+1", *HOSTILE[:3]]
         rows = [[name, "+x", name, None, 1.5] for name in HOSTILE]
-        sql.WRITERS[format](columns, iter(rows), argparse.Namespace(limit=None))
+        sql.WRITERS[format](columns, iter(rows), argparse.Namespace(limit=None, color="auto"))
         return capsys.readouterr().out
 
     return shown

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from kdissect import __version__
-from kdissect.cli.examples import add_examples
+from kdissect.cli.help_examples import add_examples
 from kdissect.cli.options import (
     RANKINGS,
     REPORT_TABLES,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kdissect import __version__
 from kdissect.cli.arguments import build_parser
-from kdissect.cli.examples import EXAMPLES
+from kdissect.cli.help_examples import EXAMPLES
 from tests.docs.blocks import DOCS
 from tests.docs.command_line import _given, _help, _summary, _usage, commands
 

@@ -1,4 +1,4 @@
-"""The page in a real browser: reload keeps the view, search finds, and a drawer leads to its packet in tshark."""
+"""The page in a real browser: reload keeps the view, search finds, a drawer leads to its packet in tshark."""
 
 import re
 import shlex
@@ -44,7 +44,8 @@ def active(tab):
 def view(tab):
     """Return what a reader sees of the view: selection, chips, drawer, axis of the first chart."""
     return tab.run(
-        "return [JSON.stringify(filter), [...document.querySelectorAll('.chip')].map((one) => one.textContent), "
+        "return [JSON.stringify(filter), "
+        "[...document.querySelectorAll('.chip')].map((one) => one.textContent), "
         "document.getElementById('drawer').hidden, document.querySelector('#drawer h2')?.textContent, "
         "[...document.querySelectorAll('#traffic svg.chart text')].map((one) => one.textContent)]"
     )
@@ -174,9 +175,10 @@ def test_a_chart_answers_to_the_keyboard(tab):
 
 def test_lag_and_members_share_a_time_line(tab):
     starts = tab.run(
-        "const block = [...document.querySelectorAll('.block')].find((one) => one.querySelector('.members') && "
-        "one.querySelector('[data-lag] svg.chart')); "
-        "return block && [...block.querySelectorAll('svg.chart > svg.inside')].map((one) => one.getAttribute('x'))"
+        "const block = [...document.querySelectorAll('.block')].find((one) => "
+        "one.querySelector('.members') && one.querySelector('[data-lag] svg.chart')); "
+        "return block && [...block.querySelectorAll('svg.chart > svg.inside')]"
+        ".map((one) => one.getAttribute('x'))"
     )
     assert starts
     assert len(set(starts)) == 1
@@ -191,7 +193,7 @@ def test_bytes_by_topic_add_up(tab):
 def test_on_a_telephone_the_figures_that_matter_stay(tab, page):
     tab.open(page, 390)
     seen = tab.run(
-        "return [...document.querySelectorAll('#profile tr:nth-child(1) td')].filter((one) => one.offsetWidth && "
-        "one.getBoundingClientRect().right <= 390).map((one) => one.dataset.key)"
+        "return [...document.querySelectorAll('#profile tr:nth-child(1) td')].filter((one) => "
+        "one.offsetWidth && one.getBoundingClientRect().right <= 390).map((one) => one.dataset.key)"
     )
     assert {"api", "n", "p99", "errors"} <= set(seen)

@@ -10,7 +10,7 @@ from kdissect.report.aggregate.histogram import Ints
 from kdissect.report.aggregate.row_limits import limit_rows
 from kdissect.report.timeline.activity import count_activity, count_failures
 from kdissect.report.timeline.count_events import EVENTS, count_events
-from kdissect.report.timeline.examples import count_examples
+from kdissect.report.timeline.count_examples import count_examples
 from kdissect.report.timeline.exchange_columns import (
     ExchangeColumns,
     exchange_columns,

@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from kdissect.cli.arguments import build_parser, parse
-from kdissect.cli.examples import EXAMPLES
+from kdissect.cli.help_examples import EXAMPLES
 
 LINES = [(name, line) for name, examples in EXAMPLES.items() for line, _ in examples]
 
