@@ -62,10 +62,12 @@ def join(line: Line, at_ms: float, member: str, generation: int, **more: Any) ->
     line.call(at_ms, 5, ApiKey.JOIN_GROUP, 5, request | more, response)
 
 
-def heartbeat(line: Line, at_ms: float, member: str, generation: int, error: int = 0) -> None:
+def heartbeat(
+    line: Line, at_ms: float, member: str, generation: int, error: int = 0, took_ms: float = 1
+) -> None:
     """Send a heartbeat."""
     request = {"group_id": "readers", "generation_id": generation, "member_id": member}
-    line.call(at_ms, 1, ApiKey.HEARTBEAT, 2, request, {"error_code": error})
+    line.call(at_ms, took_ms, ApiKey.HEARTBEAT, 2, request, {"error_code": error})
 
 
 def heartbeats(line: Line, begin_ms: int, end_ms: int, member: str, generation: int) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from kdissect import __version__
+from kdissect.report.aggregate.grouping import TableColumns
 from kdissect.report.aggregate.partial_tables import BROKERS
 from kdissect.report.build.connection_totals import connection_totals
 from kdissect.report.build.data_quality import QualityInput, quality_counters
@@ -34,9 +35,11 @@ from kdissect.report.model.summary import (
 from kdissect.report.partials import Partial
 from kdissect.report.query.call_table import CallTable
 from kdissect.report.query.connection_facts import read_connection_facts
+from kdissect.report.query.steady_pace import SteadyPace
 from kdissect.report.query.topic_names import TopicNames
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.signals.sources import find_signals
+from kdissect.report.timeline.signal_tables import PACE
 
 MAX_ROWS = 10_000
 """Rows of any list; a capture can name millions of clients or topics, and the rest is counted as omitted."""
@@ -72,6 +75,7 @@ def build_report(
         calls=calls,
         observations=observations.rows,
         lags=find_consumer_lags(partial, facts, topic_names),
+        pace=SteadyPace(TableColumns(partial.table(PACE))) if PACE.name in partial.tables else None,
     )
     findings, incidents, signals = _name_causes(partial, context, topic_names)
     return Summary(

@@ -19,7 +19,10 @@ from kdissect.report.model.summary import Latency
 from kdissect.report.wording import counted
 from kdissect.text import format_address, format_duration, format_share, format_size
 
-ENOUGH, TIMES_SLOWER, SLOWER_NS = 100, 3, 2_000_000
+ENOUGH, TIMES_SLOWER, SLOWER_NS = 100, 3, 5_000_000
+STEADY_SHARE = 0.75
+"""The part of the capture in which a slow broker is slower: a busy host slows each of them for a while."""
+
 COMPARED = (ApiKey.PRODUCE, ApiKey.FETCH)
 """APIs that every broker serves for its partitions; others go to one coordinator or controller."""
 
@@ -30,9 +33,9 @@ SERIOUS_LOSS = 0.01
 
 
 def slow_broker(context: FindingContext) -> Judgement | None:
-    """Brokers with a median latency of Produce or Fetch of 3 times, and 2 ms above, that of the others.
+    """Brokers with a median latency of Produce or Fetch of 3 times, and 5 ms above, that of the others.
 
-    Only brokers with 100 calls or more are compared.
+    Only brokers with 100 calls or more are compared, and only those that are slower most of the time.
     """
     rows = [
         row for key, brokers in sorted(_latencies(context).items()) for row in _slower(context, key, brokers)
@@ -56,13 +59,22 @@ def _slower(context: FindingContext, key: int, brokers: dict[tuple[str, int], La
     for (host, port), latency in brokers.items():
         others = [other.p50_ns for broker, other in brokers.items() if broker != (host, port)]
         usual = median(others) if others else latency.p50_ns
-        if latency.p50_ns >= TIMES_SLOWER * usual and latency.p50_ns - usual >= SLOWER_NS:
+        slower = latency.p50_ns >= TIMES_SLOWER * usual and latency.p50_ns - usual >= SLOWER_NS
+        if slower and _is_steady(context, key, (host, port)):
             detail = (
                 f"{api_name(key)} p50 {format_duration(latency.p50_ns)}, p99 "
                 f"{format_duration(latency.p99_ns)}; p50 of the others {format_duration(round(usual))}"
             )
             connections = _connections_to(context, host, port)
             yield connection_evidence(format_address(host, port), detail, connections, latency.count)
+
+
+def _is_steady(context: FindingContext, key: int, address: tuple[str, int]) -> bool:
+    """Return whether a broker is slower for most of the capture, as far as calls were counted by time."""
+    if context.pace is None:
+        return True
+    share = context.pace.slower_share(key, address, TIMES_SLOWER)
+    return share is not None and share >= STEADY_SHARE
 
 
 def _connections_to(context: FindingContext, host: str, port: int) -> list[Row]:

@@ -28,7 +28,7 @@ from kdissect.report.findings.finding_context import (
 from kdissect.report.model.findings import Evidence
 from kdissect.report.model.summary import TopicUse
 from kdissect.report.wording import client_id_text, counted
-from kdissect.text import format_duration, format_share, format_size
+from kdissect.text import LOOPBACK_HOSTS, format_duration, format_share, format_size
 
 WINDOW_S, NS_PER_S = 10, 10**9
 MANY_METADATA = 50
@@ -69,13 +69,22 @@ def _opened(context: FindingContext, *, refused: bool) -> list[Row]:
 
 
 def refused_connections(context: FindingContext) -> Judgement | None:
-    """Servers that answer a SYN with a reset, since no process listens there."""
+    """Servers that answer a SYN with a reset, since no process listens there.
+
+    One address of localhost (`::1`, say) that refuses is none if the port is served at the other.
+    """
+    here = {
+        row["server_port"] for row in _opened(context, refused=False) if row["server_host"] in LOOPBACK_HOSTS
+    }
     last_open = {
         server: opened[-1]["first_time_ns"]
         for server, opened in group_connections(_opened(context, refused=False), server_label)
     }
     rows = []
     for server, opened in group_connections(_opened(context, refused=True), server_label):
+        host, port = opened[0]["server_host"], opened[0]["server_port"]
+        if server not in last_open and host in LOOPBACK_HOSTS and port in here:
+            continue
         spell = _spell(opened, last_open.get(server, 0))
         rows.append(connection_evidence(server, f"refused{spell}, tried from {host_labels(opened)}", opened))
     connections = counted(sum(row.count for row in rows), "connection")

@@ -9,6 +9,7 @@ from kdissect.report.model.findings import Evidence, Location, Severity
 from kdissect.report.model.summary import CaptureFacts, ConnectionTotals, Figures, TopicRow
 from kdissect.report.query.call_table import CallTable
 from kdissect.report.query.connection_facts import ConnectionFacts
+from kdissect.report.query.steady_pace import SteadyPace
 from kdissect.report.wording import client_text
 
 
@@ -83,6 +84,8 @@ class FindingContext(NamedTuple):
     calls: CallTable
     observations: tuple[Observation, ...]
     lags: tuple[ConsumerLag, ...] = ()
+    pace: SteadyPace | None = None
+    """None if calls were not counted by time."""
 
     def of_kind(self, *kinds: str) -> list[Observation]:
         """Return the observations of these kinds."""

@@ -10,12 +10,13 @@ from kdissect.report.incidents.cause import SECOND, Cause, Layer, Link, Relation
 from kdissect.report.incidents.client_causes import CLIENT_CAUSES
 from kdissect.report.incidents.client_links import LED_BY_CLIENTS
 from kdissect.report.incidents.group_causes import GROUP_CAUSES
-from kdissect.report.incidents.network_causes import NETWORK_CAUSES
+from kdissect.report.incidents.network_causes import EVER, NETWORK_CAUSES
 from kdissect.report.model.findings import Severity
 
 CRITICAL, WARNING, NOTE = Severity
 
 FOLLOWS_A_LOST_SERVER = (
+    Link(("latency_rose", "client_latency_rose", "server_silent"), Relation.ANYWHERE, 3 * SECOND, 3 * SECOND),
     Link(
         (
             "connections_ended",
@@ -39,8 +40,6 @@ FOLLOWS_A_LOST_SERVER = (
             "controller_moved",
             "commit_failed",
             "metadata_storm",
-            "latency_rose",
-            "client_latency_rose",
             "follower_silent",
             "requests_open",
         ),
@@ -49,7 +48,7 @@ FOLLOWS_A_LOST_SERVER = (
         after_ns=30 * SECOND,
     ),
     Link(
-        ("member_expired", "rebalance_storm", "behind_long_poll", *LED_BY_CLIENTS),
+        ("member_expired", "rebalance_storm", "behind_long_poll", "empty_fetch_loop", *LED_BY_CLIENTS),
         Relation.CLIENT,
         after_ns=30 * SECOND,
     ),
@@ -57,7 +56,8 @@ FOLLOWS_A_LOST_SERVER = (
 
 FOLLOWS_A_SLOW_SERVER = (
     Link(("latency_rose", "client_latency_rose"), Relation.ANYWHERE, 3 * SECOND, SECOND),
-    Link(("server_silent", "slow_broker", "behind_long_poll"), Relation.SERVER, 3 * SECOND, SECOND),
+    Link(("server_silent", "behind_long_poll"), Relation.SERVER, 3 * SECOND, SECOND),
+    Link(("slow_broker",), Relation.SERVER, EVER, EVER),
     Link(("lag_grew", "lag_growing", "member_lost"), Relation.CLIENT, 3 * SECOND, SECOND),
 )
 
@@ -94,6 +94,22 @@ CAUSES = (
         against="no sign of a handover: it was killed",
         means="The broker was shut down in good order: somebody or something restarted it.",
         next="deployments and restarts at that time; controlled.shutdown.enable; how long it took to be back",
+    ),
+    Cause(
+        name="broker_down",
+        layer=Layer.SERVER,
+        severity=CRITICAL,
+        anchors=("attempts_refused",),
+        judge=server_causes.broker_down,
+        links=FOLLOWS_A_LOST_SERVER,
+        needs="three or more attempts to connect to a server are refused, over a second or more, and the "
+        "capture does not show how it ended",
+        against="its connections ended together: then it died or was stopped; it talks at another address: "
+        "then it advertises a wrong one",
+        means="No process listens at the address: the broker was down before the capture began, or hardly "
+        "anybody was connected when it ended.",
+        next="whether the broker runs; whether this is still its address; the bootstrap servers of the "
+        "clients",
     ),
     Cause(
         name="broker_frozen",
@@ -133,12 +149,13 @@ CAUSES = (
         name="broker_slow",
         layer=Layer.SERVER,
         severity=WARNING,
-        anchors=("latency_rose",),
+        anchors=("latency_rose", "slow_broker"),
         judge=server_causes.broker_slow,
         links=FOLLOWS_A_SLOW_SERVER,
-        needs="latency of a server rises fourfold or more for most of its clients, for 5 s or more",
-        against="another server rises to a higher level at the same moment; its round trip rises too; it has "
-        "more requests than before",
+        needs="latency of a server rises fourfold or more for most of its clients, for 5 s or more; or is "
+        "three times that of the other brokers nearly all the time",
+        against="another server rises to a higher level at the same moment, or all of them rise; its round "
+        "trip rises too; it has more requests than before",
         means="The broker takes longer for the same requests: disks, processors, garbage collection, or a "
         "follower that it waits for.",
         next="its disks, its processors and their limits, garbage collection; if only Produce with acks=all "

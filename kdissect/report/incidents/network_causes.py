@@ -86,11 +86,13 @@ def path_lossy(case: Case) -> Diagnosis | None:
 def large_packets_lost(case: Case) -> Diagnosis | None:
     """Large segments never arrive on a path on which small ones do."""
     stuck = case.anchor
+    ways = [way for way in ("from", "to") if stuck.measures[f"stuck_{way}"]]
     return _diagnosis(
         case,
-        f"Large packets from {stuck.subject.name} never arrive since {format_clock(stuck.begin_ns)}: "
-        f"segments of {stuck.measures['smallest_stuck_bytes']:,} bytes or more of {_clients(stuck)} were "
-        f"sent again and again, while up to {stuck.measures['largest_acked_bytes']:,} bytes pass",
+        f"Large packets {' and '.join(ways)} {stuck.subject.name} never arrive since "
+        f"{format_clock(stuck.begin_ns)}: segments of {stuck.measures['smallest_stuck_bytes']:,} bytes or "
+        f"more were sent again {counted(stuck.measures['times'], 'time')}, while up to "
+        f"{stuck.measures['largest_acked_bytes']:,} bytes pass; clients: {_clients(stuck)}",
         0.9,
         speaks_for=("small segments pass on the same path at the same time",),
     )
@@ -187,6 +189,7 @@ WAITED = (
     "large_segments_stuck",
     "idle_connection_dropped",
     "window_closed",
+    "follower_silent",
 )
 """What clients and servers show when packets do not arrive."""
 

@@ -2,12 +2,15 @@
 
 broker_killed     its connections ended together, attempts are refused, nothing moved before
 broker_stopped    the same, and leadership moved away before the connections ended
+broker_down       attempts are refused, and the capture does not show how it ended
 broker_frozen     no byte from it while requests waited
+broker_slow       its latency rose, and not that of the others; or it was always higher
+broker_overloaded the same, and it has more requests than before
 """
 
 from kdissect.protocol.schema.registry import api_name
 from kdissect.report.incidents.cause import SECOND, Case, Diagnosis, Relation
-from kdissect.report.model.incidents import Signal
+from kdissect.report.model.incidents import Signal, Subject, SubjectKind
 from kdissect.report.wording import capitalized, counted
 from kdissect.text import format_clock, format_duration
 
@@ -19,18 +22,25 @@ HANDOVER = ("leadership_left", "coordinator_left")
 HANDOVER_CLIENTS = 2
 """A handover is known if so many clients and replicas learnt of it; one alone may have been out of date."""
 
-FROZEN_NS = 5 * SECOND // 2
-"""A shorter silence is a pause that a busy broker may make."""
+FROZEN_NS, FROZEN_CALM_NS, SURELY_FROZEN_NS = 5 * SECOND // 2, 9 * SECOND // 5, 5 * SECOND
+"""A shorter silence is a pause that a busy broker may make; the second holds if no other server pauses.
+
+Below the third, pauses of other servers at other times count: they are what is normal in this capture.
+"""
+
+NOISE_RATIO = 2
 
 SLOW_RATIO, SLOW_MORE_NS, SLOW_LASTED_NS = 4, 20_000_000, 5 * SECOND
 """Latency that rose by less, or for less, is reported by nobody: a busy host does as much."""
 
+DOWN_ATTEMPTS = 3
 BY_SERVER = 0.6
 """The part of connections that the server closed, from which on it ended them all."""
 
 ALIKE = 2.0
 """Servers whose levels are within this ratio are slow alike: which of them is the cause cannot be told."""
 
+RIVALS_ROSE_1000 = 2_000
 OWN_MORE_NS = 10_000_000
 LOAD_RATIO = 1.7
 SAME_MOMENT_NS = 3 * SECOND
@@ -103,10 +113,40 @@ def _gone(case: Case, verb: str, reason: str, before: tuple[Signal, ...] = ()) -
     )
 
 
+def broker_down(case: Case) -> Diagnosis | None:
+    """A server refuses attempts to connect, and no connections of it were seen to end together."""
+    refused = case.anchor
+    lasted = refused.measures["last_ns"] - refused.begin_ns
+    if refused.measures["attempts"] < DOWN_ATTEMPTS or lasted < SECOND or refused.measures["elsewhere"]:
+        return None
+    if case.near(("connections_ended",), Relation.SUBJECT, BACK_NS, SECOND):
+        return None
+    name = capitalized(refused.subject.name)
+    attempts = counted(refused.measures["attempts"], "attempt")
+    ending = "until the end of the capture"
+    if refused.end_ns is not None:
+        ending = (
+            f"until {format_clock(refused.end_ns)} ({format_duration(refused.end_ns - refused.begin_ns)})"
+        )
+    talked = refused.measures["talked_ns"]
+    before = f"; its last connection ended at {format_clock(talked)}" if talked else ""
+    since = f"since {format_clock(refused.begin_ns)}" if talked else "since the capture began or before"
+    return Diagnosis(
+        refused.subject,
+        refused.begin_ns,
+        refused.end_ns,
+        f"{name} is down {since}: {attempts} to connect refused {ending}{before}",
+        0.8,
+        (refused,),
+        speaks_for=("its host refuses connections: the host lives, and no process listens at the port",),
+        speaks_against=() if talked else ("nobody may ever have listened at this address",),
+    )
+
+
 def broker_frozen(case: Case) -> Diagnosis | None:
     """No byte from a server while requests of several connections waited."""
     silent = case.anchor
-    if silent.measures["silent_ns"] < FROZEN_NS or _waits_for_another(case):
+    if not _is_long(case) or _waits_for_another(case) or _ended_first(case):
         return None
     waiting = counted(silent.requests, "request")
     connections = counted(silent.measures["connections"], "connection")
@@ -125,6 +165,33 @@ def broker_frozen(case: Case) -> Diagnosis | None:
     )
 
 
+def _is_long(case: Case) -> bool:
+    """Return whether a silence is longer than pauses that are normal in the capture."""
+    lasted = case.anchor.measures["silent_ns"]
+    pauses = [
+        signal.measures["silent_ns"]
+        for signal in case.signals
+        if signal.kind == case.anchor.kind
+        and signal.subject != case.anchor.subject
+        and abs(signal.begin_ns - case.anchor.begin_ns) > SAME_MOMENT_NS + lasted
+    ]
+    if lasted < SURELY_FROZEN_NS and lasted < NOISE_RATIO * max(pauses, default=0):
+        return False
+    return lasted >= (FROZEN_NS if pauses else FROZEN_CALM_NS)
+
+
+def _ended_first(case: Case) -> bool:
+    """Return whether the server is silent since it ended, and not since it stood still.
+
+    The kernel of a process that stands still accepts connections and closes none.
+    """
+    silent = case.anchor
+    ended = case.near(("connections_ended",), Relation.SUBJECT, SECOND, 0)
+    closed = [one for one in ended if one.measures["by_server"] >= BY_SERVER * one.measures["connections"]]
+    gone = [*closed, *case.near(("attempts_refused",), Relation.SUBJECT, SECOND, 0)]
+    return any(one.begin_ns - silent.begin_ns < FROZEN_NS for one in gone)
+
+
 def _waits_for_another(case: Case) -> bool:
     """Return whether a server that is silent only waits for followers on another silent server."""
     silent = case.anchor
@@ -138,8 +205,26 @@ def _waits_for_another(case: Case) -> bool:
 
 
 def broker_slow(case: Case) -> Diagnosis | None:
-    """Latency of a server rose for its clients, more than that of the other servers."""
+    """Latency of a server rose for its clients, more than elsewhere; or it was always slow."""
+    if case.anchor.kind == "slow_broker":
+        return _always_slow(case.anchor)
     return None if _overloaded(case.anchor) else _slow(case, "became slow", "")
+
+
+def _always_slow(slow: Signal) -> Diagnosis | None:
+    if len(slow.servers) != 1:
+        return None
+    name, detail = slow.servers[0], slow.sentence.partition(": ")[2]
+    return Diagnosis(
+        Subject(kind=SubjectKind.SERVER, name=name),
+        slow.begin_ns,
+        None,
+        f"{capitalized(name)} is slower than the other brokers since the capture began: {detail}",
+        0.6,
+        (slow,),
+        speaks_for=("it was slower most of the time, for the same clients",),
+        speaks_against=("the capture does not show it any quicker",),
+    )
 
 
 def broker_overloaded(case: Case) -> Diagnosis | None:
@@ -165,6 +250,17 @@ def is_marked(rose: Signal, capture_end_ns: int) -> bool:
     return after >= SLOW_RATIO * before and after - before >= SLOW_MORE_NS and lasted >= SLOW_LASTED_NS
 
 
+def rivals_rose(rose: Signal) -> bool:
+    """Return whether the other servers, or clients, became slower by half as many doublings or more.
+
+    Then the host of all of them is busy, or the whole cluster is.
+    """
+    measures = rose.measures
+    times = measures["times_1000"] or 1000 * measures["after_ns"] // max(measures["before_ns"], 1)
+    rivals = measures["rival_times_1000"]
+    return rivals >= RIVALS_ROSE_1000 and rivals**2 >= 1000 * times
+
+
 def _slowness(rose: Signal) -> tuple[bool, int]:
     """Return whether requests that wait for no other broker became slow, too, and the level of latency."""
     before, after = rose.measures["own_before_ns"], rose.measures["own_after_ns"]
@@ -178,6 +274,8 @@ def _slow(case: Case, verb: str, more: str) -> Diagnosis | None:
     if case.near(("follower_silent",), Relation.SERVER, SAME_MOMENT_NS, SECOND):
         return None
     if not is_marked(rose, case.end_ns) or 2 * rose.measures["rose"] < rose.measures["present"]:
+        return None
+    if rivals_rose(rose):
         return None
     others = [
         signal

@@ -1,9 +1,11 @@
 """What is reported although no cause is known: an error that repeats, latency that changed its level."""
 
 from kdissect.protocol.schema.registry import api_name
-from kdissect.report.incidents.cause import Case, Diagnosis
-from kdissect.report.incidents.server_causes import is_marked
-from kdissect.report.wording import capitalized
+from kdissect.report.incidents.cause import Case, Diagnosis, Relation
+from kdissect.report.incidents.server_causes import SAME_MOMENT_NS, is_marked, rivals_rose
+from kdissect.report.model.findings import Severity
+from kdissect.report.model.incidents import Subject, SubjectKind
+from kdissect.report.wording import capitalized, counted
 from kdissect.text import format_clock, format_duration
 
 
@@ -22,21 +24,40 @@ def errors_repeated(case: Case) -> Diagnosis | None:
 
 
 def latency_changed(case: Case) -> Diagnosis | None:
-    """Latency of a server or a client changed its level."""
+    """Latency of a server, of several or of a client changed its level."""
     rose = case.anchor
     if not is_marked(rose, case.end_ns):
         return None
+    together = [
+        signal
+        for signal in case.near(("latency_rose",), Relation.ANYWHERE, SAME_MOMENT_NS, 0)
+        if abs(signal.begin_ns - rose.begin_ns) <= SAME_MOMENT_NS and is_marked(signal, case.end_ns)
+    ]
+    of_server = rose.subject.kind is SubjectKind.SERVER
+    if not of_server and len(together) > 1:
+        return None  # servers are what became slow, and each of them is an anchor, too
+    servers = sorted({signal.subject.name for signal in (rose, *together)}) if of_server else []
     before, after = (format_duration(rose.measures[f"{when}_ns"]) for when in ("before", "after"))
     api = api_name(rose.measures["api_key"])
+    where = (
+        f"{api} at {counted(len(servers), 'broker')}" if len(servers) > 1 else f"{api} of {rose.subject.name}"
+    )
+    everywhere = rivals_rose(rose)
+    rivals = "other servers" if of_server else "other clients"
+    cluster = Subject(kind=SubjectKind.CLUSTER, name="the cluster")
     return Diagnosis(
-        rose.subject,
+        cluster if len(servers) > 1 else rose.subject,
         rose.begin_ns,
         rose.end_ns,
-        f"{api} of {rose.subject.name} went from {before} to {after} at {format_clock(rose.begin_ns)}, and "
-        "nothing in the capture shows why",
+        f"{where} went from {before} to {after} at {format_clock(rose.begin_ns)}, and nothing in the capture "
+        "shows why",
         0.5,
-        (rose,),
-        speaks_against=("no server, path or quota explains it",),
+        (rose, *(together if len(servers) > 1 else ())),
+        speaks_against=(
+            "no server, path or quota explains it",
+            *((f"requests of {rivals} became slower at the same time",) if everywhere else ()),
+        ),
+        severity=Severity.NOTE if everywhere else None,
     )
 
 

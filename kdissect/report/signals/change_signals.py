@@ -6,6 +6,11 @@
 Latencies are compared as logarithms, each with the mean of its own server, client and API. So a client that
 comes or goes changes nothing, and a mix of slow and quick requests is no noise. Long polls and waits for
 group members are left out.
+
+Each API of a server or client is a series of its own, too: frequent requests that are as quick as before hide
+no rise of the others. A rise counts against the capture's own normal: a level that the same requests had
+before for seconds is none. Each signal tells how much its rivals (other servers, or other clients) rose in
+the same time, since a busy host slows all of them down.
 """
 
 from collections.abc import Iterator
@@ -13,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS
+from kdissect.protocol.api_keys import GROUP_BARRIERS, LONG_POLLS, ApiKey
 from kdissect.protocol.schema.registry import api_name
 from kdissect.report.aggregate.grouping import (
     Mask,
@@ -23,6 +28,7 @@ from kdissect.report.aggregate.grouping import (
     group_rows,
 )
 from kdissect.report.aggregate.histogram import Ints, middle
+from kdissect.report.aggregate.partial_tables import CALLS
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.changes import Floats, Segment, Series, find_segments
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
@@ -51,6 +57,13 @@ MIN_BEFORE = 24
 """Values that a level before a rise needs: the first requests of a capture are often slow or quick."""
 
 OTHER_OCTAVES = 0.8
+NORMAL_NS = 3 * SECOND
+"""A level that lasted this long before is normal for the capture."""
+
+SAME_RISE_NS = 3 * SECOND
+"""Rises of one subject that begin within this are one: that of all of its requests, or of one API."""
+
+RIVAL_VALUES = 8
 MOST_SUBJECTS = 500
 FASTEST_NS = 200_000
 """Latencies below this count as this: what is below is noise of the clock and of the scheduler."""
@@ -59,7 +72,8 @@ FASTEST_NS = 200_000
 class Timed(NamedTuple):
     """Rows of PACE with a latency: step, number of exchanges, time, who, and the latency.
 
-    `latency` is log2 of the ns, and `value` the same less the mean of its server, client and API.
+    `latency` is log2 of the ns, and `value` the same less the mean of its server, client and API. `alone`
+    tells requests that wait for no other broker.
     """
 
     step_ns: int
@@ -69,19 +83,20 @@ class Timed(NamedTuple):
     latency: Floats
     first_ns: Ints
     api: Ints
+    alone: Mask
     server: list[str]
     client: list[str]
 
 
 class Rise(NamedTuple):
-    """A rise from one segment to the next: the rows of both, and the moment."""
+    """A rise from one segment to the next: the steps of both, the rows that rose, and the moment."""
 
-    before: Mask
-    after: Mask
+    before: tuple[int, int]
+    after: tuple[int, int]
+    rose: Mask
     begin_ns: int
     end_ns: int | None
     lasted_ns: int
-    segments: tuple[Segment, Segment]
 
 
 def change_signals(context: SignalContext) -> Iterator[Signal]:
@@ -96,8 +111,8 @@ def change_signals(context: SignalContext) -> Iterator[Signal]:
     ):
         names = np.array(subjects, object)
         for name in _busiest(names, timed.exchanges):
-            for rise in _rises(timed, names == name, grid, context.end_ns):
-                yield _signal(kind, name, timed, rise, others)
+            for rise in _distinct_rises(timed, names == name, grid, context.end_ns):
+                yield _signal(kind, name, timed, names == name, rise, others)
 
 
 def _timed(context: SignalContext, grid: Grid) -> Timed:
@@ -111,6 +126,7 @@ def _timed(context: SignalContext, grid: Grid) -> Timed:
     count = pace.ints("exchanges")
     own = _own_groups(pace)
     means = np.bincount(own.of, count * latency, own.count) / np.bincount(own.of, count, own.count)
+    client = [client_text(*pair) for pair in zip(ids, clients, strict=True)]
     return Timed(
         step_ns=grid.step_ns,
         step=pace.ints("step"),
@@ -119,8 +135,9 @@ def _timed(context: SignalContext, grid: Grid) -> Timed:
         latency=latency,
         first_ns=pace.ints("first_ns"),
         api=pace.ints("api_key"),
+        alone=_alone(context, pace.ints("api_key"), client),
         server=context.servers.names(hosts, ports),
-        client=[client_text(*pair) for pair in zip(ids, clients, strict=True)],
+        client=client,
     )
 
 
@@ -129,11 +146,35 @@ def _own_groups(pace: TableColumns) -> RowGroups:
     return group_rows(*(encode(pace.arrow(name)) for name in keys))
 
 
+def _alone(context: SignalContext, api: Ints, clients: list[str]) -> Mask:
+    """Return which requests wait for no other broker: also Produce of clients that never wait for all."""
+    calls = context.table(CALLS)
+    written = calls.filter((calls.ints("api_key") == ApiKey.PRODUCE) & (calls.ints("acks_all") > 0))
+    ids = written.arrow("client_id").to_pylist()
+    hosts = context.facts.column_at("client_host", context.facts.rows(written)).to_pylist()
+    for_all = {client_text(*pair) for pair in zip(ids, hosts, strict=True)}
+    only_leader = np.array([client not in for_all for client in clients], bool)
+    alone: Mask = ~np.isin(api, list(REPLICATED)) | ((api == ApiKey.PRODUCE) & only_leader)
+    return alone
+
+
 def _busiest(names: np.ndarray, count: Ints) -> list[str]:
     """Return the subjects with the most exchanges, in the order of their names."""
     distinct, of = np.unique(names.astype(str), return_inverse=True)
     order = np.argsort(-np.bincount(of, count), kind="stable")[:MOST_SUBJECTS]
     return sorted(distinct[order].tolist())
+
+
+def _distinct_rises(timed: Timed, own: Mask, grid: Grid, end_ns: int) -> Iterator[Rise]:
+    """Yield the rises of a subject: of all requests, and of one API where the others hide it."""
+    apis = np.unique(timed.api[own]).tolist()
+    parts = [own, *(own & (timed.api == api) for api in apis)] if len(apis) > 1 else [own]
+    found: list[Rise] = []
+    for part in parts:
+        for rise in _rises(timed, part, grid, end_ns):
+            if all(abs(rise.begin_ns - other.begin_ns) > SAME_RISE_NS for other in found):
+                found.append(rise)
+    yield from sorted(found, key=lambda rise: rise.begin_ns)
 
 
 def _rises(timed: Timed, own: Mask, grid: Grid, end_ns: int) -> Iterator[Rise]:
@@ -148,6 +189,8 @@ def _rises(timed: Timed, own: Mask, grid: Grid, end_ns: int) -> Iterator[Rise]:
         before, after = segments[at - 1], segments[at]
         if after.mean - before.mean < ROSE_OCTAVES or before.values < MIN_BEFORE:
             continue
+        if _was_normal(segments[: at - 1], after, timed.step_ns):
+            continue
         last = at
         while last + 1 < len(segments) and segments[last + 1].mean - before.mean >= ROSE_OCTAVES / 2:
             last += 1
@@ -156,14 +199,15 @@ def _rises(timed: Timed, own: Mask, grid: Grid, end_ns: int) -> Iterator[Rise]:
         end = None if stop >= grid.steps else grid.start_ns + stop * grid.step_ns
         lasted = (end_ns if end is None else end) - begin
         if lasted >= LASTED_NS:
-            yield Rise(
-                own & (timed.step >= before.start) & (timed.step < before.stop),
-                own & (timed.step >= after.start) & (timed.step < stop),
-                begin,
-                end,
-                lasted,
-                (before, after),
-            )
+            yield Rise((before.start, before.stop), (after.start, stop), own, begin, end, lasted)
+
+
+def _was_normal(earlier: list[Segment], after: Segment, step_ns: int) -> bool:
+    """Return whether the same requests were as slow as this before, for seconds."""
+    return any(
+        (one.stop - one.start) * step_ns >= NORMAL_NS and one.mean >= after.mean - OTHER_OCTAVES
+        for one in earlier
+    )
 
 
 def _onset(timed: Timed, own: Mask, limit: float, start: int) -> int:
@@ -172,31 +216,34 @@ def _onset(timed: Timed, own: Mask, limit: float, start: int) -> int:
     return int(timed.first_ns[slow].min()) if slow.any() else int(timed.first_ns[own].min())
 
 
-def _signal(kind: str, name: str, timed: Timed, rise: Rise, others: list[str]) -> Signal:
-    api = _main_api(timed, rise)
-    before, after = (_level_ns(timed, rows & (timed.api == api)) for rows in (rise.before, rise.after))
-    own = ~np.isin(timed.api, list(REPLICATED))
+def _signal(kind: str, name: str, timed: Timed, own: Mask, rise: Rise, others: list[str]) -> Signal:
+    before, after = ((timed.step >= start) & (timed.step < stop) for start, stop in (rise.before, rise.after))
+    api = _main_api(timed, before & rise.rose, after & rise.rose)
+    levels = [_level_ns(timed, rows & rise.rose & (timed.api == api)) for rows in (before, after)]
+    alone = [_level_ns(timed, rows & own & timed.alone) for rows in (before, after)]
     names = np.array(others, object)
-    present = np.unique(names[rise.after].astype(str)).tolist()
-    rose = [other for other in present if _rose(timed, rise, names == other)]
-    requests = int(timed.exchanges[rise.after].sum())
-    wait_ns = int((timed.exchanges * np.exp2(timed.latency))[rise.after].sum()) - requests * before
+    present = np.unique(names[after & rise.rose].astype(str)).tolist()
+    rose = [other for other in present if _rose(timed, before & rise.rose, after & rise.rose, names == other)]
+    slow = after & rise.rose
+    requests = int(timed.exchanges[slow].sum())
+    wait_ns = int((timed.exchanges * np.exp2(timed.latency))[slow].sum()) - requests * levels[0]
     of_server = kind == "latency_rose"
-    rates = _rates(timed, rise)
+    rates = _rates(timed, own, rise)
     until = "to the end of the capture" if rise.end_ns is None else f"for {format_duration(rise.lasted_ns)}"
-    noun = "client" if of_server else "server"
     return make_signal(
         kind,
         (SubjectKind.SERVER if of_server else SubjectKind.CLIENT, name),
         (rise.begin_ns, rise.end_ns),
-        f"{api_name(api)} {'at' if of_server else 'of'} {name} went from {format_duration(before)} to "
-        f"{format_duration(after)} at {format_clock(rise.begin_ns)}, {until}, for {len(rose)} of "
-        f"{counted(len(present), noun)}",
+        f"{api_name(api)} {'at' if of_server else 'of'} {name} went from {format_duration(levels[0])} to "
+        f"{format_duration(levels[1])} at {format_clock(rise.begin_ns)}, {until}, for {len(rose)} of "
+        f"{counted(len(present), 'client' if of_server else 'server')}",
         measures={
-            "before_ns": before,
-            "after_ns": after,
-            "own_before_ns": _level_ns(timed, rise.before & own),
-            "own_after_ns": _level_ns(timed, rise.after & own),
+            "before_ns": levels[0],
+            "after_ns": levels[1],
+            "own_before_ns": alone[0],
+            "own_after_ns": alone[1],
+            "times_1000": _times(timed, before & own & timed.alone, after & own & timed.alone),
+            "rival_times_1000": _times(timed, before & ~own & timed.alone, after & ~own & timed.alone),
             "rose": len(rose),
             "present": len(present),
             "api_key": api,
@@ -210,13 +257,17 @@ def _signal(kind: str, name: str, timed: Timed, rise: Rise, others: list[str]) -
     )
 
 
-def _main_api(timed: Timed, rise: Rise) -> int:
-    """Return the API that waits longest after the rise, and that was seen before it."""
-    known = np.unique(timed.api[rise.before])
-    rows = rise.after & np.isin(timed.api, known)
-    rows = rows if rows.any() else rise.after
-    apis, of = np.unique(timed.api[rows], return_inverse=True)
-    return int(apis[np.argmax(np.bincount(of, timed.exchanges[rows] * np.exp2(timed.latency[rows])))])
+def _main_api(timed: Timed, before: Mask, after: Mask) -> int:
+    """Return the API whose requests wait longer by most, of those that were there before."""
+    apis = np.unique(timed.api[after]).tolist()
+    known = [api for api in apis if (before & (timed.api == api)).any()] or apis
+
+    def longer(api: int) -> int:
+        rows = timed.api == api
+        more = _level_ns(timed, after & rows) - _level_ns(timed, before & rows)
+        return more * int(timed.exchanges[after & rows].sum())
+
+    return int(max(known, key=longer))
 
 
 def _level_ns(timed: Timed, rows: Mask) -> int:
@@ -224,21 +275,36 @@ def _level_ns(timed: Timed, rows: Mask) -> int:
     return int(np.exp2((timed.exchanges[rows] * timed.latency[rows]).sum() / count)) if count else 0
 
 
-def _rose(timed: Timed, rise: Rise, own: Mask) -> bool:
+def _times(timed: Timed, before: Mask, after: Mask) -> int:
+    """Return by which factor, times 1,000, the same requests take longer; 0 if too few of them are known."""
+    counts = [int(timed.exchanges[rows].sum()) for rows in (before, after)]
+    if min(counts) < RIVAL_VALUES:
+        return 0
+    means = [
+        (timed.exchanges[rows] * timed.value[rows]).sum() / count
+        for rows, count in zip((before, after), counts, strict=True)
+    ]
+    return round(1000 * 2 ** float(means[1] - means[0]))
+
+
+def _rose(timed: Timed, before: Mask, after: Mask, own: Mask) -> bool:
     """Return whether the requests of one client or server rose, too; without any before, they count."""
-    before, after = (
+    first, later = (
         (timed.exchanges[rows & own].sum(), (timed.exchanges * timed.value)[rows & own].sum())
-        for rows in (rise.before, rise.after)
+        for rows in (before, after)
     )
-    return bool(after[0]) and (not before[0] or after[1] / after[0] - before[1] / before[0] >= OTHER_OCTAVES)
+    return bool(later[0]) and (not first[0] or later[1] / later[0] - first[1] / first[0] >= OTHER_OCTAVES)
 
 
-def _rates(timed: Timed, rise: Rise) -> tuple[int, int]:
+def _rates(timed: Timed, own: Mask, rise: Rise) -> tuple[int, int]:
     """Return requests in 1,000 s before and after."""
-    spans = [max(part.stop - part.start, 1) for part in rise.segments]
-    counts = [part.values for part in rise.segments]
     before, after = (
-        round(1000 * SECOND * count / (span * timed.step_ns))
-        for count, span in zip(counts, spans, strict=True)
+        round(
+            1000
+            * SECOND
+            * int(timed.exchanges[own & (timed.step >= start) & (timed.step < stop)].sum())
+            / (max(stop - start, 1) * timed.step_ns)
+        )
+        for start, stop in (rise.before, rise.after)
     )
     return before, after

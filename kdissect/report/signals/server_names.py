@@ -1,28 +1,50 @@
 """One name for each server: its node id if the capture shows it, and an address.
 
-A broker with several listeners has one name, with the address that has the most connections.
+A broker with several listeners has one name, with the address that has the most connections. Metadata names
+the listener that clients use. Other listeners, such as that of replication, belong to the one broker of their
+host, or to the one broker that all others fetch from there as followers.
 """
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kdissect.report.query.node_ids import Address, node_ids
-from kdissect.text import format_address
+from kdissect.text import LOOPBACK_HOSTS, format_address
+
+FETCHER = re.compile(r"broker-(\d{1,9})-fetcher-\d+")
+"""The client id of a replica fetcher, with the node id of the follower."""
+
+Fetcher = tuple[Address, int]
+"""Where a follower fetches, and its node id."""
+
+
+def follower_of(client_id: str | None) -> int | None:
+    """Return the node id of the follower whose replica fetcher has this client id, None for other clients."""
+    match = FETCHER.fullmatch(client_id or "")
+    return int(match[1]) if match else None
 
 
 class ServerNames:
     """The names of servers by address."""
 
-    def __init__(self, addresses: Iterable[Address], brokers: list[dict[str, Any]]) -> None:
-        """Name `addresses` (one for each connection); `brokers` are rows of node id, host and port."""
+    def __init__(
+        self, addresses: Iterable[Address], brokers: list[dict[str, Any]], fetchers: Iterable[Fetcher] = ()
+    ) -> None:
+        """Name `addresses` (one for each connection).
+
+        `brokers` are rows of node id, host and port, `fetchers` the connections of followers.
+        """
         connections = Counter(addresses)
         distinct = sorted(connections, key=lambda address: (-connections[address], str(address)))
-        self.nodes = node_ids(distinct, brokers)
+        advertised = node_ids(distinct, brokers)
+        known = {*advertised.values(), *(row["node_id"] for row in brokers)}
+        more = _other_listeners(distinct, advertised, known, fetchers)
+        self.nodes = advertised | more
         main: dict[int, Address] = {}
-        for address in distinct:
-            if address in self.nodes:
-                main.setdefault(self.nodes[address], address)
+        for address in (*(one for one in distinct if one in advertised), *more):
+            main.setdefault(self.nodes[address], address)
         self._names = {
             address: f"broker {self.nodes[address]} ({_text(main[self.nodes[address]])})"
             if address in self.nodes
@@ -42,6 +64,30 @@ class ServerNames:
     def names(self, hosts: Sequence[str | None], ports: Sequence[int | None]) -> list[str]:
         """Return the names of many addresses."""
         return [self.name(*address) for address in zip(hosts, ports, strict=True)]
+
+
+def _other_listeners(
+    addresses: Sequence[Address], advertised: dict[Address, int], known: set[int], fetchers: Iterable[Fetcher]
+) -> dict[Address, int]:
+    """Return the node of addresses that Metadata does not name, as far as it can be told."""
+    nodes_at: dict[str | None, set[int]] = defaultdict(set)
+    for (host, _), node in advertised.items():
+        nodes_at[host].add(node)
+    followers: dict[Address, set[int]] = defaultdict(set)
+    for address, follower in fetchers:
+        followers[address].add(follower)
+    known = known | {follower for ids in followers.values() for follower in ids}
+    more = {}
+    for address in addresses:
+        if address in advertised:
+            continue
+        here = nodes_at[address[0]]
+        rest = known - followers[address]
+        if len(here) == 1 and address[0] not in LOOPBACK_HOSTS:
+            more[address] = next(iter(here))
+        elif followers[address] and len(rest) == 1:
+            more[address] = next(iter(rest))
+    return more
 
 
 def _text(address: Address) -> str:

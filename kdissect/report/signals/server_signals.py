@@ -22,7 +22,7 @@ from kdissect.report.signals.replicated import REPLICATED
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import REPLIES, WAITS
 from kdissect.report.wording import counted
-from kdissect.text import format_clock, format_duration
+from kdissect.text import LOOPBACK_HOSTS, format_clock, format_duration
 
 SERVER_KINDS = (
     SignalKind("server_silent", "no byte from a server while requests waited", SignalCounts.WAITS),
@@ -212,13 +212,29 @@ def _refusal(context: SignalContext, name: str, rows: Ints, opened: Ints) -> Sig
     again = opened[opened > last]
     end = int(again[0]) if len(again) else None
     until = f"until {format_clock(end)}" if end is not None else "until the end of the capture"
+    talked = facts.talks & (facts.server == facts.server[rows[0]]) & (facts.first_ns < begin)
     return make_signal(
         "attempts_refused",
         (SubjectKind.SERVER, name),
         (begin, end),
-        f"{counted(len(rows), 'attempt')} to connect to {name} were refused from "
-        f"{format_clock(begin)} {until}",
-        measures={"attempts": len(rows), "last_ns": last},
+        f"{counted(len(rows), 'attempt')} to connect to {name} {'was' if len(rows) == 1 else 'were'} refused "
+        f"from {format_clock(begin)} {until}",
+        measures={
+            "attempts": len(rows),
+            "last_ns": last,
+            "talked_ns": int(facts.last_ns[talked].max(initial=0)),
+            "elsewhere": int(_other_address(context, rows)),
+        },
+        clients=context.clients_of(np.flatnonzero(talked)) or context.clients_at(rows),
         requests=len(rows),
         evidence=_connections(context, name, rows, "refused"),
     )
+
+
+def _other_address(context: SignalContext, rows: Ints) -> bool:
+    """Return whether these are attempts at one address of localhost, and its other one serves the port."""
+    columns = context.facts.columns
+    ports, hosts = columns.ints("server_port"), columns.arrow("server_host").to_pylist()
+    tried = {hosts[row] for row in rows.tolist()}
+    others = {hosts[row] for row in np.flatnonzero(context.connections.talks & np.isin(ports, ports[rows]))}
+    return tried <= LOOPBACK_HOSTS and bool((others - tried) & LOOPBACK_HOSTS)

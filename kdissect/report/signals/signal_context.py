@@ -13,7 +13,7 @@ from kdissect.report.model.findings import Finding
 from kdissect.report.partials import Partial
 from kdissect.report.query.connection_facts import KAFKA
 from kdissect.report.query.topic_names import TopicNames
-from kdissect.report.signals.server_names import ServerNames
+from kdissect.report.signals.server_names import ServerNames, follower_of
 from kdissect.report.timeline.grid import Grid
 from kdissect.report.timeline.signal_tables import SIGNAL_GRID
 from kdissect.report.wording import client_text
@@ -56,9 +56,10 @@ class SignalContext:
         columns = self.facts.columns
         self._hosts = columns.arrow("server_host").to_pylist()
         self._ports = columns.arrow("server_port").to_pylist()
-        self.servers = ServerNames(
-            zip(self._hosts, self._ports, strict=True), partial.table(BROKERS).to_pylist()
-        )
+        addresses = list(zip(self._hosts, self._ports, strict=True))
+        followers = map(follower_of, columns.arrow("client_id").to_pylist())
+        fetchers = [(at, node) for at, node in zip(addresses, followers, strict=True) if node is not None]
+        self.servers = ServerNames(addresses, partial.table(BROKERS).to_pylist(), fetchers)
 
     def _span(self) -> tuple[int, int]:
         """Return the first and the last time of the capture."""
@@ -139,3 +140,9 @@ class SignalContext:
         """Return the names of the clients of connections, each once, in order."""
         numbers = np.unique(self.connections.client[rows])
         return tuple(self.client_names[number] for number in numbers.tolist())
+
+    def clients_at(self, rows: Ints) -> tuple[str, ...]:
+        """Return the clients with an id at the hosts of attempts to connect, which have no id themselves."""
+        talking = np.isin(self.connections.host, np.unique(self.connections.host[rows]))
+        talking &= self.connections.talks & self.facts.columns.present("client_id")
+        return self.clients_of(np.flatnonzero(talking))

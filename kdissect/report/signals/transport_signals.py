@@ -7,7 +7,7 @@ advertised_refused       an address that a broker advertises never accepts a con
 tls_handshake_failed     TLS handshakes of a host failed, or one side spoke no TLS
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +26,7 @@ from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
 from kdissect.report.signals.network_signals import host_name
 from kdissect.report.signals.path_series import PathSeries, Standstill
+from kdissect.report.signals.server_names import follower_of
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.wording import client_text, counted, listed
 from kdissect.text import LOOPBACK_HOSTS, format_address, format_clock, format_duration
@@ -42,6 +43,7 @@ SECOND = 10**9
 LARGE_BYTES = 500
 STUCK_REPEATS = 3
 STUCK_SPANS = 2
+PEERS_NAMED = 2
 PASSED_STEPS = 2
 IDLE_NS = 4 * SECOND
 """A middlebox forgets a connection after minutes, some after seconds."""
@@ -110,36 +112,56 @@ def _connection_signal(
 
 
 def _large_segments(context: SignalContext, series: PathSeries) -> Iterator[Signal]:
-    by_sender: dict[str, list[Standstill]] = defaultdict(list)
-    for one in series.standstills:
-        stuck = one.most_repeats >= STUCK_REPEATS or (one.outcome != "acknowledged" and one.repeats)
-        if stuck and one.segment_bytes >= LARGE_BYTES:
-            by_sender[one.sender].append(one)
-    for sender, spans in by_sender.items():
-        receivers = sorted({one.receiver for one in spans})
+    stuck = [
+        one
+        for one in series.standstills
+        if one.segment_bytes >= LARGE_BYTES
+        and (one.most_repeats >= STUCK_REPEATS or (one.outcome != "acknowledged" and one.repeats))
+    ]
+    for host, spans in _by_host(stuck):
+        directions = sorted({(one.sender, one.receiver) for one in spans})
         begin, end = min(one.begin_ns for one in spans), max(one.end_ns for one in spans)
+        smallest = min(one.segment_bytes for one in spans)
         passed = [
             one
-            for receiver in receivers
-            for one in series.steps.get((sender, receiver), ())
+            for direction in directions
+            for one in series.steps.get(direction, ())
             if begin // SECOND < one.begin_ns // SECOND < end // SECOND and one.trip_ns is not None
         ]
-        smallest = min(one.segment_bytes for one in spans)
         largest = max((one.largest_acked for one in passed), default=0)
         if len(spans) < STUCK_SPANS or len(passed) < PASSED_STEPS or not 0 < largest < smallest:
             continue
-        host, peers = host_name(context, sender), [host_name(context, one) for one in receivers]
+        name = host_name(context, host)
+        peers = sorted({host_name(context, one) for pair in directions for one in pair if one != host})
         yield _connection_signal(
             context,
             series,
             "large_segments_stuck",
-            (SubjectKind.HOST, host),
+            (SubjectKind.HOST, name),
             spans,
             None if end >= context.end_ns - 2 * SECOND else end,
-            f"segments of {smallest:,} bytes or more from {host} to {listed(peers, 2)} never arrived "
-            f"from {format_clock(begin)} on, while segments of up to {largest:,} bytes did",
-            {"smallest_stuck_bytes": smallest, "largest_acked_bytes": largest, "spans": len(spans)},
+            f"segments of {smallest:,} bytes or more between {name} and {listed(peers, PEERS_NAMED)} never "
+            f"arrived from {format_clock(begin)} on, while segments of up to {largest:,} bytes did",
+            {
+                "smallest_stuck_bytes": smallest,
+                "largest_acked_bytes": largest,
+                "spans": len(spans),
+                "times": sum(one.repeats for one in spans),
+                "stuck_from": sum(one.sender == host for one in spans),
+                "stuck_to": sum(one.receiver == host for one in spans),
+            },
         )
+
+
+def _by_host(spans: list[Standstill]) -> Iterator[tuple[str, list[Standstill]]]:
+    """Yield the host with the most of these standstills, as sender or receiver, and so on with the rest."""
+    left = spans
+    while left:
+        count = Counter(host for one in left for host in (one.sender, one.receiver))
+        senders = Counter(one.sender for one in left)
+        host = max(sorted(count), key=lambda name: (count[name], senders[name]))
+        yield host, [one for one in left if host in (one.sender, one.receiver)]
+        left = [one for one in left if host not in (one.sender, one.receiver)]
 
 
 # Idle connections
@@ -227,11 +249,9 @@ def _advertised(context: SignalContext) -> Iterator[Signal]:
     """Yield each address that Metadata names, and that nobody could connect to in the whole capture."""
     columns, facts = context.facts.columns, context.connections
     hosts, ports = columns.arrow("server_host").to_pylist(), columns.arrow("server_port").to_pylist()
-    nodes: dict[tuple[str | None, int | None], int] = {}
-    for row in context.partial.table(BROKERS).to_pylist():
-        nodes[row["host"], row["port"]] = row["node_id"]
+    nodes = {(row["host"], row["port"]): row["node_id"] for row in context.partial.table(BROKERS).to_pylist()}
     silent = (columns.ints("bytes_to_server") == 0) & (columns.ints("bytes_to_client") == 0)
-    by_address: dict[tuple[str | None, int | None], list[int]] = defaultdict(list)
+    by_address: dict[Address, list[int]] = defaultdict(list)
     for row, address in enumerate(zip(hosts, ports, strict=True)):
         if address in nodes:
             by_address[address].append(row)
@@ -240,46 +260,58 @@ def _advertised(context: SignalContext) -> Iterator[Signal]:
         failed = silent[rows] & ~columns.present("server_rtt_ns")[rows]
         refused = int((columns.equals("closed", "rst")[rows] & failed).sum())
         waited = context.end_ns - facts.first_ns[rows] >= UNANSWERED_NS
-        begin = int(facts.first_ns[rows].min())
-        same = [other for other, node in nodes.items() if node == nodes[address]]
-        if not failed.all() or not (refused or waited.any()) or not _is_up(context, address, same, rows):
-            continue
-        text, node = format_address(address[0] or "?", address[1]), nodes[address]
-        name = context.servers.of_node(node)
-        name = name if name != text else f"broker {node}"
-        how = "refused" if 2 * refused >= len(rows) else "not answered"
-        yield make_signal(
-            "advertised_refused",
-            (SubjectKind.SERVER, name),
-            (begin, None),
-            f"{name} advertises {text}, where {counted(len(rows), 'attempt')} to connect were {how} "
-            f"from {format_clock(begin)} on",
-            measures={"attempts": len(rows), "refused": refused, "node_id": node},
-            servers=[context.servers.name(*address)],
-            clients=_clients_at(context, rows),
-            requests=len(rows),
-            evidence=[connection_evidence(text, how, select_connections(context.rules, rows))],
-        )
+        if failed.all() and (refused or waited.any()) and _is_up(context, address, nodes[address], rows):
+            yield _advertised_signal(context, address, nodes[address], rows, refused)
 
 
-def _is_up(context: SignalContext, address: Address, same_node: list[Address], attempts: np.ndarray) -> bool:
-    """Return whether the broker of an address talks at another address or port during all `attempts`."""
-    columns, facts = context.facts.columns, context.connections
-    hosts, ports = columns.arrow("server_host").to_pylist(), columns.arrow("server_port").to_pylist()
-    first_ns, last_ns = facts.first_ns[attempts].min(), facts.first_ns[attempts].max()
-    throughout = facts.talks & (facts.first_ns <= first_ns) & (facts.last_ns >= last_ns + UNANSWERED_NS // 2)
-    return any(
-        (host, port) in same_node or (host == address[0] and host not in LOOPBACK_HOSTS)
-        for host, port, talks in zip(hosts, ports, throughout.tolist(), strict=True)
-        if talks and (host, port) != address
+def _advertised_signal(
+    context: SignalContext, address: Address, node: int, rows: np.ndarray, refused: int
+) -> Signal:
+    begin = int(context.connections.first_ns[rows].min())
+    text = format_address(address[0] or "?", address[1])
+    name = context.servers.of_node(node)
+    subject = f"broker {node}" if text in name else name
+    how = "refused" if 2 * refused >= len(rows) else "not answered"
+    attempts = f"{counted(len(rows), 'attempt')} to connect {'was' if len(rows) == 1 else 'were'} {how}"
+    return make_signal(
+        "advertised_refused",
+        (SubjectKind.SERVER, subject),
+        (begin, None),
+        f"{subject} advertises {text} in Metadata, where nobody can connect: {attempts} from "
+        f"{format_clock(begin)} on",
+        measures={"attempts": len(rows), "refused": refused, "node_id": node},
+        servers=[context.servers.name(*address)],
+        clients=context.clients_at(rows),
+        requests=len(rows),
+        evidence=[connection_evidence(text, how, select_connections(context.rules, rows))],
     )
 
 
-def _clients_at(context: SignalContext, rows: np.ndarray) -> tuple[str, ...]:
-    """Return the clients with an id at the hosts of some connections, which may have none themselves."""
-    talking = np.isin(context.connections.host, np.unique(context.connections.host[rows]))
-    talking &= context.connections.talks & context.facts.columns.present("client_id")
-    return context.clients_of(np.flatnonzero(talking))
+def _is_up(context: SignalContext, address: Address, node: int, attempts: np.ndarray) -> bool:
+    """Return whether the broker talks elsewhere during all `attempts`: it serves, or it is a client itself.
+
+    It serves at another address or port. It is a client as a follower, or from its own host.
+    """
+    columns, facts = context.facts.columns, context.connections
+    servers = zip(
+        columns.arrow("server_host").to_pylist(), columns.arrow("server_port").to_pylist(), strict=True
+    )
+    clients = zip(
+        columns.arrow("client_host").to_pylist(), columns.arrow("client_id").to_pylist(), strict=True
+    )
+    first_ns, last_ns = facts.first_ns[attempts].min(), facts.first_ns[attempts].max()
+    throughout = facts.talks & (facts.first_ns <= first_ns) & (facts.last_ns >= last_ns + UNANSWERED_NS // 2)
+    own_host = address[0] if address[0] not in LOOPBACK_HOSTS else None
+    return any(
+        server != address
+        and (
+            context.servers.nodes.get(server) == node
+            or (own_host is not None and own_host in (server[0], host))
+            or follower_of(client) == node
+        )
+        for server, (host, client), talks in zip(servers, clients, throughout.tolist(), strict=True)
+        if talks
+    )
 
 
 # TLS

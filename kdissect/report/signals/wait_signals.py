@@ -5,7 +5,6 @@ requests_open     requests without a response when the capture ends, much longer
 slow_transfer     responses to a client that need long from their first to their last byte
 """
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,6 +16,7 @@ from kdissect.report.findings.connection_evidence import connection_evidence, se
 from kdissect.report.model.incidents import Signal, SubjectKind
 from kdissect.report.signals.kinds import SignalCounts, SignalKind
 from kdissect.report.signals.make_signal import make_signal
+from kdissect.report.signals.server_names import follower_of
 from kdissect.report.signals.signal_context import SignalContext
 from kdissect.report.timeline.signal_tables import PACE, WAITS
 from kdissect.report.wording import client_text, counted
@@ -29,7 +29,6 @@ WAIT_KINDS = (
 )
 
 SECOND = 10**9
-FETCHER = re.compile(r"broker-(\d{1,9})-fetcher-\d+")
 FOLLOWER_SILENT_NS = 3 * SECOND
 """Followers fetch every 500 ms at the latest (replica.fetch.wait.max.ms)."""
 
@@ -58,8 +57,8 @@ def _followers(context: SignalContext, pace: TableColumns) -> Iterator[Signal]:
     )
     pairs: dict[tuple[int, str], list[int]] = {}
     for row, (host, port, client) in enumerate(zip(hosts, ports, clients, strict=True)):
-        if match := FETCHER.fullmatch(client or ""):
-            pairs.setdefault((int(match[1]), context.servers.name(host, port)), []).append(row)
+        if (node := follower_of(client)) is not None:
+            pairs.setdefault((node, context.servers.name(host, port)), []).append(row)
     for (node, leader), rows in sorted(pairs.items()):
         own = np.array(rows)
         if fetches.ints("exchanges")[own].sum() >= FOLLOWER_FETCHES:

@@ -1,6 +1,6 @@
 """One name for each server."""
 
-from kdissect.report.signals.server_names import ServerNames
+from kdissect.report.signals.server_names import ServerNames, follower_of
 
 
 def test_a_broker_with_two_listeners_has_one_name_with_the_busier_address():
@@ -14,3 +14,26 @@ def test_a_server_of_unknown_node_has_its_address():
     names = ServerNames([("10.0.0.1", 9092)], [])
     assert names.name("10.0.0.1", 9092) == "10.0.0.1:9092"
     assert names.of_node(7) == "broker 7"
+
+
+def test_the_replication_listener_belongs_to_the_broker_that_all_others_fetch_from():
+    brokers = [{"node_id": node, "host": "127.0.0.1", "port": 9090 + node} for node in (1, 2, 3)]
+    addresses = [("127.0.0.1", port) for port in (9091, 9092, 9093, 9192)]
+    fetchers = [(("127.0.0.1", 9192), 1), (("127.0.0.1", 9192), 3)]
+    names = ServerNames(addresses, brokers, fetchers)
+    assert names.name("127.0.0.1", 9192) == names.of_node(2) == "broker 2 (127.0.0.1:9092)"
+    unsure = ServerNames(addresses, brokers, fetchers[:1])
+    assert unsure.name("127.0.0.1", 9192) == "127.0.0.1:9192"
+
+
+def test_another_port_of_the_one_broker_of_a_host_is_that_broker():
+    brokers = [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]
+    names = ServerNames([("10.0.0.1", 9092), ("10.0.0.1", 9093), ("10.0.0.2", 9093)], brokers)
+    assert names.name("10.0.0.1", 9093) == "broker 1 (10.0.0.1:9092)"
+    assert names.name("10.0.0.2", 9093) == "10.0.0.2:9093"
+
+
+def test_replica_fetchers_are_known_by_their_client_id():
+    assert follower_of("broker-12-fetcher-0") == 12
+    assert follower_of("broker-12") is None
+    assert follower_of(None) is None

@@ -125,8 +125,24 @@ def test_an_advertised_address_where_nobody_listens() -> None:
     connections = [*pair_connections(), *(attempt(100 + n, 9999, 5 + n) for n in range(6))]
     (incident,) = report_of(traffic(), (), connections, ADVERTISED).incidents
     assert incident.cause == "wrong_advertised_listener"
-    assert f"advertises {BROKER_HOSTS[1]}:9999, where 6 attempts to connect were refused" in incident.headline
+    assert f"advertises {BROKER_HOSTS[1]}:9999 in Metadata, where nobody can connect" in incident.headline
+    assert "6 attempts to connect were refused" in incident.headline
     assert incident.begin_ns == BEGIN + 5 * SECOND
+
+
+def test_a_broker_that_is_seen_only_as_a_follower_is_up() -> None:
+    """On one host, only its replica fetcher shows that broker 3 lives."""
+    here = {"client_host": "127.0.0.1", "server_host": "127.0.0.1"}
+    brokers = [{"node_id": node, "host": "127.0.0.1", "port": port} for node, port in ((1, 9092), (3, 9999))]
+    connections = [row | here for row in pair_connections()]
+    follower = {**connections[0], "connection": 99, "client_id": "broker-3-fetcher-0"}
+    refused = attempt(100, 9999, 5) | here
+    (incident,) = report_of(traffic(), (), [*connections, follower, refused], brokers).incidents
+    assert incident.cause == "wrong_advertised_listener"
+    assert "Broker 3 advertises 127.0.0.1:9999" in incident.headline
+    assert "1 attempt to connect was refused" in incident.headline
+    found = dict(causes(report_of(traffic(), (), [*connections, refused], brokers)))
+    assert "wrong_advertised_listener" not in found
 
 
 def test_an_advertised_address_that_was_open_before_is_not_wrong() -> None:

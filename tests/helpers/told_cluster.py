@@ -1,0 +1,61 @@
+"""Three brokers and their clients told as a story: producers that write steadily, and what goes wrong.
+
+Each producer writes to each broker. `took_ms` is a function of the broker's number and the time in ms.
+"""
+
+from collections.abc import Callable
+
+from kdissect.protocol.api_keys import ApiKey
+from tests.helpers.told_capture import Line, Story
+from tests.helpers.told_groups import produce
+
+NODES = (1, 2, 3)
+HOSTS = tuple(f"10.0.0.{node}" for node in NODES)
+PRODUCERS = ("writer-a", "writer-b", "writer-c")
+METADATA = {
+    "brokers": [
+        {"node_id": node, "host": host, "port": 9092} for node, host in zip(NODES, HOSTS, strict=True)
+    ],
+    "controller_id": 1,
+    "topics": [],
+}
+
+Took = Callable[[int, float], float | None]
+"""How long a request to a broker (number) at a time takes in ms; None if nobody asks it any more."""
+
+
+def name_of(node: int) -> str:
+    """Return the name of a broker in reports."""
+    return f"broker {node} (10.0.0.{node}:9092)"
+
+
+def cluster(
+    took_ms: Took, seconds: float = 30, begin_ms: float = 0, every_ms: int = 150
+) -> tuple[Story, dict[tuple[str, int], Line]]:
+    """Return a story with producers, and their connections by client and broker."""
+    story, lines = Story(), {}
+    for number, client in enumerate(PRODUCERS):
+        for node, host in zip(NODES, HOSTS, strict=True):
+            line = story.connect(f"10.1.0.{number + 1}", (host, 9092), client_id=client, at_ms=begin_ms)
+            lines[client, node] = line
+            line.call(begin_ms + 1, 2, ApiKey.METADATA, 1, {"topics": None}, METADATA)
+            at_ms = begin_ms + 5 + 7 * number + 3 * node
+            while at_ms < 1000 * seconds:
+                took = took_ms(node, at_ms)
+                if took is None:
+                    break
+                produce(line, at_ms, took_ms=took, partition=node, offset=int(at_ms))
+                at_ms += max(every_ms, took + 1)
+    return story, lines
+
+
+def refuse(story: Story, node: int, begin_ms: float, end_ms: float, every_ms: float = 500) -> None:
+    """Have the producers try to connect to a broker that is gone."""
+    at_ms = begin_ms
+    while at_ms < end_ms:
+        for number, client in enumerate(PRODUCERS):
+            host = HOSTS[NODES.index(node)]
+            story.connect(
+                f"10.1.0.{number + 1}", (host, 9092), client_id=client, at_ms=at_ms + number, accepted=False
+            )
+        at_ms += every_ms

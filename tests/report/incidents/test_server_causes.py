@@ -1,0 +1,182 @@
+"""Causes that lie with a server, told as stories of three brokers, and what only looks like them."""
+
+from pathlib import Path
+
+import pytest
+
+from kdissect.protocol.api_keys import ApiKey
+from kdissect.report.model.findings import Severity
+from kdissect.report.model.incidents import Incident
+from tests.helpers.told_capture import T0_MS, Story
+from tests.helpers.told_cluster import NODES, PRODUCERS, Took, cluster, name_of, refuse
+from tests.helpers.told_groups import analyzed, heartbeat, produce
+
+MOMENT_S = 15
+
+
+def warnings(story: Story, tmp_path: Path) -> list[Incident]:
+    """Return the incidents of a story that are no notes; no finding that none explains is a warning."""
+    summary = analyzed(story, tmp_path)
+    loud = [
+        one.name for one in summary.findings if one.incident is None and one.severity is not Severity.NOTE
+    ]
+    assert not loud
+    return [one for one in summary.incidents if one.severity is not Severity.NOTE]
+
+
+def seconds_of(time_ns: int | None) -> float | None:
+    return None if time_ns is None else time_ns / 1e9 - T0_MS / 1000
+
+
+def since(moment_s: float, slow: dict[int, float], usual: float = 3, until_s: float = 99) -> Took:
+    """Return latencies that change at a moment for some brokers."""
+    return lambda node, at_ms: (
+        slow.get(node, usual) + at_ms % 2 if 1000 * moment_s <= at_ms < 1000 * until_s else usual + at_ms % 2
+    )
+
+
+def pause(node: int, begin_s: float, lasted_s: float) -> Took:
+    """Return latencies of a broker that does nothing for a while, and answers all requests afterwards."""
+    begin, end = 1000 * begin_s, 1000 * (begin_s + lasted_s)
+    return lambda at_node, at_ms: (
+        end - at_ms + 2 if at_node == node and begin <= at_ms < end else 3 + at_ms % 2
+    )
+
+
+def test_a_broker_that_is_slow_since_a_moment(tmp_path: Path) -> None:
+    story, _ = cluster(since(MOMENT_S, {2: 80}))
+    (incident,) = warnings(story, tmp_path)
+    assert (incident.cause, incident.subject.name) == ("broker_slow", name_of(2))
+    assert seconds_of(incident.begin_ns) == pytest.approx(MOMENT_S, abs=0.5)
+    assert "for 3 of its 3 clients" in incident.headline
+
+
+@pytest.mark.parametrize(
+    ("slow", "until_s"),
+    [({1: 150, 2: 90, 3: 110}, 99), ({1: 90, 2: 250, 3: 60}, 22), ({2: 80}, MOMENT_S + 3)],
+    ids=["busy host", "busy host for a while", "for a moment"],
+)
+def test_brokers_that_are_slow_together_or_shortly_are_no_warning(
+    slow: dict[int, float], until_s: float, tmp_path: Path
+) -> None:
+    """A host on which all brokers run, or the one that captures, may be busy."""
+    took = since(MOMENT_S, slow, until_s=until_s)
+    story, _ = cluster(took)
+    for node in NODES:
+        member = story.connect("10.1.0.7", (f"10.0.0.{node}", 9092), client_id=f"member-{node}")
+        for at_ms in range(200, 30_000, 500):
+            heartbeat(member, at_ms, "m", 1, took_ms=took(node, at_ms))
+    assert warnings(story, tmp_path) == []
+
+
+def test_slowness_that_the_capture_began_with_is_its_normal(tmp_path: Path) -> None:
+    def took(node: int, at_ms: float) -> float:
+        return 80 + node if at_ms < 8_000 or (node == 2 and at_ms > 20_000) else 3 + node
+
+    assert warnings(cluster(took)[0], tmp_path) == []
+
+
+def test_a_broker_that_is_slow_from_the_beginning(tmp_path: Path) -> None:
+    """The capture begins in the middle of the incident."""
+    story, _ = cluster(since(0, {3: 90}), seconds=20)
+    (incident,) = warnings(story, tmp_path)
+    assert (incident.cause, incident.subject.name) == ("broker_slow", name_of(3))
+    assert "since the capture began" in incident.headline
+
+
+def test_quick_requests_of_another_kind_do_not_hide_that_a_broker_is_slow(tmp_path: Path) -> None:
+    story, _ = cluster(since(MOMENT_S, {2: 60}), every_ms=400)
+    other = story.connect("10.1.0.8", ("10.0.0.2", 9092), client_id="asks-much")
+    for at_ms in range(300, 30_000, 50):
+        other.call(at_ms, 1, ApiKey.FIND_COORDINATOR, 1, {"key": "g"}, {"node_id": 1, "host": "10.0.0.1"})
+    (incident,) = warnings(story, tmp_path)
+    assert (incident.cause, incident.subject.name) == ("broker_slow", name_of(2))
+
+
+def more_requests(story: Story, node: int, begin_s: float, took_ms: float) -> None:
+    for number in range(4):
+        line = story.connect("10.1.0.9", (f"10.0.0.{node}", 9092), client_id=f"loader-{number}")
+        for at_ms in range(int(1000 * begin_s) + number, 30_000, 100):
+            produce(line, at_ms, took_ms=took_ms, partition=node)
+
+
+def test_a_broker_that_is_overloaded_by_a_new_client(tmp_path: Path) -> None:
+    story, _ = cluster(since(MOMENT_S, {1: 90}))
+    more_requests(story, 1, MOMENT_S, 90)
+    incident = warnings(story, tmp_path)[0]
+    assert (incident.cause, incident.subject.name) == ("broker_overloaded", name_of(1))
+    assert "its requests went from" in incident.headline
+
+
+def test_a_broker_that_has_more_requests_and_is_as_quick_is_not_overloaded(tmp_path: Path) -> None:
+    story, _ = cluster(since(MOMENT_S, {}))
+    more_requests(story, 1, MOMENT_S, 4)
+    assert warnings(story, tmp_path) == []
+
+
+@pytest.mark.parametrize("lasted_s", [2.0, 8.0])
+def test_a_broker_that_stood_still_and_came_back(lasted_s: float, tmp_path: Path) -> None:
+    story, _ = cluster(pause(3, MOMENT_S, lasted_s))
+    incident = warnings(story, tmp_path)[0]
+    assert (incident.cause, incident.subject.name) == ("broker_frozen", name_of(3))
+    assert seconds_of(incident.begin_ns) == pytest.approx(MOMENT_S, abs=0.3)
+    assert seconds_of(incident.end_ns) == pytest.approx(MOMENT_S + lasted_s, abs=0.3)
+
+
+def test_a_short_pause_is_no_warning(tmp_path: Path) -> None:
+    story, _ = cluster(pause(3, MOMENT_S, 0.7))
+    assert warnings(story, tmp_path) == []
+
+
+def test_pauses_of_all_brokers_at_all_times_are_normal_for_the_host(tmp_path: Path) -> None:
+    pauses = [pause(node, 4 + 8 * number, 1.6 + 0.3 * number) for number, node in enumerate(NODES)]
+
+    def took(node: int, at_ms: float) -> float:
+        return max(one(node, at_ms) or 0 for one in pauses)
+
+    assert warnings(cluster(took)[0], tmp_path) == []
+
+
+def dies(node: int, at_s: float, length_s: float) -> Story:
+    """Return a story in which a broker dies with requests under way, and refuses attempts afterwards."""
+    story, lines = cluster(
+        lambda at_node, at_ms: None if at_node == node and at_ms > 1000 * at_s - 40 else 3, seconds=length_s
+    )
+    for number, client in enumerate(PRODUCERS):
+        line = lines[client, node]
+        line.ask(1000 * at_s - 1, 3, 1, {"topics": []})
+        line.close(1000 * at_s + number / 10, by_client=False, reset=True)
+    refuse(story, node, 1000 * at_s + 20, 1000 * length_s)
+    return story
+
+
+@pytest.mark.parametrize(("at_s", "length_s"), [(MOMENT_S, 30), (18.5, 20), (2, 5)])
+def test_a_broker_that_died(at_s: float, length_s: float, tmp_path: Path) -> None:
+    """In the midst of a capture, shortly before its end, and in a short one."""
+    incident = warnings(dies(2, at_s, length_s), tmp_path)[0]
+    assert (incident.cause, incident.subject.name) == ("broker_killed", name_of(2))
+    assert seconds_of(incident.begin_ns) == pytest.approx(at_s, abs=0.3)
+    assert "until the end of the capture" in incident.headline
+
+
+def test_a_broker_that_was_gone_before_the_capture_began(tmp_path: Path) -> None:
+    story, _ = cluster(lambda node, _: None if node == 2 else 3, seconds=20)
+    story.lines = [line for line in story.lines if line.server[0] != "10.0.0.2"]
+    refuse(story, 2, 100, 20_000)
+    incident = warnings(story, tmp_path)[0]
+    assert (incident.cause, incident.subject.name) == ("broker_down", name_of(2))
+    assert "is down since the capture began or before: 120 attempts" in incident.headline
+
+
+def test_a_single_broker_with_one_client_that_dies(tmp_path: Path) -> None:
+    story = Story()
+    line = story.connect(client_id="only")
+    for at_ms in range(10, 12_000, 200):
+        produce(line, at_ms, offset=at_ms)
+    line.close(12_001, by_client=False, reset=True)
+    for at_ms in range(12_100, 20_000, 400):
+        story.connect(client_id="only", at_ms=at_ms, accepted=False)
+    incident = warnings(story, tmp_path)[0]
+    assert incident.cause in ("broker_killed", "broker_down")
+    assert "10.0.0.1:9092" in incident.headline
+    assert seconds_of(incident.begin_ns) == pytest.approx(12, abs=0.3)

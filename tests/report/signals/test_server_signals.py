@@ -1,0 +1,45 @@
+"""Attempts to connect that a server refuses, and the other address of localhost, which nobody serves."""
+
+import pytest
+
+from kdissect.report.model.findings import Severity
+from kdissect.report.model.summary import Summary
+from tests.helpers.made_paths import BEGIN, SECOND, pair_connections, report_of
+from tests.helpers.report_rows import Row, connection
+
+HERE = {"client_host": "127.0.0.1", "server_host": "127.0.0.1"}
+
+
+def refused(host: str, seconds: range) -> list[Row]:
+    return [
+        connection(
+            100 + second, client_host=host, server_host=host, server_port=9092, closed="rst",
+            protocol="unknown", bytes_to_server=0, bytes_to_client=0, server_rtt_ns=None, client_id=None,
+            first_time_ns=BEGIN + second * SECOND, last_time_ns=BEGIN + second * SECOND + 1000,
+        )
+        for second in seconds
+    ]  # fmt: skip
+
+
+def loud(summary: Summary) -> set[str]:
+    return {one.cause for one in summary.incidents} | {
+        one.name for one in summary.findings if one.severity is not Severity.NOTE
+    }
+
+
+def test_the_address_of_localhost_that_nobody_serves_is_no_server_that_is_down() -> None:
+    """Clients try ::1 first and go on at 127.0.0.1."""
+    connections = [*(row | HERE for row in pair_connections()), *refused("::1", range(2, 30, 5))]
+    assert "broker_down" not in loud(report_of((), (), connections))
+
+
+@pytest.mark.parametrize(("seconds", "down"), [(range(2, 30, 5), True), (range(2, 3), False)])
+def test_a_server_that_refuses_again_and_again_is_down(seconds: range, down: bool) -> None:
+    connections = [*pair_connections(), *refused("10.0.0.9", seconds)]
+    (found,) = [one for one in report_of((), (), connections).incidents if one.cause == "broker_down"] or [
+        None
+    ]
+    assert (found is not None) == down
+    if found is not None:
+        assert found.subject.name == "10.0.0.9:9092"
+        assert "6 attempts to connect refused until the end of the capture" in found.headline
