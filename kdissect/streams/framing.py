@@ -34,6 +34,12 @@ from kdissect.streams.waiting_queue import waiting_request
 TOKEN_LIMIT = 1 << 20  # bytes: SASL tokens are small; a larger "token" is a lost place
 SHORTEST_TOKEN = 0
 
+TLS_ALERT, TLS_ALERT_MASK = 0x15_03_00_00, 0x7FFF_F8FF
+"""What a TLS alert looks like as a length: type 21, version 3.0 to 3.7, high byte of its length (RFC 8446, 5.1).
+
+A server that wants TLS answers plaintext with one. It is no size of a frame.
+"""
+
 
 class FrameVerdict(IntEnum):
     """What stands where the next frame of a direction should begin, and the number that comes with it."""
@@ -58,7 +64,7 @@ def read_length(state: State, direction: int, offset: int, length: int, shortest
         return FrameVerdict.IMPOSSIBLE, length  # a gap lies within the length
     size = int32_at(state.arena, offset)
     if size < shortest or size > MAX_FRAME:
-        row.oversized_frames += size > MAX_FRAME
+        row.oversized_frames += size > MAX_FRAME and size & TLS_ALERT_MASK != TLS_ALERT
         return FrameVerdict.IMPOSSIBLE, 1
     if held < LENGTH_BYTES + size:
         return FrameVerdict.INCOMPLETE, size

@@ -40,6 +40,7 @@ from kdissect.tables.topic_ids import (
     listening_nodes,
     named_topics,
 )
+from kdissect.tables.unfinished import unfinished
 
 Batches = Mapping[str, pa.RecordBatch]  # by name of the table
 
@@ -155,7 +156,10 @@ def _current_rows(
     wanted: Collection[str],
 ) -> dict[str, pa.RecordBatch]:
     identities = _identities(batch, processor)
-    exchanges, has_fault = exchange_rows(batch, request, response, identities, splits, details.log_ends)
+    ended = unfinished(batch, processor)
+    exchanges, has_fault = exchange_rows(
+        batch, request, response, identities, splits, details.log_ends, ended
+    )
     details.add(batch, request, has_fault)
     details.authentications.add(batch.exchanges, exchanges["error_code"], details.known("sasl_mechanism"))
     return {

@@ -3,7 +3,7 @@
 In come a batch of exchanges and the columns of its requests and responses, out go rows in the same order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -50,16 +50,18 @@ def exchange_rows(
     identities: Int64s,
     splits: Sequence[Split],
     log_ends: LogEnds,
+    ended: Mapping[str, Bools],
 ) -> tuple[pa.RecordBatch, Bools]:
     """Return the rows of a batch in its order, and which of them have a fault.
 
     `identities` has the public number of the connection of each exchange. `log_ends` has what the exchanges
-    before this batch told of the ends of logs, and takes what this batch tells.
+    before this batch told of the ends of logs, and takes what this batch tells. `ended` marks, by side,
+    messages that were not sent in full.
     """
     exchanges = batch.exchanges
     has_request = exchanges["status"] != ORPHAN_RESPONSE
     has_response = exchanges["response"]["start"] > 0
-    faults = _faults(request, response, len(exchanges))
+    faults = _faults(request, response, ended, len(exchanges))
     code = response.spread(response.columns.error_code, 0).astype(np.int64)
     has_error = response.spread(response.columns.has_error, False)
     replica, is_replica = request.integers("replica_id")
@@ -161,10 +163,13 @@ def _files(splits: Sequence[Split]) -> tuple[Int64s, dict[int, str]]:
     return np.array([number[split.name] for split in splits], np.int64), dict(enumerate(names))
 
 
-def _faults(request: MessageColumns, response: MessageColumns, count: int) -> list[str | None]:
+def _faults(
+    request: MessageColumns, response: MessageColumns, ended: Mapping[str, Bools], count: int
+) -> list[str | None]:
     faults: list[str | None] = [None] * count
-    for half, columns in (("request", request), ("response", response)):
-        for row, text in columns.faults().items():
+    for columns in (request, response):
+        for row, text in columns.faults(ended[columns.side]).items():
             earlier = faults[row]
-            faults[row] = f"{half}: {text}" if earlier is None else f"{earlier}; {half}: {text}"
+            own = f"{columns.side}: {text}"
+            faults[row] = own if earlier is None else f"{earlier}; {own}"
     return faults

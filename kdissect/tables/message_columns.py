@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kdissect.protocol.columnar import batch_reader
+from kdissect.protocol.columnar.vm_state import Reason
 from kdissect.protocol.records.batch_summary import FAULT_TEXTS, RecordSetFault
 from kdissect.streams.engine import ExchangeBatch
 from kdissect.streams.flow_state import (
@@ -33,7 +34,7 @@ class MessageColumns:
     def __init__(self, batch: ExchangeBatch, side: str, rows: Int64s) -> None:
         """Read REQUEST_SIDE or RESPONSE_SIDE of the exchanges `rows`, as many as fit into MOST_ROWS."""
         exchanges, frames = batch.exchanges, batch.exchanges[side]
-        self.rows = rows
+        self.rows, self.side = rows, side
         self.count = len(exchanges)
         # Rows of fields, not fields of rows: NumPy copies rows of an array with fields field by field.
         self.columns = batch_reader.read(
@@ -72,10 +73,11 @@ class MessageColumns:
         combine.at(out, self.rows[self.columns.partitions.message], values)
         return out
 
-    def faults(self) -> dict[int, str]:
+    def faults(self, ended: Bools) -> dict[int, str]:
         """Return the fault of each exchange that has one on this side, by row.
 
-        It is the first fault if there are several.
+        It is the first fault if there are several. A message that its sender did not end is not wrong for
+        that: `ended` marks them by exchange, see `unfinished`.
         """
         texts = {}
         partitions = self.columns.partitions
@@ -85,7 +87,9 @@ class MessageColumns:
             partition = partitions.integers("partition")
             suffix = f" of partition {partition.values[row]}" if partition.present[row] else ""
             texts[int(self.rows[partitions.message[row]])] = f"{reason} {place}{suffix}"
-        for message in np.flatnonzero(self.columns.fault_reason).tolist():
+        reasons = self.columns.fault_reason
+        is_wrong = (reasons != Reason.NONE) & ~((reasons == Reason.CUT) & ended[self.rows])
+        for message in np.flatnonzero(is_wrong).tolist():
             text = self.columns.fault_text(message)
             if text is not None:
                 texts[int(self.rows[message])] = text

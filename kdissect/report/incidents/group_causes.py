@@ -88,8 +88,8 @@ GROUP_CAUSES = (
         anchors=("member_restarts",),
         judge=stated(0.9),
         links=FOLLOWS_A_GROUP,
-        needs="one client joins a group as a new member three times or more, on new connections, and ends "
-        "each time",
+        needs="one client joins a group as a new member three times or more, on new connections, and "
+        "ends each time",
         against="different clients join once each, or several of one name live side by side: a deployment",
         means="The client starts again and again, and each time the whole group stops to rebalance.",
         next="why this client ends: its log, its supervisor, its memory",
@@ -127,7 +127,7 @@ GROUP_CAUSES = (
         anchors=("lag_grew",),
         judge=stated(0.8),
         links=FOLLOWS_A_CLIENT,
-        needs="a consumer falls behind for 8 s or more, all the time, by 100 records or more and by a quarter "
+        needs="a consumer falls behind for 8 s or more, all the time, by 100 records or more and a quarter "
         "of what is written; or it stops to fetch while it lives",
         against="a burst, a pause between two polls, a partition that another member took over; it fails, "
         "rebalances, or waits for a quota",
