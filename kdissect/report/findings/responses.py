@@ -25,7 +25,7 @@ from kdissect.report.findings.finding_context import (
     Observation,
 )
 from kdissect.report.wording import counted
-from kdissect.text import format_duration
+from kdissect.text import format_count, format_duration
 
 TIMEOUT_NS = 5 * 10**9
 """Clients wait longer than this for a response before they close; the shortest usual timeouts are 10 s."""
@@ -86,24 +86,24 @@ def unanswered_timeout(context: FindingContext) -> Judgement | None:
 
 def unanswered_cut(context: FindingContext) -> Judgement | None:
     """Requests whose connection closed 1 ms to 5 s later, without those that ending clients leave behind."""
+    ended = [request for request in context.of_kind("unanswered") if 0 <= _waited_ns(request) < TIMEOUT_NS]
     cut = [
         request
-        for request in context.of_kind("unanswered")
-        if CROSSED_NS <= _waited_ns(request) < TIMEOUT_NS and request.api_key not in LEFT_BEHIND
+        for request in ended
+        if _waited_ns(request) >= CROSSED_NS and request.api_key not in LEFT_BEHIND
     ]
     if not cut:
         return None
-    rows = [
-        observed(
-            request.client,
-            f"{request.api} to {server_names([request])}: cut off after "
-            f"{format_duration(_waited_ns(request))}",
-            [request],
-        )
-        for request in cut
-    ]
-    requests = counted(count_exchanges(cut), "request")
-    return Judgement(f"{requests} cut off: the connection closed before the response", rows)
+    rows = []
+    for (client, api, server), group in group_by(
+        cut, lambda request: (request.client, request.api, server_names([request]))
+    ):
+        longest = format_duration(max(map(_waited_ns, group)))
+        after = f"after up to {longest}" if len(group) > 1 else f"after {longest}"
+        rows.append(observed(client, f"{api} to {server}: cut off {after}", group))
+    requests, left = counted(count_exchanges(cut), "request"), count_exchanges(ended) - count_exchanges(cut)
+    others = f" ({format_count(left)} more were left behind by clients that ended)" if left else ""
+    return Judgement(f"{requests} cut off: the connection closed before the response{others}", rows)
 
 
 def leader_moved(context: FindingContext) -> Judgement | None:

@@ -143,3 +143,15 @@ def test_evidence_has_the_time_of_each_of_its_packets():
     place = found["leader_moved"].evidence[0].place
     assert (place.request_packet, place.request_time_ns) == (7, T + 100 * MS)
     assert (place.response_packet, place.response_time_ns) == (9, T + 5100 * MS)
+
+
+def test_cut_requests_add_up_to_what_the_table_says():
+    gone = {"status": "unanswered", "latency_ns": None}
+    rows = [exchange_of(1, at, PRODUCE, 59_000 + at, **gone) for at in range(3)]
+    rows += [exchange_of(1, 3 + at, FETCH, 59_010 + at, **gone) for at in range(4)]
+    summary = report(rows, [], [connection(1)])
+    (cut,) = (finding for finding in summary.findings if finding.name == "unanswered_cut")
+    assert sum(row.figures.unanswered_closed for row in summary.apis) == 7
+    assert cut.title.startswith("3 requests cut off: ")
+    assert cut.title.endswith(" (4 more were left behind by clients that ended)")
+    assert [row.count for row in cut.evidence] == [3]
