@@ -33,7 +33,7 @@ from kdissect.text import LOOPBACK_HOSTS, format_duration, format_share, format_
 WINDOW_S, NS_PER_S = 10, 10**9
 MANY_METADATA = 50
 MANY_CONNECTIONS = 30
-EMPTY_FETCHES, EMPTY_PER_SECOND = 100, 20
+EMPTY_FETCHES, EMPTY_PER_SECOND = 100, 5
 BATCHES, FEW_RECORDS, SMALL_BATCH = 500, 2.0, 1024
 SAVED_BYTES, SAVED_PART = 64 << 10, 0.25
 
@@ -114,17 +114,16 @@ def connection_churn(context: FindingContext) -> Judgement | None:
 
 
 def empty_fetches(context: FindingContext) -> Judgement | None:
-    """Connections with 100 or more empty fetches, 20 or more a second."""
+    """Clients with 100 or more empty fetches that were answered at once, 5 or more a second."""
     rows = []
-    for (client, _), fetches in group_by(
-        context.of_kind("empty_fetch"), lambda fetch: (fetch.client, str(fetch.location.connection))
-    ):
+    for (client,), fetches in group_by(context.of_kind("empty_fetch"), lambda fetch: (fetch.client,)):
         count, seconds = count_exchanges(fetches), max(span_ns(fetches) / NS_PER_S, 1.0)
         if count >= EMPTY_FETCHES and count / seconds >= EMPTY_PER_SECOND:
-            detail = f"{count / seconds:.0f} empty fetches a second, each answered at once"
+            connections = counted(len({fetch.location.connection for fetch in fetches}), "connection")
+            detail = f"{count / seconds:.0f} empty fetches a second on {connections}, each answered at once"
             rows.append(observed(client, detail, fetches))
-    connections = counted(len(rows), "connection")
-    return Judgement(f"Empty fetches in a tight loop on {connections}", rows) if rows else None
+    title = f"Fetches in a tight loop that return nothing, by {counted(len(rows), 'client')}"
+    return Judgement(title, rows) if rows else None
 
 
 def _produced(context: FindingContext) -> Iterator[tuple[str, TopicUse]]:

@@ -42,6 +42,7 @@ FOLLOWS_A_LOST_SERVER = (
             "metadata_storm",
             "follower_silent",
             "requests_open",
+            "empty_fetch_loop",
         ),
         Relation.ANYWHERE,
         before_ns=15 * SECOND,
@@ -197,6 +198,7 @@ CAUSES = (
         links=(
             Link(("errors_repeated", "retriable_errors_lasted"), Relation.TOPIC),
             Link(("errors_repeated", "retriable_errors_lasted"), Relation.CLIENT),
+            Link(("empty_fetch_loop",), Relation.ANYWHERE),
         ),
         needs="writes refused with NOT_ENOUGH_REPLICAS",
         against="",

@@ -130,3 +130,19 @@ def test_a_refusal_that_lasts_to_the_end_says_so():
     back = [*refused_syns(3), connection(1, first_time_ns=T + 90 * SECOND)]
     (finding,) = report([], [], back).findings
     assert "not open again" not in finding.evidence[0].detail
+
+
+def test_a_loop_of_empty_fetches_counts_over_all_connections_of_a_client():
+    """2,550 of them on two connections, 15 a second on each: below a threshold for each connection."""
+    loop = [
+        exchange_of(1 + at % 2, at // 2, FETCH, 33 * at, MS, request_packet=2 * at, response_packet=2 * at + 1)
+        for at in range(600)
+    ]
+    (found,) = (
+        finding
+        for finding in report(loop, produced(1, 1), [connection(1), connection(2)]).findings
+        if finding.name == "empty_fetch_loop"
+    )
+    assert [row.detail.split(",")[0] for row in found.evidence] == [
+        "30 empty fetches a second on 2 connections"
+    ]
