@@ -16,6 +16,7 @@ from tests.helpers.report_rows import (
     PRODUCE,
     SECOND,
     connection,
+    exchange_of,
     many,
     produced,
     report,
@@ -134,13 +135,12 @@ def test_a_refusal_that_lasts_to_the_end_says_so():
 
 def test_a_loop_of_empty_fetches_counts_over_all_connections_of_a_client():
     """2,550 of them on two connections, 15 a second on each: below a threshold for each connection."""
-    loop = [
-        exchange_of(1 + at % 2, at // 2, FETCH, 33 * at, MS, request_packet=2 * at, response_packet=2 * at + 1)
-        for at in range(600)
-    ]
+    loop = [exchange_of(1 + at % 2, at // 2, FETCH, 33 * at, MS, client_id="app") for at in range(600)]
     (found,) = (
         finding
-        for finding in report(loop, produced(1, 1), [connection(1), connection(2)]).findings
+        for finding in report(
+            loop, produced(1, 1), [connection(number, client_host="10.1.0.1") for number in (1, 2)]
+        ).findings
         if finding.name == "empty_fetch_loop"
     )
     assert [row.detail.split(",")[0] for row in found.evidence] == [
