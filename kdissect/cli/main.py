@@ -22,6 +22,9 @@ from kdissect.spark.startup.block_pandas import block_pandas
 from kdissect.spark.startup.switch import Shortcut, is_on
 from kdissect.text import escape_control
 
+WITHOUT_END = ("watch",)
+"""Commands that read more than there is at their start: the compiler always pays."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, by default that of the process. Return the exit code (see `ExitCode`)."""
@@ -34,7 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if is_on(Shortcut.BLOCK_PANDAS):
             block_pandas()
         paths = getattr(arguments, "paths", [])
-        uncompiled = is_on(Shortcut.UNCOMPILED_FIRST_RUN) and kernel_cache.run_uncompiled(paths)
+        uncompiled = (
+            arguments.command not in WITHOUT_END
+            and is_on(Shortcut.UNCOMPILED_FIRST_RUN)
+            and kernel_cache.run_uncompiled(paths)
+        )
         run = getattr(import_module(f"kdissect.cli.{arguments.command}"), arguments.command)
         done: int = run(arguments) or ExitCode.DONE
         sys.stdout.flush()

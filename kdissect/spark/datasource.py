@@ -5,6 +5,8 @@ Options: `table` (any of `tables.TABLES`; exchanges if nothing is said), `path` 
 descriptors of some connections, a few bytes for each packet, and reads payload by offset from the captures,
 which every worker must see under the same path. Topic ids get names from the whole capture: for the table
 `partitions` planning goes through pass two once to learn them.
+
+A stream (`spark.readStream`) has the table `files`: closed captures of a directory (`watch.file_stream`).
 """
 
 import tempfile
@@ -12,7 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -20,6 +27,7 @@ from kdissect.capture.index.splits import Split
 from kdissect.spark import tasks
 from kdissect.spark.arrow_ipc import from_blob, to_blob
 from kdissect.spark.partitioning import partition_buckets
+from kdissect.spark.watch.file_stream import FILES, FileStream
 from kdissect.streams.tls.keylog import (
     NO_KEYS,
     KeyLog,
@@ -30,6 +38,7 @@ from kdissect.tables.schemas import TABLES
 PARTITION_BYTES = 32 << 20  # capture bytes to a partition
 MOST_PARTITIONS = 256
 DEFAULT_TABLE = "exchanges"
+FILE_TABLE = "files"  # of a stream
 
 
 class CaptureSource(DataSource):
@@ -40,9 +49,9 @@ class CaptureSource(DataSource):
         """Return the name of the format."""
         return "kdissect"
 
-    def schema(self) -> StructType:
+    def schema(self) -> StructType | str:
         """Return the columns of the requested table."""
-        return from_arrow_schema(TABLES[self.table])
+        return FILES if self._is_stream else from_arrow_schema(TABLES[self.table])
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - the table decides
         """Return the reader. Raise ValueError without a path."""
@@ -51,6 +60,16 @@ class CaptureSource(DataSource):
         port = self.options.get("port")
         ports = () if port is None else (int(port),)
         return CaptureReader(self.table, str(self.options["path"]), ports, self.options.get("keylog"))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
+        """Return the reader of a stream, which has capture files and no other table. Raise ValueError."""
+        if not self._is_stream:
+            raise ValueError(f"a stream has the table {FILE_TABLE!r} only")
+        return FileStream(self.options)
+
+    @property
+    def _is_stream(self) -> bool:
+        return self.options.get("table") == FILE_TABLE
 
     @property
     def table(self) -> str:

@@ -34,7 +34,7 @@ from kdissect.tables.topic_ids import KNOWN_NAMES
 NS_PER_S = 1_000_000_000
 
 
-class Patience(NamedTuple):
+class AgeLimits(NamedTuple):
     """How long a connection may be silent before it is over."""
 
     idle_ns: int = (
@@ -87,13 +87,13 @@ class Dissection:
             for batch in self._processor.feed(split_pieces):
                 yield from exchange_tables(batch, self._processor, self._details, self._splits, self._wanted)
 
-    def aged(self, now_ns: int, patience: Patience) -> Aged:
+    def aged(self, now_ns: int, age_limits: AgeLimits) -> Aged:
         """Return the connections that are over at a time of the captures (ns since the epoch)."""
         known = array_of(self._processor.state.connections)[: self.connections]
         silent_ns = now_ns - known["last_ns"]
-        over = (known["ended"] != OPEN) & (silent_ns >= patience.closed_ns)
+        over = (known["ended"] != OPEN) & (silent_ns >= age_limits.closed_ns)
         over[self._processor.replaced()] = True
-        idle = ~over & (silent_ns >= patience.idle_ns)
+        idle = ~over & (silent_ns >= age_limits.idle_ns)
         return Aged(np.flatnonzero(over | idle), int(idle.sum()))
 
     def every_row(self) -> Int64s:

@@ -10,10 +10,10 @@ from kdissect.capture.segment_index import PIECES
 from kdissect.spark import tasks
 from kdissect.streams.carry.value_bytes import from_bytes, to_bytes
 from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
-from kdissect.tables.dissection import Dissection, Patience
+from kdissect.tables.dissection import AgeLimits, Dissection
 from kdissect.tables.schemas import TABLES
 
-ENDLESS = Patience(1 << 62, 1 << 62)
+ENDLESS = AgeLimits(1 << 62, 1 << 62)
 WANTED = tuple(name for name in TABLES if name != "connections")
 
 
@@ -41,7 +41,7 @@ def in_batches(
     splits: Sequence[Split],
     cuts: Sequence[int],
     keys: KeyLog = NO_KEYS,
-    patience: Patience = ENDLESS,
+    age_limits: AgeLimits = ENDLESS,
     sizes: list[int] | None = None,
 ) -> Iterable[dict[str, pa.RecordBatch]]:
     """Yield batches of tables of splits that are dissected in batches, which end before the splits `cuts`.
@@ -60,7 +60,7 @@ def in_batches(
         yield from dissection.feed(mine)
         last_ns = [part["last_time_ns"].to_numpy().max() for part in pieces[:stop] if len(part)]
         is_last = stop == len(splits)
-        over = dissection.aged(max(last_ns, default=0), patience).rows
+        over = dissection.aged(max(last_ns, default=0), age_limits).rows
         over = dissection.every_row() if is_last else over
         yield from dissection.end(over)
         data = to_bytes(dissection.carried(over))

@@ -14,7 +14,7 @@ from kdissect.capture.index.splits import Split
 from kdissect.capture.inputs import open_inputs
 from kdissect.streams.tls.keylog import KeyLog, keys_for
 from kdissect.tables.build import dissect_batches
-from kdissect.tables.dissection import NS_PER_S, Dissection, Patience
+from kdissect.tables.dissection import NS_PER_S, AgeLimits, Dissection
 from tests.helpers.in_batches import WANTED, in_batches, pieces_of, rows_in_order
 from tests.streams.test_hostile import wrecks_of, write
 
@@ -81,7 +81,7 @@ def test_connections_that_are_over_are_not_carried_on() -> None:
     splits, keys = splits_of(CAPTURES / "refusals.pcapng", 20_000)
     expected = rows_in_order(dissect_batches(pieces_of(splits), splits, keys, WANTED))
     sizes: list[int] = []
-    quick = Patience(idle_ns=1 << 62, closed_ns=NS_PER_S // 4)
+    quick = AgeLimits(idle_ns=1 << 62, closed_ns=NS_PER_S // 4)
     cuts = list(range(1, len(splits)))
     same(expected, rows_in_order(in_batches(splits, cuts, keys, quick, sizes)))
     all_kept: list[int] = []
@@ -95,10 +95,10 @@ def test_idle_connections_are_given_up_and_counted() -> None:
     dissection = Dissection(splits[:2], keys, WANTED)
     pieces = pieces_of(splits[:2])
     list(dissection.feed(pieces))
-    patience = Patience(idle_ns=60 * NS_PER_S)
+    age_limits = AgeLimits(idle_ns=60 * NS_PER_S)
     soon_ns = max(part["last_time_ns"].to_numpy().max() for part in pieces)
-    assert not dissection.aged(soon_ns, patience).idle
-    aged = dissection.aged(soon_ns + 400 * NS_PER_S, patience)
+    assert not dissection.aged(soon_ns, age_limits).idle
+    aged = dissection.aged(soon_ns + 400 * NS_PER_S, age_limits)
     assert aged.rows.tolist() == list(range(dissection.connections))
     assert 0 < aged.idle <= len(aged.rows)
     ended = [batch["connections"] for batch in dissection.end(aged.rows) if "connections" in batch]

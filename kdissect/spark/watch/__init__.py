@@ -1,0 +1,6 @@
+"""Captures that never end, on Spark Structured Streaming: see docs/watch.md.
+
+`closed_files` and `file_journal` decide which files there are, and in which order. `file_stream` offers them
+to Spark, `batch_step` dissects a batch of them in tasks, and `hour_writer` writes its rows. `batch_store`
+keeps state and rows of each batch exactly once, and `watch_query` runs all of it.
+"""

@@ -1,0 +1,167 @@
+"""What one task does with its connections of a batch: state and descriptors in, rows and state out.
+
+A task reads the state that the batch before left for its partition, dissects the descriptors of this batch,
+ends connections that are over, and writes rows and state into the folders of this attempt. It changes nothing
+else, so an attempt that fails, or is done twice, leaves nothing that counts (`batch_store`).
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kdissect.capture.flow_table import BUCKETS
+from kdissect.capture.index.splits import Split
+from kdissect.report.aggregate.histogram import add_up, bucket_of, percentiles
+from kdissect.spark import tasks
+from kdissect.spark.arrow_ipc import Blob, ordered_by_split, to_blob
+from kdissect.spark.watch.hour_writer import HourWriter
+from kdissect.streams.carry.value_bytes import from_bytes, to_bytes
+from kdissect.streams.tls.keylog import NO_KEYS, KeyLog
+from kdissect.tables.build import Batches
+from kdissect.tables.dissection import AgeLimits, Dissection
+from kdissect.tables.schemas import TABLES
+
+DEFAULT_AGES = AgeLimits()
+WANTED = tuple(table for table in TABLES if table != "connections")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """What the tasks of a batch share."""
+
+    batch: int
+    splits: tuple[Split, ...]
+    ports: tuple[int, ...]
+    partitions: int
+    state_before: str | None  # folder; None for the first batch
+    state_after: str  # folder of this attempt
+    out: str | None  # folder of this attempt; None: rows are counted only
+    now_ns: int  # latest time of the captures so far
+    is_last: bool = False  # all connections end
+    names: dict[str, str] = field(default_factory=dict)
+    keys: KeyLog = NO_KEYS
+    age_limits: AgeLimits = DEFAULT_AGES
+
+
+@dataclass(slots=True)
+class BatchFigures:
+    """What a batch came to; figures of tasks add up."""
+
+    rows: dict[str, int] = field(default_factory=dict)  # by table
+    unanswered: int = 0
+    errors: int = 0
+    latency: dict[int, int] = field(default_factory=dict)  # exchanges by bucket of their service time
+    open: int = 0  # connections
+    aged: int = 0  # connections that were given up because nothing continued them
+    state_bytes: int = 0
+    names: dict[str, str] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)  # paths below `out`
+
+    def add(self, other: "BatchFigures") -> None:
+        """Add the figures of another task."""
+        for name, count in other.rows.items():
+            self.rows[name] = self.rows.get(name, 0) + count
+        for bucket, count in other.latency.items():
+            self.latency[bucket] = self.latency.get(bucket, 0) + count
+        for name in ("unanswered", "errors", "open", "aged", "state_bytes"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.names |= other.names
+        self.files += other.files
+
+    def percentiles(self, per_mille: Sequence[int]) -> list[int | None]:
+        """Return percentiles of the service time in ns; None without any exchange that has one.
+
+        An exchange that was nothing but a wait by design (`tables.long_polls`) has none.
+        """
+        if not self.latency:
+            return [None] * len(per_mille)
+        buckets, counts = (np.array(part, np.int64) for part in zip(*self.latency.items(), strict=True))
+        counted = add_up(np.zeros(len(buckets), np.int64), buckets, counts)
+        return [int(values[0]) for values in percentiles(counted, 1, per_mille)]
+
+    def count(self, tables: Batches) -> None:
+        """Count the rows of a batch of tables."""
+        for name in TABLES:
+            if name in tables and tables[name].num_rows:
+                self.rows[name] = self.rows.get(name, 0) + tables[name].num_rows
+        if "exchanges" in tables:
+            self._count_exchanges(tables["exchanges"])
+
+    def _count_exchanges(self, exchanges: pa.RecordBatch) -> None:
+        self.unanswered += int(pc.sum(pc.equal(exchanges["status"], "unanswered")).as_py() or 0)
+        self.errors += int(pc.sum(pc.not_equal(exchanges["error_code"], 0)).as_py() or 0)
+        timed = exchanges["latency_ns"].is_valid().to_numpy(zero_copy_only=False)
+        latency, waited = (exchanges[name].fill_null(0).to_numpy() for name in ("latency_ns", "wait_ns"))
+        service = (latency - waited)[timed & ~((waited > 0) & (waited >= latency))]
+        buckets, counts = np.unique(bucket_of(np.maximum(service, 0)), return_counts=True)
+        for bucket, count in zip(buckets.tolist(), counts.tolist(), strict=True):
+            self.latency[bucket] = self.latency.get(bucket, 0) + count
+
+
+def scan_step(ordinals: Iterable[int], plan: BatchPlan) -> Iterator[tuple[int, Blob]]:
+    """Return the descriptors of splits by partition."""
+    for ordinal in ordinals:
+        for pieces in tasks.scan_step([pa.record_batch({"split": [ordinal]})], plan.splits, plan.ports):
+            for partition, rows in tasks.split_by_partition(pieces, partition_of_bucket(plan.partitions)):
+                yield partition, (ordinal, to_blob(rows))
+
+
+def partition_of_bucket(partitions: int) -> NDArray[np.int16]:
+    """Return the partition of each bucket of connections: the same in every batch."""
+    return (np.arange(BUCKETS) % partitions).astype(np.int16)
+
+
+def batch_step(partition: int, rows: Iterable[tuple[int, Blob]], plan: BatchPlan) -> Iterator[BatchFigures]:
+    """Do the work of one partition of a batch. Return its figures."""
+    name = state_name(partition)
+    carried = None
+    if plan.state_before is not None:
+        path = Path(plan.state_before, name)
+        carried = from_bytes(path.read_bytes(), str(path))
+    dissection = Dissection(plan.splits, plan.keys, WANTED, carried=carried)
+    figures = BatchFigures()
+    writer = HourWriter(Path(plan.out), plan.batch, partition) if plan.out is not None else None
+
+    def take(batches: Iterable[Batches]) -> None:
+        for batch in batches:
+            tables = dict(batch)
+            figures.names |= tasks.topic_names(tasks.name_pairs(batch["names"])) if "names" in batch else {}
+            if "partitions" in tables:
+                tables["partitions"] = tasks.with_topics(tables["partitions"], plan.names | figures.names)
+            figures.count(tables)
+            if writer is not None:
+                writer.add(tables)
+
+    take(dissection.feed(ordered_by_split(blob for _, blob in rows)))
+    aged = dissection.aged(plan.now_ns, plan.age_limits)
+    over = dissection.every_row() if plan.is_last else aged.rows
+    take(dissection.end(over))
+    figures.aged, figures.open = aged.idle, dissection.connections - len(over)
+    state = to_bytes(dissection.carried(over))
+    figures.state_bytes = len(state)
+    _write_private(Path(plan.state_after, name), state)
+    if writer is not None:
+        figures.files = writer.close()
+    pa.default_memory_pool().release_unused()
+    yield figures
+
+
+def state_name(partition: int) -> str:
+    """Return the name of the file with the state of a partition."""
+    return f"part-{partition:03}"
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its user may read, since it may hold secrets of TLS sessions."""
+    part = path.with_suffix(f".{os.getpid()}")
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)

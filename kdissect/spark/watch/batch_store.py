@@ -1,0 +1,215 @@
+"""What a watch keeps: the state of connections and the rows of each batch, exactly once.
+
+    <checkpoint>/watch.json          what the run is about: it must be the same when it goes on
+    <checkpoint>/files.jsonl         the journal of files (`file_journal`)
+    <checkpoint>/spark/              Spark's own record of batches
+    <checkpoint>/commit.json         the last batch that counts: number, time of the captures, names of topics
+    <checkpoint>/state/00000012/     the state after that batch, a file for each partition
+    <out>/<table>/hour=…/batch-00000012-003.parquet
+
+Tasks write into folders of an attempt. `commit` moves these files to their places and then replaces
+commit.json, which alone makes the batch count. A run that ends before that, at whatever moment, has done
+nothing: `BatchStore` begins with the removal of everything that belongs to no committed batch, and the batch
+is done again from the state of the one before. Rows of the next batch may be seen by readers a moment before
+commit.json names it.
+
+The checkpoint is private, since states hold bytes of messages and secrets of TLS sessions. A lock on it
+keeps a second run away.
+"""
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kdissect.errors import OutputError, UserError
+from kdissect.spark.watch.hour_writer import batch_of, write_names
+from kdissect.streams.carry.value_bytes import CarriedStateError
+
+FORMAT = 1
+ATTEMPT = ".attempt-"
+FILES = "batch-*.parquet"
+
+
+class CheckpointError(UserError):
+    """A checkpoint cannot be used; the message is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The last batch that counts, -1 before the first."""
+
+    batch: int = -1
+    now_ns: int = 0  # latest time of the captures so far
+    taken: int = 0  # number of the next file of the journal
+    files: int = 0  # captures that were read, in all
+    lost: int = 0  # captures that were gone, or could not be read, when it was their turn
+    aged: int = 0  # connections that nobody continued
+    finished: bool = False  # all connections have ended: nothing can go on
+    rows: dict[str, int] = field(default_factory=dict)  # in all, by table
+    names: dict[str, str] = field(default_factory=dict)  # of topics, by id
+
+
+class Attempt:
+    """The folders into which the tasks of one attempt at a batch write."""
+
+    def __init__(self, checkpoint: Path, out: Path | None) -> None:
+        name = f"{ATTEMPT}{secrets.token_hex(8)}"
+        self.state = checkpoint / "state" / name
+        self.state.mkdir(parents=True, mode=0o700)
+        self.out = None if out is None else out / name
+        if self.out is not None:
+            self.out.mkdir(parents=True)
+
+    def end(self) -> None:
+        """Remove what is left of the folders."""
+        for folder in (self.state, self.out):
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+class BatchStore:
+    """See the module's text."""
+
+    def __init__(self, checkpoint: Path, out: Path | None, about: Mapping[str, Any]) -> None:
+        """Open a checkpoint, or begin one. Raise CheckpointError, OutputError, CarriedStateError.
+
+        `about` says what the run depends on; one that goes on must say the same.
+        """
+        self.checkpoint, self.out = checkpoint, out
+        try:
+            checkpoint.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock = _locked(checkpoint / "lock")
+            _check_same(checkpoint / "watch.json", {"format": FORMAT, **about})
+            if out is not None:
+                out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError.of(error.filename or checkpoint, error) from None
+        self.last = _read_commit(checkpoint / "commit.json")
+        self._clean()
+
+    def close(self) -> None:
+        """Release the lock of the checkpoint."""
+        os.close(self._lock)
+
+    @property
+    def journal(self) -> Path:
+        """The file of the journal."""
+        return self.checkpoint / "files.jsonl"
+
+    @property
+    def spark(self) -> Path:
+        """The folder of Spark's own checkpoint."""
+        return self.checkpoint / "spark"
+
+    def state(self) -> Path | None:
+        """Return the folder with the state after the last batch; None before the first."""
+        return self._state_of(self.last.batch) if self.last.batch >= 0 else None
+
+    def attempt(self) -> Attempt:
+        """Begin an attempt at the next batch."""
+        return Attempt(self.checkpoint, self.out)
+
+    def commit(self, attempt: Attempt, commit: Commit, files: list[str]) -> None:
+        """Make a batch count, whose tasks wrote `files`. Raise OutputError if there is no room."""
+        try:
+            state = self._state_of(commit.batch)
+            attempt.state.rename(state)
+            if attempt.out is not None and self.out is not None:
+                new_names = {
+                    topic: name for topic, name in commit.names.items() if topic not in self.last.names
+                }
+                for path in [*files, *write_names(attempt.out, commit.batch, new_names)]:
+                    (self.out / path).parent.mkdir(parents=True, exist_ok=True)
+                    (attempt.out / path).replace(self.out / path)
+            _replace(self.checkpoint / "commit.json", json.dumps(asdict(commit)))
+        except OSError as error:
+            raise OutputError.of(self.out or self.checkpoint, error) from None
+        before = self.state()
+        self.last = commit
+        if before is not None:
+            shutil.rmtree(before, ignore_errors=True)
+        attempt.end()
+
+    def _state_of(self, batch: int) -> Path:
+        return self.checkpoint / "state" / f"{batch:08}"
+
+    def _clean(self) -> None:
+        """Remove what belongs to no committed batch."""
+        for folder in (self.checkpoint / "state", self.out):
+            for attempt in folder.glob(f"{ATTEMPT}*") if folder is not None else ():
+                shutil.rmtree(attempt, ignore_errors=True)
+        for state in (self.checkpoint / "state").glob("[0-9]*"):
+            if int(state.name) != self.last.batch:
+                shutil.rmtree(state, ignore_errors=True)
+        if self.out is not None:
+            for pattern in (f"*/hour=*/{FILES}", f"*/{FILES}"):
+                for path in self.out.glob(pattern):
+                    if batch_of(path.name) > self.last.batch:
+                        path.unlink(missing_ok=True)
+
+
+def _locked(path: Path) -> int:
+    """Return the descriptor of a lock that ends with this process. Raise CheckpointError if it is taken.
+
+    A lock by `lockf` belongs to this process alone. Spark may outlive it for a moment, and does not keep it.
+    """
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise CheckpointError(f"another watch uses the checkpoint {path.parent}") from None
+    return lock
+
+
+def _check_same(path: Path, about: Mapping[str, Any]) -> None:
+    """Write what a run is about, or raise CheckpointError if it was another one."""
+    with suppress(FileNotFoundError):
+        known = _read_json(path)
+        different = [name for name in {**known, **about} if known.get(name) != about.get(name)]
+        if different:
+            raise CheckpointError(
+                f"the checkpoint {path.parent} belongs to a watch with another {different[0]}: "
+                f"{known.get(different[0])}"
+            )
+        return
+    _replace(path, json.dumps(dict(about)))
+
+
+def _read_commit(path: Path) -> Commit:
+    with suppress(FileNotFoundError):
+        try:
+            return Commit(**_read_json(path))
+        except TypeError:
+            raise CarriedStateError(f"{path} was written by another version of kdissect") from None
+    return Commit()
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+    except ValueError:
+        raise CarriedStateError(f"{path} is damaged") from None
+    return found
+
+
+def _replace(path: Path, text: str) -> None:
+    """Replace a file in one step that survives a loss of power."""
+    part = path.with_suffix(".part")
+    with part.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,195 @@
+"""The journal of a watch: every file that was taken, numbered in the order in which files are read.
+
+The offset of the stream is a number of this journal, so a batch that is done again has the same files in the
+same order. The journal is a file of JSON lines in the checkpoint. A line is written and synced before its
+number is offered; a last line that a killed process left unfinished was never offered, and is cut off.
+
+A ring writes new files under old names. So a file is known by its path and the first bytes, which hold the
+time of its first packet. A file that grew after it was taken is not taken again: what was added is not read,
+and the file is reported once.
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+from kdissect.spark.watch.closed_files import HEAD_BYTES, SeenFile, list_files
+from kdissect.streams.carry.value_bytes import CarriedStateError
+
+LOCK_SECONDS, POLL_SECONDS = 30.0, 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class TakenFile:
+    """A line of the journal: a file as it was when it was taken."""
+
+    number: int
+    path: str
+    size: int
+    modified_ns: int
+    head: str  # digest of its first bytes
+    head_bytes: int
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the file is still the one that was taken, however much it has grown."""
+        try:
+            return head_of(self.path, self.head_bytes) == self.head
+        except OSError:
+            return False
+
+
+class FileJournal:
+    """See the module's text. A process that has it open keeps others away until it ends."""
+
+    def __init__(self, path: Path, patience_s: float = LOCK_SECONDS) -> None:
+        """Read a journal, or begin one. Raise CarriedStateError for a damaged one or one in use, OSError."""
+        self._path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(path.with_suffix(".lock"), patience_s)
+        with path.open("ab+") as file:
+            file.seek(0)
+            data = file.read()
+            whole = data.rfind(b"\n") + 1
+            if whole < len(data):
+                file.truncate(whole)
+        self._lines = _lines_of(path, data[:whole])
+        self._latest = {line.path: line for line in self._lines}
+        self.grown: set[str] = set()
+
+    def close(self) -> None:
+        """Release the lock of the journal."""
+        os.close(self._lock)
+
+    @property
+    def next_number(self) -> int:
+        """The number that the next file gets."""
+        return self._lines[-1].number + 1 if self._lines else 0
+
+    def files(self, start: int, stop: int) -> list[TakenFile]:
+        """Return the files with the numbers from `start` to before `stop`. Raise CarriedStateError."""
+        found = [line for line in self._lines if start <= line.number < stop]
+        if [line.number for line in found] != list(range(start, stop)):
+            raise CarriedStateError(f"{self._path} does not hold the files {start} to {stop - 1} any more")
+        return found
+
+    def new_files(self, closed: Iterable[SeenFile]) -> list[TakenFile]:
+        """Return the closed files that were not taken yet, in their order, numbered from `next_number` on."""
+        found: list[TakenFile] = []
+        for file in closed:
+            known = self._latest.get(file.path)
+            if known is not None and (file.size, file.modified_ns) == (known.size, known.modified_ns):
+                continue
+            try:
+                if known is not None and head_of(file.path, known.head_bytes) == known.head:
+                    self._note_growth(file, known)
+                    continue
+                length = min(file.size, HEAD_BYTES)
+                digest = head_of(file.path, length)
+            except OSError:
+                continue  # its ring has removed it
+            number = self.next_number + len(found)
+            found.append(TakenFile(number, *file, digest, length))
+        return found
+
+    def take(self, files: Sequence[TakenFile]) -> None:
+        """Write files into the journal, numbered from `next_number` on. Raise OSError."""
+        if not files:
+            return
+        text = "".join(json.dumps(asdict(file), separators=(",", ":")) + "\n" for file in files)
+        with self._path.open("ab") as out:
+            out.write(text.encode())
+            out.flush()
+            os.fsync(out.fileno())
+        self._lines += files
+        self._latest |= {file.path: file for file in files}
+
+    def forget(self, before: int) -> None:
+        """Drop the lines of files that nobody needs: with a lower number, and gone. The last one stays."""
+        kept = [
+            line
+            for line in self._lines
+            if line.number >= before or line is self._lines[-1] or (self._is_latest(line) and line.is_there)
+        ]
+        part = self._path.with_suffix(".part")
+        part.write_text("".join(json.dumps(asdict(line), separators=(",", ":")) + "\n" for line in kept))
+        part.replace(self._path)
+        self._lines = kept
+        self._latest = {line.path: line for line in kept}
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def _is_latest(self, line: TakenFile) -> bool:
+        return self._latest[line.path] is line
+
+    def _note_growth(self, file: SeenFile, known: TakenFile) -> None:
+        if file.path not in self.grown and file.size > known.size:
+            self.grown.add(file.path)
+            with grown_file(self._path).open("a") as out:
+                out.write(json.dumps(file.path) + "\n")
+
+
+def is_behind(journal: Path, done: int, directory: str) -> bool:
+    """Return whether a directory has files that were not taken yet, or have a number from `done` on.
+
+    It reads the journal of another process, and treats all files as closed. Raise OSError.
+    """
+    data = journal.read_bytes() if journal.exists() else b""
+    taken = _lines_of(journal, data[: data.rfind(b"\n") + 1])
+    latest = {line.path: line for line in taken}
+    if taken and taken[-1].number >= done:
+        return True
+    for file in list_files(directory):
+        known = latest.get(file.path)
+        if known is None or not (
+            (file.size, file.modified_ns) == (known.size, known.modified_ns) or known.is_there
+        ):
+            return True
+    return False
+
+
+def _lines_of(path: Path, data: bytes) -> list[TakenFile]:
+    try:
+        return [TakenFile(**json.loads(line)) for line in data.splitlines()]
+    except (ValueError, TypeError):
+        raise CarriedStateError(f"{path} is damaged") from None
+
+
+def grown_file(journal: Path) -> Path:
+    """Return the file that names, one a line, the files that grew after they were taken."""
+    return journal.with_suffix(".grown")
+
+
+def _locked(path: Path, patience_s: float) -> int:
+    """Return the descriptor of a lock that ends with this process.
+
+    Spark of a run that was killed may hold it for a moment. Raise CarriedStateError if it is held for longer.
+    """
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    until = time.monotonic() + patience_s
+    while not _lock_now(lock):
+        if time.monotonic() > until:
+            os.close(lock)
+            raise CarriedStateError(f"another process uses {path.parent}")
+        time.sleep(POLL_SECONDS)
+    return lock
+
+
+def _lock_now(lock: int) -> bool:
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def head_of(path: str, length: int) -> str:
+    """Return the digest of the first bytes of a file. Raise OSError."""
+    with open(path, "rb") as file:  # noqa: PTH123 - paths come from a listing as text
+        return blake2b(file.read(length), digest_size=16).hexdigest()

@@ -1,0 +1,99 @@
+"""The streaming reader of the data source: closed capture files of a directory, as rows of FILES.
+
+    spark.readStream.format("kdissect").option("table", "files").option("journal", FILE).load(DIRECTORY)
+
+An offset is a number of the journal (`file_journal`). Files that are closed at the same time are taken in
+order of their first packets, as `index_captures` orders them. A micro-batch has at most `maxFiles` files.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+
+from kdissect.capture.formats.file_types import InputError
+from kdissect.capture.index.index import index_captures, one_by_one
+from kdissect.capture.inputs import CaptureFile
+from kdissect.spark.watch.closed_files import closed_files, list_files
+from kdissect.spark.watch.file_journal import FileJournal, TakenFile
+
+FILES = "number long, path string, size long, modified_ns long, head string, head_bytes long"
+"""The columns of a capture file in a stream: the fields of TakenFile."""
+
+MOST_FILES = 64
+SETTLE_SECONDS = 30.0
+FORGOTTEN_AT = 10_000  # lines of the journal
+NS_PER_S = 1_000_000_000
+
+
+@dataclass
+class FileRange(InputPartition):
+    """The files of a micro-batch."""
+
+    files: list[TakenFile]
+
+
+class FileStream(DataSourceStreamReader):
+    """Offers the closed files of a directory. Raise ValueError for options that are missing or wrong."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        try:
+            self._directory, self._journal_path = options["path"], Path(options["journal"])
+            self._most_files = int(options.get("maxFiles", MOST_FILES))
+            self._settle_ns = round(float(options.get("settle", SETTLE_SECONDS)) * NS_PER_S)
+        except KeyError as error:
+            raise ValueError(f"a stream of captures needs the option {error}") from None
+        self._journal: FileJournal | None = None
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - PySpark's name
+        """Return the offset before the first file."""
+        return {"file": 0}
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: ARG002, N802
+        """Add the files that are closed by now to the journal, and return where the next micro-batch ends."""
+        journal = self._open()
+        closed = closed_files(list_files(self._directory), time.time_ns(), self._settle_ns)
+        journal.take(in_order_of_time(journal.new_files(closed)))
+        return {"file": max(start["file"], min(start["file"] + self._most_files, journal.next_number))}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """Return the files of a micro-batch; the same ones whenever it is done again."""
+        files = self._open().files(start["file"], end["file"])
+        return [FileRange(files)] if files else []
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        """Return a row for each file."""
+        assert isinstance(partition, FileRange)
+        yield from map(astuple, partition.files)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Forget files that were processed and are gone, from time to time."""
+        journal = self._open()
+        if len(journal) >= FORGOTTEN_AT:
+            journal.forget(end["file"])
+
+    def _open(self) -> FileJournal:
+        if self._journal is None:
+            self._journal = FileJournal(self._journal_path)
+        return self._journal
+
+
+def in_order_of_time(files: Sequence[TakenFile]) -> list[TakenFile]:
+    """Return files in order of their first packets, numbered as they are. Those without packets come last."""
+    if len(files) < 2:
+        return list(files)
+    numbers = [file.number for file in files]
+    ordered = sorted(files, key=lambda file: (*_first_packet(file), file.path))
+    return [replace(file, number=number) for file, number in zip(ordered, numbers, strict=True)]
+
+
+def _first_packet(file: TakenFile) -> tuple[bool, int]:
+    try:
+        (index,) = index_captures([CaptureFile(file.path, file.path)], run=one_by_one).files
+    except (InputError, OSError):  # compressed, no capture, or gone: its batch says what it is
+        return False, file.modified_ns
+    return index.first_time_ns is None, index.first_time_ns or 0

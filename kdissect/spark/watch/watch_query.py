@@ -1,0 +1,272 @@
+"""A watch: the streaming query over capture files, and the jobs of each of its micro-batches.
+
+    directory ─► FileStream ─► micro-batch: files ─► index ─► pass one ─► partitions ─► batch_step ─► commit
+
+Spark Structured Streaming decides when a micro-batch is due, and records its files. `foreachBatch` hands them
+to this process, which runs one job: both passes over these files, with the state of each partition of
+connections. The batch counts when `BatchStore` has committed it. If the run was killed before Spark knew,
+Spark offers the batch again, and it is passed over.
+
+A ring may overwrite a file before its turn. Such a file is a hole in the capture: it is counted and reported.
+"""
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kdissect.capture.formats.file_types import InputError
+from kdissect.capture.index.index import SPLIT_BYTES, CaptureIndex, index_captures
+from kdissect.capture.inputs import CaptureFile, open_inputs
+from kdissect.spark.failures import job_error
+from kdissect.spark.partitioning import tasks_for
+from kdissect.spark.session import Engine
+from kdissect.spark.watch.batch_step import (
+    DEFAULT_AGES,
+    BatchFigures,
+    BatchPlan,
+    batch_step,
+    scan_step,
+)
+from kdissect.spark.watch.batch_store import BatchStore, Commit
+from kdissect.spark.watch.file_journal import TakenFile, grown_file, is_behind
+from kdissect.spark.watch.file_stream import MOST_FILES, SETTLE_SECONDS
+from kdissect.streams.tls.keylog import NO_KEYS, KeyLog, keys_for
+from kdissect.tables.dissection import AgeLimits
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+PARTITIONS = 4
+POLL_SECONDS = 0.1
+NOT_QUIET = {"spark.cleaner.referenceTracking": "true"}
+"""Settings of Spark for a run that does not end: what a batch leaves behind is removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSettings:
+    """What is watched, and how."""
+
+    directory: str
+    every_s: float = 5.0
+    ports: tuple[int, ...] = ()
+    keylog: str | None = None
+    partitions: int = PARTITIONS
+    most_files: int = MOST_FILES
+    settle_s: float = SETTLE_SECONDS
+    until_idle_s: float | None = None
+    age_limits: AgeLimits = DEFAULT_AGES
+
+    def about(self) -> dict[str, Any]:
+        """Return what a run that goes on must have in common with the one before."""
+        return {"directory": self.directory, "ports": sorted(self.ports), "partitions": self.partitions}
+
+
+@dataclass(slots=True)
+class BatchReport:
+    """What one batch came to, for the user."""
+
+    commit: Commit
+    figures: BatchFigures
+    files: int
+    span_ns: int  # of the captures of this batch
+    seconds: float  # that it took
+    notices: list[str] = field(default_factory=list)
+
+
+class WatchQuery:
+    """One run of a watch. `on_batch` is called after each batch that counts."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: WatchSettings,
+        store: BatchStore,
+        on_batch: Callable[[BatchReport], None],
+    ) -> None:
+        self._engine, self._settings, self._store, self._on_batch = engine, settings, store, on_batch
+        self._failure: Exception | None = None
+        self._active = threading.Lock()  # held while a batch is processed
+        self._last_activity = time.monotonic()
+        self._grown = 0
+        self._served: tuple[KeyLog, KeyLog] = (NO_KEYS, NO_KEYS)  # as read, and as tasks get it
+
+    def run(self) -> None:
+        """Watch until the directory is idle for `until_idle_s`, and then end all connections.
+
+        Without `until_idle_s` it ends by an exception only, such as KeyboardInterrupt. Then all that is open
+        stays in the checkpoint. Raise what ended it.
+        """
+        query = self._start()
+        try:
+            while query.isActive and not self._is_idle():
+                time.sleep(POLL_SECONDS)
+        finally:
+            with self._active:
+                query.stop()
+        if self._failure is not None:
+            raise self._failure
+        if (error := query.exception()) is not None:
+            raise job_error(error, self._engine.log)
+        self._process([], is_last=True)
+
+    def _start(self) -> Any:
+        from kdissect.spark.datasource import FILE_TABLE, CaptureSource
+
+        session = self._engine.session()
+        session.dataSource.register(CaptureSource)
+        options = {
+            "table": FILE_TABLE,
+            "journal": str(self._store.journal),
+            "maxFiles": str(self._settings.most_files),
+            "settle": str(self._settings.settle_s),
+        }
+        files = session.readStream.format("kdissect").options(**options).load(self._settings.directory)
+        writer = files.writeStream.foreachBatch(self._on_files)
+        writer = writer.option("checkpointLocation", self._store.spark.as_uri())
+        return writer.trigger(processingTime=f"{round(self._settings.every_s * 1000)} milliseconds").start()
+
+    def _is_idle(self) -> bool:
+        """Return whether nothing came for `until_idle_s`, and nothing waits to be read."""
+        limit = self._settings.until_idle_s
+        if limit is None or self._active.locked() or time.monotonic() - self._last_activity < limit:
+            return False
+        if not is_behind(self._store.journal, self._store.last.taken, self._settings.directory):
+            return True
+        self._last_activity = time.monotonic()
+        return False
+
+    def _on_files(self, frame: "DataFrame", batch: int) -> None:
+        """Process one micro-batch; what fails is raised by `run`."""
+        with self._active:
+            if batch <= self._store.last.batch:
+                return
+            try:
+                rows = [TakenFile(**row.asDict()) for row in frame.collect()]
+                self._process(sorted(rows, key=lambda file: file.number))
+            except Exception as error:
+                self._failure = error
+                raise
+            finally:
+                self._last_activity = time.monotonic()
+
+    def _process(self, files: Sequence[TakenFile], is_last: bool = False) -> None:
+        began = time.monotonic()
+        notices = self._grown_files()
+        while True:
+            found = [file for file in files if file.is_there]
+            try:
+                report = self._batch(found, files, is_last)
+                break
+            except Exception:
+                if all(file.is_there for file in found):
+                    raise  # else a ring took a file away meanwhile, which is one more hole
+        report.seconds = time.monotonic() - began
+        report.notices[:0] = notices
+        report.notices += [
+            f"{file.path} was overwritten or removed before its turn: what it held is missing"
+            for file in files
+            if file not in found
+        ]
+        self._on_batch(report)
+
+    def _batch(self, files: Sequence[TakenFile], offered: Sequence[TakenFile], is_last: bool) -> BatchReport:
+        last = self._store.last
+        with tempfile.TemporaryDirectory(prefix="batch-", dir=self._engine.temporary) as spool:
+            captures, notices = _captures(files, spool)
+            index = index_captures(captures, SPLIT_BYTES)
+            now_ns = max((one.first_time_ns or 0 for one in index.files), default=0) or last.now_ns
+            attempt = self._store.attempt()
+            try:
+                plan = BatchPlan(
+                    batch=last.batch + 1,
+                    splits=index.splits,
+                    ports=self._settings.ports,
+                    partitions=self._settings.partitions,
+                    state_before=_text(self._store.state()),
+                    state_after=str(attempt.state),
+                    out=_text(attempt.out),
+                    now_ns=now_ns,
+                    is_last=is_last,
+                    names=last.names,
+                    keys=self._keys(index),
+                    age_limits=self._settings.age_limits,
+                )
+                figures = self._run(plan)
+                commit = Commit(
+                    batch=plan.batch,
+                    now_ns=now_ns,
+                    taken=max((file.number + 1 for file in offered), default=last.taken),
+                    files=last.files + len(captures),
+                    lost=last.lost + len(offered) - len(captures),
+                    aged=last.aged + figures.aged,
+                    finished=is_last,
+                    rows=_sum(last.rows, figures.rows),
+                    names={**figures.names, **last.names},
+                )
+                self._store.commit(attempt, commit, figures.files)
+            finally:
+                attempt.end()
+        span_ns = (index.latest_time_ns or 0) - (index.earliest_time_ns or 0)
+        notices += index.warnings
+        return BatchReport(commit, figures, len(captures), span_ns, 0, notices)
+
+    def _run(self, plan: BatchPlan) -> BatchFigures:
+        """Run both passes over the splits of a batch."""
+        context = self._engine.context()
+        ordinals = range(len(plan.splits))
+        if ordinals:
+            scanned = context.parallelize(ordinals, tasks_for(len(ordinals), context.defaultParallelism))
+            rows = scanned.mapPartitions(partial(scan_step, plan=plan)).partitionBy(
+                plan.partitions, _partition_number
+            )
+        else:
+            rows = context.parallelize([], plan.partitions)
+        figures = BatchFigures()
+        for part in rows.mapPartitionsWithIndex(partial(batch_step, plan=plan)).collect():
+            figures.add(part)
+        return figures
+
+    def _keys(self, index: CaptureIndex) -> KeyLog:
+        """Return the secrets for a batch as tasks get them. The key log is read anew, since it grows."""
+        keys = keys_for(self._settings.keylog, index.files)
+        if keys.contents() != self._served[0].contents():
+            self._served = keys, self._engine.share_keys(keys)
+        return self._served[1]
+
+    def _grown_files(self) -> list[str]:
+        """Return a notice for each file that grew after it was taken, once."""
+        path = grown_file(self._store.journal)
+        lines = path.read_text().splitlines() if path.exists() else []
+        new, self._grown = lines[self._grown :], len(lines)
+        return [f"{line} grew after it was read: what was added is missing (--settle)" for line in new]
+
+
+def _captures(files: Sequence[TakenFile], spool: str) -> tuple[list[CaptureFile], list[str]]:
+    """Return the captures among files, and a notice for each other one."""
+    captures: list[CaptureFile] = []
+    notices: list[str] = []
+    for number, file in enumerate(files):
+        folder = Path(spool, str(number))
+        folder.mkdir()
+        try:
+            captures += open_inputs([file.path], str(folder)).files
+        except InputError as error:
+            notices.append(f"skipped {error}")
+    return captures, notices
+
+
+def _partition_number(partition: int) -> int:
+    return partition
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}

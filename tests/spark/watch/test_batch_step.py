@@ -1,0 +1,77 @@
+"""The tasks of batches, without Spark: rows and state go from batch to batch."""
+
+from pathlib import Path
+
+import pytest
+
+from kdissect.capture.index.index import index_captures
+from kdissect.capture.inputs import CaptureFile
+from kdissect.spark.watch.batch_step import BatchFigures, BatchPlan, batch_step, scan_step, state_name
+from kdissect.streams.carry.value_bytes import CarriedStateError
+from kdissect.streams.tls.keylog import keys_for
+from tests.helpers.rings import CAPTURES, assert_same, ring_files, tables_at_once, tables_of_watch, write_ring
+
+PARTITIONS = 3
+
+
+def run_batches(paths: list[Path], folder: Path, size: int) -> list[BatchFigures]:
+    """Return the figures of each batch of files, and of the end."""
+    found, names = [], {}
+    groups = [paths[first : first + size] for first in range(0, len(paths), size)]
+    for batch, group in enumerate([*groups, []]):
+        index = index_captures([CaptureFile(str(path), str(path)) for path in group])
+        after = folder / f"state-{batch}"
+        after.mkdir()
+        plan = BatchPlan(
+            batch, index.splits, (), PARTITIONS, str(folder / f"state-{batch - 1}") if batch else None,
+            str(after), str(folder / "out"), index.latest_time_ns or 0, not group, names,
+            keys_for(None, index.files),
+        )  # fmt: skip
+        rows = list(scan_step(range(len(index.splits)), plan))
+        figures = BatchFigures()
+        for number in range(PARTITIONS):
+            mine = ((partition, blob) for partition, blob in rows if partition == number)
+            for part in batch_step(number, mine, plan):
+                figures.add(part)
+        names = {**figures.names, **names}
+        found.append(figures)
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 3, 50])
+def test_rows_do_not_depend_on_the_size_of_batches(tmp_path: Path, size: int) -> None:
+    paths = write_ring(tmp_path / "ring", ring_files(CAPTURES / "old-broker.pcap", 12))
+    figures = run_batches(paths, tmp_path, size)
+    expected = tables_at_once(tmp_path / "ring")
+    assert_same(tables_of_watch(tmp_path / "out"), expected)
+    for name, table in expected.items():
+        assert sum(one.rows.get(name, 0) for one in figures) == table.num_rows
+    assert figures[-1].open == 0
+    assert figures[-2].open > 0
+    assert sum(one.unanswered for one in figures) == expected["exchanges"]["status"].to_pylist().count(
+        "unanswered"
+    )
+
+
+def test_state_is_private_and_small_at_the_end(tmp_path: Path) -> None:
+    paths = write_ring(tmp_path / "ring", ring_files(CAPTURES / "old-broker.pcap", 2))
+    figures = run_batches(paths, tmp_path, 1)
+    last = tmp_path / "state-2" / state_name(0)
+    assert last.stat().st_mode & 0o077 == 0
+    assert figures[-1].state_bytes < figures[0].state_bytes
+
+
+def test_damaged_state_is_one_sentence(tmp_path: Path) -> None:
+    paths = write_ring(tmp_path / "ring", ring_files(CAPTURES / "old-broker.pcap", 2))
+    run_batches(paths[:1], tmp_path, 1)
+    (tmp_path / "state-0" / state_name(0)).write_bytes(b"nonsense")
+    plan = BatchPlan(1, (), (), PARTITIONS, str(tmp_path / "state-0"), str(tmp_path), None, 0)
+    with pytest.raises(CarriedStateError, match="part-000"):
+        list(batch_step(0, [], plan))
+
+
+def test_waits_by_design_have_no_service_time() -> None:
+    figures = BatchFigures()
+    assert figures.percentiles((500,)) == [None]
+    figures.latency = {10: 1, 20: 98, 200: 1}
+    assert figures.percentiles((500, 1000)) == [20, 200]

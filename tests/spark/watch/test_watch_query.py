@@ -1,0 +1,111 @@
+"""Watched captures give the rows of one dissection of all files, whatever happens meanwhile.
+
+KDISSECT_KILLS says how often the run is killed (4 times unless said), KDISSECT_KILLS_SEED when.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from kdissect.spark.session import Engine
+from kdissect.spark.watch.batch_store import BatchStore
+from kdissect.spark.watch.watch_query import BatchReport, WatchQuery, WatchSettings
+from tests.helpers.command import COMMAND, environment
+from tests.helpers.rings import CAPTURES, assert_same, ring_files, tables_at_once, tables_of_watch, write_ring
+
+KILLS = int(os.environ.get("KDISSECT_KILLS", "4"))
+SEED = int(os.environ.get("KDISSECT_KILLS_SEED", "0"))
+
+
+def watched(engine: Engine, tmp_path: Path, **settings: object) -> list[BatchReport]:
+    """Watch a ring until it is idle; return the reports of all batches."""
+    reports: list[BatchReport] = []
+    given = WatchSettings(
+        str(tmp_path / "ring"),
+        every_s=0.1,
+        settle_s=0,
+        until_idle_s=1,
+        **settings,  # type: ignore[arg-type]
+    )
+    store = BatchStore(tmp_path / "checkpoint", tmp_path / "out", given.about())
+    try:
+        WatchQuery(engine, given, store, reports.append).run()
+    finally:
+        store.close()
+    return reports
+
+
+@pytest.mark.parametrize("most_files", [1, 3, 50])
+def test_batches_of_any_size_give_the_same_rows(engine: Engine, tmp_path: Path, most_files: int) -> None:
+    write_ring(tmp_path / "ring", ring_files(CAPTURES / "old-broker.pcap", 7))
+    reports = watched(engine, tmp_path, most_files=most_files)
+    sizes = [min(most_files, 7 - first) for first in range(0, 7, most_files)]
+    assert [report.files for report in reports] == [*sizes, 0]
+    assert_same(tables_of_watch(tmp_path / "out"), tables_at_once(tmp_path / "ring"))
+    assert reports[-1].commit.finished
+    assert not any(report.notices for report in reports)
+
+
+def test_holes_and_other_files_are_reported(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = write_ring(tmp_path / "ring", ring_files(CAPTURES / "old-broker.pcap", 4))
+    (tmp_path / "ring" / "notes-0.txt").write_text("no capture")
+    process = WatchQuery._process
+
+    def overwrite_first(self: WatchQuery, files, is_last: bool = False) -> None:
+        paths[1].write_bytes(paths[0].read_bytes())
+        process(self, files, is_last)
+
+    monkeypatch.setattr(WatchQuery, "_process", overwrite_first)
+    reports = watched(engine, tmp_path, most_files=5)
+    notices = [notice for report in reports for notice in report.notices]
+    assert any(notice.startswith("skipped") and "notes-0.txt" in notice for notice in notices)
+    assert any("ring-00001.pcap was overwritten" in notice for notice in notices)
+    assert reports[-1].commit.lost == 2
+
+
+def start(tmp_path: Path, *options: str) -> "subprocess.Popen[bytes]":
+    places = ("watch", str(tmp_path / "ring"), "--out", str(tmp_path / "out"), "--master", "local[2]")
+    when = ("--every", "200ms", "--settle", "0s", "--max-files", "3")
+    return subprocess.Popen(
+        [*COMMAND, *places, *when, "--format", "jsonl", "--quiet", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
+    chance = random.Random(SEED)
+    files = ring_files(CAPTURES / "old-broker.pcap", 24)
+    seen = 0
+    for kill in range(KILLS):
+        share = len(files) * (kill + 1) // (KILLS + 1)
+        write_ring(tmp_path / "ring", files[seen:share], seen)
+        seen = share
+        run = start(tmp_path)
+        assert run.stdout is not None
+        first = run.stdout.readline()  # it is at work
+        time.sleep(chance.random() * 1.5)
+        run.send_signal(signal.SIGKILL)
+        _, errors = run.communicate()
+        assert json.loads(first)["event"] == "interval", errors
+    write_ring(tmp_path / "ring", files[seen:], seen)
+    run = start(tmp_path, "--until-idle", "2s")
+    lines, errors = run.communicate()
+    assert run.returncode == 0, errors
+    assert json.loads(lines.splitlines()[-1])["open_connections"] == 0
+    assert_same(tables_of_watch(tmp_path / "out"), tables_at_once(tmp_path / "ring"))
+    again = start(tmp_path)
+    _, errors = again.communicate()
+    assert again.returncode == 2
+    assert b"is finished" in errors
